@@ -1,0 +1,2 @@
+//! The netmem program.
+fn main() {}

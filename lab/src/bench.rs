@@ -1,0 +1,295 @@
+//! What an experiment is handed while it runs, and where its rows, ratios, checks and notes go.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::json::{Check, Published, Ratio, Report, Row, shared};
+use crate::method::clock::{Clock, Tsc};
+use crate::method::ratio::Interval;
+use crate::method::round::{Plan, Series, Variant, interleave};
+use crate::metric::Metric;
+use crate::settings::Settings;
+
+/// Share of windows that may be lost to a slow generator before the run says nothing.
+pub const STARVED_MAX: f64 = 0.2;
+
+/// Whether a comparison stays on one core: what its interval may be wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cores {
+    /// One core: decided within 5 %.
+    Same,
+    /// Across cores: decided within 15 %.
+    Cross,
+}
+
+impl Cores {
+    /// The half-width of an interval, as a share of its median, from which on the ratio counts as decided.
+    pub fn half_width(self) -> f64 {
+        match self {
+            Self::Same => 0.05,
+            Self::Cross => 0.15,
+        }
+    }
+}
+
+/// Two variants, by their places, and the metric whose ratio is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Comparison {
+    /// Above the line.
+    pub a: usize,
+    /// Below the line.
+    pub b: usize,
+    /// What is divided.
+    pub metric: Metric,
+}
+
+/// A step of an experiment's set-up that failed, with what the product said about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetUpError {
+    /// The step.
+    pub step: &'static str,
+    /// The cause and its remedy.
+    pub cause: String,
+}
+
+impl SetUpError {
+    /// For `map_err`: the error of `step`.
+    pub fn at<E: Display>(step: &'static str) -> impl Fn(E) -> Self {
+        move |cause| Self { step, cause: cause.to_string() }
+    }
+}
+
+/// One run of one experiment.
+pub struct Bench<'a> {
+    /// The time stamp counter.
+    pub clock: Tsc,
+    /// Cores this process may use; the caller's thread is pinned to the first.
+    pub cores: Vec<usize>,
+    settings: &'a Settings,
+    stop: &'a AtomicBool,
+    /// Hears how many rounds are done, and how many there may be.
+    progress: &'a mut dyn FnMut(usize, usize),
+    report: Report,
+}
+
+impl<'a> Bench<'a> {
+    /// A run that adds to `report`.
+    pub fn new(
+        report: Report,
+        cores: Vec<usize>,
+        settings: &'a Settings,
+        stop: &'a AtomicBool,
+        progress: &'a mut dyn FnMut(usize, usize),
+    ) -> Self {
+        Self { clock: Tsc::new(), cores, settings, stop, progress, report }
+    }
+
+    /// The value of a key of this experiment.
+    pub fn setting(&self, key: &str) -> u64 {
+        self.settings.get(key)
+    }
+
+    /// Measures `variants` in interleaved rounds until every comparison is decided or the rounds are used up, and
+    /// reports the ratios. The rows are the experiment's to report, from what this returns.
+    pub fn measure(
+        &mut self,
+        variants: &mut [Box<dyn Variant + '_>],
+        comparisons: &[Comparison],
+        cores: Cores,
+    ) -> Vec<Series> {
+        let rounds_min = self.setting("rounds") as usize;
+        let rounds_max = rounds_min.max(self.setting("rounds-max") as usize);
+        let plan = Plan {
+            rounds_min,
+            rounds_max,
+            windows: self.setting("windows") as usize,
+            half_width: cores.half_width(),
+            seed: self.setting("seed"),
+        };
+        let pairs: Vec<(usize, usize)> = comparisons.iter().map(|c| (c.a, c.b)).collect();
+        let progress = &mut *self.progress;
+        let series = interleave(variants, &pairs, &plan, self.stop, &mut |done| progress(done, rounds_max));
+        let done = series.first().map_or(0, |series| series.rounds.len());
+        if self.stop.load(Ordering::Relaxed) {
+            self.note(format!("stopped: the rows are of the {done} rounds that were finished"));
+        }
+        for lost in series.iter().filter(|series| done > 0 && series.per_op.is_empty()) {
+            self.note(format!("no row for {}: no window of it counts", lost.label.variant));
+        }
+        for comparison in comparisons {
+            self.ratio(&series, comparison, &plan);
+        }
+        series
+    }
+
+    fn ratio(&mut self, series: &[Series], comparison: &Comparison, plan: &Plan) {
+        let Comparison { a, b, metric } = *comparison;
+        let (a, b) = (&series[a], &series[b]);
+        let Some(ticks) = a.over(b, plan.seed) else { return };
+        let undecided = !ticks.decided(plan.half_width);
+        let Interval { median, low, high, count } =
+            if metric.falls_with_ticks() { ticks.inverted() } else { ticks };
+        let [median, low, high] = [median, low, high].map(rounded);
+        let (a, b) = (&a.label, &b.label);
+        if undecided {
+            self.note(format!(
+                "undecided after {count} rounds: {} / {} in {} lies between {low} and {high}",
+                a.variant,
+                b.variant,
+                metric.name()
+            ));
+        }
+        self.report.ratios.push(Ratio {
+            a: a.variant.clone(),
+            b: b.variant.clone(),
+            params: shared(&a.params, &b.params),
+            metric: metric.name().to_owned(),
+            median,
+            low,
+            high,
+            undecided,
+        });
+    }
+
+    /// Reports one metric of one variant; nothing if no window of it counts, which [`measure`](Self::measure) notes.
+    pub fn row(&mut self, series: &Series, metric: Metric, published: Option<Published>) {
+        let at = |q: f64| {
+            let q = if metric.falls_with_ticks() { 1.0 - q } else { q };
+            series.at(q).map(|ticks| rounded(metric.of(ticks, self.clock.ticks_per_ns())))
+        };
+        let (Some(p10), Some(median), Some(p90)) = (at(0.1), at(0.5), at(0.9)) else { return };
+        self.report.rows.push(Row {
+            variant: series.label.variant.clone(),
+            params: series.label.params.clone(),
+            metric: metric.name().to_owned(),
+            median,
+            p10,
+            p90,
+            windows: series.per_op.len() as u64,
+            windows_dropped: series.paused + series.starved,
+            published,
+        });
+    }
+
+    /// Reports whether something held.
+    pub fn check(&mut self, name: &str, ok: bool, detail: String) {
+        self.report.checks.push(Check { name: name.to_owned(), ok, detail });
+    }
+
+    /// Checks that the generator was the faster side in at least four windows of five.
+    pub fn check_generator(&mut self, series: &[Series]) {
+        let share =
+            |s: &Series| s.starved as f64 / (s.per_op.len() as u64 + s.paused + s.starved).max(1) as f64;
+        let lost: Vec<String> =
+            series.iter().map(|s| format!("{} {:.1} %", s.label.variant, 100.0 * share(s))).collect();
+        let ok = series.iter().all(|s| share(s) <= STARVED_MAX);
+        self.check(
+            "generator kept a full burst waiting",
+            ok,
+            format!("windows lost to it: {}", lost.join(", ")),
+        );
+    }
+
+    /// Tells the reader something.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.report.notes.push(note.into());
+    }
+
+    /// The ratio reported last for these two variants.
+    pub fn reported_ratio(&self, a: &str, b: &str) -> Option<&Ratio> {
+        self.report.ratios.iter().rev().find(|ratio| ratio.a == a && ratio.b == b)
+    }
+
+    /// Ends the run.
+    pub fn into_report(self) -> Report {
+        self.report
+    }
+}
+
+/// Four decimals: more than any row is good for, and readable.
+fn rounded(figure: f64) -> f64 {
+    (figure * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{Params, tests::sample};
+    use crate::method::round::Label;
+    use crate::method::window::Windows;
+
+    struct Constant(Label, f64, u64);
+
+    impl Variant for Constant {
+        fn label(&self) -> &Label {
+            &self.0
+        }
+        fn round(&mut self, windows: usize) -> Windows {
+            Windows { per_op: vec![self.1; windows], paused: 1, starved: self.2 }
+        }
+    }
+
+    fn constant(name: &str, ticks: f64, starved: u64) -> Box<dyn Variant> {
+        Box::new(Constant(Label { variant: name.into(), params: Params::new() }, ticks, starved))
+    }
+
+    fn run(variants: &mut [Box<dyn Variant>], stop: bool) -> Report {
+        let empty = Report { rows: vec![], ratios: vec![], checks: vec![], notes: vec![], ..sample() };
+        let settings = Settings::new(&[], true, &[]).unwrap();
+        let (stop, mut progress) = (AtomicBool::new(stop), |_, _| {});
+        let mut bench = Bench::new(empty, vec![0], &settings, &stop, &mut progress);
+        let pps = Comparison { a: 0, b: 1, metric: Metric::Pps };
+        let series = bench.measure(variants, &[pps], Cores::Cross);
+        for one in &series {
+            bench.row(one, Metric::Pps, None);
+            bench.row(one, Metric::NsPerPacket, None);
+        }
+        bench.check_generator(&series);
+        bench.into_report()
+    }
+
+    #[test]
+    fn half_the_ticks_are_twice_the_packets() {
+        let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 0)], false);
+        assert_eq!(report.ratios[0].median, 2.0);
+        assert!(!report.ratios[0].undecided);
+        assert!((report.rows[0].median / report.rows[2].median - 2.0).abs() < 1e-6);
+        assert_eq!((report.rows[0].windows, report.rows[0].windows_dropped), (21 * 48, 21));
+        assert!(report.ok());
+    }
+
+    #[test]
+    fn a_generator_that_starves_the_device_fails_its_check() {
+        let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 20)], false);
+        assert!(!report.ok(), "{:?}", report.checks);
+    }
+
+    #[test]
+    fn a_run_stopped_before_its_first_round_has_no_row_and_says_why() {
+        let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 0)], true);
+        assert_eq!((report.rows.len(), report.ratios.len()), (0, 0));
+        assert!(report.notes[0].starts_with("stopped: "), "{:?}", report.notes);
+    }
+
+    #[test]
+    fn a_ratio_that_stays_wide_is_marked_and_noted() {
+        struct Wild(Label, f64);
+        impl Variant for Wild {
+            fn label(&self) -> &Label {
+                &self.0
+            }
+            fn round(&mut self, _: usize) -> Windows {
+                self.1 = if self.1 == 100.0 { 500.0 } else { 100.0 };
+                Windows { per_op: vec![self.1], ..Windows::default() }
+            }
+        }
+        let wild = Wild(Label { variant: "netmem".into(), params: Params::new() }, 100.0);
+        let report = run(&mut [Box::new(wild), constant("limit", 100.0, 0)], false);
+        assert!(report.ratios[0].undecided);
+        assert!(
+            report.notes[0].starts_with("undecided after 81 rounds: netmem / limit"),
+            "{:?}",
+            report.notes
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! The registry: every experiment by name, and one file for each.
+
+mod page_fast_path;
+
+use crate::bench::{Bench, SetUpError};
+use crate::settings::Key;
+
+/// One experiment of the sources.
+#[derive(Debug)]
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// File name of the source that published it.
+    pub source: &'static str,
+    /// What it answers.
+    pub question: &'static str,
+    /// Seconds that a full run takes, roughly and without pauses.
+    pub seconds: u32,
+    /// Its own settings, besides those of the method.
+    pub keys: &'static [Key],
+    /// Runs it on the calling thread.
+    pub(crate) run: fn(&mut Bench<'_>) -> Result<(), SetUpError>,
+}
+
+/// All experiments, in the order in which `all` runs them.
+pub const EXPERIMENTS: &[Experiment] = &[page_fast_path::EXPERIMENT];

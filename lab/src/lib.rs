@@ -1,0 +1,29 @@
+//! The lab: every published experiment of netmem's sources as one command, with the published figure beside
+//! the measured one.
+//!
+//! Read in this order:
+//!
+//! - [`experiments`]: the registry, and one file per experiment: its variants, its published figures, its checks.
+//! - [`method`]: how a figure is taken on a small, shared, noisy machine: windows by the time stamp counter,
+//!   interleaved rounds, ratios inside a round with a bootstrap interval.
+//! - [`bench`](mod@bench): what an experiment is handed while it runs, and where its rows go.
+//! - [`runner`]: names and keys checked, experiments run one after the other, Ctrl-C, the JSON file.
+//! - [`metric`]: what a row measures.
+//! - [`json`]: the report's schema. [`table`]: the same report for a terminal.
+//! - [`output`]: the JSON file. [`settings`]: the keys of `--set`. [`error`](mod@error): what was wrong with a call, in one line.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod error;
+pub mod experiments;
+pub mod json;
+pub mod method;
+pub mod metric;
+pub mod output;
+pub mod runner;
+pub mod settings;
+pub mod table;
+
+pub use error::LabError;
+pub use json::Report;
+pub use runner::{Options, Progress, list, list_json, list_text, run};

@@ -1,0 +1,88 @@
+//! Where ticks come from.
+
+use netmem::sys::clock;
+
+/// A counter that rises at a constant rate.
+pub trait Clock {
+    /// The counter now.
+    fn ticks(&self) -> u64;
+
+    /// Ticks in one nanosecond.
+    fn ticks_per_ns(&self) -> f64;
+
+    /// Lets `ticks` pass without giving the core away.
+    fn wait(&self, ticks: u64) {
+        let start = self.ticks();
+        while self.ticks().wrapping_sub(start) < ticks {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The processor's time stamp counter.
+#[derive(Debug, Clone, Copy)]
+pub struct Tsc {
+    ticks_per_ns: f64,
+}
+
+impl Tsc {
+    /// Takes the rate that `netmem::sys::clock` calibrated once for the process.
+    pub fn new() -> Self {
+        Self { ticks_per_ns: clock::ticks_per_ns() }
+    }
+}
+
+impl Default for Tsc {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for Tsc {
+    #[inline]
+    fn ticks(&self) -> u64 {
+        clock::ticks()
+    }
+
+    fn ticks_per_ns(&self) -> f64 {
+        self.ticks_per_ns
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A clock that moves only when a test says so: two ticks a nanosecond.
+    #[derive(Default)]
+    pub(crate) struct Synthetic(Cell<u64>);
+
+    impl Synthetic {
+        pub(crate) fn advance(&self, ticks: u64) {
+            self.0.set(self.0.get() + ticks);
+        }
+    }
+
+    impl Clock for Synthetic {
+        fn ticks(&self) -> u64 {
+            self.0.get()
+        }
+
+        fn ticks_per_ns(&self) -> f64 {
+            2.0
+        }
+
+        fn wait(&self, ticks: u64) {
+            self.advance(ticks);
+        }
+    }
+
+    #[test]
+    fn the_time_stamp_counter_rises_at_a_plausible_rate() {
+        let clock = Tsc::new();
+        let first = clock.ticks();
+        assert!(clock.ticks() >= first);
+        assert!((0.1..20.0).contains(&clock.ticks_per_ns()), "{} ticks per ns", clock.ticks_per_ns());
+    }
+}

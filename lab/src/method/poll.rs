@@ -1,0 +1,268 @@
+//! Windows of a poll loop: one core is measured while another one feeds it.
+//!
+//! A window counts only if every poll in it found at least one full burst waiting. Otherwise the generator was the
+//! slower side, and the window would show the generator's cost under the device's name. A device that is quicker
+//! than its generator rests before each window until enough is waiting; it rests without polling, so that all of
+//! its work falls into windows.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::clock::Clock;
+use super::round::{Label, Variant};
+use super::window::{Window, Windows, empty_cost};
+
+/// A window that lasts longer than this many nanoseconds ends where it is: the other side has stopped.
+const PATIENCE_NS: f64 = 2e9;
+
+/// What one step adds to that at most, so that a pause of the machine does not use the patience up.
+const STEP_NS: f64 = 1e6;
+
+/// The shortest and the longest rest before a window.
+const REST_NS: [f64; 2] = [5e3, 320e3];
+
+/// Windows run before the first that counts: the generator's thread is still starting in the first ones.
+const WARM_UP: usize = 4;
+
+/// How a poll loop is cut into windows.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Packets that a poll must find for its window to count.
+    pub burst: usize,
+    /// Packets that make a window.
+    pub packets: u64,
+}
+
+/// Cuts a poll loop into windows, and learns how long to rest before each.
+#[derive(Debug)]
+pub struct PollSampler<'a, C: Clock> {
+    clock: &'a C,
+    shape: Shape,
+    /// Ticks of rest before the next window: doubled by every window that starves.
+    rest: u64,
+}
+
+/// What became of one window.
+enum Outcome {
+    Full(Window),
+    Starved,
+    Stalled,
+}
+
+impl<'a, C: Clock> PollSampler<'a, C> {
+    /// A sampler that starts with the shortest rest.
+    pub fn new(clock: &'a C, shape: Shape) -> Self {
+        Self { clock, shape, rest: 0 }
+    }
+
+    /// Times `count` windows of `poll`, which runs one poll round and gives the packets that it found waiting.
+    /// Returns the windows in which every poll found a full burst, and how many were dropped for a shorter one.
+    ///
+    /// A window that outlasts all patience ends the sampling, and what is missing then counts as starved.
+    pub fn sample(&mut self, count: usize, poll: &mut dyn FnMut() -> usize) -> (Vec<Window>, u64) {
+        let [rest_min, rest_max] = REST_NS.map(|ns| (ns * self.clock.ticks_per_ns()) as u64);
+        let mut windows = Vec::with_capacity(count);
+        let mut starved = 0;
+        for taken in 0..count {
+            self.rest = self.rest.clamp(rest_min, rest_max);
+            self.clock.wait(self.rest);
+            match self.window(poll) {
+                Outcome::Full(window) => windows.push(window),
+                Outcome::Starved => {
+                    starved += 1;
+                    self.rest *= 2;
+                }
+                Outcome::Stalled => return (windows, starved + (count - taken) as u64),
+            }
+        }
+        (windows, starved)
+    }
+
+    /// A window ends by packets, never by polls: however long the device starves, it costs one window.
+    fn window(&self, poll: &mut dyn FnMut() -> usize) -> Outcome {
+        let [patience, step_max] = [PATIENCE_NS, STEP_NS].map(|ns| (ns * self.clock.ticks_per_ns()) as u64);
+        let mut window = Window { ticks: 0, ops: 0, steps: 0, longest_step: 0 };
+        let (mut full, mut waited) = (true, 0);
+        let mut before = self.clock.ticks();
+        while window.ops < self.shape.packets {
+            if waited >= patience {
+                return Outcome::Stalled;
+            }
+            let found = poll();
+            let now = self.clock.ticks();
+            let step = now.wrapping_sub(before);
+            before = now;
+            full &= found >= self.shape.burst;
+            waited += step.min(step_max);
+            window.ticks += step;
+            window.ops += found as u64;
+            window.steps += 1;
+            window.longest_step = window.longest_step.max(step);
+        }
+        if full { Outcome::Full(window) } else { Outcome::Starved }
+    }
+}
+
+/// Runs `peer` again and again on another thread, pinned to `core`, for as long as `measured` runs on this one.
+pub fn beside<R>(core: Option<usize>, peer: &mut (dyn FnMut() + Send), measured: impl FnOnce() -> R) -> R {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // A peer that cannot be pinned is a noisier one, not a wrong one.
+            let _ = core.map(netmem::sys::cpu::pin);
+            // Relaxed: the flag carries no data; the scope's join orders what the peer wrote.
+            while !done.load(Ordering::Relaxed) {
+                peer();
+            }
+        });
+        let _raised_at_exit = Raised(&done);
+        measured()
+    })
+}
+
+/// Raises the flag when dropped, after a panic too, so that the other thread always ends.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A variant that is a poll loop on the core of the caller, fed by a peer on another core.
+pub struct PollLoop<'a, C: Clock> {
+    label: Label,
+    sampler: PollSampler<'a, C>,
+    peer_core: Option<usize>,
+    poll: Box<dyn FnMut() -> usize + 'a>,
+    peer: Box<dyn FnMut() + Send + 'a>,
+}
+
+impl<'a, C: Clock> PollLoop<'a, C> {
+    /// Takes the device's `poll`, one poll round that gives the packets found waiting, and one turn of the `peer`
+    /// that generates and sinks, to run on `peer_core` (`None`: where the system puts it).
+    pub fn new(
+        label: Label,
+        sampler: PollSampler<'a, C>,
+        peer_core: Option<usize>,
+        poll: Box<dyn FnMut() -> usize + 'a>,
+        peer: Box<dyn FnMut() + Send + 'a>,
+    ) -> Self {
+        Self { label, sampler, peer_core, poll, peer }
+    }
+}
+
+impl<C: Clock> Variant for PollLoop<'_, C> {
+    fn label(&self) -> &Label {
+        &self.label
+    }
+
+    fn round(&mut self, windows: usize) -> Windows {
+        let Self { sampler, peer_core, poll, peer, .. } = self;
+        let PollSampler { clock, shape, .. } = *sampler;
+        let nothing = &mut || black_box(shape.burst);
+        let (empty, _) = PollSampler::new(clock, shape).sample(windows / 4, nothing);
+        let (taken, starved) = beside(*peer_core, &mut **peer, || {
+            sampler.sample(WARM_UP, &mut **poll);
+            sampler.sample(windows, &mut **poll)
+        });
+        Windows { starved, ..Windows::without_pauses(&taken, empty_cost(&empty)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::method::clock::tests::Synthetic;
+    use crate::method::quantile::median;
+    use std::sync::atomic::AtomicU64;
+
+    const SHAPE: Shape = Shape { burst: 32, packets: 512 };
+
+    /// Ten windows of a poll loop whose `n`-th poll finds `found(n)` packets and takes `ticks(n)`.
+    fn ten_windows(found: impl Fn(u64) -> usize, ticks: impl Fn(u64) -> u64) -> (Vec<Window>, u64) {
+        let clock = Synthetic::default();
+        let mut polls = 0;
+        PollSampler::new(&clock, SHAPE).sample(10, &mut || {
+            polls += 1;
+            clock.advance(ticks(polls));
+            found(polls)
+        })
+    }
+
+    #[test]
+    fn a_window_ends_after_its_packets() {
+        let (windows, starved) = ten_windows(|_| 32, |_| 640);
+        assert_eq!(starved, 0);
+        assert_eq!(windows, [Window { ticks: 10_240, ops: 512, steps: 16, longest_step: 640 }; 10]);
+    }
+
+    #[test]
+    fn a_poll_that_finds_less_than_a_burst_spoils_its_window_only() {
+        let (windows, starved) = ten_windows(|n| if n == 20 { 31 } else { 32 }, |_| 640);
+        assert_eq!((windows.len(), starved), (9, 1));
+    }
+
+    #[test]
+    fn however_long_the_device_starves_it_costs_one_window() {
+        let (windows, starved) = ten_windows(|n| if (20..5_000).contains(&n) { 0 } else { 32 }, |_| 640);
+        assert_eq!((windows.len(), starved), (9, 1));
+    }
+
+    #[test]
+    fn a_generator_that_stops_for_good_ends_the_sampling() {
+        let (windows, starved) = ten_windows(|n| if n > 16 { 0 } else { 32 }, |_| 100_000);
+        assert_eq!((windows.len(), starved), (1, 9));
+    }
+
+    #[test]
+    fn a_pause_does_not_look_like_a_generator_that_stopped() {
+        let (windows, starved) = ten_windows(|_| 32, |n| if n == 20 { 100_000_000_000 } else { 640 });
+        assert_eq!((windows.len(), starved), (10, 0));
+    }
+
+    #[test]
+    fn a_gap_between_two_polls_does_not_move_the_median() {
+        let (windows, _) = ten_windows(|_| 32, |n| if n % 50 == 0 { 20_000 } else { 640 });
+        let windows = Windows::without_pauses(&windows, 0.0);
+        assert_eq!((windows.per_op.len(), windows.paused), (7, 3));
+        assert_eq!(median(&windows.per_op), Some(20.0));
+    }
+
+    #[test]
+    fn a_device_quicker_than_its_generator_rests_until_bursts_are_full() {
+        let clock = Synthetic::default();
+        let mut taken = 0;
+        // A packet every 50 ticks comes in, up to 600 wait; the device takes 10 ticks for each.
+        let mut poll = || {
+            let waiting = (clock.ticks() / 50 - taken).min(600);
+            let burst = waiting.min(32);
+            taken = clock.ticks() / 50 - waiting + burst;
+            clock.advance(burst * 10 + 5);
+            burst as usize
+        };
+        let mut sampler = PollSampler::new(&clock, SHAPE);
+        sampler.sample(WARM_UP, &mut poll);
+        let (windows, starved) = sampler.sample(50, &mut poll);
+        assert_eq!((windows.len(), starved), (50, 0));
+    }
+
+    #[test]
+    fn the_peer_runs_while_the_device_is_measured_and_not_after() {
+        let turns = AtomicU64::new(0);
+        let mut peer = || {
+            turns.fetch_add(1, Ordering::Relaxed);
+            thread::yield_now();
+        };
+        beside(None, &mut peer, || {
+            while turns.load(Ordering::Relaxed) < 3 {
+                thread::yield_now();
+            }
+        });
+        let at_end = turns.load(Ordering::Relaxed);
+        assert!(at_end >= 3);
+        thread::yield_now();
+        assert_eq!(turns.load(Ordering::Relaxed), at_end);
+    }
+}

@@ -1,0 +1,239 @@
+//! The interleaving: in each round every variant runs once, in shuffled order, on the same cores.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::quantile::{median, quantile};
+use super::random::Random;
+use super::ratio::Interval;
+use super::window::Windows;
+use crate::json::Params;
+
+/// Rounds between two looks at the intervals, once there have been enough.
+const ROUNDS_BETWEEN_LOOKS: usize = 10;
+
+/// A variant's name and parameters, as they stand in the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Label {
+    /// `netmem`, `netmem/…`, `limit`, or a rival's name.
+    pub variant: String,
+    /// What it does.
+    pub params: Params,
+}
+
+/// Something that can be measured beside others.
+pub trait Variant {
+    /// Its name and parameters.
+    fn label(&self) -> &Label;
+
+    /// Runs it for `windows` windows.
+    fn round(&mut self, windows: usize) -> Windows;
+}
+
+/// How many rounds, and when there have been enough.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Rounds run at least.
+    pub rounds_min: usize,
+    /// Rounds run at most.
+    pub rounds_max: usize,
+    /// Windows per variant and round.
+    pub windows: usize,
+    /// The half-width of a ratio's interval, as a share of its median, that ends the run.
+    pub half_width: f64,
+    /// Seed of the shuffle and of the bootstrap.
+    pub seed: u64,
+}
+
+/// What one variant gave over all finished rounds. Every variant has the same number of rounds.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Whose it is.
+    pub label: Label,
+    /// The median ticks per operation of each round; `None` where the round left no window.
+    pub rounds: Vec<Option<f64>>,
+    /// Ticks per operation of every window that counts.
+    pub per_op: Vec<f64>,
+    /// Windows dropped for a pause.
+    pub paused: u64,
+    /// Windows dropped because the generator was too slow.
+    pub starved: u64,
+}
+
+impl Series {
+    fn new(label: Label) -> Self {
+        Self { label, rounds: Vec::new(), per_op: Vec::new(), paused: 0, starved: 0 }
+    }
+
+    fn add(&mut self, round: Windows) {
+        self.rounds.push(median(&round.per_op));
+        self.per_op.extend(round.per_op);
+        self.paused += round.paused;
+        self.starved += round.starved;
+    }
+
+    /// Ticks per operation at quantile `q` over all windows; `None` if none counts.
+    pub fn at(&self, q: f64) -> Option<f64> {
+        quantile(&self.per_op, q)
+    }
+
+    /// This over `other`, ticks by ticks inside each round: the median over rounds and its interval. `None` if no
+    /// round has both.
+    pub fn over(&self, other: &Self, seed: u64) -> Option<Interval> {
+        let both = self.rounds.iter().zip(&other.rounds);
+        let ratios: Vec<f64> = both
+            .filter_map(|(a, b)| Some((*a)? / (*b)?))
+            .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+            .collect();
+        Interval::of_median(&ratios, seed)
+    }
+}
+
+/// Runs `variants` round by round until every pair of `pairs` (numerator, denominator) is decided, the rounds
+/// are used up, or `stop` is raised. A round that was cut short is not counted for any variant. `progress` hears
+/// how many rounds are done.
+pub fn interleave(
+    variants: &mut [Box<dyn Variant + '_>],
+    pairs: &[(usize, usize)],
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(usize),
+) -> Vec<Series> {
+    let mut random = Random::new(plan.seed);
+    let mut order: Vec<usize> = (0..variants.len()).collect();
+    let mut series: Vec<Series> = variants.iter().map(|v| Series::new(v.label().clone())).collect();
+    for done in 0..plan.rounds_max {
+        if enough(&series, pairs, plan, done) {
+            break;
+        }
+        random.shuffle(&mut order);
+        let mut round = vec![Windows::default(); variants.len()];
+        for &turn in &order {
+            // Relaxed: the flag is a wish and carries no data.
+            if stop.load(Ordering::Relaxed) {
+                return series;
+            }
+            round[turn] = variants[turn].round(plan.windows);
+        }
+        series.iter_mut().zip(round).for_each(|(series, windows)| series.add(windows));
+        progress(done + 1);
+    }
+    series
+}
+
+fn enough(series: &[Series], pairs: &[(usize, usize)], plan: &Plan, done: usize) -> bool {
+    let decided = |&(a, b): &(usize, usize)| {
+        series[a].over(&series[b], plan.seed).is_some_and(|interval| interval.decided(plan.half_width))
+    };
+    done >= plan.rounds_min
+        && (done - plan.rounds_min).is_multiple_of(ROUNDS_BETWEEN_LOOKS)
+        && pairs.iter().all(decided)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::method::clock::{Clock, tests::Synthetic};
+    use crate::method::window::OpLoop;
+
+    pub(crate) const PLAN: Plan =
+        Plan { rounds_min: 21, rounds_max: 61, windows: 40, half_width: 0.05, seed: 1 };
+
+    /// `cost` ticks an operation, up to a tenth more by chance, the machine up to twice as slow from round to
+    /// round, and a pause in one window of twenty.
+    fn synthetic<'a>(clock: &'a Synthetic, name: &str, cost: f64, seed: u64) -> Box<dyn Variant + 'a> {
+        let mut random = Random::new(seed);
+        let body = move |ops: u32| {
+            let slow = 1.0 + (clock.ticks() / 80_000_000 % 5) as f64 / 5.0;
+            let noise = 1.0 + random.below(100) as f64 / 1_000.0;
+            let pause = if random.below(20) == 0 { 1_500_000 } else { 0 };
+            clock.advance((f64::from(ops) * cost * noise * slow) as u64 + pause);
+        };
+        let label = Label { variant: name.to_owned(), params: Params::new() };
+        Box::new(OpLoop::new(label, clock, Box::new(body)))
+    }
+
+    fn compare(cost_a: f64, cost_b: f64) -> Interval {
+        let clock = Synthetic::default();
+        let mut variants = [synthetic(&clock, "a", cost_a, 1), synthetic(&clock, "b", cost_b, 2)];
+        let series = interleave(&mut variants, &[(0, 1)], &PLAN, &AtomicBool::new(false), &mut |_| {});
+        series[0].over(&series[1], PLAN.seed).unwrap()
+    }
+
+    #[test]
+    fn two_identical_variants_tie() {
+        let interval = compare(10.0, 10.0);
+        assert!(interval.low <= 1.0 && 1.0 <= interval.high, "{interval:?}");
+        assert!(interval.decided(0.05), "{interval:?}");
+    }
+
+    #[test]
+    fn ten_percent_more_cost_is_found_with_its_size() {
+        let interval = compare(11.0, 10.0);
+        assert!(interval.low > 1.05 && interval.high < 1.15, "{interval:?}");
+        assert!((1.08..1.12).contains(&interval.median), "{interval:?}");
+    }
+
+    #[test]
+    fn every_variant_runs_once_a_round_and_not_always_in_the_same_order() {
+        struct Turn<'a>(Label, usize, &'a std::cell::RefCell<Vec<usize>>);
+        impl Variant for Turn<'_> {
+            fn label(&self) -> &Label {
+                &self.0
+            }
+            fn round(&mut self, _: usize) -> Windows {
+                self.2.borrow_mut().push(self.1);
+                Windows { per_op: vec![1.0], ..Windows::default() }
+            }
+        }
+        let turns = std::cell::RefCell::new(Vec::new());
+        let label = Label { variant: "a".into(), params: Params::new() };
+        let mut variants: Vec<Box<dyn Variant + '_>> =
+            (0..3).map(|i| Box::new(Turn(label.clone(), i, &turns)) as Box<dyn Variant>).collect();
+        interleave(&mut variants, &[(0, 1)], &PLAN, &AtomicBool::new(false), &mut |_| {});
+        drop(variants);
+        let turns = turns.into_inner();
+        let rounds: Vec<&[usize]> = turns.chunks(3).collect();
+        assert_eq!(rounds.len(), PLAN.rounds_min);
+        assert!(rounds.iter().all(|round| (0..3).all(|i| round.contains(&i))));
+        assert!(rounds.iter().any(|round| *round != rounds[0]));
+    }
+
+    #[test]
+    fn an_undecided_pair_gets_more_rounds_up_to_the_limit() {
+        let clock = Synthetic::default();
+        let mut wild = Random::new(4);
+        let body = |ops: u32| clock.advance(u64::from(ops) * (10 + 10 * (clock.ticks() / 4_000_000 % 3)));
+        let label = |name: &str| Label { variant: name.into(), params: Params::new() };
+        let jumpy = |ops: u32| clock.advance(u64::from(ops) * (5 + 30 * wild.below(2) as u64));
+        let mut variants: [Box<dyn Variant + '_>; 2] = [
+            Box::new(OpLoop::new(label("a"), &clock, Box::new(body))),
+            Box::new(OpLoop::new(label("b"), &clock, Box::new(jumpy))),
+        ];
+        let plan = Plan { half_width: 0.0001, ..PLAN };
+        let mut last = 0;
+        let series =
+            interleave(&mut variants, &[(0, 1)], &plan, &AtomicBool::new(false), &mut |done| last = done);
+        assert_eq!((last, series[0].rounds.len()), (plan.rounds_max, plan.rounds_max));
+        assert!(!series[0].over(&series[1], 1).unwrap().decided(plan.half_width));
+    }
+
+    #[test]
+    fn a_raised_stop_keeps_the_finished_rounds() {
+        let clock = Synthetic::default();
+        let mut variants = [synthetic(&clock, "a", 10.0, 1), synthetic(&clock, "b", 10.0, 2)];
+        let stop = AtomicBool::new(false);
+        let series = interleave(&mut variants, &[(0, 1)], &PLAN, &stop, &mut |done| {
+            stop.store(done == 3, Ordering::Relaxed);
+        });
+        assert!(series.iter().all(|series| series.rounds.len() == 3 && !series.per_op.is_empty()));
+    }
+
+    #[test]
+    fn a_round_without_windows_is_left_out_of_the_ratio() {
+        let label = Label { variant: "a".into(), params: Params::new() };
+        let mut a = Series::new(label);
+        let b = Series { rounds: vec![Some(1.0); 6], ..a.clone() };
+        a.rounds = vec![Some(2.0), None, Some(2.0), Some(2.0), Some(2.0), Some(2.0)];
+        assert_eq!(a.over(&b, 1).map(|interval| (interval.median, interval.count)), Some((2.0, 5)));
+    }
+}

@@ -1,0 +1,195 @@
+//! Windows of a loop of operations on one core, and the rule that drops those with a pause in them.
+
+use std::hint::black_box;
+
+use super::clock::Clock;
+use super::quantile::quantile;
+use super::round::{Label, Variant};
+
+/// A window longer, per operation, than this many times the round's lower quartile contains a pause.
+pub const WINDOW_FACTOR: f64 = 4.0;
+
+/// So does a window with a single step longer than this many times the lower quartile of a step.
+pub const STEP_FACTOR: f64 = 16.0;
+
+/// What a window of operations should last at least; with doubling it lasts up to twice as much, and so stays
+/// within the 10 µs to 1 ms that are short against the gaps of a paused machine and long against one reading of
+/// the clock.
+const WINDOW_NS: f64 = 25_000.0;
+
+/// Operations in a window at most, so that an operation that costs nothing still ends.
+const OPS_MAX: u32 = 1 << 20;
+
+/// Windows run before the first that counts: they bring the variant's own lines back into the cache.
+const WARM_UP: usize = 2;
+
+/// One stretch of time between two readings of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Its length.
+    pub ticks: u64,
+    /// Operations, or packets, done in it.
+    pub ops: u64,
+    /// Readings of the clock inside it, the last one included.
+    pub steps: u64,
+    /// The longest time between two neighbouring readings.
+    pub longest_step: u64,
+}
+
+/// One variant's windows of one round.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Windows {
+    /// Ticks per operation of every window that counts, the empty loop already taken off.
+    pub per_op: Vec<f64>,
+    /// Windows dropped because a pause fell into them.
+    pub paused: u64,
+    /// Windows dropped because the generator did not keep a full burst waiting.
+    pub starved: u64,
+}
+
+impl Windows {
+    /// Drops the windows that contain a pause and takes `empty` ticks per operation off the others.
+    ///
+    /// A pause is seen in two ways: the whole window took more than [`WINDOW_FACTOR`] times the lower quartile of
+    /// this round's windows, or two neighbouring readings of the clock inside it lie more than [`STEP_FACTOR`]
+    /// times the lower quartile of a step apart. The quartile is taken anew in every round, so a machine that
+    /// changes its frequency does not turn every window into a pause.
+    pub fn without_pauses(windows: &[Window], empty: f64) -> Self {
+        let per_op = |w: &Window| w.ticks as f64 / w.ops.max(1) as f64;
+        let per_step = |w: &Window| w.ticks as f64 / w.steps.max(1) as f64;
+        let quartile = |of: &dyn Fn(&Window) -> f64| {
+            quantile(&windows.iter().map(of).collect::<Vec<_>>(), 0.25).unwrap_or(f64::INFINITY)
+        };
+        let (window_max, step_max) = (WINDOW_FACTOR * quartile(&per_op), STEP_FACTOR * quartile(&per_step));
+        let clean = |w: &&Window| per_op(w) <= window_max && w.longest_step as f64 <= step_max;
+        let per_op: Vec<f64> = windows.iter().filter(clean).map(|w| per_op(w) - empty).collect();
+        let paused = (windows.len() - per_op.len()) as u64;
+        Self { per_op, paused, starved: 0 }
+    }
+}
+
+/// Times `count` windows of `ops` operations each.
+pub fn sample<C: Clock>(clock: &C, count: usize, ops: u32, body: &mut dyn FnMut(u32)) -> Vec<Window> {
+    let mut windows = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = clock.ticks();
+        body(ops);
+        let ticks = clock.ticks().wrapping_sub(start);
+        windows.push(Window { ticks, ops: u64::from(ops), steps: 1, longest_step: ticks });
+    }
+    windows
+}
+
+/// A variant that is a loop of operations on the core of the caller.
+pub struct OpLoop<'a, C: Clock> {
+    label: Label,
+    clock: &'a C,
+    ops: u32,
+    body: Box<dyn FnMut(u32) + 'a>,
+}
+
+impl<'a, C: Clock> OpLoop<'a, C> {
+    /// Takes `body`, which does as many operations as it is told, and finds how many make a window.
+    pub fn new(label: Label, clock: &'a C, mut body: Box<dyn FnMut(u32) + 'a>) -> Self {
+        let ops = window_ops(clock, &mut *body);
+        Self { label, clock, ops, body }
+    }
+}
+
+impl<C: Clock> Variant for OpLoop<'_, C> {
+    fn label(&self) -> &Label {
+        &self.label
+    }
+
+    fn round(&mut self, windows: usize) -> Windows {
+        let empty = sample(self.clock, windows / 4, self.ops, &mut empty_loop);
+        sample(self.clock, WARM_UP, self.ops, &mut *self.body);
+        let taken = sample(self.clock, windows, self.ops, &mut *self.body);
+        Windows::without_pauses(&taken, empty_cost(&empty))
+    }
+}
+
+/// Doubles the operations until the shortest of three windows lasts long enough.
+fn window_ops<C: Clock>(clock: &C, body: &mut dyn FnMut(u32)) -> u32 {
+    let wanted = (WINDOW_NS * clock.ticks_per_ns()) as u64;
+    let mut ops = 64;
+    while ops < OPS_MAX && sample(clock, 3, ops, body).iter().any(|window| window.ticks < wanted) {
+        ops *= 2;
+    }
+    ops
+}
+
+/// The loop around the operations, without them.
+fn empty_loop(ops: u32) {
+    for _ in 0..ops {
+        black_box(());
+    }
+}
+
+/// Ticks per operation of an empty loop; 0 if the clock did not move.
+pub(super) fn empty_cost(empty: &[Window]) -> f64 {
+    quantile(&Windows::without_pauses(empty, 0.0).per_op, 0.5).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Params;
+    use crate::method::clock::tests::Synthetic;
+    use crate::method::quantile::median;
+
+    fn label() -> Label {
+        Label { variant: "netmem".into(), params: Params::new() }
+    }
+
+    /// Ten ticks an operation, and in every `every`-th window a pause of 400 µs.
+    fn paused_now_and_then(clock: &Synthetic, every: u32) -> Box<dyn FnMut(u32) + '_> {
+        let mut calls = 0;
+        Box::new(move |ops| {
+            calls += 1;
+            clock.advance(u64::from(ops) * 10 + if calls % every == 0 { 800_000 } else { 0 });
+        })
+    }
+
+    #[test]
+    fn a_planted_pause_does_not_move_the_median() {
+        let clock = Synthetic::default();
+        let windows = OpLoop::new(label(), &clock, paused_now_and_then(&clock, 3)).round(60);
+        assert_eq!(median(&windows.per_op), Some(10.0));
+        assert_eq!((windows.per_op.len(), windows.paused), (40, 20));
+    }
+
+    #[test]
+    fn no_window_is_dropped_where_there_is_no_pause() {
+        let clock = Synthetic::default();
+        let windows = OpLoop::new(label(), &clock, paused_now_and_then(&clock, u32::MAX)).round(60);
+        assert_eq!((windows.per_op.len(), windows.paused, windows.starved), (60, 0, 0));
+    }
+
+    #[test]
+    fn a_window_lasts_at_least_its_target_and_at_most_twice_as_much() {
+        let clock = Synthetic::default();
+        let mut body = |ops: u32| clock.advance(u64::from(ops) * 10);
+        let ticks = u64::from(window_ops(&clock, &mut body)) * 10;
+        assert!((50_000..100_000).contains(&ticks), "{ticks} ticks at two a nanosecond");
+    }
+
+    #[test]
+    fn an_operation_that_costs_nothing_still_ends() {
+        assert_eq!(window_ops(&Synthetic::default(), &mut |_| {}), OPS_MAX);
+    }
+
+    #[test]
+    fn the_empty_loop_is_taken_off() {
+        let window = Window { ticks: 1_000, ops: 100, steps: 1, longest_step: 1_000 };
+        assert_eq!(Windows::without_pauses(&[window; 8], 1.5).per_op, [8.5; 8]);
+    }
+
+    #[test]
+    fn one_long_step_spoils_a_window_whose_length_looks_ordinary() {
+        let clean = Window { ticks: 1_600, ops: 512, steps: 16, longest_step: 120 };
+        let gap = Window { ticks: 3_300, longest_step: 1_800, ..clean };
+        let windows = Windows::without_pauses(&[clean, clean, clean, gap, clean, clean, clean], 0.0);
+        assert_eq!((windows.per_op.len(), windows.paused), (6, 1));
+    }
+}

@@ -1,0 +1,52 @@
+//! What a row measures, and how it follows from ticks per operation.
+
+/// The unit of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// Nanoseconds per operation.
+    NsPerOp,
+    /// Ticks of the time stamp counter per operation.
+    CyclesPerOp,
+    /// Nanoseconds per packet.
+    NsPerPacket,
+    /// Packets per second: one over the time per packet, so its p10 is the p90 of that time.
+    Pps,
+}
+
+impl Metric {
+    /// The name in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NsPerOp => "ns_per_op",
+            Self::CyclesPerOp => "cycles_per_op",
+            Self::NsPerPacket => "ns_per_packet",
+            Self::Pps => "pps",
+        }
+    }
+
+    /// True if more ticks mean a smaller figure.
+    pub fn falls_with_ticks(self) -> bool {
+        self == Self::Pps
+    }
+
+    /// The figure for `ticks` per operation at `ticks_per_ns`.
+    pub fn of(self, ticks: f64, ticks_per_ns: f64) -> f64 {
+        match self {
+            Self::NsPerOp | Self::NsPerPacket => ticks / ticks_per_ns,
+            Self::CyclesPerOp => ticks,
+            Self::Pps => 1e9 * ticks_per_ns / ticks,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_hundred_nanoseconds_a_packet_are_two_million_packets_a_second() {
+        assert_eq!(Metric::Pps.of(1_000.0, 2.0), 2e6);
+        assert_eq!(Metric::NsPerPacket.of(1_000.0, 2.0), 500.0);
+        assert_eq!(Metric::CyclesPerOp.of(1_000.0, 2.0), 1_000.0);
+    }
+}

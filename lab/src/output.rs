@@ -1,0 +1,48 @@
+//! The JSON file of a run.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::LabError;
+
+/// The JSON file, opened before anything is measured and filled after.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    file: File,
+}
+
+impl Output {
+    /// Opens or makes the file; what it holds stays until [`write`](Self::write).
+    ///
+    /// # Errors
+    /// [`LabError::Output`] if it cannot be opened for writing.
+    pub fn open(path: &Path) -> Result<Self, LabError> {
+        match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
+            Ok(file) => Ok(Self { path: path.to_owned(), file }),
+            Err(source) => Err(LabError::Output { path: path.to_owned(), source }),
+        }
+    }
+
+    /// Replaces what the file holds with `content`.
+    ///
+    /// # Errors
+    /// [`LabError::Output`] if it cannot be written.
+    pub fn write<T: Serialize>(self, content: &T) -> Result<(), LabError> {
+        let Self { path, mut file } = self;
+        fill(&mut file, content).map_err(|source| LabError::Output { path, source })
+    }
+}
+
+/// Replaces what the file held; a pipe or a terminal is only written to.
+fn fill<T: Serialize>(file: &mut File, content: &T) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    let mut text = serde_json::to_vec_pretty(content)?;
+    text.push(b'\n');
+    file.write_all(&text)
+}

@@ -1,0 +1,148 @@
+//! The runner through its public face, with the smallest runs there are.
+
+use super::*;
+use serde_json::Value;
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// As few rounds and windows as the keys allow.
+fn smallest() -> Options {
+    let set = [("rounds", "5"), ("rounds-max", "5"), ("windows", "8")];
+    Options {
+        quick: true,
+        json: None,
+        set: set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+    }
+}
+
+/// Every name, as an error lists them.
+fn valid() -> String {
+    EXPERIMENTS.iter().map(|e| e.name).collect::<Vec<_>>().join(", ")
+}
+
+fn refused(which: &[&str], options: &Options) -> String {
+    let result = run(&names(which), options, &AtomicBool::new(false), &mut |_| panic!("nothing may start"));
+    result.unwrap_err().to_string()
+}
+
+/// A path of this test alone, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("netmem-lab-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn an_unknown_name_lists_the_valid_ones_in_one_line() {
+    let line = refused(&["page-slow-path"], &smallest());
+    assert_eq!(
+        line,
+        "unknown experiment \"page-slow-path\": valid are page-fast-path, forward-bulk-free, all"
+    );
+}
+
+#[test]
+fn no_name_at_all_lists_them_too() {
+    assert_eq!(refused(&[], &smallest()), format!("no experiment named: valid are {}, all", valid()));
+}
+
+#[test]
+fn an_unknown_key_lists_the_valid_ones_in_one_line() {
+    let options = Options { set: vec![("colour".into(), "red".into())], ..smallest() };
+    let line = refused(&["page-fast-path"], &options);
+    assert!(
+        line.starts_with("unknown key \"colour\": valid are rounds, rounds-max, windows, seed"),
+        "{line}"
+    );
+    assert!(!line.contains('\n'));
+}
+
+#[test]
+fn a_key_of_one_experiment_is_accepted_beside_another() {
+    let keys = [("burst".to_owned(), "8".to_owned())];
+    let all = choose(&names(&["all"])).unwrap();
+    assert!(check_keys(&all, &keys).is_ok());
+    let page = choose(&names(&["page-fast-path"])).unwrap();
+    assert!(check_keys(&page, &keys).is_err());
+}
+
+#[test]
+fn a_bad_value_is_refused_before_anything_runs() {
+    let options = Options { set: vec![("rounds".into(), "none".into())], ..smallest() };
+    let line = refused(&["page-fast-path"], &options);
+    assert_eq!(line, "bad value \"none\" for rounds: give a whole number from 1 to 10000");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_anything_runs() {
+    let path = std::env::temp_dir().join("netmem-lab-no-such-directory/report.json");
+    let line = refused(&["page-fast-path"], &Options { json: Some(path.clone()), ..smallest() });
+    assert!(line.starts_with(&format!("cannot write {}: ", path.display())), "{line}");
+}
+
+#[test]
+fn the_same_experiment_named_twice_runs_once() {
+    let chosen = choose(&names(&["page-fast-path", "all", "page-fast-path"])).unwrap();
+    let mut chosen: Vec<&str> = chosen.iter().map(|e| e.name).collect();
+    chosen.sort_unstable();
+    chosen.dedup();
+    assert_eq!(chosen.len(), EXPERIMENTS.len());
+}
+
+#[test]
+fn one_name_writes_one_object_over_what_the_file_held() {
+    let file = Scratch::new("one.json");
+    std::fs::write(&file.0, "x".repeat(1 << 20)).unwrap();
+    let options = Options { json: Some(file.0.clone()), ..smallest() };
+    let reports = run(&names(&["page-fast-path"]), &options, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let written: Report = serde_json::from_slice(&std::fs::read(&file.0).unwrap()).unwrap();
+    assert_eq!([written], reports[..]);
+}
+
+#[test]
+fn a_stopped_run_of_all_writes_an_array_of_what_was_begun() {
+    let file = Scratch::new("all.json");
+    let options = Options { json: Some(file.0.clone()), ..smallest() };
+    let reports = run(&names(&["all"]), &options, &AtomicBool::new(true), &mut |_| {}).unwrap();
+    assert_eq!(reports.len(), 1);
+    let written: Value = serde_json::from_slice(&std::fs::read(&file.0).unwrap()).unwrap();
+    assert_eq!(written.as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_stop_in_the_middle_keeps_the_finished_rounds() {
+    let stop = AtomicBool::new(false);
+    let mut rounds = 0;
+    let reports = run(&names(&["page-fast-path"]), &smallest(), &stop, &mut |progress| {
+        if let Progress::Round { done, .. } = progress {
+            rounds = done;
+            stop.store(done == 2, Ordering::Relaxed);
+        }
+    });
+    let report = &reports.unwrap()[0];
+    assert_eq!(rounds, 2);
+    assert!(!report.rows.is_empty());
+    assert!(report.notes.iter().any(|note| note.contains("2 rounds")), "{:?}", report.notes);
+}
+
+#[test]
+fn the_list_names_every_experiment_with_source_and_question() {
+    let list = list_json();
+    let text = list_text();
+    for (entry, experiment) in list.as_array().unwrap().iter().zip(EXPERIMENTS) {
+        assert_eq!(entry["name"], experiment.name);
+        assert_eq!(entry["source"], experiment.source);
+        assert_eq!(entry["seconds"], experiment.seconds);
+        assert!(text.contains(experiment.name) && text.contains(experiment.question));
+    }
+}

@@ -1,0 +1,127 @@
+//! The keys of `--set key=value`: whole numbers with a range and a default, checked before anything runs.
+
+use crate::error::LabError;
+
+/// One setting of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it sets.
+    pub what: &'static str,
+    /// The smallest value allowed.
+    pub min: u64,
+    /// The largest value allowed.
+    pub max: u64,
+    /// The value of a full run.
+    pub full: u64,
+    /// The value of a quick run.
+    pub quick: u64,
+}
+
+/// The keys that every experiment knows.
+pub const METHOD_KEYS: &[Key] = &[
+    Key { name: "rounds", what: "rounds run at least", min: 1, max: 10_000, full: 101, quick: 21 },
+    Key { name: "rounds-max", what: "rounds run at most", min: 1, max: 10_000, full: 401, quick: 81 },
+    Key { name: "windows", what: "windows per variant and round", min: 8, max: 4_096, full: 64, quick: 48 },
+    Key {
+        name: "seed",
+        what: "seed of the shuffle and the bootstrap",
+        min: 0,
+        max: u64::MAX,
+        full: 1,
+        quick: 1,
+    },
+];
+
+/// The values of one run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    values: Vec<(&'static str, u64)>,
+}
+
+impl Settings {
+    /// The defaults of [`METHOD_KEYS`] and of `own`, then every pair of `set` whose key is among them; the rest
+    /// belongs to another experiment of the same call.
+    ///
+    /// # Errors
+    /// [`LabError::BadValue`] for a value outside its key's range.
+    pub fn new(own: &'static [Key], quick: bool, set: &[(String, String)]) -> Result<Self, LabError> {
+        let mut values = Vec::new();
+        for key in METHOD_KEYS.iter().chain(own) {
+            let mut value = if quick { key.quick } else { key.full };
+            for (_, text) in set.iter().filter(|(name, _)| name == key.name) {
+                value = parse(key, text)?;
+            }
+            values.push((key.name, value));
+        }
+        Ok(Self { values })
+    }
+
+    /// The value of `key`; 0 if no such key was declared.
+    pub fn get(&self, key: &str) -> u64 {
+        self.values.iter().find(|(name, _)| *name == key).map_or(0, |(_, value)| *value)
+    }
+}
+
+/// Splits the text of one `--set`.
+///
+/// # Errors
+/// [`LabError::NotASetting`] if there is no `=` or nothing before it.
+pub fn split(text: &str) -> Result<(String, String), LabError> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(LabError::NotASetting { text: text.to_owned() }),
+    }
+}
+
+fn parse(key: &Key, text: &str) -> Result<u64, LabError> {
+    text.parse().ok().filter(|value| (key.min..=key.max).contains(value)).ok_or_else(|| LabError::BadValue {
+        key: key.name,
+        value: text.to_owned(),
+        min: key.min,
+        max: key.max,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &[Key] = &[Key { name: "burst", what: "packets", min: 1, max: 64, full: 32, quick: 16 }];
+
+    fn set(key: &str, value: &str) -> Vec<(String, String)> {
+        vec![(key.into(), value.into())]
+    }
+
+    #[test]
+    fn defaults_differ_between_a_quick_and_a_full_run() {
+        assert_eq!(Settings::new(OWN, true, &[]).unwrap().get("burst"), 16);
+        assert_eq!(Settings::new(OWN, false, &[]).unwrap().get("burst"), 32);
+    }
+
+    #[test]
+    fn a_given_value_replaces_the_default() {
+        assert_eq!(Settings::new(OWN, true, &set("burst", "7")).unwrap().get("burst"), 7);
+        assert_eq!(Settings::new(OWN, true, &set("rounds", "3")).unwrap().get("rounds"), 3);
+    }
+
+    #[test]
+    fn a_value_out_of_range_names_the_range() {
+        for bad in ["0", "65", "-1", "many", ""] {
+            let error = Settings::new(OWN, true, &set("burst", bad)).unwrap_err().to_string();
+            assert_eq!(error, format!("bad value {bad:?} for burst: give a whole number from 1 to 64"));
+        }
+    }
+
+    #[test]
+    fn a_setting_without_key_or_equals_sign_is_refused() {
+        assert_eq!(split("burst=8").unwrap(), ("burst".into(), "8".into()));
+        for bad in ["burst", "=8", ""] {
+            assert_eq!(
+                split(bad).unwrap_err().to_string(),
+                format!("bad setting {bad:?}: write it as key=value")
+            );
+        }
+    }
+}

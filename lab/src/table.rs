@@ -1,0 +1,169 @@
+//! A report for a terminal: measured beside published, what varies in front.
+
+use crate::json::{Params, Published, Ratio, Report, Row, shared};
+
+/// The report as text, ending in a newline.
+pub fn text(report: &Report) -> String {
+    let mut text = format!("{}  (source {})\n", report.experiment, report.source);
+    text += &format!("{}\n", machine(report));
+    let common = common(&report.rows);
+    if !common.is_empty() {
+        text += &format!("all rows: {}\n", listed(&common));
+    }
+    text.push('\n');
+    text += &aligned(
+        ["variant", "metric", "p10", "p50", "p90", "windows", "dropped", "published"],
+        report.rows.iter().map(|row| row_cells(row, &common)),
+    );
+    if !report.ratios.is_empty() {
+        text.push('\n');
+        text += &aligned(
+            ["ratio", "metric", "median", "95 % interval", ""],
+            report.ratios.iter().map(ratio_cells),
+        );
+    }
+    text.push('\n');
+    for check in &report.checks {
+        text += &format!("{}  {}: {}\n", if check.ok { "ok  " } else { "FAIL" }, check.name, check.detail);
+    }
+    for note in &report.notes {
+        text += &format!("note  {note}\n");
+    }
+    text
+}
+
+fn machine(report: &Report) -> String {
+    let machine = &report.machine;
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    format!(
+        "{}, {} cores, TSC {:.3} GHz{}, Linux {}",
+        or_unknown(&machine.cpu),
+        machine.cores,
+        machine.tsc_ghz,
+        if machine.is_virtual == Some(true) { ", virtual" } else { "" },
+        or_unknown(&machine.kernel),
+    )
+}
+
+/// What all rows have in common.
+fn common(rows: &[Row]) -> Params {
+    let Some((first, others)) = rows.split_first() else { return Params::new() };
+    others.iter().fold(first.params.clone(), |common, row| shared(&common, &row.params))
+}
+
+fn listed(params: &Params) -> String {
+    let pairs = params.iter().map(|(name, value)| match value.as_str() {
+        Some(text) => format!("{name}={text}"),
+        None => format!("{name}={value}"),
+    });
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+fn row_cells(row: &Row, common: &Params) -> [String; 8] {
+    let own: Params = row
+        .params
+        .iter()
+        .filter(|(n, _)| !common.contains_key(*n))
+        .map(|(n, v)| (n.clone(), v.clone()))
+        .collect();
+    let variant =
+        if own.is_empty() { row.variant.clone() } else { format!("{} {}", row.variant, listed(&own)) };
+    let published = |p: &Published| format!("{} {}", figure(p.value), p.unit);
+    [
+        variant,
+        row.metric.clone(),
+        figure(row.p10),
+        figure(row.median),
+        figure(row.p90),
+        row.windows.to_string(),
+        row.windows_dropped.to_string(),
+        row.published.as_ref().map_or_else(|| "-".to_owned(), published),
+    ]
+}
+
+fn ratio_cells(ratio: &Ratio) -> [String; 5] {
+    [
+        format!("{} / {}", ratio.a, ratio.b),
+        ratio.metric.clone(),
+        format!("{:.3}", ratio.median),
+        format!("{:.3} to {:.3}", ratio.low, ratio.high),
+        if ratio.undecided { "undecided".to_owned() } else { String::new() },
+    ]
+}
+
+/// Columns as wide as their widest cell; the first two to the left, figures to the right.
+fn aligned<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let lines: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
+    let mut widths = [0; N];
+    for (column, cell) in lines.iter().flat_map(|line| (0..N).zip(line)) {
+        widths[column] = widths[column].max(cell.chars().count());
+    }
+    let mut text = String::new();
+    for line in &lines {
+        let padded = (0..N).map(|column| {
+            let (cell, width) = (&line[column], widths[column]);
+            if column < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        text += padded.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// A figure with as many digits as it is good for, thousands apart.
+fn figure(value: f64) -> String {
+    if value.abs() < 1_000.0 {
+        return format!("{value:.*}", if value.abs() < 100.0 { 2 } else { 1 });
+    }
+    let digits = format!("{value:.0}");
+    let (sign, digits) = digits.split_at(usize::from(value < 0.0));
+    let mut text = sign.to_owned();
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{params, tests::sample};
+
+    #[test]
+    fn the_published_figure_stands_in_the_row_of_the_measured_one() {
+        let text = text(&sample());
+        let row = text.lines().find(|line| line.starts_with("netmem ")).unwrap();
+        assert!(row.contains("5.50") && row.ends_with("143.0 cycles"), "{row}");
+    }
+
+    #[test]
+    fn what_all_rows_share_is_said_once() {
+        let mut report = sample();
+        let mut second = report.rows[0].clone();
+        second.params = params([("order", 0.into()), ("stats", "off".into())]);
+        report.rows.push(second);
+        let text = text(&report);
+        assert_eq!(text.matches("order=0").count(), 1, "{text}");
+        assert!(text.contains("netmem stats=on") && text.contains("netmem stats=off"), "{text}");
+    }
+
+    #[test]
+    fn an_undecided_ratio_and_a_failed_check_are_seen() {
+        let mut report = sample();
+        report.ratios[0].undecided = true;
+        report.checks[0].ok = false;
+        let text = text(&report);
+        assert!(text.contains("undecided") && text.contains("FAIL  ledger balanced"), "{text}");
+    }
+
+    #[test]
+    fn figures_have_their_thousands_apart() {
+        assert_eq!(figure(2_043_575.4), "2,043,575");
+        assert_eq!(figure(143.0), "143.0");
+        assert_eq!(figure(0.5), "0.50");
+        assert_eq!(figure(-1_234.0), "-1,234");
+    }
+}

@@ -1,0 +1,254 @@
+//! The traffic of the built-in generator, and the sink that checks what came of it: bytes only.
+//!
+//! The built-in network is two hosts with a router between them. The generator is on host 0, the
+//! sink on host 1:
+//!
+//! ```text
+//! host 0  10.0.0.0/16 ──► port 0  router  port 1 ──► host 1  10.1.0.0/16
+//! ```
+//!
+//! Every frame is known byte for byte from two numbers, its flow and its place in the flow, so the
+//! sink builds the frame that it should have got and compares. From the start of the frame:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..14 | Ethernet: from host 0 to the router's port 0 |
+//! | 14..34 | IPv4: from 10.0.0.1 + flow mod 128, to 10.1.0.1 + flow, TTL 64, not to be fragmented |
+//! | 34..42 | UDP: from port 49152 + flow mod 16384 to port 9 (discard), with its checksum |
+//! | 42..44 | magic `0x6e6d` |
+//! | 44..48 | flow |
+//! | 48..56 | sequence number within the flow, from 0 |
+//! | 56..60 | check: a 32-bit mix of flow and sequence number |
+//! | 60..   | noise: a window of a fixed random text, which the check's lowest byte picks |
+//!
+//! Numbers are in network byte order. The noise differs from frame to frame, so bytes that are left
+//! over from an earlier frame show.
+
+mod sink;
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use zerocopy::network_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+pub use self::sink::{Fault, Hop, Outcome, Sink, Tally};
+use super::ip::Interface;
+use super::route::Route;
+use crate::wire::checksum::Sum;
+use crate::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4, udp};
+
+/// Bytes of the smallest frame, without frame check sequence.
+pub const SIZE_MIN: usize = 64;
+/// Bytes of the largest frame, without frame check sequence: 1,500 of IP.
+pub const SIZE_MAX: usize = 1514;
+/// Flows at most: the hosts of 10.1.0.0/16.
+pub const FLOWS_MAX: usize = 65_534;
+
+/// The link addresses of host 0 and host 1.
+pub const HOSTS: [MacAddr; 2] = [MacAddr::new([2, 0, 0, 0, 0, 1]), MacAddr::new([2, 0, 0, 0, 1, 1])];
+
+/// The router's ends of the two links.
+pub const INTERFACES: [Interface; 2] = [
+    Interface { mac: MacAddr::new([2, 0, 0, 0, 0, 0xfe]), mtu: 1500 },
+    Interface { mac: MacAddr::new([2, 0, 0, 0, 1, 0xfe]), mtu: 1500 },
+];
+
+/// The router's routes: each host's network lies behind the port of the same number.
+pub fn routes() -> [Route; 2] {
+    let route =
+        |port: u8, mac| Route { prefix: Ipv4Net::new_assert(Ipv4Addr::new(10, port, 0, 0), 16), port, mac };
+    [route(0, HOSTS[0]), route(1, HOSTS[1])]
+}
+
+/// What is wrong with the traffic that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TrafficError {
+    /// No flows, or too many.
+    #[error("{flows} flows: there must be 1 to {FLOWS_MAX}")]
+    Flows {
+        /// How many were asked for.
+        flows: usize,
+    },
+    /// The frame is too small or too large.
+    #[error("frames of {size} bytes: a size must be {SIZE_MIN} to {SIZE_MAX}, without frame check sequence")]
+    Size {
+        /// The size asked for.
+        size: usize,
+    },
+}
+
+/// The generator: writes one frame after the other, round robin over the flows.
+#[derive(Debug, Clone)]
+pub struct Traffic {
+    format: Format,
+    flow: u32,
+    seq: u64,
+}
+
+impl Traffic {
+    /// Traffic of `flows` flows in frames of `size` bytes, without frame check sequence.
+    ///
+    /// # Errors
+    /// [`TrafficError`] if one of them is out of its range.
+    pub fn new(flows: usize, size: usize) -> Result<Self, TrafficError> {
+        Ok(Traffic { format: Format::new(flows, size, HOSTS[0], INTERFACES[0].mac, TTL)?, flow: 0, seq: 0 })
+    }
+
+    /// Bytes of one frame.
+    pub fn size(&self) -> usize {
+        self.format.size
+    }
+
+    /// Writes the next frame at the start of `buf` and gives its size; 0, and nothing is written or
+    /// skipped, if `buf` is shorter than that.
+    ///
+    /// # Cost
+    /// Builds 60 bytes and copies the rest; allocates nothing.
+    #[inline]
+    pub fn write(&mut self, buf: &mut [u8]) -> usize {
+        let Some(frame) = buf.get_mut(..self.format.size) else { return 0 };
+        let Ok((head, noise)) = Head::mut_from_prefix(frame) else { return 0 };
+        *head = self.format.head(self.flow, self.seq);
+        noise.copy_from_slice(self.format.noise(head));
+        self.flow += 1;
+        if self.flow == self.format.flows {
+            self.flow = 0;
+            self.seq = self.seq.wrapping_add(1);
+        }
+        self.format.size
+    }
+}
+
+/// The TTL that host 0 sends with: the recommended default (IANA, IP parameters).
+const TTL: u8 = 64;
+const MAGIC: u16 = 0x6e6d;
+const DISCARD: u16 = 9;
+
+/// Bytes of a frame before its noise.
+const HEAD_LEN: usize = size_of::<Head>();
+
+/// Different windows of [`NOISE`], each one byte further on.
+const WINDOWS: usize = 256;
+
+/// What stands before the noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Head {
+    ethernet: Ethernet,
+    ipv4: Ipv4,
+    udp: Udp,
+    stamp: Stamp,
+}
+
+const _: () = assert!(HEAD_LEN == 60 && HEAD_LEN < SIZE_MIN);
+
+/// The packet's identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Stamp {
+    magic: U16,
+    flow: U32,
+    seq: U64,
+    check: U32,
+}
+
+impl Stamp {
+    #[inline]
+    fn new(flow: u32, seq: u64) -> Self {
+        let check = mix(seq ^ u64::from(flow).rotate_left(40)) as u32;
+        Stamp { magic: U16::new(MAGIC), flow: U32::new(flow), seq: U64::new(seq), check: U32::new(check) }
+    }
+
+    /// The sum over the stamp, for the UDP checksum.
+    #[inline]
+    fn sum(&self) -> Sum {
+        let seq = self.seq.get();
+        Sum::new()
+            .word(self.magic.get())
+            .double_word(self.flow.get())
+            .double_word((seq >> 32) as u32)
+            .double_word(seq as u32)
+            .double_word(self.check.get())
+    }
+
+    /// Which window of the noise follows.
+    #[inline]
+    fn window(&self) -> usize {
+        self.check.get() as usize % WINDOWS
+    }
+}
+
+/// Everything that two frames of the same traffic have in common on one link.
+///
+/// Invariant: `flows` is 1 to [`FLOWS_MAX`] and `size` is [`SIZE_MIN`] to [`SIZE_MAX`], so every
+/// window of the noise lies within it.
+#[derive(Debug, Clone)]
+struct Format {
+    flows: u32,
+    size: usize,
+    ethernet: Ethernet,
+    ttl: u8,
+    /// The sum over each window of the noise, for the UDP checksum.
+    sums: Box<[Sum; WINDOWS]>,
+}
+
+impl Format {
+    fn new(flows: usize, size: usize, src: MacAddr, dst: MacAddr, ttl: u8) -> Result<Self, TrafficError> {
+        if !(1..=FLOWS_MAX).contains(&flows) {
+            return Err(TrafficError::Flows { flows });
+        }
+        if !(SIZE_MIN..=SIZE_MAX).contains(&size) {
+            return Err(TrafficError::Size { size });
+        }
+        let mut sums = Box::new([Sum::new(); WINDOWS]);
+        for (window, sum) in sums.iter_mut().enumerate() {
+            *sum = Sum::new().bytes(&NOISE[window..][..size - HEAD_LEN]);
+        }
+        Ok(Format { flows: flows as u32, size, ethernet: Ethernet::new(dst, src, ethernet::IPV4), ttl, sums })
+    }
+
+    /// The head of the packet `seq` of `flow`, all checksums right.
+    #[inline]
+    fn head(&self, flow: u32, seq: u64) -> Head {
+        let src = Ipv4Addr::from_bits(0x0a00_0001 + flow % 128);
+        let dst = Ipv4Addr::from_bits(0x0a01_0001_u32.wrapping_add(flow));
+        let payload_len = (self.size - ethernet::HEADER_LEN - ipv4::HEADER_LEN - udp::HEADER_LEN) as u16;
+        let datagram_len = payload_len + udp::HEADER_LEN as u16;
+        let stamp = Stamp::new(flow, seq);
+        let mut udp = Udp::new(0xc000 | (flow % 0x4000) as u16, DISCARD, payload_len);
+        let sum = udp::pseudo_header(src, dst, datagram_len) + udp.sum() + stamp.sum();
+        udp.set_checksum(udp::checksum(sum + self.sums[stamp.window()]));
+        let ipv4 = Ipv4::new(src, dst, ipv4::UDP, self.ttl, datagram_len);
+        Head { ethernet: self.ethernet, ipv4, udp, stamp }
+    }
+
+    /// The noise that follows `head`.
+    #[inline]
+    fn noise(&self, head: &Head) -> &'static [u8] {
+        &NOISE[head.stamp.window()..][..self.size - HEAD_LEN]
+    }
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the input stirs
+/// every bit of the output.
+#[inline]
+const fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// The random text that payloads are windows of.
+static NOISE: [u8; SIZE_MAX - HEAD_LEN + WINDOWS] = {
+    let mut noise = [0; SIZE_MAX - HEAD_LEN + WINDOWS];
+    let mut at = 0;
+    while at < noise.len() {
+        noise[at] = mix((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) as u8;
+        at += 1;
+    }
+    noise
+};
+
+#[cfg(test)]
+mod tests;

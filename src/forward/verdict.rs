@@ -1,0 +1,185 @@
+//! What becomes of a frame, and why a frame was dropped.
+
+use crate::stats::Count;
+use crate::wire::Malformed;
+
+/// What the forwarder does with a frame next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It goes back to its pool, and is counted under the reason.
+    Drop(Reason),
+    /// It leaves by the port it came from.
+    Tx,
+    /// It leaves by the port with this number.
+    Redirect(u8),
+    /// It becomes a packet and goes up the full path.
+    Pass,
+}
+
+const _: () = assert!(size_of::<Verdict>() == 2);
+
+/// Why the forwarder dropped a frame. Every dropped frame is counted under exactly one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// The frame ends before its Ethernet header or the smallest IPv4 header does.
+    Short,
+    /// The ethertype is none that is named here.
+    UnknownEthertype,
+    /// An ARP frame: neighbours are static.
+    Arp,
+    /// An IPv6 frame.
+    Ipv6,
+    /// The link destination is another station.
+    NotForUs,
+    /// The link destination is a group, or everyone: never forwarded (RFC 1812 §5.3.4).
+    LinkMulticast,
+    /// [`Malformed::BadVersion`].
+    BadVersion,
+    /// [`Malformed::BadHeaderLength`].
+    BadHeaderLength,
+    /// [`Malformed::BadTotalLength`].
+    BadTotalLength,
+    /// [`Malformed::Truncated`].
+    Truncated,
+    /// [`Malformed::BadChecksum`].
+    BadChecksum,
+    /// The source or the destination must never be forwarded (RFC 1812 §5.3.7).
+    Martian,
+    /// The TTL was 1 or 0 (RFC 1812 §5.3.1).
+    TtlExpired,
+    /// No route covers the destination, or it leads to a port that is not there.
+    NoRoute,
+    /// The packet is longer than the egress interface's MTU.
+    TooLong,
+    /// The egress port's transmit ring had no place left.
+    TxFull,
+}
+
+impl Reason {
+    /// All reasons, in the order of their [`index`](Self::index).
+    pub const ALL: [Reason; 16] = [
+        Reason::Short,
+        Reason::UnknownEthertype,
+        Reason::Arp,
+        Reason::Ipv6,
+        Reason::NotForUs,
+        Reason::LinkMulticast,
+        Reason::BadVersion,
+        Reason::BadHeaderLength,
+        Reason::BadTotalLength,
+        Reason::Truncated,
+        Reason::BadChecksum,
+        Reason::Martian,
+        Reason::TtlExpired,
+        Reason::NoRoute,
+        Reason::TooLong,
+        Reason::TxFull,
+    ];
+
+    /// The name of its counter.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Short => "short",
+            Reason::UnknownEthertype => "unknown_ethertype",
+            Reason::Arp => "arp",
+            Reason::Ipv6 => "ipv6",
+            Reason::NotForUs => "not_for_us",
+            Reason::LinkMulticast => "link_multicast",
+            Reason::BadVersion => "bad_version",
+            Reason::BadHeaderLength => "bad_header_length",
+            Reason::BadTotalLength => "bad_total_length",
+            Reason::Truncated => "truncated",
+            Reason::BadChecksum => "bad_checksum",
+            Reason::Martian => "martian",
+            Reason::TtlExpired => "ttl_expired",
+            Reason::NoRoute => "no_route",
+            Reason::TooLong => "too_long",
+            Reason::TxFull => "tx_full",
+        }
+    }
+
+    /// Its place in [`ALL`](Self::ALL).
+    #[inline]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl From<Malformed> for Reason {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::ShortFrame | Malformed::ShortHeader => Reason::Short,
+            Malformed::BadVersion => Reason::BadVersion,
+            Malformed::BadHeaderLength => Reason::BadHeaderLength,
+            Malformed::BadTotalLength => Reason::BadTotalLength,
+            Malformed::Truncated => Reason::Truncated,
+            Malformed::BadChecksum => Reason::BadChecksum,
+        }
+    }
+}
+
+/// Frames dropped, by reason. One thread counts; any may read.
+#[derive(Debug, Default)]
+pub struct Drops([Count; Reason::ALL.len()]);
+
+impl Drops {
+    /// Counters at zero.
+    pub fn new() -> Self {
+        Drops::default()
+    }
+
+    /// Counts `frames` dropped for one reason. Only the forwarding thread may call it, as
+    /// [`Count::add`] says.
+    #[inline]
+    pub fn add(&self, reason: Reason, frames: u64) {
+        self.0[reason.index()].add(frames);
+    }
+
+    /// Frames dropped for `reason` so far.
+    pub fn get(&self, reason: Reason) -> u64 {
+        self.0[reason.index()].get()
+    }
+
+    /// Frames dropped so far, for any reason.
+    pub fn total(&self) -> u64 {
+        self.iter().map(|(_, frames)| frames).sum()
+    }
+
+    /// Every reason with its count, those at zero too.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        Reason::ALL.into_iter().map(|reason| (reason, self.get(reason)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_stands_at_its_index_under_its_own_name() {
+        for (i, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), i, "{reason:?}");
+        }
+        let names: BTreeSet<_> = Reason::ALL.map(Reason::name).into();
+        assert_eq!(names.len(), Reason::ALL.len());
+        assert!(
+            names
+                .iter()
+                .all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'))
+        );
+    }
+
+    #[test]
+    fn drops_are_counted_under_their_reason_only() {
+        let drops = Drops::new();
+        drops.add(Reason::NoRoute, 1);
+        drops.add(Reason::TxFull, 40);
+        drops.add(Reason::TxFull, 1);
+        let counted: Vec<_> = drops.iter().filter(|(_, frames)| *frames > 0).collect();
+        assert_eq!(counted, [(Reason::NoRoute, 1), (Reason::TxFull, 41)]);
+        assert_eq!(drops.total(), 42);
+    }
+}

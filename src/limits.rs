@@ -1,0 +1,25 @@
+//! The constants every stage agrees on.
+
+/// Bytes in one page: the unit of the page stage.
+pub const PAGE_SIZE: usize = 4096;
+
+/// Bytes in one chunk: the unit in which frames are numbered. A page is two chunks.
+pub const CHUNK_SIZE: usize = 2048;
+
+/// log2 of [`CHUNK_SIZE`].
+pub const CHUNK_SHIFT: u32 = CHUNK_SIZE.trailing_zeros();
+
+/// The largest order of the buddy allocator: blocks of 2^10 pages, 4 MiB.
+pub const ORDER_MAX: u8 = 10;
+
+/// The largest order that has per-worker lists.
+pub const LOCAL_ORDER_MAX: u8 = 3;
+
+/// Workers one memory can have at most.
+pub const WORKERS_MAX: usize = 64;
+
+/// Frames one [`Batch`](crate::pool::Batch) holds at most.
+pub const BATCH_MAX: usize = 64;
+
+/// Bytes of one cache line on the machines we know.
+pub const CACHE_LINE: usize = 64;

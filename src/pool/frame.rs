@@ -1,0 +1,226 @@
+//! The frame: eight bytes that are a claim on a piece of packet memory.
+//!
+//! ```text
+//!   chunk start          off                off + len          frame size
+//!   ├── headroom ────────┼─── data ─────────────┼── tailroom ──────┤
+//! ```
+//! Where a frame's data begins is coloured: neighbours in memory begin 64 bytes further on, so that headers
+//! do not all fall into two sets of the first-level cache.
+
+use super::shared::Shared;
+use super::yard;
+use crate::sync::Worker;
+use crate::sys::{cpu, region};
+use std::mem::ManuallyDrop;
+use std::num::NonZeroU32;
+
+/// There are fewer bytes of room than asked for; nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{wanted} bytes wanted where there are {room}")]
+pub struct NoRoom {
+    /// Bytes asked for.
+    pub wanted: usize,
+    /// Bytes there are.
+    pub room: usize,
+}
+
+/// What a frame says, without the claim: what lies in rings and comes back from devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Desc {
+    /// Process-wide number of the frame's first chunk.
+    pub(crate) id: NonZeroU32,
+    /// Bytes from the chunk's start to the data.
+    pub(crate) off: u16,
+    /// Bytes of data.
+    pub(crate) len: u16,
+}
+
+/// A frame that is yours alone: eight bytes, move-only, `Option<Frame>` is eight too.
+///
+/// Give it to a port, to its pool ([`Frame::free`], in bulk [`Batch::free`](super::Batch::free)), or drop it:
+/// dropped anywhere it goes home, slower and without a leak.
+///
+/// ```compile_fail
+/// # fn f(frame: netmem::pool::Frame, w: &mut netmem::sync::Worker) {
+/// frame.free(w);
+/// frame.free(w); // a frame cannot be freed twice
+/// # }
+/// ```
+/// ```compile_fail
+/// # fn f(port: &mut dyn netmem::port::Port, mut batch: netmem::pool::Batch, frame: netmem::pool::Frame,
+/// #      w: &mut netmem::sync::Worker) {
+/// batch.push(frame).unwrap();
+/// port.tx(w, &mut batch);
+/// frame.data(); // a posted frame cannot be read
+/// # }
+/// ```
+/// ```compile_fail
+/// let copy = |frame: &netmem::pool::Frame| frame.clone(); // nor claimed twice
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Frame {
+    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it.
+    desc: Desc,
+}
+
+const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Option<Frame>>() == 8);
+
+impl Frame {
+    /// Claims a frame.
+    ///
+    /// # Safety
+    /// `desc` names a frame of a pool that counts it as out, `off + len` lies within it, and nobody else claims
+    /// it: neither another `Frame` nor a device.
+    #[inline(always)]
+    pub(crate) unsafe fn from_desc(desc: Desc) -> Frame {
+        Frame { desc }
+    }
+
+    /// Gives the claim up to whoever takes the descriptor: a ring, a list.
+    #[inline(always)]
+    pub(crate) fn into_desc(self) -> Desc {
+        ManuallyDrop::new(self).desc
+    }
+
+    /// What the frame says.
+    #[inline(always)]
+    pub(crate) fn desc(&self) -> Desc {
+        self.desc
+    }
+
+    /// Process-wide number of the frame's first 2 KiB chunk.
+    #[inline(always)]
+    pub fn id(&self) -> NonZeroU32 {
+        self.desc.id
+    }
+
+    /// Bytes of data.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        usize::from(self.desc.len)
+    }
+
+    /// Whether there is no data.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.desc.len == 0
+    }
+
+    /// The data.
+    ///
+    /// # Cost
+    /// One load of the region table and the bytes' own lines.
+    #[inline(always)]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: the invariant of `desc`: mapped while the frame is out, within the frame, and `&self` excludes
+        // writers; memory from the system is initialised.
+        unsafe { std::slice::from_raw_parts(self.start(), self.len()) }
+    }
+
+    /// The data, to write.
+    #[inline(always)]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `data`; `&mut self` is the only claim.
+        unsafe { std::slice::from_raw_parts_mut(self.start(), self.len()) }
+    }
+
+    /// Asks for the first line of data before it is needed.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        cpu::prefetch(self.start());
+    }
+
+    #[inline(always)]
+    fn start(&self) -> *mut u8 {
+        region::address(self.desc.id.get()).wrapping_add(usize::from(self.desc.off))
+    }
+
+    /// Bytes before the data.
+    #[inline(always)]
+    pub fn headroom(&self) -> usize {
+        usize::from(self.desc.off)
+    }
+
+    /// Bytes after the data.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        self.size() - self.headroom() - self.len()
+    }
+
+    /// Bytes of the whole frame.
+    ///
+    /// # Cost
+    /// The frame's byte in the yard and its pool's size: two loads.
+    #[inline]
+    pub fn size(&self) -> usize {
+        // SAFETY: this frame is out, so its yard lives.
+        unsafe { yard::of(self.desc.id) }.frame_size(self.desc.id)
+    }
+
+    /// Begins the data `n` bytes earlier, for a header in front.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the headroom is smaller.
+    #[inline]
+    pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
+        self.set(self.headroom(), n, |d, n| (d.off - n, d.len + n))
+    }
+
+    /// Begins the data `n` bytes later.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is less data.
+    #[inline]
+    pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
+        self.set(self.len(), n, |d, n| (d.off + n, d.len - n))
+    }
+
+    /// Ends the data `n` bytes later.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the tailroom is smaller.
+    #[inline]
+    pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
+        self.set(self.tailroom(), n, |d, n| (d.off, d.len + n))
+    }
+
+    /// Cuts the data to its first `len` bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is less data.
+    #[inline]
+    pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
+        self.set(self.len(), len, |d, n| (d.off, n))
+    }
+
+    #[inline(always)]
+    fn set(&mut self, room: usize, n: usize, to: impl Fn(Desc, u16) -> (u16, u16)) -> Result<(), NoRoom> {
+        if n > room {
+            return Err(NoRoom { wanted: n, room });
+        }
+        (self.desc.off, self.desc.len) = to(self.desc, n as u16);
+        Ok(())
+    }
+
+    /// Sends the frame home through the worker: fast if the worker owns its pool.
+    #[inline]
+    pub fn free(self, w: &mut Worker) {
+        let id = self.into_desc().id;
+        // SAFETY: the claim was this frame's and ends here.
+        unsafe { Shared::free_run(yard::of(id).pool(id), Some(w), std::iter::once(id.get())) }
+    }
+}
+
+impl Drop for Frame {
+    /// Home by the slow way: no lock, no thread-local, no allocation; unless the pool is closed and this was
+    /// its last frame, which then gives the pages back.
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        let id = self.desc.id;
+        // SAFETY: the claim was this frame's and ends here.
+        unsafe { Shared::free_run(yard::of(id).pool(id), None, std::iter::once(id.get())) }
+    }
+}

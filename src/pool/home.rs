@@ -1,0 +1,160 @@
+//! The way home: where frames freed elsewhere wait for the pool's owner.
+//!
+//! A small ring takes a batch with one CAS. What it has no room for goes onto a stack whose links lie in a
+//! side array: pushed by CAS, taken whole by a swap, so there is no ABA, nothing blocks and nothing can
+//! overflow: every frame has its own link.
+//!
+//! Closing takes all that is there and leaves both shut; what comes later is refused, and the one who brought
+//! it counts it down instead ([`Latch`]).
+
+use crate::ring::Mpsc;
+use crate::sync::shim::{AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// No frame below; no chunk has this number.
+const EMPTY: u32 = 0;
+/// The stack takes nothing any more; no chunk has this number.
+const SHUT: u32 = u32::MAX;
+
+/// The side array of links: one for each chunk of the region.
+#[derive(Clone, Copy)]
+pub(crate) struct Links<'a> {
+    pub(crate) next: &'a [AtomicU32],
+    /// The chunk that the first link is of.
+    pub(crate) first: u32,
+}
+
+impl Links<'_> {
+    fn of(&self, id: u32) -> &AtomicU32 {
+        &self.next[id.wrapping_sub(self.first) as usize]
+    }
+}
+
+/// Ring and stack.
+#[derive(Debug)]
+pub(crate) struct Home {
+    ring: Mpsc,
+    /// The frame pushed last, [`EMPTY`] or [`SHUT`].
+    top: AtomicU32,
+    /// Frames on the stack; counted before they are pushed.
+    stacked: AtomicU32,
+}
+
+impl Home {
+    pub(crate) fn new(ring: u32) -> Self {
+        Home { ring: Mpsc::new(ring, 0), top: AtomicU32::new(EMPTY), stacked: AtomicU32::new(0) }
+    }
+
+    /// Sends frames home; returns how many were refused because the way is shut (the last ones of `ids`).
+    ///
+    /// Once a frame is sent the pool may be gone: nothing of it is touched after the last one.
+    #[inline]
+    pub(crate) fn push(&self, links: Links<'_>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
+        self.ring.push(ids.by_ref());
+        if ids.len() == 0 { 0 } else { self.stack(links, ids) }
+    }
+
+    #[cold]
+    fn stack(&self, links: Links<'_>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
+        let n = ids.len();
+        let Some(last) = ids.next() else { return 0 };
+        let top = ids.fold(last, |below, id| {
+            links.of(id).store(below, Relaxed);
+            id
+        });
+        self.stacked.fetch_add(n as u32, Relaxed);
+        let mut below = self.top.load(Relaxed);
+        loop {
+            if below == SHUT {
+                self.stacked.fetch_sub(n as u32, Relaxed);
+                return n;
+            }
+            links.of(last).store(below, Relaxed);
+            // AcqRel: the Release pairs with the Acquire of the swap in `pop_stack`, for the links and for all
+            // the frame's holder did; the Acquire keeps that chain whole for the frames below.
+            match self.top.compare_exchange_weak(below, top, AcqRel, Relaxed) {
+                Ok(_) => return 0,
+                Err(now) => below = now,
+            }
+        }
+    }
+
+    /// Takes up to `want` frames from the ring; only for the one who is inside the pool's slot.
+    #[inline]
+    pub(crate) fn pop_ring(&self, want: usize, take: impl FnMut(u32)) -> usize {
+        self.ring.pop(want, take)
+    }
+
+    /// Takes everything on the stack; only for the one who is inside the pool's slot.
+    pub(crate) fn pop_stack(&self, links: Links<'_>, take: impl FnMut(u32)) -> usize {
+        if self.top.load(Relaxed) == EMPTY {
+            return 0;
+        }
+        // AcqRel: the Acquire pairs with the Release in `stack`.
+        let top = self.top.swap(EMPTY, AcqRel);
+        self.unlink(links, top, take)
+    }
+
+    fn unlink(&self, links: Links<'_>, mut top: u32, mut take: impl FnMut(u32)) -> usize {
+        let mut n = 0;
+        while top != EMPTY {
+            let below = links.of(top).load(Relaxed);
+            take(top);
+            top = below;
+            n += 1;
+        }
+        self.stacked.fetch_sub(n as u32, Relaxed);
+        n
+    }
+
+    /// Frames on their way, 0 once shut; a reading from another thread may be a moment old.
+    pub(crate) fn len(&self) -> u64 {
+        if self.top.load(Relaxed) == SHUT {
+            return 0;
+        }
+        u64::from(self.ring.len()) + u64::from(self.stacked.load(Relaxed))
+    }
+
+    /// Shuts the way and takes all that is on it.
+    #[cold]
+    pub(crate) fn close(&self, links: Links<'_>, mut take: impl FnMut(u32)) {
+        self.ring.close(&mut take);
+        // AcqRel: as in `pop_stack`.
+        let top = self.top.swap(SHUT, AcqRel);
+        if top != SHUT {
+            self.unlink(links, top, take);
+        }
+    }
+}
+
+/// Counts the frames that come home after the way was shut; exactly one caller learns that it was the last.
+///
+/// The count starts at 0, goes below it by late frames, and up once by all that were out at closing: it comes
+/// to 0 again exactly when the last of them is home.
+#[derive(Debug)]
+pub(crate) struct Latch(AtomicU64);
+
+impl Latch {
+    pub(crate) fn new() -> Self {
+        Latch(AtomicU64::new(0))
+    }
+
+    /// Says how many are out; true if they have all come already.
+    pub(crate) fn arm(&self, out: u64) -> bool {
+        // AcqRel: the Acquire pairs with the Release of each late `down`.
+        self.0.fetch_add(out, AcqRel).wrapping_add(out) == 0
+    }
+
+    /// `n` came home; true for the one who brings the last.
+    pub(crate) fn down(&self, n: u64) -> bool {
+        // AcqRel: Release for what this thread did with its frames; Acquire for the last one, who gives the
+        // memory back after all of it.
+        self.0.fetch_sub(n, AcqRel) == n
+    }
+
+    /// Frames still out; meaningful once armed.
+    pub(crate) fn out(&self) -> u64 {
+        // Acquire: whoever waits for 0 sees all that the holders did.
+        self.0.load(Acquire)
+    }
+}

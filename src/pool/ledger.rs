@@ -1,0 +1,93 @@
+//! The conservation law: every frame is in exactly one place, and the places can be counted at any time.
+
+use super::frame::Frame;
+use super::shared::Shared;
+use super::yard;
+use crate::sync::Worker;
+use crate::sync::shim::lock;
+
+/// Where a pool's frames are.
+///
+/// `free + cached + ready + owned + posted + queued + returning == total` at every quiescent point. `owned` and
+/// `posted` are counted on their own by every worker, never as what is missing, so the sum can fail.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ledger {
+    /// The pool's name.
+    pub name: String,
+    /// Frames of the pool.
+    pub total: u64,
+    /// In the pool's stock.
+    pub free: u64,
+    /// In the owner's cache.
+    pub cached: u64,
+    /// In ready pools of head and data (none so far).
+    pub ready: u64,
+    /// With the program: taken from the pool and neither given back nor posted.
+    pub owned: u64,
+    /// With devices: fill, rx, tx and completion rings.
+    pub posted: u64,
+    /// In hand-off queues between workers (none so far).
+    pub queued: u64,
+    /// On the way home.
+    pub returning: u64,
+}
+
+impl Ledger {
+    /// Whether the places add up to the total.
+    pub fn balanced(&self) -> bool {
+        let places = [self.free, self.cached, self.ready, self.owned, self.posted, self.queued, self.returning];
+        places.into_iter().fold(0, u64::wrapping_add) == self.total
+    }
+
+    /// Whether every frame is free, in the stock, in the cache or on its way there.
+    pub fn all_home(&self) -> bool {
+        self.balanced() && self.free + self.cached + self.returning == self.total
+    }
+}
+
+/// A closed pool has frames that did not come home by the deadline.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("pool {}: {} of {} frames are still out ({} with the program, {} with devices)",
+    .0.name, .0.owned + .0.posted, .0.total, .0.owned, .0.posted)]
+pub struct StillOut(
+    /// Where they are.
+    pub Ledger,
+);
+
+impl Shared {
+    /// Counts the places.
+    pub(super) fn ledger(&self) -> Ledger {
+        let sum = |pick: fn(&super::shared::PoolLane) -> &crate::stats::Count| self.lanes.sum(pick);
+        let posted = sum(|lane| &lane.posted).wrapping_sub(sum(|lane| &lane.unposted));
+        let stock = lock(&self.stock);
+        let total = self.total.get();
+        // Frames that came after closing are counted by the latch alone.
+        let late = if stock.closed { total.saturating_sub(stock.spare.len() as u64 + self.latch.out()) } else { 0 };
+        Ledger {
+            name: self.name.clone(),
+            total,
+            free: stock.spare.len() as u64 + late,
+            cached: sum(|lane| &lane.cached),
+            ready: 0,
+            owned: sum(|lane| &lane.taken).wrapping_sub(sum(|lane| &lane.given)).wrapping_sub(posted),
+            posted,
+            queued: 0,
+            returning: self.home.len(),
+        }
+    }
+}
+
+/// Takes note that `frames` go to a device; a port calls it just before it gives the claims up.
+pub(crate) fn posted(w: &Worker, frames: &[Frame]) {
+    yard::each_run(frames, |pool, run| pool.lanes.add(w, run.len() as u64, |lane| &lane.posted));
+}
+
+/// Takes note that `frames` came back from a device; a port calls it just after it claimed them.
+pub(crate) fn unposted(w: &Worker, frames: &[Frame]) {
+    yard::each_run(frames, |pool, run| pool.lanes.add(w, run.len() as u64, |lane| &lane.unposted));
+}
+
+/// As [`unposted`], without a worker: for a port that is torn down.
+pub(crate) fn unposted_from_anywhere(frames: &[Frame]) {
+    yard::each_run(frames, |pool, run| pool.lanes.shared().unposted.add_shared(run.len() as u64));
+}

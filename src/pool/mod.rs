@@ -1,0 +1,39 @@
+//! Stage `pool`: frames out of pages, one pool per receive queue, and the way home.
+//!
+//! ```text
+//!   Pool::alloc ◄─ local.rs    the owner's LIFO                                  HOT, no atomics
+//!                   ▲  ▲
+//!                   │  └─ grow.rs   miss: way home, then spare, then new pages   COLD
+//!   freed by the    │
+//!   owner ──────────┘
+//!   freed elsewhere ──► shared.rs   the way home: a ring, and past it a stack    one CAS a batch
+//! ```
+//! A pool keeps its pages (and their device mapping) until it is closed and the last frame is home. Which
+//! pool a frame is of stands in a byte per chunk ([`yard`](self)), so a frame freed anywhere, on any worker or
+//! on none, finds its way.
+
+#[allow(unsafe_code)]
+mod batch;
+mod dma;
+#[allow(unsafe_code)]
+mod frame;
+mod grow;
+mod home;
+mod ledger;
+mod local;
+#[allow(clippy::module_inception)]
+mod pool;
+#[allow(unsafe_code)]
+mod shared;
+#[cfg(test)]
+mod tests;
+#[allow(unsafe_code)]
+mod yard;
+
+pub use batch::{Batch, Drain};
+pub use dma::DmaMap;
+pub use frame::{Frame, NoRoom};
+pub(crate) use frame::Desc;
+pub use ledger::{Ledger, StillOut};
+pub(crate) use ledger::{posted, unposted, unposted_from_anywhere};
+pub use pool::{Pool, PoolConfig, PoolError};

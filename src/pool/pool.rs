@@ -1,0 +1,280 @@
+//! The pool's handle.
+
+use super::batch::Batch;
+use super::dma::{Dma, DmaMap};
+use super::frame::Frame;
+use super::grow;
+use super::home::{Home, Latch};
+use super::ledger::{Ledger, StillOut};
+use super::local::{Local, Start};
+use super::shared::{Shared, Stock};
+use super::yard::Yard;
+use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
+use crate::page::Memory;
+use crate::stats::{Count, Lanes};
+use crate::sync::shim::Mutex;
+use crate::sync::{Owned, Worker};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a pool is made with.
+#[derive(Debug, Clone)]
+pub struct PoolConfig {
+    /// What it is called in reports.
+    pub name: String,
+    /// Frames at most, 1..=2^22; pages are taken as they are needed.
+    pub frames: usize,
+    /// Bytes of a frame: 2048, 4096, 8192, 16384 or 32768.
+    pub frame_size: usize,
+    /// Bytes kept free before the data of a frame that is given out.
+    pub headroom: usize,
+    /// Bytes of data a frame must have room for wherever it begins; what is left over becomes colours.
+    pub data: usize,
+    /// Frames the owner's cache holds at most (page_pool: 128).
+    pub cache: usize,
+    /// Frames the cache is refilled to (page_pool: 64).
+    pub refill: usize,
+    /// How the device knows the frames.
+    pub dma: DmaMap,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        PoolConfig {
+            name: "pool".into(),
+            frames: 4096,
+            frame_size: CHUNK_SIZE,
+            headroom: 64,
+            data: 1518,
+            cache: 128,
+            refill: 64,
+            dma: DmaMap::None,
+        }
+    }
+}
+
+/// Why a pool could not be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PoolError {
+    /// A number in the configuration is out of range.
+    #[error("{what} {value}: give {range}")]
+    Range {
+        /// Which number.
+        what: &'static str,
+        /// What was given.
+        value: usize,
+        /// What would be right.
+        range: &'static str,
+    },
+    /// The memory has 255 pools already.
+    #[error("this memory has 255 pools already: close one first")]
+    TooMany,
+    /// The owner is a worker of another memory.
+    #[error("the owner is a worker of another memory: claim one from the memory that the pool is made of")]
+    ForeignOwner,
+}
+
+/// A pool of frames with one owner, the worker that receives into them.
+///
+/// Clone the handle freely. When the last one goes the pool closes as by [`Pool::close`].
+#[derive(Debug, Clone)]
+pub struct Pool {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Pool {
+    /// Makes a pool of frames out of a memory's pages, for `owner`.
+    ///
+    /// # Errors
+    /// [`PoolError`]; nothing is left behind then.
+    #[cold]
+    pub fn new(memory: &Memory, owner: &mut Worker, config: &PoolConfig) -> Result<Pool, PoolError> {
+        check(config)?;
+        if memory.roster().domain() != owner.key() - owner.slot() as u64 {
+            return Err(PoolError::ForeignOwner);
+        }
+        let yard = Yard::of_memory(memory);
+        let per_page = (PAGE_SIZE / config.frame_size).max(1);
+        let frames = config.frames.next_multiple_of(per_page);
+        let shared = yard.register(config.frame_size, |number| {
+            let stock = Stock::new(frames, frames / per_page);
+            Arc::new(Shared {
+                name: config.name.clone(),
+                number,
+                frames,
+                frame_size: config.frame_size,
+                start: Start::new(config.frame_size, config.headroom, config.data),
+                local: Owned::new(owner, Local::new(config.cache.min(frames), config.refill)),
+                lanes: Lanes::new(memory.roster()),
+                home: Home::new(config.cache as u32),
+                stock: Mutex::new(stock),
+                total: Count::default(),
+                latch: Latch::new(),
+                dma: Dma::new(config.dma),
+                yard: Arc::clone(&yard),
+                memory: memory.clone(),
+            })
+        });
+        let shared = shared.ok_or(PoolError::TooMany)?;
+        memory.roster().on_leave(&shared);
+        Ok(Pool { handle: Arc::new(Handle(shared)) })
+    }
+
+    #[inline(always)]
+    fn shared(&self) -> &Shared {
+        &self.handle.0
+    }
+
+    /// What it is called in reports.
+    pub fn name(&self) -> &str {
+        &self.shared().name
+    }
+
+    /// Bytes of each frame.
+    pub fn frame_size(&self) -> usize {
+        self.shared().frame_size
+    }
+
+    /// Allocates an empty frame; None only when no free frame of the pool exists anywhere.
+    ///
+    /// # Cost
+    /// The owner, from its cache: no locked instruction, one line of the cache and one of counters.
+    #[inline]
+    pub fn alloc(&self, w: &mut Worker) -> Option<Frame> {
+        let shared = self.shared();
+        let lane = shared.lanes.of(w);
+        let hit = shared.local.enter(w).and_then(|mut local| {
+            let id = local.pop()?;
+            if let Some(lane) = lane {
+                lane.cached.set(local.len() as u64);
+            }
+            Some(id)
+        });
+        let id = match hit {
+            Some(id) => id,
+            None => self.alloc_missed(w)?,
+        };
+        shared.lanes.add(w, 1, |lane| &lane.taken);
+        shared.claim(id)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_missed(&self, w: &mut Worker) -> Option<u32> {
+        let mut one = [0];
+        (grow::alloc(self.shared(), w, &mut one) == 1).then_some(one[0])
+    }
+
+    /// Appends up to `n` empty frames to `batch`, as many as there are and fit; returns how many.
+    ///
+    /// # Cost
+    /// As [`Pool::alloc`], with the counters once for all.
+    #[inline]
+    pub fn alloc_burst(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
+        let shared = self.shared();
+        let n = n.min(batch.room());
+        let lane = shared.lanes.of(w);
+        let mut got = 0;
+        if let Some(mut local) = shared.local.enter(w) {
+            got = shared.give(local.pop_slice(n), batch);
+            if let Some(lane) = lane {
+                lane.cached.set(local.len() as u64);
+            }
+        }
+        if got < n {
+            got += self.burst_missed(w, batch, n - got);
+        }
+        shared.lanes.add(w, got as u64, |lane| &lane.taken);
+        got
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn burst_missed(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
+        let mut ids = [0; BATCH_MAX];
+        let got = grow::alloc(self.shared(), w, &mut ids[..n]);
+        self.shared().give(&ids[..got], batch)
+    }
+
+    /// Appends `n` empty frames to `batch`, or none; true if it did.
+    ///
+    /// False when the batch has no room for `n` or the pool has not as many free frames.
+    #[inline]
+    pub fn alloc_bulk(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> bool {
+        if n > batch.room() {
+            return false;
+        }
+        let got = self.alloc_burst(w, batch, n);
+        if got < n {
+            let mut short = Batch::new();
+            std::iter::from_fn(|| batch.pop()).take(got).for_each(|frame| drop(short.push(frame)));
+            short.free(w);
+        }
+        got == n
+    }
+
+    /// Counts where the pool's frames are; exact at a quiescent point.
+    pub fn ledger(&self) -> Ledger {
+        self.shared().ledger()
+    }
+
+    /// Allocations that found no free frame anywhere.
+    pub fn failed(&self) -> u64 {
+        self.shared().lanes.sum(|lane| &lane.failed)
+    }
+
+    /// Pages that the pool's device may reach now; 0 where there is no device mapping.
+    pub fn mapped_pages(&self) -> u64 {
+        self.shared().dma.pages()
+    }
+
+    /// Stops the pool: no allocation succeeds any more. Frames that are out stay good and can be freed
+    /// anywhere; the last of them gives the pool's pages back.
+    #[cold]
+    pub fn close(&self) {
+        self.shared().close();
+    }
+
+    /// Closes the pool and waits until all its frames are home.
+    ///
+    /// # Errors
+    /// [`StillOut`] with the ledger when `deadline` has passed; the frames still out stay good.
+    #[cold]
+    pub fn wait(&self, deadline: Duration) -> Result<(), StillOut> {
+        self.close();
+        let begun = Instant::now();
+        while self.shared().latch.out() > 0 {
+            if begun.elapsed() >= deadline {
+                return Err(StillOut(self.ledger()));
+            }
+            std::thread::sleep(Duration::from_millis(1).min(deadline));
+        }
+        Ok(())
+    }
+}
+
+fn check(config: &PoolConfig) -> Result<(), PoolError> {
+    let size = config.frame_size;
+    let room = size.saturating_sub(config.data);
+    let checks = [
+        ("frames", config.frames, (1..=1 << 22).contains(&config.frames), "1 to 4194304"),
+        ("frame size", size, size.is_power_of_two() && (CHUNK_SIZE..=32768).contains(&size), "2048, 4096, 8192, 16384 or 32768"),
+        ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),
+        ("headroom", config.headroom, config.headroom <= room, "at most the frame size less the data"),
+        ("cache", config.cache, (1..=1 << 16).contains(&config.cache), "1 to 65536"),
+        ("refill", config.refill, (1..=config.cache).contains(&config.refill), "1 to the cache"),
+    ];
+    match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
+        Some((what, value, _, range)) => Err(PoolError::Range { what, value, range }),
+        None => Ok(()),
+    }
+}

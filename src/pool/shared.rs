@@ -1,0 +1,235 @@
+//! A pool as all workers see it, the free path, and the pool's end.
+//!
+//! Handles hold a pool by `Arc`, frames do not: the yard holds one count for all of them. Closing shuts the
+//! owner's cache and the way home; frames still out count themselves down, and the last one gives the pages
+//! back and gives up the yard's count.
+
+use super::batch::Batch;
+use super::dma::Dma;
+use super::frame::{Desc, Frame};
+use super::home::{Home, Latch};
+use super::local::{Local, Start};
+use super::yard::Yard;
+use crate::page::{Memory, Page};
+use crate::stats::{Count, Lanes};
+use crate::sync::shim::{Mutex, lock};
+use crate::sync::{Leave, Owned, Worker};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+/// One worker's counters of a pool. All wrap; only sums over the workers mean something.
+#[derive(Debug, Default)]
+pub(crate) struct PoolLane {
+    /// Frames this worker took out of the pool, and gave back.
+    pub(crate) taken: Count,
+    pub(crate) given: Count,
+    /// Frames this worker gave to devices, and got back from them.
+    pub(crate) posted: Count,
+    pub(crate) unposted: Count,
+    /// Frames in the owner's cache.
+    pub(crate) cached: Count,
+    /// Allocations that found no frame anywhere.
+    pub(crate) failed: Count,
+}
+
+/// What needs a lock: never held while waiting for the owner's slot.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    /// Free frames that no cache holds; room for all of the pool's is reserved, so pushing never allocates.
+    pub(crate) spare: Vec<u32>,
+    /// The pool's pages.
+    pub(crate) pages: Vec<Page>,
+    pub(crate) closed: bool,
+}
+
+impl Stock {
+    /// Empty, with room for all the frames and pages of a pool.
+    pub(super) fn new(frames: usize, pages: usize) -> Self {
+        Stock { spare: Vec::with_capacity(frames), pages: Vec::with_capacity(pages), closed: false }
+    }
+
+    /// Takes out as many free frames as there are, at most `into.len()`; none once the pool is closed.
+    pub(super) fn take(&mut self, into: &mut [u32]) -> usize {
+        let n = if self.closed { 0 } else { into.len().min(self.spare.len()) };
+        let rest = self.spare.len() - n;
+        into.iter_mut().zip(self.spare.drain(rest..)).for_each(|(place, id)| *place = id);
+        n
+    }
+}
+
+/// One pool.
+///
+/// Conservation: `free + cached + owned + posted + returning == total`; see [`Ledger`](super::Ledger).
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) name: String,
+    /// The pool's number in the yard.
+    pub(super) number: u8,
+    /// Frames at most.
+    pub(super) frames: usize,
+    pub(super) frame_size: usize,
+    pub(super) start: Start,
+    pub(super) local: Owned<Local>,
+    pub(super) lanes: Lanes<PoolLane>,
+    pub(super) home: Home,
+    pub(super) stock: Mutex<Stock>,
+    /// Frames the pool has so far.
+    pub(super) total: Count,
+    pub(super) latch: Latch,
+    pub(super) dma: Dma,
+    pub(super) yard: Arc<Yard>,
+    pub(super) memory: Memory,
+}
+
+impl Shared {
+    /// Claims a frame, empty, whose id the caller just took off one of the pool's lists.
+    #[inline(always)]
+    pub(super) fn claim(&self, id: u32) -> Option<Frame> {
+        let desc = Desc { id: NonZeroU32::new(id)?, off: self.start.of(id), len: 0 };
+        // SAFETY: the lists hold the pool's own free frames, each on one list once and with no claim on it, and
+        // this one was just taken off; headroom and colours lie within the frame.
+        Some(unsafe { Frame::from_desc(desc) })
+    }
+
+    /// As [`Shared::claim`] for several, appended to a batch that has room for them; returns how many.
+    #[inline(always)]
+    pub(super) fn give(&self, ids: &[u32], batch: &mut Batch) -> usize {
+        ids.iter().filter_map(|&id| self.claim(id)).filter_map(|frame| batch.push(frame).ok()).count()
+    }
+
+    /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the way home.
+    ///
+    /// # Safety
+    /// `pool` lives, and every id is a frame of it whose only claim ends with this call. `pool` may be gone
+    /// when this returns.
+    #[inline]
+    pub(super) unsafe fn free_run(
+        pool: *const Shared,
+        w: Option<&mut Worker>,
+        ids: impl ExactSizeIterator<Item = u32>,
+    ) {
+        // SAFETY: the frames are out until `free` has put the last of them down.
+        let late = unsafe { (*pool).free(w, ids) };
+        if late > 0 {
+            // SAFETY: `late` frames were refused and still keep the pool.
+            unsafe { Shared::free_late(pool, late as u64) }
+        }
+    }
+
+    /// Puts frames down; returns how many came too late, the pool being closed.
+    #[inline]
+    fn free(&self, w: Option<&mut Worker>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
+        let n = ids.len() as u64;
+        let Some(w) = w else {
+            self.lanes.shared().given.add_shared(n);
+            return self.home.push(self.yard.links(), ids);
+        };
+        self.lanes.add(w, n, |lane| &lane.given);
+        let lane = self.lanes.of(w);
+        if let Some(mut local) = self.local.enter(w) {
+            for id in ids.by_ref() {
+                if !local.push(id) {
+                    self.spill(&mut local, id);
+                }
+            }
+            if let Some(lane) = lane {
+                lane.cached.set(local.len() as u64);
+            }
+            return 0;
+        }
+        self.home.push(self.yard.links(), ids)
+    }
+
+    /// The cache is full: its colder half goes to the stock, then there is room.
+    #[cold]
+    #[inline(never)]
+    fn spill(&self, local: &mut Local, id: u32) {
+        let mut stock = lock(&self.stock);
+        local.coldest(local.len().div_ceil(2), |cold| stock.spare.push(cold));
+        if !local.push(id) {
+            stock.spare.push(id);
+        }
+    }
+
+    /// Counts late frames down; the last one ends the pool.
+    ///
+    /// # Safety
+    /// `n` frames whose claims end with this call were refused by the closed pool, which lives until then.
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_late(pool: *const Shared, n: u64) {
+        // SAFETY: the frames keep the pool until they are counted down.
+        if unsafe { (*pool).latch.down(n) } {
+            // SAFETY: the last frame is home, and exactly one caller learns it.
+            unsafe { Shared::retire(pool) }
+        }
+    }
+
+    /// Stops the pool: nothing is given out any more, what is free is taken in, and frames that are out count
+    /// themselves down from here on. The second call does nothing.
+    #[cold]
+    pub(super) fn close(&self) {
+        let mut stock = lock(&self.stock);
+        if std::mem::replace(&mut stock.closed, true) {
+            return;
+        }
+        drop(stock);
+        let mut back = Vec::new();
+        self.local.slot().shut(|local| local.drain(|id| back.push(id)));
+        self.lanes.each().for_each(|lane| lane.cached.set(0));
+        self.home.close(self.yard.links(), |id| back.push(id));
+        let mut stock = lock(&self.stock);
+        stock.spare.append(&mut back);
+        let out = self.total.get() - stock.spare.len() as u64;
+        drop(stock);
+        if self.latch.arm(out) {
+            // SAFETY: closed, with nothing out; exactly one caller learns it.
+            unsafe { Shared::retire(self) }
+        }
+    }
+
+    /// Gives the pages back, frees the pool's number and gives up the yard's count.
+    ///
+    /// # Safety
+    /// The pool is closed, no frame of it is out, and it is called once.
+    #[cold]
+    unsafe fn retire(pool: *const Shared) {
+        // SAFETY: the yard's count keeps the pool until `kept` goes out of scope.
+        let kept = unsafe {
+            let shared = &*pool;
+            let mut stock = lock(&shared.stock);
+            stock.spare.clear();
+            for page in stock.pages.drain(..) {
+                shared.each_frame(&page, |id| shared.yard.set_home(id, 0));
+                shared.dma.unmap(&shared.memory, &page);
+            }
+            shared.total.set(0);
+            drop(stock);
+            shared.yard.leave(shared.number)
+        };
+        drop(kept);
+    }
+
+    /// The frames that lie in a page of the pool.
+    pub(super) fn each_frame(&self, page: &Page, mut f: impl FnMut(NonZeroU32)) {
+        let chunks = page.bytes().len() / crate::limits::CHUNK_SIZE;
+        let step = self.frame_size / crate::limits::CHUNK_SIZE;
+        let ids = (0..chunks).step_by(step).map(|i| page.first_chunk() + i as u32);
+        ids.filter_map(NonZeroU32::new).for_each(&mut f);
+    }
+}
+
+impl Leave for Shared {
+    /// The owner goes: its cache into the stock, where others find it.
+    fn leave(&self, worker: &mut Worker) {
+        let mut cold = Vec::new();
+        let lane = self.lanes.of(worker);
+        if let Some(mut local) = self.local.enter(worker) {
+            local.drain(|id| cold.push(id));
+            if let Some(lane) = lane {
+                lane.cached.set(0);
+            }
+        }
+        lock(&self.stock).spare.append(&mut cold);
+    }
+}

@@ -1,0 +1,361 @@
+//! The pool stage against a model, and what happens at its edges.
+
+use super::home::{Home, Latch, Links};
+use super::{Batch, DmaMap, Frame, Ledger, Pool, PoolConfig, posted, unposted};
+use crate::page::{Memory, MemoryConfig};
+use crate::ring::tests::{model, thread};
+use crate::sync::Worker;
+use crate::sync::shim::AtomicU32;
+use crate::sys::region::BackingWish;
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn memory(workers: usize) -> Memory {
+    let config = MemoryConfig { bytes: 4 << 20, workers, backing: BackingWish::Small, statistics: true };
+    Memory::new(&config).unwrap()
+}
+
+fn pool(memory: &Memory, w: &mut Worker, frames: usize) -> Pool {
+    let config = PoolConfig { frames, cache: 32, refill: 16, dma: DmaMap::Umem, ..PoolConfig::default() };
+    Pool::new(memory, w, &config).unwrap()
+}
+
+#[track_caller]
+fn check(pool: &Pool, owned: u64) -> Ledger {
+    let ledger = pool.ledger();
+    assert!(ledger.balanced(), "{ledger:?}");
+    assert_eq!(ledger.owned, owned, "{ledger:?}");
+    ledger
+}
+
+/// What a test may do to a pool with its owner (worker 0) and another worker (1).
+#[derive(Debug, Clone)]
+enum Op {
+    Alloc { worker: usize },
+    Burst { worker: usize, n: usize },
+    Bulk { worker: usize, n: usize },
+    Free { worker: usize, pick: usize },
+    FreeMany { worker: usize, n: usize },
+    Drop { pick: usize },
+    Edit { pick: usize, put: usize, pull: usize, push: usize },
+    Post { n: usize },
+    Unpost,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let w = 0..2usize;
+    let any = any::<usize>;
+    prop_oneof![
+        4 => w.clone().prop_map(|worker| Op::Alloc { worker }),
+        2 => (w.clone(), 0..=64usize).prop_map(|(worker, n)| Op::Burst { worker, n }),
+        1 => (w.clone(), 0..=70usize).prop_map(|(worker, n)| Op::Bulk { worker, n }),
+        3 => (w.clone(), any()).prop_map(|(worker, pick)| Op::Free { worker, pick }),
+        3 => (w, 1..64usize).prop_map(|(worker, n)| Op::FreeMany { worker, n }),
+        1 => any().prop_map(|pick| Op::Drop { pick }),
+        3 => (any(), 0..2000usize, 0..300usize, 0..700usize).prop_map(|(pick, put, pull, push)| Op::Edit { pick, put, pull, push }),
+        1 => (1..64usize).prop_map(|n| Op::Post { n }),
+        1 => Just(Op::Unpost),
+    ]
+}
+
+/// A frame held, its data filled with a stamp of its own.
+struct Stamped(Frame, u8);
+
+fn edit(Stamped(frame, stamp): &mut Stamped, put: usize, pull: usize, push: usize) {
+    let (head, len, tail) = (frame.headroom(), frame.len(), frame.tailroom());
+    assert_eq!(head + len + tail, frame.size());
+    assert_eq!(frame.put(put).is_ok(), put <= tail);
+    frame.data_mut().fill(*stamp);
+    let len = frame.len();
+    assert_eq!(frame.pull(pull).is_ok(), pull <= len);
+    let head = frame.headroom();
+    assert_eq!(frame.push(push).is_ok(), push <= head);
+    assert!(frame.trim(frame.len() + 1).is_err() && frame.trim(frame.len() / 2).is_ok());
+    frame.data_mut().fill(*stamp);
+}
+
+fn take(held: &mut Vec<Stamped>, pick: usize) -> Option<Frame> {
+    let at = pick % held.len().max(1);
+    (at < held.len()).then(|| held.swap_remove(at)).map(|Stamped(frame, stamp)| {
+        assert!(frame.data().iter().all(|&b| b == stamp), "contents intact");
+        frame
+    })
+}
+
+fn play(ops: &[Op]) {
+    let memory = memory(2);
+    let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
+    let pool = pool(&memory, &mut workers[0], 150);
+    let (mut held, mut device) = (Vec::new(), Vec::new());
+    let hold = |held: &mut Vec<Stamped>, frame: Frame| {
+        assert!(frame.is_empty() && frame.tailroom() >= 1518);
+        assert!(held.iter().all(|h: &Stamped| h.0.id() != frame.id()), "given twice");
+        let stamp = held.len() as u8;
+        held.push(Stamped(frame, stamp));
+    };
+    for op in ops {
+        let out = held.len() + device.len();
+        match *op {
+            Op::Alloc { worker } => match pool.alloc(&mut workers[worker]) {
+                Some(frame) => hold(&mut held, frame),
+                None => assert_eq!(out, 150, "false empty"),
+            },
+            Op::Burst { worker, n } => {
+                let mut batch = Batch::new();
+                assert_eq!(pool.alloc_burst(&mut workers[worker], &mut batch, n), n.min(150 - out));
+                batch.drain().for_each(|frame| hold(&mut held, frame));
+            }
+            Op::Bulk { worker, n } => {
+                let mut batch = Batch::new();
+                assert_eq!(pool.alloc_bulk(&mut workers[worker], &mut batch, n), n <= 64 && n <= 150 - out);
+                batch.drain().for_each(|frame| hold(&mut held, frame));
+            }
+            Op::Free { worker, pick } => {
+                take(&mut held, pick).into_iter().for_each(|frame| frame.free(&mut workers[worker]));
+            }
+            Op::FreeMany { worker, n } => {
+                let mut batch = Batch::new();
+                (0..n).filter_map(|pick| take(&mut held, pick * 7)).for_each(|frame| batch.push(frame).unwrap());
+                batch.free(&mut workers[worker]);
+                assert!(batch.is_empty());
+            }
+            Op::Drop { pick } => drop(take(&mut held, pick)),
+            Op::Edit { pick, put, pull, push } => {
+                let at = pick % held.len().max(1);
+                held.get_mut(at).into_iter().for_each(|stamped| edit(stamped, put, pull, push));
+            }
+            Op::Post { n } => {
+                let frames: Vec<Frame> = (0..n).filter_map(|pick| take(&mut held, pick)).collect();
+                posted(&workers[0], &frames);
+                device.extend(frames);
+            }
+            Op::Unpost => {
+                unposted(&workers[1], &device);
+                device.drain(..).for_each(|mut frame| {
+                    frame.trim(0).unwrap();
+                    let stamp = held.len() as u8;
+                    held.push(Stamped(frame, stamp));
+                });
+            }
+        }
+        let ledger = check(&pool, held.len() as u64);
+        assert_eq!(ledger.posted, device.len() as u64);
+    }
+    unposted(&workers[0], &device);
+    drop((held, device));
+    assert!(check(&pool, 0).all_home());
+    pool.wait(Duration::ZERO).unwrap();
+    assert_eq!(pool.mapped_pages(), 0);
+    drop((pool, workers));
+    assert_eq!(memory.stats().free, memory.stats().total, "all pages back");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn no_sequence_of_operations_loses_doubles_or_spoils_a_frame(ops in prop::collection::vec(op(), 1..200)) {
+        play(&ops);
+    }
+}
+
+#[test]
+fn frames_freed_on_another_thread_come_home_and_are_used_again() {
+    let memory = memory(2);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 128);
+    for _ in 0..50 {
+        let mut batches = [Batch::new(), Batch::new()];
+        for batch in &mut batches {
+            assert!(pool.alloc_bulk(&mut w, batch, 64));
+        }
+        assert!(pool.alloc(&mut w).is_none());
+        let mut other = memory.worker().unwrap();
+        std::thread::spawn(move || batches.iter_mut().for_each(|batch| batch.free(&mut other))).join().unwrap();
+        assert_eq!(check(&pool, 0).returning, 128);
+    }
+}
+
+#[test]
+fn a_closed_pool_waits_for_its_frames_and_late_ones_stay_good() {
+    let memory = memory(2);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 64);
+    let mut late = pool.alloc(&mut w).unwrap();
+    let mut batch = Batch::new();
+    assert!(pool.alloc_bulk(&mut w, &mut batch, 20));
+    let out = pool.wait(Duration::from_millis(2)).unwrap_err();
+    assert_eq!((out.0.owned, out.0.balanced()), (21, true), "{out}");
+    assert!(pool.alloc(&mut w).is_none());
+    batch.free(&mut w);
+    assert_eq!(pool.wait(Duration::ZERO).unwrap_err().0.owned, 1);
+    late.put(100).unwrap();
+    late.data_mut().fill(7);
+    drop(pool);
+    assert!(memory.stats().free < memory.stats().total, "nothing is given back early");
+    assert_eq!(late.data(), [7; 100]);
+    drop(late);
+    drop(w);
+    assert_eq!(memory.stats().free, memory.stats().total);
+}
+
+#[test]
+fn a_frame_that_outlives_pool_memory_and_workers_is_still_good() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let mut frame = pool(&memory, &mut w, 16).alloc(&mut w).unwrap();
+    drop((memory, w));
+    frame.put(64).unwrap();
+    frame.data_mut().fill(1);
+    std::thread::spawn(move || drop(frame)).join().unwrap();
+}
+
+#[test]
+fn an_owner_that_leaves_gives_its_cache_back_for_others() {
+    let memory = memory(2);
+    let (mut owner, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let pool = pool(&memory, &mut owner, 64);
+    pool.alloc(&mut owner).unwrap().free(&mut owner);
+    drop(owner);
+    assert_eq!(check(&pool, 0).cached, 0);
+    let mut batch = Batch::new();
+    assert!(pool.alloc_bulk(&mut other, &mut batch, 64));
+    batch.free(&mut other);
+    assert!(check(&pool, 0).all_home());
+}
+
+#[test]
+fn a_batch_of_frames_of_several_pools_and_memories_finds_every_home() {
+    let memories = [memory(1), memory(1)];
+    let mut workers = [memories[0].worker().unwrap(), memories[1].worker().unwrap()];
+    let pools = [
+        pool(&memories[0], &mut workers[0], 32),
+        pool(&memories[0], &mut workers[0], 32),
+        pool(&memories[1], &mut workers[1], 32),
+    ];
+    let mut batch = Batch::new();
+    for i in 0..48 {
+        batch.push(pools[i % 3].alloc(&mut workers[i % 3 / 2]).unwrap()).unwrap();
+    }
+    batch.free(&mut workers[0]);
+    pools.iter().for_each(|pool| assert!(check(pool, 0).all_home()));
+}
+
+#[test]
+fn a_jumbo_frame_has_room_for_nine_thousand_bytes() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let config = PoolConfig { frames: 8, frame_size: 16384, data: 9018, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut w, &config).unwrap();
+    let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut w)).collect();
+    assert_eq!(frames.len(), 8);
+    for (i, frame) in frames.iter_mut().enumerate() {
+        frame.put(9018).unwrap();
+        frame.data_mut().fill(i as u8);
+    }
+    assert!(frames.iter().enumerate().all(|(i, frame)| frame.data().iter().all(|&b| b == i as u8)));
+}
+
+#[test]
+fn what_a_drain_does_not_take_stays_in_the_batch_in_order() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 64);
+    let (mut batch, mut more) = (Batch::new(), Batch::new());
+    pool.alloc_burst(&mut w, &mut batch, 10);
+    let ids: Vec<_> = batch.iter().map(Frame::id).collect();
+    assert_eq!(batch.drain().take(4).map(|frame| frame.id()).collect::<Vec<_>>(), ids[..4]);
+    assert_eq!(batch.iter().map(Frame::id).collect::<Vec<_>>(), ids[4..]);
+    pool.alloc_burst(&mut w, &mut more, 49);
+    assert_eq!(batch.append(&mut more), 49);
+    pool.alloc_burst(&mut w, &mut more, 5);
+    assert!(batch.append(&mut more) == 5 && batch.room() == 4 && more.is_empty());
+    drop((batch, more));
+    assert!(check(&pool, 0).all_home());
+}
+
+#[test]
+fn absurd_configurations_are_refused_by_name() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let base = PoolConfig::default();
+    for config in [
+        PoolConfig { frames: 0, ..base.clone() },
+        PoolConfig { frames: usize::MAX, ..base.clone() },
+        PoolConfig { frame_size: 3000, ..base.clone() },
+        PoolConfig { headroom: 2000, ..base.clone() },
+        PoolConfig { data: 0, ..base.clone() },
+        PoolConfig { cache: 0, ..base.clone() },
+        PoolConfig { refill: 999, ..base.clone() },
+    ] {
+        assert!(Pool::new(&memory, &mut w, &config).is_err(), "{config:?}");
+    }
+    let mut stranger = self::memory(1).worker().unwrap();
+    assert!(Pool::new(&memory, &mut stranger, &base).is_err());
+}
+
+/// The way home on its own, with its latch: who brings frames, and who closes.
+struct Way {
+    home: Home,
+    latch: Latch,
+    next: Vec<AtomicU32>,
+}
+
+impl Way {
+    fn new() -> Arc<Way> {
+        let next = (0..4).map(|_| AtomicU32::new(0)).collect();
+        Arc::new(Way { home: Home::new(1), latch: Latch::new(), next })
+    }
+
+    fn links(&self) -> Links<'_> {
+        Links { next: &self.next, first: 1 }
+    }
+
+    /// Brings frames home; true if it had to count them down as the last.
+    fn bring(&self, ids: std::ops::Range<u32>) -> bool {
+        let late = self.home.push(self.links(), ids);
+        late > 0 && self.latch.down(late as u64)
+    }
+}
+
+#[test]
+fn frames_brought_while_the_pool_closes_are_counted_once_and_one_thread_learns_it() {
+    model(|| {
+        let way = Way::new();
+        let bringers: Vec<_> = [1..3, 3..4]
+            .into_iter()
+            .map(|ids| {
+                let way = Arc::clone(&way);
+                thread::spawn(move || way.bring(ids))
+            })
+            .collect();
+        let mut taken = 0;
+        way.home.close(way.links(), |_| taken += 1);
+        let mut last = usize::from(way.latch.arm(3 - taken));
+        last += bringers.into_iter().map(|b| usize::from(b.join().unwrap())).sum::<usize>();
+        assert_eq!(last, 1, "exactly one ends the pool");
+        assert_eq!(way.latch.out(), 0);
+    });
+}
+
+#[test]
+fn frames_brought_while_the_owner_takes_are_taken_once() {
+    model(|| {
+        let way = Way::new();
+        let bringer = {
+            let way = Arc::clone(&way);
+            thread::spawn(move || way.bring(1..4))
+        };
+        let mut seen = [0; 4];
+        let mut gather = || {
+            way.home.pop_ring(4, |id| seen[id as usize] += 1);
+            way.home.pop_stack(way.links(), |id| seen[id as usize] += 1);
+        };
+        gather();
+        assert!(!bringer.join().unwrap());
+        gather();
+        gather();
+        assert_eq!(seen, [0, 1, 1, 1]);
+        assert_eq!(way.home.len(), 0);
+    });
+}

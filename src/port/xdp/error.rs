@@ -1,0 +1,270 @@
+//! Why a port could not be opened: the step, what refused, and what to do about it, in one line each.
+
+use crate::sys::bpf::{BpfError, BpfStep, XdpMode};
+use crate::sys::capability;
+use crate::sys::xdp::{Errno, SocketError, SocketStep, ZeroCopy};
+
+/// Why an AF_XDP port could not be opened. Nothing is left behind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum XdpError {
+    /// A ring size that the kernel would refuse.
+    #[error("{ring} ring of {size} entries: give a power of two between {min} and {max}")]
+    RingSize {
+        /// Which ring.
+        ring: &'static str,
+        /// The size asked for.
+        size: u32,
+        /// The smallest that works.
+        min: u32,
+        /// The largest that works.
+        max: u32,
+    },
+    /// There is no interface of that name in this network namespace.
+    #[error("interface {interface} does not exist: `ip link` lists those of this network namespace")]
+    UnknownInterface {
+        /// The name asked for.
+        interface: String,
+    },
+    /// The interface is not set up.
+    #[error("interface {interface} is down: set it up with `ip link set dev {interface} up`")]
+    InterfaceDown {
+        /// The interface.
+        interface: String,
+    },
+    /// The interface has no such queue, or not for both receiving and sending.
+    #[error("interface {interface} has no queue {queue}: {}", known_queues(*.queues))]
+    NoSuchQueue {
+        /// The interface.
+        interface: String,
+        /// The queue asked for.
+        queue: u32,
+        /// How many queues both receive and send; None where the driver cannot say.
+        queues: Option<u32>,
+    },
+    /// A socket is bound to the queue already.
+    #[error("queue {queue} of {interface} is bound by another AF_XDP socket: stop its program or choose another queue")]
+    QueueBound {
+        /// The interface.
+        interface: String,
+        /// The queue asked for.
+        queue: u32,
+    },
+    /// The interface has an XDP program, which is not ours to replace.
+    #[error(
+        "interface {interface} has an XDP program attached already: stop the program that holds it, \
+         or `ip link set dev {interface} xdp off`"
+    )]
+    ProgramAttached {
+        /// The interface.
+        interface: String,
+    },
+    /// The kernel says that this process may not.
+    #[error("{step} for {interface}: not permitted; {}", permission_remedy(.missing))]
+    NotPermitted {
+        /// The interface.
+        interface: String,
+        /// What was being done.
+        step: String,
+        /// The capabilities that AF_XDP needs and this thread lacks.
+        missing: Vec<&'static str>,
+    },
+    /// The limit on locked memory is smaller than the region.
+    #[error(
+        "register UMEM for {interface}: {needed} KiB may not be locked (ENOBUFS, the limit is {}): \
+         raise it with `ulimit -l`, grant CAP_IPC_LOCK, or use less memory", kibibytes(*.limit)
+    )]
+    LockedMemory {
+        /// The interface.
+        interface: String,
+        /// KiB to be locked.
+        needed: u64,
+        /// The limit in KiB; None when there is none and the user's locked memory is used up otherwise.
+        limit: Option<u64>,
+    },
+    /// Zero-copy was required, or comes with the UMEM's first port, and the driver cannot do it.
+    #[error("interface {interface} cannot do zero-copy: {}", zero_copy_remedy(*.wish))]
+    NoZeroCopy {
+        /// The interface.
+        interface: String,
+        /// What this port asked for.
+        wish: ZeroCopy,
+    },
+    /// No mode that was allowed can hold the redirect program.
+    #[error("interface {interface} takes the redirect program in no allowed mode ({refused}): allow generic mode, or see `dmesg`")]
+    NoMode {
+        /// The interface.
+        interface: String,
+        /// What each mode that was tried said.
+        refused: String,
+    },
+    /// The kernel lacks AF_XDP or a part of bpf(2).
+    #[error("{step} for {interface}: this kernel cannot ({errno}); AF_XDP needs Linux 5.9 or later with CONFIG_XDP_SOCKETS")]
+    Unsupported {
+        /// The interface.
+        interface: String,
+        /// What was being done.
+        step: String,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// Anything else the kernel said.
+    #[error("{interface}: {cause}")]
+    Refused {
+        /// The interface.
+        interface: String,
+        /// The step, what the kernel said, and the verifier's words if it was the verifier.
+        cause: String,
+    },
+}
+
+fn known_queues(queues: Option<u32>) -> String {
+    match queues {
+        Some(0) => "none of its queues both receives and sends".into(),
+        Some(1) => "its only queue is 0".into(),
+        Some(n) => format!("its queues are 0 to {}", n - 1),
+        None => "`ls /sys/class/net/<interface>/queues` lists them".into(),
+    }
+}
+
+fn permission_remedy(missing: &[&str]) -> String {
+    if missing.is_empty() {
+        "a container or a security module forbids it".into()
+    } else {
+        format!("missing {}: run as root, or grant them with setcap(8)", missing.join(", "))
+    }
+}
+
+fn kibibytes(limit: Option<u64>) -> String {
+    limit.map_or("used up".into(), |kib| format!("{kib} KiB"))
+}
+
+fn zero_copy_remedy(wish: ZeroCopy) -> &'static str {
+    match wish {
+        ZeroCopy::Require => "do not require it",
+        _ => "the first port of its UMEM does, so open that one with ZeroCopy::Never",
+    }
+}
+
+/// Where an error belongs: which interface and queue, what was asked, how large the region is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt<'a> {
+    pub(super) interface: &'a str,
+    pub(super) queue: u32,
+    pub(super) zero_copy: ZeroCopy,
+    pub(super) umem_bytes: usize,
+}
+
+impl Attempt<'_> {
+    /// What a system call outside of bpf(2) and the socket's own steps said of the interface.
+    #[cold]
+    pub(super) fn netdev(&self, step: &str, errno: Errno) -> XdpError {
+        let interface = self.interface.to_owned();
+        match errno {
+            Errno::NODEV | Errno::NXIO => XdpError::UnknownInterface { interface },
+            _ => XdpError::Refused { interface, cause: format!("{step}: {errno}") },
+        }
+    }
+
+    #[cold]
+    pub(super) fn socket(&self, error: SocketError) -> XdpError {
+        let interface = self.interface.to_owned();
+        let queue = self.queue;
+        let step = error.step.to_string();
+        match (error.step, error.errno) {
+            (_, Errno::PERM | Errno::ACCESS) => self.not_permitted(step),
+            (SocketStep::Open, Errno::AFNOSUPPORT) => XdpError::Unsupported { interface, step, errno: error.errno },
+            (SocketStep::Register, Errno::NOBUFS) => {
+                let limit = capability::locked_memory_limit().map(|bytes| bytes / 1024);
+                XdpError::LockedMemory { interface, needed: self.umem_bytes as u64 / 1024, limit }
+            }
+            (SocketStep::Bind, Errno::BUSY) => XdpError::QueueBound { interface, queue },
+            (SocketStep::Bind, Errno::INVAL) => XdpError::NoSuchQueue { interface, queue, queues: None },
+            (SocketStep::Bind, Errno::NODEV) => XdpError::UnknownInterface { interface },
+            (SocketStep::Bind, Errno::NETDOWN) => XdpError::InterfaceDown { interface },
+            (SocketStep::Bind, Errno::OPNOTSUPP) => XdpError::NoZeroCopy { interface, wish: self.zero_copy },
+            _ => XdpError::Refused { interface, cause: error.to_string() },
+        }
+    }
+
+    #[cold]
+    pub(super) fn bpf(&self, error: &BpfError) -> XdpError {
+        let interface = self.interface.to_owned();
+        let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
+        match error.errno {
+            Errno::PERM => self.not_permitted(error.step.to_string()),
+            Errno::BUSY | Errno::EXIST if attach => XdpError::ProgramAttached { interface },
+            Errno::NODEV if attach => XdpError::UnknownInterface { interface },
+            Errno::NOSYS => {
+                XdpError::Unsupported { interface, step: error.step.to_string(), errno: error.errno }
+            }
+            _ if attach => XdpError::NoMode { interface, refused: mode_refused(error) },
+            _ => XdpError::Refused { interface, cause: error.to_string() },
+        }
+    }
+
+    fn not_permitted(&self, step: String) -> XdpError {
+        let interface = self.interface.to_owned();
+        XdpError::NotPermitted { interface, step, missing: capability::missing_for_xdp() }
+    }
+}
+
+/// `native: Operation not supported`
+pub(super) fn mode_refused(error: &BpfError) -> String {
+    let mode = if error.step == BpfStep::AttachNative { XdpMode::Native } else { XdpMode::Generic };
+    format!("{mode}: {}", error.errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTEMPT: Attempt<'_> =
+        Attempt { interface: "eth9", queue: 3, zero_copy: ZeroCopy::Try, umem_bytes: 64 << 20 };
+
+    fn socket(step: SocketStep, errno: Errno) -> XdpError {
+        ATTEMPT.socket(SocketError { step, errno })
+    }
+
+    fn bpf(step: BpfStep, errno: Errno) -> XdpError {
+        ATTEMPT.bpf(&BpfError { step, errno, log: String::new() })
+    }
+
+    #[test]
+    fn every_refusal_names_the_step_and_the_remedy_in_one_line() {
+        for (error, needles) in [
+            (ATTEMPT.netdev("find", Errno::NODEV), ["eth9 does not exist", "`ip link`"]),
+            (socket(SocketStep::Bind, Errno::NETDOWN), ["eth9 is down", "ip link set dev eth9 up"]),
+            (socket(SocketStep::Bind, Errno::BUSY), ["queue 3 of eth9", "another queue"]),
+            (socket(SocketStep::Bind, Errno::INVAL), ["no queue 3", "queues"]),
+            (socket(SocketStep::Register, Errno::NOBUFS), ["65536 KiB", "ulimit -l"]),
+            (socket(SocketStep::Open, Errno::AFNOSUPPORT), ["open AF_XDP socket", "CONFIG_XDP_SOCKETS"]),
+            (socket(SocketStep::Bind, Errno::OPNOTSUPP), ["zero-copy", "ZeroCopy::Never"]),
+            (bpf(BpfStep::AttachNative, Errno::BUSY), ["eth9 has an XDP program", "ip link set dev eth9 xdp off"]),
+            (bpf(BpfStep::AttachGeneric, Errno::EXIST), ["eth9 has an XDP program", "xdp off"]),
+            (bpf(BpfStep::AttachGeneric, Errno::OPNOTSUPP), ["no allowed mode", "generic: "]),
+            (bpf(BpfStep::CreateMap, Errno::NOSYS), ["create XSKMAP", "Linux 5.9"]),
+            (bpf(BpfStep::LoadProgram, Errno::INVAL), ["load redirect program", "eth9"]),
+        ] {
+            let line = error.to_string();
+            assert!(needles.iter().all(|needle| line.contains(needle)), "{line}");
+            assert!(!line.contains('\n') && !line.contains("  "), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_missing_capability_is_named_and_a_foreign_ban_is_not_blamed_on_one() {
+        let denied = |missing| XdpError::NotPermitted { interface: "eth9".into(), step: "open".into(), missing };
+        let line = denied(vec!["CAP_NET_RAW", "CAP_BPF"]).to_string();
+        assert!(line.contains("missing CAP_NET_RAW, CAP_BPF") && line.contains("root"), "{line}");
+        assert!(denied(vec![]).to_string().contains("a container"));
+        assert!(matches!(socket(SocketStep::Open, Errno::PERM), XdpError::NotPermitted { .. }));
+        assert!(matches!(bpf(BpfStep::CreateMap, Errno::PERM), XdpError::NotPermitted { .. }));
+    }
+
+    #[test]
+    fn the_queues_that_exist_are_named() {
+        let line = |queues| XdpError::NoSuchQueue { interface: "eth9".into(), queue: 3, queues }.to_string();
+        assert!(line(Some(1)).ends_with("its only queue is 0"));
+        assert!(line(Some(3)).ends_with("its queues are 0 to 2"));
+    }
+}

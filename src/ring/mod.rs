@@ -1,0 +1,15 @@
+//! Stage `ring`: what crosses cores.
+//!
+//! [`cursor`](self) is the arithmetic of two indices that every ring shares: the one between threads here,
+//! and those that a kernel or a peer maps in the ports.
+
+pub(crate) mod cursor;
+mod mpsc;
+#[allow(unsafe_code)]
+mod spsc;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use cursor::Corrupt;
+pub(crate) use mpsc::Mpsc;
+pub use spsc::{Receiver, Sender, ring};

@@ -1,0 +1,175 @@
+//! A bounded ring of ids from any number of senders to one receiver: one CAS per batch.
+//!
+//! A sender reserves slots by a CAS on the reserve index and publishes each slot by writing a non-zero id
+//! into it; so a sender that stops between the two delays the receiver at its own slots and no other sender.
+//! The receiver clears a slot before it gives it back.
+//!
+//! | edge | written by | read by |
+//! |---|---|---|
+//! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::pop`]: whatever the sender did before |
+//! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`]: the slot is cleared |
+
+use crate::sync::shim::{AtomicU32, yield_now};
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The ring; senders share it by reference, the receiver proves itself by the lock or slot it stands behind.
+///
+/// Invariant: `reserved − consumed <= size` (wrapping), and every slot outside that range holds 0.
+#[derive(Debug)]
+pub(crate) struct Mpsc {
+    /// Next index to reserve; written by senders.
+    reserved: CachePadded<AtomicU32>,
+    /// Next index to consume; written by the receiver.
+    consumed: CachePadded<AtomicU32>,
+    slots: Box<[AtomicU32]>,
+}
+
+impl Mpsc {
+    /// A ring of at least `size` slots (rounded up to a power of two), its indices standing at `start`.
+    pub(crate) fn new(size: u32, start: u32) -> Self {
+        let size = size.max(1).next_power_of_two();
+        Mpsc {
+            reserved: CachePadded::new(AtomicU32::new(start)),
+            consumed: CachePadded::new(AtomicU32::new(start)),
+            slots: (0..size).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    fn slot(&self, index: u32) -> &AtomicU32 {
+        &self.slots[index as usize & (self.slots.len() - 1)]
+    }
+
+    /// Reserves up to `want` slots in one CAS; returns the first index and how many.
+    fn reserve(&self, want: u32) -> (u32, u32) {
+        loop {
+            let reserved = self.reserved.load(Relaxed);
+            // Acquire: edge C. Read after `reserved`, so it may have passed it: then look again.
+            let used = reserved.wrapping_sub(self.consumed.load(Acquire));
+            let size = self.slots.len() as u32;
+            if used > size {
+                continue;
+            }
+            let n = want.min(size - used);
+            if n == 0 {
+                return (reserved, 0);
+            }
+            // Relaxed: the slots' own Release publishes; the CAS only hands out numbers.
+            if self.reserved.compare_exchange_weak(reserved, reserved.wrapping_add(n), Relaxed, Relaxed).is_ok() {
+                return (reserved, n);
+            }
+        }
+    }
+
+    /// Sends ids (none of them 0) from the front of `ids`; returns how many had room.
+    ///
+    /// # Cost
+    /// One CAS, and one store per id into lines that the receiver last cleared.
+    #[inline]
+    pub(crate) fn push(&self, ids: impl ExactSizeIterator<Item = u32>) -> usize {
+        let (first, n) = self.reserve(ids.len() as u32);
+        for (i, id) in ids.take(n as usize).enumerate() {
+            debug_assert!(id != 0);
+            // Release: edge S.
+            self.slot(first.wrapping_add(i as u32)).store(id, Release);
+        }
+        n as usize
+    }
+
+    /// Receives up to `want` ids, in the order of reservation, up to the first slot not yet published.
+    ///
+    /// Only the one receiver may call it; the caller's exclusive access to something else proves that.
+    #[inline]
+    pub(crate) fn pop(&self, want: usize, mut take: impl FnMut(u32)) -> usize {
+        let first = self.consumed.load(Relaxed);
+        let mut n = 0;
+        while n < want.min(self.slots.len()) {
+            let slot = self.slot(first.wrapping_add(n as u32));
+            // Acquire: edge S.
+            let id = slot.load(Acquire);
+            if id == 0 {
+                break;
+            }
+            slot.store(0, Relaxed);
+            take(id);
+            n += 1;
+        }
+        if n > 0 {
+            // Release: edge C.
+            self.consumed.store(first.wrapping_add(n as u32), Release);
+        }
+        n
+    }
+
+    /// Ids on their way: reserved and not yet consumed. A reading from another thread may be a moment old.
+    pub(crate) fn len(&self) -> u32 {
+        let consumed = self.consumed.load(Relaxed);
+        self.reserved.load(Relaxed).wrapping_sub(consumed).min(self.slots.len() as u32)
+    }
+
+    /// Closes the ring for good and takes what is in it: the receiver reserves all room itself and never
+    /// gives a slot back, so every later sender finds the ring full.
+    ///
+    /// Waits for senders between reserve and publish, a handful of instructions that cannot block.
+    #[cold]
+    pub(crate) fn close(&self, mut take: impl FnMut(u32)) {
+        let end = loop {
+            let (first, n) = self.reserve(self.slots.len() as u32);
+            if n == 0 || first.wrapping_add(n).wrapping_sub(self.consumed.load(Relaxed)) as usize == self.slots.len() {
+                break first;
+            }
+        };
+        let mut index = self.consumed.load(Relaxed);
+        while index != end {
+            // Acquire: edge S.
+            let id = self.slot(index).load(Acquire);
+            if id == 0 {
+                yield_now();
+                continue;
+            }
+            take(id);
+            index = index.wrapping_add(1);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_out_in_order_across_the_wrap_around_of_the_indices() {
+        let ring = Mpsc::new(8, u32::MAX - 3);
+        let mut next = 1;
+        let mut expect = 1;
+        for burst in [3, 8, 5, 1, 8, 7] {
+            let sent = ring.push(next..next + burst);
+            next += sent as u32;
+            ring.pop(6, |id| {
+                assert_eq!(id, expect);
+                expect += 1;
+            });
+        }
+        ring.pop(8, |_| expect += 1);
+        assert_eq!(expect, next);
+        assert_eq!(ring.len(), 0);
+    }
+
+    #[test]
+    fn a_full_ring_takes_what_fits() {
+        let ring = Mpsc::new(4, 0);
+        assert_eq!(ring.push(1..7), 4);
+        assert_eq!(ring.push(7..8), 0);
+        assert_eq!(ring.len(), 4);
+    }
+
+    #[test]
+    fn a_closed_ring_gives_what_it_held_and_takes_nothing() {
+        let ring = Mpsc::new(8, u32::MAX);
+        ring.push(1..6);
+        let mut held = Vec::new();
+        ring.close(|id| held.push(id));
+        assert_eq!(held, [1, 2, 3, 4, 5]);
+        assert_eq!(ring.push(6..7), 0);
+    }
+}

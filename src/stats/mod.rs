@@ -1,0 +1,8 @@
+//! Stage `stats`: counters that cost the one who counts a load and a store, and windows of time.
+
+mod count;
+mod window;
+
+pub use count::Count;
+pub(crate) use count::Lanes;
+pub use window::{Quantiles, Stopwatch, Windows};

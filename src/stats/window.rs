@@ -1,0 +1,144 @@
+//! Windows of time: the method for machines that stop without notice.
+//!
+//! A mean over a run is worthless where the host takes the core away for tenths of a second. So time is cut
+//! into short windows; each gives one sample (ticks per item); windows that held a gap are thrown away and
+//! counted; what is reported are quantiles over windows.
+
+use crate::sys::clock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Samples kept: the most recent ones, a power of two.
+const KEPT: usize = 1 << 12;
+/// Items that close a window.
+const ITEMS: u64 = 256;
+/// A silence between two marks longer than this many nanoseconds is a gap: no burst takes that long.
+const GAP_NS: f64 = 100_000.0;
+
+/// The 10th, 50th and 90th percentile of the windows, in nanoseconds per item.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantiles {
+    /// One window in ten is faster.
+    pub p10: f64,
+    /// The median window.
+    pub p50: f64,
+    /// One window in ten is slower.
+    pub p90: f64,
+    /// Windows that count.
+    pub windows: u64,
+    /// Windows thrown away because the machine stopped in them.
+    pub dropped: u64,
+}
+
+/// Samples of one worker's busy windows; written by that worker, read by any thread.
+#[derive(Debug)]
+pub struct Windows {
+    /// Ticks per 256 items of each recent window.
+    samples: Box<[AtomicU32]>,
+    counted: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// The worker's own state of the window that is open.
+#[derive(Debug)]
+pub struct Stopwatch {
+    gap: u64,
+    /// When the last mark was made; None while no window is open.
+    last: Option<u64>,
+    ticks: u64,
+    items: u64,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        let samples = (0..KEPT).map(|_| AtomicU32::new(0)).collect();
+        Windows { samples, counted: AtomicU64::new(0), dropped: AtomicU64::new(0) }
+    }
+}
+
+impl Windows {
+    /// A stopwatch to go with it.
+    pub fn stopwatch() -> Stopwatch {
+        Stopwatch { gap: (GAP_NS * clock::ticks_per_ns()) as u64, last: None, ticks: 0, items: 0 }
+    }
+
+    /// Takes note that `items` were done since the last mark, `now` being the clock; 0 items means the time
+    /// since then was idle and does not count.
+    #[inline]
+    pub fn mark(&self, watch: &mut Stopwatch, now: u64, items: u64) {
+        let Some(last) = watch.last.replace(now) else { return };
+        if items == 0 {
+            return;
+        }
+        let ticks = now.wrapping_sub(last);
+        if ticks > watch.gap {
+            self.dropped.store(self.dropped.load(Relaxed) + 1, Relaxed);
+            (watch.ticks, watch.items) = (0, 0);
+            return;
+        }
+        watch.ticks += ticks;
+        watch.items += items;
+        if watch.items >= ITEMS {
+            self.close(watch);
+        }
+    }
+
+    fn close(&self, watch: &mut Stopwatch) {
+        let sample = (watch.ticks * ITEMS / watch.items).min(u64::from(u32::MAX)) as u32;
+        let counted = self.counted.load(Relaxed);
+        self.samples[counted as usize & (KEPT - 1)].store(sample, Relaxed);
+        self.counted.store(counted + 1, Relaxed);
+        (watch.ticks, watch.items) = (0, 0);
+    }
+
+    /// The quantiles over the most recent windows; None before the first has closed.
+    pub fn quantiles(&self) -> Option<Quantiles> {
+        let windows = self.counted.load(Relaxed);
+        let kept = (windows as usize).min(KEPT);
+        let mut samples: Vec<u32> = self.samples[..kept].iter().map(|s| s.load(Relaxed)).collect();
+        samples.sort_unstable();
+        let at = |q: f64| {
+            let sample = *samples.get(((kept.checked_sub(1)?) as f64 * q) as usize)?;
+            Some(f64::from(sample) / ITEMS as f64 / clock::ticks_per_ns())
+        };
+        let dropped = self.dropped.load(Relaxed);
+        Some(Quantiles { p10: at(0.1)?, p50: at(0.5)?, p90: at(0.9)?, windows, dropped })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_drops_its_window_and_moves_no_quantile() {
+        let windows = Windows::default();
+        let mut watch = Windows::stopwatch();
+        let per_item = clock::ticks_per_ns() * 50.0;
+        let mut now = 1_000_000;
+        windows.mark(&mut watch, now, 0);
+        for round in 0..200 {
+            now += (32.0 * per_item) as u64;
+            if round % 50 == 49 {
+                now += (1e9 * clock::ticks_per_ns()) as u64;
+            }
+            windows.mark(&mut watch, now, 32);
+        }
+        let q = windows.quantiles().unwrap();
+        assert_eq!(q.dropped, 4);
+        assert!(q.windows >= 20);
+        assert!((q.p50 - 50.0).abs() < 1.0 && (q.p90 - 50.0).abs() < 1.0, "{q:?}");
+    }
+
+    #[test]
+    fn idle_time_does_not_count() {
+        let windows = Windows::default();
+        let mut watch = Windows::stopwatch();
+        let mut now = 0;
+        for round in 0..64 {
+            now += 1_000;
+            windows.mark(&mut watch, now, if round % 2 == 0 { 0 } else { 32 });
+        }
+        let q = windows.quantiles().unwrap();
+        assert!((q.p50 * clock::ticks_per_ns() - 1_000.0 / 32.0).abs() < 1.0, "{q:?}");
+    }
+}

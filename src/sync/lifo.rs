@@ -1,0 +1,84 @@
+//! The one shape of every owner-only cache: a bounded array, the last one in is the first one out.
+//!
+//! Page lists, frame caches and sheaves of objects are this array with other constants. What is taken out in
+//! bulk for someone else comes from the cold end.
+
+/// Up to a fixed number of `T`, newest last.
+#[derive(Debug)]
+pub(crate) struct Lifo<T> {
+    items: Box<[T]>,
+    len: usize,
+    /// How many to move at once between this array and the store below it; at most the capacity.
+    pub(crate) batch: usize,
+}
+
+impl<T: Copy + Default> Lifo<T> {
+    pub(crate) fn new(capacity: usize, batch: usize) -> Self {
+        Lifo { items: vec![T::default(); capacity].into(), len: 0, batch: batch.min(capacity) }
+    }
+
+    /// The newest item.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.len = self.len.checked_sub(1)?;
+        self.items.get(self.len).copied()
+    }
+
+    /// The newest `n` items (fewer if there are fewer), oldest of them first.
+    #[inline(always)]
+    pub(crate) fn pop_slice(&mut self, n: usize) -> &[T] {
+        let end = self.len;
+        self.len -= n.min(end);
+        self.items.get(self.len..end).unwrap_or_default()
+    }
+
+    /// Keeps an item; false when the array is full.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, item: T) -> bool {
+        let Some(place) = self.items.get_mut(self.len) else { return false };
+        *place = item;
+        self.len += 1;
+        true
+    }
+
+    /// Takes out the `n` items that have lain longest (fewer if there are fewer).
+    pub(crate) fn coldest(&mut self, n: usize, mut give: impl FnMut(T)) {
+        let n = n.min(self.len);
+        self.items[..n].iter().for_each(|&item| give(item));
+        self.items.copy_within(n..self.len, 0);
+        self.len -= n;
+    }
+
+    /// Takes everything out.
+    pub(crate) fn drain(&mut self, give: impl FnMut(T)) {
+        self.coldest(self.len, give);
+    }
+
+    /// Items inside.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Items there is room for.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> usize {
+        self.items.len() - self.len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lifo;
+
+    #[test]
+    fn the_newest_comes_out_first_and_the_oldest_leave_in_bulk() {
+        let mut lifo = Lifo::new(4, 2);
+        assert!((1..=4).all(|i| lifo.push(i)) && !lifo.push(5));
+        let mut cold = Vec::new();
+        lifo.coldest(2, |i| cold.push(i));
+        assert_eq!((cold, lifo.room()), (vec![1, 2], 2));
+        assert_eq!(lifo.pop_slice(9), [3, 4]);
+        assert_eq!((lifo.pop(), lifo.len()), (None, 0));
+    }
+}

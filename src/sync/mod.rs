@@ -1,0 +1,12 @@
+//! Stage `sync`: the worker's token, and what hangs on it.
+
+mod lifo;
+pub(crate) mod shim;
+#[allow(unsafe_code)]
+mod slot;
+#[allow(unsafe_code)]
+mod worker;
+
+pub(crate) use lifo::Lifo;
+pub use worker::{Worker, WorkerError};
+pub(crate) use worker::{Leave, Owned, PerWorker, Roster};

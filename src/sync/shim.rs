@@ -1,0 +1,44 @@
+//! The primitives every later stage uses, so that loom can stand in for them (`--cfg loom`).
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::atomic::{AtomicU32, AtomicU64, fence},
+    sync::{Mutex, MutexGuard},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::atomic::{AtomicU32, AtomicU64, fence},
+    sync::{Mutex, MutexGuard},
+    thread::yield_now,
+};
+
+/// Locks a mutex whose data stays whole when a holder panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A cell reached through raw pointers, as loom wants it so that it can watch every access.
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(
+    #[cfg(loom)] loom::cell::UnsafeCell<T>,
+    #[cfg(not(loom))] std::cell::UnsafeCell<T>,
+);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        #[cfg(loom)]
+        return UnsafeCell(loom::cell::UnsafeCell::new(value));
+        #[cfg(not(loom))]
+        return UnsafeCell(std::cell::UnsafeCell::new(value));
+    }
+
+    /// Runs `f` with the pointer; loom reports any access that is not exclusive meanwhile.
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        #[cfg(loom)]
+        return self.0.with_mut(f);
+        #[cfg(not(loom))]
+        return f(self.0.get());
+    }
+}

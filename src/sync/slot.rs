@@ -1,0 +1,169 @@
+//! A cell that one owner uses without atomics, and that a thief may open when it must.
+//!
+//! Asymmetric locking. The owner marks itself busy with a plain store and looks at the gate with a plain
+//! load; a thief closes the gate, makes every core pass a barrier (membarrier(2)), and waits until the owner
+//! is not busy. The owner pays two stores and a load that stay in its own cache; the thief pays
+//! microseconds, and comes only when all else is empty.
+//!
+//! ```text
+//!   owner                              thief
+//!   busy = 1                           gate |= STOLEN
+//!   (compiler fence)     ◄─ pairs ─►   membarrier: a full fence on every core
+//!   gate == 0 ? go on                  busy == 0 ? take
+//!             : busy = 0, go round               : wait, bounded
+//! ```
+//! Of the two stores before the two loads at least one is seen by the other side, so owner and thief are
+//! never both inside. Without membarrier the gate keeps `FENCED` set and the owner's cold path runs a real
+//! fence: slower, still right. Loom checks that very path.
+
+use super::shim::{AtomicU32, Mutex, UnsafeCell, fence, lock, yield_now};
+use crate::sys::membarrier;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::compiler_fence;
+
+/// A thief is inside or on its way in.
+const STOLEN: u32 = 1;
+/// The owner has to fence for itself: there is no membarrier here.
+const FENCED: u32 = 2;
+/// Closed for good: everything takes the shared path from now on.
+const SHUT: u32 = 4;
+
+/// How often a thief looks before it gives up on a busy owner.
+#[cfg(not(loom))]
+const PATIENCE: u32 = 10_000;
+#[cfg(loom)]
+const PATIENCE: u32 = 2;
+
+/// The local state `L` of one owner.
+#[derive(Debug)]
+pub(crate) struct Slot<L> {
+    /// 1 while the owner is inside; written by the owner only.
+    busy: AtomicU32,
+    /// 0 while the owner may go straight in; written by thieves.
+    gate: AtomicU32,
+    local: UnsafeCell<L>,
+    /// One thief at a time.
+    thieves: Mutex<()>,
+}
+
+// SAFETY: `local` is reached by the owner while `busy` or by a thief while `STOLEN`, never both (see above),
+// so sharing the slot only ever moves `L` between threads.
+unsafe impl<L: Send> Sync for Slot<L> {}
+
+impl<L> Slot<L> {
+    pub(crate) fn new(local: L) -> Self {
+        let fenced = cfg!(loom) || !membarrier::available();
+        let gate = AtomicU32::new(if fenced { FENCED } else { 0 });
+        Slot { busy: AtomicU32::new(0), gate, local: UnsafeCell::new(local), thieves: Mutex::new(()) }
+    }
+
+    /// Goes in as the owner; None when a thief is inside or the slot is shut, and the shared path is the way.
+    ///
+    /// # Safety
+    /// The caller is the slot's only owner, and holds no other [`Held`] of it.
+    #[inline(always)]
+    pub(crate) unsafe fn enter(&self) -> Option<Held<'_, L>> {
+        self.busy.store(1, Relaxed);
+        // Keeps the store before the load in program order; the thief's membarrier does the rest.
+        compiler_fence(SeqCst);
+        // Acquire: pairs with the Release that opens the gate in `leave_open`, so a thief's changes are seen.
+        if self.gate.load(Acquire) != 0 && !self.pass_gate() {
+            return None;
+        }
+        Some(Held { slot: self })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_gate(&self) -> bool {
+        if self.gate.load(Relaxed) & (STOLEN | SHUT) == 0 {
+            // SeqCst fence: pairs with the thief's fence in `steal`; one of the two sees the other's store.
+            fence(SeqCst);
+            // Acquire: as in `enter`.
+            if self.gate.load(Acquire) & (STOLEN | SHUT) == 0 {
+                return true;
+            }
+        }
+        // Release: pairs with the thief's Acquire of `busy`.
+        self.busy.store(0, Release);
+        false
+    }
+
+    /// Goes in from any thread; None if the owner stayed inside for longer than a bounded wait.
+    ///
+    /// # Cost
+    /// A membarrier(2) and an uncontended lock: microseconds.
+    #[cold]
+    pub(crate) fn steal<R>(&self, take: impl FnOnce(&mut L) -> R) -> Option<R> {
+        let _alone = lock(&self.thieves);
+        self.gate.fetch_or(STOLEN, Relaxed);
+        let taken = self.wait_outside().then(|| {
+            // SAFETY: the gate is closed and the owner was seen outside after a barrier on every core, so it
+            // cannot be inside; `thieves` keeps other thieves out.
+            self.local.with_mut(|local| take(unsafe { &mut *local }))
+        });
+        self.leave_open();
+        taken
+    }
+
+    /// Closes the slot for good: the owner takes the shared path from now on. Waits for it to leave.
+    #[cold]
+    pub(crate) fn shut<R>(&self, take: impl FnOnce(&mut L) -> R) -> R {
+        let _alone = lock(&self.thieves);
+        self.gate.fetch_or(SHUT, Relaxed);
+        while !self.wait_outside() {}
+        // SAFETY: as in `steal`; the owner's hot calls are short and do not block, so the wait ends.
+        self.local.with_mut(|local| take(unsafe { &mut *local }))
+    }
+
+    fn wait_outside(&self) -> bool {
+        if cfg!(loom) || !membarrier::all_cores() {
+            // SeqCst fence: pairs with the owner's in `pass_gate`.
+            fence(SeqCst);
+        }
+        for _ in 0..PATIENCE {
+            // Acquire: pairs with the Release of `busy` when the owner leaves, so its changes are seen.
+            if self.busy.load(Acquire) == 0 {
+                return true;
+            }
+            yield_now();
+        }
+        false
+    }
+
+    fn leave_open(&self) {
+        // Release: pairs with the owner's Acquire of the gate.
+        self.gate.fetch_and(!STOLEN, Release);
+    }
+}
+
+/// The owner's stay inside a [`Slot`]; the way out is its Drop.
+pub(crate) struct Held<'a, L> {
+    slot: &'a Slot<L>,
+}
+
+impl<L> Deref for Held<'_, L> {
+    type Target = L;
+    #[inline(always)]
+    fn deref(&self) -> &L {
+        // SAFETY: `busy` is set and the gate was seen open, so no thief is inside while this guard lives.
+        self.slot.local.with_mut(|local| unsafe { &*local })
+    }
+}
+
+impl<L> DerefMut for Held<'_, L> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut L {
+        // SAFETY: as in `deref`; `enter` promised a single guard.
+        self.slot.local.with_mut(|local| unsafe { &mut *local })
+    }
+}
+
+impl<L> Drop for Held<'_, L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Release: pairs with the thief's Acquire of `busy`.
+        self.slot.busy.store(0, Release);
+    }
+}

@@ -1,0 +1,202 @@
+//! The worker: a token whose `&mut` is the proof that nobody else is at this worker's caches.
+//!
+//! What "softirq is off" is in a kernel, `&mut Worker` is here: exclusive access, known at compile time.
+//!
+//! ```compile_fail
+//! // A worker cannot be used by two threads at once: it is not Sync.
+//! fn needs_sync<T: Sync>() {}
+//! needs_sync::<netmem::sync::Worker>();
+//! ```
+//! ```compile_fail
+//! // Nor twice on one thread while something borrowed through it is alive.
+//! fn two(w: &mut netmem::sync::Worker) -> (&mut netmem::sync::Worker, &mut netmem::sync::Worker) { (w, w) }
+//! ```
+//! ```
+//! // It may move to another thread.
+//! fn needs_send<T: Send>() {}
+//! needs_send::<netmem::sync::Worker>();
+//! ```
+
+use super::shim::{Mutex, lock};
+use super::slot::{Held, Slot};
+use crate::limits::WORKERS_MAX;
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Weak};
+
+/// Who may call itself a worker of one memory: a fixed number of slots, and what runs when one leaves.
+pub(crate) struct Roster {
+    domain: u64,
+    workers: usize,
+    /// A set bit is a slot in use.
+    taken: AtomicU64,
+    leavers: Mutex<Vec<Weak<dyn Leave + Send + Sync>>>,
+}
+
+/// A stage that keeps something for a worker, and takes it back when the worker goes.
+pub(crate) trait Leave {
+    /// Hands back all that `worker`'s caches hold. Stages are asked last registered first, so that a stage
+    /// can still give to the ones below it.
+    fn leave(&self, worker: &mut Worker);
+}
+
+/// Why there is no further worker.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum WorkerError {
+    /// All slots are in use.
+    #[error("all {workers} workers of this memory are in use: drop one, or configure more")]
+    AllTaken {
+        /// Slots this memory was made with.
+        workers: usize,
+    },
+}
+
+impl Roster {
+    /// A roster of `workers` slots (1..=64).
+    pub(crate) fn new(workers: usize) -> Arc<Roster> {
+        // 2^48 memories before the number wraps.
+        static DOMAINS: AtomicU64 = AtomicU64::new(1);
+        let domain = DOMAINS.fetch_add(1, Relaxed) << 16;
+        let workers = workers.clamp(1, WORKERS_MAX);
+        Arc::new(Roster { domain, workers, taken: AtomicU64::new(0), leavers: Mutex::new(Vec::new()) })
+    }
+
+    /// The memory's number, in the upper 48 bits.
+    pub(crate) fn domain(&self) -> u64 {
+        self.domain
+    }
+
+    /// Slots, used or not.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Registers a stage for the departure of workers; later registered, earlier asked.
+    pub(crate) fn on_leave<S: Leave + Send + Sync + 'static>(&self, stage: &Arc<S>) {
+        let stage: Arc<dyn Leave + Send + Sync> = stage.clone();
+        let mut leavers = lock(&self.leavers);
+        leavers.retain(|l| l.strong_count() > 0);
+        leavers.push(Arc::downgrade(&stage));
+    }
+
+    /// Claims a free slot.
+    pub(crate) fn claim(self: &Arc<Self>) -> Result<Worker, WorkerError> {
+        let mut taken = self.taken.load(Relaxed);
+        loop {
+            let slot = (!taken).trailing_zeros() as usize;
+            if slot >= self.workers {
+                return Err(WorkerError::AllTaken { workers: self.workers });
+            }
+            // Acquire: pairs with the Release in Worker's Drop, so that the slot's last owner is seen gone.
+            match self.taken.compare_exchange_weak(taken, taken | 1 << slot, Acquire, Relaxed) {
+                Ok(_) => {
+                    let key = self.domain | slot as u64;
+                    return Ok(Worker { key, roster: Arc::clone(self), _not_sync: PhantomData });
+                }
+                Err(now) => taken = now,
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Roster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Roster").field("domain", &self.domain).field("workers", &self.workers).finish()
+    }
+}
+
+/// One worker of a memory: the key to its caches. `Send`, not `Sync`, one per slot.
+///
+/// Dropping it hands back everything its caches hold.
+#[derive(Debug)]
+pub struct Worker {
+    /// The memory's number and the slot's, so that one comparison checks both.
+    key: u64,
+    roster: Arc<Roster>,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+impl Worker {
+    /// This worker's slot in its memory, 0-based.
+    #[inline(always)]
+    pub fn slot(&self) -> usize {
+        (self.key & 0xffff) as usize
+    }
+
+    /// The memory's number and the slot's in one.
+    #[inline(always)]
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let leavers: Vec<_> = lock(&self.roster.leavers).iter().rev().filter_map(Weak::upgrade).collect();
+        for stage in leavers {
+            stage.leave(self);
+        }
+        // Release: pairs with the Acquire of the next claim of this slot.
+        self.roster.taken.fetch_and(!(1 << self.slot()), Release);
+    }
+}
+
+/// State `L` for each worker of a memory, reached through the worker's token.
+#[derive(Debug)]
+pub(crate) struct PerWorker<L> {
+    domain: u64,
+    slots: Box<[CachePadded<Slot<L>>]>,
+}
+
+impl<L> PerWorker<L> {
+    pub(crate) fn new(roster: &Roster, mut local: impl FnMut() -> L) -> Self {
+        let slots = (0..roster.workers).map(|_| CachePadded::new(Slot::new(local()))).collect();
+        PerWorker { domain: roster.domain, slots }
+    }
+
+    /// This worker's own state; None (take the shared path) for a worker of another memory or while a thief
+    /// is inside.
+    #[inline(always)]
+    pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L>> {
+        let slot = self.slots.get((worker.key ^ self.domain) as usize)?;
+        // SAFETY: the key matched, so `worker` is the one claim on this slot of this memory, and `&mut` for
+        // as long as the guard lives makes it the only guard.
+        unsafe { slot.enter() }
+    }
+
+    /// All slots, for thieves.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot<L>> {
+        self.slots.iter().map(|slot| &**slot)
+    }
+}
+
+/// State `L` of one worker that others may open only as thieves.
+#[derive(Debug)]
+pub(crate) struct Owned<L> {
+    owner: u64,
+    slot: CachePadded<Slot<L>>,
+}
+
+impl<L> Owned<L> {
+    pub(crate) fn new(owner: &Worker, local: L) -> Self {
+        Owned { owner: owner.key, slot: CachePadded::new(Slot::new(local)) }
+    }
+
+    /// The owner's own state; None (take the shared path) for anyone else and while a thief is inside.
+    #[inline(always)]
+    pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L>> {
+        if worker.key != self.owner {
+            return None;
+        }
+        // SAFETY: the key matched, so `worker` is the one claim on the owner's slot, and `&mut` for as long as
+        // the guard lives makes it the only guard.
+        unsafe { self.slot.enter() }
+    }
+
+    /// The slot itself, for thieves and for closing.
+    pub(crate) fn slot(&self) -> &Slot<L> {
+        &self.slot
+    }
+}

@@ -1,0 +1,56 @@
+//! Cores: which ones this process may use, and pinning a thread to one.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+
+/// The cores this thread may run on, in ascending order.
+///
+/// # Errors
+/// What `sched_getaffinity(2)` says.
+pub fn allowed() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+}
+
+/// Pins the calling thread to one core.
+///
+/// # Errors
+/// `InvalidInput` if this process may not use that core; else what `sched_setaffinity(2)` says.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("core {cpu}: no such core")));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Asks for the cache line that holds `address` before it is needed; harmless for any address.
+#[inline]
+pub fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: PREFETCHT0 is a hint; it never faults, whatever the address.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_pins_to_a_core_it_may_use_and_to_no_other() {
+        let cores = allowed().unwrap();
+        let last = *cores.last().unwrap();
+        std::thread::spawn(move || {
+            pin(last).unwrap();
+            assert_eq!(allowed().unwrap(), [last]);
+            assert!(pin(usize::MAX).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,33 @@
+//! A barrier on every core that runs this process, paid for by the one who asks.
+//!
+//! membarrier(2), private expedited: after it returns, every other thread of the process has passed a full
+//! memory barrier since it was called. It lets the owner of a worker slot use plain stores and makes the
+//! (rare) thief pay (`sync::slot`).
+
+use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
+use std::sync::OnceLock;
+
+/// Registers this process for the barrier, once; false where the kernel does not have it.
+pub fn available() -> bool {
+    static READY: OnceLock<bool> = OnceLock::new();
+    *READY.get_or_init(|| {
+        membarrier_query().contains_command(MembarrierCommand::PrivateExpedited)
+            && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+    })
+}
+
+/// Runs the barrier; true when it was done on every core.
+///
+/// # Cost
+/// One system call and an interrupt to each core that runs a thread of this process: microseconds.
+pub fn all_cores() -> bool {
+    available() && membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_barrier_works_wherever_it_is_available() {
+        assert_eq!(super::all_cores(), super::available());
+    }
+}

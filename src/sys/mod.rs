@@ -1,0 +1,13 @@
+//! Stage `sys`: what the operating system gives, behind safe calls.
+//!
+//! The only stage that names `libc` or `rustix`, and (with the rings and the frame) one of the few that
+//! may say `unsafe`.
+
+pub mod bpf;
+pub mod capability;
+pub mod clock;
+pub mod cpu;
+pub mod membarrier;
+pub mod netdev;
+pub mod region;
+pub mod xdp;

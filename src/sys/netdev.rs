@@ -1,0 +1,204 @@
+//! Network interfaces: what a port has to know of one before it binds to it.
+//!
+//! Everything is asked through ioctls on one socket (netdevice(7), `linux/ethtool.h`), because the socket
+//! belongs to the network namespace of the thread that opened it. /sys/class/net belongs to the namespace
+//! that mounted it, which may be another one.
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+use std::ffi::c_char;
+use std::fmt;
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Asks for the numbers of channels (`linux/ethtool.h`).
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// `struct ethtool_channels` of `linux/ethtool.h`.
+#[repr(C)]
+#[derive(Default)]
+struct EthtoolChannels {
+    cmd: u32,
+    max_rx: u32,
+    max_tx: u32,
+    max_other: u32,
+    max_combined: u32,
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// A hardware address, shown as `02:00:00:00:00:01`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// How many queues an interface has in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// Receive queues.
+    pub rx: u32,
+    /// Transmit queues.
+    pub tx: u32,
+}
+
+/// One network interface of the namespace in which it was opened.
+#[derive(Debug)]
+pub struct Netdev {
+    /// Any socket of the namespace will do: it only carries the ioctls.
+    socket: OwnedFd,
+    name: String,
+    index: u32,
+}
+
+impl Netdev {
+    /// Finds the interface `name` in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// `NODEV` when there is no such interface (or no interface could have that name); what socket(2) says otherwise.
+    pub fn open(name: &str) -> Result<Netdev, Errno> {
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+            return Err(Errno::NODEV);
+        }
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        let index = netdevice::name_to_index(&socket, name)?;
+        Ok(Netdev { socket, name: name.to_owned(), index })
+    }
+
+    /// The name it was opened by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kernel's number for it; it stays when the interface is renamed.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Whether it is set up (IFF_UP): packets can be given to it.
+    ///
+    /// # Errors
+    /// `NODEV` when the interface is gone.
+    pub fn is_up(&self) -> Result<bool, Errno> {
+        Ok(self.flags()? & libc::IFF_UP != 0)
+    }
+
+    /// Whether it is set up and has a carrier (IFF_RUNNING).
+    ///
+    /// # Errors
+    /// `NODEV` when the interface is gone.
+    pub fn is_running(&self) -> Result<bool, Errno> {
+        let both = libc::IFF_UP | libc::IFF_RUNNING;
+        Ok(self.flags()? & both == both)
+    }
+
+    /// Its Ethernet address.
+    ///
+    /// # Errors
+    /// `NODEV` when the interface is gone, `AFNOSUPPORT` when it is not an Ethernet interface.
+    pub fn mac(&self) -> Result<Mac, Errno> {
+        let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
+        // SAFETY: SIOCGIFHWADDR filled in the hardware address; any bytes are a valid sockaddr.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        if address.sa_family != libc::ARPHRD_ETHER {
+            return Err(Errno::AFNOSUPPORT);
+        }
+        let mut mac = [0; 6];
+        for (to, from) in mac.iter_mut().zip(address.sa_data) {
+            *to = from as u8;
+        }
+        Ok(Mac(mac))
+    }
+
+    /// The largest packet it takes, in bytes without the Ethernet header.
+    ///
+    /// # Errors
+    /// `NODEV` when the interface is gone.
+    pub fn mtu(&self) -> Result<u32, Errno> {
+        let request = self.ioctl(libc::SIOCGIFMTU, self.request())?;
+        // SAFETY: SIOCGIFMTU filled in the MTU; any bytes are a valid integer.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+    }
+
+    /// How many queues it uses; None when its driver cannot say.
+    ///
+    /// # Errors
+    /// `NODEV` when the interface is gone.
+    pub fn queues(&self) -> Result<Option<Queues>, Errno> {
+        let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+        match self.ioctl(libc::SIOCETHTOOL, request) {
+            Ok(_) => {
+                let EthtoolChannels { rx, tx, combined, .. } = channels;
+                Ok(Some(Queues { rx: rx + combined, tx: tx + combined }))
+            }
+            Err(Errno::OPNOTSUPP) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn flags(&self) -> Result<i32, Errno> {
+        let request = self.ioctl(libc::SIOCGIFFLAGS, self.request())?;
+        // SAFETY: SIOCGIFFLAGS filled in the flags; any bytes are a valid integer.
+        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags } as u16))
+    }
+
+    /// A request that names this interface and is zero otherwise.
+    fn request(&self) -> libc::ifreq {
+        // SAFETY: ifreq is plain integers, addresses and pointers, for all of which zero is valid.
+        let mut request: libc::ifreq = unsafe { zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
+            *to = from as c_char;
+        }
+        request
+    }
+
+    fn ioctl(&self, code: libc::c_ulong, mut request: libc::ifreq) -> Result<libc::ifreq, Errno> {
+        // SAFETY: every code used here reads and writes one ifreq; ETHTOOL_GCHANNELS also the structure that
+        // ifru_data points to, which `queues` keeps alive over the call.
+        let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), code as libc::Ioctl, &raw mut request) };
+        if done < 0 { Err(last_errno()) } else { Ok(request) }
+    }
+}
+
+/// What the last system call made through libc said.
+pub(super) fn last_errno() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    Errno::from_raw_os_error(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_is_number_one_and_has_one_queue_or_does_not_say() {
+        let lo = Netdev::open("lo").unwrap();
+        assert_eq!(lo.index(), 1);
+        assert_eq!(lo.name(), "lo");
+        assert!(lo.mtu().unwrap() >= 1280);
+        assert_eq!(lo.mac(), Err(Errno::AFNOSUPPORT));
+        assert_eq!(lo.queues(), Ok(None));
+        assert!(!lo.is_running().unwrap() || lo.is_up().unwrap());
+    }
+
+    #[test]
+    fn names_that_no_interface_can_have_are_unknown_interfaces() {
+        for name in ["", "nosuch0", "a-name-of-more-than-fifteen-bytes", "nul\0byte", "../lo"] {
+            assert_eq!(Netdev::open(name).err(), Some(Errno::NODEV), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_mac_is_written_with_colons() {
+        assert_eq!(Mac([2, 0, 0xab, 0, 0, 1]).to_string(), "02:00:ab:00:00:01");
+    }
+}

@@ -1,0 +1,383 @@
+//! Regions: memory from the operating system, and the one place that turns an id into an address.
+//!
+//! Every 2 KiB chunk of every region has a process-wide number. The number space is cut into segments of
+//! 2^20 chunks (2 GiB); a region takes as many whole segments as it needs, so an address is one load from a
+//! table of 4,096 entries, a shift and an addition, and two memories never share a number. Regions begin at
+//! 2 GiB boundaries of the address space (only reserved, not used), so the way back is one load as well.
+
+use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// log2 of the chunks in one segment.
+pub const SEGMENT_SHIFT: u32 = 20;
+/// Segments in the number space; the first and the last are never used, so that no chunk has the number 0 or
+/// `u32::MAX`.
+pub const SEGMENTS: usize = 1 << (32 - SEGMENT_SHIFT);
+const SEGMENT_CHUNKS: u32 = 1 << SEGMENT_SHIFT;
+/// log2 of the bytes in one segment.
+const SEGMENT_BYTES_SHIFT: u32 = SEGMENT_SHIFT + CHUNK_SHIFT;
+const SEGMENT_BYTES: usize = 1 << SEGMENT_BYTES_SHIFT;
+/// Segments in a 47-bit address space.
+const PLACES: usize = 1 << (47 - SEGMENT_BYTES_SHIFT);
+const HUGE_2M: usize = 2 << 20;
+const HUGE_1G: usize = 1 << 30;
+
+/// Where each segment begins; null where no region is. Written only while no chunk of the segment is in use.
+static BASES: [AtomicPtr<u8>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
+/// Which segment lies at each 2 GiB of the address space; 0 where none is.
+static SEGMENT_AT: [AtomicU16; PLACES] = [const { AtomicU16::new(0) }; PLACES];
+/// Which segments are taken.
+static TAKEN: Mutex<[bool; SEGMENTS]> = Mutex::new([false; SEGMENTS]);
+
+/// The address of a chunk's first byte.
+///
+/// Meaningful only while the chunk's region lives; null plus an offset otherwise. Whoever dereferences it
+/// states why the region lives.
+///
+/// # Cost
+/// One load of a table line that stays hot, a shift and an addition; no atomic read-modify-write.
+#[inline]
+pub fn address(chunk: u32) -> *mut u8 {
+    // Relaxed: the chunk's number reached this thread over an edge that happened after the region was made.
+    let base = BASES[(chunk >> SEGMENT_SHIFT) as usize].load(Relaxed);
+    base.wrapping_add(((chunk & (SEGMENT_CHUNKS - 1)) as usize) << CHUNK_SHIFT)
+}
+
+/// The number of the chunk that holds `address`, or None where no region lies.
+///
+/// # Cost
+/// One load; the region's end is not checked.
+#[inline]
+pub fn chunk_at(address: *const u8) -> Option<u32> {
+    let place = SEGMENT_AT.get(address.addr() >> SEGMENT_BYTES_SHIFT)?;
+    let segment = u32::from(place.load(Relaxed));
+    let chunk = ((address.addr() & (SEGMENT_BYTES - 1)) >> CHUNK_SHIFT) as u32;
+    (segment != 0).then_some(segment << SEGMENT_SHIFT | chunk)
+}
+
+/// The largest kind of page to ask for; what cannot be had falls back to the next smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum BackingWish {
+    /// Huge pages, else transparent huge pages, else 4 KiB.
+    #[default]
+    Huge,
+    /// Transparent huge pages, else 4 KiB.
+    Transparent,
+    /// 4 KiB pages.
+    Small,
+}
+
+/// The kind of page a region stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageKind {
+    /// 1 GiB pages.
+    Huge1G,
+    /// 2 MiB pages.
+    Huge2M,
+    /// 4 KiB pages of which the kernel has joined this many bytes into 2 MiB pages.
+    Transparent(usize),
+    /// 4 KiB pages.
+    Small,
+}
+
+/// What a region got, and why not better.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backing {
+    /// The kind of page.
+    pub kind: PageKind,
+    /// Why each better kind that was asked for could not be had; empty when the wish came true.
+    pub refused: Vec<String>,
+}
+
+impl std::fmt::Display for Backing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.kind {
+            PageKind::Huge1G => write!(f, "1 GiB huge pages")?,
+            PageKind::Huge2M => write!(f, "2 MiB huge pages")?,
+            PageKind::Transparent(bytes) => write!(f, "transparent huge pages ({} MiB of it)", bytes >> 20)?,
+            PageKind::Small => write!(f, "4 KiB pages")?,
+        }
+        if !self.refused.is_empty() {
+            write!(f, " ({})", self.refused.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a region could not be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RegionError {
+    /// The size is zero or larger than the number space.
+    #[error("region of {bytes} bytes: give between 2 MiB and {max} bytes")]
+    Size {
+        /// Bytes asked for.
+        bytes: usize,
+        /// The most that can be asked for.
+        max: usize,
+    },
+    /// Too many regions at once for the number space.
+    #[error("no {segments} free segments of 2 GiB are left for another region: drop a memory first")]
+    Segments {
+        /// Segments needed.
+        segments: usize,
+    },
+    /// The system refused the memory.
+    #[error("mapping {bytes} bytes failed ({errno}): ask for less, or raise the address-space or cgroup limit")]
+    Map {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What mmap(2) or madvise(2) said.
+        errno: rustix::io::Errno,
+    },
+}
+
+/// One mapping of private memory, 2 GiB aligned, faulted in, and its range of chunk numbers.
+///
+/// Handles of later stages hold it by `Arc`; the last one unmaps it.
+#[derive(Debug)]
+pub struct Region {
+    base: *mut u8,
+    len: usize,
+    first_segment: usize,
+    segments: usize,
+    backing: Backing,
+}
+
+// SAFETY: a Region only names the mapping; the bytes are reached through ids whose owners are exclusive.
+unsafe impl Send for Region {}
+// SAFETY: as above; all fields are read-only after construction.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps at least `bytes` bytes (rounded up to 2 MiB), faults them in and numbers their chunks.
+    ///
+    /// # Errors
+    /// [`RegionError`]; nothing stays mapped then.
+    #[cold]
+    pub fn new(bytes: usize, wish: BackingWish) -> Result<Arc<Region>, RegionError> {
+        let max = (SEGMENTS - 2) << SEGMENT_BYTES_SHIFT;
+        if bytes == 0 || bytes > max {
+            return Err(RegionError::Size { bytes, max });
+        }
+        let len = bytes.next_multiple_of(HUGE_2M);
+        let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
+        let (base, backing) = map(len, wish)?;
+        let Some(first_segment) = take_segments(base, segments) else {
+            unmap(base, len);
+            return Err(RegionError::Segments { segments });
+        };
+        Ok(Arc::new(Region { base, len, first_segment, segments, backing }))
+    }
+
+    /// The first byte.
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Bytes mapped; a multiple of 2 MiB, never zero.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The number of the first chunk; a multiple of 2^20, never zero.
+    pub fn first_chunk(&self) -> u32 {
+        (self.first_segment as u32) << SEGMENT_SHIFT
+    }
+
+    /// Chunks of 2 KiB in the region.
+    pub fn chunks(&self) -> u32 {
+        (self.len >> CHUNK_SHIFT) as u32
+    }
+
+    /// The segments whose chunks are this region's, for tables that later stages keep per segment.
+    pub fn segments(&self) -> std::ops::Range<usize> {
+        self.first_segment..self.first_segment + self.segments
+    }
+
+    /// What kind of pages it stands on, and why not better.
+    pub fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// The index of `chunk` in this region, or None if it lies elsewhere.
+    #[inline]
+    pub fn index_of(&self, chunk: u32) -> Option<u32> {
+        let index = chunk.wrapping_sub(self.first_chunk());
+        (index < self.chunks()).then_some(index)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        unmap(self.base, self.len);
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        for segment in self.segments() {
+            let base = BASES[segment].swap(ptr::null_mut(), Relaxed);
+            SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store(0, Relaxed);
+            taken[segment] = false;
+        }
+    }
+}
+
+/// Claims `segments` consecutive free segments and writes their bases.
+fn take_segments(base: *mut u8, segments: usize) -> Option<usize> {
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = (1..=(SEGMENTS - 1).checked_sub(segments)?).find(|&s| taken[s..s + segments].iter().all(|t| !t))?;
+    for i in 0..segments {
+        taken[first + i] = true;
+        let base = base.wrapping_add(i << SEGMENT_BYTES_SHIFT);
+        BASES[first + i].store(base, Relaxed);
+        SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store((first + i) as u16, Relaxed);
+    }
+    Some(first)
+}
+
+/// Maps `len` bytes on the best pages that can be had.
+fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError> {
+    let base = reserve(len).map_err(|errno| RegionError::Map { bytes: len, errno })?;
+    let mut refused = Vec::new();
+    if wish == BackingWish::Huge {
+        let sizes = [
+            (HUGE_1G, MapFlags::HUGE_1GB, PageKind::Huge1G, "1 GiB huge pages"),
+            (HUGE_2M, MapFlags::HUGE_2MB, PageKind::Huge2M, "2 MiB huge pages"),
+        ];
+        for (size, flag, kind, name) in sizes {
+            if len % size != 0 {
+                continue;
+            }
+            match commit(base, len, MapFlags::HUGETLB | flag).and_then(|()| populate(base, len)) {
+                Ok(()) => return Ok((base, Backing { kind, refused })),
+                Err(errno) => refused.push(format!("no {name}: {errno}")),
+            }
+        }
+    }
+    match small(base, len, wish, &mut refused) {
+        Ok(kind) => Ok((base, Backing { kind, refused })),
+        Err(errno) => {
+            unmap(base, len);
+            Err(RegionError::Map { bytes: len, errno })
+        }
+    }
+}
+
+/// Commits 4 KiB pages, joined by the kernel where that is wished and possible.
+fn small(base: *mut u8, len: usize, wish: BackingWish, refused: &mut Vec<String>) -> rustix::io::Result<PageKind> {
+    commit(base, len, MapFlags::empty())?;
+    if wish == BackingWish::Small {
+        return populate(base, len).map(|()| PageKind::Small);
+    }
+    // SAFETY: the range was mapped just above and is ours alone; the advice changes no byte.
+    let advised = unsafe { madvise(base.cast(), len, Advice::LinuxHugepage) };
+    populate(base, len)?;
+    match (advised, transparent_bytes(base)) {
+        (Err(errno), _) => refused.push(format!("no transparent huge pages: {errno}")),
+        (Ok(()), 0) => refused.push("no transparent huge pages: the kernel joined none".into()),
+        (Ok(()), joined) => return Ok(PageKind::Transparent(joined)),
+    }
+    Ok(PageKind::Small)
+}
+
+/// Reserves address space for `len` bytes at a 2 GiB boundary: one segment too many, then the ends go back.
+fn reserve(len: usize) -> rustix::io::Result<*mut u8> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing of ours.
+    let wide = unsafe { mmap_anonymous(ptr::null_mut(), len + SEGMENT_BYTES, ProtFlags::empty(), flags) }?;
+    let wide = wide.cast::<u8>();
+    let head = wide.addr().next_multiple_of(SEGMENT_BYTES) - wide.addr();
+    let base = wide.wrapping_add(head);
+    if head > 0 {
+        unmap(wide, head);
+    }
+    if head < SEGMENT_BYTES {
+        unmap(base.wrapping_add(len), SEGMENT_BYTES - head);
+    }
+    Ok(base)
+}
+
+/// Puts readable and writable memory under a reserved range.
+fn commit(base: *mut u8, len: usize, flags: MapFlags) -> rustix::io::Result<()> {
+    let flags = flags | MapFlags::PRIVATE | MapFlags::FIXED;
+    // SAFETY: the range was reserved by the caller and nothing points into it yet, so replacing it is safe.
+    unsafe { mmap_anonymous(base.cast(), len, ProtFlags::READ | ProtFlags::WRITE, flags) }.map(drop)
+}
+
+/// Faults every page in, so that no later access can fail or stall.
+fn populate(base: *mut u8, len: usize) -> rustix::io::Result<()> {
+    // SAFETY: the range was just mapped by the caller and is ours alone; populating writes no byte.
+    match unsafe { madvise(base.cast(), len, Advice::LinuxPopulateWrite) } {
+        Err(rustix::io::Errno::INVAL) => Ok(()), // A kernel before 5.14: pages fault in on first touch.
+        done => done,
+    }
+}
+
+fn unmap(base: *mut u8, len: usize) {
+    // SAFETY: callers pass a range that they mapped and that nothing points into any more.
+    let done = unsafe { munmap(base.cast(), len) };
+    debug_assert!(done.is_ok(), "munmap of a range we mapped: {done:?}");
+}
+
+/// Bytes of the mapping at `base` that the kernel keeps in 2 MiB pages, as /proc/self/smaps has it.
+fn transparent_bytes(base: *mut u8) -> usize {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let mut ours = false;
+    for line in smaps.lines() {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        if let Some((from, to)) = first.split_once('-') {
+            let bound = |s| usize::from_str_radix(s, 16).unwrap_or(0);
+            ours = (bound(from)..bound(to)).contains(&base.addr());
+        } else if ours && first == "AnonHugePages:" {
+            let kib = line.split_whitespace().nth(1).and_then(|n| n.parse::<usize>().ok());
+            return kib.unwrap_or(0) << 10;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_number_leads_to_its_address_and_back() {
+        let region = Region::new(5 << 20, BackingWish::Small).unwrap();
+        assert_eq!(region.len(), 6 << 20);
+        let first = region.first_chunk();
+        assert_eq!(address(first), region.base());
+        assert_eq!(address(first + 7), region.base().wrapping_add(7 * CHUNK_SIZE));
+        assert_eq!(chunk_at(address(first + 7).wrapping_add(100)), Some(first + 7));
+        assert_eq!(chunk_at(std::ptr::null()), None);
+        assert_eq!(region.index_of(first + 7), Some(7));
+        assert_eq!(region.index_of(first + region.chunks()), None);
+        assert_eq!(region.index_of(first - 1), None);
+    }
+
+    #[test]
+    fn two_regions_share_no_number() {
+        let a = Region::new(2 << 20, BackingWish::Small).unwrap();
+        let b = Region::new(2 << 20, BackingWish::Small).unwrap();
+        assert_ne!(a.first_chunk(), b.first_chunk());
+        assert!(a.first_chunk() != 0 && b.first_chunk() != 0);
+    }
+
+    #[test]
+    fn a_region_is_aligned_writable_and_says_what_it_stands_on() {
+        for wish in [BackingWish::Huge, BackingWish::Transparent, BackingWish::Small] {
+            let region = Region::new(4 << 20, wish).unwrap();
+            assert_eq!(region.base().addr() % SEGMENT_BYTES, 0);
+            // SAFETY: the region is mapped and this test alone uses it.
+            unsafe { region.base().add(region.len() - 1).write(7) };
+            let fell_back = region.backing().kind == PageKind::Small && wish != BackingWish::Small;
+            assert_eq!(region.backing().refused.is_empty() && fell_back, false, "{}", region.backing());
+        }
+    }
+
+    #[test]
+    fn zero_and_absurd_sizes_are_refused() {
+        assert!(matches!(Region::new(0, BackingWish::Small), Err(RegionError::Size { .. })));
+        assert!(matches!(Region::new(usize::MAX, BackingWish::Small), Err(RegionError::Size { .. })));
+    }
+}

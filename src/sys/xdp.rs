@@ -1,0 +1,289 @@
+//! AF_XDP sockets: a UMEM, four rings, one queue of one interface.
+//!
+//! ```text
+//!   new ─► register (or not: shared) ─► rings ─► bind / bind_shared ─► wake_tx, wake_rx, statistics ─► drop
+//! ```
+//! The order is the kernel's: rings are sized and mapped before the socket is bound.
+//!
+//! Source: Documentation/networking/af_xdp.rst, `linux/if_xdp.h`.
+
+mod ring;
+
+pub use ring::{Descriptor, Entry, Ring, SharedIndex};
+pub use rustix::io::Errno;
+
+use super::region::Region;
+use crate::limits::CHUNK_SIZE;
+use rustix::net::sockopt;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags, XdpStatistics, XdpUmemReg,
+    XdpUmemRegFlags,
+};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+};
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Where the kernel's receive headroom ends and a received packet begins, in bytes from its chunk's start
+/// (XDP_PACKET_HEADROOM of `linux/bpf.h`).
+pub const PACKET_HEADROOM: usize = 256;
+
+/// Packets one send may take in copy mode (Linux 6.17; `linux/if_xdp.h`).
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+
+/// What was being done when the kernel refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketStep {
+    /// Opening the socket.
+    Open,
+    /// Registering the region as UMEM.
+    Register,
+    /// Sizing or mapping a ring.
+    Rings,
+    /// Binding to the queue.
+    Bind,
+}
+
+impl fmt::Display for SocketStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SocketStep::Open => "open AF_XDP socket",
+            SocketStep::Register => "register UMEM",
+            SocketStep::Rings => "make the rings",
+            SocketStep::Bind => "bind to the queue",
+        })
+    }
+}
+
+/// The kernel refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{step}: {errno}")]
+pub struct SocketError {
+    /// What was being done.
+    pub step: SocketStep,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+/// Slots of the four rings, each a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingSizes {
+    /// Empty chunks waiting for packets.
+    pub fill: u32,
+    /// Packets received and not yet taken.
+    pub rx: u32,
+    /// Packets to be sent.
+    pub tx: u32,
+    /// Packets sent and not yet taken back.
+    pub completion: u32,
+}
+
+/// The four rings of one queue.
+#[derive(Debug)]
+pub struct Rings {
+    /// We produce the addresses of empty chunks.
+    pub fill: Ring<u64>,
+    /// We consume packets received.
+    pub rx: Ring<Descriptor>,
+    /// We produce packets to be sent.
+    pub tx: Ring<Descriptor>,
+    /// We consume the addresses of packets sent.
+    pub completion: Ring<u64>,
+}
+
+/// Whether the device may use the UMEM itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ZeroCopy {
+    /// The kernel copies between the UMEM and its own packets.
+    Never,
+    /// The device uses the UMEM where its driver can, else the kernel copies.
+    #[default]
+    Try,
+    /// The device uses the UMEM; a driver that cannot is an error.
+    Require,
+}
+
+/// What came of a wake-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The kernel did what there was to do.
+    Done,
+    /// The kernel is out of something for the moment (EAGAIN, EBUSY, ENOBUFS, ...): wake it again later.
+    Again,
+    /// The interface is down (ENETDOWN), gone (ENXIO), or the socket does not work.
+    Down(Errno),
+}
+
+/// One AF_XDP socket; closed when dropped.
+///
+/// It is released (see `port::xdp`) only when its [`Rings`] are gone as well: drop them first.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+impl Socket {
+    /// Opens a socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// `PERM` without CAP_NET_RAW, `AFNOSUPPORT` on a kernel without AF_XDP.
+    pub fn new() -> Result<Socket, SocketError> {
+        socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
+            .map(|fd| Socket { fd })
+            .map_err(SocketStep::Open.failed())
+    }
+
+    /// Makes the whole of `region` the UMEM of this socket and of those that will share it: chunks of 2 KiB,
+    /// no headroom of our own, aligned. The kernel pins its pages.
+    ///
+    /// # Errors
+    /// `NOBUFS` when the user may not lock that much memory, `NOMEM` when the kernel is out of it.
+    ///
+    /// # Safety
+    /// From now on the kernel (or the device) writes into every chunk whose address is published in the FILL
+    /// ring until it comes back, and reads every one published in the TX ring: whoever publishes an address
+    /// owns its chunk and touches it no more.
+    pub unsafe fn register(&self, region: &Region) -> Result<(), SocketError> {
+        let registration = XdpUmemReg {
+            addr: region.base().expose_provenance() as u64,
+            len: region.len() as u64,
+            chunk_size: CHUNK_SIZE as u32,
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        sockopt::set_xdp_umem_reg(&self.fd, registration).map_err(SocketStep::Register.failed())
+    }
+
+    /// Makes and maps the four rings.
+    ///
+    /// # Errors
+    /// `INVAL` when a size is not a power of two, `NOMEM` when the kernel is out of memory.
+    pub fn rings(&self, sizes: &RingSizes) -> Result<Rings, SocketError> {
+        self.make_rings(sizes).map_err(SocketStep::Rings.failed())
+    }
+
+    fn make_rings(&self, sizes: &RingSizes) -> Result<Rings, Errno> {
+        let fd = self.fd.as_fd();
+        sockopt::set_xdp_umem_fill_ring_size(fd, sizes.fill)?;
+        sockopt::set_xdp_umem_completion_ring_size(fd, sizes.completion)?;
+        sockopt::set_xdp_rx_ring_size(fd, sizes.rx)?;
+        sockopt::set_xdp_tx_ring_size(fd, sizes.tx)?;
+        self.raise_tx_budget(sizes.tx);
+        let offsets = sockopt::xdp_mmap_offsets(fd)?;
+        Ok(Rings {
+            fill: Ring::map(fd, XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, sizes.fill)?,
+            rx: Ring::map(fd, XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?,
+            tx: Ring::map(fd, XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?,
+            completion: Ring::map(fd, XDP_UMEM_PGOFF_COMPLETION_RING, &offsets.cr, sizes.completion)?,
+        })
+    }
+
+    /// Lets one send take the whole TX ring. Kernels before 6.17 refuse, and take 32 packets at a time.
+    fn raise_tx_budget(&self, packets: u32) {
+        let value = (&raw const packets).cast();
+        let len = size_of::<u32>() as libc::socklen_t;
+        // SAFETY: the value is one u32 that outlives the call. A refusal only costs system calls.
+        unsafe { libc::setsockopt(self.fd.as_raw_fd(), libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, value, len) };
+    }
+
+    /// Binds to `queue` of the interface number `interface`, over the UMEM registered on this socket.
+    ///
+    /// # Errors
+    /// `BUSY` when the queue is taken, `INVAL` when there is no such queue, `NODEV` when there is no such
+    /// interface, `OPNOTSUPP` when zero-copy is required and its driver cannot.
+    pub fn bind(&self, interface: u32, queue: u32, zero_copy: ZeroCopy) -> Result<(), SocketError> {
+        let copy = match zero_copy {
+            ZeroCopy::Never => SocketAddrXdpFlags::XDP_COPY,
+            ZeroCopy::Try => SocketAddrXdpFlags::empty(),
+            ZeroCopy::Require => SocketAddrXdpFlags::XDP_ZEROCOPY,
+        };
+        let flags = copy | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        bind(&self.fd, &SocketAddrXdp::new(flags, interface, queue)).map_err(SocketStep::Bind.failed())
+    }
+
+    /// Binds to `queue` of the interface number `interface`, over the UMEM of `first`, which is bound to another
+    /// queue or interface. Copy mode and need_wakeup are as `first` has them.
+    ///
+    /// # Errors
+    /// As [`Socket::bind`]; `OPNOTSUPP` also when `first` is zero-copy and this interface cannot be.
+    pub fn bind_shared(&self, interface: u32, queue: u32, first: &Socket) -> Result<(), SocketError> {
+        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, queue);
+        let shared = SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first.fd.as_fd() };
+        bind(&self.fd, &shared).map_err(SocketStep::Bind.failed())
+    }
+
+    /// Whether the device uses the UMEM itself. False as well where the kernel cannot say (before 5.3).
+    pub fn is_zero_copy(&self) -> bool {
+        sockopt::xdp_options(&self.fd)
+            .is_ok_and(|flags| flags.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
+    }
+
+    /// What the kernel counted.
+    ///
+    /// # Errors
+    /// What getsockopt(2) says.
+    pub fn statistics(&self) -> Result<XdpStatistics, Errno> {
+        sockopt::xdp_statistics(&self.fd)
+    }
+
+    /// Wakes the kernel to send what is in the TX ring. Never blocks.
+    ///
+    /// # Cost
+    /// One system call; in copy mode it sends the packets on this core.
+    pub fn wake_tx(&self) -> Wake {
+        outcome(send(&self.fd, &[], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(drop))
+    }
+
+    /// Wakes the driver to take from the FILL ring, and shows whether the interface is up. Never blocks.
+    ///
+    /// # Cost
+    /// One system call.
+    pub fn wake_rx(&self) -> Wake {
+        outcome(recv(&self.fd, &mut [0u8; 0], RecvFlags::DONTWAIT).map(drop))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl SocketStep {
+    fn failed(self) -> impl Fn(Errno) -> SocketError {
+        move |errno| SocketError { step: self, errno }
+    }
+}
+
+fn outcome(done: Result<(), Errno>) -> Wake {
+    match done {
+        Ok(()) => Wake::Done,
+        Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => Wake::Again,
+        Err(errno) => Wake::Down(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_ring_or_a_busy_device_asks_for_another_wake_up_and_a_lost_device_is_down() {
+        assert_eq!(outcome(Ok(())), Wake::Done);
+        for passing in [Errno::AGAIN, Errno::BUSY, Errno::NOBUFS] {
+            assert_eq!(outcome(Err(passing)), Wake::Again);
+        }
+        for lost in [Errno::NETDOWN, Errno::NXIO, Errno::BADF] {
+            assert_eq!(outcome(Err(lost)), Wake::Down(lost));
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_step_that_failed() {
+        let error = SocketStep::Register.failed()(Errno::NOBUFS);
+        assert!(error.to_string().starts_with("register UMEM: "), "{error}");
+    }
+}

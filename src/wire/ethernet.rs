@@ -1,0 +1,201 @@
+//! Ethernet II: IEEE 802.3 §3, RFC 894.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zerocopy::network_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::Malformed;
+
+/// Bytes of an Ethernet header; there is no frame check sequence in memory.
+pub const HEADER_LEN: usize = size_of::<Ethernet>();
+
+/// Ethertype of IPv4.
+pub const IPV4: u16 = 0x0800;
+/// Ethertype of ARP.
+pub const ARP: u16 = 0x0806;
+/// Ethertype of IPv6.
+pub const IPV6: u16 = 0x86dd;
+
+/// A 48-bit link address, written `02:00:00:00:00:01`.
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    FromBytes,
+    IntoBytes,
+    KnownLayout,
+    Immutable,
+    Unaligned,
+)]
+#[repr(transparent)]
+pub struct MacAddr([u8; 6]);
+
+impl MacAddr {
+    /// The address of everyone on the link.
+    pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+
+    /// The address with these bytes, in the order in which they are written and sent.
+    pub const fn new(bytes: [u8; 6]) -> Self {
+        MacAddr(bytes)
+    }
+
+    /// The bytes, in the order in which they are written and sent.
+    pub const fn bytes(self) -> [u8; 6] {
+        self.0
+    }
+
+    /// Whether a group of stations is meant: the broadcast address, or any multicast one.
+    #[inline]
+    pub const fn is_group(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is not a link address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{seen:?} is not a MAC address: write six pairs of hex digits, as in 02:00:00:00:00:01")]
+pub struct MacAddrError {
+    /// The text.
+    pub seen: String,
+}
+
+impl FromStr for MacAddr {
+    type Err = MacAddrError;
+
+    /// Reads six pairs of hex digits with colons between them, in either case.
+    ///
+    /// # Errors
+    /// [`MacAddrError`] for anything else.
+    fn from_str(text: &str) -> Result<Self, MacAddrError> {
+        let pair = |pair: &str| match pair.as_bytes() {
+            [high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                u8::from_str_radix(pair, 16).ok()
+            }
+            _ => None,
+        };
+        let mut pairs = text.split(':').map(pair);
+        let bytes = [(); 6].map(|()| pairs.next().flatten());
+        match (bytes, pairs.next()) {
+            ([Some(a), Some(b), Some(c), Some(d), Some(e), Some(f)], None) => Ok(MacAddr([a, b, c, d, e, f])),
+            _ => Err(MacAddrError { seen: text.to_owned() }),
+        }
+    }
+}
+
+/// An Ethernet header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Ethernet {
+    /// The station the frame is for.
+    pub dst: MacAddr,
+    /// The station that sent it on this link.
+    pub src: MacAddr,
+    ethertype: U16,
+}
+
+const _: () = assert!(HEADER_LEN == 14);
+
+impl Ethernet {
+    /// A header, for building.
+    pub const fn new(dst: MacAddr, src: MacAddr, ethertype: u16) -> Self {
+        Ethernet { dst, src, ethertype: U16::new(ethertype) }
+    }
+
+    /// The header of `frame` and the bytes behind it.
+    ///
+    /// # Errors
+    /// [`Malformed::ShortFrame`].
+    #[inline]
+    pub fn parse(frame: &[u8]) -> Result<(&Ethernet, &[u8]), Malformed> {
+        Ethernet::ref_from_prefix(frame).map_err(|_| Malformed::ShortFrame)
+    }
+
+    /// [`parse`](Self::parse), to rewrite.
+    ///
+    /// # Errors
+    /// [`Malformed::ShortFrame`].
+    #[inline]
+    pub fn parse_mut(frame: &mut [u8]) -> Result<(&mut Ethernet, &mut [u8]), Malformed> {
+        Ethernet::mut_from_prefix(frame).map_err(|_| Malformed::ShortFrame)
+    }
+
+    /// What the frame carries: [`IPV4`], [`ARP`], [`IPV6`], … Values up to 1500 are lengths of
+    /// IEEE 802.3 frames without a type.
+    #[inline]
+    pub const fn ethertype(&self) -> u16 {
+        self.ethertype.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_it_is_written() {
+        let mac = MacAddr::new([2, 0, 0xab, 0xcd, 0xef, 0x10]);
+        assert_eq!(mac.to_string(), "02:00:ab:cd:ef:10");
+        assert_eq!("02:00:ab:cd:ef:10".parse(), Ok(mac));
+        assert_eq!("02:00:AB:cd:EF:10".parse(), Ok(mac));
+        assert_eq!(format!("{mac:?}"), mac.to_string());
+    }
+
+    #[test]
+    fn other_texts_are_refused_and_shown() {
+        for text in [
+            "",
+            ":",
+            "02",
+            "02:00:00:00:00",
+            "02:00:00:00:00:00:",
+            "02:00:00:00:00:00:00",
+            "2:0:0:0:0:1",
+            "02-00-00-00-00-01",
+            "02:00:00:00:00:0g",
+            "02:00:00:00:00:+1",
+            "02:00:00:00:00: 1",
+            " 02:00:00:00:00:01",
+            "02:00:00:00:00:é",
+        ] {
+            let error = text.parse::<MacAddr>().expect_err(text);
+            assert_eq!(error.seen, text);
+            assert!(error.to_string().contains("02:00:00:00:00:01"), "{error}");
+        }
+    }
+
+    #[test]
+    fn groups_are_told_from_stations() {
+        assert!(MacAddr::BROADCAST.is_group());
+        assert!(MacAddr::new([0x01, 0, 0x5e, 0, 0, 1]).is_group());
+        assert!(!MacAddr::new([0x02, 0, 0, 0, 0, 1]).is_group());
+    }
+
+    #[test]
+    fn thirteen_bytes_are_no_frame_and_fourteen_are() {
+        let mut bytes = [0u8; 14];
+        bytes[12..].copy_from_slice(&[0x86, 0xdd]);
+        assert_eq!(Ethernet::parse(&bytes[..13]), Err(Malformed::ShortFrame));
+        let (header, rest) = Ethernet::parse(&bytes).unwrap();
+        assert_eq!((header.ethertype(), rest.len()), (IPV6, 0));
+    }
+}

@@ -1,0 +1,211 @@
+//! IPv4: RFC 791, checked as RFC 1812 §5.2.2 asks of a router.
+
+use std::net::Ipv4Addr;
+
+use zerocopy::network_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::Malformed;
+use super::checksum::{self, Sum};
+
+/// Bytes of a header without options.
+pub const HEADER_LEN: usize = size_of::<Ipv4>();
+
+/// Protocol number of UDP.
+pub const UDP: u8 = 17;
+
+/// Version 4 with a header of five words: all but a few packets begin so.
+const NO_OPTIONS: u8 = 0x45;
+
+/// The first 20 bytes of an IPv4 header; options, if any, lie behind it.
+///
+/// Invariant of a view that [`parse`](Ipv4::parse) gave: `HEADER_LEN <= header_len() <=
+/// total_length()`, both within the bytes it was parsed from, and the checksum is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Ipv4 {
+    version_ihl: u8,
+    /// Differentiated services and congestion notification (RFC 2474, RFC 3168).
+    pub tos: u8,
+    total_length: U16,
+    id: U16,
+    fragment: U16,
+    ttl: u8,
+    protocol: u8,
+    checksum: U16,
+    src: [u8; 4],
+    dst: [u8; 4],
+}
+
+const _: () = assert!(HEADER_LEN == 20);
+
+impl Ipv4 {
+    /// A header without options around `payload_len` bytes, for building: identification 0, not to
+    /// be fragmented, checksum right. A length past 65,515 wraps.
+    #[inline]
+    pub fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, ttl: u8, payload_len: u16) -> Self {
+        let mut header = Ipv4 {
+            version_ihl: NO_OPTIONS,
+            tos: 0,
+            total_length: U16::new(payload_len.wrapping_add(HEADER_LEN as u16)),
+            id: U16::ZERO,
+            fragment: U16::new(0x4000),
+            ttl,
+            protocol,
+            checksum: U16::ZERO,
+            src: src.octets(),
+            dst: dst.octets(),
+        };
+        header.checksum = U16::new(header.sum().checksum());
+        header
+    }
+
+    /// The sum over the header without options: in registers, where one over bytes just written
+    /// would wait for the stores.
+    #[inline]
+    fn sum(&self) -> Sum {
+        Sum::new()
+            .word(u16::from_be_bytes([self.version_ihl, self.tos]))
+            .word(self.total_length.get())
+            .word(self.id.get())
+            .word(self.fragment.get())
+            .word(u16::from_be_bytes([self.ttl, self.protocol]))
+            .word(self.checksum.get())
+            .double_word(self.src().to_bits())
+            .double_word(self.dst().to_bits())
+    }
+
+    /// The header of `packet` and its payload: what follows the options, as far as the total length
+    /// says. Padding of the link behind that is left out.
+    ///
+    /// # Errors
+    /// The first check of RFC 1812 §5.2.2 that fails, in this order: [`Malformed::ShortHeader`],
+    /// `BadVersion`, `BadHeaderLength`, `BadTotalLength`, `Truncated`, `BadChecksum`.
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<(&Ipv4, &[u8]), Malformed> {
+        let (header, _) = Ipv4::ref_from_prefix(packet).map_err(|_| Malformed::ShortHeader)?;
+        header.check(packet)?;
+        let payload = packet.get(header.header_len()..header.total_length()).ok_or(Malformed::Truncated)?;
+        Ok((header, payload))
+    }
+
+    /// The header of `packet`, to rewrite.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    ///
+    /// # Cost
+    /// Reads the header only: the first 20 bytes, and the options if there are any.
+    #[inline]
+    pub fn parse_mut(packet: &mut [u8]) -> Result<&mut Ipv4, Malformed> {
+        Ipv4::ref_from_prefix(packet).map_err(|_| Malformed::ShortHeader)?.0.check(packet)?;
+        Ipv4::mut_from_prefix(packet).map(|(header, _)| header).map_err(|_| Malformed::ShortHeader)
+    }
+
+    /// The checks of RFC 1812 §5.2.2 past the first, on the header that `packet` begins with.
+    #[inline]
+    fn check(&self, packet: &[u8]) -> Result<(), Malformed> {
+        if self.version_ihl != NO_OPTIONS {
+            return self.check_with_options(packet);
+        }
+        if self.total_length() < HEADER_LEN {
+            return Err(Malformed::BadTotalLength);
+        }
+        if self.total_length() > packet.len() {
+            return Err(Malformed::Truncated);
+        }
+        if !Sum::new().bytes(self.as_bytes()).intact() {
+            return Err(Malformed::BadChecksum);
+        }
+        Ok(())
+    }
+
+    /// The same for any version and header length.
+    #[cold]
+    fn check_with_options(&self, packet: &[u8]) -> Result<(), Malformed> {
+        if self.version() != 4 {
+            return Err(Malformed::BadVersion);
+        }
+        if self.header_len() < HEADER_LEN {
+            return Err(Malformed::BadHeaderLength);
+        }
+        if self.total_length() < self.header_len() {
+            return Err(Malformed::BadTotalLength);
+        }
+        if self.total_length() > packet.len() {
+            return Err(Malformed::Truncated);
+        }
+        let header = packet.get(..self.header_len()).ok_or(Malformed::Truncated)?;
+        if Sum::new().bytes(header).intact() { Ok(()) } else { Err(Malformed::BadChecksum) }
+    }
+
+    /// The IP version.
+    #[inline]
+    pub const fn version(&self) -> u8 {
+        self.version_ihl >> 4
+    }
+
+    /// Bytes of the header with its options.
+    #[inline]
+    pub const fn header_len(&self) -> usize {
+        (self.version_ihl & 0xf) as usize * 4
+    }
+
+    /// Bytes of header and payload together.
+    #[inline]
+    pub const fn total_length(&self) -> usize {
+        self.total_length.get() as usize
+    }
+
+    /// The identification that fragments of one packet share.
+    pub const fn id(&self) -> u16 {
+        self.id.get()
+    }
+
+    /// Whether a router may not cut the packet into fragments.
+    pub const fn dont_fragment(&self) -> bool {
+        self.fragment.get() & 0x4000 != 0
+    }
+
+    /// Whether this is one piece of a larger packet.
+    pub const fn is_fragment(&self) -> bool {
+        self.fragment.get() & 0x3fff != 0
+    }
+
+    /// How many more routers may forward the packet, this one included.
+    #[inline]
+    pub const fn ttl(&self) -> u8 {
+        self.ttl
+    }
+
+    /// What the payload is: [`UDP`], …
+    pub const fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// The header checksum.
+    pub const fn checksum(&self) -> u16 {
+        self.checksum.get()
+    }
+
+    /// The source address.
+    #[inline]
+    pub const fn src(&self) -> Ipv4Addr {
+        Ipv4Addr::from_octets(self.src)
+    }
+
+    /// The destination address.
+    #[inline]
+    pub const fn dst(&self) -> Ipv4Addr {
+        Ipv4Addr::from_octets(self.dst)
+    }
+
+    /// Takes one off the TTL and keeps the checksum right, by RFC 1624. A TTL of 0 stays 0.
+    #[inline]
+    pub fn decrement_ttl(&mut self) {
+        let old = u16::from_be_bytes([self.ttl, self.protocol]);
+        self.ttl = self.ttl.saturating_sub(1);
+        let new = u16::from_be_bytes([self.ttl, self.protocol]);
+        self.checksum = U16::new(checksum::replaced(self.checksum.get(), old, new));
+    }
+}

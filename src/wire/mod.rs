@@ -1,0 +1,77 @@
+//! Views of packet headers: checked once, then read and rewritten in place.
+//!
+//! A view is a reference to a header struct that lies over the packet's own bytes, in network byte
+//! order and without alignment. Parsing checks the bytes, as the RFC says, before it hands out the
+//! view; what a view says of lengths can therefore be relied on. Nothing here allocates or panics,
+//! whatever the bytes are, and nothing here knows frames or ports: it is all `&[u8]`.
+//!
+//! A packet is taken apart from the outside in:
+//!
+//! ```
+//! use netmem::wire::{Ethernet, Ipv4, Udp, ethernet};
+//!
+//! fn ports(frame: &[u8]) -> Option<(u16, u16)> {
+//!     let (link, packet) = Ethernet::parse(frame).ok()?;
+//!     if link.ethertype() != ethernet::IPV4 {
+//!         return None;
+//!     }
+//!     let (_header, datagram) = Ipv4::parse(packet).ok()?;
+//!     let (udp, _payload) = Udp::parse(datagram)?;
+//!     Some((udp.src_port(), udp.dst_port()))
+//! }
+//! assert_eq!(ports(&[0; 13]), None);
+//! ```
+
+pub mod checksum;
+pub mod ethernet;
+pub mod ipv4;
+pub mod udp;
+
+pub use ethernet::{Ethernet, MacAddr, MacAddrError};
+pub use ipv4::Ipv4;
+pub use udp::Udp;
+
+/// What is wrong with the headers a router reads: the first check that failed, from the outside in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[repr(u8)]
+pub enum Malformed {
+    /// The frame is shorter than an Ethernet header.
+    #[error("the frame is shorter than its Ethernet header (14 bytes)")]
+    ShortFrame,
+    /// The packet is shorter than the smallest IPv4 header.
+    #[error("the packet is shorter than an IPv4 header (20 bytes)")]
+    ShortHeader,
+    /// The IP version is not 4.
+    #[error("the IP version is not 4")]
+    BadVersion,
+    /// The IPv4 header's length field is below five words.
+    #[error("the IPv4 header length is below 20 bytes")]
+    BadHeaderLength,
+    /// The IPv4 total length is shorter than the header that it contains.
+    #[error("the IPv4 total length is shorter than the header")]
+    BadTotalLength,
+    /// Fewer bytes arrived than the IPv4 total length announces.
+    #[error("the packet is shorter than its IPv4 total length")]
+    Truncated,
+    /// The IPv4 header checksum is wrong.
+    #[error("the IPv4 header checksum is wrong")]
+    BadChecksum,
+}
+
+impl Malformed {
+    /// The name of the counter that counts this.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Malformed::ShortFrame => "short_frame",
+            Malformed::ShortHeader => "short_header",
+            Malformed::BadVersion => "bad_version",
+            Malformed::BadHeaderLength => "bad_header_length",
+            Malformed::BadTotalLength => "bad_total_length",
+            Malformed::Truncated => "truncated",
+            Malformed::BadChecksum => "bad_checksum",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Headers against etherparse, which reads and writes the same formats by other code.
+
+use std::net::Ipv4Addr;
+
+use etherparse::{IpNumber, Ipv4Header, Ipv4Options, PacketBuilder, SlicedPacket, UdpHeader};
+use proptest::prelude::*;
+use zerocopy::IntoBytes;
+
+use super::*;
+use crate::wire::checksum::Sum;
+
+/// An IPv4 header as etherparse writes it, checksum included, with `words` words of options.
+fn header_bytes(
+    ttl: u8,
+    proto: u8,
+    src: [u8; 4],
+    dst: [u8; 4],
+    payload: u16,
+    words: usize,
+    id: u16,
+) -> Vec<u8> {
+    let mut header = Ipv4Header::new(payload, ttl, IpNumber(proto), src, dst).unwrap();
+    header.identification = id;
+    let options: Vec<u8> = (0..words * 4).map(|i| i as u8).collect();
+    header.options = Ipv4Options::try_from(&options[..]).unwrap();
+    header.set_payload_len(usize::from(payload)).unwrap();
+    header.header_checksum = header.calc_header_checksum();
+    header.to_bytes().to_vec()
+}
+
+/// Makes the checksum of the header at the start of `packet` right again after an edit.
+fn fix_checksum(packet: &mut [u8], header_len: usize) {
+    packet[10..12].fill(0);
+    let checksum = Sum::new().bytes(&packet[..header_len]).checksum();
+    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+}
+
+#[test]
+fn a_packet_that_etherparse_built_reads_the_same() {
+    let mut bytes = Vec::new();
+    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+        .ipv4([10, 0, 0, 1], [10, 1, 0, 2], 64)
+        .udp(1234, 53)
+        .write(&mut bytes, b"odd payload")
+        .unwrap();
+    bytes.extend([0; 7]); // padding of the link
+
+    let (link, packet) = Ethernet::parse(&bytes).unwrap();
+    assert_eq!(
+        (link.src.to_string(), link.dst.to_string()),
+        ("02:00:00:00:00:01".into(), "02:00:00:00:00:02".into())
+    );
+    assert_eq!(link.ethertype(), ethernet::IPV4);
+    let (ip, datagram) = Ipv4::parse(packet).unwrap();
+    assert_eq!((ip.version(), ip.header_len(), ip.ttl(), ip.protocol()), (4, 20, 64, ipv4::UDP));
+    assert_eq!((ip.src(), ip.dst()), (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 1, 0, 2)));
+    let (udp, payload) = Udp::parse(datagram).unwrap();
+    assert_eq!((udp.src_port(), udp.dst_port(), payload), (1234, 53, &b"odd payload"[..]));
+    assert!(udp::intact(ip.src(), ip.dst(), datagram));
+}
+
+#[test]
+fn headers_we_build_are_those_etherparse_builds() {
+    let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 1, 2, 3));
+    let ours = Ipv4::new(src, dst, ipv4::UDP, 64, 30);
+    assert_eq!(ours.as_bytes(), header_bytes(64, 17, src.octets(), dst.octets(), 30, 0, 0));
+    assert!(ours.dont_fragment() && !ours.is_fragment());
+}
+
+#[test]
+fn every_check_names_its_own_fault() {
+    let good = [header_bytes(64, 17, [10, 0, 0, 1], [10, 1, 0, 1], 8, 0, 7), vec![0; 8]].concat();
+    let fault = |edit: &dyn Fn(&mut Vec<u8>)| {
+        let mut packet = good.clone();
+        edit(&mut packet);
+        let read = Ipv4::parse(&packet).map(|_| ());
+        assert_eq!(Ipv4::parse_mut(&mut packet).map(|_| ()), read);
+        read.map_err(Malformed::name)
+    };
+    assert_eq!(fault(&|_| ()), Ok(()));
+    assert_eq!(fault(&|p| p.push(0)), Ok(()), "padding of the link is no fault");
+    assert_eq!(fault(&|p| p.truncate(19)), Err("short_header"));
+    assert_eq!(fault(&|p| p.clear()), Err("short_header"));
+    assert_eq!(fault(&|p| p[0] = 0x65), Err("bad_version"));
+    assert_eq!(fault(&|p| p[0] = 0x44), Err("bad_header_length"));
+    assert_eq!(fault(&|p| p[3] = 19), Err("bad_total_length"));
+    assert_eq!(fault(&|p| p[0] = 0x4f), Err("bad_total_length"), "60 bytes of header in 28");
+    assert_eq!(fault(&|p| p[3] = 29), Err("truncated"));
+    assert_eq!(fault(&|p| p.truncate(27)), Err("truncated"));
+    assert_eq!(fault(&|p| p[8] -= 1), Err("bad_checksum"));
+    assert_eq!(fault(&|p| p[11] ^= 1), Err("bad_checksum"));
+}
+
+#[test]
+fn options_are_tolerated_and_under_the_checksum() {
+    for words in 1..=10 {
+        let mut packet =
+            [header_bytes(64, 17, [10, 0, 0, 1], [10, 1, 0, 1], 3, words, 7), vec![1, 2, 3]].concat();
+        let (header, payload) = Ipv4::parse(&packet).unwrap();
+        assert_eq!((header.header_len(), payload), (20 + words * 4, &[1u8, 2, 3][..]));
+        packet[20 + words * 4 - 1] ^= 1;
+        assert_eq!(Ipv4::parse(&packet), Err(Malformed::BadChecksum));
+    }
+}
+
+#[test]
+fn the_ttl_corner_gives_zero_and_not_all_ones() {
+    // A checksum of 0xfeff must become 0x0000: RFC 1141's sum would leave 0xffff.
+    let mut packet = header_bytes(64, 17, [10, 0, 0, 1], [10, 1, 0, 1], 0, 0, 0);
+    let id = (0..=u16::MAX).find(|id| {
+        packet[4..6].copy_from_slice(&id.to_be_bytes());
+        fix_checksum(&mut packet, 20);
+        packet[10..12] == [0xfe, 0xff]
+    });
+    assert!(id.is_some(), "some identification gives that checksum");
+    Ipv4::parse_mut(&mut packet).unwrap().decrement_ttl();
+    assert_eq!(packet[10..12], [0, 0]);
+    assert!(Ipv4::parse(&packet).is_ok());
+}
+
+#[test]
+fn a_udp_checksum_of_zero_means_none_and_is_never_made() {
+    let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 1, 0, 1));
+    let mut made = std::collections::BTreeSet::new();
+    for word in 0..=u16::MAX {
+        let header = Udp::new(1, 2, 2);
+        let sum = udp::pseudo_header(src, dst, 10).word(word) + header.sum();
+        made.insert(udp::checksum(sum));
+    }
+    assert!(!made.contains(&0) && made.contains(&0xffff));
+    let none = [0u8, 1, 0, 2, 0, 10, 0, 0, 5, 5];
+    assert!(udp::intact(src, dst, &none));
+    let wrong = [0u8, 1, 0, 2, 0, 10, 0, 1, 5, 5];
+    assert!(!udp::intact(src, dst, &wrong));
+    for length in [0, 7, 11] {
+        assert_eq!(Udp::parse(&[0, 1, 0, 2, 0, length, 0, 0, 5, 5]), None);
+    }
+    assert_eq!(Udp::parse(&none[..7]), None);
+}
+
+proptest! {
+    #[test]
+    fn a_decremented_ttl_keeps_the_checksum_of_any_header(
+        proto in any::<u8>(), src in any::<[u8; 4]>(), dst in any::<[u8; 4]>(),
+        payload in 0u16..1000, words in 0usize..=10, id in any::<u16>(),
+    ) {
+        for ttl in 1..=u8::MAX {
+            let mut ours = header_bytes(ttl, proto, src, dst, payload, words, id);
+            ours.resize(ours.len() + usize::from(payload), 0);
+            Ipv4::parse_mut(&mut ours).unwrap().decrement_ttl();
+            let theirs = header_bytes(ttl - 1, proto, src, dst, payload, words, id);
+            prop_assert_eq!(&ours[..theirs.len()], &theirs[..]);
+        }
+    }
+
+    #[test]
+    fn udp_checksums_are_those_of_etherparse(
+        src in any::<[u8; 4]>(), dst in any::<[u8; 4]>(), ports in any::<(u16, u16)>(),
+        payload in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let ip = Ipv4Header::new(8 + payload.len() as u16, 64, IpNumber::UDP, src, dst).unwrap();
+        let theirs = UdpHeader::with_ipv4_checksum(ports.0, ports.1, &ip, &payload).unwrap();
+        let mut ours = Udp::new(ports.0, ports.1, payload.len() as u16);
+        let sum = udp::pseudo_header(src.into(), dst.into(), 8 + payload.len() as u16);
+        ours.set_checksum(udp::checksum(sum + ours.sum().bytes(&payload)));
+        prop_assert_eq!(ours.as_bytes(), &theirs.to_bytes()[..]);
+        let datagram = [ours.as_bytes(), &payload].concat();
+        prop_assert!(udp::intact(src.into(), dst.into(), &datagram));
+    }
+
+    #[test]
+    fn any_bytes_are_parsed_or_refused_and_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        // Bias: a plausible first byte, and a length near the truth.
+        if bytes.len() > 3 {
+            bytes[0] = 0x40 | bytes[0] & 0xf;
+            bytes[2] = 0;
+            bytes[3] &= 0x7f;
+        }
+        let _ = Ethernet::parse(&bytes);
+        let _ = udp::intact(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, &bytes);
+        if let Ok((header, payload)) = Ipv4::parse(&bytes) {
+            prop_assert_eq!(payload.len(), header.total_length() - header.header_len());
+        }
+        if bytes.len() > 3 && bytes[0] & 0xf >= 5 && bytes.len() >= usize::from(bytes[0] & 0xf) * 4 {
+            let header_len = usize::from(bytes[0] & 0xf) * 4;
+            fix_checksum(&mut bytes, header_len);
+            let theirs = SlicedPacket::from_ip(&bytes).is_ok();
+            let ours = Ipv4::parse(&bytes).is_ok();
+            prop_assert!(ours || !theirs, "etherparse took what we refused");
+        }
+    }
+}
