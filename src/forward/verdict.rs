@@ -8,12 +8,8 @@ use crate::wire::Malformed;
 pub enum Verdict {
     /// It goes back to its pool, and is counted under the reason.
     Drop(Reason),
-    /// It leaves by the port it came from.
-    Tx,
-    /// It leaves by the port with this number.
+    /// It leaves by the port with this number, which may be the one it came from.
     Redirect(u8),
-    /// It becomes a packet and goes up the full path.
-    Pass,
 }
 
 const _: () = assert!(size_of::<Verdict>() == 2);

@@ -1,11 +1,92 @@
 //! Stage `port`: where frames meet devices.
 //!
-//! Every device has the same four queues, and every port the same four files for them:
+//! Every device has the same four queues, and every port the same file for each:
 //!
 //! ```text
-//!   fill      empty frames  ──►  device      rx        device  ──►  received frames
-//!   tx        full frames   ──►  device      complete  device  ──►  sent frames, to be freed
+//!   fill.rs      empty frames ──►  device        rx.rs        device ──►  received frames
+//!   tx.rs        full frames  ──►  device        complete.rs  device ──►  sent frames, to be freed
 //! ```
-//!
-//! A frame given to [`Port::fill`] or [`Port::tx`] is *posted*: it belongs to the device until
-//! [`Port::rx`] or [`Port::complete`] mints it again. There is no other way back.
+//! and a cold one, `bind.rs`, that sets it up. A frame given to [`Port::fill`] or [`Port::tx`] is *posted*: it
+//! belongs to the device until [`Port::rx`] or [`Port::complete`] claims it again. There is no other way back.
+
+mod counters;
+pub mod mem;
+mod posted;
+#[cfg(test)]
+mod tests;
+
+use crate::limits::BATCH_MAX;
+use crate::pool::{Batch, Pool};
+use crate::sync::Worker;
+pub use counters::PortCounters;
+pub(crate) use posted::Posted;
+use std::sync::Arc;
+
+/// Whether a port carries frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortState {
+    /// It does.
+    Up,
+    /// It does not, and why.
+    Down(String),
+}
+
+/// A device's four queues.
+///
+/// All calls are bursts: as many frames as fit or are there. What is not taken stays with the caller, in order.
+/// None blocks, allocates or fails; a device that can no longer be trusted goes [`PortState::Down`].
+pub trait Port: Send {
+    /// Kind and place, as on the command line: `xdp:eth0`, `mem:0`.
+    fn name(&self) -> &str;
+
+    /// The kind: `xdp`, `mem`.
+    fn kind(&self) -> &'static str;
+
+    /// Free places in the fill ring.
+    fn fill_room(&mut self) -> usize;
+
+    /// Posts empty frames for reception, from the front of `frames`; returns how many.
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
+
+    /// Appends received frames to `frames`, as many as are there and have room; returns how many.
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
+
+    /// Posts frames for transmission, from the front of `frames`; returns how many.
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
+
+    /// Appends frames that were sent, for the caller to free in bulk; returns how many.
+    ///
+    /// Completions do not come by themselves: whoever transmits must ask, also when nothing else happens.
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
+
+    /// Wakes the device where it asked for that; once in a poll round, after the other calls.
+    fn kick(&mut self);
+
+    /// Frames posted for transmission and not yet completed.
+    fn in_flight(&self) -> usize;
+
+    /// Whether it carries frames.
+    fn state(&self) -> PortState;
+
+    /// Its counters, readable from any thread.
+    fn counters(&self) -> Arc<PortCounters>;
+
+    /// Tops the fill ring up with empty frames of `pool`, in bulk; returns how many.
+    ///
+    /// A dry pool leaves the ring shorter: the device then drops and counts, and nothing waits.
+    fn refill(&mut self, w: &mut Worker, pool: &Pool) -> usize {
+        let mut filled = 0;
+        let mut batch = Batch::new();
+        loop {
+            let want = self.fill_room().min(BATCH_MAX);
+            if want == 0 || pool.alloc_burst(w, &mut batch, want) == 0 {
+                return filled;
+            }
+            filled += self.fill(w, &mut batch);
+            if !batch.is_empty() {
+                batch.free(w);
+                return filled;
+            }
+        }
+    }
+}

@@ -80,6 +80,12 @@ pub struct RingSizes {
     pub completion: u32,
 }
 
+impl Default for RingSizes {
+    fn default() -> Self {
+        RingSizes { fill: 2048, rx: 2048, tx: 2048, completion: 2048 }
+    }
+}
+
 /// The four rings of one queue.
 #[derive(Debug)]
 pub struct Rings {

@@ -1,6 +1,8 @@
 //! The registry: every experiment by name, and one file for each.
 
+mod forward_bulk_free;
 mod page_fast_path;
+mod relay;
 
 use crate::bench::{Bench, SetUpError};
 use crate::settings::Key;
@@ -23,4 +25,4 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which `all` runs them.
-pub const EXPERIMENTS: &[Experiment] = &[page_fast_path::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[page_fast_path::EXPERIMENT, forward_bulk_free::EXPERIMENT];

@@ -109,3 +109,38 @@ fn write_packet(frame: &mut Frame) {
         line[TTL] = TTL_SENT;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::page::{Memory, MemoryConfig};
+    use netmem::pool::PoolConfig;
+
+    #[test]
+    fn every_frame_comes_back_touched_and_goes_home() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let mut worker = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut worker, &PoolConfig::default()).unwrap();
+        let (mut relay, mut far) = relay(&pool, &mut worker, 200);
+        for _ in 0..100 {
+            assert_eq!(relay.poll(32), 32);
+            far.turn();
+        }
+        assert_eq!((far.returned, far.corrupt), (3_200, 0));
+        assert_eq!(far.collect(&mut relay, &mut worker), 200);
+        assert_eq!(far.sent, far.returned);
+        assert!(pool.ledger().all_home() && pool.ledger().balanced());
+    }
+
+    #[test]
+    fn a_frame_that_the_relay_did_not_touch_is_counted() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let mut worker = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut worker, &PoolConfig::default()).unwrap();
+        let (mut relay, mut far) = relay(&pool, &mut worker, 1);
+        let untouched = relay.input.recv().unwrap();
+        relay.output.send(untouched).unwrap();
+        far.turn();
+        assert_eq!(far.corrupt, 1);
+    }
+}

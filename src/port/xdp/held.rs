@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 
 /// The chunks posted in one direction, one bit each.
 #[derive(Debug)]
-pub(super) struct Posted {
+pub(super) struct Held {
     /// The number of the region's first chunk.
     first: u32,
     chunks: u32,
@@ -23,11 +23,11 @@ pub(super) struct Posted {
     count: usize,
 }
 
-impl Posted {
-    pub(super) fn new(region: &Region) -> Posted {
+impl Held {
+    pub(super) fn new(region: &Region) -> Held {
         let chunks = region.chunks();
         let words = vec![0; chunks.div_ceil(64) as usize].into_boxed_slice();
-        Posted { first: region.first_chunk(), chunks, words, count: 0 }
+        Held { first: region.first_chunk(), chunks, words, count: 0 }
     }
 
     /// Chunks the kernel holds.
@@ -87,9 +87,9 @@ mod tests {
     use super::*;
     use crate::sys::region::BackingWish;
 
-    fn posted() -> (Posted, u32) {
+    fn held() -> (Held, u32) {
         let region = Region::new(2 << 20, BackingWish::Small).unwrap();
-        (Posted::new(&region), region.first_chunk())
+        (Held::new(&region), region.first_chunk())
     }
 
     fn desc(id: u32, off: u16, len: u16) -> Desc {
@@ -98,19 +98,19 @@ mod tests {
 
     #[test]
     fn a_frame_that_went_out_at_the_chunks_start_comes_back_behind_the_kernels_headroom() {
-        let (mut posted, first) = posted();
-        assert_eq!(posted.post(desc(first + 3, 0, 0)), 3 * 2048);
-        assert_eq!(posted.count(), 1);
-        let back = posted.take(3 * 2048 + 256, 60).unwrap();
+        let (mut held, first) = held();
+        assert_eq!(held.post(desc(first + 3, 0, 0)), 3 * 2048);
+        assert_eq!(held.count(), 1);
+        let back = held.take(3 * 2048 + 256, 60).unwrap();
         assert_eq!((back.id.get(), back.off, back.len), (first + 3, 256, 60));
-        assert_eq!(posted.count(), 0);
+        assert_eq!(held.count(), 0);
     }
 
     #[test]
     fn hostile_descriptors_are_refused_and_change_nothing() {
-        let (mut posted, first) = posted();
-        posted.post(desc(first + 3, 0, 0));
-        let region = u64::from(posted.chunks) * 2048;
+        let (mut held, first) = held();
+        held.post(desc(first + 3, 0, 0));
+        let region = u64::from(held.chunks) * 2048;
         for (addr, len) in [
             (4 * 2048, 0),                     // a chunk never posted
             (2 * 2048 + 2047, 0),              // the neighbour
@@ -123,37 +123,37 @@ mod tests {
             (3 * 2048, u32::MAX),              // a length that wraps
             (3 * 2048 + 2047, 2),              // begins inside, ends outside
         ] {
-            assert!(posted.take(addr, len).is_none(), "{addr:#x} {len}");
+            assert!(held.take(addr, len).is_none(), "{addr:#x} {len}");
         }
-        assert_eq!(posted.count(), 1);
-        assert!(posted.take(3 * 2048 + 256, 2048 - 256).is_some());
+        assert_eq!(held.count(), 1);
+        assert!(held.take(3 * 2048 + 256, 2048 - 256).is_some());
     }
 
     #[test]
     fn a_chunk_comes_back_once() {
-        let (mut posted, first) = posted();
-        posted.post(desc(first, 0, 0));
-        assert!(posted.take(256, 60).is_some());
-        assert!(posted.take(256, 60).is_none());
+        let (mut held, first) = held();
+        held.post(desc(first, 0, 0));
+        assert!(held.take(256, 60).is_some());
+        assert!(held.take(256, 60).is_none());
     }
 
     #[test]
     fn chunks_of_another_region_are_not_owned() {
-        let (posted, first) = posted();
-        let owns = |id| posted.owns(NonZeroU32::new(id).unwrap());
-        assert!(owns(first) && owns(first + posted.chunks - 1));
-        assert!(!owns(first - 1) && !owns(first + posted.chunks) && !owns(u32::MAX));
+        let (held, first) = held();
+        let owns = |id| held.owns(NonZeroU32::new(id).unwrap());
+        assert!(owns(first) && owns(first + held.chunks - 1));
+        assert!(!owns(first - 1) && !owns(first + held.chunks) && !owns(u32::MAX));
     }
 
     #[test]
     fn teardown_takes_every_chunk_that_is_left() {
-        let (mut posted, first) = posted();
-        let out = [0, 1, 63, 64, 700, posted.chunks - 1];
+        let (mut held, first) = held();
+        let out = [0, 1, 63, 64, 700, held.chunks - 1];
         for index in out {
-            posted.post(desc(first + index, 100, 60));
+            held.post(desc(first + index, 100, 60));
         }
-        let back: Vec<u32> = std::iter::from_fn(|| posted.take_any()).map(|d| d.id.get() - first).collect();
+        let back: Vec<u32> = std::iter::from_fn(|| held.take_any()).map(|d| d.id.get() - first).collect();
         assert_eq!(back, out);
-        assert_eq!(posted.count(), 0);
+        assert_eq!(held.count(), 0);
     }
 }

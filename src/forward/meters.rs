@@ -1,0 +1,24 @@
+//! What the forwarder counts.
+
+use super::verdict::Drops;
+use crate::stats::{Count, Windows};
+
+/// The forwarder's counters, written by its worker and read by any thread.
+///
+/// Conservation, at every quiescent point: `received == transmitted + drops.total() + held`; and once all
+/// ports are idle, `transmitted == completed`.
+#[derive(Debug, Default)]
+pub struct Meters {
+    /// Frames received from all ports.
+    pub received: Count,
+    /// Frames that a port took for transmission.
+    pub transmitted: Count,
+    /// Frames that came back sent.
+    pub completed: Count,
+    /// Frames that wait for a place in a transmit ring.
+    pub held: Count,
+    /// Frames dropped, by reason.
+    pub drops: Drops,
+    /// Time per received frame, over windows in which there was work.
+    pub windows: Windows,
+}

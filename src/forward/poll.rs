@@ -1,0 +1,241 @@
+//! HOT: the poll loop.
+//!
+//! ```text
+//!   complete ─► free in bulk        per port, each round
+//!   rx ─► verdict ─┬─ redirect ─► that port's batch ─► tx
+//!                  └─ drop ─► counted ─► free in bulk
+//!   refill the fill ring, kick
+//! ```
+
+use super::ip::{Interface, forward_ipv4};
+use super::meters::Meters;
+use super::route::Table;
+use super::verdict::{Reason, Verdict};
+use crate::pool::{Batch, Frame, Pool};
+use crate::port::Port;
+use crate::stats::{Stopwatch, Windows};
+use crate::sync::Worker;
+use crate::sys::clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Rounds without work before the loop lets other threads run.
+const PATIENCE: u32 = 64;
+
+/// How frames find their way.
+#[derive(Debug)]
+pub enum Mode {
+    /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses.
+    Ip {
+        /// The routes.
+        table: Table,
+        /// The router's end of each port's link, in the order of the ports.
+        interfaces: Vec<Interface>,
+    },
+    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
+    CrossConnect,
+}
+
+/// How sent and dropped frames are freed: for measurements, `Bulk` is what one wants (source 000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Free {
+    /// A batch at once.
+    #[default]
+    Bulk,
+    /// One call for each frame.
+    Single,
+}
+
+/// Why a forwarder could not be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ForwardError {
+    /// Frames need a port to leave by.
+    #[error("{0} ports: give two or more (an even number in cross-connect mode), at most 255")]
+    Ports(usize),
+    /// Every port needs an interface.
+    #[error("{interfaces} interfaces for {ports} ports: give one for each")]
+    Interfaces {
+        /// Interfaces given.
+        interfaces: usize,
+        /// Ports given.
+        ports: usize,
+    },
+}
+
+/// Ports, a pool for what they receive, and a mode: forwards on one worker.
+pub struct Forwarder {
+    lanes: Vec<Lane>,
+    pool: Pool,
+    mode: Mode,
+    free: Free,
+    meters: Arc<Meters>,
+    watch: Stopwatch,
+}
+
+/// A port and the frames that are to leave by it.
+struct Lane {
+    port: Box<dyn Port>,
+    out: Batch,
+}
+
+impl Forwarder {
+    /// A forwarder over `ports`, whose fill rings it keeps full from `pool`.
+    ///
+    /// # Errors
+    /// [`ForwardError`] when the ports do not fit the mode.
+    #[cold]
+    pub fn new(ports: Vec<Box<dyn Port>>, pool: Pool, mode: Mode) -> Result<Forwarder, ForwardError> {
+        let n = ports.len();
+        let paired = !matches!(mode, Mode::CrossConnect) || n.is_multiple_of(2);
+        if !(2..=255).contains(&n) || !paired {
+            return Err(ForwardError::Ports(n));
+        }
+        match &mode {
+            Mode::Ip { interfaces, .. } if interfaces.len() != n => {
+                return Err(ForwardError::Interfaces { interfaces: interfaces.len(), ports: n });
+            }
+            _ => {}
+        }
+        let lanes = ports.into_iter().map(|port| Lane { port, out: Batch::new() }).collect();
+        let (meters, watch) = (Arc::default(), Windows::stopwatch());
+        Ok(Forwarder { lanes, pool, mode, free: Free::Bulk, meters, watch })
+    }
+
+    /// Chooses how frames are freed.
+    pub fn set_free(&mut self, free: Free) {
+        self.free = free;
+    }
+
+    /// The counters, readable from any thread.
+    pub fn meters(&self) -> Arc<Meters> {
+        Arc::clone(&self.meters)
+    }
+
+    /// The ports, in order.
+    pub fn ports(&self) -> impl Iterator<Item = &dyn Port> {
+        self.lanes.iter().map(|lane| &*lane.port)
+    }
+
+    /// One round over all ports; returns how many frames were received.
+    #[inline]
+    pub fn poll(&mut self, w: &mut Worker) -> usize {
+        let mut received = 0;
+        for from in 0..self.lanes.len() {
+            self.complete(from, w);
+            received += self.receive(from, w);
+        }
+        let mut held = 0;
+        for lane in &mut self.lanes {
+            held += transmit(lane, w, &self.meters);
+            lane.port.refill(w, &self.pool);
+            lane.port.kick();
+        }
+        self.meters.held.set(held as u64);
+        received
+    }
+
+    /// Frees what a port has sent.
+    #[inline]
+    fn complete(&mut self, port: usize, w: &mut Worker) {
+        let mut sent = Batch::new();
+        while self.lanes[port].port.complete(w, &mut sent) > 0 {
+            self.meters.completed.add(sent.len() as u64);
+            self.free(&mut sent, w);
+        }
+    }
+
+    /// Takes a burst off a port and decides about each frame.
+    #[inline]
+    fn receive(&mut self, from: usize, w: &mut Worker) -> usize {
+        let (mut burst, mut dropped) = (Batch::new(), Batch::new());
+        let received = self.lanes[from].port.rx(w, &mut burst);
+        if received == 0 {
+            return 0;
+        }
+        self.meters.received.add(received as u64);
+        burst.iter().for_each(Frame::prefetch);
+        for mut frame in burst.drain() {
+            let verdict = self.verdict(from, &mut frame);
+            if let Err(frame) = self.obey(verdict, frame, w) {
+                // A batch of drops has room for a whole burst.
+                let _ = dropped.push(frame);
+            }
+        }
+        if !dropped.is_empty() {
+            self.free(&mut dropped, w);
+        }
+        received
+    }
+
+    #[inline]
+    fn verdict(&self, from: usize, frame: &mut Frame) -> Verdict {
+        match &self.mode {
+            Mode::Ip { table, interfaces } => forward_ipv4(frame.data_mut(), &interfaces[from], table, interfaces),
+            Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),
+        }
+    }
+
+    /// Puts the frame into its port's batch, or gives it back to be freed, counted.
+    #[inline]
+    fn obey(&mut self, verdict: Verdict, frame: Frame, w: &mut Worker) -> Result<(), Frame> {
+        let (reason, frame) = match verdict {
+            Verdict::Drop(reason) => (reason, frame),
+            Verdict::Redirect(to) => match self.lanes.get_mut(usize::from(to)) {
+                None => (Reason::NoRoute, frame),
+                Some(lane) => {
+                    if lane.out.room() == 0 {
+                        transmit(lane, w, &self.meters);
+                    }
+                    match lane.out.push(frame) {
+                        Ok(()) => return Ok(()),
+                        Err(frame) => (Reason::TxFull, frame),
+                    }
+                }
+            },
+        };
+        self.meters.drops.add(reason, 1);
+        Err(frame)
+    }
+
+    #[inline]
+    fn free(&self, batch: &mut Batch, w: &mut Worker) {
+        match self.free {
+            Free::Bulk => batch.free(w),
+            Free::Single => batch.drain().for_each(|frame| frame.free(w)),
+        }
+    }
+
+    /// Polls until `stop` is set; time per frame goes into the meters' windows.
+    pub fn run(&mut self, w: &mut Worker, stop: &AtomicBool) {
+        let mut idle = 0;
+        while !stop.load(Relaxed) {
+            let received = self.poll(w);
+            self.meters.windows.mark(&mut self.watch, clock::ticks(), received as u64);
+            idle = if received == 0 { idle + 1 } else { 0 };
+            if idle > PATIENCE {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop.
+    pub fn drain(&mut self, w: &mut Worker, rounds: u32, until: impl Fn() -> bool) {
+        let mut quiet = 0;
+        while quiet < rounds && !until() {
+            let received = self.poll(w);
+            let busy = received > 0 || self.meters.held.get() > 0 || self.ports().any(|port| port.in_flight() > 0);
+            quiet = if busy { 0 } else { quiet + 1 };
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Gives a port what is to leave by it; returns how many frames must wait.
+#[inline]
+fn transmit(lane: &mut Lane, w: &mut Worker, meters: &Meters) -> usize {
+    if !lane.out.is_empty() {
+        let sent = lane.port.tx(w, &mut lane.out);
+        meters.transmitted.add(sent as u64);
+    }
+    lane.out.len()
+}

@@ -1,0 +1,168 @@
+//! The whole path on two `mem` ports.
+
+use super::traffic::{self, Hop, Sink, Traffic};
+use super::verdict::Reason;
+use super::{ForwardError, Forwarder, Free, Mode};
+use crate::page::{Memory, MemoryConfig};
+use crate::pool::{Pool, PoolConfig};
+use crate::port::Port;
+use crate::port::mem::{MemConfig, MemDevice, wire};
+use crate::sync::Worker;
+use crate::sys::region::BackingWish;
+
+struct Rig {
+    memory: Memory,
+    w: Worker,
+    pool: Pool,
+    forwarder: Forwarder,
+    devices: [MemDevice; 2],
+}
+
+fn ip() -> Mode {
+    Mode::Ip { table: traffic::routes().into_iter().collect(), interfaces: traffic::INTERFACES.to_vec() }
+}
+
+fn rig(frames: usize, mode: Mode) -> Rig {
+    let config = MemoryConfig { bytes: 4 << 20, workers: 1, backing: BackingWish::Small, statistics: true };
+    let memory = Memory::new(&config).unwrap();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+    let (a, da) = wire("0", &MemConfig::default()).unwrap();
+    let (b, db) = wire("1", &MemConfig::default()).unwrap();
+    let forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], pool.clone(), mode).unwrap();
+    Rig { memory, w, pool, forwarder, devices: [da, db] }
+}
+
+impl Rig {
+    /// Collects what leaves by port 1 until the forwarder is quiet.
+    fn settle(&mut self, mut read: impl FnMut(&[u8])) {
+        for _ in 0..64 {
+            self.forwarder.poll(&mut self.w);
+            self.devices.iter_mut().for_each(|device| {
+                device.collect(64, &mut read);
+            });
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        let (meters, ledger) = (self.forwarder.meters(), self.pool.ledger());
+        assert_eq!(meters.received.get(), meters.transmitted.get() + meters.drops.total() + meters.held.get());
+        assert!(ledger.balanced(), "{ledger:?}");
+    }
+
+    fn end(self) {
+        let Rig { memory, w, pool, forwarder, devices } = self;
+        assert_eq!(forwarder.meters().transmitted.get(), forwarder.meters().completed.get());
+        drop((forwarder, devices));
+        let ledger = pool.ledger();
+        assert!(ledger.all_home() && ledger.owned == 0 && ledger.posted == 0, "{ledger:?}");
+        drop((pool, w));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    }
+}
+
+#[test]
+fn every_packet_arrives_once_in_order_and_rewritten_as_a_router_must() {
+    for (mode, hop) in [(ip(), Hop::Routed), (Mode::CrossConnect, Hop::Unchanged)] {
+        for free in [Free::Bulk, Free::Single] {
+            let mode = if hop == Hop::Routed { ip() } else { Mode::CrossConnect };
+            let mut rig = rig(2048, mode);
+            rig.forwarder.set_free(free);
+            let (mut traffic, mut sink) = (Traffic::new(7, 300).unwrap(), Sink::new(7, 300, hop).unwrap());
+            let mut sent = 0;
+            rig.forwarder.poll(&mut rig.w);
+            while sent < 20_000 {
+                sent += rig.devices[0].deliver(100, |room| traffic.write(room));
+                rig.forwarder.poll(&mut rig.w);
+                rig.devices[1].collect(128, |data| drop(sink.verify(data)));
+                rig.check();
+            }
+            rig.settle(|data| drop(sink.verify(data)));
+            let tally = sink.tally();
+            assert_eq!((tally.received, tally.corrupt, tally.reordered), (sent as u64, 0, 0));
+            rig.end();
+        }
+        drop(mode);
+    }
+}
+
+#[test]
+fn with_64_frames_in_all_a_burst_of_10_000_is_dropped_counted_and_recovered_from() {
+    let mut rig = rig(64, ip());
+    let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
+    rig.forwarder.poll(&mut rig.w);
+    let delivered = rig.devices[0].deliver_or_drop(10_000, |room| traffic.write(room));
+    assert!(delivered > 0 && delivered <= 64);
+    rig.settle(|data| drop(sink.verify(data)));
+    let lost = rig.forwarder.ports().next().unwrap().counters().rx_drops();
+    assert_eq!(delivered as u64 + lost, 10_000);
+    assert_eq!(sink.tally().received, delivered as u64);
+    let after = rig.devices[0].deliver(16, |room| traffic.write(room));
+    assert_eq!(after, 16, "it receives again");
+    rig.settle(|data| drop(sink.verify(data)));
+    assert_eq!((sink.tally().received, sink.tally().corrupt), (delivered as u64 + 16, 0));
+    rig.end();
+}
+
+#[test]
+fn a_sink_that_stands_still_fills_the_rings_and_the_rest_is_a_counted_drop() {
+    let mut rig = rig(4096, ip());
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    rig.forwarder.poll(&mut rig.w);
+    for _ in 0..100 {
+        rig.devices[0].deliver(64, |room| traffic.write(room));
+        rig.forwarder.poll(&mut rig.w);
+        rig.check();
+    }
+    assert!(rig.forwarder.meters().drops.get(Reason::TxFull) > 0);
+    rig.settle(|_| ());
+    rig.end();
+}
+
+#[test]
+fn random_frames_cause_no_panic_and_leave_the_ledger_balanced() {
+    let frames = std::env::var("NETMEM_RANDOM_FRAMES").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_000u64);
+    let mut rig = rig(1024, ip());
+    let mut traffic = Traffic::new(3, 90).unwrap();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut sent = 0;
+    rig.forwarder.poll(&mut rig.w);
+    while sent < frames {
+        // Good frames, spoilt in a few bytes, cut or lengthened at random.
+        sent += rig.devices[(sent % 2) as usize].deliver(64, |room| {
+            let len = traffic.write(room);
+            for _ in 0..random() % 4 {
+                room[(random() % 48) as usize] = random() as u8;
+            }
+            if random() % 4 == 0 { (random() % room.len() as u64) as usize } else { len }
+        }) as u64;
+        rig.forwarder.poll(&mut rig.w);
+        rig.devices.iter_mut().for_each(|device| drop(device.collect(128, |_| ())));
+    }
+    rig.settle(|_| ());
+    let meters = rig.forwarder.meters();
+    assert_eq!(meters.received.get(), sent);
+    for reason in [Reason::Short, Reason::BadChecksum, Reason::NotForUs, Reason::BadVersion, Reason::Truncated] {
+        assert!(meters.drops.get(reason) > 0, "{} never seen", reason.name());
+    }
+    rig.end();
+}
+
+#[test]
+fn too_few_ports_and_missing_interfaces_are_refused() {
+    let Rig { pool, .. } = rig(64, ip());
+    let ports = |n: usize| -> Vec<Box<dyn Port>> {
+        (0..n).map(|i| Box::new(wire(&i.to_string(), &MemConfig::default()).unwrap().0) as Box<dyn Port>).collect()
+    };
+    assert_eq!(Forwarder::new(ports(1), pool.clone(), ip()).err(), Some(ForwardError::Ports(1)));
+    assert_eq!(Forwarder::new(ports(3), pool.clone(), Mode::CrossConnect).err(), Some(ForwardError::Ports(3)));
+    let error = ForwardError::Interfaces { interfaces: 2, ports: 3 };
+    assert_eq!(Forwarder::new(ports(3), pool, ip()).err(), Some(error));
+}

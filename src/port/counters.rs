@@ -1,0 +1,65 @@
+//! What every port counts.
+
+use crate::stats::Count;
+
+/// The counters of one port, written by its worker and read by any thread.
+///
+/// Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.
+/// Of every frame transmitted: `tx == completed + in flight`.
+#[derive(Debug, Default)]
+pub struct PortCounters {
+    /// Frames received, and their bytes.
+    pub rx: Count,
+    /// Bytes received.
+    pub rx_bytes: Count,
+    /// Frames posted for transmission.
+    pub tx: Count,
+    /// Bytes posted for transmission.
+    pub tx_bytes: Count,
+    /// Frames sent and given back.
+    pub completed: Count,
+    /// Empty frames posted for reception.
+    pub filled: Count,
+    /// Frames the device dropped because no empty frame was posted.
+    pub rx_no_frame: Count,
+    /// Frames the device dropped because the receive ring was full.
+    pub rx_ring_full: Count,
+    /// Frames the device dropped for other causes.
+    pub rx_dropped: Count,
+    /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller.
+    pub foreign: Count,
+    /// Descriptors from the device that made no sense; each takes the port down.
+    pub bad_descriptor: Count,
+    /// Descriptors that the device refused.
+    pub tx_invalid: Count,
+    /// Wake-ups that the device asked for and got.
+    pub kicks: Count,
+}
+
+impl PortCounters {
+    /// Every counter with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        [
+            ("rx", &self.rx),
+            ("rx_bytes", &self.rx_bytes),
+            ("tx", &self.tx),
+            ("tx_bytes", &self.tx_bytes),
+            ("completed", &self.completed),
+            ("filled", &self.filled),
+            ("rx_no_frame", &self.rx_no_frame),
+            ("rx_ring_full", &self.rx_ring_full),
+            ("rx_dropped", &self.rx_dropped),
+            ("foreign", &self.foreign),
+            ("bad_descriptor", &self.bad_descriptor),
+            ("tx_invalid", &self.tx_invalid),
+            ("kicks", &self.kicks),
+        ]
+        .into_iter()
+        .map(|(name, count)| (name, count.get()))
+    }
+
+    /// Frames that reached the device and not the caller, for any cause.
+    pub fn rx_drops(&self) -> u64 {
+        self.rx_no_frame.get() + self.rx_ring_full.get() + self.rx_dropped.get()
+    }
+}

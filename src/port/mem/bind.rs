@@ -1,0 +1,53 @@
+//! COLD: laying the wire.
+
+use super::{MemDevice, MemPort};
+use crate::port::PortCounters;
+use crate::ring::ring;
+use std::sync::Arc;
+
+/// What a wire is made with.
+#[derive(Debug, Clone)]
+pub struct MemConfig {
+    /// Places in each of the four rings, a power of two.
+    pub ring: usize,
+    /// Sent frames that the device gathers before it completes them; fewer only when it has nothing to send.
+    pub coalesce: usize,
+}
+
+impl Default for MemConfig {
+    fn default() -> Self {
+        MemConfig { ring: 512, coalesce: 32 }
+    }
+}
+
+/// Why a wire could not be laid.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum MemError {
+    /// The ring size is no power of two or out of range.
+    #[error("mem ring of {0} places: give a power of two from 2 to 65536")]
+    Ring(usize),
+    /// The number of completions to gather is out of range.
+    #[error("{0} completions gathered: give 1 to half the ring")]
+    Coalesce(usize),
+}
+
+/// Lays a wire: the port for a dataplane, and the device at its other side.
+///
+/// # Errors
+/// [`MemError`] when a number is out of range.
+#[cold]
+pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemError> {
+    if !config.ring.is_power_of_two() || !(2..=65536).contains(&config.ring) {
+        return Err(MemError::Ring(config.ring));
+    }
+    if !(1..=config.ring / 2).contains(&config.coalesce) {
+        return Err(MemError::Coalesce(config.coalesce));
+    }
+    let size = config.ring as u32;
+    let ((fill, fill_out), (rx_in, rx)) = (ring(size), ring(size));
+    let ((tx, tx_out), (complete_in, complete)) = (ring(size), ring(size));
+    let counters = Arc::new(PortCounters::default());
+    let port = MemPort { name: format!("mem:{name}"), fill, rx, tx, complete, counters: Arc::clone(&counters) };
+    let device = MemDevice::new(fill_out, rx_in, tx_out, complete_in, config.coalesce, counters);
+    Ok((port, device))
+}

@@ -1,0 +1,88 @@
+//! The `mem` port: a wire inside the process, behind rings like a network card's.
+//!
+//! ```text
+//!    MemPort (the dataplane's side)          MemDevice (the wire's side)
+//!       fill  ── empty frames ──►               deliver: writes into a posted frame, as DMA does
+//!       rx    ◄─ filled frames ──
+//!       tx    ── full frames ──►                collect: reads what is sent
+//!       complete ◄─ sent frames ──              … and gives it back later, a batch at a time
+//! ```
+//! No copy and no system call: the device's side writes into the very frames that were posted and reads those
+//! that are sent. As on a card, nothing is received without a posted frame, completions come later, in
+//! batches, and only to those who ask, and a full completion ring stops transmission.
+
+mod bind;
+mod complete;
+mod device;
+mod fill;
+mod rx;
+mod tx;
+
+pub use bind::{MemConfig, MemError, wire};
+pub use device::MemDevice;
+
+use super::{Port, PortCounters, PortState, Posted};
+use crate::pool::Batch;
+use crate::ring::{Receiver, Sender};
+use crate::sync::Worker;
+use std::sync::Arc;
+
+/// The dataplane's side of the wire.
+#[derive(Debug)]
+pub struct MemPort {
+    name: String,
+    fill: Sender<Posted>,
+    rx: Receiver<Posted>,
+    tx: Sender<Posted>,
+    complete: Receiver<Posted>,
+    counters: Arc<PortCounters>,
+}
+
+impl Port for MemPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        "mem"
+    }
+
+    fn fill_room(&mut self) -> usize {
+        self.fill.room(usize::MAX)
+    }
+
+    #[inline]
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.fill_burst(w, frames)
+    }
+
+    #[inline]
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.rx_burst(w, frames)
+    }
+
+    #[inline]
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.tx_burst(w, frames)
+    }
+
+    #[inline]
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.complete_burst(w, frames)
+    }
+
+    /// The wire needs no wake-up: its other side polls.
+    fn kick(&mut self) {}
+
+    fn in_flight(&self) -> usize {
+        (self.counters.tx.get() - self.counters.completed.get()) as usize
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        Arc::clone(&self.counters)
+    }
+}

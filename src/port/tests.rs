@@ -1,0 +1,133 @@
+//! What every port owes its caller, on the port that needs no kernel.
+
+use super::Port;
+use super::mem::{MemConfig, MemDevice, MemError, MemPort, wire};
+use crate::page::{Memory, MemoryConfig};
+use crate::pool::{Batch, Pool, PoolConfig};
+use crate::sync::Worker;
+use crate::sys::region::BackingWish;
+
+struct Bench {
+    memory: Memory,
+    w: Worker,
+    pool: Pool,
+    port: MemPort,
+    device: MemDevice,
+}
+
+fn bench(frames: usize, ring: usize) -> Bench {
+    let config = MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, statistics: true };
+    let memory = Memory::new(&config).unwrap();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+    let (port, device) = wire("0", &MemConfig { ring, coalesce: 4.min(ring / 2) }).unwrap();
+    Bench { memory, w, pool, port, device }
+}
+
+#[test]
+fn a_frame_makes_the_round_trip_through_the_four_queues() {
+    let Bench { memory: _memory, mut w, pool, mut port, mut device } = bench(64, 32);
+    assert_eq!(port.refill(&mut w, &pool), 32);
+    assert_eq!(pool.ledger().posted, 32);
+    let mut next = 0u8;
+    assert_eq!(device.deliver(10, |room| { next += 1; room[..60].fill(next); 60 }), 10);
+    let mut batch = Batch::new();
+    assert_eq!(port.rx(&mut w, &mut batch), 10);
+    assert_eq!((pool.ledger().posted, pool.ledger().owned), (22, 10));
+    for (i, frame) in batch.iter_mut().enumerate() {
+        assert_eq!(frame.data(), [i as u8 + 1; 60]);
+        frame.data_mut().fill(0x80 + i as u8);
+    }
+    assert_eq!(port.tx(&mut w, &mut batch), 10);
+    let mut sent = 0u8;
+    assert_eq!(device.collect(64, |data| { assert_eq!(data, [0x80 + sent; 60]); sent += 1; }), 10);
+    assert_eq!(port.complete(&mut w, &mut batch), 10);
+    batch.free(&mut w);
+    let ledger = pool.ledger();
+    assert!(ledger.balanced() && ledger.posted == 22 && ledger.owned == 0, "{ledger:?}");
+}
+
+#[test]
+fn completions_come_later_and_only_when_asked_for() {
+    let Bench { memory: _memory, mut w, pool, mut port, mut device } = bench(64, 8);
+    let mut batch = Batch::new();
+    pool.alloc_burst(&mut w, &mut batch, 10);
+    assert_eq!(port.tx(&mut w, &mut batch), 8, "two stay with the caller");
+    assert_eq!(batch.len(), 2);
+    assert_eq!(device.collect(3, |_| ()), 3);
+    let mut done = Batch::new();
+    assert_eq!(port.complete(&mut w, &mut done), 0, "fewer than are gathered");
+    assert_eq!(device.collect(8, |_| ()), 5);
+    assert_eq!((port.complete(&mut w, &mut done), port.in_flight()), (8, 0));
+    assert_eq!(port.tx(&mut w, &mut batch), 2);
+    assert_eq!((device.collect(8, |_| ()), device.pending()), (2, 2));
+    assert_eq!((device.collect(8, |_| ()), device.pending()), (0, 0), "idle: what has gathered is completed");
+    assert_eq!(port.complete(&mut w, &mut done), 2);
+    done.free(&mut w);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_full_completion_ring_stops_transmission_and_loses_nothing() {
+    let Bench { memory: _memory, mut w, pool, mut port, mut device } = bench(64, 4);
+    let (mut batch, mut collected) = (Batch::new(), 0);
+    pool.alloc_burst(&mut w, &mut batch, 32);
+    for _ in 0..20 {
+        port.tx(&mut w, &mut batch);
+        collected += device.collect(8, |_| ());
+    }
+    assert_eq!(collected, 8, "a ring of completions and a ring gathered, then it stands still");
+    let mut done = Batch::new();
+    for _ in 0..20 {
+        port.complete(&mut w, &mut done);
+        port.tx(&mut w, &mut batch);
+        collected += device.collect(8, |_| ());
+    }
+    assert_eq!((collected, done.len()), (32, 32));
+}
+
+#[test]
+fn a_dry_pool_is_a_counted_drop_and_never_a_stall() {
+    let Bench { memory: _memory, mut w, pool, mut port, mut device } = bench(16, 64);
+    assert_eq!(port.refill(&mut w, &pool), 16);
+    assert_eq!(device.deliver_or_drop(100, |_| 60), 16);
+    assert_eq!(port.counters().rx_no_frame.get(), 84);
+    let mut batch = Batch::new();
+    assert_eq!(port.rx(&mut w, &mut batch), 16);
+    assert_eq!(port.refill(&mut w, &pool), 0);
+    batch.free(&mut w);
+    assert_eq!(port.refill(&mut w, &pool), 16);
+    assert_eq!(device.deliver_or_drop(16, |_| 60), 16);
+}
+
+#[test]
+fn frames_inside_rings_that_are_torn_down_go_home() {
+    for port_first in [true, false] {
+        let Bench { memory, mut w, pool, mut port, mut device } = bench(64, 16);
+        port.refill(&mut w, &pool);
+        device.deliver(4, |_| 60);
+        let mut batch = Batch::new();
+        pool.alloc_burst(&mut w, &mut batch, 8);
+        port.tx(&mut w, &mut batch);
+        device.collect(5, |_| ());
+        if port_first {
+            drop(port);
+            drop(device);
+        } else {
+            drop(device);
+            drop(port);
+        }
+        let ledger = pool.ledger();
+        assert!(ledger.all_home() && ledger.owned == 0 && ledger.posted == 0, "{ledger:?}");
+        drop((batch, pool, w));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    }
+}
+
+#[test]
+fn rings_of_absurd_sizes_are_refused() {
+    for ring in [0, 1, 3, 1 << 20] {
+        assert_eq!(wire("x", &MemConfig { ring, coalesce: 1 }).unwrap_err(), MemError::Ring(ring));
+    }
+    assert!(wire("x", &MemConfig { ring: 8, coalesce: 5 }).is_err());
+}

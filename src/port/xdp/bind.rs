@@ -1,0 +1,284 @@
+//! Setting a port up: the UMEM it shares, the program on its interface, the socket on its queue. COLD.
+//!
+//! The order is chosen so that the interface is touched last: name, state and queue are checked, the socket is
+//! bound, and only then is the program attached. A failure at any step drops what was made before it.
+
+use super::error::{Attempt, XdpError, mode_refused};
+use super::{XdpConfig, XdpModeWish, XdpPort};
+use crate::page::Memory;
+use crate::sync::shim::lock;
+use crate::sys::bpf::{BpfError, BpfStep, RedirectLink, SocketMap, XdpMode};
+use crate::sys::netdev::Netdev;
+use crate::sys::region::Region;
+use crate::sys::xdp::{Errno, RingSizes, Rings, Socket};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, Weak};
+
+/// Queues that one redirect program can tell apart.
+const QUEUES_MAX: u32 = 1024;
+/// Entries of the largest ring.
+const RING_MAX: u32 = 1 << 16;
+
+/// The packet memory that any number of interfaces and queues share: a frame received on one leaves by another
+/// without being copied.
+#[derive(Debug)]
+pub struct Umem {
+    region: Arc<Region>,
+    /// What is bound now. Held while a port opens or closes, so that nobody uses a socket while it closes.
+    bound: Mutex<Bound>,
+}
+
+#[derive(Debug, Default)]
+struct Bound {
+    sockets: Vec<BoundSocket>,
+    attachments: Vec<Weak<Attachment>>,
+}
+
+#[derive(Debug)]
+struct BoundSocket {
+    interface: u32,
+    queue: u32,
+    socket: Weak<Socket>,
+}
+
+/// The redirect program on one interface, shared by the ports of its queues; the last one detaches it.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    interface: u32,
+    /// Dropped first: the program goes before its map.
+    link: RedirectLink,
+    map: SocketMap,
+    /// Why it is not in native mode, where that was tried.
+    native_refused: Option<String>,
+}
+
+impl Attachment {
+    pub(super) fn mode(&self) -> XdpMode {
+        self.link.mode()
+    }
+
+    pub(super) fn native_refused(&self) -> Option<&str> {
+        self.native_refused.as_deref()
+    }
+}
+
+impl Umem {
+    /// Makes the region of `memory` ready to be shared by ports. The kernel hears of it with the first port,
+    /// which pins its pages.
+    pub fn new(memory: &Memory) -> Arc<Umem> {
+        Arc::new(Umem { region: memory.region().clone(), bound: Mutex::default() })
+    }
+
+    /// The region.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Takes a port's socket and its part of the program away: first no more packets are redirected to it, then
+    /// its mappings go (`rings`), then its last descriptor. When this returns the kernel has released the socket.
+    pub(super) fn unbind<R>(&self, queue: u32, attachment: Arc<Attachment>, socket: Arc<Socket>, rings: R) {
+        let mut bound = lock(&self.bound);
+        if Arc::strong_count(&attachment) > 1 {
+            // Other queues stay. It cannot fail for a queue that was inserted; if it did, the closing socket
+            // leaves the map by itself.
+            attachment.map.remove(queue).ok();
+        }
+        drop(attachment);
+        drop(rings);
+        drop(socket);
+        bound.forget_closed();
+    }
+}
+
+impl XdpPort {
+    /// Opens a port on `queue` of `interface` in the calling thread's network namespace, over `umem`.
+    ///
+    /// The first port of a UMEM registers it with the kernel; others share it, and get zero-copy or not as the
+    /// first one did. Ports of several queues of one interface share one redirect program.
+    ///
+    /// # Errors
+    /// [`XdpError`] names the step and the remedy; nothing is left behind.
+    #[cold]
+    pub fn open(umem: &Arc<Umem>, interface: &str, queue: u32, config: &XdpConfig) -> Result<XdpPort, XdpError> {
+        check_rings(&config.rings)?;
+        let umem_bytes = umem.region.len();
+        let attempt = Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes };
+        let netdev = usable(&attempt)?;
+        let mut bound = lock(&umem.bound);
+        bound.forget_closed();
+        let (socket, rings) = bound.bind(&umem.region, netdev.index(), &attempt, config)?;
+        let attachment = bound.attach(netdev.index(), config.mode, &attempt)?;
+        attachment.map.insert(queue, socket.as_fd()).map_err(|error| attempt.bpf(&error))?;
+        let socket = Arc::new(socket);
+        bound.sockets.push(BoundSocket { interface: netdev.index(), queue, socket: Arc::downgrade(&socket) });
+        drop(bound);
+        Ok(XdpPort::new(umem.clone(), netdev, queue, attachment, socket, rings))
+    }
+}
+
+impl Bound {
+    fn forget_closed(&mut self) {
+        self.sockets.retain(|one| one.socket.strong_count() > 0);
+        self.attachments.retain(|one| one.strong_count() > 0);
+    }
+
+    /// A socket on the queue, over the UMEM of the sockets there are, or over a newly registered one.
+    fn bind(
+        &self,
+        region: &Region,
+        interface: u32,
+        attempt: &Attempt<'_>,
+        config: &XdpConfig,
+    ) -> Result<(Socket, Rings), XdpError> {
+        let queue = attempt.queue;
+        if self.sockets.iter().any(|one| one.interface == interface && one.queue == queue) {
+            return Err(XdpError::QueueBound { interface: attempt.interface.into(), queue });
+        }
+        let first = self.sockets.iter().find_map(|one| one.socket.upgrade());
+        let open = || {
+            let socket = Socket::new()?;
+            if first.is_none() {
+                // SAFETY: addresses are published by FillQueue::burst and TxQueue::burst alone, which take them
+                // from frames that they consume; a frame is the only claim to its chunk, and it is minted again
+                // only when the kernel has given the chunk back.
+                unsafe { socket.register(region) }?;
+            }
+            let rings = socket.rings(&config.rings)?;
+            match &first {
+                None => socket.bind(interface, queue, config.zero_copy)?,
+                Some(first) => socket.bind_shared(interface, queue, first)?,
+            }
+            Ok((socket, rings))
+        };
+        open().map_err(|error| attempt.socket(error))
+    }
+
+    /// The program on the interface: the one that another port of this UMEM attached, or a new one.
+    fn attach(
+        &mut self,
+        interface: u32,
+        wish: XdpModeWish,
+        attempt: &Attempt<'_>,
+    ) -> Result<Arc<Attachment>, XdpError> {
+        let there = self.attachments.iter().find_map(|one| one.upgrade().filter(|a| a.interface == interface));
+        if let Some(attachment) = there {
+            return if wish.allows(attachment.mode()) {
+                Ok(attachment)
+            } else {
+                let refused = format!("another port attached it in {} mode", attachment.mode());
+                Err(XdpError::NoMode { interface: attempt.interface.into(), refused })
+            };
+        }
+        let map = SocketMap::new(QUEUES_MAX).map_err(|error| attempt.bpf(&error))?;
+        let (link, native_refused) = attach_as_wished(&map, interface, wish, attempt)?;
+        let attachment = Arc::new(Attachment { interface, link, map, native_refused });
+        self.attachments.push(Arc::downgrade(&attachment));
+        Ok(attachment)
+    }
+}
+
+/// Attaches in the best mode that is allowed and possible; also why it is not native, where that was tried.
+fn attach_as_wished(
+    map: &SocketMap,
+    interface: u32,
+    wish: XdpModeWish,
+    attempt: &Attempt<'_>,
+) -> Result<(RedirectLink, Option<String>), XdpError> {
+    let in_mode = |mode| RedirectLink::attach(map, interface, mode);
+    let refused = match wish {
+        XdpModeWish::Generic => None,
+        XdpModeWish::Native | XdpModeWish::NativeThenGeneric => match in_mode(XdpMode::Native) {
+            Ok(link) => return Ok((link, None)),
+            Err(error) if wish == XdpModeWish::NativeThenGeneric && is_about_the_mode(&error) => {
+                Some(mode_refused(&error))
+            }
+            Err(error) => return Err(attempt.bpf(&error)),
+        },
+    };
+    match (in_mode(XdpMode::Generic), refused) {
+        (Ok(link), refused) => Ok((link, refused)),
+        (Err(error), Some(native)) if is_about_the_mode(&error) => {
+            let refused = format!("{native}; {}", mode_refused(&error));
+            Err(XdpError::NoMode { interface: attempt.interface.into(), refused })
+        }
+        (Err(error), _) => Err(attempt.bpf(&error)),
+    }
+}
+
+/// Whether another mode may do: the driver refused, not a permission, a program or a missing interface.
+fn is_about_the_mode(error: &BpfError) -> bool {
+    let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
+    attach && !matches!(error.errno, Errno::PERM | Errno::BUSY | Errno::EXIST | Errno::NODEV)
+}
+
+/// The interface, if it is there, up, and has the queue.
+fn usable(attempt: &Attempt<'_>) -> Result<Netdev, XdpError> {
+    let interface = || attempt.interface.to_owned();
+    let netdev = Netdev::open(attempt.interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
+    if !netdev.is_up().map_err(|errno| attempt.netdev("read its flags", errno))? {
+        return Err(XdpError::InterfaceDown { interface: interface() });
+    }
+    let queues = netdev.queues().map_err(|errno| attempt.netdev("count its queues", errno))?;
+    // A queue that receives and does not send would swallow what is given to `tx`.
+    let queues = queues.map(|queues| queues.rx.min(queues.tx));
+    if attempt.queue >= queues.unwrap_or(QUEUES_MAX) {
+        return Err(XdpError::NoSuchQueue { interface: interface(), queue: attempt.queue, queues });
+    }
+    Ok(netdev)
+}
+
+/// Refuses sizes that the kernel would refuse without saying which.
+fn check_rings(sizes: &RingSizes) -> Result<(), XdpError> {
+    let RingSizes { fill, rx, tx, completion } = *sizes;
+    for (ring, size) in [("FILL", fill), ("RX", rx), ("TX", tx), ("COMPLETION", completion)] {
+        if !size.is_power_of_two() || size > RING_MAX {
+            return Err(XdpError::RingSize { ring, size, min: 1, max: RING_MAX });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::MemoryConfig;
+    use crate::sys::region::BackingWish;
+
+    fn umem() -> Arc<Umem> {
+        let small = MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, statistics: false };
+        Umem::new(&Memory::new(&small).unwrap())
+    }
+
+    #[test]
+    fn ring_sizes_that_are_no_power_of_two_are_refused_by_name() {
+        for (size, ring) in [(0, "TX"), (3, "TX"), (1 << 17, "TX")] {
+            let rings = RingSizes { tx: size, ..RingSizes::default() };
+            let config = XdpConfig { rings, ..XdpConfig::default() };
+            let error = XdpPort::open(&umem(), "lo", 0, &config).unwrap_err();
+            assert_eq!(error, XdpError::RingSize { ring, size, min: 1, max: RING_MAX });
+        }
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named() {
+        let error = XdpPort::open(&umem(), "nosuch0", 0, &XdpConfig::default()).unwrap_err();
+        assert_eq!(error, XdpError::UnknownInterface { interface: "nosuch0".into() });
+    }
+
+    #[test]
+    fn generic_mode_is_tried_for_a_driver_without_xdp_and_not_against_a_program_or_a_ban() {
+        let refused = |errno| is_about_the_mode(&BpfError { step: BpfStep::AttachNative, errno, log: String::new() });
+        assert!(refused(Errno::OPNOTSUPP) && refused(Errno::RANGE) && refused(Errno::INVAL));
+        assert!(!refused(Errno::BUSY) && !refused(Errno::EXIST) && !refused(Errno::PERM));
+        let load = BpfError { step: BpfStep::LoadProgram, errno: Errno::INVAL, log: String::new() };
+        assert!(!is_about_the_mode(&load));
+    }
+
+    #[test]
+    fn a_forced_mode_allows_only_itself() {
+        assert!(XdpModeWish::NativeThenGeneric.allows(XdpMode::Native));
+        assert!(XdpModeWish::NativeThenGeneric.allows(XdpMode::Generic));
+        assert!(!XdpModeWish::Native.allows(XdpMode::Generic));
+        assert!(!XdpModeWish::Generic.allows(XdpMode::Native));
+    }
+}

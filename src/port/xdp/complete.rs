@@ -1,0 +1,67 @@
+//! HOT: frames the kernel has sent.
+
+use super::held::Held;
+use super::{Fault, XdpPort};
+use crate::pool::{Batch, Frame, unposted};
+use crate::ring::cursor::Consumer;
+use crate::sync::Worker;
+use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
+
+/// Our end of the COMPLETION ring.
+#[derive(Debug)]
+pub(super) struct CompletionQueue {
+    consumer: Consumer<SharedIndex>,
+    ring: Ring<u64>,
+}
+
+impl CompletionQueue {
+    pub(super) fn new(ring: Ring<u64>) -> CompletionQueue {
+        CompletionQueue { consumer: Consumer::new(ring.consumer(), ring.producer(), ring.size()), ring }
+    }
+
+    /// Appends sent frames, empty now, to `frames` while it has room.
+    ///
+    /// An address whose chunk is not in `sent` is a fault; the frames before it are good.
+    #[inline]
+    pub(super) fn burst(&mut self, sent: &mut Held, frames: &mut Batch) -> Result<(), Fault> {
+        let ready =
+            self.consumer.ready(frames.room() as u32).map_err(|corrupt| Fault::Corrupt("COMPLETION", corrupt))?;
+        for i in 0..ready {
+            let addr = self.ring.read(self.consumer.slot(i));
+            let Some(desc) = sent.take(addr, 0) else {
+                self.consumer.release(i);
+                return Err(Fault::Descriptor("COMPLETION", Descriptor { addr, len: 0, options: 0 }));
+            };
+            // SAFETY: `tx` consumed a frame of this chunk, and `take` saw that it has not come back since, so
+            // nobody else claims it; the kernel is done with a chunk once it is in the COMPLETION ring; an empty
+            // frame lies within its chunk.
+            let frame = unsafe { Frame::from_desc(desc) };
+            // There is room: no more were asked for.
+            let _ = frames.push(frame);
+        }
+        self.consumer.release(ready);
+        Ok(())
+    }
+}
+
+impl XdpPort {
+    #[inline]
+    pub(super) fn complete_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        if self.sent.count() == 0 {
+            return 0;
+        }
+        let Some(queues) = &mut self.queues else { return 0 };
+        let before = frames.len();
+        let done = queues.complete.burst(&mut self.sent, frames);
+        let completed = &frames[before..];
+        if !completed.is_empty() {
+            unposted(w, completed);
+            self.counters.completed.add(completed.len() as u64);
+        }
+        let n = completed.len();
+        if let Err(fault) = done {
+            self.fault(&fault);
+        }
+        n
+    }
+}

@@ -1,0 +1,77 @@
+//! HOT: empty frames for the kernel to receive into.
+
+use super::held::Held;
+use super::{Fault, XdpPort, set_aside};
+use crate::pool::{Batch, Desc, posted};
+use crate::ring::Corrupt;
+use crate::ring::cursor::Producer;
+use crate::sync::Worker;
+use crate::sys::xdp::{Ring, SharedIndex};
+
+/// Our end of the FILL ring.
+#[derive(Debug)]
+pub(super) struct FillQueue {
+    producer: Producer<SharedIndex>,
+    ring: Ring<u64>,
+}
+
+impl FillQueue {
+    pub(super) fn new(ring: Ring<u64>) -> FillQueue {
+        FillQueue { producer: Producer::new(ring.producer(), ring.consumer(), ring.size()), ring }
+    }
+
+    /// Free places.
+    #[inline]
+    pub(super) fn room(&mut self) -> Result<usize, Corrupt> {
+        self.producer.room(self.ring.size()).map(|n| n as usize)
+    }
+
+    /// Posts frames from the front of `frames`, all of which `filled` owns, while there is room; returns how many.
+    ///
+    /// The whole chunk goes to the kernel: where the frame's data began is forgotten.
+    #[inline]
+    pub(super) fn burst(&mut self, w: &Worker, filled: &mut Held, frames: &mut Batch) -> Result<usize, Corrupt> {
+        let n = self.producer.room(frames.len() as u32)?;
+        posted(w, &frames[..n as usize]);
+        for (i, frame) in (0..n).zip(frames.drain()) {
+            let chunk = Desc { off: 0, ..frame.into_desc() };
+            self.ring.write(self.producer.slot(i), filled.post(chunk));
+        }
+        self.producer.publish(n);
+        Ok(n as usize)
+    }
+
+    /// Whether the driver sleeps until it is told that there are frames again.
+    #[inline]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.ring.needs_wakeup()
+    }
+}
+
+impl XdpPort {
+    #[inline]
+    pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let Some(queues) = &mut self.queues else { return 0 };
+        if !frames.iter().all(|frame| self.filled.owns(frame.id())) {
+            return self.fill_without_foreign(w, frames);
+        }
+        match queues.fill.burst(w, &mut self.filled, frames) {
+            Ok(n) => {
+                self.counters.filled.add(n as u64);
+                n
+            }
+            Err(corrupt) => self.fault(&Fault::Corrupt("FILL", corrupt)),
+        }
+    }
+
+    /// Fills with the frames of this UMEM; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn fill_without_foreign(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let mut foreign = set_aside(frames, |frame| self.filled.owns(frame.id()));
+        self.counters.foreign.add(foreign.len() as u64);
+        let n = self.fill_burst(w, frames);
+        frames.append(&mut foreign);
+        n
+    }
+}

@@ -1,0 +1,95 @@
+//! Wake-ups, once a poll round: a look at two flags, and a system call only where the kernel asked for one.
+
+use super::{Fault, XdpPort};
+use crate::sys::xdp::{Errno, Wake};
+
+/// Rounds between two looks at the interface and the kernel's counters.
+const LOOK_ROUNDS: u32 = 4096;
+/// Rounds between two wake-ups for frames that the kernel took and has not completed.
+const COMPLETION_ROUNDS: u32 = 64;
+/// Sends in a row at most: kernels before 6.17 take 32 frames at a time.
+const SENDS_MAX: u32 = 8;
+
+impl XdpPort {
+    /// # Cost
+    /// Without frames in flight: one load of a flag. In copy mode the kernel sends inside this call.
+    #[inline]
+    pub(super) fn kick_round(&mut self) {
+        self.rounds = self.rounds.wrapping_add(1);
+        let Some(queues) = &mut self.queues else { return };
+        if self.sent.count() > 0 && queues.tx.needs_wakeup() {
+            // Copy mode asks always, so look whether there is anything. What the kernel took completes by itself
+            // on most drivers; on those that complete only with the next send, this is the next send.
+            let late = self.rounds.is_multiple_of(COMPLETION_ROUNDS);
+            match queues.tx.unsent() {
+                Ok(0) if !late => {}
+                Ok(unsent) => self.send(unsent),
+                Err(corrupt) => drop(self.fault(&Fault::Corrupt("TX", corrupt))),
+            }
+        }
+        if self.queues.as_ref().is_some_and(|queues| queues.fill.needs_wakeup()) {
+            self.wake_rx();
+        }
+        if self.rounds.is_multiple_of(LOOK_ROUNDS) {
+            self.look();
+        }
+    }
+
+    /// Makes the kernel send, again while it takes some and leaves some.
+    fn send(&mut self, mut unsent: u32) {
+        for _ in 0..SENDS_MAX {
+            let (Some(binding), Some(queues)) = (&self.binding, &mut self.queues) else { return };
+            self.counters.kicks.add(1);
+            let wake = binding.socket.wake_tx();
+            let left = queues.tx.unsent();
+            self.heed(wake);
+            match left {
+                Ok(left) if wake == Wake::Again && 0 < left && left < unsent => unsent = left,
+                Ok(_) => return,
+                Err(corrupt) => return drop(self.fault(&Fault::Corrupt("TX", corrupt))),
+            }
+        }
+    }
+
+    fn wake_rx(&mut self) {
+        let Some(binding) = &self.binding else { return };
+        self.counters.kicks.add(1);
+        let wake = binding.socket.wake_rx();
+        self.heed(wake);
+    }
+
+    /// Sees whether the interface is still there and up, and publishes what the kernel counted.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) {
+        let Some(binding) = &self.binding else { return };
+        let wake = binding.socket.wake_rx();
+        self.heed(wake);
+        self.publish_statistics();
+    }
+
+    /// Draws the conclusion from a wake-up. An interface that is set down may come up again; what else went
+    /// wrong stays wrong.
+    #[inline]
+    fn heed(&mut self, wake: Wake) {
+        match wake {
+            Wake::Done | Wake::Again => self.link_down = false,
+            Wake::Down(Errno::NETDOWN) => self.link_down = true,
+            Wake::Down(errno) => drop(self.fault(&Fault::Lost(errno))),
+        }
+    }
+
+    /// Copies the kernel's counters into the port's.
+    #[cold]
+    pub(super) fn publish_statistics(&self) {
+        let Some(binding) = &self.binding else { return };
+        let Ok(kernel) = binding.socket.statistics() else { return };
+        let no_frame = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
+        // In copy mode the kernel counts a packet without a frame twice: as this and as dropped.
+        let twice = if binding.zero_copy { 0 } else { no_frame };
+        self.counters.rx_no_frame.set(no_frame);
+        self.counters.rx_ring_full.set(kernel.rx_ring_full.unwrap_or(0));
+        self.counters.rx_dropped.set(kernel.rx_dropped.saturating_sub(twice) + kernel.rx_invalid_descs);
+        self.counters.tx_invalid.set(kernel.tx_invalid_descs + self.unfit);
+    }
+}

@@ -1,0 +1,67 @@
+//! HOT: frames the kernel has received into.
+
+use super::held::Held;
+use super::{Fault, XdpPort};
+use crate::pool::{Batch, Frame, unposted};
+use crate::ring::cursor::Consumer;
+use crate::sync::Worker;
+use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
+
+/// Our end of the RX ring.
+#[derive(Debug)]
+pub(super) struct RxQueue {
+    consumer: Consumer<SharedIndex>,
+    ring: Ring<Descriptor>,
+}
+
+impl RxQueue {
+    pub(super) fn new(ring: Ring<Descriptor>) -> RxQueue {
+        RxQueue { consumer: Consumer::new(ring.consumer(), ring.producer(), ring.size()), ring }
+    }
+
+    /// Appends received frames to `frames` while it has room.
+    ///
+    /// The kernel's address leads behind its headroom, so it is rebased: chunk = address / 2048, offset =
+    /// address % 2048. An address whose chunk is not in `filled` is a fault; the frames before it are good.
+    #[inline]
+    pub(super) fn burst(&mut self, filled: &mut Held, frames: &mut Batch) -> Result<(), Fault> {
+        let ready = self.consumer.ready(frames.room() as u32).map_err(|corrupt| Fault::Corrupt("RX", corrupt))?;
+        for i in 0..ready {
+            let descriptor = self.ring.read(self.consumer.slot(i));
+            // Options mean that the packet goes on in the next descriptor, which was not asked for.
+            let desc = if descriptor.options == 0 { filled.take(descriptor.addr, descriptor.len) } else { None };
+            let Some(desc) = desc else {
+                self.consumer.release(i);
+                return Err(Fault::Descriptor("RX", descriptor));
+            };
+            // SAFETY: `fill` consumed a frame of this chunk, and `take` saw that it has not come back since, so
+            // nobody else claims it; the kernel is done with a chunk once it is in the RX ring; `off + len` lies
+            // within the chunk, and no frame is smaller than its first chunk.
+            let frame = unsafe { Frame::from_desc(desc) };
+            // There is room: no more were asked for.
+            let _ = frames.push(frame);
+        }
+        self.consumer.release(ready);
+        Ok(())
+    }
+}
+
+impl XdpPort {
+    #[inline]
+    pub(super) fn rx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let Some(queues) = &mut self.queues else { return 0 };
+        let before = frames.len();
+        let done = queues.rx.burst(&mut self.filled, frames);
+        let received = &frames[before..];
+        if !received.is_empty() {
+            unposted(w, received);
+            self.counters.rx.add(received.len() as u64);
+            self.counters.rx_bytes.add(received.iter().map(|frame| frame.len() as u64).sum());
+        }
+        let n = received.len();
+        if let Err(fault) = done {
+            self.fault(&fault);
+        }
+        n
+    }
+}

@@ -1,0 +1,110 @@
+//! HOT: frames for the kernel to send.
+
+use super::held::Held;
+use super::{Fault, XdpPort, set_aside};
+use crate::limits::CHUNK_SIZE;
+use crate::pool::{Batch, Frame, posted};
+use crate::ring::Corrupt;
+use crate::ring::cursor::Producer;
+use crate::sync::Worker;
+use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
+
+/// Bytes of an Ethernet header. The kernel discards an empty descriptor without ever completing it, and no
+/// driver takes less than a header.
+const ETHERNET_HEADER: usize = 14;
+
+/// Our end of the TX ring.
+#[derive(Debug)]
+pub(super) struct TxQueue {
+    producer: Producer<SharedIndex>,
+    ring: Ring<Descriptor>,
+}
+
+impl TxQueue {
+    pub(super) fn new(ring: Ring<Descriptor>) -> TxQueue {
+        TxQueue { producer: Producer::new(ring.producer(), ring.consumer(), ring.size()), ring }
+    }
+
+    /// Posts frames from the front of `frames`, all of which `sent` owns and [`fits`] passes, while there is
+    /// room; returns how many and their bytes.
+    #[inline]
+    pub(super) fn burst(
+        &mut self,
+        w: &Worker,
+        sent: &mut Held,
+        frames: &mut Batch,
+    ) -> Result<(usize, u64), Corrupt> {
+        let n = self.producer.room(frames.len() as u32)?;
+        posted(w, &frames[..n as usize]);
+        let mut bytes = 0;
+        for (i, frame) in (0..n).zip(frames.drain()) {
+            let desc = frame.into_desc();
+            let len = u32::from(desc.len);
+            bytes += u64::from(len);
+            self.ring.write(self.producer.slot(i), Descriptor { addr: sent.post(desc), len, options: 0 });
+        }
+        self.producer.publish(n);
+        Ok((n as usize, bytes))
+    }
+
+    /// Frames that the kernel has not taken out of the ring yet.
+    #[inline]
+    pub(super) fn unsent(&mut self) -> Result<u32, Corrupt> {
+        // To want all the room there can be makes the cursor look at the kernel's index.
+        self.producer.room(self.ring.size()).map(|room| self.ring.size() - room)
+    }
+
+    /// Whether the kernel sends only when it is told to.
+    #[inline]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.ring.needs_wakeup()
+    }
+
+    /// The addresses that the kernel has not taken out of the ring. For teardown.
+    #[cold]
+    pub(super) fn unsent_addresses(&mut self) -> Result<Vec<u64>, Corrupt> {
+        let unsent = self.unsent()?;
+        // The slots just before the next free one.
+        Ok((1..=unsent).map(|back| self.ring.read(self.producer.slot(back.wrapping_neg())).addr).collect())
+    }
+}
+
+/// Whether the kernel would send this frame: all in its first chunk, and no shorter than a header.
+#[inline]
+fn fits(frame: &Frame) -> bool {
+    frame.headroom() + frame.len() <= CHUNK_SIZE && frame.len() >= ETHERNET_HEADER
+}
+
+impl XdpPort {
+    #[inline]
+    pub(super) fn tx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        if self.link_down {
+            return 0;
+        }
+        let Some(queues) = &mut self.queues else { return 0 };
+        if !frames.iter().all(|frame| self.sent.owns(frame.id()) && fits(frame)) {
+            return self.tx_without_unfit(w, frames);
+        }
+        match queues.tx.burst(w, &mut self.sent, frames) {
+            Ok((n, bytes)) => {
+                self.counters.tx.add(n as u64);
+                self.counters.tx_bytes.add(bytes);
+                n
+            }
+            Err(corrupt) => self.fault(&Fault::Corrupt("TX", corrupt)),
+        }
+    }
+
+    /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn tx_without_unfit(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let mut stay = set_aside(frames, |frame| self.sent.owns(frame.id()) && fits(frame));
+        let foreign = stay.iter().filter(|frame| !self.sent.owns(frame.id())).count();
+        self.counters.foreign.add(foreign as u64);
+        self.unfit += (stay.len() - foreign) as u64;
+        let n = self.tx_burst(w, frames);
+        frames.append(&mut stay);
+        n
+    }
+}
