@@ -1,2 +1,34 @@
-//! The netmem program.
-fn main() {}
+//! The `netmem` program: forwards packets between ports, and runs the lab's experiments.
+//!
+//! [`args`] says what can be asked for, [`forward`] and [`lab`] do it, [`failure`] is how it goes wrong.
+#![forbid(unsafe_code)]
+
+mod args;
+mod failure;
+mod forward;
+mod lab;
+mod output;
+mod stop;
+
+use args::{Command, LabCommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match args::parse() {
+        Ok(command) => run(command),
+        Err(outcome) => outcome,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Forward(args) => forward::run(&args),
+        Command::Lab(LabCommand::List { json }) => lab::list(json),
+        Command::Lab(LabCommand::Run(args)) => lab::run(&args),
+    }
+}

@@ -258,6 +258,22 @@ impl Memory {
         self.shared().table.len() * PAGE_SIZE
     }
 
+    /// The descriptors of all pages.
+    pub(crate) fn table(&self) -> &[Desc] {
+        &self.shared().table
+    }
+
+    /// The index in the table of the page with this process-wide number, if it is of this memory.
+    #[inline(always)]
+    pub(crate) fn index(&self, number: NonZeroU32) -> Option<u32> {
+        self.shared().index(number)
+    }
+
+    /// The process-wide number of the page at `index` in the table.
+    pub(crate) fn number(&self, index: u32) -> Option<NonZeroU32> {
+        self.shared().number(index)
+    }
+
     /// The descriptor of the page with this process-wide number, if it is of this memory.
     pub(crate) fn desc(&self, number: NonZeroU32) -> Option<&Desc> {
         let shared = self.shared();

@@ -25,4 +25,4 @@ mod tests;
 
 pub use memory::{Memory, MemoryConfig, MemoryError, PageStats};
 pub use page::Page;
-pub(crate) use table::Desc;
+pub(crate) use table::{Desc, List};

@@ -3,18 +3,17 @@
 //! Policy in safe code over page indices and the descriptor table. A block of order `o` begins at a multiple
 //! of 2^o, so its buddy is one XOR away.
 //!
-//! Conservation: the sum over orders of `counts[o] << o`, plus the pages of blocks that are out, is the
+//! Conservation: the sum over orders of `lists[o].len() << o`, plus the pages of blocks that are out, is the
 //! number of pages.
 
-use super::table::{Desc, NIL, State};
+use super::table::{Desc, List, State};
 use crate::limits::ORDER_MAX;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The free lists; the table itself is shared with those who hold pages.
 #[derive(Debug)]
 pub(crate) struct Buddy {
-    /// First free block of each order.
-    heads: [u32; ORDER_MAX as usize + 1],
+    /// Free blocks of each order.
+    lists: [List; ORDER_MAX as usize + 1],
     /// Free pages over all orders.
     free: usize,
     /// Set when the last handle went: the pages still out keep the memory.
@@ -24,7 +23,7 @@ pub(crate) struct Buddy {
 impl Buddy {
     /// All of `table` free, in the largest blocks that fit.
     pub(crate) fn new(table: &[Desc]) -> Self {
-        let mut buddy = Buddy { heads: [NIL; ORDER_MAX as usize + 1], free: table.len(), closed: false };
+        let mut buddy = Buddy { lists: [const { List::new() }; ORDER_MAX as usize + 1], free: table.len(), closed: false };
         let mut page = 0;
         while page < table.len() {
             let fits = (table.len() - page).ilog2() as u8;
@@ -43,8 +42,8 @@ impl Buddy {
 
     /// Takes a block of 2^order pages, splitting a larger one if need be.
     pub(crate) fn take(&mut self, table: &[Desc], order: u8) -> Option<u32> {
-        let found = (order..=ORDER_MAX).find(|&o| self.heads[usize::from(o)] != NIL)?;
-        let page = self.heads[usize::from(found)];
+        let first = |o| Some((o, self.lists[usize::from(o)].first()?));
+        let (found, page) = (order..=ORDER_MAX).find_map(first)?;
         self.unlink(table, page, found);
         for half in (order..found).rev() {
             self.link(table, page + (1 << half), half);
@@ -74,26 +73,12 @@ impl Buddy {
     }
 
     fn link(&mut self, table: &[Desc], page: u32, order: u8) {
-        let head = std::mem::replace(&mut self.heads[usize::from(order)], page);
-        let desc = &table[page as usize];
-        desc.set(State::Free, order);
-        desc.prev.store(NIL, Relaxed);
-        desc.next.store(head, Relaxed);
-        if let Some(after) = table.get(head as usize) {
-            after.prev.store(page, Relaxed);
-        }
+        table[page as usize].set(State::Free, order);
+        self.lists[usize::from(order)].push_front(table, page);
     }
 
     fn unlink(&mut self, table: &[Desc], page: u32, order: u8) {
-        let desc = &table[page as usize];
-        let (prev, next) = (desc.prev.load(Relaxed), desc.next.load(Relaxed));
-        match table.get(prev as usize) {
-            Some(before) => before.next.store(next, Relaxed),
-            None => self.heads[usize::from(order)] = next,
-        }
-        if let Some(after) = table.get(next as usize) {
-            after.prev.store(prev, Relaxed);
-        }
+        self.lists[usize::from(order)].remove(table, page);
     }
 }
 

@@ -34,7 +34,7 @@ impl Page {
     /// # Safety
     /// The block is out (not on a list), and nobody else claims it.
     #[inline(always)]
-    pub(super) unsafe fn claim(number: NonZeroU32) -> Page {
+    pub(crate) unsafe fn claim(number: NonZeroU32) -> Page {
         Page { number }
     }
 
@@ -75,9 +75,18 @@ impl Page {
         region::address(self.first_chunk())
     }
 
+    /// Who holds page `number`.
+    ///
+    /// # Safety
+    /// The page is out.
+    pub(crate) unsafe fn owner_of(number: NonZeroU32) -> u16 {
+        // SAFETY: the page is out, so its memory lives.
+        unsafe { memory_of(number) }.owner(number)
+    }
+
     /// Gives the claim up without freeing: the caller puts the number on a list.
     #[inline(always)]
-    pub(super) fn into_number(self) -> NonZeroU32 {
+    pub(crate) fn into_number(self) -> NonZeroU32 {
         ManuallyDrop::new(self).number
     }
 }

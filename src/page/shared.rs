@@ -99,6 +99,10 @@ impl Shared {
         self.index(number).map_or(0, |index| self.table[index as usize].order())
     }
 
+    pub(super) fn owner(&self, number: NonZeroU32) -> u16 {
+        self.index(number).map_or(0, |index| self.table[index as usize].owner.load(Relaxed))
+    }
+
     /// Puts a block home without a worker: one lock.
     ///
     /// # Safety

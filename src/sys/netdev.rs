@@ -7,7 +7,6 @@
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::ffi::c_char;
-use std::fmt;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -27,17 +26,6 @@ struct EthtoolChannels {
     tx: u32,
     other: u32,
     combined: u32,
-}
-
-/// A hardware address, shown as `02:00:00:00:00:01`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mac(pub [u8; 6]);
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
 }
 
 /// How many queues an interface has in use.
@@ -103,7 +91,7 @@ impl Netdev {
     ///
     /// # Errors
     /// `NODEV` when the interface is gone, `AFNOSUPPORT` when it is not an Ethernet interface.
-    pub fn mac(&self) -> Result<Mac, Errno> {
+    pub fn mac(&self) -> Result<[u8; 6], Errno> {
         let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
         // SAFETY: SIOCGIFHWADDR filled in the hardware address; any bytes are a valid sockaddr.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
@@ -114,7 +102,7 @@ impl Netdev {
         for (to, from) in mac.iter_mut().zip(address.sa_data) {
             *to = from as u8;
         }
-        Ok(Mac(mac))
+        Ok(mac)
     }
 
     /// The largest packet it takes, in bytes without the Ethernet header.
@@ -195,10 +183,5 @@ mod tests {
         for name in ["", "nosuch0", "a-name-of-more-than-fifteen-bytes", "nul\0byte", "../lo"] {
             assert_eq!(Netdev::open(name).err(), Some(Errno::NODEV), "{name:?}");
         }
-    }
-
-    #[test]
-    fn a_mac_is_written_with_colons() {
-        assert_eq!(Mac([2, 0, 0xab, 0, 0, 1]).to_string(), "02:00:ab:00:00:01");
     }
 }

@@ -122,7 +122,9 @@ impl Wire {
     pub fn open(interface: &str) -> Wire {
         let every_protocol = (libc::ETH_P_ALL as u16).to_be();
         // SAFETY: socket(2) takes no pointers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, every_protocol.into()) };
+        let fd = unsafe {
+            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, every_protocol.into())
+        };
         assert!(fd >= 0, "packet socket: {}", io::Error::last_os_error());
         // SAFETY: the descriptor is new and nobody else's.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -152,7 +154,8 @@ impl Wire {
     /// Waits for one frame.
     pub fn receive(&self) -> Vec<u8> {
         let mut frame = vec![0; 4096];
-        let (len, _) = rustix::net::recv(&self.socket, &mut frame[..], rustix::net::RecvFlags::empty()).expect("receive");
+        let (len, _) = rustix::net::recv(&self.socket, &mut frame[..], rustix::net::RecvFlags::empty())
+            .expect("receive");
         frame.truncate(len);
         frame
     }

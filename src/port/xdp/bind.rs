@@ -4,7 +4,7 @@
 //! bound, and only then is the program attached. A failure at any step drops what was made before it.
 
 use super::error::{Attempt, XdpError, mode_refused};
-use super::{XdpConfig, XdpModeWish, XdpPort};
+use super::{Binding, Queues, XdpConfig, XdpModeWish, XdpPort};
 use crate::page::Memory;
 use crate::sync::shim::lock;
 use crate::sys::bpf::{BpfError, BpfStep, RedirectLink, SocketMap, XdpMode};
@@ -75,8 +75,9 @@ impl Umem {
     }
 
     /// Takes a port's socket and its part of the program away: first no more packets are redirected to it, then
-    /// its mappings go (`rings`), then its last descriptor. When this returns the kernel has released the socket.
-    pub(super) fn unbind<R>(&self, queue: u32, attachment: Arc<Attachment>, socket: Arc<Socket>, rings: R) {
+    /// its mappings go (`queues`), then its last descriptor. When this returns the kernel has released the socket.
+    pub(super) fn unbind(&self, queue: u32, binding: Binding, queues: Queues) {
+        let Binding { attachment, socket } = binding;
         let mut bound = lock(&self.bound);
         if Arc::strong_count(&attachment) > 1 {
             // Other queues stay. It cannot fail for a queue that was inserted; if it did, the closing socket
@@ -84,7 +85,7 @@ impl Umem {
             attachment.map.remove(queue).ok();
         }
         drop(attachment);
-        drop(rings);
+        drop(queues);
         drop(socket);
         bound.forget_closed();
     }
@@ -99,7 +100,12 @@ impl XdpPort {
     /// # Errors
     /// [`XdpError`] names the step and the remedy; nothing is left behind.
     #[cold]
-    pub fn open(umem: &Arc<Umem>, interface: &str, queue: u32, config: &XdpConfig) -> Result<XdpPort, XdpError> {
+    pub fn open(
+        umem: &Arc<Umem>,
+        interface: &str,
+        queue: u32,
+        config: &XdpConfig,
+    ) -> Result<XdpPort, XdpError> {
         check_rings(&config.rings)?;
         let umem_bytes = umem.region.len();
         let attempt = Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes };
@@ -112,7 +118,7 @@ impl XdpPort {
         let socket = Arc::new(socket);
         bound.sockets.push(BoundSocket { interface: netdev.index(), queue, socket: Arc::downgrade(&socket) });
         drop(bound);
-        Ok(XdpPort::new(umem.clone(), netdev, queue, attachment, socket, rings))
+        Ok(XdpPort::new(umem.clone(), netdev, queue, Binding { attachment, socket }, rings))
     }
 }
 
@@ -160,7 +166,8 @@ impl Bound {
         wish: XdpModeWish,
         attempt: &Attempt<'_>,
     ) -> Result<Arc<Attachment>, XdpError> {
-        let there = self.attachments.iter().find_map(|one| one.upgrade().filter(|a| a.interface == interface));
+        let there =
+            self.attachments.iter().find_map(|one| one.upgrade().filter(|a| a.interface == interface));
         if let Some(attachment) = there {
             return if wish.allows(attachment.mode()) {
                 Ok(attachment)
@@ -214,7 +221,8 @@ fn is_about_the_mode(error: &BpfError) -> bool {
 /// The interface, if it is there, up, and has the queue.
 fn usable(attempt: &Attempt<'_>) -> Result<Netdev, XdpError> {
     let interface = || attempt.interface.to_owned();
-    let netdev = Netdev::open(attempt.interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
+    let netdev =
+        Netdev::open(attempt.interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
     if !netdev.is_up().map_err(|errno| attempt.netdev("read its flags", errno))? {
         return Err(XdpError::InterfaceDown { interface: interface() });
     }
@@ -245,7 +253,8 @@ mod tests {
     use crate::sys::region::BackingWish;
 
     fn umem() -> Arc<Umem> {
-        let small = MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, statistics: false };
+        let small =
+            MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, statistics: false };
         Umem::new(&Memory::new(&small).unwrap())
     }
 
@@ -267,7 +276,8 @@ mod tests {
 
     #[test]
     fn generic_mode_is_tried_for_a_driver_without_xdp_and_not_against_a_program_or_a_ban() {
-        let refused = |errno| is_about_the_mode(&BpfError { step: BpfStep::AttachNative, errno, log: String::new() });
+        let refused =
+            |errno| is_about_the_mode(&BpfError { step: BpfStep::AttachNative, errno, log: String::new() });
         assert!(refused(Errno::OPNOTSUPP) && refused(Errno::RANGE) && refused(Errno::INVAL));
         assert!(!refused(Errno::BUSY) && !refused(Errno::EXIST) && !refused(Errno::PERM));
         let load = BpfError { step: BpfStep::LoadProgram, errno: Errno::INVAL, log: String::new() };

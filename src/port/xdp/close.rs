@@ -1,10 +1,9 @@
 //! Taking a port down, and bringing its frames home. COLD.
 
-use super::held::Held;
 use super::{Queues, XdpPort};
-use crate::pool::{Batch, Desc, Frame, unposted_from_anywhere};
+use crate::pool::{Batch, Frame, unposted_from_anywhere};
 use crate::sys::xdp::Wake;
-use std::sync::Arc;
+use std::iter::from_fn;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,27 +20,24 @@ pub struct Closed {
 }
 
 impl XdpPort {
-    /// Takes the port down; what it holds goes home where that is safe (see the module). Done once, also by Drop.
+    /// Takes the port down; what the kernel holds goes home where that is safe (see [the module](super)).
     ///
-    /// Waits up to a second for frames that are being sent.
+    /// Dropping the port does the same. A second call does nothing and returns zeros. Waits up to a second for
+    /// frames that are being sent.
     #[cold]
     pub fn close(&mut self) -> Closed {
-        let Some(binding) = self.binding.take() else { return Closed::default() };
-        let mut home = 0;
-        let mut unsent = Vec::new();
-        self.binding = Some(binding);
+        let Some(mut queues) = self.queues.take().or_else(|| self.stopped.take()) else {
+            return Closed::default();
+        };
         self.publish_statistics();
-        let queues = self.queues.take().or_else(|| self.stopped.take());
-        if let Some(mut queues) = queues {
-            home += self.finish_sending(&mut queues);
-            unsent = queues.tx.unsent_addresses().unwrap_or_default();
-            self.stopped = Some(queues);
+        let mut home = self.finish_sending(&mut queues);
+        let unsent = queues.tx.unsent_addresses().unwrap_or_default();
+        if let Some(binding) = self.binding.take() {
+            self.umem.unbind(self.queue, binding, queues);
         }
-        let Some(binding) = self.binding.take() else { return Closed::default() };
-        self.umem.unbind(self.queue, binding.attachment, binding.socket, self.stopped.take());
-        if !binding.zero_copy {
-            home += bring_home(std::iter::from_fn(|| self.filled.take_any()));
-            home += bring_home(unsent.into_iter().filter_map(|addr| self.sent.take(addr, 0)));
+        if !self.zero_copy {
+            home += go_home(from_fn(|| self.filled.claim_any()));
+            home += go_home(unsent.into_iter().filter_map(|addr| self.sent.claim(addr, 0)));
         }
         self.down.get_or_insert_with(|| "closed".into());
         Closed { home, stranded: self.filled.count() + self.sent.count() }
@@ -55,23 +51,29 @@ impl XdpPort {
         while self.sent.count() > 0 && Instant::now() < until {
             let Some(binding) = &self.binding else { break };
             let stuck = matches!(binding.socket.wake_tx(), Wake::Down(_));
-            let n = self.complete_without_worker(queues);
-            home += n;
+            let mut frames = Batch::new();
+            // A fault ends nothing that is not ending already: what it hides stays in `sent`.
+            let _ = queues.complete.burst(&mut self.sent, &mut frames);
+            self.counters.completed.add(frames.len() as u64);
+            home += frames.len();
+            unposted_from_anywhere(&frames);
             let unsent = queues.tx.unsent().map_or(0, |n| n as usize);
-            if stuck && n == 0 && self.sent.count() <= unsent {
+            if stuck && frames.is_empty() && self.sent.count() <= unsent {
                 break;
             }
             thread::yield_now();
         }
         home
     }
+}
 
-    fn complete_without_worker(&mut self, queues: &mut Queues) -> usize {
-        let mut frames = Batch::new();
-        // A fault here ends nothing that is not ending: what it hides stays in `sent`.
-        let _ = queues.complete.burst(&mut self.sent, &mut frames);
-        unposted_from_anywhere(&frames);
-        self.counters.completed.add(frames.len() as u64);
-        frames.len()
+/// Counts the frames back and drops them; returns how many.
+fn go_home(frames: impl Iterator<Item = Frame>) -> usize {
+    frames.inspect(|frame| unposted_from_anywhere(std::slice::from_ref(frame))).count()
+}
+
+impl Drop for XdpPort {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort};
-use crate::pool::{Batch, Frame, unposted};
+use crate::pool::{Batch, unposted};
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
@@ -24,18 +24,16 @@ impl CompletionQueue {
     /// An address whose chunk is not in `sent` is a fault; the frames before it are good.
     #[inline]
     pub(super) fn burst(&mut self, sent: &mut Held, frames: &mut Batch) -> Result<(), Fault> {
-        let ready =
-            self.consumer.ready(frames.room() as u32).map_err(|corrupt| Fault::Corrupt("COMPLETION", corrupt))?;
+        let ready = self
+            .consumer
+            .ready(frames.room() as u32)
+            .map_err(|corrupt| Fault::Corrupt("COMPLETION", corrupt))?;
         for i in 0..ready {
             let addr = self.ring.read(self.consumer.slot(i));
-            let Some(desc) = sent.take(addr, 0) else {
+            let Some(frame) = sent.claim(addr, 0) else {
                 self.consumer.release(i);
                 return Err(Fault::Descriptor("COMPLETION", Descriptor { addr, len: 0, options: 0 }));
             };
-            // SAFETY: `tx` consumed a frame of this chunk, and `take` saw that it has not come back since, so
-            // nobody else claims it; the kernel is done with a chunk once it is in the COMPLETION ring; an empty
-            // frame lies within its chunk.
-            let frame = unsafe { Frame::from_desc(desc) };
             // There is room: no more were asked for.
             let _ = frames.push(frame);
         }

@@ -42,7 +42,9 @@ pub enum XdpError {
         queues: Option<u32>,
     },
     /// A socket is bound to the queue already.
-    #[error("queue {queue} of {interface} is bound by another AF_XDP socket: stop its program or choose another queue")]
+    #[error(
+        "queue {queue} of {interface} is bound by another AF_XDP socket: stop its program or choose another queue"
+    )]
     QueueBound {
         /// The interface.
         interface: String,
@@ -90,7 +92,9 @@ pub enum XdpError {
         wish: ZeroCopy,
     },
     /// No mode that was allowed can hold the redirect program.
-    #[error("interface {interface} takes the redirect program in no allowed mode ({refused}): allow generic mode, or see `dmesg`")]
+    #[error(
+        "interface {interface} takes the redirect program in no allowed mode ({refused}): allow generic mode, or see `dmesg`"
+    )]
     NoMode {
         /// The interface.
         interface: String,
@@ -98,7 +102,9 @@ pub enum XdpError {
         refused: String,
     },
     /// The kernel lacks AF_XDP or a part of bpf(2).
-    #[error("{step} for {interface}: this kernel cannot ({errno}); AF_XDP needs Linux 5.9 or later with CONFIG_XDP_SOCKETS")]
+    #[error(
+        "{step} for {interface}: this kernel cannot ({errno}); AF_XDP needs Linux 5.9 or later with CONFIG_XDP_SOCKETS"
+    )]
     Unsupported {
         /// The interface.
         interface: String,
@@ -172,7 +178,9 @@ impl Attempt<'_> {
         let step = error.step.to_string();
         match (error.step, error.errno) {
             (_, Errno::PERM | Errno::ACCESS) => self.not_permitted(step),
-            (SocketStep::Open, Errno::AFNOSUPPORT) => XdpError::Unsupported { interface, step, errno: error.errno },
+            (SocketStep::Open, Errno::AFNOSUPPORT) => {
+                XdpError::Unsupported { interface, step, errno: error.errno }
+            }
             (SocketStep::Register, Errno::NOBUFS) => {
                 let limit = capability::locked_memory_limit().map(|bytes| bytes / 1024);
                 XdpError::LockedMemory { interface, needed: self.umem_bytes as u64 / 1024, limit }
@@ -239,7 +247,10 @@ mod tests {
             (socket(SocketStep::Register, Errno::NOBUFS), ["65536 KiB", "ulimit -l"]),
             (socket(SocketStep::Open, Errno::AFNOSUPPORT), ["open AF_XDP socket", "CONFIG_XDP_SOCKETS"]),
             (socket(SocketStep::Bind, Errno::OPNOTSUPP), ["zero-copy", "ZeroCopy::Never"]),
-            (bpf(BpfStep::AttachNative, Errno::BUSY), ["eth9 has an XDP program", "ip link set dev eth9 xdp off"]),
+            (
+                bpf(BpfStep::AttachNative, Errno::BUSY),
+                ["eth9 has an XDP program", "ip link set dev eth9 xdp off"],
+            ),
             (bpf(BpfStep::AttachGeneric, Errno::EXIST), ["eth9 has an XDP program", "xdp off"]),
             (bpf(BpfStep::AttachGeneric, Errno::OPNOTSUPP), ["no allowed mode", "generic: "]),
             (bpf(BpfStep::CreateMap, Errno::NOSYS), ["create XSKMAP", "Linux 5.9"]),
@@ -253,7 +264,8 @@ mod tests {
 
     #[test]
     fn a_missing_capability_is_named_and_a_foreign_ban_is_not_blamed_on_one() {
-        let denied = |missing| XdpError::NotPermitted { interface: "eth9".into(), step: "open".into(), missing };
+        let denied =
+            |missing| XdpError::NotPermitted { interface: "eth9".into(), step: "open".into(), missing };
         let line = denied(vec!["CAP_NET_RAW", "CAP_BPF"]).to_string();
         assert!(line.contains("missing CAP_NET_RAW, CAP_BPF") && line.contains("root"), "{line}");
         assert!(denied(vec![]).to_string().contains("a container"));

@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
-use crate::pool::{Batch, Desc, posted};
+use crate::pool::{Batch, posted};
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
 use crate::sync::Worker;
@@ -30,12 +30,16 @@ impl FillQueue {
     ///
     /// The whole chunk goes to the kernel: where the frame's data began is forgotten.
     #[inline]
-    pub(super) fn burst(&mut self, w: &Worker, filled: &mut Held, frames: &mut Batch) -> Result<usize, Corrupt> {
+    pub(super) fn burst(
+        &mut self,
+        w: &Worker,
+        filled: &mut Held,
+        frames: &mut Batch,
+    ) -> Result<usize, Corrupt> {
         let n = self.producer.room(frames.len() as u32)?;
         posted(w, &frames[..n as usize]);
         for (i, frame) in (0..n).zip(frames.drain()) {
-            let chunk = Desc { off: 0, ..frame.into_desc() };
-            self.ring.write(self.producer.slot(i), filled.post(chunk));
+            self.ring.write(self.producer.slot(i), filled.post(frame));
         }
         self.producer.publish(n);
         Ok(n as usize)
@@ -50,6 +54,18 @@ impl FillQueue {
 
 impl XdpPort {
     #[inline]
+    pub(super) fn fill_ring_room(&mut self) -> usize {
+        let Some(queues) = &mut self.queues else { return 0 };
+        match queues.fill.room() {
+            Ok(room) => room,
+            Err(corrupt) => {
+                self.fault(&Fault::Corrupt("FILL", corrupt));
+                0
+            }
+        }
+    }
+
+    #[inline]
     pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let Some(queues) = &mut self.queues else { return 0 };
         if !frames.iter().all(|frame| self.filled.owns(frame.id())) {
@@ -60,7 +76,10 @@ impl XdpPort {
                 self.counters.filled.add(n as u64);
                 n
             }
-            Err(corrupt) => self.fault(&Fault::Corrupt("FILL", corrupt)),
+            Err(corrupt) => {
+                self.fault(&Fault::Corrupt("FILL", corrupt));
+                0
+            }
         }
     }
 

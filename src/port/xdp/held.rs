@@ -1,18 +1,20 @@
-//! Which chunks the kernel holds for one direction of one port, and the check of every address it gives back.
+//! Which chunks the kernel holds for one direction of one port: the only place where an address that the kernel
+//! gives back becomes a frame again.
 //!
 //! ```text
 //!   UMEM  ├──── chunk 0 ────┼──── chunk 1 ────┼─ …      addr  = index · 2048 + offset in the chunk
 //!   id       first              first + 1               id    = first chunk of the region + index
 //! ```
-//! Invariant: a bit is set exactly while its chunk's frame has been consumed by `fill` (or `tx`) and not yet
-//! minted again. So a descriptor can be turned back into a frame at most once, whatever the ring says.
 
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
-use crate::pool::Desc;
+use crate::pool::{Desc, Frame};
 use crate::sys::region::Region;
 use std::num::NonZeroU32;
 
-/// The chunks posted in one direction, one bit each.
+/// The chunks held in one direction, one bit each.
+///
+/// Invariant: a bit is set exactly while its chunk's frame has been consumed by [`Held::post`] and not been claimed
+/// again. So an address becomes a frame at most once, whatever the ring says.
 #[derive(Debug)]
 pub(super) struct Held {
     /// The number of the region's first chunk.
@@ -30,7 +32,7 @@ impl Held {
         Held { first: region.first_chunk(), chunks, words, count: 0 }
     }
 
-    /// Chunks the kernel holds.
+    /// Chunks held.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count
@@ -42,38 +44,44 @@ impl Held {
         id.get().wrapping_sub(self.first) < self.chunks
     }
 
-    /// Marks the chunk of `desc`, which this region owns, and gives the address of the frame's first byte.
+    /// Gives up the claim to a frame that this region owns; returns the address of its chunk.
     #[inline]
-    pub(super) fn post(&mut self, desc: Desc) -> u64 {
-        let index = desc.id.get().wrapping_sub(self.first);
+    pub(super) fn post(&mut self, frame: Frame) -> u64 {
+        let index = frame.into_desc().id.get().wrapping_sub(self.first);
         debug_assert!(index < self.chunks && !self.is_set(index));
         self.words[(index / 64) as usize] |= 1 << (index % 64);
         self.count += 1;
-        (u64::from(index) << CHUNK_SHIFT) + u64::from(desc.off)
+        u64::from(index) << CHUNK_SHIFT
     }
 
-    /// The frame of `len` bytes at `addr`, if its chunk is posted and it fits; the chunk is posted no more.
+    /// Claims the frame of `len` bytes at `addr`, which the kernel has given back.
     ///
-    /// None for an address outside the region, a chunk that is not posted, or a length that leaves the chunk.
+    /// None for an address outside the region, a chunk that is not held, or a length that leaves the chunk.
     #[inline]
-    pub(super) fn take(&mut self, addr: u64, len: u32) -> Option<Desc> {
+    pub(super) fn claim(&mut self, addr: u64, len: u32) -> Option<Frame> {
         let off = addr as usize % CHUNK_SIZE;
         let index = u32::try_from(addr >> CHUNK_SHIFT).ok().filter(|&index| index < self.chunks)?;
         if len as usize > CHUNK_SIZE - off || !self.is_set(index) {
             return None;
         }
+        let id = NonZeroU32::new(self.first + index)?;
         self.words[(index / 64) as usize] &= !(1 << (index % 64));
         self.count -= 1;
-        // off < 2048 and len <= 2048.
-        Some(Desc { id: NonZeroU32::new(self.first + index)?, off: off as u16, len: len as u16 })
+        // The casts lose nothing: off < 2048 and len <= 2048.
+        let desc = Desc { id, off: off as u16, len: len as u16 };
+        // SAFETY: the bit was set, so `post` consumed the frame of this chunk and it has not been claimed since:
+        // no other Frame claims it, and its pool counts it as out. The kernel is done with it: callers pass what
+        // they read from the RX or COMPLETION ring, or ask after the socket's release. `off + len` lies within
+        // the chunk, and no frame is smaller than its first chunk.
+        Some(unsafe { Frame::from_desc(desc) })
     }
 
-    /// An empty frame of any chunk that is posted; the chunk is posted no more. For teardown.
+    /// Claims any frame that is held, empty. For teardown, after the socket's release.
     #[cold]
-    pub(super) fn take_any(&mut self) -> Option<Desc> {
+    pub(super) fn claim_any(&mut self) -> Option<Frame> {
         let word = self.words.iter().position(|&word| word != 0)?;
         let index = word as u64 * 64 + u64::from(self.words[word].trailing_zeros());
-        self.take(index << CHUNK_SHIFT, 0)
+        self.claim(index << CHUNK_SHIFT, 0)
     }
 
     #[inline]
@@ -84,76 +92,81 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{Bench, bench};
     use super::*;
-    use crate::sys::region::BackingWish;
-
-    fn held() -> (Held, u32) {
-        let region = Region::new(2 << 20, BackingWish::Small).unwrap();
-        (Held::new(&region), region.first_chunk())
-    }
-
-    fn desc(id: u32, off: u16, len: u16) -> Desc {
-        Desc { id: NonZeroU32::new(id).unwrap(), off, len }
-    }
 
     #[test]
-    fn a_frame_that_went_out_at_the_chunks_start_comes_back_behind_the_kernels_headroom() {
-        let (mut held, first) = held();
-        assert_eq!(held.post(desc(first + 3, 0, 0)), 3 * 2048);
+    fn a_frame_that_went_out_whole_comes_back_behind_the_kernels_headroom() {
+        let Bench { memory, mut w, pool } = bench(8);
+        let mut held = Held::new(memory.region());
+        let frame = pool.alloc(&mut w).unwrap();
+        let id = frame.id();
+        let addr = held.post(frame);
+        assert_eq!(addr, u64::from(id.get() - memory.region().first_chunk()) * 2048);
         assert_eq!(held.count(), 1);
-        let back = held.take(3 * 2048 + 256, 60).unwrap();
-        assert_eq!((back.id.get(), back.off, back.len), (first + 3, 256, 60));
+        let back = held.claim(addr + 256, 60).unwrap();
+        assert_eq!((back.id(), back.headroom(), back.len()), (id, 256, 60));
         assert_eq!(held.count(), 0);
     }
 
     #[test]
-    fn hostile_descriptors_are_refused_and_change_nothing() {
-        let (mut held, first) = held();
-        held.post(desc(first + 3, 0, 0));
-        let region = u64::from(held.chunks) * 2048;
+    fn hostile_addresses_become_no_frames_and_change_nothing() {
+        let Bench { memory, mut w, pool } = bench(8);
+        let mut held = Held::new(memory.region());
+        let chunk = held.post(pool.alloc(&mut w).unwrap());
+        let region = memory.region().len() as u64;
         for (addr, len) in [
-            (4 * 2048, 0),                     // a chunk never posted
-            (2 * 2048 + 2047, 0),              // the neighbour
-            (region, 0),                       // just outside
-            (region + 3 * 2048, 60),           // far outside
-            (u64::MAX, 0),                     // the end of the world
-            (u64::MAX - 2047, 60),             // its last chunk
-            ((1 << 43) + 3 * 2048, 60),        // right after truncation to 32 bits of chunk number
-            (3 * 2048 + 256, 2048 - 256 + 1),  // one byte over the chunk's end
-            (3 * 2048, u32::MAX),              // a length that wraps
-            (3 * 2048 + 2047, 2),              // begins inside, ends outside
+            (chunk + 2048, 0),             // a chunk never posted
+            (chunk.wrapping_sub(1), 0),    // the neighbour's last byte
+            (region, 0),                   // just outside
+            (region + chunk, 60),          // far outside
+            (u64::MAX, 0),                 // the end of the world
+            (u64::MAX - 2047, 60),         // its last chunk
+            ((1 << 43) + chunk, 60),       // right once the chunk's number is cut to 32 bits
+            (chunk + 256, 2048 - 256 + 1), // one byte past the chunk's end
+            (chunk, u32::MAX),             // a length that wraps
+            (chunk + 2047, 2),             // begins inside, ends outside
         ] {
-            assert!(held.take(addr, len).is_none(), "{addr:#x} {len}");
+            assert!(held.claim(addr, len).is_none(), "{addr:#x} {len}");
         }
         assert_eq!(held.count(), 1);
-        assert!(held.take(3 * 2048 + 256, 2048 - 256).is_some());
+        assert!(held.claim(chunk + 256, 2048 - 256).is_some());
     }
 
     #[test]
     fn a_chunk_comes_back_once() {
-        let (mut held, first) = held();
-        held.post(desc(first, 0, 0));
-        assert!(held.take(256, 60).is_some());
-        assert!(held.take(256, 60).is_none());
+        let Bench { memory, mut w, pool } = bench(8);
+        let mut held = Held::new(memory.region());
+        let chunk = held.post(pool.alloc(&mut w).unwrap());
+        assert!(held.claim(chunk, 60).is_some());
+        assert!(held.claim(chunk, 60).is_none());
     }
 
     #[test]
     fn chunks_of_another_region_are_not_owned() {
-        let (held, first) = held();
+        let Bench { memory, .. } = bench(8);
+        let (held, region) = (Held::new(memory.region()), memory.region());
         let owns = |id| held.owns(NonZeroU32::new(id).unwrap());
-        assert!(owns(first) && owns(first + held.chunks - 1));
-        assert!(!owns(first - 1) && !owns(first + held.chunks) && !owns(u32::MAX));
+        let (first, last) = (region.first_chunk(), region.first_chunk() + region.chunks() - 1);
+        assert!(owns(first) && owns(last));
+        assert!(!owns(first - 1) && !owns(last + 1) && !owns(u32::MAX));
     }
 
     #[test]
-    fn teardown_takes_every_chunk_that_is_left() {
-        let (mut held, first) = held();
-        let out = [0, 1, 63, 64, 700, held.chunks - 1];
-        for index in out {
-            held.post(desc(first + index, 100, 60));
-        }
-        let back: Vec<u32> = std::iter::from_fn(|| held.take_any()).map(|d| d.id.get() - first).collect();
-        assert_eq!(back, out);
+    fn teardown_claims_every_frame_that_is_left() {
+        let Bench { memory, mut w, pool } = bench(200);
+        let mut held = Held::new(memory.region());
+        let mut posted: Vec<NonZeroU32> = (0..200)
+            .map(|_| {
+                let frame = pool.alloc(&mut w).unwrap();
+                let id = frame.id();
+                held.post(frame);
+                id
+            })
+            .collect();
+        let back: Vec<NonZeroU32> = std::iter::from_fn(|| held.claim_any()).map(|frame| frame.id()).collect();
+        posted.sort();
+        assert_eq!(back, posted);
         assert_eq!(held.count(), 0);
     }
 }

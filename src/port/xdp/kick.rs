@@ -24,7 +24,7 @@ impl XdpPort {
             match queues.tx.unsent() {
                 Ok(0) if !late => {}
                 Ok(unsent) => self.send(unsent),
-                Err(corrupt) => drop(self.fault(&Fault::Corrupt("TX", corrupt))),
+                Err(corrupt) => self.fault(&Fault::Corrupt("TX", corrupt)),
             }
         }
         if self.queues.as_ref().is_some_and(|queues| queues.fill.needs_wakeup()) {
@@ -46,7 +46,7 @@ impl XdpPort {
             match left {
                 Ok(left) if wake == Wake::Again && 0 < left && left < unsent => unsent = left,
                 Ok(_) => return,
-                Err(corrupt) => return drop(self.fault(&Fault::Corrupt("TX", corrupt))),
+                Err(corrupt) => return self.fault(&Fault::Corrupt("TX", corrupt)),
             }
         }
     }
@@ -75,7 +75,7 @@ impl XdpPort {
         match wake {
             Wake::Done | Wake::Again => self.link_down = false,
             Wake::Down(Errno::NETDOWN) => self.link_down = true,
-            Wake::Down(errno) => drop(self.fault(&Fault::Lost(errno))),
+            Wake::Down(errno) => self.fault(&Fault::Lost(errno)),
         }
     }
 
@@ -86,7 +86,7 @@ impl XdpPort {
         let Ok(kernel) = binding.socket.statistics() else { return };
         let no_frame = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
         // In copy mode the kernel counts a packet without a frame twice: as this and as dropped.
-        let twice = if binding.zero_copy { 0 } else { no_frame };
+        let twice = if self.zero_copy { 0 } else { no_frame };
         self.counters.rx_no_frame.set(no_frame);
         self.counters.rx_ring_full.set(kernel.rx_ring_full.unwrap_or(0));
         self.counters.rx_dropped.set(kernel.rx_dropped.saturating_sub(twice) + kernel.rx_invalid_descs);

@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort};
-use crate::pool::{Batch, Frame, unposted};
+use crate::pool::{Batch, unposted};
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
@@ -25,19 +25,17 @@ impl RxQueue {
     /// address % 2048. An address whose chunk is not in `filled` is a fault; the frames before it are good.
     #[inline]
     pub(super) fn burst(&mut self, filled: &mut Held, frames: &mut Batch) -> Result<(), Fault> {
-        let ready = self.consumer.ready(frames.room() as u32).map_err(|corrupt| Fault::Corrupt("RX", corrupt))?;
+        let ready =
+            self.consumer.ready(frames.room() as u32).map_err(|corrupt| Fault::Corrupt("RX", corrupt))?;
         for i in 0..ready {
             let descriptor = self.ring.read(self.consumer.slot(i));
             // Options mean that the packet goes on in the next descriptor, which was not asked for.
-            let desc = if descriptor.options == 0 { filled.take(descriptor.addr, descriptor.len) } else { None };
-            let Some(desc) = desc else {
+            let frame =
+                if descriptor.options == 0 { filled.claim(descriptor.addr, descriptor.len) } else { None };
+            let Some(frame) = frame else {
                 self.consumer.release(i);
                 return Err(Fault::Descriptor("RX", descriptor));
             };
-            // SAFETY: `fill` consumed a frame of this chunk, and `take` saw that it has not come back since, so
-            // nobody else claims it; the kernel is done with a chunk once it is in the RX ring; `off + len` lies
-            // within the chunk, and no frame is smaller than its first chunk.
-            let frame = unsafe { Frame::from_desc(desc) };
             // There is room: no more were asked for.
             let _ = frames.push(frame);
         }

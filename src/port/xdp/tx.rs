@@ -38,10 +38,10 @@ impl TxQueue {
         posted(w, &frames[..n as usize]);
         let mut bytes = 0;
         for (i, frame) in (0..n).zip(frames.drain()) {
-            let desc = frame.into_desc();
-            let len = u32::from(desc.len);
+            let (off, len) = (frame.headroom() as u64, frame.len() as u32);
             bytes += u64::from(len);
-            self.ring.write(self.producer.slot(i), Descriptor { addr: sent.post(desc), len, options: 0 });
+            self.ring
+                .write(self.producer.slot(i), Descriptor { addr: sent.post(frame) + off, len, options: 0 });
         }
         self.producer.publish(n);
         Ok((n as usize, bytes))
@@ -91,7 +91,10 @@ impl XdpPort {
                 self.counters.tx_bytes.add(bytes);
                 n
             }
-            Err(corrupt) => self.fault(&Fault::Corrupt("TX", corrupt)),
+            Err(corrupt) => {
+                self.fault(&Fault::Corrupt("TX", corrupt));
+                0
+            }
         }
     }
 

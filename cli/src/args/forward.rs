@@ -1,0 +1,232 @@
+//! `netmem forward`.
+
+use super::number::{power_of_two, seconds, whole};
+use clap::{Args, ValueEnum};
+use netmem::forward::route::Route;
+use netmem::forward::traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
+use netmem::port::xdp::XdpModeWish;
+use std::fmt;
+
+/// Packets that can be asked for at most.
+const PACKETS_MAX: u64 = 1_000_000_000_000;
+/// Frames of a pool: at least one batch, at most 2 GiB of memory.
+const FRAMES: std::ops::RangeInclusive<usize> = 64..=1 << 20;
+/// Places of a ring.
+const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
+
+/// Forward packets between ports.
+///
+/// Without --port, two ports of kind mem (a wire inside this process, behind rings like a network card's) are
+/// joined by a built-in generator of IPv4/UDP packets and a sink that verifies every byte, both on another
+/// thread: no root and no set-up. With --port given twice or more, real traffic is forwarded through AF_XDP, over
+/// one memory that all interfaces share, without a copy in user space.
+///
+/// While it runs, a terminal shows one line on standard error, once a second. At the end, or at Ctrl-C or SIGTERM,
+/// a summary goes to standard output: every packet received was transmitted, dropped for a named reason, or is
+/// held; and every frame of the pool is accounted for.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
+pub struct ForwardArgs {
+    /// A port: xdp:IFNAME or xdp:IFNAME:QUEUE (default queue 0). Repeatable; the first is number 0.
+    ///
+    /// Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. The interface must be up. Only
+    /// the named queue is redirected here; what arrives on others goes on to the kernel.
+    #[arg(long, value_name = "KIND:NAME[:QUEUE]", value_parser = port_spec)]
+    pub port: Vec<PortSpec>,
+
+    /// How packets find their way.
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = ModeArg::Ip)]
+    pub mode: ModeArg,
+
+    /// A route for --mode ip: destinations PREFIX leave by port number PORT to link address MAC. Repeatable.
+    ///
+    /// For example 10.0.2.0/24,1,02:00:00:00:00:02. The longest prefix wins. Needs --port; the routes of the two mem
+    /// ports are built in.
+    #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route)]
+    pub route: Vec<Route>,
+
+    /// Stop after S seconds; fractions are fine [default: 10 without --port, else until Ctrl-C]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    pub seconds: Option<f64>,
+
+    /// Stop when the generator has sent N packets; not with --port.
+    #[arg(long, value_name = "N", value_parser = whole(1..=PACKETS_MAX), allow_negative_numbers = true,
+          conflicts_with = "seconds")]
+    pub packets: Option<u64>,
+
+    /// Flows that the generator sends, round robin: 1 to 65534; not with --port [default: 1]
+    #[arg(long, value_name = "N", value_parser = whole(1..=FLOWS_MAX), allow_negative_numbers = true)]
+    pub flows: Option<usize>,
+
+    /// Bytes of a generated frame, without frame check sequence: 64 to 1514; not with --port [default: 64]
+    #[arg(long, value_name = "BYTES", value_parser = whole(SIZE_MIN..=SIZE_MAX), allow_negative_numbers = true)]
+    pub size: Option<usize>,
+
+    /// Whether the generator waits for a full ring; not with --port [default: on]
+    ///
+    /// on: a packet that finds no place is refused and tried again, as on a link with flow control. off: it is
+    /// dropped by the device and counted as an rx drop.
+    #[arg(long, value_name = "WHEN", value_enum)]
+    pub pause: Option<Switch>,
+
+    /// Frames of 2048 bytes in the pool that all ports share: 64 to 1048576 [default: 4 for each ring place]
+    #[arg(long, value_name = "N", value_parser = whole(FRAMES), allow_negative_numbers = true)]
+    pub frames: Option<usize>,
+
+    /// Places in each of a port's four rings, a power of two: 2 to 65536 [default: 512 mem, 2048 xdp]
+    #[arg(long, value_name = "N", value_parser = power_of_two(RING), allow_negative_numbers = true)]
+    pub ring: Option<u32>,
+
+    /// Where the redirect program of an xdp port runs; needs --port [default: auto]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub xdp_mode: Option<XdpModeArg>,
+
+    /// Print one JSON object on standard output instead of the summary, and no line while running.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Values of `--mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ModeArg {
+    /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses.
+    Ip,
+    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
+    CrossConnect,
+}
+
+/// Values of `--xdp-mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum XdpModeArg {
+    /// In the driver where it can, else in the kernel's generic path.
+    Auto,
+    /// In the driver, or not at all.
+    Native,
+    /// In the kernel's generic path: works with every driver, and slower.
+    Generic,
+}
+
+impl From<XdpModeArg> for XdpModeWish {
+    fn from(mode: XdpModeArg) -> Self {
+        match mode {
+            XdpModeArg::Auto => XdpModeWish::NativeThenGeneric,
+            XdpModeArg::Native => XdpModeWish::Native,
+            XdpModeArg::Generic => XdpModeWish::Generic,
+        }
+    }
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// A packet that finds no place is refused and tried again.
+    On,
+    /// A packet that finds no place is dropped by the device and counted.
+    Off,
+}
+
+/// One `--port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The interface's name.
+    pub interface: String,
+    /// The number of its queue.
+    pub queue: u32,
+}
+
+impl fmt::Display for PortSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "xdp:{}:{}", self.interface, self.queue)
+    }
+}
+
+fn port_spec(text: &str) -> Result<PortSpec, String> {
+    let mut parts = text.split(':');
+    let (kind, interface, queue) = (parts.next(), parts.next().unwrap_or_default(), parts.next());
+    match kind {
+        Some("xdp") => {}
+        Some("mem") => return Err("the two mem ports are built in: leave --port out to use them".into()),
+        _ => return Err("unknown kind of port: write xdp:IFNAME or xdp:IFNAME:QUEUE".into()),
+    }
+    if interface.is_empty() || parts.next().is_some() {
+        return Err("write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1".into());
+    }
+    let queue = queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
+    Ok(PortSpec { interface: interface.to_owned(), queue })
+}
+
+fn route(text: &str) -> Result<Route, netmem::forward::route::RouteError> {
+    text.parse()
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  netmem forward --flows 1000 --seconds 3
+  netmem forward --packets 1000000 --size 1514 --json
+  netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
+  netmem forward --port xdp:eth0 --port xdp:eth1 \\
+      --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02";
+
+const AFTER_LONG_HELP: &str = "\
+Examples:
+  netmem forward --flows 1000 --seconds 3
+  netmem forward --packets 1000000 --size 1514 --json
+  netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
+  netmem forward --port xdp:eth0 --port xdp:eth1 \\
+      --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02
+
+Figures:
+  ns_per_packet  the median over windows of 256 received packets of the forwarder's time per packet. Idle time
+                 does not count, and windows in which the machine stood still are thrown away and counted.
+  pps            1 / ns_per_packet: packets per second that the forwarder handles while it has work.
+  pps_mean       packets received divided by the seconds of the run, idle time and pauses included.
+
+The object of --json:
+  seconds, pps, ns_per_packet, pps_mean, mode, backing (of the memory: huge pages or why not),
+  windows {counted, dropped, p10, p90} or null, generator {sent, refused} or null, received, transmitted, held,
+  dropped {reason: n}, sink {received, corrupt, reordered, duplicates, missing} or null,
+  ports [{name, kind, detail, rx, tx, and every other counter}],
+  pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
+  pps and ns_per_packet are null when not even one window was filled. refused counts every try anew.
+
+What is checked at the end, or the exit code is 1 and a line says which:
+  sent = received + rx_no_frame + rx_ring_full + rx_dropped      (generator)
+  received = transmitted + dropped + held                        (forwarder)
+  transmitted = completed = received by the sink, none corrupt, none twice
+  every pool balanced, and every frame home after the ports are closed; no port down
+
+Exit codes:
+  0  all went well, also when Ctrl-C or SIGTERM ended it (a second one ends it at once)
+  1  a check failed, or something went wrong while running
+  2  bad input, or the set-up failed: one line says what and the remedy, and nothing is left behind";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_an_interface_and_perhaps_a_queue() {
+        let port = |interface: &str, queue| Ok(PortSpec { interface: interface.into(), queue });
+        assert_eq!(port_spec("xdp:eth0"), port("eth0", 0));
+        assert_eq!(port_spec("xdp:eth0.7:3"), port("eth0.7", 3));
+        assert_eq!(port_spec("xdp:eth0:3").unwrap().to_string(), "xdp:eth0:3");
+    }
+
+    #[test]
+    fn a_port_of_another_form_is_told_the_form() {
+        for (bad, remedy) in [
+            ("tap:tap0", "xdp:IFNAME"),
+            ("eth0", "xdp:IFNAME"),
+            ("", "xdp:IFNAME"),
+            ("mem:0", "leave --port out"),
+            ("xdp", "xdp:eth0:1"),
+            ("xdp::1", "xdp:eth0:1"),
+            ("xdp:eth0:1:2", "xdp:eth0:1"),
+            ("xdp:eth0:", "a number from 0"),
+            ("xdp:eth0:-1", "a number from 0"),
+        ] {
+            let error = port_spec(bad).unwrap_err();
+            assert!(error.contains(remedy), "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `netmem lab`.
+
+use clap::{Args, Subcommand};
+use netmem_lab::settings;
+use std::path::PathBuf;
+
+/// What the lab can do.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// List the experiments: name, duration, source, question, and keys of --set.
+    List {
+        /// Print one JSON array instead.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run experiments and print the measured figures beside the published ones.
+    Run(LabRunArgs),
+}
+
+/// Each experiment runs its variants in interleaved rounds and prints the quantiles over windows of time, the
+/// ratios with their 95 % interval, and its checks. Ctrl-C ends it with the rounds that are finished.
+///
+/// Exit codes: 0 all checks hold, 1 one does not, 2 bad input.
+#[derive(Debug, Args)]
+pub struct LabRunArgs {
+    /// Names of experiments, in the order in which they are to run, or `all`.
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
+    /// The same rows with fewer rounds: about 10 seconds each.
+    #[arg(long)]
+    pub quick: bool,
+    /// Also write the reports to FILE, as JSON: one object for one name, an array for several or `all`.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Set a key of the method or of an experiment to a whole number; `netmem lab list` shows them. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = settings::split)]
+    pub set: Vec<(String, String)>,
+}

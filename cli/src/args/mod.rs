@@ -1,0 +1,67 @@
+//! What can be asked for on the command line.
+
+mod fold;
+mod forward;
+mod lab;
+mod number;
+
+pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
+pub use lab::{LabCommand, LabRunArgs};
+
+use crate::failure::Failure;
+use crate::output;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// The memory system of a packet dataplane in user space: forwards packets, and measures what that costs.
+#[derive(Debug, Parser)]
+#[command(name = "netmem", version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Start with:
+  netmem forward                   forwards generated packets for 10 seconds; needs no root and no set-up
+  netmem lab list                  shows the experiments
+
+Exit codes:
+  0  all went well, also when Ctrl-C or SIGTERM ended it
+  1  a check failed, or something went wrong while running
+  2  bad input, or the set-up failed: one line says what and the remedy, and nothing is left behind";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Forward packets between ports.
+    Forward(Box<ForwardArgs>),
+    /// The published experiments, measured on this machine beside the published figures.
+    #[command(subcommand)]
+    Lab(LabCommand),
+}
+
+/// Reads the command line. The error is what becomes of a command line that asks for nothing to run: help and
+/// version are printed and succeed, everything else is a failure of one line.
+pub fn parse() -> Result<Command, Result<(), Failure>> {
+    let words: Vec<_> = std::env::args_os().collect();
+    if words.len() <= 1 {
+        return Err(output::print(&Cli::command().render_help().to_string()));
+    }
+    Cli::try_parse_from(&words).map(|cli| cli.command).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            error.print().map_err(|error| Failure::run(format!("cannot write to standard output: {error}")))
+        }
+        _ => Err(Failure::Input(fold::one_line(&error, &fold::command_path(&Cli::command(), &words)))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_declared_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,37 @@
+//! How a command fails: its lines on standard error, and its exit code.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Why a command did not succeed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// What was asked for cannot be done: one line with the remedy. Exit code 2; nothing is left behind.
+    Input(String),
+    /// It was done, and this went wrong or did not add up. Exit code 1.
+    Run(Vec<String>),
+}
+
+impl Failure {
+    /// Bad input or a set-up that failed.
+    pub fn input(reason: impl Display) -> Failure {
+        Failure::Input(reason.to_string())
+    }
+
+    /// One thing that went wrong while running.
+    pub fn run(reason: impl Display) -> Failure {
+        Failure::Run(vec![reason.to_string()])
+    }
+
+    /// Prints the lines, each folded to one, and gives the exit code.
+    pub fn report(&self) -> ExitCode {
+        let (lines, code) = match self {
+            Failure::Input(line) => (std::slice::from_ref(line), 2),
+            Failure::Run(lines) => (&lines[..], 1),
+        };
+        for line in lines {
+            eprintln!("error: {}", line.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+        ExitCode::from(code)
+    }
+}

@@ -1,0 +1,328 @@
+//! The `xdp` port: one queue of one interface through AF_XDP, without libxdp or libbpf.
+//!
+//! ```text
+//!   program on the interface ── rx queue → socket ──►  RX          fill        posts whole chunks
+//!                                                      FILL        rx          claims them, filled
+//!   any number of interfaces and queues                TX          tx          posts frames as they are
+//!   over one Umem                                      COMPLETION  complete    claims them, sent
+//! ```
+//! A frame received on one port is sent by another of the same [`Umem`] as it lies: no copy in user space.
+//!
+//! # What is trusted
+//! Nothing that is read from a ring: an index further away than the ring is long, an address outside the UMEM,
+//! of a chunk that this port does not hold, or with a length that leaves its chunk, is no read and no frame but
+//! takes the port down with the reason.
+//!
+//! # When frames come home
+//! Frames in FILL, RX, TX and COMPLETION stay posted until it is proven that nobody writes or reads them.
+//!
+//! Copy mode. The kernel touches the UMEM in two places: when the program redirects a packet to the socket
+//! (xsk_rcv, within the driver's poll), and when this process calls send or poll (xsk_generic_xmit). A socket is
+//! released when its last descriptor *and* its last mapping are gone, and release runs before that system call
+//! returns: it takes the socket out of the map, marks it unbound and waits until every poll that could still see
+//! it is over (xsk_release: xsk_unbind_dev, synchronize_net). So [`XdpPort::close`] detaches the program, drops
+//! the mappings and then the socket, which nobody else may be using (the [`Umem`]'s lock), whose descriptor is
+//! close-on-exec and whose mappings a forked child does not get. After that every frame posted for reception is
+//! ours. A frame for transmission is ours if the kernel never took it out of TX, or completed it, for which close
+//! waits up to a second. One that was taken and not completed may still be read (a driver such as virtio_net
+//! sends from the UMEM's own pages in copy mode too), so it stays posted: [`Closed::stranded`].
+//!
+//! Zero-copy mode. The device writes the UMEM by itself; after release a work queue, later, makes the driver give
+//! up its buffers, and nothing tells when. All frames that the kernel held stay posted and are reported.
+//!
+//! The program goes with its link's descriptor: on close, on exit, on a panic and on SIGKILL.
+//!
+//! Source: Documentation/networking/af_xdp.rst; net/xdp/xsk.c of Linux 6.17.
+
+#[allow(unsafe_code)]
+mod bind;
+mod close;
+mod complete;
+mod error;
+mod fill;
+#[allow(unsafe_code)]
+mod held;
+mod kick;
+mod rx;
+#[cfg(test)]
+mod tests;
+mod tx;
+
+pub use crate::sys::bpf::XdpMode;
+pub use crate::sys::netdev::{Netdev, Queues as NetdevQueues};
+pub use crate::sys::xdp::{RingSizes, ZeroCopy};
+pub use bind::Umem;
+pub use close::Closed;
+pub use error::XdpError;
+
+use super::{Port, PortCounters, PortState};
+use crate::pool::{Batch, Frame};
+use crate::ring::Corrupt;
+use crate::ring::cursor::Index;
+use crate::sync::Worker;
+use crate::sys::xdp::{Descriptor, Errno, Rings, SharedIndex, Socket};
+use bind::Attachment;
+use complete::CompletionQueue;
+use fill::FillQueue;
+use held::Held;
+use rx::RxQueue;
+use std::sync::Arc;
+use tx::TxQueue;
+
+/// Which mode of XDP may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum XdpModeWish {
+    /// Native where the driver can, else generic; [`XdpPort::native_refused`] says why.
+    #[default]
+    NativeThenGeneric,
+    /// Native only.
+    Native,
+    /// Generic only.
+    Generic,
+}
+
+impl XdpModeWish {
+    fn allows(self, mode: XdpMode) -> bool {
+        match self {
+            XdpModeWish::NativeThenGeneric => true,
+            XdpModeWish::Native => mode == XdpMode::Native,
+            XdpModeWish::Generic => mode == XdpMode::Generic,
+        }
+    }
+}
+
+/// What a port is opened with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct XdpConfig {
+    /// Entries of the four rings, each a power of two up to 65,536. Default 2,048 each.
+    pub rings: RingSizes,
+    /// The mode. Default native, then generic.
+    pub mode: XdpModeWish,
+    /// Whether the device may use the UMEM itself. Only the first port of a UMEM is asked. Default: it may.
+    pub zero_copy: ZeroCopy,
+}
+
+/// One queue of one interface. See [the module](self).
+#[derive(Debug)]
+pub struct XdpPort {
+    /// `xdp:eth0`, or `xdp:eth0:1` for another queue than 0.
+    name: String,
+    netdev: Netdev,
+    queue: u32,
+    umem: Arc<Umem>,
+    mode: XdpMode,
+    native_refused: Option<String>,
+    zero_copy: bool,
+    /// The four rings while they can be trusted.
+    queues: Option<Queues>,
+    /// The four rings afterwards, until close.
+    stopped: Option<Queues>,
+    /// The socket and the program; there exactly while one of the above is. The socket is released only when
+    /// the rings' mappings are gone too, so [`Umem::unbind`] drops those first.
+    binding: Option<Binding>,
+    /// Frames in FILL, with the driver, or in RX.
+    filled: Held,
+    /// Frames in TX, with the driver, or in COMPLETION.
+    sent: Held,
+    /// The interface is down for now.
+    link_down: bool,
+    /// Why the port is down for good.
+    down: Option<String>,
+    /// Poll rounds, wrapping.
+    rounds: u32,
+    /// Frames that `tx` refused for their length.
+    unfit: u64,
+    counters: Arc<PortCounters>,
+}
+
+/// The four rings.
+#[derive(Debug)]
+struct Queues {
+    fill: FillQueue,
+    rx: RxQueue,
+    tx: TxQueue,
+    complete: CompletionQueue,
+}
+
+/// What ties the rings to the interface.
+#[derive(Debug)]
+struct Binding {
+    attachment: Arc<Attachment>,
+    socket: Arc<Socket>,
+}
+
+/// Why a port cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Fault {
+    #[error("{0} {1}")]
+    Corrupt(&'static str, Corrupt),
+    #[error("{0} ring: the descriptor {1:?} makes no sense")]
+    Descriptor(&'static str, Descriptor),
+    #[error("the interface is gone, or its socket broken: {0}")]
+    Lost(Errno),
+}
+
+impl Index for SharedIndex {
+    #[inline(always)]
+    fn load_relaxed(&self) -> u32 {
+        SharedIndex::load_relaxed(self)
+    }
+
+    #[inline(always)]
+    fn load_acquire(&self) -> u32 {
+        // Acquire: see SharedIndex.
+        SharedIndex::load_acquire(self)
+    }
+
+    #[inline(always)]
+    fn store_release(&self, value: u32) {
+        // Release: see SharedIndex.
+        SharedIndex::store_release(self, value);
+    }
+}
+
+impl Queues {
+    fn new(rings: Rings) -> Queues {
+        Queues {
+            fill: FillQueue::new(rings.fill),
+            rx: RxQueue::new(rings.rx),
+            tx: TxQueue::new(rings.tx),
+            complete: CompletionQueue::new(rings.completion),
+        }
+    }
+}
+
+impl XdpPort {
+    fn new(umem: Arc<Umem>, netdev: Netdev, queue: u32, binding: Binding, rings: Rings) -> XdpPort {
+        let name = match queue {
+            0 => format!("xdp:{}", netdev.name()),
+            _ => format!("xdp:{}:{queue}", netdev.name()),
+        };
+        XdpPort {
+            name,
+            netdev,
+            queue,
+            mode: binding.attachment.mode(),
+            native_refused: binding.attachment.native_refused().map(str::to_owned),
+            zero_copy: binding.socket.is_zero_copy(),
+            queues: Some(Queues::new(rings)),
+            stopped: None,
+            binding: Some(binding),
+            filled: Held::new(umem.region()),
+            sent: Held::new(umem.region()),
+            umem,
+            link_down: false,
+            down: None,
+            rounds: 0,
+            unfit: 0,
+            counters: Arc::default(),
+        }
+    }
+
+    /// The interface.
+    pub fn netdev(&self) -> &Netdev {
+        &self.netdev
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// The mode its program runs in.
+    pub fn mode(&self) -> XdpMode {
+        self.mode
+    }
+
+    /// Why it is not in native mode, where that was tried.
+    pub fn native_refused(&self) -> Option<&str> {
+        self.native_refused.as_deref()
+    }
+
+    /// Whether the device uses the UMEM itself.
+    pub fn is_zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
+    /// Takes the port down because of `fault`.
+    #[cold]
+    #[inline(never)]
+    fn fault(&mut self, fault: &Fault) {
+        if let Fault::Descriptor(..) = fault {
+            self.counters.bad_descriptor.add(1);
+        }
+        self.down.get_or_insert_with(|| fault.to_string());
+        self.stopped = self.queues.take().or(self.stopped.take());
+    }
+}
+
+/// Takes those frames out of `frames` that `keep` does not keep; all stay in order.
+#[cold]
+fn set_aside(frames: &mut Batch, keep: impl Fn(&Frame) -> bool) -> Batch {
+    let (mut kept, mut aside) = (Batch::new(), Batch::new());
+    for frame in frames.drain() {
+        let to = if keep(&frame) { &mut kept } else { &mut aside };
+        // There is room: each of the two holds as many as `frames`.
+        let _ = to.push(frame);
+    }
+    frames.append(&mut kept);
+    aside
+}
+
+impl Port for XdpPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        "xdp"
+    }
+
+    #[inline]
+    fn fill_room(&mut self) -> usize {
+        self.fill_ring_room()
+    }
+
+    #[inline]
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.fill_burst(w, frames)
+    }
+
+    #[inline]
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.rx_burst(w, frames)
+    }
+
+    #[inline]
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.tx_burst(w, frames)
+    }
+
+    #[inline]
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.complete_burst(w, frames)
+    }
+
+    #[inline]
+    fn kick(&mut self) {
+        self.kick_round();
+    }
+
+    fn in_flight(&self) -> usize {
+        self.sent.count()
+    }
+
+    fn state(&self) -> PortState {
+        match &self.down {
+            Some(reason) => PortState::Down(reason.clone()),
+            None if self.link_down => PortState::Down(format!("interface {} is down", self.netdev.name())),
+            None => PortState::Up,
+        }
+    }
+
+    /// Reads the kernel's counters afresh as well.
+    fn counters(&self) -> Arc<PortCounters> {
+        self.publish_statistics();
+        Arc::clone(&self.counters)
+    }
+}

@@ -1,0 +1,214 @@
+//! The four queues against a kernel that this test plays over plain memory, honest and hostile.
+
+use super::*;
+use crate::page::{Memory, MemoryConfig};
+use crate::pool::{Pool, PoolConfig};
+use crate::ring::cursor::{Consumer, Producer};
+use crate::sys::region::BackingWish;
+use crate::sys::xdp::{Entry, Ring};
+
+pub(super) struct Bench {
+    pub(super) memory: Memory,
+    pub(super) w: Worker,
+    pub(super) pool: Pool,
+}
+
+pub(super) fn bench(frames: usize) -> Bench {
+    let config = MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, statistics: true };
+    let memory = Memory::new(&config).unwrap();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+    Bench { memory, w, pool }
+}
+
+/// The kernel's end of a ring that it fills.
+struct KernelProduces<T> {
+    ring: Ring<T>,
+    producer: Producer<SharedIndex>,
+}
+
+impl<T: Entry> KernelProduces<T> {
+    fn of(ours: &Ring<T>) -> Self {
+        let ring = ours.other_end();
+        KernelProduces { producer: Producer::new(ring.producer(), ring.consumer(), ring.size()), ring }
+    }
+
+    fn give(&mut self, entry: T) {
+        assert_eq!(self.producer.room(1), Ok(1));
+        self.ring.write(self.producer.slot(0), entry);
+        self.producer.publish(1);
+    }
+}
+
+/// Takes everything out of a ring that the kernel empties.
+fn kernel_takes<T: Entry>(ring: &Ring<T>) -> Vec<T> {
+    let mut consumer = Consumer::new(ring.consumer(), ring.producer(), ring.size());
+    let n = consumer.ready(ring.size()).unwrap();
+    let taken = (0..n).map(|i| ring.read(consumer.slot(i))).collect();
+    consumer.release(n);
+    taken
+}
+
+fn packet(addr: u64, len: u32) -> Descriptor {
+    Descriptor { addr, len, options: 0 }
+}
+
+#[test]
+fn a_frame_goes_through_fill_and_rx_and_is_rebased() {
+    let Bench { memory, mut w, pool } = bench(64);
+    let (fill_ring, rx_ring) = (Ring::plain(8), Ring::plain(8));
+    let (kernel_fill, mut kernel_rx) = (fill_ring.other_end(), KernelProduces::of(&rx_ring));
+    let (mut fill, mut rx) = (FillQueue::new(fill_ring), RxQueue::new(rx_ring));
+    let mut filled = Held::new(memory.region());
+    let mut frames = Batch::new();
+    pool.alloc_burst(&mut w, &mut frames, 10);
+    let ids: Vec<_> = frames.iter().map(Frame::id).collect();
+
+    assert_eq!(fill.burst(&w, &mut filled, &mut frames), Ok(8));
+    assert_eq!((frames.len(), fill.room(), pool.ledger().posted), (2, Ok(0), 8));
+    let chunks: Vec<u64> = kernel_takes(&kernel_fill);
+    assert!(chunks.iter().all(|addr| addr % 2048 == 0), "whole chunks, whatever the colour was: {chunks:?}");
+    assert_eq!(fill.room(), Ok(8));
+
+    kernel_rx.give(packet(chunks[3] + 256, 60));
+    let mut received = Batch::new();
+    assert_eq!(rx.burst(&mut filled, &mut received), Ok(()));
+    assert_eq!((received[0].id(), received[0].headroom(), received[0].len()), (ids[3], 256, 60));
+    crate::pool::unposted(&w, &received);
+    crate::pool::unposted_from_anywhere(&std::iter::from_fn(|| filled.claim_any()).collect::<Vec<_>>());
+    drop((frames, received));
+    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+}
+
+#[test]
+fn a_frame_goes_out_as_it_lies_and_comes_back_empty() {
+    let Bench { memory, mut w, pool } = bench(64);
+    let (tx_ring, completion_ring) = (Ring::plain(4), Ring::plain(4));
+    let (kernel_tx, mut kernel_completion) = (tx_ring.other_end(), KernelProduces::of(&completion_ring));
+    let (mut tx, mut complete) = (TxQueue::new(tx_ring), CompletionQueue::new(completion_ring));
+    let mut sent = Held::new(memory.region());
+    let mut frame = pool.alloc(&mut w).unwrap();
+    frame.put(100).unwrap();
+    let (id, off) = (frame.id(), frame.headroom() as u64);
+    let mut frames = Batch::new();
+    frames.push(frame).unwrap();
+
+    assert_eq!(tx.burst(&w, &mut sent, &mut frames), Ok((1, 100)));
+    assert_eq!(tx.unsent(), Ok(1));
+    let chunk = u64::from(id.get() - memory.region().first_chunk()) * 2048;
+    assert_eq!(tx.unsent_addresses(), Ok(vec![chunk + off]));
+    assert_eq!(kernel_takes(&kernel_tx), [packet(chunk + off, 100)]);
+    assert_eq!((tx.unsent(), tx.unsent_addresses()), (Ok(0), Ok(vec![])));
+
+    assert_eq!(complete.burst(&mut sent, &mut frames), Ok(()));
+    assert!(frames.is_empty(), "nothing is completed before the kernel says so");
+    kernel_completion.give(chunk + off);
+    assert_eq!(complete.burst(&mut sent, &mut frames), Ok(()));
+    assert_eq!((frames[0].id(), frames[0].len(), sent.count()), (id, 0, 0));
+}
+
+#[test]
+fn hostile_descriptors_fault_and_the_frames_before_them_are_good() {
+    let hostile = |chunk: u64| {
+        [
+            packet(chunk + 2 * 2048, 60),
+            packet(u64::MAX - 255, 60),
+            packet(chunk + 256, 1793),
+            Descriptor { addr: chunk + 256, len: 60, options: 1 },
+        ]
+    };
+    for which in 0..4 {
+        let Bench { memory, mut w, pool } = bench(64);
+        let rx_ring = Ring::plain(8);
+        let mut kernel = KernelProduces::of(&rx_ring);
+        let mut rx = RxQueue::new(rx_ring);
+        let mut filled = Held::new(memory.region());
+        let mut batch = Batch::new();
+        assert!(pool.alloc_bulk(&mut w, &mut batch, 3));
+        let chunks: Vec<u64> = batch.drain().map(|frame| filled.post(frame)).collect();
+        let highest = chunks.iter().copied().max().unwrap();
+        let good = chunks.iter().copied().min().unwrap();
+        let bad = hostile(highest)[which];
+        kernel.give(packet(good + 256, 60));
+        kernel.give(bad);
+        kernel.give(packet(good + 256, 60));
+        assert_eq!(rx.burst(&mut filled, &mut batch), Err(Fault::Descriptor("RX", bad)));
+        assert_eq!((batch.len(), filled.count()), (1, 2));
+    }
+}
+
+#[test]
+fn a_completion_of_a_frame_never_sent_faults() {
+    let Bench { memory, .. } = bench(8);
+    let ring = Ring::plain(4);
+    let mut kernel = KernelProduces::of(&ring);
+    let (mut complete, mut sent) = (CompletionQueue::new(ring), Held::new(memory.region()));
+    kernel.give(2048);
+    let mut frames = Batch::new();
+    assert!(matches!(complete.burst(&mut sent, &mut frames), Err(Fault::Descriptor("COMPLETION", _))));
+    assert!(frames.is_empty());
+}
+
+#[test]
+fn hostile_indices_fault_in_all_four_rings_and_nothing_is_read() {
+    let Bench { memory, mut w, pool } = bench(64);
+    let mut held = Held::new(memory.region());
+    let mut frames = Batch::new();
+    pool.alloc_burst(&mut w, &mut frames, 16);
+    for far in [9u32, 1 << 20, 1 << 31] {
+        let ring = Ring::plain(8);
+        ring.other_end().producer().store_release(far);
+        assert!(matches!(RxQueue::new(ring).burst(&mut held, &mut frames), Err(Fault::Corrupt("RX", _))));
+        let ring = Ring::plain(8);
+        ring.other_end().producer().store_release(far);
+        let done = CompletionQueue::new(ring).burst(&mut held, &mut frames);
+        assert!(matches!(done, Err(Fault::Corrupt("COMPLETION", _))));
+        let ring = Ring::plain(8);
+        let kernel = ring.other_end();
+        let mut fill = FillQueue::new(ring);
+        kernel.consumer().store_release(far);
+        assert!(fill.burst(&w, &mut held, &mut frames).is_err());
+        let ring = Ring::plain(8);
+        let kernel = ring.other_end();
+        let mut tx = TxQueue::new(ring);
+        kernel.consumer().store_release(far);
+        assert!(tx.burst(&w, &mut held, &mut frames).is_err() && tx.unsent_addresses().is_err());
+    }
+    assert_eq!((frames.len(), held.count()), (16, 0));
+}
+
+#[test]
+fn a_ring_wraps_and_keeps_every_frame() {
+    let Bench { memory, mut w, pool } = bench(64);
+    let (fill_ring, rx_ring) = (Ring::plain(4), Ring::plain(4));
+    let (kernel_fill, mut kernel_rx) = (fill_ring.other_end(), KernelProduces::of(&rx_ring));
+    let (mut fill, mut rx) = (FillQueue::new(fill_ring), RxQueue::new(rx_ring));
+    let mut filled = Held::new(memory.region());
+    let mut frames = Batch::new();
+    for round in 0..1000 {
+        pool.alloc_burst(&mut w, &mut frames, 1 + round % 4);
+        let n = frames.len();
+        assert_eq!(fill.burst(&w, &mut filled, &mut frames), Ok(n));
+        for chunk in kernel_takes(&kernel_fill) {
+            kernel_rx.give(packet(chunk + 256, 60));
+        }
+        assert_eq!(rx.burst(&mut filled, &mut frames), Ok(()));
+        assert_eq!((frames.len(), filled.count()), (n, 0));
+        crate::pool::unposted(&w, &frames);
+        frames.free(&mut w);
+    }
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn frames_that_do_not_belong_are_set_aside_in_order() {
+    let Bench { memory: _memory, mut w, pool } = bench(64);
+    let mut frames = Batch::new();
+    pool.alloc_burst(&mut w, &mut frames, 8);
+    let ids: Vec<_> = frames.iter().map(Frame::id).collect();
+    let keep = |frame: &Frame| ids.iter().position(|id| *id == frame.id()).unwrap() % 3 != 1;
+    let aside = set_aside(&mut frames, keep);
+    let of = |batch: &Batch| batch.iter().map(Frame::id).collect::<Vec<_>>();
+    assert_eq!(of(&aside), [ids[1], ids[4], ids[7]]);
+    assert_eq!(of(&frames), [ids[0], ids[2], ids[3], ids[5], ids[6]]);
+}

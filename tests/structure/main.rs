@@ -1,0 +1,232 @@
+//! The house rules that a compiler does not check: the order of the stages, who may name the system's libraries,
+//! where `unsafe` may stand, and how long things may be.
+
+mod source;
+
+use source::{Source, words};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// The modules of the library that may use `unsafe`, and whose parents allow it them. To add one is a decision:
+/// say in its module documentation what the argument for its soundness rests on.
+const MAY_BE_UNSAFE: &[&str] = &[
+    "sys",
+    "sync::slot",
+    "sync::worker",
+    "ring::spsc",
+    "page::page",
+    "page::shared",
+    "pool::batch",
+    "pool::frame",
+    "pool::shared",
+    "pool::yard",
+    "slab::object",
+    "slab::shared",
+    "port::xdp::bind",
+    "port::xdp::held",
+];
+
+/// Where that list is.
+const HERE: &str = "tests/structure/main.rs";
+
+/// Names that say nothing of what is inside.
+const EMPTY_NAMES: [&str; 9] =
+    ["manager", "helper", "helpers", "util", "utils", "common", "inner", "ctx", "context"];
+
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 60;
+
+/// Where the code of the product lies.
+const PRODUCT: [&str; 3] = ["src", "cli/src", "lab/src"];
+
+fn product() -> impl Iterator<Item = Source> {
+    PRODUCT.into_iter().flat_map(Source::under)
+}
+
+/// The stages in flow order, as `src/lib.rs` declares them.
+fn stages() -> Vec<String> {
+    let lib =
+        Source::under("src").into_iter().find(|source| source.path == "src/lib.rs").expect("src/lib.rs");
+    let stages: Vec<String> = lib
+        .lines()
+        .filter_map(|(_, line)| Some(line.trim().strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned()))
+        .collect();
+    assert!(stages.len() > 1, "src/lib.rs declares no stages");
+    stages
+}
+
+/// The stage that a file of the library is part of; `None` for `src/lib.rs`.
+fn stage_of(path: &str) -> Option<&str> {
+    let path = path.strip_prefix("src/")?;
+    let (first, _) = path.split_once('/').or_else(|| path.split_once('.'))?;
+    (first != "lib").then_some(first)
+}
+
+/// The module of a file, as `pool::batch`; a stage's own file is the stage.
+fn module_of(path: &str) -> String {
+    let path = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
+    path.replace('/', "::")
+}
+
+/// The stages that a line names: what follows each `crate::`, and each member of `crate::{…}`.
+fn named_after_crate(line: &str) -> Vec<&str> {
+    let mut named = Vec::new();
+    for (at, found) in line.match_indices("crate::") {
+        let rest = &line[at + found.len()..];
+        match rest.strip_prefix('{') {
+            None => named.extend(words(rest).next()),
+            Some(list) => {
+                let mut depth = 0;
+                for item in list.split_inclusive([',', '{', '}']) {
+                    if depth == 0 {
+                        named.extend(words(item).next());
+                    }
+                    depth += item.matches('{').count() as i32 - item.matches('}').count() as i32;
+                }
+            }
+        }
+    }
+    named
+}
+
+/// Fails with every finding, each on a line of its own.
+fn report(rule: &str, findings: &[String]) {
+    let mut text = String::new();
+    findings.iter().for_each(|finding| writeln!(text, "  {finding}").expect("a string grows"));
+    assert!(findings.is_empty(), "{rule}:\n{text}");
+}
+
+#[test]
+fn a_stage_names_only_itself_and_stages_before_it() {
+    let stages = stages();
+    let place = |name: &str| stages.iter().position(|stage| stage == name);
+    let mut findings = Vec::new();
+    for source in Source::under("src") {
+        let Some(stage) = stage_of(&source.path) else { continue };
+        let Some(own) = place(stage) else {
+            findings.push(format!("{}:1: {stage} is no stage that src/lib.rs declares", source.path));
+            continue;
+        };
+        for (number, line) in source.product() {
+            for name in
+                named_after_crate(line).into_iter().filter(|name| place(name).is_none_or(|at| at > own))
+            {
+                findings.push(format!("{}:{number}: `{stage}` names `{name}`", source.path));
+            }
+        }
+    }
+    report(&format!("stages in order: {}. Upwards or outside them point", stages.join(" → ")), &findings);
+}
+
+#[test]
+fn only_the_sys_stage_names_libc_or_rustix() {
+    let mut findings = Vec::new();
+    for source in product().filter(|source| stage_of(&source.path) != Some("sys")) {
+        for library in ["libc", "rustix"] {
+            if let Some(line) = source.line_of(library) {
+                findings.push(format!("{}:{line}: names {library}", source.path));
+            }
+        }
+    }
+    report("system calls are made by src/sys alone", &findings);
+}
+
+#[test]
+fn unsafe_stands_only_in_the_modules_of_the_list() {
+    let mut findings = Vec::new();
+    let mut used = BTreeSet::new();
+    for source in product() {
+        let Some(line) = source.line_of("unsafe") else { continue };
+        let module = module_of(&source.path);
+        match MAY_BE_UNSAFE.iter().find(|one| module == **one || module.starts_with(&format!("{one}::"))) {
+            Some(one) => drop(used.insert(*one)),
+            None => findings
+                .push(format!("{}:{line}: unsafe in `{module}`, which is not in the list", source.path)),
+        }
+    }
+    let stale = MAY_BE_UNSAFE.iter().filter(|one| !used.contains(*one));
+    findings.extend(stale.map(|one| format!("{HERE}: `{one}` is in the list and has no unsafe code")));
+    report("unsafe code outside the list, or a list that is out of date", &findings);
+}
+
+#[test]
+fn unsafe_is_allowed_to_the_modules_of_the_list_and_to_no_other() {
+    let mut allowed = BTreeSet::new();
+    let mut findings = Vec::new();
+    for source in product() {
+        let parent = module_of(&source.path);
+        for (number, line) in source.lines().filter(|(_, line)| line.contains("allow(unsafe_code)")) {
+            let next = source.code.get(number).map_or("", String::as_str);
+            let Some(name) =
+                words(next).last().filter(|_| next.trim_end().ends_with(';') && !line.contains("#!"))
+            else {
+                findings.push(format!("{}:{number}: allow(unsafe_code) not on a `mod name;`", source.path));
+                continue;
+            };
+            let module = if parent == "lib" { name.to_owned() } else { format!("{parent}::{name}") };
+            if !MAY_BE_UNSAFE.contains(&module.as_str()) {
+                findings.push(format!("{}:{number}: unsafe code allowed to `{module}`", source.path));
+            }
+            allowed.insert(module);
+        }
+    }
+    let forbidden = MAY_BE_UNSAFE.iter().filter(|one| !allowed.contains(**one));
+    findings.extend(forbidden.map(|one| format!("{HERE}: `{one}` is in the list and not allowed it")));
+    report("allow(unsafe_code) and the list disagree", &findings);
+}
+
+#[test]
+fn no_file_is_longer_than_500_lines() {
+    let long = |source: &Source| source.code.len() > FILE_LINES_MAX;
+    let findings: Vec<String> = product()
+        .filter(long)
+        .map(|source| format!("{}:{}: {} lines", source.path, FILE_LINES_MAX + 1, source.code.len()))
+        .collect();
+    report("split these files", &findings);
+}
+
+#[test]
+fn no_function_is_longer_than_60_lines() {
+    let mut findings = Vec::new();
+    for source in product() {
+        for (number, line) in source.lines() {
+            let mut after_fn = words(line).skip_while(|word| *word != "fn").skip(1);
+            // `fn(u32) -> u32` is a type: only a name makes a function, and the name comes right behind.
+            let Some(name) = after_fn.next().filter(|name| line.contains(&format!("fn {name}"))) else {
+                continue;
+            };
+            let lines = source.block_end(number).map_or(1, |end| end + 1 - number);
+            if lines > FUNCTION_LINES_MAX {
+                findings.push(format!("{}:{number}: {name} has {lines} lines", source.path));
+            }
+        }
+    }
+    report("split these functions", &findings);
+}
+
+#[test]
+fn every_module_is_named_for_what_is_inside() {
+    let mut findings = Vec::new();
+    for source in product() {
+        let file = source.path.split(['/', '.']).find(|part| EMPTY_NAMES.contains(part));
+        findings.extend(file.map(|name| format!("{}:1: a file or folder named {name}", source.path)));
+        for (number, line) in source.lines() {
+            let name = line.trim().split_once("mod ").and_then(|(_, rest)| words(rest).next());
+            if let Some(name) = name.filter(|name| EMPTY_NAMES.contains(name)) {
+                findings.push(format!("{}:{number}: a module named {name}", source.path));
+            }
+        }
+    }
+    report("names that say nothing", &findings);
+}
+
+#[test]
+fn grouped_and_single_paths_are_both_read() {
+    assert_eq!(named_after_crate("use crate::pool::{Batch, Pool};"), ["pool"]);
+    assert_eq!(
+        named_after_crate("use crate::{limits::PAGE_SIZE, pool::{Batch, Pool}, sync};"),
+        ["limits", "pool", "sync"]
+    );
+    assert_eq!(named_after_crate("fn f(a: crate::page::Page) -> crate::wire::Mac"), ["page", "wire"]);
+    assert!(named_after_crate("pub(crate) fn f()").is_empty());
+}
