@@ -225,11 +225,10 @@ impl<T: Send> Cache<T> {
     /// # Cost
     /// As [`Cache::alloc`], and the descriptor of the object's page.
     #[inline]
-    pub fn free(&self, w: &mut Worker, object: Object<T>) -> Option<T> {
+    pub fn free(&self, w: &mut Worker, object: Object<T>) -> T {
         let shared = self.shared();
         if !shared.owns(object.address()) {
-            drop(object);
-            return None;
+            return object.into_value();
         }
         let (address, value) = object.take();
         let object = shared.object(address);
@@ -245,7 +244,7 @@ impl<T: Send> Cache<T> {
         if !kept {
             grow::free(shared, w, object);
         }
-        Some(value)
+        value
     }
 
     /// Puts `make`'s values into `n` objects and appends them to `objects`, or does nothing; true if it did.

@@ -52,6 +52,15 @@ impl<T> Object<T> {
         (at, value)
     }
 
+    /// Moves the value out; the object goes home by the slow way.
+    #[cold]
+    pub fn into_value(self) -> T {
+        let (at, value) = self.take();
+        // SAFETY: the claim was this object's and ends here.
+        unsafe { Shared::free_from_anywhere(at) }
+        value
+    }
+
     /// The object's address.
     #[inline(always)]
     pub(super) fn address(&self) -> NonNull<u8> {

@@ -5,8 +5,8 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 /// The capabilities that AF_XDP needs and this thread lacks, by name.
 ///
-/// CAP_NET_RAW opens the socket; CAP_BPF (or CAP_SYS_ADMIN) and CAP_NET_ADMIN load the redirect program and
-/// make its map.
+/// CAP_NET_RAW opens the socket; CAP_BPF and CAP_NET_ADMIN make the map and load the redirect program, for which
+/// CAP_SYS_ADMIN stands in.
 pub fn missing_for_xdp() -> Vec<&'static str> {
     let Ok(sets) = capabilities(None) else { return Vec::new() };
     let has = |one: CapabilitySet| sets.effective.contains(one);
@@ -14,10 +14,11 @@ pub fn missing_for_xdp() -> Vec<&'static str> {
     if !has(CapabilitySet::NET_RAW) {
         missing.push("CAP_NET_RAW");
     }
-    if !has(CapabilitySet::NET_ADMIN) {
+    let admin = has(CapabilitySet::SYS_ADMIN);
+    if !admin && !has(CapabilitySet::NET_ADMIN) {
         missing.push("CAP_NET_ADMIN");
     }
-    if !has(CapabilitySet::BPF) && !has(CapabilitySet::SYS_ADMIN) {
+    if !admin && !has(CapabilitySet::BPF) {
         missing.push("CAP_BPF");
     }
     missing

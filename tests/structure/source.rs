@@ -9,8 +9,8 @@ pub struct Source {
     pub path: String,
     /// Its lines without comments and literals.
     pub code: Vec<String>,
-    /// How many of the lines are not inside `#[cfg(test)] mod tests { … }`, one flag each.
-    pub tested: Vec<bool>,
+    /// Which of the lines belong to the product, not to its tests.
+    in_product: Vec<bool>,
 }
 
 impl Source {
@@ -31,8 +31,8 @@ impl Source {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let path = file.strip_prefix(root).expect("a file of the tree").display().to_string();
         let code: Vec<String> = blank(&text).lines().map(str::to_owned).collect();
-        let tested = product_lines(&path, &code);
-        Source { path, code, tested }
+        let in_product = product_lines(&path, &code);
+        Source { path, code, in_product }
     }
 
     /// The lines with their numbers, from 1.
@@ -42,7 +42,7 @@ impl Source {
 
     /// The lines of the product, without those of its tests.
     pub fn product(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.lines().filter(|(number, _)| self.tested[number - 1])
+        self.lines().filter(|(number, _)| self.in_product[number - 1])
     }
 
     /// The first line on which the code has `word` as a word of its own.
@@ -53,14 +53,17 @@ impl Source {
     /// The number of the line on which the block that opens on or after line `from` closes; None when a `;`
     /// comes first.
     pub fn block_end(&self, from: usize) -> Option<usize> {
-        let mut depth = 0;
+        let (mut braces, mut brackets) = (0, 0);
         for (number, line) in self.lines().skip(from - 1) {
             for c in line.chars() {
                 match c {
-                    '{' => depth += 1,
-                    '}' if depth == 1 => return Some(number),
-                    '}' => depth -= 1,
-                    ';' if depth == 0 => return None,
+                    '{' => braces += 1,
+                    '}' if braces == 1 => return Some(number),
+                    '}' => braces -= 1,
+                    '(' | '[' => brackets += 1,
+                    ')' | ']' => brackets -= 1,
+                    // Not that of an array's length.
+                    ';' if braces == 0 && brackets == 0 => return None,
                     _ => {}
                 }
             }

@@ -3,6 +3,7 @@
 mod forward_bulk_free;
 mod page_fast_path;
 mod relay;
+mod router;
 
 use crate::bench::{Bench, SetUpError};
 use crate::settings::Key;

@@ -19,8 +19,8 @@ const PATIENCE_NS: f64 = 2e9;
 /// What one step adds to that at most, so that a pause of the machine does not use the patience up.
 const STEP_NS: f64 = 1e6;
 
-/// The shortest and the longest rest before a window.
-const REST_NS: [f64; 2] = [5e3, 320e3];
+/// The first rest after a window that starved, and the longest one.
+const REST_NS: [f64; 2] = [1e3, 256e3];
 
 /// Windows run before the first that counts: the generator's thread is still starting in the first ones.
 const WARM_UP: usize = 4;
@@ -39,7 +39,7 @@ pub struct Shape {
 pub struct PollSampler<'a, C: Clock> {
     clock: &'a C,
     shape: Shape,
-    /// Ticks of rest before the next window: doubled by every window that starves.
+    /// Ticks of rest before the next window: none at first, doubled by every window that starves.
     rest: u64,
 }
 
@@ -51,7 +51,7 @@ enum Outcome {
 }
 
 impl<'a, C: Clock> PollSampler<'a, C> {
-    /// A sampler that starts with the shortest rest.
+    /// A sampler that does not rest yet.
     pub fn new(clock: &'a C, shape: Shape) -> Self {
         Self { clock, shape, rest: 0 }
     }
@@ -61,17 +61,16 @@ impl<'a, C: Clock> PollSampler<'a, C> {
     ///
     /// A window that outlasts all patience ends the sampling, and what is missing then counts as starved.
     pub fn sample(&mut self, count: usize, poll: &mut dyn FnMut() -> usize) -> (Vec<Window>, u64) {
-        let [rest_min, rest_max] = REST_NS.map(|ns| (ns * self.clock.ticks_per_ns()) as u64);
+        let [rest_first, rest_max] = REST_NS.map(|ns| (ns * self.clock.ticks_per_ns()) as u64);
         let mut windows = Vec::with_capacity(count);
         let mut starved = 0;
         for taken in 0..count {
-            self.rest = self.rest.clamp(rest_min, rest_max);
             self.clock.wait(self.rest);
             match self.window(poll) {
                 Outcome::Full(window) => windows.push(window),
                 Outcome::Starved => {
                     starved += 1;
-                    self.rest *= 2;
+                    self.rest = (self.rest * 2).clamp(rest_first, rest_max);
                 }
                 Outcome::Stalled => return (windows, starved + (count - taken) as u64),
             }

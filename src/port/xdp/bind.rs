@@ -10,9 +10,11 @@ use crate::sync::shim::lock;
 use crate::sys::bpf::{BpfError, BpfStep, RedirectLink, SocketMap, XdpMode};
 use crate::sys::netdev::Netdev;
 use crate::sys::region::Region;
-use crate::sys::xdp::{Errno, RingSizes, Rings, Socket};
+use crate::sys::xdp::{Errno, RingSizes, Rings, Socket, SocketError};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Queues that one redirect program can tell apart.
 const QUEUES_MAX: u32 = 1024;
@@ -98,7 +100,8 @@ impl XdpPort {
     /// first one did. Ports of several queues of one interface share one redirect program.
     ///
     /// # Errors
-    /// [`XdpError`] names the step and the remedy; nothing is left behind.
+    /// [`XdpError`] names the step and the remedy; nothing is left behind. A queue that is taken is tried for a
+    /// second before it is an error.
     #[cold]
     pub fn open(
         umem: &Arc<Umem>,
@@ -150,10 +153,10 @@ impl Bound {
                 unsafe { socket.register(region) }?;
             }
             let rings = socket.rings(&config.rings)?;
-            match &first {
-                None => socket.bind(interface, queue, config.zero_copy)?,
-                Some(first) => socket.bind_shared(interface, queue, first)?,
-            }
+            while_busy(|| match &first {
+                None => socket.bind(interface, queue, config.zero_copy),
+                Some(first) => socket.bind_shared(interface, queue, first),
+            })?;
             Ok((socket, rings))
         };
         open().map_err(|error| attempt.socket(error))
@@ -181,6 +184,20 @@ impl Bound {
         let attachment = Arc::new(Attachment { interface, link, map, native_refused });
         self.attachments.push(Arc::downgrade(&attachment));
         Ok(attachment)
+    }
+}
+
+/// Tries again while the queue is busy, up to a second: the kernel gives a queue free a moment after the socket
+/// that held it, from a work queue, and a program that is started again must not stumble over itself.
+fn while_busy(bind: impl Fn() -> Result<(), SocketError>) -> Result<(), SocketError> {
+    let until = Instant::now() + Duration::from_secs(1);
+    loop {
+        match bind() {
+            Err(error) if error.errno == Errno::BUSY && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            done => return done,
+        }
     }
 }
 

@@ -1,0 +1,178 @@
+//! Two hosts and a machine between them, all inside this one: three network namespaces joined by veth pairs.
+//!
+//! ```text
+//!   h1                            dut                            h2
+//!   eth0 ═══════════════════ one       two ═══════════════════ eth0
+//!   10.77.0.1/24             (no addresses)             10.77.0.2/24     Wiring::Bridged
+//!   10.77.1.1/24, via .254   (no addresses)   10.77.2.1/24, via .254     Wiring::Routed
+//! ```
+//! Frames cross only if a program in `dut` carries them: the kernel there has no address and does not forward.
+//! The hosts finish their checksums and cut their segments themselves, as AF_XDP needs it. IPv6 is off, so that
+//! nobody speaks unasked. Where hosts are routed their neighbours are static.
+
+mod namespace;
+
+pub use namespace::Namespace;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, fs, io, process, thread};
+
+/// How long a test waits for what must happen. It guards against hangs, nothing else: the machine may stand still.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The addresses of the hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wiring {
+    /// Both in one network: every frame of theirs is to cross unchanged, ARP too.
+    Bridged,
+    /// Each in its own, with the machine between them as a router that answers no ARP.
+    Routed,
+}
+
+/// The three namespaces; gone when dropped, also by a panic.
+pub struct Testbed {
+    pub h1: Namespace,
+    pub dut: Namespace,
+    pub h2: Namespace,
+    wiring: Wiring,
+    /// One at a time: each has as many busy threads as a small machine has cores.
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Testbed {
+    /// Lays the testbed for the test that runs on this thread. None, after saying why on standard error, where
+    /// that cannot be done; that is a failure if NETMEM_NO_SKIP is 1.
+    ///
+    /// `programs` are those that the test runs, beside ip and ethtool.
+    pub fn lay(wiring: Wiring, programs: &[&str]) -> Option<Testbed> {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let laid = obstacle(programs).map_or_else(|| Testbed::join(wiring, turn), Err);
+        laid.map_err(|reason| skip(&reason)).ok()
+    }
+
+    fn join(wiring: Wiring, turn: MutexGuard<'static, ()>) -> Result<Testbed, String> {
+        let (h1, dut, h2) = (Namespace::new("h1")?, Namespace::new("dut")?, Namespace::new("h2")?);
+        let bed = Testbed { h1, dut, h2, wiring, _turn: turn };
+        for (number, host, port) in [(1, &bed.h1, "one"), (2, &bed.h2, "two")] {
+            let (mac, port_mac) = (host_mac(number), port_mac(number));
+            let peer = format!("peer name {port} address {port_mac} netns {}", bed.dut.name());
+            host.ip(&format!("link add eth0 address {mac} type veth {peer}"));
+            bed.dut.ip(&format!("link set dev {port} up"));
+            host.ip(&format!("addr add {}/24 dev eth0", bed.address(number)));
+            host.ip("link set dev eth0 up");
+            host.run("ethtool", "-K eth0 tx off tso off gso off gro off");
+            if wiring == Wiring::Routed {
+                host.ip(&format!("neigh add 10.77.{number}.254 lladdr {port_mac} dev eth0"));
+                host.ip(&format!("route add default via 10.77.{number}.254"));
+            }
+        }
+        Ok(bed)
+    }
+
+    /// The address of host 1 or 2.
+    pub fn address(&self, host: u8) -> String {
+        match self.wiring {
+            Wiring::Bridged => format!("10.77.0.{host}"),
+            Wiring::Routed => format!("10.77.{host}.1"),
+        }
+    }
+
+    /// The mode of the XDP program on an interface of the machine between the hosts, as ip(8) names it: `xdp` is
+    /// native, `xdpgeneric` is generic, None is no program.
+    pub fn program(&self, interface: &str) -> Option<String> {
+        let link = self.dut.ip(&format!("-d link show dev {interface}"));
+        link.split_whitespace().find(|word| word.starts_with("xdp")).map(str::to_owned)
+    }
+
+    /// Whether both interfaces of the machine between the hosts have an XDP program.
+    pub fn has_programs(&self) -> bool {
+        ["one", "two"].into_iter().all(|interface| self.program(interface).is_some())
+    }
+
+    /// AF_XDP sockets open in the machine between the hosts.
+    pub fn sockets(&self) -> usize {
+        let protocols = self.dut.inside(|| fs::read_to_string("/proc/thread-self/net/protocols"));
+        xdp_sockets(&protocols.expect("/proc/net/protocols")).expect("a line XDP in it")
+    }
+
+    /// Asserts that the machine between the hosts carries frames no more: no program on its interfaces and no
+    /// AF_XDP socket. Waits for it, since a killed process is cleaned up behind its end.
+    pub fn assert_nothing_left(&self) {
+        let programs = || ["one", "two"].map(|interface| self.program(interface));
+        wait_until("the XDP programs are gone", || programs() == [None, None]);
+        wait_until("the AF_XDP sockets are gone", || self.sockets() == 0);
+    }
+
+    /// The names of the namespaces.
+    pub fn names(&self) -> [String; 3] {
+        [&self.h1, &self.dut, &self.h2].map(|namespace| namespace.name().to_owned())
+    }
+}
+
+/// The link address of host 1 or 2.
+pub fn host_mac(host: u8) -> String {
+    format!("02:00:00:00:0{host}:01")
+}
+
+/// The link address of the interface that faces host 1 or 2.
+pub fn port_mac(host: u8) -> String {
+    format!("02:00:00:00:0{host}:fe")
+}
+
+/// Waits until `what` has happened.
+///
+/// # Panics
+/// When patience is at its end.
+pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Why no testbed can be laid here, if something stands in the way.
+fn obstacle(programs: &[&str]) -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("needs root".into());
+    }
+    let missing = ["ip", "ethtool"].iter().chain(programs).find(|program| !installed(program));
+    if let Some(program) = missing {
+        return Some(format!("needs the program {program}: install {}", package(program)));
+    }
+    let protocols = fs::read_to_string("/proc/net/protocols").unwrap_or_default();
+    xdp_sockets(&protocols).is_none().then(|| "needs a kernel with CONFIG_XDP_SOCKETS".into())
+}
+
+fn installed(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// Debian's package of a program.
+fn package(program: &str) -> &str {
+    match program {
+        "ip" => "iproute2",
+        "ping" => "iputils-ping",
+        "setpriv" | "prlimit" => "util-linux",
+        same => same,
+    }
+}
+
+/// The number of sockets in the line XDP of /proc/net/protocols: name, size, sockets.
+fn xdp_sockets(protocols: &str) -> Option<usize> {
+    let line = protocols.lines().find(|line| line.starts_with("XDP "))?;
+    line.split_whitespace().nth(2)?.parse().ok()
+}
+
+/// Says past the test runner's capture that the test on this thread does not run, and why.
+fn skip(reason: &str) {
+    let thread = thread::current();
+    let test = thread.name().unwrap_or("a test");
+    assert!(env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "{test} must not be skipped: {reason}");
+    let line = format!("SKIPPED {test}: {reason}\n");
+    io::Write::write_all(&mut io::stderr(), line.as_bytes()).expect("standard error");
+}

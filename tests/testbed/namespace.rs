@@ -1,0 +1,103 @@
+//! One network namespace, and what can be done in it.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::process::{self, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+
+/// A network namespace with a name that nobody else has; deleted when dropped.
+pub struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// Makes one, with its loopback up and IPv6 off, for the host of that name.
+    ///
+    /// # Errors
+    /// What ip(8) said.
+    pub fn new(host: &str) -> Result<Namespace, String> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("netmem-{}-{}-{host}", process::id(), NEXT.fetch_add(1, Relaxed));
+        let out = output(Command::new("ip").args(["netns", "add", &name]));
+        if !out.status.success() {
+            return Err(format!("cannot make network namespaces: {}", String::from_utf8_lossy(&out.stderr).trim()));
+        }
+        let namespace = Namespace { name };
+        namespace.set_ipv6(false);
+        namespace.ip("link set dev lo up");
+        Ok(namespace)
+    }
+
+    /// Its name for ip-netns(8).
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a namespace of that name exists.
+    pub fn exists(name: &str) -> bool {
+        let out = output(Command::new("ip").args(["netns", "list"]));
+        String::from_utf8_lossy(&out.stdout).split_whitespace().any(|word| word == name)
+    }
+
+    /// Switches IPv6 on or off for all interfaces, those to come too.
+    pub fn set_ipv6(&self, on: bool) {
+        let disable = if on { "0" } else { "1" };
+        for interfaces in ["default", "all"] {
+            let key = format!("/proc/sys/net/ipv6/conf/{interfaces}/disable_ipv6");
+            // Not there in a kernel without IPv6, which is just as well.
+            self.inside(|| fs::write(key, disable).ok());
+        }
+    }
+
+    /// A program that is to run inside.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a program inside with these words (split at spaces); returns what it printed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn run(&self, program: &str, words: &str) -> String {
+        succeed(self.command(program).args(words.split_whitespace()))
+    }
+
+    /// Runs `ip` with these words (split at spaces) for this namespace; returns what it printed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn ip(&self, words: &str) -> String {
+        succeed(Command::new("ip").args(["-n", &self.name]).args(words.split_whitespace()))
+    }
+
+    /// Runs `f` on a thread inside the namespace. A socket that it opens stays of this namespace.
+    pub fn inside<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        let there = File::open(format!("/run/netns/{}", self.name)).expect("the namespace");
+        let enter = move || {
+            move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network)).expect("setns(2)");
+            f()
+        };
+        thread::scope(|scope| scope.spawn(enter).join().expect("a thread inside the namespace"))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        output(Command::new("ip").args(["netns", "del", &self.name]));
+    }
+}
+
+fn output(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+fn succeed(command: &mut Command) -> String {
+    let out = output(command);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{command:?} failed: {text}{}", String::from_utf8_lossy(&out.stderr));
+    text
+}

@@ -1,0 +1,546 @@
+//! The `xdp` port on real interfaces: veth pairs in network namespaces, as root.
+
+mod netns;
+
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModeWish, XdpPort, ZeroCopy};
+use netmem::port::{Port, PortState};
+use netmem::sync::Worker;
+use netmem::sys::bpf::{RedirectLink, SocketMap};
+use netmem::sys::netdev::Netdev;
+use netmem::sys::region::BackingWish;
+use netmem::sys::xdp::Socket;
+use netns::{Wire, again, in_namespace, ip, veth};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long to wait for something that has to happen: a guard against hangs, nothing else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Bench {
+    memory: Memory,
+    w: Worker,
+    pool: Pool,
+    umem: Arc<Umem>,
+}
+
+fn bench(frames: usize) -> Bench {
+    let config =
+        MemoryConfig { bytes: 8 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let memory = Memory::new(&config).unwrap();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+    let umem = Umem::new(&memory);
+    Bench { memory, w, pool, umem }
+}
+
+/// 64 entries in each ring.
+fn small() -> XdpConfig {
+    XdpConfig { rings: RingSizes { fill: 64, rx: 64, tx: 64, completion: 64 }, ..XdpConfig::default() }
+}
+
+fn open(umem: &Arc<Umem>, interface: &str) -> Result<XdpPort, XdpError> {
+    XdpPort::open(umem, interface, 0, &small())
+}
+
+/// An Ethernet frame with `n` in every byte of its 46.
+fn ethernet(n: u8) -> Vec<u8> {
+    let mut frame = vec![0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 2, 0x88, 0xb5];
+    frame.extend([n; 46]);
+    frame
+}
+
+/// What `ip` shows of an XDP program on the interface, if there is one.
+fn program_on(interface: &str) -> Option<String> {
+    let shown = ip(&format!("-d link show dev {interface}"));
+    shown.lines().find(|line| line.contains("prog/xdp")).map(str::to_owned)
+}
+
+/// Polls until `done` gives something.
+fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = done() {
+            return found;
+        }
+        assert!(Instant::now() < until, "waited in vain for {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn receive(port: &mut XdpPort, w: &mut Worker, frames: &mut Batch, n: usize) {
+    wait_for("frames from the wire", || {
+        port.kick();
+        port.rx(w, frames);
+        (frames.len() >= n).then_some(())
+    });
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn native_and_generic_mode_bind_and_say_what_they_got() {
+    in_namespace("native_and_generic_mode_bind_and_say_what_they_got", || {
+        veth("a0", "a1", 1);
+        let Bench { umem, .. } = bench(64);
+        for (wish, mode, shown) in [
+            (XdpModeWish::Native, XdpMode::Native, "xdp "),
+            (XdpModeWish::Generic, XdpMode::Generic, "xdpgeneric "),
+            (XdpModeWish::NativeThenGeneric, XdpMode::Native, "xdp "),
+        ] {
+            let port = XdpPort::open(&umem, "a0", 0, &XdpConfig { mode: wish, ..small() }).unwrap();
+            assert_eq!((port.mode(), port.native_refused(), port.is_zero_copy()), (mode, None, false));
+            assert_eq!((port.name(), port.kind(), port.state()), ("xdp:a0", "xdp", PortState::Up));
+            assert!(program_on("a0").is_some());
+            assert!(ip("link show dev a0").contains(shown), "{shown}");
+        }
+        // The loopback interface has no native XDP.
+        ip("link set dev lo up");
+        let port = open(&umem, "lo").unwrap();
+        assert_eq!(port.mode(), XdpMode::Generic);
+        assert!(port.native_refused().unwrap().starts_with("native: "), "{:?}", port.native_refused());
+        let native = XdpConfig { mode: XdpModeWish::Native, ..small() };
+        drop(port);
+        assert!(matches!(XdpPort::open(&umem, "lo", 0, &native), Err(XdpError::NoMode { .. })));
+        let required = XdpConfig { zero_copy: ZeroCopy::Require, ..small() };
+        assert!(matches!(XdpPort::open(&umem, "a0", 0, &required), Err(XdpError::NoZeroCopy { .. })));
+    });
+}
+
+#[test]
+fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
+    in_namespace("an_interface_that_cannot_be_used_is_refused_with_the_reason", || {
+        veth("a0", "a1", 1);
+        let Bench { umem, .. } = bench(64);
+        let interface = || "a0".to_owned();
+        assert_eq!(
+            open(&umem, "nosuch0").unwrap_err(),
+            XdpError::UnknownInterface { interface: "nosuch0".into() }
+        );
+        ip("link set dev a0 down");
+        assert_eq!(open(&umem, "a0").unwrap_err(), XdpError::InterfaceDown { interface: interface() });
+        ip("link set dev a0 up");
+        let no_queue = XdpError::NoSuchQueue { interface: interface(), queue: 1, queues: Some(1) };
+        assert_eq!(XdpPort::open(&umem, "a0", 1, &small()).unwrap_err(), no_queue);
+        assert_eq!(program_on("a0"), None);
+        open(&umem, "a0").unwrap();
+    });
+}
+
+#[test]
+fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
+    in_namespace("a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone", || {
+        veth("a0", "a1", 1);
+        let (Bench { umem, memory, .. }, other) = (bench(64), bench(64));
+        let index = Netdev::open("a0").unwrap().index();
+        let bound = || XdpError::QueueBound { interface: "a0".into(), queue: 0 };
+
+        let port = open(&umem, "a0").unwrap();
+        assert_eq!(open(&umem, "a0").unwrap_err(), bound(), "by a port of the same UMEM");
+        assert_eq!(open(&other.umem, "a0").unwrap_err(), bound(), "by a port of another UMEM");
+        assert!(program_on("a0").is_some());
+        drop(port);
+
+        let socket = Socket::new().unwrap();
+        // SAFETY: no address is ever published on this socket.
+        unsafe { socket.register(memory.region()) }.unwrap();
+        let rings = socket.rings(&small().rings).unwrap();
+        wait_for("the queue to be free again", || socket.bind(index, 0, ZeroCopy::Never).ok());
+        assert_eq!(open(&umem, "a0").unwrap_err(), bound(), "by a bare socket");
+        drop((rings, socket));
+
+        for mode in [XdpMode::Native, XdpMode::Generic] {
+            let map = SocketMap::new(1).unwrap();
+            let link = RedirectLink::attach(&map, index, mode).unwrap();
+            let there = program_on("a0");
+            let error = wait_for("the socket to be gone", || {
+                Some(open(&umem, "a0").unwrap_err()).filter(|error| *error != bound())
+            });
+            assert_eq!(error, XdpError::ProgramAttached { interface: "a0".into() }, "{mode}");
+            assert!(error.to_string().contains("ip link set dev a0 xdp off"));
+            assert_eq!(program_on("a0"), there);
+            drop(link);
+        }
+        assert_eq!(program_on("a0"), None);
+    });
+}
+
+/// Takes capabilities away from this thread; they come back when the guard is dropped.
+struct Without(CapabilitySet);
+
+impl Without {
+    fn these(taken: CapabilitySet) -> Without {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(taken);
+        set_capabilities(None, sets).unwrap();
+        Without(taken)
+    }
+}
+
+impl Drop for Without {
+    fn drop(&mut self) {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.insert(self.0);
+        set_capabilities(None, sets).unwrap();
+    }
+}
+
+#[test]
+fn a_missing_capability_is_named_and_with_the_three_it_works() {
+    in_namespace("a_missing_capability_is_named_and_with_the_three_it_works", || {
+        veth("a0", "a1", 1);
+        let Bench { umem, .. } = bench(64);
+        for (taken, name) in [
+            (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
+            (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+            (CapabilitySet::BPF | CapabilitySet::SYS_ADMIN, "CAP_BPF"),
+        ] {
+            let without = Without::these(taken);
+            // A socket that was just closed may hold the queue for a moment.
+            let error = wait_for("the queue to be free", || {
+                Some(open(&umem, "a0").unwrap_err()).filter(|e| !matches!(e, XdpError::QueueBound { .. }))
+            });
+            let XdpError::NotPermitted { missing, .. } = &error else { panic!("{error}") };
+            assert_eq!(*missing, [name]);
+            assert!(error.to_string().contains(&format!("missing {name}: ")), "{error}");
+            drop(without);
+            assert_eq!(program_on("a0"), None);
+        }
+        let three = CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | CapabilitySet::BPF;
+        let _without = Without::these(capabilities(None).unwrap().effective - three);
+        wait_for("the queue to be free", || match open(&umem, "a0") {
+            Ok(port) => Some(port),
+            Err(XdpError::QueueBound { .. }) => None,
+            Err(error) => panic!("{error}"),
+        });
+    });
+}
+
+#[test]
+fn a_small_limit_on_locked_memory_is_refused_with_the_numbers() {
+    in_namespace("a_small_limit_on_locked_memory_is_refused_with_the_numbers", || {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        veth("a0", "a1", 1);
+        let Bench { umem, .. } = bench(64);
+        let _without = Without::these(CapabilitySet::IPC_LOCK);
+        let limit = Rlimit { current: Some(64 << 10), maximum: Some(64 << 10) };
+        setrlimit(Resource::Memlock, limit).unwrap();
+        let error = open(&umem, "a0").unwrap_err();
+        let expected = XdpError::LockedMemory { interface: "a0".into(), needed: 8192, limit: Some(64) };
+        assert_eq!(error, expected);
+        assert!(error.to_string().contains("CAP_IPC_LOCK"), "{error}");
+    });
+}
+
+#[test]
+fn frames_cross_from_one_interface_to_another_without_being_copied() {
+    in_namespace("frames_cross_from_one_interface_to_another_without_being_copied", || {
+        for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
+            veth("a0", "a1", 1);
+            veth("b0", "b1", 1);
+            let Bench { mut w, pool, umem, memory } = bench(256);
+            let config = XdpConfig { mode, ..small() };
+            let mut a = XdpPort::open(&umem, "a0", 0, &config).unwrap();
+            let mut b = XdpPort::open(&umem, "b0", 0, &config).unwrap();
+            assert_eq!((a.refill(&mut w, &pool), b.refill(&mut w, &pool)), (64, 64));
+            let (left, right) = (Wire::open("a1"), Wire::open("b1"));
+
+            let mut frames = Batch::new();
+            for n in 0..200u8 {
+                left.send(&ethernet(n));
+                receive(&mut a, &mut w, &mut frames, 1);
+                let frame = &frames[0];
+                assert_eq!((frames.len(), frame.headroom()), (1, 256));
+                assert_eq!(frame.data(), ethernet(n));
+                let (id, start) = (frame.id(), frame.data().as_ptr());
+                assert_eq!(b.tx(&mut w, &mut frames), 1);
+                assert_eq!((b.in_flight(), frames.len()), (1, 0));
+                b.kick();
+                assert_eq!(right.receive(), ethernet(n));
+                wait_for("the completion", || (b.complete(&mut w, &mut frames) == 1).then_some(()));
+                assert_eq!((frames[0].id(), frames[0].data().as_ptr(), b.in_flight()), (id, start, 0));
+                frames.free(&mut w);
+                assert_eq!(a.refill(&mut w, &pool), 1);
+            }
+            let (ra, tb) = (a.counters(), b.counters());
+            assert_eq!((ra.rx.get(), ra.rx_bytes.get(), ra.rx_drops()), (200, 200 * 60, 0));
+            assert_eq!((tb.tx.get(), tb.tx_bytes.get(), tb.completed.get()), (200, 200 * 60, 200));
+            assert_eq!((ra.bad_descriptor.get(), ra.foreign.get(), tb.tx_invalid.get()), (0, 0, 0));
+            assert!(pool.ledger().balanced() && pool.ledger().posted == 128, "{:?}", pool.ledger());
+            drop((a, b));
+            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            drop((frames, pool, w, umem));
+            assert_eq!(memory.stats().free + memory.stats().cached, memory.stats().total);
+            ip("link del dev a0");
+            ip("link del dev b0");
+        }
+    });
+}
+
+#[test]
+fn frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller() {
+    in_namespace("frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller", || {
+        veth("a0", "a1", 1);
+        let (mut here, mut there) = (bench(64), bench(64));
+        let mut port = open(&here.umem, "a0").unwrap();
+        let wire = Wire::open("a1");
+        let mut frames = Batch::new();
+        for n in 0..9u8 {
+            let Bench { pool, w, .. } = if n % 3 == 1 { &mut there } else { &mut here };
+            let mut frame = pool.alloc(w).unwrap();
+            let bytes = ethernet(n);
+            // Every third is a byte shorter than an Ethernet header.
+            let len = if n % 3 == 2 { 13 } else { bytes.len() };
+            frame.put(len).unwrap();
+            frame.data_mut().copy_from_slice(&bytes[..len]);
+            frames.push(frame).unwrap();
+        }
+        assert_eq!(port.tx(&mut here.w, &mut frames), 3);
+        let lengths: Vec<usize> = frames.iter().map(|frame| frame.len()).collect();
+        assert_eq!(lengths, [60, 13, 60, 13, 60, 13]);
+        port.kick();
+        for n in [0, 3, 6] {
+            assert_eq!(wire.receive(), ethernet(n));
+        }
+        assert_eq!((port.counters().foreign.get(), port.counters().tx_invalid.get()), (3, 3));
+        assert_eq!(port.fill(&mut here.w, &mut frames), 3, "to be filled, their length does not matter");
+        assert_eq!((frames.len(), port.counters().foreign.get()), (3, 6));
+        drop((frames, port));
+        assert!(here.pool.ledger().all_home() && there.pool.ledger().all_home());
+    });
+}
+
+#[test]
+fn what_the_interface_drops_is_counted_by_cause() {
+    in_namespace("what_the_interface_drops_is_counted_by_cause", || {
+        veth("a0", "a1", 1);
+        ip("link set dev a1 mtu 3000");
+        ip("link set dev a0 mtu 3000");
+        let Bench { mut w, pool, umem, .. } = bench(256);
+        let wire = Wire::open("a1");
+        // FILL is larger than RX, so that both causes can be had.
+        let rings = RingSizes { fill: 64, rx: 32, tx: 32, completion: 32 };
+        let mut port = XdpPort::open(&umem, "a0", 0, &XdpConfig { rings, ..small() }).unwrap();
+        let counters = port.counters();
+        let counted = |port: &XdpPort| {
+            port.counters();
+            (counters.rx_no_frame.get(), counters.rx_ring_full.get(), counters.rx_dropped.get())
+        };
+        for n in 0..10 {
+            wire.send(&ethernet(n));
+        }
+        wait_for("ten without a frame", || (counted(&port) == (10, 0, 0)).then_some(()));
+        assert_eq!(port.refill(&mut w, &pool), 64);
+        for n in 0..40 {
+            wire.send(&ethernet(n));
+        }
+        wait_for("eight with the ring full", || (counted(&port) == (10, 8, 0)).then_some(()));
+        let mut frames = Batch::new();
+        receive(&mut port, &mut w, &mut frames, 32);
+        wire.send(&[0x55; 2500]);
+        wait_for("one longer than a frame", || (counted(&port) == (10, 8, 1)).then_some(()));
+        assert_eq!((frames.len(), counters.rx_drops()), (32, 19));
+    });
+}
+
+#[test]
+fn a_burst_larger_than_the_rings_comes_out_whole_and_in_order() {
+    in_namespace("a_burst_larger_than_the_rings_comes_out_whole_and_in_order", || {
+        veth("a0", "a1", 1);
+        let Bench { mut w, pool, umem, .. } = bench(256);
+        let mut port = open(&umem, "a0").unwrap();
+        let wire = Wire::open("a1");
+        let (mut waiting, mut done) = (Batch::new(), Batch::new());
+        let mut next = 0u8;
+        wait_for("200 frames to be sent", || {
+            while next < 200 && waiting.room() > 0 {
+                let mut frame = pool.alloc(&mut w)?;
+                frame.put(60).unwrap();
+                frame.data_mut().copy_from_slice(&ethernet(next));
+                waiting.push(frame).unwrap();
+                next += 1;
+            }
+            port.tx(&mut w, &mut waiting);
+            port.kick();
+            port.complete(&mut w, &mut done);
+            done.free(&mut w);
+            (next == 200 && waiting.is_empty() && port.in_flight() == 0).then_some(())
+        });
+        for n in 0..200 {
+            assert_eq!(wire.receive(), ethernet(n));
+        }
+        assert_eq!(port.counters().completed.get(), 200);
+        assert!(pool.ledger().all_home());
+    });
+}
+
+#[test]
+fn two_queues_of_one_interface_share_one_program() {
+    in_namespace("two_queues_of_one_interface_share_one_program", || {
+        veth("a0", "a1", 2);
+        let Bench { mut w, pool, umem, .. } = bench(256);
+        let mut ports: Vec<XdpPort> =
+            (0..2).map(|queue| XdpPort::open(&umem, "a0", queue, &small()).unwrap()).collect();
+        assert_eq!((ports[0].name(), ports[1].name()), ("xdp:a0", "xdp:a0:1"));
+        let generic = XdpConfig { mode: XdpModeWish::Generic, ..small() };
+        assert!(XdpPort::open(&umem, "a0", 1, &generic).is_err());
+        for port in &mut ports {
+            port.refill(&mut w, &pool);
+        }
+        let wire = Wire::open("a1");
+        // IPv4 and UDP, from 40 source ports: the kernel spreads flows over the queues.
+        let mut frame = vec![0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 2, 0x08, 0];
+        frame.extend([
+            0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 0, 0, 9, 0, 26, 0, 0,
+        ]);
+        frame.extend([0; 18]);
+        let mut received = [Batch::new(), Batch::new()];
+        for source in 0..40 {
+            frame[35] = source;
+            wire.send(&frame);
+        }
+        wait_for("40 frames on two queues", || {
+            let n: usize = ports
+                .iter_mut()
+                .zip(&mut received)
+                .map(|(port, to)| {
+                    port.rx(&mut w, to);
+                    to.len()
+                })
+                .sum();
+            (n == 40).then_some(())
+        });
+        assert!(received.iter().all(|batch| !batch.is_empty()), "{:?}", received.each_ref().map(|b| b.len()));
+
+        drop(ports.remove(0));
+        assert!(program_on("a0").is_some(), "the other queue goes on");
+        drop(ports);
+        assert_eq!(program_on("a0"), None);
+        drop(received);
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    });
+}
+
+#[test]
+fn an_interface_set_down_takes_the_port_down_until_it_is_up_and_one_deleted_for_good() {
+    in_namespace("an_interface_set_down_takes_the_port_down_until_it_is_up_and_one_deleted_for_good", || {
+        veth("a0", "a1", 1);
+        let Bench { mut w, pool, umem, .. } = bench(256);
+        let mut port = open(&umem, "a0").unwrap();
+        port.refill(&mut w, &pool);
+        let state = |port: &mut XdpPort, wanted: fn(&PortState) -> bool| {
+            wait_for("the port's state to change", || {
+                port.kick();
+                Some(port.state()).filter(wanted)
+            })
+        };
+        let is_up = |state: &PortState| *state == PortState::Up;
+        let is_down = |state: &PortState| *state != PortState::Up;
+        ip("link set dev a0 down");
+        assert_eq!(state(&mut port, is_down), PortState::Down("interface a0 is down".into()));
+        ip("link set dev a0 up");
+        state(&mut port, is_up);
+        let mut frames = Batch::new();
+        Wire::open("a1").send(&ethernet(7));
+        receive(&mut port, &mut w, &mut frames, 1);
+        ip("link del dev a0");
+        let PortState::Down(reason) = state(&mut port, is_down) else { unreachable!() };
+        assert!(reason.contains("gone"), "{reason}");
+        assert_eq!((port.rx(&mut w, &mut frames), port.tx(&mut w, &mut frames)), (0, 0));
+        assert_eq!(frames.len(), 1);
+        drop((frames, port));
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    });
+}
+
+#[test]
+fn frames_in_all_four_rings_come_home_when_the_port_is_closed() {
+    in_namespace("frames_in_all_four_rings_come_home_when_the_port_is_closed", || {
+        for down in [false, true] {
+            veth("a0", "a1", 1);
+            let Bench { mut w, pool, umem, .. } = bench(256);
+            let mut port = open(&umem, "a0").unwrap();
+            port.refill(&mut w, &pool);
+            let wire = Wire::open("a1");
+            for n in 0..8 {
+                wire.send(&ethernet(n));
+            }
+            // Some sent and not fetched from COMPLETION, some not even sent.
+            for _ in 0..2 {
+                let mut frames = Batch::new();
+                for n in 0..8 {
+                    let mut frame = pool.alloc(&mut w).unwrap();
+                    frame.put(60).unwrap();
+                    frame.data_mut().copy_from_slice(&ethernet(n));
+                    frames.push(frame).unwrap();
+                }
+                assert_eq!(port.tx(&mut w, &mut frames), 8);
+                if port.in_flight() == 8 {
+                    port.kick();
+                }
+            }
+            if down {
+                ip("link set dev a0 down");
+            }
+            let ledger = pool.ledger();
+            assert!(ledger.balanced() && ledger.posted == 64 + 16, "{ledger:?}");
+            let closed = port.close();
+            assert_eq!((closed.home, closed.stranded), (64 + 16, 0));
+            assert_eq!(port.close().home, 0);
+            assert_eq!(port.state(), PortState::Down("closed".into()));
+            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            ip("link del dev a0");
+        }
+    });
+}
+
+#[test]
+fn nothing_is_left_after_a_drop_and_the_interface_can_be_opened_again() {
+    in_namespace("nothing_is_left_after_a_drop_and_the_interface_can_be_opened_again", || {
+        veth("a0", "a1", 1);
+        let Bench { mut w, pool, umem, .. } = bench(256);
+        let before = open_files();
+        for _ in 0..3 {
+            let mut port = wait_for("the queue to be free", || open(&umem, "a0").ok());
+            port.refill(&mut w, &pool);
+            assert!(program_on("a0").is_some() && open_files() > before);
+            drop(port);
+            assert_eq!((program_on("a0"), open_files()), (None, before));
+            assert!(pool.ledger().all_home());
+        }
+        let mapped = std::fs::read_to_string("/proc/self/maps").unwrap();
+        assert!(!mapped.contains("[XDP]"), "no ring stays mapped");
+    });
+}
+
+#[test]
+fn nothing_is_left_after_sigkill() {
+    const TEST: &str = "nothing_is_left_after_sigkill";
+    in_namespace(TEST, || {
+        if std::env::var_os("NETMEM_TEST_HOLD").is_some() {
+            let Bench { mut w, pool, umem, .. } = bench(256);
+            let mut port = open(&umem, "a0").unwrap();
+            port.refill(&mut w, &pool);
+            println!("\nHOLDING");
+            loop {
+                std::thread::park();
+            }
+        }
+        veth("a0", "a1", 1);
+        let mut holder = again(TEST).env("NETMEM_TEST_HOLD", "1").stdout(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(holder.stdout.take().unwrap()).lines();
+        assert!(said.map_while(Result::ok).any(|line| line == "HOLDING"));
+        assert!(program_on("a0").is_some());
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert_eq!(program_on("a0"), None);
+        let Bench { umem, .. } = bench(64);
+        wait_for("the queue to be free", || open(&umem, "a0").ok());
+    });
+}
