@@ -7,6 +7,9 @@
 //! Closing takes all that is there and leaves both shut; what comes later is refused, and the one who brought
 //! it counts it down instead ([`Latch`]).
 
+#[cfg(test)]
+mod tests;
+
 use crate::ring::Mpsc;
 use crate::sync::shim::{AtomicU32, AtomicU64};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};

@@ -14,6 +14,7 @@ pub mod mem;
 mod posted;
 #[cfg(test)]
 mod tests;
+pub mod xdp;
 
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Pool};

@@ -50,12 +50,14 @@ fn every_item_arrives_once_and_in_order_between_two_threads() {
 
 #[test]
 fn a_ring_dropped_with_items_inside_drops_each_once() {
-    let arc = Arc::new(());
-    let (mut sender, mut receiver) = spsc::ring_from::<Arc<()>>(4, u32::MAX);
-    sender.send_burst(3, &mut std::iter::repeat_with(|| Arc::clone(&arc)));
-    assert!(receiver.recv().is_some());
-    drop((sender, receiver));
-    assert_eq!(Arc::strong_count(&arc), 1);
+    model(|| {
+        let arc = Arc::new(());
+        let (mut sender, mut receiver) = spsc::ring_from::<Arc<()>>(4, u32::MAX);
+        sender.send_burst(3, &mut std::iter::repeat_with(|| Arc::clone(&arc)));
+        assert!(receiver.recv().is_some());
+        drop((sender, receiver));
+        assert_eq!(Arc::strong_count(&arc), 1);
+    });
 }
 
 #[test]

@@ -4,9 +4,13 @@ mod lifo;
 pub(crate) mod shim;
 #[allow(unsafe_code)]
 mod slot;
+#[cfg(test)]
+mod tests;
 #[allow(unsafe_code)]
 mod worker;
 
 pub(crate) use lifo::Lifo;
+#[cfg(test)]
+use slot::Slot;
 pub use worker::{Worker, WorkerError};
 pub(crate) use worker::{Leave, Owned, PerWorker, Roster};

@@ -22,7 +22,10 @@ impl Namespace {
         let name = format!("netmem-{}-{}-{host}", process::id(), NEXT.fetch_add(1, Relaxed));
         let out = output(Command::new("ip").args(["netns", "add", &name]));
         if !out.status.success() {
-            return Err(format!("cannot make network namespaces: {}", String::from_utf8_lossy(&out.stderr).trim()));
+            return Err(format!(
+                "cannot make network namespaces: {}",
+                String::from_utf8_lossy(&out.stderr).trim()
+            ));
         }
         let namespace = Namespace { name };
         namespace.set_ipv6(false);

@@ -136,7 +136,10 @@ pub struct PortSpec {
 
 impl fmt::Display for PortSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "xdp:{}:{}", self.interface, self.queue)
+        match self.queue {
+            0 => write!(f, "xdp:{}", self.interface),
+            queue => write!(f, "xdp:{}:{queue}", self.interface),
+        }
     }
 }
 
@@ -159,21 +162,24 @@ fn route(text: &str) -> Result<Route, netmem::forward::route::RouteError> {
     text.parse()
 }
 
-const EXAMPLES: &str = "\
+/// The examples, for both lengths of help.
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   netmem forward --flows 1000 --seconds 3
   netmem forward --packets 1000000 --size 1514 --json
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
-      --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02";
+      --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02"
+    };
+}
 
-const AFTER_LONG_HELP: &str = "\
-Examples:
-  netmem forward --flows 1000 --seconds 3
-  netmem forward --packets 1000000 --size 1514 --json
-  netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
-  netmem forward --port xdp:eth0 --port xdp:eth1 \\
-      --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02
+const EXAMPLES: &str = examples!();
+
+const AFTER_LONG_HELP: &str = concat!(
+    examples!(),
+    "
 
 Figures:
   ns_per_packet  the median over windows of 256 received packets of the forwarder's time per packet. Idle time
@@ -198,7 +204,8 @@ What is checked at the end, or the exit code is 1 and a line says which:
 Exit codes:
   0  all went well, also when Ctrl-C or SIGTERM ended it (a second one ends it at once)
   1  a check failed, or something went wrong while running
-  2  bad input, or the set-up failed: one line says what and the remedy, and nothing is left behind";
+  2  bad input, or the set-up failed: one line says what and the remedy, and nothing is left behind"
+);
 
 #[cfg(test)]
 mod tests {

@@ -14,12 +14,15 @@ use crate::sys::xdp::{Errno, RingSizes, Rings, Socket, SocketError};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Queues that one redirect program can tell apart.
 const QUEUES_MAX: u32 = 1024;
 /// Entries of the largest ring.
 const RING_MAX: u32 = 1 << 16;
+/// How often a queue that is busy is asked for again, and how long each time is waited before.
+const BUSY_TRIES: u32 = 100;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The packet memory that any number of interfaces and queues share: a frame received on one leaves by another
 /// without being copied.
@@ -187,18 +190,16 @@ impl Bound {
     }
 }
 
-/// Tries again while the queue is busy, up to a second: the kernel gives a queue free a moment after the socket
+/// Tries again while the queue is busy, for about a second: the kernel gives a queue free a moment after the socket
 /// that held it, from a work queue, and a program that is started again must not stumble over itself.
 fn while_busy(bind: impl Fn() -> Result<(), SocketError>) -> Result<(), SocketError> {
-    let until = Instant::now() + Duration::from_secs(1);
-    loop {
+    for _ in 0..BUSY_TRIES {
         match bind() {
-            Err(error) if error.errno == Errno::BUSY && Instant::now() < until => {
-                thread::sleep(Duration::from_millis(5));
-            }
+            Err(error) if error.errno == Errno::BUSY => thread::sleep(BUSY_PAUSE),
             done => return done,
         }
     }
+    bind()
 }
 
 /// Attaches in the best mode that is allowed and possible; also why it is not native, where that was tried.

@@ -17,7 +17,7 @@ impl XdpPort {
     pub(super) fn kick_round(&mut self) {
         self.rounds = self.rounds.wrapping_add(1);
         let Some(queues) = &mut self.queues else { return };
-        if self.sent.count() > 0 && queues.tx.needs_wakeup() {
+        if self.sent.count() > 0 && !self.link_down && queues.tx.needs_wakeup() {
             // Copy mode asks always, so look whether there is anything. What the kernel took completes by itself
             // on most drivers; on those that complete only with the next send, this is the next send.
             let late = self.rounds.is_multiple_of(COMPLETION_ROUNDS);

@@ -1,0 +1,38 @@
+//! `netmem forward`, by the stages of a run:
+//!
+//! ```text
+//!   plan ─► set_up ─► run ─┬─ forwarding   the forwarder, on a core of its own
+//!                          ├─ network      generator and sink, where the ports are mem ports
+//!                          └─ live         the line on a terminal
+//!                     └──► report ─► check ─► summary or json
+//! ```
+
+mod check;
+mod forwarding;
+mod json;
+mod live;
+mod network;
+mod plan;
+mod report;
+mod run;
+mod set_up;
+mod summary;
+
+use crate::args::ForwardArgs;
+use crate::failure::Failure;
+use crate::{output, stop};
+use plan::Plan;
+
+/// Forwards as the arguments say, prints what came of it, and checks that it adds up.
+///
+/// # Errors
+/// [`Failure::Input`] before anything was forwarded, [`Failure::Run`] after.
+pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    let stop = stop::on_signal()?;
+    let dataplane = set_up::open(&plan)?;
+    let report = run::run(dataplane, &plan, &stop)?;
+    output::print(&if args.json { json::object(&report) } else { summary::text(&report) })?;
+    let broken = check::broken(&report);
+    if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
+}

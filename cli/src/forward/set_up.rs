@@ -1,0 +1,126 @@
+//! Memory, pool, ports and forwarder as planned. Interfaces are touched last; what was made before a failure is
+//! dropped.
+
+use super::network::Network;
+use super::plan::{Offer, Plan, Source};
+use crate::args::{ModeArg, PortSpec};
+use crate::failure::Failure;
+use netmem::forward::ip::Interface;
+use netmem::forward::route::{Route, Table};
+use netmem::forward::{Forwarder, Mode, traffic};
+use netmem::limits::CHUNK_SIZE;
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{DmaMap, Pool, PoolConfig};
+use netmem::port::Port;
+use netmem::port::mem::{MemConfig, wire};
+use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpModeWish, XdpPort};
+use netmem::sync::Worker;
+use netmem::wire::MacAddr;
+use std::sync::Arc;
+
+/// Everything a run needs.
+pub struct Dataplane {
+    pub memory: Memory,
+    pub pool: Pool,
+    /// The forwarder's worker, which owns the pool.
+    pub worker: Worker,
+    pub forwarder: Forwarder,
+    /// What the mem ports are joined to; None with interfaces.
+    pub network: Option<Network>,
+    /// What there is to say about each port besides its name: the XDP mode.
+    pub details: Vec<String>,
+}
+
+/// Ports with all that comes with them.
+struct Ports {
+    ports: Vec<Box<dyn Port>>,
+    mode: Mode,
+    network: Option<Network>,
+    details: Vec<String>,
+}
+
+/// Sets everything up.
+///
+/// # Errors
+/// [`Failure::Input`] with the step and the remedy.
+pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
+    let bytes = plan.frames * CHUNK_SIZE;
+    let config = MemoryConfig { bytes, workers: 1, ..MemoryConfig::default() };
+    let memory = Memory::new(&config).map_err(Failure::input)?;
+    let mut worker = memory.worker().map_err(Failure::input)?;
+    let dma = match plan.source {
+        Source::BuiltIn(_) => DmaMap::None,
+        Source::Xdp { .. } => DmaMap::Umem,
+    };
+    let config = PoolConfig { name: "rx".into(), frames: plan.frames, dma, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut worker, &config).map_err(Failure::input)?;
+    let Ports { ports, mode, network, details } = match &plan.source {
+        Source::BuiltIn(offer) => mem_ports(plan, offer)?,
+        Source::Xdp { ports, routes, mode } => xdp_ports(plan, &memory, ports, routes, *mode)?,
+    };
+    let forwarder = Forwarder::new(ports, pool.clone(), mode).map_err(Failure::input)?;
+    Ok(Dataplane { memory, pool, worker, forwarder, network, details })
+}
+
+/// Two wires, and the built-in network at their far ends.
+fn mem_ports(plan: &Plan, offer: &Offer) -> Result<Ports, Failure> {
+    let ring = plan.ring as usize;
+    let config = MemConfig { ring, coalesce: MemConfig::default().coalesce.min(ring / 2) };
+    let (port0, device0) = wire("0", &config).map_err(Failure::input)?;
+    let (port1, device1) = wire("1", &config).map_err(Failure::input)?;
+    let (mode, hop) = match plan.mode {
+        ModeArg::Ip => {
+            let table = traffic::routes().into_iter().collect();
+            (Mode::Ip { table, interfaces: traffic::INTERFACES.into() }, traffic::Hop::Routed)
+        }
+        ModeArg::CrossConnect => (Mode::CrossConnect, traffic::Hop::Unchanged),
+    };
+    let network = Network::new([device0, device1], offer, hop).map_err(Failure::input)?;
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(port0), Box::new(port1)];
+    Ok(Ports { ports, mode, network: Some(network), details: vec![String::new(); 2] })
+}
+
+/// A port on each interface, all over one UMEM.
+fn xdp_ports(
+    plan: &Plan,
+    memory: &Memory,
+    specs: &[PortSpec],
+    routes: &[Route],
+    mode: XdpModeWish,
+) -> Result<Ports, Failure> {
+    let umem = Umem::new(memory);
+    let rings = RingSizes { fill: plan.ring, rx: plan.ring, tx: plan.ring, completion: plan.ring };
+    let config = XdpConfig { rings, mode, ..XdpConfig::default() };
+    let open = |spec: &PortSpec| open_xdp(&umem, spec, &config);
+    let ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let mode = match plan.mode {
+        ModeArg::CrossConnect => Mode::CrossConnect,
+        ModeArg::Ip => {
+            let interfaces = ports.iter().map(interface).collect::<Result<_, _>>()?;
+            Mode::Ip { table: routes.iter().copied().collect::<Table>(), interfaces }
+        }
+    };
+    let details = ports.iter().map(detail).collect();
+    let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+    Ok(Ports { ports, mode, network: None, details })
+}
+
+fn open_xdp(umem: &Arc<Umem>, spec: &PortSpec, config: &XdpConfig) -> Result<XdpPort, Failure> {
+    XdpPort::open(umem, &spec.interface, spec.queue, config).map_err(Failure::input)
+}
+
+/// The router's end of the port's link: the interface's own address and MTU.
+fn interface(port: &XdpPort) -> Result<Interface, Failure> {
+    let netdev = port.netdev();
+    let failed = |what| move |errno| Failure::input(format!("{what} of {}: {errno}; is it still there?", netdev.name()));
+    let mac = netdev.mac().map_err(failed("link address"))?;
+    let mtu = netdev.mtu().map_err(failed("MTU"))?;
+    Ok(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
+}
+
+/// `generic mode (native: Operation not supported), copied by the kernel`
+fn detail(port: &XdpPort) -> String {
+    let refused = port.native_refused().map_or_else(String::new, |why| format!(" ({why})"));
+    let copy = if port.is_zero_copy() { "zero-copy" } else { "copied by the kernel" };
+    format!("{} mode{refused}, {copy}", port.mode())
+}

@@ -1,0 +1,88 @@
+//! The program under test, running between the hosts.
+
+use crate::summary::Summary;
+use crate::testbed::{Testbed, Wiring, host_mac, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+/// The program `netmem`, inside the machine between the hosts.
+pub fn netmem(bed: &Testbed) -> Command {
+    bed.dut.command(env!("CARGO_BIN_EXE_netmem"))
+}
+
+/// `netmem forward` on both interfaces; killed when dropped.
+pub struct Forwarder {
+    /// None once it has been waited for.
+    child: Option<Child>,
+}
+
+impl Forwarder {
+    /// Starts it for the wiring of the testbed and waits until it has both interfaces.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    pub fn start(bed: &Testbed, wiring: Wiring, xdp_mode: &str) -> Forwarder {
+        let mut command = netmem(bed);
+        command.args(["forward", "--port", "xdp:one", "--port", "xdp:two", "--json", "--xdp-mode", xdp_mode]);
+        match wiring {
+            Wiring::Bridged => drop(command.args(["--mode", "cross-connect"])),
+            Wiring::Routed => {
+                for (port, host) in [(0, 1), (1, 2)] {
+                    command.args(["--route", &format!("10.77.{host}.0/24,{port},{}", host_mac(host))]);
+                }
+            }
+        }
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
+        let mut forwarder = Forwarder { child: Some(child) };
+        wait_until("netmem has both interfaces", || forwarder.is_up(bed));
+        forwarder
+    }
+
+    fn is_up(&mut self, bed: &Testbed) -> bool {
+        let child = self.child.as_mut().expect("it was not waited for");
+        if child.try_wait().expect("wait").is_some() {
+            let out = self.finish();
+            panic!("netmem ended: {} {}", out.status, String::from_utf8_lossy(&out.stderr));
+        }
+        bed.has_programs() && bed.sockets() == 2
+    }
+
+    /// Ends it by a signal and waits for it.
+    pub fn end(mut self, signal: Signal) -> Output {
+        let child = self.child.as_ref().expect("it was not waited for");
+        kill_process(Pid::from_child(child), signal).expect("kill(2)");
+        self.finish()
+    }
+
+    /// Ends it as Ctrl-C does.
+    ///
+    /// # Panics
+    /// When it fails, complains, or prints no summary.
+    pub fn interrupt(self) -> Summary {
+        summary_of(&self.end(Signal::INT))
+    }
+
+    fn finish(&mut self) -> Output {
+        let child = self.child.take().expect("it was not waited for");
+        child.wait_with_output().expect("wait")
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().and_then(|()| child.wait()).map(|_: ExitStatus| ()).ok();
+        }
+    }
+}
+
+/// The summary that a run printed which went well.
+///
+/// # Panics
+/// When it did not.
+pub fn summary_of(out: &Output) -> Summary {
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "netmem: {}\n{said}", out.status);
+    assert_eq!(said, "", "netmem complained");
+    Summary::parse(&out.stdout)
+}

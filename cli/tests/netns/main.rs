@@ -1,0 +1,14 @@
+//! The real thing: `netmem forward` over AF_XDP between two hosts, each in a network namespace of its own.
+//!
+//! Needs root, iproute2, iputils-ping, iperf3 and ethtool; without them each test says on standard error that it
+//! was skipped and why. All traffic stays inside the namespaces and ends by itself.
+
+mod endings;
+mod forwarder;
+mod forwarding;
+mod refusals;
+mod stream;
+mod summary;
+#[path = "../../../tests/testbed/mod.rs"]
+mod testbed;
+mod traffic;

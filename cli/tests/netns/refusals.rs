@@ -1,0 +1,76 @@
+//! What cannot be done is refused with one line that says what and the remedy, exit code 2, and nothing left.
+
+use crate::forwarder::{Forwarder, netmem};
+use crate::testbed::{Testbed, Wiring};
+use crate::traffic::wait_for_the_path;
+use std::process::Command;
+
+/// Asserts that the command is refused with one line that contains all of `words`.
+fn assert_refused(command: &mut Command, words: &[&str]) {
+    let out = command.output().expect("netmem");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{command:?}: {said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(words.iter().all(|word| said.contains(word)), "{words:?} in: {said}");
+    assert!(out.stdout.is_empty(), "{}", String::from_utf8_lossy(&out.stdout));
+}
+
+fn forward<'a>(command: &'a mut Command, ports: [&str; 2]) -> &'a mut Command {
+    let ports = ports.map(|port| format!("--port=xdp:{port}"));
+    command.args(["forward", "--mode=cross-connect", "--seconds=1"]).args(ports)
+}
+
+#[test]
+fn an_interface_that_is_unknown_or_down_or_lacks_the_queue_is_refused() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    assert_refused(forward(&mut netmem(&bed), ["one", "three"]), &["three", "does not exist", "ip link"]);
+    assert_refused(forward(&mut netmem(&bed), ["one", "two:7"]), &["two", "queue 7"]);
+    bed.dut.ip("link set dev two down");
+    assert_refused(forward(&mut netmem(&bed), ["one", "two"]), &["two is down", "ip link set dev two up"]);
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn a_second_forwarder_is_refused_and_the_first_one_goes_on() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let first = Forwarder::start(&bed, Wiring::Bridged, "auto");
+    wait_for_the_path(&bed);
+    assert_refused(forward(&mut netmem(&bed), ["one", "two"]), &["one"]);
+    wait_for_the_path(&bed);
+    assert!(bed.has_programs());
+    first.interrupt().assert_adds_up();
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn each_missing_capability_is_named() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
+    for (lost, named) in
+        [("-net_raw", "CAP_NET_RAW"), ("-net_admin", "CAP_NET_ADMIN"), ("-bpf,-sys_admin", "CAP_BPF")]
+    {
+        let mut command = bed.dut.command("setpriv");
+        command.args(["--bounding-set", lost, env!("CARGO_BIN_EXE_netmem")]);
+        assert_refused(forward(&mut command, ["one", "two"]), &[named, "root"]);
+    }
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn the_three_capabilities_are_enough() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
+    let mut command = bed.dut.command("setpriv");
+    command.args(["--bounding-set", "-all,+net_raw,+net_admin,+bpf", env!("CARGO_BIN_EXE_netmem")]);
+    let out =
+        forward(&mut command, ["one", "two"]).args(["--frames=256", "--ring=64"]).output().expect("netmem");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn a_small_limit_on_locked_memory_is_refused_with_the_remedy() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv", "prlimit"]) else { return };
+    let mut command = bed.dut.command("prlimit");
+    command.args(["--memlock=65536", "setpriv", "--bounding-set", "-ipc_lock", env!("CARGO_BIN_EXE_netmem")]);
+    assert_refused(forward(&mut command, ["one", "two"]), &["ulimit -l", "ENOBUFS"]);
+    bed.assert_nothing_left();
+}

@@ -1,0 +1,118 @@
+//! A stream of UDP packets from one host to the other in which every byte is known.
+
+use crate::testbed::{PATIENCE, Testbed};
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The largest UDP payload that one Ethernet frame carries.
+const PAYLOAD_MAX: usize = 1472;
+/// How long nothing has to come in after the last packet was sent until the rest is given up.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// What became of the packets.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Packets whose every byte was right, each counted once.
+    pub good: u64,
+    /// Packets that were not sent so.
+    pub corrupt: u64,
+    /// Packets that came again.
+    pub twice: u64,
+}
+
+/// Sends `packets` packets from h1 to h2, one every `interval`, of all sizes.
+pub fn stream(bed: &Testbed, packets: u64, interval: Duration) -> Received {
+    let bind = |host: u8| UdpSocket::bind((bed.address(host), 9000)).expect("a UDP socket");
+    let (from, to) = (bed.h1.inside(|| bind(1)), bed.h2.inside(|| bind(2)));
+    from.connect((bed.address(2), 9000)).expect("connect");
+    let sent = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| send(&from, packets, interval, &sent));
+        receive(&to, packets, &sent)
+    })
+}
+
+/// Sends on a schedule; behind a pause of the machine the schedule moves, so that no burst makes up for it.
+fn send(socket: &UdpSocket, packets: u64, interval: Duration, sent: &AtomicU64) {
+    let mut payload = [0; PAYLOAD_MAX];
+    let mut due = Instant::now();
+    for number in 0..packets {
+        let now = Instant::now();
+        match due.checked_duration_since(now) {
+            Some(early) => thread::sleep(early),
+            None if now - due > Duration::from_millis(1) => due = now,
+            None => {}
+        }
+        due += interval;
+        let len = write(number, &mut payload);
+        assert_eq!(socket.send(&payload[..len]).expect("send"), len);
+        sent.fetch_add(1, Relaxed);
+    }
+}
+
+fn receive(socket: &UdpSocket, packets: u64, sent: &AtomicU64) -> Received {
+    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+    let mut seen = vec![false; packets as usize];
+    let mut received = Received::default();
+    let (begun, mut last) = (Instant::now(), Instant::now());
+    let (mut payload, mut expected) = ([0; 2048], [0; PAYLOAD_MAX]);
+    while received.good < packets {
+        assert!(begun.elapsed() < PATIENCE, "the stream does not end: {received:?}");
+        match socket.recv(&mut payload) {
+            Ok(len) => {
+                last = Instant::now();
+                match verify(&payload[..len], packets, &mut expected) {
+                    None => received.corrupt += 1,
+                    Some(number) if seen[number] => received.twice += 1,
+                    Some(number) => {
+                        seen[number] = true;
+                        received.good += 1;
+                    }
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                if sent.load(Relaxed) == packets && last.elapsed() > QUIET {
+                    break;
+                }
+            }
+            Err(error) => panic!("receive: {error}"),
+        }
+    }
+    received
+}
+
+/// Which packet of the stream this is; None when it is none or a byte is wrong.
+fn verify(payload: &[u8], packets: u64, expected: &mut [u8; PAYLOAD_MAX]) -> Option<usize> {
+    let number = u64::from_le_bytes(*payload.first_chunk()?);
+    let len = write(number, expected);
+    (number < packets && payload == &expected[..len]).then_some(number as usize)
+}
+
+/// Writes packet `number`: its number, then bytes that follow from it (xorshift); returns its length.
+fn write(number: u64, payload: &mut [u8; PAYLOAD_MAX]) -> usize {
+    let len = 8 + (number as usize).wrapping_mul(7919) % (PAYLOAD_MAX - 7);
+    payload[..8].copy_from_slice(&number.to_le_bytes());
+    let mut state = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for eight in payload[8..len].chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        eight.copy_from_slice(&state.to_le_bytes()[..eight.len()]);
+    }
+    len
+}
+
+#[test]
+fn a_packet_of_the_stream_is_known_by_every_byte() {
+    let (mut payload, mut expected) = ([0; PAYLOAD_MAX], [0; PAYLOAD_MAX]);
+    for number in 0..2000 {
+        let len = write(number, &mut payload);
+        assert_eq!(verify(&payload[..len], 2000, &mut expected), Some(number as usize));
+        assert_eq!(verify(&payload[..len - 1], 2000, &mut expected), None);
+        payload[number as usize % len] ^= 1;
+        assert_eq!(verify(&payload[..len], 2000, &mut expected), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! What `netmem forward --json` said at its end.
+
+use serde_json::Value;
+
+/// The object that was printed.
+pub struct Summary(Value);
+
+impl Summary {
+    /// Reads it.
+    ///
+    /// # Panics
+    /// When it is not exactly one JSON object.
+    pub fn parse(text: &[u8]) -> Summary {
+        let value: Value = serde_json::from_slice(text)
+            .unwrap_or_else(|error| panic!("{error} in: {}", String::from_utf8_lossy(text)));
+        assert!(value.is_object(), "{value}");
+        Summary(value)
+    }
+
+    /// The number under that name.
+    pub fn number(&self, name: &str) -> u64 {
+        number(&self.0, name)
+    }
+
+    /// A counter of the port with that number.
+    pub fn port(&self, port: usize, counter: &str) -> u64 {
+        number(&self.0["ports"][port], counter)
+    }
+
+    /// Where a port says how it is bound.
+    pub fn detail(&self, port: usize) -> &str {
+        self.0["ports"][port]["detail"].as_str().expect("a detail")
+    }
+
+    /// Packets dropped for that reason.
+    pub fn dropped(&self, reason: &str) -> u64 {
+        number(&self.0["dropped"], reason)
+    }
+
+    /// Packets dropped by the forwarder, for any reason.
+    pub fn dropped_in_all(&self) -> u64 {
+        let dropped = self.0["dropped"].as_object().expect("dropped");
+        dropped.values().map(|n| n.as_u64().expect("a number of packets")).sum()
+    }
+
+    /// A counter summed over the ports.
+    pub fn ports(&self, counter: &str) -> u64 {
+        let ports = self.0["ports"].as_array().expect("ports");
+        ports.iter().map(|port| number(port, counter)).sum()
+    }
+
+    /// Packets that reached an interface and not the forwarder.
+    pub fn rx_drops(&self) -> u64 {
+        ["rx_no_frame", "rx_ring_full", "rx_dropped"].into_iter().map(|cause| self.ports(cause)).sum()
+    }
+
+    /// Asserts what must hold at the end of every run: no packet is unaccounted for, and no frame.
+    pub fn assert_adds_up(&self) {
+        let (received, transmitted) = (self.number("received"), self.number("transmitted"));
+        assert_eq!(received, self.ports("rx"), "received by the forwarder and by its ports: {}", self.0);
+        assert_eq!(received, transmitted + self.dropped_in_all() + self.number("held"), "{}", self.0);
+        assert_eq!(transmitted, self.ports("tx"), "{}", self.0);
+        assert_eq!(transmitted, self.ports("completed"), "{}", self.0);
+        assert!(self.0["generator"].is_null() && self.0["sink"].is_null(), "{}", self.0);
+        let pools = self.0["pools"].as_array().expect("pools");
+        assert!(!pools.is_empty(), "{}", self.0);
+        for pool in pools {
+            let places = ["free", "cached", "ready", "owned", "posted", "queued", "returning"];
+            let sum: u64 = places.into_iter().map(|place| number(pool, place)).sum();
+            assert_eq!((sum, pool["balanced"].as_bool()), (number(pool, "total"), Some(true)), "{pool}");
+        }
+    }
+}
+
+fn number(object: &Value, name: &str) -> u64 {
+    object[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {object}"))
+}

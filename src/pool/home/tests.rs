@@ -1,0 +1,72 @@
+//! The way home in every interleaving: who brings frames, who takes them, and who closes.
+
+use super::{Home, Latch, Links};
+use crate::ring::tests::{model, thread};
+use crate::sync::shim::AtomicU32;
+use std::sync::Arc;
+
+/// The way home on its own, with its latch: who brings frames, and who closes.
+struct Way {
+    home: Home,
+    latch: Latch,
+    next: Vec<AtomicU32>,
+}
+
+impl Way {
+    fn new() -> Arc<Way> {
+        let next = (0..4).map(|_| AtomicU32::new(0)).collect();
+        Arc::new(Way { home: Home::new(1), latch: Latch::new(), next })
+    }
+
+    fn links(&self) -> Links<'_> {
+        Links { next: &self.next, first: 1 }
+    }
+
+    /// Brings frames home; true if it had to count them down as the last.
+    fn bring(&self, ids: std::ops::Range<u32>) -> bool {
+        let late = self.home.push(self.links(), ids);
+        late > 0 && self.latch.down(late as u64)
+    }
+}
+
+#[test]
+fn frames_brought_while_the_pool_closes_are_counted_once_and_one_thread_learns_it() {
+    model(|| {
+        let way = Way::new();
+        let bringers: Vec<_> = [1..3, 3..4]
+            .into_iter()
+            .map(|ids| {
+                let way = Arc::clone(&way);
+                thread::spawn(move || way.bring(ids))
+            })
+            .collect();
+        let mut taken = 0;
+        way.home.close(way.links(), |_| taken += 1);
+        let mut last = usize::from(way.latch.arm(3 - taken));
+        last += bringers.into_iter().map(|b| usize::from(b.join().unwrap())).sum::<usize>();
+        assert_eq!(last, 1, "exactly one ends the pool");
+        assert_eq!(way.latch.out(), 0);
+    });
+}
+
+#[test]
+fn frames_brought_while_the_owner_takes_are_taken_once() {
+    model(|| {
+        let way = Way::new();
+        let bringer = {
+            let way = Arc::clone(&way);
+            thread::spawn(move || way.bring(1..4))
+        };
+        let mut seen = [0; 4];
+        let mut gather = || {
+            way.home.pop_ring(4, |id| seen[id as usize] += 1);
+            way.home.pop_stack(way.links(), |id| seen[id as usize] += 1);
+        };
+        gather();
+        assert!(!bringer.join().unwrap());
+        gather();
+        gather();
+        assert_eq!(seen, [0, 1, 1, 1]);
+        assert_eq!(way.home.len(), 0);
+    });
+}

@@ -1,0 +1,105 @@
+//! The asymmetric lock, in every interleaving; and the token's life.
+
+use super::Slot;
+#[cfg(not(loom))]
+use super::{Leave, Owned, PerWorker, Roster, Worker, WorkerError};
+use crate::ring::tests::{model, thread};
+use std::sync::Arc;
+
+/// How often the owner goes in: few times under loom.
+const VISITS: u32 = if cfg!(loom) { 2 } else { 20_000 };
+
+/// Goes in as the owner, which the caller is; false if it has to go round.
+#[allow(unsafe_code)]
+fn visit(slot: &Slot<u32>, f: impl FnOnce(&mut u32)) -> bool {
+    // SAFETY: each test has one thread that visits.
+    unsafe { slot.enter() }.map(|mut held| f(&mut held)).is_some()
+}
+
+#[test]
+fn owner_and_thief_are_never_inside_together_and_nothing_is_lost() {
+    model(|| {
+        let slot = Arc::new(Slot::new(0u32));
+        let owner = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || (0..VISITS).map(|_| u32::from(visit(&slot, |n| *n += 1))).sum::<u32>())
+        };
+        let mut stolen = 0;
+        for _ in 0..if cfg!(loom) { 1 } else { 50 } {
+            stolen += slot.steal(std::mem::take).unwrap_or(0);
+        }
+        let put_in = owner.join().unwrap();
+        stolen += slot.steal(std::mem::take).unwrap_or(0);
+        assert_eq!(stolen, put_in);
+    });
+}
+
+#[test]
+fn two_thieves_take_turns() {
+    model(|| {
+        let slot = Arc::new(Slot::new(3u32));
+        let other = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || slot.steal(std::mem::take).unwrap_or(0))
+        };
+        let ours = slot.steal(std::mem::take).unwrap_or(0);
+        assert_eq!(ours + other.join().unwrap(), 3);
+    });
+}
+
+#[test]
+fn a_shut_slot_lets_its_owner_in_no_more_and_keeps_what_was_put_in() {
+    model(|| {
+        let slot = Arc::new(Slot::new(0u32));
+        let owner = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || u32::from(visit(&slot, |n| *n += 1)))
+        };
+        let found = slot.shut(std::mem::take);
+        let put_in = owner.join().unwrap();
+        assert_eq!(found, put_in, "what the owner put in before is found, and nothing goes in after");
+        assert!(!visit(&slot, |_| ()));
+    });
+}
+
+#[test]
+#[cfg(not(loom))]
+fn a_slot_is_claimed_once_and_again_after_its_worker_left() {
+    let roster = Roster::new(2);
+    let (a, b) = (roster.claim().unwrap(), roster.claim().unwrap());
+    assert_eq!((a.slot(), b.slot()), (0, 1));
+    assert_eq!(roster.claim().err(), Some(WorkerError::AllTaken { workers: 2 }));
+    drop(a);
+    assert_eq!(roster.claim().unwrap().slot(), 0);
+}
+
+#[test]
+#[cfg(not(loom))]
+fn a_worker_of_another_memory_finds_no_way_in() {
+    let (ours, theirs) = (Roster::new(2), Roster::new(2));
+    let (mut w, mut stranger) = (ours.claim().unwrap(), theirs.claim().unwrap());
+    let (each, one) = (PerWorker::new(&ours, || 0), Owned::new(&w, 0));
+    assert!(each.enter(&mut w).is_some() && one.enter(&mut w).is_some());
+    assert!(each.enter(&mut stranger).is_none() && one.enter(&mut stranger).is_none());
+    let mut second = ours.claim().unwrap();
+    assert!(each.enter(&mut second).is_some() && one.enter(&mut second).is_none());
+}
+
+#[test]
+#[cfg(not(loom))]
+fn a_leaving_worker_asks_the_stages_last_registered_first() {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    struct Stage(&'static AtomicUsize, usize);
+    impl Leave for Stage {
+        fn leave(&self, _: &mut Worker) {
+            assert_eq!(self.0.fetch_add(1, Relaxed), self.1);
+        }
+    }
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let roster = Roster::new(1);
+    let (below, above, gone) = (Arc::new(Stage(&ASKED, 1)), Arc::new(Stage(&ASKED, 0)), Arc::new(Stage(&ASKED, 9)));
+    [&below, &gone, &above].into_iter().for_each(|stage| roster.on_leave(stage));
+    drop(gone);
+    drop(roster.claim().unwrap());
+    assert_eq!(ASKED.load(Relaxed), 2);
+}
