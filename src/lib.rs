@@ -1,4 +1,41 @@
 //! The memory system of a packet dataplane in user space.
+//!
+//! Pages, objects, DMA-mapped frames, packet buffers, and the way they travel between devices and cores and
+//! come home again.
+//!
+//! ```text
+//!  OS memory ─ sys ─► page ─► pool ──────► packet ──► port fill ─► [device] ─► port rx ─► (steer) ─┐
+//!                       └──► slab (heads) ──┘                                                      ▼
+//!    home ◄─ pool (owner: its cache · anyone else: the way home) ◄─ port complete ◄─ [device] ◄─ forward ─► port tx
+//! ```
+//!
+//! The modules below are the stages, in the order of that path; a stage uses only those above it in this file
+//! (a test holds them to it). In each storage stage `local.rs` is the hot file (one worker, no shared atomics),
+//! `shared.rs` what crosses cores, `grow.rs` what asks the stage below; in each port `fill.rs`, `rx.rs`, `tx.rs`
+//! and `complete.rs` are the device's queues.
+//!
+//! # First steps
+//! ```
+//! use netmem::page::{Memory, MemoryConfig};
+//! use netmem::pool::{Batch, Pool, PoolConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() })?;
+//! let mut w = memory.worker()?; // `&mut w` is the proof that nobody else is at this worker's caches
+//! let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..Default::default() })?;
+//!
+//! let mut frame = pool.alloc(&mut w).ok_or("no frame")?;
+//! frame.put(5)?;
+//! frame.data_mut().copy_from_slice(b"hello");
+//! drop(frame); // a frame goes home from wherever it is dropped
+//!
+//! let mut batch = Batch::new();
+//! assert_eq!(pool.alloc_burst(&mut w, &mut batch, 32), 32);
+//! batch.free(&mut w); // and faster in bulk
+//! assert!(pool.ledger().all_home());
+//! # Ok(())
+//! # }
+//! ```
 #![deny(unsafe_code)]
 
 pub mod limits;

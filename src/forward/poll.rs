@@ -170,7 +170,9 @@ impl Forwarder {
     #[inline]
     fn verdict(&self, from: usize, frame: &mut Frame) -> Verdict {
         match &self.mode {
-            Mode::Ip { table, interfaces } => forward_ipv4(frame.data_mut(), &interfaces[from], table, interfaces),
+            Mode::Ip { table, interfaces } => {
+                forward_ipv4(frame.data_mut(), &interfaces[from], table, interfaces)
+            }
             Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),
         }
     }
@@ -223,7 +225,8 @@ impl Forwarder {
         let mut quiet = 0;
         while quiet < rounds && !until() {
             let received = self.poll(w);
-            let busy = received > 0 || self.meters.held.get() > 0 || self.ports().any(|port| port.in_flight() > 0);
+            let busy =
+                received > 0 || self.meters.held.get() > 0 || self.ports().any(|port| port.in_flight() > 0);
             quiet = if busy { 0 } else { quiet + 1 };
             std::thread::yield_now();
         }

@@ -47,7 +47,10 @@ impl Rig {
 
     fn check(&self) {
         let (meters, ledger) = (self.forwarder.meters(), self.pool.ledger());
-        assert_eq!(meters.received.get(), meters.transmitted.get() + meters.drops.total() + meters.held.get());
+        assert_eq!(
+            meters.received.get(),
+            meters.transmitted.get() + meters.drops.total() + meters.held.get()
+        );
         assert!(ledger.balanced(), "{ledger:?}");
     }
 
@@ -122,7 +125,8 @@ fn a_sink_that_stands_still_fills_the_rings_and_the_rest_is_a_counted_drop() {
 
 #[test]
 fn random_frames_cause_no_panic_and_leave_the_ledger_balanced() {
-    let frames = std::env::var("NETMEM_RANDOM_FRAMES").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_000u64);
+    let frames =
+        std::env::var("NETMEM_RANDOM_FRAMES").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_000u64);
     let mut rig = rig(1024, ip());
     let mut traffic = Traffic::new(3, 90).unwrap();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
@@ -149,7 +153,9 @@ fn random_frames_cause_no_panic_and_leave_the_ledger_balanced() {
     rig.settle(|_| ());
     let meters = rig.forwarder.meters();
     assert_eq!(meters.received.get(), sent);
-    for reason in [Reason::Short, Reason::BadChecksum, Reason::NotForUs, Reason::BadVersion, Reason::Truncated] {
+    for reason in
+        [Reason::Short, Reason::BadChecksum, Reason::NotForUs, Reason::BadVersion, Reason::Truncated]
+    {
         assert!(meters.drops.get(reason) > 0, "{} never seen", reason.name());
     }
     rig.end();
@@ -159,10 +165,15 @@ fn random_frames_cause_no_panic_and_leave_the_ledger_balanced() {
 fn too_few_ports_and_missing_interfaces_are_refused() {
     let Rig { pool, .. } = rig(64, ip());
     let ports = |n: usize| -> Vec<Box<dyn Port>> {
-        (0..n).map(|i| Box::new(wire(&i.to_string(), &MemConfig::default()).unwrap().0) as Box<dyn Port>).collect()
+        (0..n)
+            .map(|i| Box::new(wire(&i.to_string(), &MemConfig::default()).unwrap().0) as Box<dyn Port>)
+            .collect()
     };
     assert_eq!(Forwarder::new(ports(1), pool.clone(), ip()).err(), Some(ForwardError::Ports(1)));
-    assert_eq!(Forwarder::new(ports(3), pool.clone(), Mode::CrossConnect).err(), Some(ForwardError::Ports(3)));
+    assert_eq!(
+        Forwarder::new(ports(3), pool.clone(), Mode::CrossConnect).err(),
+        Some(ForwardError::Ports(3))
+    );
     let error = ForwardError::Interfaces { interfaces: 2, ports: 3 };
     assert_eq!(Forwarder::new(ports(3), pool, ip()).err(), Some(error));
 }

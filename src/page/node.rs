@@ -23,7 +23,11 @@ pub(crate) struct Buddy {
 impl Buddy {
     /// All of `table` free, in the largest blocks that fit.
     pub(crate) fn new(table: &[Desc]) -> Self {
-        let mut buddy = Buddy { lists: [const { List::new() }; ORDER_MAX as usize + 1], free: table.len(), closed: false };
+        let mut buddy = Buddy {
+            lists: [const { List::new() }; ORDER_MAX as usize + 1],
+            free: table.len(),
+            closed: false,
+        };
         let mut page = 0;
         while page < table.len() {
             let fits = (table.len() - page).ilog2() as u8;

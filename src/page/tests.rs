@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn memory(mib: usize, workers: usize) -> Memory {
-    Memory::new(&MemoryConfig { bytes: mib << 20, workers, backing: BackingWish::Small, statistics: true }).unwrap()
+    Memory::new(&MemoryConfig { bytes: mib << 20, workers, backing: BackingWish::Small, statistics: true })
+        .unwrap()
 }
 
 /// What a test may do to a memory with two workers.
@@ -114,7 +115,10 @@ fn a_worker_gets_the_pages_that_lie_in_another_ones_list() {
     assert_eq!(all.len() as u64, memory.stats().total);
     all.into_iter().take(40).for_each(|page| memory.free(&mut a, page));
     assert!(memory.stats().cached > 0, "some lie with the first worker");
-    assert_eq!(std::iter::from_fn(|| memory.alloc(&mut b, 0)).collect::<Vec<_>>().len() as u64, memory.stats().total);
+    assert_eq!(
+        std::iter::from_fn(|| memory.alloc(&mut b, 0)).collect::<Vec<_>>().len() as u64,
+        memory.stats().total
+    );
 }
 
 #[test]

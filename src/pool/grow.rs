@@ -83,7 +83,12 @@ fn new_pages(shared: &Shared, w: &mut Worker) -> usize {
     let mut stock = lock(&shared.stock);
     // Another worker may have grown or closed the pool meanwhile: what has no room goes back.
     let room = if stock.closed { 0 } else { most - stock.pages.len() };
-    let entered = pages.iter_mut().filter_map(Option::take).take(room).map(|page| enter(shared, &mut stock, page)).count();
+    let entered = pages
+        .iter_mut()
+        .filter_map(Option::take)
+        .take(room)
+        .map(|page| enter(shared, &mut stock, page))
+        .count();
     drop(stock);
     shared.memory.free_bulk(w, &mut pages);
     entered

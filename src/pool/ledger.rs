@@ -35,7 +35,8 @@ pub struct Ledger {
 impl Ledger {
     /// Whether the places add up to the total.
     pub fn balanced(&self) -> bool {
-        let places = [self.free, self.cached, self.ready, self.owned, self.posted, self.queued, self.returning];
+        let places =
+            [self.free, self.cached, self.ready, self.owned, self.posted, self.queued, self.returning];
         places.into_iter().fold(0, u64::wrapping_add) == self.total
     }
 
@@ -62,7 +63,8 @@ impl Shared {
         let stock = lock(&self.stock);
         let total = self.total.get();
         // Frames that came after closing are counted by the latch alone.
-        let late = if stock.closed { total.saturating_sub(stock.spare.len() as u64 + self.latch.out()) } else { 0 };
+        let late =
+            if stock.closed { total.saturating_sub(stock.spare.len() as u64 + self.latch.out()) } else { 0 };
         Ledger {
             name: self.name.clone(),
             total,

@@ -32,8 +32,8 @@ mod yard;
 
 pub use batch::{Batch, Drain};
 pub use dma::DmaMap;
-pub use frame::{Frame, NoRoom};
 pub(crate) use frame::Desc;
+pub use frame::{Frame, NoRoom};
 pub use ledger::{Ledger, StillOut};
 pub(crate) use ledger::{posted, unposted, unposted_from_anywhere};
 pub use pool::{Pool, PoolConfig, PoolError};

@@ -116,6 +116,20 @@ impl Shared {
         }
     }
 
+    /// Ends the claim of one frame of this pool; a frame of another one goes home to its own.
+    #[inline]
+    pub(super) fn free_one(&self, w: &mut Worker, frame: Frame) {
+        if self.yard.home(frame.id()) != self.number {
+            return frame.free(w);
+        }
+        let id = frame.into_desc().id.get();
+        let late = self.free(Some(w), std::iter::once(id));
+        if late > 0 {
+            // SAFETY: the frame was refused and its claim ends here; the handle behind `&self` keeps the pool.
+            unsafe { Shared::free_late(self, late as u64) }
+        }
+    }
+
     /// Puts frames down; returns how many came too late, the pool being closed.
     #[inline]
     fn free(&self, w: Option<&mut Worker>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {

@@ -108,11 +108,13 @@ fn play(ops: &[Op]) {
                 batch.drain().for_each(|frame| hold(&mut held, frame));
             }
             Op::Free { worker, pick } => {
-                take(&mut held, pick).into_iter().for_each(|frame| frame.free(&mut workers[worker]));
+                take(&mut held, pick).into_iter().for_each(|frame| pool.free(&mut workers[worker], frame));
             }
             Op::FreeMany { worker, n } => {
                 let mut batch = Batch::new();
-                (0..n).filter_map(|pick| take(&mut held, pick * 7)).for_each(|frame| batch.push(frame).unwrap());
+                (0..n)
+                    .filter_map(|pick| take(&mut held, pick * 7))
+                    .for_each(|frame| batch.push(frame).unwrap());
                 batch.free(&mut workers[worker]);
                 assert!(batch.is_empty());
             }
@@ -167,7 +169,9 @@ fn frames_freed_on_another_thread_come_home_and_are_used_again() {
         }
         assert!(pool.alloc(&mut w).is_none());
         let mut other = memory.worker().unwrap();
-        std::thread::spawn(move || batches.iter_mut().for_each(|batch| batch.free(&mut other))).join().unwrap();
+        std::thread::spawn(move || batches.iter_mut().for_each(|batch| batch.free(&mut other)))
+            .join()
+            .unwrap();
         assert_eq!(check(&pool, 0).returning, 128);
     }
 }

@@ -12,7 +12,9 @@ use crate::sys::region::{Region, SEGMENT_SHIFT, SEGMENTS};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32 as Size, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU32 as Size, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The yard of each segment of the number space, for frames that come home from anywhere.
@@ -27,6 +29,8 @@ const POOLS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Yard {
     region: Arc<Region>,
+    /// The region's first chunk.
+    first: u32,
     /// The pool each chunk is of; 0 for none. Written when a page enters or leaves a pool.
     homes: Box<[AtomicU8]>,
     /// Links of the stacks on the way home.
@@ -62,6 +66,7 @@ impl Yard {
         let chunks = 0..region.chunks();
         let yard = Arc::new(Yard {
             region: Arc::clone(region),
+            first: region.first_chunk(),
             homes: chunks.clone().map(|_| AtomicU8::new(0)).collect(),
             next: chunks.map(|_| AtomicU32::new(0)).collect(),
             pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
@@ -78,7 +83,7 @@ impl Yard {
     /// The pool number of a chunk; 0 for none and for chunks of other regions.
     #[inline(always)]
     pub(super) fn home(&self, id: NonZeroU32) -> u8 {
-        let index = id.get().wrapping_sub(self.region.first_chunk());
+        let index = id.get().wrapping_sub(self.first);
         self.homes.get(index as usize).map_or(0, |home| home.load(Relaxed))
     }
 
@@ -105,7 +110,7 @@ impl Yard {
 
     /// The links of the stacks on the way home.
     pub(super) fn links(&self) -> Links<'_> {
-        Links { next: &self.next, first: self.region.first_chunk() }
+        Links { next: &self.next, first: self.first }
     }
 
     /// A free pool number, taken until [`Yard::leave`]; None when all 255 are in use.

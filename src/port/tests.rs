@@ -30,7 +30,14 @@ fn a_frame_makes_the_round_trip_through_the_four_queues() {
     assert_eq!(port.refill(&mut w, &pool), 32);
     assert_eq!(pool.ledger().posted, 32);
     let mut next = 0u8;
-    assert_eq!(device.deliver(10, |room| { next += 1; room[..60].fill(next); 60 }), 10);
+    assert_eq!(
+        device.deliver(10, |room| {
+            next += 1;
+            room[..60].fill(next);
+            60
+        }),
+        10
+    );
     let mut batch = Batch::new();
     assert_eq!(port.rx(&mut w, &mut batch), 10);
     assert_eq!((pool.ledger().posted, pool.ledger().owned), (22, 10));
@@ -40,7 +47,13 @@ fn a_frame_makes_the_round_trip_through_the_four_queues() {
     }
     assert_eq!(port.tx(&mut w, &mut batch), 10);
     let mut sent = 0u8;
-    assert_eq!(device.collect(64, |data| { assert_eq!(data, [0x80 + sent; 60]); sent += 1; }), 10);
+    assert_eq!(
+        device.collect(64, |data| {
+            assert_eq!(data, [0x80 + sent; 60]);
+            sent += 1;
+        }),
+        10
+    );
     assert_eq!(port.complete(&mut w, &mut batch), 10);
     batch.free(&mut w);
     let ledger = pool.ledger();

@@ -55,7 +55,11 @@ impl Mpsc {
                 return (reserved, 0);
             }
             // Relaxed: the slots' own Release publishes; the CAS only hands out numbers.
-            if self.reserved.compare_exchange_weak(reserved, reserved.wrapping_add(n), Relaxed, Relaxed).is_ok() {
+            if self
+                .reserved
+                .compare_exchange_weak(reserved, reserved.wrapping_add(n), Relaxed, Relaxed)
+                .is_ok()
+            {
                 return (reserved, n);
             }
         }
@@ -115,7 +119,10 @@ impl Mpsc {
     pub(crate) fn close(&self, mut take: impl FnMut(u32)) {
         let end = loop {
             let (first, n) = self.reserve(self.slots.len() as u32);
-            if n == 0 || first.wrapping_add(n).wrapping_sub(self.consumed.load(Relaxed)) as usize == self.slots.len() {
+            if n == 0
+                || first.wrapping_add(n).wrapping_sub(self.consumed.load(Relaxed)) as usize
+                    == self.slots.len()
+            {
                 break first;
             }
         };

@@ -305,7 +305,8 @@ fn shape(size: usize, align: usize, order: Option<u8>) -> Result<(u8, u16), Cach
     let objects = |order: u8| (PAGE_SIZE << order) / size;
     let chosen = order.or_else(|| {
         [16, 8, 4, 2].into_iter().find_map(|part| {
-            (0..=LOCAL_ORDER_MAX).find(|&o| objects(o) > 0 && ((PAGE_SIZE << o) % size) * part <= PAGE_SIZE << o)
+            (0..=LOCAL_ORDER_MAX)
+                .find(|&o| objects(o) > 0 && ((PAGE_SIZE << o) % size) * part <= PAGE_SIZE << o)
         })
     });
     let order = chosen.unwrap_or(LOCAL_ORDER_MAX);

@@ -22,7 +22,9 @@ use crate::sync::{Leave, PerWorker, Worker};
 use crate::sys::region;
 use std::num::NonZeroU32;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, PoisonError};
 
 /// Caches in one process at most; number 0 is nobody's.
@@ -103,7 +105,10 @@ impl Shared {
     #[inline(always)]
     pub(super) fn owns(&self, address: NonNull<u8>) -> bool {
         let offset = address.addr().get().wrapping_sub(self.memory.region().base().addr());
-        self.memory.table().get(offset / PAGE_SIZE).is_some_and(|desc| desc.owner.load(Relaxed) == self.number)
+        self.memory
+            .table()
+            .get(offset / PAGE_SIZE)
+            .is_some_and(|desc| desc.owner.load(Relaxed) == self.number)
     }
 
     /// The index of the slab that an object lies in: its first page's.
@@ -266,7 +271,8 @@ impl Shared {
             desc.listed.store(true, Relaxed);
         }
         // Not listed: a worker has taken it off and is about to detach its freelist.
-        if now_empty && desc.listed.load(Relaxed) && (slabs.closed || slabs.partial.len() > self.min_partial) {
+        if now_empty && desc.listed.load(Relaxed) && (slabs.closed || slabs.partial.len() > self.min_partial)
+        {
             slabs.partial.remove(self.memory.table(), slab);
             self.give_back(slabs, slab);
         }
@@ -310,9 +316,12 @@ impl Shared {
         let desc = self.desc(slab);
         let mut old = desc.word.load(Relaxed);
         // AcqRel: the Acquire pairs with the Release in `push`; Release keeps the chain for those who push next.
-        while let Err(now) =
-            desc.word.compare_exchange_weak(old, Word::unpack(old).detached(self.per_slab).pack(), AcqRel, Relaxed)
-        {
+        while let Err(now) = desc.word.compare_exchange_weak(
+            old,
+            Word::unpack(old).detached(self.per_slab).pack(),
+            AcqRel,
+            Relaxed,
+        ) {
             old = now;
         }
         let mut place = Word::unpack(old).head;

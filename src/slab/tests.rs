@@ -52,7 +52,10 @@ fn play(ops: &[Op]) {
             }
             Op::Bulk { worker, n } => {
                 let before = held.len();
-                let done = cache.alloc_bulk(&mut workers[worker], n, &mut held, || { stamp += 1; [stamp; 32] });
+                let done = cache.alloc_bulk(&mut workers[worker], n, &mut held, || {
+                    stamp += 1;
+                    [stamp; 32]
+                });
                 assert_eq!(held.len() - before, if done { n } else { 0 });
             }
             Op::Free { worker, pick } if !held.is_empty() => {

@@ -12,5 +12,5 @@ mod worker;
 pub(crate) use lifo::Lifo;
 #[cfg(test)]
 use slot::Slot;
-pub use worker::{Worker, WorkerError};
 pub(crate) use worker::{Leave, Owned, PerWorker, Roster};
+pub use worker::{Worker, WorkerError};

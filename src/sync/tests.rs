@@ -97,7 +97,8 @@ fn a_leaving_worker_asks_the_stages_last_registered_first() {
     }
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let roster = Roster::new(1);
-    let (below, above, gone) = (Arc::new(Stage(&ASKED, 1)), Arc::new(Stage(&ASKED, 0)), Arc::new(Stage(&ASKED, 9)));
+    let (below, above, gone) =
+        (Arc::new(Stage(&ASKED, 1)), Arc::new(Stage(&ASKED, 0)), Arc::new(Stage(&ASKED, 9)));
     [&below, &gone, &above].into_iter().for_each(|stage| roster.on_leave(stage));
     drop(gone);
     drop(roster.claim().unwrap());

@@ -125,7 +125,9 @@ pub enum RegionError {
         segments: usize,
     },
     /// The system refused the memory.
-    #[error("mapping {bytes} bytes failed ({errno}): ask for less, or raise the address-space or cgroup limit")]
+    #[error(
+        "mapping {bytes} bytes failed ({errno}): ask for less, or raise the address-space or cgroup limit"
+    )]
     Map {
         /// Bytes asked for.
         bytes: usize,
@@ -226,7 +228,8 @@ impl Drop for Region {
 /// Claims `segments` consecutive free segments and writes their bases.
 fn take_segments(base: *mut u8, segments: usize) -> Option<usize> {
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let first = (1..=(SEGMENTS - 1).checked_sub(segments)?).find(|&s| taken[s..s + segments].iter().all(|t| !t))?;
+    let first =
+        (1..=(SEGMENTS - 1).checked_sub(segments)?).find(|&s| taken[s..s + segments].iter().all(|t| !t))?;
     for i in 0..segments {
         taken[first + i] = true;
         let base = base.wrapping_add(i << SEGMENT_BYTES_SHIFT);
@@ -265,7 +268,12 @@ fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError>
 }
 
 /// Commits 4 KiB pages, joined by the kernel where that is wished and possible.
-fn small(base: *mut u8, len: usize, wish: BackingWish, refused: &mut Vec<String>) -> rustix::io::Result<PageKind> {
+fn small(
+    base: *mut u8,
+    len: usize,
+    wish: BackingWish,
+    refused: &mut Vec<String>,
+) -> rustix::io::Result<PageKind> {
     commit(base, len, MapFlags::empty())?;
     if wish == BackingWish::Small {
         return populate(base, len).map(|()| PageKind::Small);

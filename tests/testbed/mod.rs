@@ -14,10 +14,9 @@ mod namespace;
 
 pub use namespace::Namespace;
 
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, process, thread};
+use std::{env, fs, io, thread};
 
 /// How long a test waits for what must happen. It guards against hangs, nothing else: the machine may stand still.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -106,9 +105,12 @@ impl Testbed {
         wait_until("the AF_XDP sockets are gone", || self.sockets() == 0);
     }
 
-    /// The names of the namespaces.
-    pub fn names(&self) -> [String; 3] {
-        [&self.h1, &self.dut, &self.h2].map(|namespace| namespace.name().to_owned())
+    /// Takes the testbed away and asserts that its namespaces are gone with it.
+    pub fn assert_gone(self) {
+        let names = [&self.h1, &self.dut, &self.h2].map(|namespace| namespace.name().to_owned());
+        assert!(names.iter().all(|name| Namespace::exists(name)), "{names:?}");
+        drop(self);
+        assert!(!names.iter().any(|name| Namespace::exists(name)), "of {names:?} some are left");
     }
 }
 

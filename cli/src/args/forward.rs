@@ -64,8 +64,8 @@ pub struct ForwardArgs {
 
     /// Whether the generator waits for a full ring; not with --port [default: on]
     ///
-    /// on: a packet that finds no place is refused and tried again, as on a link with flow control. off: it is
-    /// dropped by the device and counted as an rx drop.
+    /// on: as on links with flow control, no more packets are under way than a ring has places, and a packet that
+    /// finds no place is refused and tried again. off: it is dropped by the device and counted as an rx drop.
     #[arg(long, value_name = "WHEN", value_enum)]
     pub pause: Option<Switch>,
 
@@ -193,7 +193,8 @@ The object of --json:
   dropped {reason: n}, sink {received, corrupt, reordered, duplicates, missing} or null,
   ports [{name, kind, detail, rx, tx, and every other counter}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
-  pps and ns_per_packet are null when not even one window was filled. refused counts every try anew.
+  pps and ns_per_packet are null when not even one window was filled. A refused packet was tried again and
+  sent later; it counts once.
 
 What is checked at the end, or the exit code is 1 and a line says which:
   sent = received + rx_no_frame + rx_ring_full + rx_dropped      (generator)

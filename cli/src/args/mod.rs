@@ -52,6 +52,7 @@ pub fn parse() -> Result<Command, Result<(), Failure>> {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             error.print().map_err(|error| Failure::run(format!("cannot write to standard output: {error}")))
         }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => output::print(&error.render().to_string()),
         _ => Err(Failure::Input(fold::one_line(&error, &fold::command_path(&Cli::command(), &words)))),
     })
 }

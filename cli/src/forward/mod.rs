@@ -12,6 +12,7 @@ mod forwarding;
 mod json;
 mod live;
 mod network;
+mod phases;
 mod plan;
 mod report;
 mod run;

@@ -1,11 +1,12 @@
 //! HOT: the built-in network at the far ends of the two mem ports. Host 0 generates, host 1 verifies.
 
 use super::plan::Offer;
-use super::run::Phases;
+use super::phases::Phases;
+use netmem::forward::Meters;
 use netmem::forward::traffic::{Fault, Hop, Outcome, Sink, Tally, Traffic, TrafficError};
 use netmem::limits::BATCH_MAX;
 use netmem::port::mem::MemDevice;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::thread;
 
 /// Packets sent and verified in one turn each.
 const BURST: usize = BATCH_MAX;
@@ -24,7 +25,10 @@ struct Generator {
     traffic: Traffic,
     /// Packets still to be sent.
     left: u64,
-    pause: bool,
+    /// Packets that may be under way; None where the link cannot be paused.
+    window: Option<u64>,
+    /// Packets at the head of the next burst that were refused before.
+    waiting: usize,
     sent: u64,
     refused: u64,
 }
@@ -34,7 +38,7 @@ struct Generator {
 pub struct Traveled {
     /// Packets put onto the wire.
     pub sent: u64,
-    /// Packets that found no place and were tried again, counted at every try.
+    /// Packets that found no place at first and were tried again, each counted once.
     pub refused: u64,
     /// What the sink found.
     pub sink: Tally,
@@ -43,37 +47,41 @@ pub struct Traveled {
 }
 
 impl Network {
-    /// A network that sends what is offered and expects it to come through `hop`.
+    /// A network that sends what is offered over wires with rings of `ring` places, and expects it to come through
+    /// `hop`.
     ///
     /// # Errors
     /// [`TrafficError`] when there is no such traffic.
-    pub fn new(devices: [MemDevice; 2], offer: &Offer, hop: Hop) -> Result<Network, TrafficError> {
+    pub fn new(devices: [MemDevice; 2], ring: u32, offer: &Offer, hop: Hop) -> Result<Network, TrafficError> {
         let generator = Generator {
             traffic: Traffic::new(offer.flows, offer.size)?,
             left: offer.packets.unwrap_or(u64::MAX),
-            pause: offer.pause,
+            window: offer.pause.then_some(u64::from(ring)),
+            waiting: 0,
             sent: 0,
             refused: 0,
         };
-        Ok(Network { devices, generator, sink: Sink::new(offer.flows, offer.size, hop)?, first_fault: None })
+        let sink = Sink::new(offer.flows, offer.size, hop)?;
+        Ok(Network { devices, generator, sink, first_fault: None })
     }
 
-    /// Sends until there is nothing left to send or `phases` says to stop, verifies until the forwarder is drained.
-    pub fn run(mut self, phases: &Phases) -> Traveled {
+    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarder, whose meters
+    /// these are, is drained.
+    pub fn run(mut self, phases: &Phases, meters: &Meters) -> Traveled {
+        let _ended = Ended(phases);
         let mut idle = 0;
-        while self.generator.left > 0 && !phases.stop_sending.load(Relaxed) {
-            let moved = self.generator.send(&mut self.devices[0]) + self.collect();
+        while self.generator.left > 0 && !phases.is_sending_to_stop() {
+            let arrived = self.sink.tally().received;
+            let moved = self.generator.send(&mut self.devices[0], arrived, meters) + self.collect();
             idle = if moved == 0 { idle + 1 } else { 0 };
             if idle > PATIENCE {
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
-        // Release: pairs with the Acquire in `run::Phases::sending_is_over`; all packets are in their ring.
-        phases.sending_over.store(true, Release);
-        // Acquire: pairs with the Release in `run`, which comes after the forwarder's last packet.
-        while !phases.drained.load(Acquire) {
+        phases.sending_over();
+        while !phases.is_drained() {
             if self.collect() == 0 {
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
         while self.collect() > 0 {}
@@ -99,22 +107,43 @@ impl Network {
     }
 }
 
+/// Says that the network has ended when it is dropped, also by a panic.
+struct Ended<'a>(&'a Phases);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.network_ended();
+    }
+}
+
 impl Generator {
-    /// Puts a burst onto the wire; returns how many packets the port got.
+    /// Puts a burst onto the wire; returns how many packets the port got. `arrived` came out at the other end.
     #[inline]
-    fn send(&mut self, device: &mut MemDevice) -> usize {
-        let Generator { traffic, left, .. } = self;
-        let burst = BURST.min(usize::try_from(*left).unwrap_or(BURST));
-        let write = |room: &mut [u8]| traffic.write(room);
-        let (delivered, sent) = if self.pause {
-            let delivered = device.deliver(burst, write);
-            self.refused += (burst - delivered) as u64;
-            (delivered, delivered)
-        } else {
-            (device.deliver_or_drop(burst, write), burst)
+    fn send(&mut self, device: &mut MemDevice, arrived: u64, meters: &Meters) -> usize {
+        let burst = BURST.min(usize::try_from(self.left).unwrap_or(BURST));
+        let Some(window) = self.window else {
+            let delivered = device.deliver_or_drop(burst, |room| self.traffic.write(room));
+            self.count(burst);
+            return delivered;
         };
+        let mut ended = arrived;
+        if window + ended < self.sent + burst as u64 {
+            // What was dropped on the way is not under way any more.
+            ended += meters.drops.total();
+        }
+        let room = (window + ended).saturating_sub(self.sent);
+        let allowed = burst.min(usize::try_from(room).unwrap_or(burst));
+        let delivered = device.deliver(allowed, |room| self.traffic.write(room));
+        self.count(delivered);
+        let waited = self.waiting.saturating_sub(delivered);
+        self.waiting = burst - delivered;
+        self.refused += (self.waiting - waited) as u64;
+        delivered
+    }
+
+    #[inline]
+    fn count(&mut self, sent: usize) {
         self.sent += sent as u64;
         self.left -= sent as u64;
-        delivered
     }
 }

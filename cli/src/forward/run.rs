@@ -1,4 +1,4 @@
-//! A run from its first packet to the last frame that is home.
+//! A run, from its first packet to its last frame.
 //!
 //! The end has an order: the generator stops; the forwarder drains while the sink keeps collecting; the sink
 //! stops; the ports are dropped; the ledger is read; the pool is closed and waited for.
@@ -6,63 +6,30 @@
 use super::forwarding::{cores, forward, pin};
 use super::live::Live;
 use super::network::{Network, Traveled};
+use super::phases::Phases;
 use super::plan::Plan;
 use super::report::{PortReport, Report};
 use super::set_up::Dataplane;
 use crate::failure::Failure;
 use netmem::forward::Forwarder;
-use netmem::port::PortState;
 use netmem::sync::Worker;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Mutex, PoisonError};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often the main thread looks whether it is time to stop.
 const TICK: Duration = Duration::from_millis(20);
+/// How often the forwarder is asked how its ports are.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long frames may take home once the ports are closed.
 const HOME: Duration = Duration::from_secs(2);
-
-/// How the threads of a run hear of its end, in this order.
-#[derive(Debug, Default)]
-pub struct Phases {
-    /// The generator is to stop.
-    pub stop_sending: AtomicBool,
-    /// The generator has stopped.
-    pub sending_over: AtomicBool,
-    /// The forwarder is to stop.
-    pub stop_forwarding: AtomicBool,
-    /// The forwarder has stopped and sends nothing more.
-    pub drained: AtomicBool,
-    /// The forwarder is to look up from its packets.
-    pub look_up: AtomicBool,
-    /// What it saw of its ports when it last looked up.
-    pub states: Mutex<Vec<PortState>>,
-}
-
-impl Phases {
-    fn sending_is_over(&self) -> bool {
-        // Acquire: pairs with the Release in `network`.
-        self.sending_over.load(Acquire)
-    }
-
-    fn look_up(&self) {
-        // Release: pairs with the AcqRel in `forwarding`, for the reason stored before.
-        self.look_up.store(true, Release);
-    }
-
-    fn stop(&self) {
-        // Release: pairs with the Acquire in `forwarding`.
-        self.stop_forwarding.store(true, Release);
-        self.look_up();
-    }
-}
 
 /// What the threads came back with.
 struct Ran {
     traveled: Option<Traveled>,
-    time: Duration,
+    seconds: f64,
+    /// The forwarder's core and the network's, where they were pinned.
     cores: [Option<usize>; 2],
 }
 
@@ -73,29 +40,35 @@ struct Ran {
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
     let Dataplane { memory, pool, mut worker, mut forwarder, network, details } = dataplane;
     let meters = forwarder.meters();
-    let counters = forwarder.ports().map(|port| port.counters()).collect::<Vec<_>>();
     let mut live = Live::new(&forwarder, &pool, plan.live);
+    // The first round fills the ports' rings, so that the first packet finds a frame.
+    forwarder.poll(&mut worker);
     let ran = threads(&mut forwarder, &mut worker, network, &mut live, plan, stop)?;
     live.clear();
 
-    let port = |(port, detail): (&dyn netmem::port::Port, String)| PortReport::new(port, detail);
-    let mut ports = forwarder.ports().zip(details).map(port).collect::<Vec<_>>();
+    let ports = forwarder.ports().zip(details);
+    let mut ports = ports.map(|(port, detail)| PortReport::new(port, detail)).collect::<Vec<_>>();
     drop(forwarder);
-    ports.iter_mut().zip(&counters).for_each(|(port, counters)| port.read(counters));
-    let ledger = pool.ledger();
-    let still_out = pool.wait(HOME).err().map(|still_out| still_out.to_string());
+    // What closing the ports completed counts as well.
+    ports.iter_mut().for_each(PortReport::read_counters);
+    let pools = vec![pool.ledger()];
+    let still_out = pool.wait(HOME).err();
     drop(worker);
     Ok(Report {
         mode: plan.mode,
-        backing: memory.region().backing().to_string(),
-        bytes: memory.region().len(),
-        seconds: ran.time.as_secs_f64(),
+        seconds: ran.seconds,
         cores: ran.cores,
         traveled: ran.traveled,
+        received: meters.received.get(),
+        transmitted: meters.transmitted.get(),
+        held: meters.held.get(),
+        dropped: meters.drops.iter().map(|(reason, frames)| (reason.name(), frames)).collect(),
+        windows: meters.windows.quantiles(),
         ports,
-        pools: vec![ledger],
+        pools,
         still_out,
-        ..Report::of(&meters)
+        bytes: memory.bytes(),
+        backing: memory.region().backing().to_string(),
     })
 }
 
@@ -108,27 +81,49 @@ fn threads(
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Ran, Failure> {
-    let phases = &Phases::default();
+    let phases = &Phases::new(network.is_none());
+    let meters = forwarder.meters();
+    let meters = &*meters;
     let (core, far_core) = cores();
     thread::scope(|scope| {
-        let begun = Instant::now();
-        let network = network.map(|network| {
-            scope.spawn(move || {
-                let core = pin(far_core);
-                (network.run(phases), core)
-            })
-        });
-        let gone = network.as_ref().map(|thread| {
-            let over = thread.thread().clone();
-            drop(over);
-            || false
-        });
+        let network = network.map(|network| scope.spawn(move || (pin(far_core), network.run(phases, meters))));
         let forwarding = scope.spawn(move || {
             let core = pin(core);
-            forward(forwarder, worker, phases, gone.as_ref().map(|gone| gone as &dyn Fn() -> bool));
+            forward(forwarder, worker, phases);
             core
         });
-        watch(phases, plan, stop, live, &forwarding);
-        todo!()
+        let seconds = watch(phases, plan, stop, live, || !forwarding.is_finished());
+        phases.stop_forwarding();
+        let forwarded = forwarding.join();
+        phases.drained();
+        let traveled = network.map(|network| network.join()).transpose();
+        let core = forwarded.map_err(|_| Failure::run("the forwarder's thread died"))?;
+        let traveled = traveled.map_err(|_| Failure::run("the generator's thread died"))?;
+        let far_core = traveled.as_ref().and_then(|(core, _)| *core);
+        Ok(Ran { traveled: traveled.map(|(_, traveled)| traveled), seconds, cores: [core, far_core] })
     })
+}
+
+/// Waits for the end, whatever brings it, and for the generator to stop; gives the seconds until then.
+fn watch(phases: &Phases, plan: &Plan, stop: &AtomicBool, live: &mut Live, alive: impl Fn() -> bool) -> f64 {
+    let begun = Instant::now();
+    let mut looked = begun;
+    while !stop.load(Relaxed) && alive() && !phases.is_sending_over() {
+        let elapsed = begun.elapsed();
+        let left = plan.time.map_or(TICK, |time| time.saturating_sub(elapsed));
+        if left.is_zero() {
+            break;
+        }
+        thread::park_timeout(left.min(TICK));
+        live.tick(&phases.states());
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            phases.ask_to_look_up();
+        }
+    }
+    phases.stop_sending();
+    while !phases.is_alone() && !phases.is_sending_over() {
+        thread::yield_now();
+    }
+    begun.elapsed().as_secs_f64()
 }

@@ -75,7 +75,7 @@ fn mem_ports(plan: &Plan, offer: &Offer) -> Result<Ports, Failure> {
         }
         ModeArg::CrossConnect => (Mode::CrossConnect, traffic::Hop::Unchanged),
     };
-    let network = Network::new([device0, device1], offer, hop).map_err(Failure::input)?;
+    let network = Network::new([device0, device1], plan.ring, offer, hop).map_err(Failure::input)?;
     let ports: Vec<Box<dyn Port>> = vec![Box::new(port0), Box::new(port1)];
     Ok(Ports { ports, mode, network: Some(network), details: vec![String::new(); 2] })
 }

@@ -43,10 +43,7 @@ fn hosts_reach_each_other(wiring: Wiring, mode: &str, shown: &str) {
     summary.assert_adds_up();
     assert!(summary.detail(0).contains(mode) && summary.detail(1).contains(mode), "{}", summary.detail(0));
     bed.assert_nothing_left();
-    let names = bed.names();
-    assert!(names.iter().all(|name| Namespace::exists(name)));
-    drop(bed);
-    assert!(!names.iter().any(|name| Namespace::exists(name)), "a namespace is left");
+    bed.assert_gone();
 }
 
 #[test]

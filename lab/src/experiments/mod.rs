@@ -5,6 +5,8 @@ mod page_fast_path;
 mod relay;
 mod router;
 
+use netmem::pool::Pool;
+
 use crate::bench::{Bench, SetUpError};
 use crate::settings::Key;
 
@@ -27,3 +29,14 @@ pub struct Experiment {
 
 /// All experiments, in the order in which `all` runs them.
 pub const EXPERIMENTS: &[Experiment] = &[page_fast_path::EXPERIMENT, forward_bulk_free::EXPERIMENT];
+
+/// Checks that every frame of `pool` is home.
+fn check_home(bench: &mut Bench<'_>, variant: &str, pool: &Pool) {
+    let ledger = pool.ledger();
+    let home = ledger.free + ledger.cached + ledger.ready + ledger.returning;
+    bench.check(
+        &format!("{variant}: ledger balanced"),
+        ledger.balanced() && ledger.all_home(),
+        format!("{home} of {} frames home", ledger.total),
+    );
+}

@@ -2,9 +2,13 @@
 //! another ring. No allocation, no completion, no table.
 
 use netmem::limits::BATCH_MAX;
-use netmem::pool::{Batch, Frame, Pool};
+use netmem::page::Memory;
+use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::ring::{Receiver, Sender, ring};
 use netmem::sync::Worker;
+
+use super::check_home;
+use crate::bench::{Bench, SetUpError};
 
 /// Bytes of the packets: the smallest Ethernet frame.
 pub(super) const PACKET_BYTES: usize = 64;
@@ -15,31 +19,37 @@ const TTL: usize = 22;
 /// The TTL that the far side writes.
 const TTL_SENT: u8 = 64;
 
-/// Makes a relay and its far side with `frames` frames of `pool` in flight between them.
-pub(super) fn relay(pool: &Pool, worker: &mut Worker, frames: usize) -> (Relay, FarSide) {
-    let slots = frames as u32;
-    let (to_relay, relay_in) = ring(slots);
-    let (relay_out, from_relay) = ring(slots);
-    let mut far = FarSide { to_relay, from_relay, hand: Batch::new(), sent: 0, returned: 0, corrupt: 0 };
-    while (far.sent as usize) < frames && pool.alloc_bulk(worker, &mut far.hand, 1) {
-        far.hand.iter_mut().for_each(write_packet);
-        far.send();
-    }
-    (Relay { input: relay_in, output: relay_out }, far)
-}
-
 /// The device under test.
 pub(super) struct Relay {
     input: Receiver<Frame>,
     output: Sender<Frame>,
+    pool: Pool,
 }
 
 impl Relay {
+    /// Makes a relay and its far side with `frames` frames in flight between them.
+    pub(super) fn new(
+        memory: &Memory,
+        worker: &mut Worker,
+        frames: usize,
+    ) -> Result<(Relay, FarSide), SetUpError> {
+        let config = PoolConfig { name: "relay".to_owned(), frames, ..PoolConfig::default() };
+        let pool = Pool::new(memory, worker, &config).map_err(SetUpError::at("pool"))?;
+        let slots = frames as u32;
+        let ((to_relay, input), (output, from_relay)) = (ring(slots), ring(slots));
+        let mut far = FarSide { to_relay, from_relay, hand: Batch::new(), sent: 0, returned: 0, corrupt: 0 };
+        while (far.sent as usize) < frames && pool.alloc_bulk(worker, &mut far.hand, 1) {
+            far.hand.iter_mut().for_each(write_packet);
+            far.send();
+        }
+        Ok((Relay { input, output, pool }, far))
+    }
+
     /// Passes at most `burst` frames (and at most a batch) on; returns how many were waiting.
     pub(super) fn poll(&mut self, burst: usize) -> usize {
         let mut frames = Batch::new();
         let found = self.input.recv_burst(burst.min(BATCH_MAX), |frame| {
-            frame.prefetch();
+            // frame.prefetch();
             // There is room: a burst is at most a batch. Were there none, the frame would go home.
             let _ = frames.push(frame);
         });
@@ -52,6 +62,25 @@ impl Relay {
         self.output.send_burst(found, &mut frames.drain());
         found
     }
+
+    /// Lets everything in flight arrive, on this thread, and checks that every frame came back, touched, and is
+    /// home.
+    pub(super) fn settle(mut self, mut far: FarSide, worker: &mut Worker, bench: &mut Bench<'_>) {
+        let mut home = 0;
+        while self.poll(BATCH_MAX) + far.receive() > 0 {
+            home += far.hand.len();
+            far.hand.free(worker);
+        }
+        let FarSide { sent, returned, corrupt, .. } = far;
+        bench.check(
+            "limit: every packet accounted for",
+            sent == returned,
+            format!("{sent} sent, {returned} received, {home} frames in flight at the end"),
+        );
+        bench.check("limit: contents intact", corrupt == 0, format!("{corrupt} of {returned} corrupt"));
+        drop(far);
+        check_home(bench, "limit", &self.pool);
+    }
 }
 
 /// Generator and sink: what it gets back it checks, writes anew and sends again.
@@ -59,12 +88,10 @@ pub(super) struct FarSide {
     to_relay: Sender<Frame>,
     from_relay: Receiver<Frame>,
     hand: Batch,
-    /// Frames sent to the relay.
-    pub(super) sent: u64,
-    /// Frames that came back.
-    pub(super) returned: u64,
-    /// … of which the header was not what the relay makes of it.
-    pub(super) corrupt: u64,
+    sent: u64,
+    returned: u64,
+    /// Frames whose header was not what the relay makes of it.
+    corrupt: u64,
 }
 
 impl FarSide {
@@ -73,16 +100,6 @@ impl FarSide {
         self.receive();
         self.hand.iter_mut().for_each(write_packet);
         self.send();
-    }
-
-    /// Lets the relay run dry, on this thread, and gives every frame back; returns how many came.
-    pub(super) fn collect(&mut self, relay: &mut Relay, worker: &mut Worker) -> u64 {
-        let mut collected = 0;
-        while relay.poll(BATCH_MAX) + self.receive() > 0 {
-            collected += self.hand.len() as u64;
-            self.hand.free(worker);
-        }
-        collected
     }
 
     fn receive(&mut self) -> usize {
@@ -113,31 +130,28 @@ fn write_packet(frame: &mut Frame) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netmem::page::{Memory, MemoryConfig};
-    use netmem::pool::PoolConfig;
+    use netmem::page::MemoryConfig;
 
-    #[test]
-    fn every_frame_comes_back_touched_and_goes_home() {
+    fn relay(frames: usize) -> (Memory, Worker, Relay, FarSide) {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let mut worker = memory.worker().unwrap();
-        let pool = Pool::new(&memory, &mut worker, &PoolConfig::default()).unwrap();
-        let (mut relay, mut far) = relay(&pool, &mut worker, 200);
+        let (relay, far) = Relay::new(&memory, &mut worker, frames).unwrap();
+        (memory, worker, relay, far)
+    }
+
+    #[test]
+    fn every_frame_comes_back_touched() {
+        let (_memory, _worker, mut relay, mut far) = relay(200);
         for _ in 0..100 {
             assert_eq!(relay.poll(32), 32);
             far.turn();
         }
-        assert_eq!((far.returned, far.corrupt), (3_200, 0));
-        assert_eq!(far.collect(&mut relay, &mut worker), 200);
-        assert_eq!(far.sent, far.returned);
-        assert!(pool.ledger().all_home() && pool.ledger().balanced());
+        assert_eq!((far.sent, far.returned, far.corrupt), (3_400, 3_200, 0));
     }
 
     #[test]
     fn a_frame_that_the_relay_did_not_touch_is_counted() {
-        let memory = Memory::new(&MemoryConfig::default()).unwrap();
-        let mut worker = memory.worker().unwrap();
-        let pool = Pool::new(&memory, &mut worker, &PoolConfig::default()).unwrap();
-        let (mut relay, mut far) = relay(&pool, &mut worker, 1);
+        let (_memory, _worker, mut relay, mut far) = relay(1);
         let untouched = relay.input.recv().unwrap();
         relay.output.send(untouched).unwrap();
         far.turn();

@@ -3,7 +3,8 @@
 //! A window counts only if every poll in it found at least one full burst waiting. Otherwise the generator was the
 //! slower side, and the window would show the generator's cost under the device's name. A device that is quicker
 //! than its generator rests before each window until enough is waiting; it rests without polling, so that all of
-//! its work falls into windows.
+//! its work falls into windows. Where a window starves because the machine paused the generator's core, it counts
+//! as paused: it lasted far longer than a slow generator would make it last.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,12 @@ const STEP_NS: f64 = 1e6;
 /// The first rest after a window that starved, and the longest one.
 const REST_NS: [f64; 2] = [1e3, 256e3];
 
+/// A window that starved for more than this many times the last full window met a pause of the other core.
+const PAUSE_FACTOR: u64 = 16;
+
+/// After a full window the rest becomes shorter by one part in this many.
+const REST_SHRINK: u64 = 64;
+
 /// Windows run before the first that counts: the generator's thread is still starting in the first ones.
 const WARM_UP: usize = 4;
 
@@ -39,43 +46,67 @@ pub struct Shape {
 pub struct PollSampler<'a, C: Clock> {
     clock: &'a C,
     shape: Shape,
-    /// Ticks of rest before the next window: none at first, doubled by every window that starves.
+    /// Ticks of rest before the next window: none at first, doubled by every window that starves, a little less
+    /// after every other one.
     rest: u64,
+    /// Ticks of the last full window; 0 before the first.
+    typical: u64,
+}
+
+/// What [`PollSampler::sample`] took.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Polled {
+    /// The windows in which every poll found a full burst.
+    pub full: Vec<Window>,
+    /// Windows dropped because the generator was the slower side.
+    pub starved: u64,
+    /// Windows dropped because the generator's core was paused.
+    pub paused: u64,
 }
 
 /// What became of one window.
 enum Outcome {
     Full(Window),
-    Starved,
+    Starved(Window),
     Stalled,
 }
 
 impl<'a, C: Clock> PollSampler<'a, C> {
     /// A sampler that does not rest yet.
     pub fn new(clock: &'a C, shape: Shape) -> Self {
-        Self { clock, shape, rest: 0 }
+        Self { clock, shape, rest: 0, typical: 0 }
     }
 
     /// Times `count` windows of `poll`, which runs one poll round and gives the packets that it found waiting.
-    /// Returns the windows in which every poll found a full burst, and how many were dropped for a shorter one.
     ///
     /// A window that outlasts all patience ends the sampling, and what is missing then counts as starved.
-    pub fn sample(&mut self, count: usize, poll: &mut dyn FnMut() -> usize) -> (Vec<Window>, u64) {
+    pub fn sample(&mut self, count: usize, poll: &mut dyn FnMut() -> usize) -> Polled {
         let [rest_first, rest_max] = REST_NS.map(|ns| (ns * self.clock.ticks_per_ns()) as u64);
-        let mut windows = Vec::with_capacity(count);
-        let mut starved = 0;
+        let mut polled = Polled::default();
         for taken in 0..count {
             self.clock.wait(self.rest);
             match self.window(poll) {
-                Outcome::Full(window) => windows.push(window),
-                Outcome::Starved => {
-                    starved += 1;
-                    self.rest = (self.rest * 2).clamp(rest_first, rest_max);
+                Outcome::Full(window) => {
+                    self.typical = window.ticks;
+                    self.rest -= self.rest / REST_SHRINK;
+                    polled.full.push(window);
                 }
-                Outcome::Stalled => return (windows, starved + (count - taken) as u64),
+                Outcome::Starved(window)
+                    if self.typical > 0 && window.ticks > PAUSE_FACTOR * self.typical =>
+                {
+                    polled.paused += 1;
+                }
+                Outcome::Starved(_) => {
+                    self.rest = (self.rest * 2).clamp(rest_first, rest_max);
+                    polled.starved += 1;
+                }
+                Outcome::Stalled => {
+                    polled.starved += (count - taken) as u64;
+                    break;
+                }
             }
         }
-        (windows, starved)
+        polled
     }
 
     /// A window ends by packets, never by polls: however long the device starves, it costs one window.
@@ -99,7 +130,7 @@ impl<'a, C: Clock> PollSampler<'a, C> {
             window.steps += 1;
             window.longest_step = window.longest_step.max(step);
         }
-        if full { Outcome::Full(window) } else { Outcome::Starved }
+        if full { Outcome::Full(window) } else { Outcome::Starved(window) }
     }
 }
 
@@ -161,12 +192,15 @@ impl<C: Clock> Variant for PollLoop<'_, C> {
         let Self { sampler, peer_core, poll, peer, .. } = self;
         let PollSampler { clock, shape, .. } = *sampler;
         let nothing = &mut || black_box(shape.burst);
-        let (empty, _) = PollSampler::new(clock, shape).sample(windows / 4, nothing);
-        let (taken, starved) = beside(*peer_core, &mut **peer, || {
+        let empty = PollSampler::new(clock, shape).sample(windows / 4, nothing).full;
+        let Polled { full, starved, paused } = beside(*peer_core, &mut **peer, || {
             sampler.sample(WARM_UP, &mut **poll);
             sampler.sample(windows, &mut **poll)
         });
-        Windows { starved, ..Windows::without_pauses(&taken, empty_cost(&empty)) }
+        let mut windows = Windows::without_pauses(&full, empty_cost(&empty));
+        windows.paused += paused;
+        windows.starved = starved;
+        windows
     }
 }
 
@@ -180,7 +214,7 @@ mod tests {
     const SHAPE: Shape = Shape { burst: 32, packets: 512 };
 
     /// Ten windows of a poll loop whose `n`-th poll finds `found(n)` packets and takes `ticks(n)`.
-    fn ten_windows(found: impl Fn(u64) -> usize, ticks: impl Fn(u64) -> u64) -> (Vec<Window>, u64) {
+    fn ten_windows(found: impl Fn(u64) -> usize, ticks: impl Fn(u64) -> u64) -> Polled {
         let clock = Synthetic::default();
         let mut polls = 0;
         PollSampler::new(&clock, SHAPE).sample(10, &mut || {
@@ -190,41 +224,52 @@ mod tests {
         })
     }
 
+    /// Full windows, starved ones, paused ones.
+    fn counts(polled: &Polled) -> (usize, u64, u64) {
+        (polled.full.len(), polled.starved, polled.paused)
+    }
+
     #[test]
     fn a_window_ends_after_its_packets() {
-        let (windows, starved) = ten_windows(|_| 32, |_| 640);
-        assert_eq!(starved, 0);
-        assert_eq!(windows, [Window { ticks: 10_240, ops: 512, steps: 16, longest_step: 640 }; 10]);
+        let polled = ten_windows(|_| 32, |_| 640);
+        assert_eq!(counts(&polled), (10, 0, 0));
+        assert_eq!(polled.full, [Window { ticks: 10_240, ops: 512, steps: 16, longest_step: 640 }; 10]);
     }
 
     #[test]
     fn a_poll_that_finds_less_than_a_burst_spoils_its_window_only() {
-        let (windows, starved) = ten_windows(|n| if n == 20 { 31 } else { 32 }, |_| 640);
-        assert_eq!((windows.len(), starved), (9, 1));
+        let polled = ten_windows(|n| if n == 20 { 31 } else { 32 }, |_| 640);
+        assert_eq!(counts(&polled), (9, 1, 0));
     }
 
     #[test]
-    fn however_long_the_device_starves_it_costs_one_window() {
-        let (windows, starved) = ten_windows(|n| if (20..5_000).contains(&n) { 0 } else { 32 }, |_| 640);
-        assert_eq!((windows.len(), starved), (9, 1));
+    fn a_slow_generator_starves_the_windows() {
+        let polled = ten_windows(|n| if n > 16 && n % 4 > 0 { 0 } else { 32 }, |_| 640);
+        assert_eq!(counts(&polled), (1, 9, 0));
+    }
+
+    #[test]
+    fn however_long_the_generator_is_paused_it_costs_one_window() {
+        let polled = ten_windows(|n| if (20..5_000).contains(&n) { 0 } else { 32 }, |_| 640);
+        assert_eq!(counts(&polled), (9, 0, 1));
     }
 
     #[test]
     fn a_generator_that_stops_for_good_ends_the_sampling() {
-        let (windows, starved) = ten_windows(|n| if n > 16 { 0 } else { 32 }, |_| 100_000);
-        assert_eq!((windows.len(), starved), (1, 9));
+        let polled = ten_windows(|n| if n > 16 { 0 } else { 32 }, |_| 100_000);
+        assert_eq!(counts(&polled), (1, 9, 0));
     }
 
     #[test]
     fn a_pause_does_not_look_like_a_generator_that_stopped() {
-        let (windows, starved) = ten_windows(|_| 32, |n| if n == 20 { 100_000_000_000 } else { 640 });
-        assert_eq!((windows.len(), starved), (10, 0));
+        let polled = ten_windows(|_| 32, |n| if n == 20 { 100_000_000_000 } else { 640 });
+        assert_eq!(counts(&polled), (10, 0, 0));
     }
 
     #[test]
     fn a_gap_between_two_polls_does_not_move_the_median() {
-        let (windows, _) = ten_windows(|_| 32, |n| if n % 50 == 0 { 20_000 } else { 640 });
-        let windows = Windows::without_pauses(&windows, 0.0);
+        let polled = ten_windows(|_| 32, |n| if n % 50 == 0 { 20_000 } else { 640 });
+        let windows = Windows::without_pauses(&polled.full, 0.0);
         assert_eq!((windows.per_op.len(), windows.paused), (7, 3));
         assert_eq!(median(&windows.per_op), Some(20.0));
     }
@@ -243,8 +288,8 @@ mod tests {
         };
         let mut sampler = PollSampler::new(&clock, SHAPE);
         sampler.sample(WARM_UP, &mut poll);
-        let (windows, starved) = sampler.sample(50, &mut poll);
-        assert_eq!((windows.len(), starved), (50, 0));
+        let polled = sampler.sample(50, &mut poll);
+        assert!(polled.full.len() >= 48, "{polled:?}");
     }
 
     #[test]

@@ -235,7 +235,6 @@ fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
                 dropped[reason.index()] += 1;
                 assert_eq!(frame, before, "{reason:?}");
             }
-            other => panic!("{other:?} is no verdict of the router"),
         }
     }
     assert_eq!(forwarded + dropped.iter().sum::<u64>(), frames);

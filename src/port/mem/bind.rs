@@ -47,7 +47,8 @@ pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemE
     let ((fill, fill_out), (rx_in, rx)) = (ring(size), ring(size));
     let ((tx, tx_out), (complete_in, complete)) = (ring(size), ring(size));
     let counters = Arc::new(PortCounters::default());
-    let port = MemPort { name: format!("mem:{name}"), fill, rx, tx, complete, counters: Arc::clone(&counters) };
+    let port =
+        MemPort { name: format!("mem:{name}"), fill, rx, tx, complete, counters: Arc::clone(&counters) };
     let device = MemDevice::new(fill_out, rx_in, tx_out, complete_in, config.coalesce, counters);
     Ok((port, device))
 }

@@ -6,13 +6,13 @@
 use super::error::{Attempt, XdpError, mode_refused};
 use super::{Binding, Queues, XdpConfig, XdpModeWish, XdpPort};
 use crate::page::Memory;
-use crate::sync::shim::lock;
+use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{BpfError, BpfStep, RedirectLink, SocketMap, XdpMode};
 use crate::sys::netdev::Netdev;
 use crate::sys::region::Region;
 use crate::sys::xdp::{Errno, RingSizes, Rings, Socket, SocketError};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Umem {
     /// Makes the region of `memory` ready to be shared by ports. The kernel hears of it with the first port,
     /// which pins its pages.
     pub fn new(memory: &Memory) -> Arc<Umem> {
-        Arc::new(Umem { region: memory.region().clone(), bound: Mutex::default() })
+        Arc::new(Umem { region: memory.region().clone(), bound: Mutex::new(Bound::default()) })
     }
 
     /// The region.

@@ -1,0 +1,112 @@
+//! How the threads of a run hear of its end.
+
+use netmem::port::PortState;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Thread};
+
+/// The flags of a run's end, in the order in which they are raised, and what the forwarder saw of its ports.
+///
+/// Each Release here pairs with the Acquire of the same flag: whoever sees it raised sees what was done before.
+#[derive(Debug)]
+pub struct Phases {
+    stop_sending: AtomicBool,
+    sending_over: AtomicBool,
+    stop_forwarding: AtomicBool,
+    drained: AtomicBool,
+    /// No network inside this process takes what is transmitted, or it does not any more.
+    alone: AtomicBool,
+    look_up: AtomicBool,
+    states: Mutex<Vec<PortState>>,
+    /// The thread that waits for the end.
+    watcher: Thread,
+}
+
+impl Phases {
+    /// A run that has not ended, watched by the calling thread; `alone` if there is no built-in network.
+    pub fn new(alone: bool) -> Phases {
+        Phases {
+            stop_sending: AtomicBool::new(false),
+            sending_over: AtomicBool::new(false),
+            stop_forwarding: AtomicBool::new(false),
+            drained: AtomicBool::new(false),
+            alone: AtomicBool::new(alone),
+            look_up: AtomicBool::new(false),
+            states: Mutex::default(),
+            watcher: thread::current(),
+        }
+    }
+
+    /// The generator is to stop.
+    pub fn stop_sending(&self) {
+        self.stop_sending.store(true, Relaxed);
+    }
+
+    /// Whether it is to.
+    #[inline]
+    pub fn is_sending_to_stop(&self) -> bool {
+        self.stop_sending.load(Relaxed)
+    }
+
+    /// The generator has stopped: all it sent is in the ports' rings.
+    pub fn sending_over(&self) {
+        self.sending_over.store(true, Release);
+        self.watcher.unpark();
+    }
+
+    /// Whether it has.
+    pub fn is_sending_over(&self) -> bool {
+        self.sending_over.load(Acquire)
+    }
+
+    /// The forwarder is to stop and drain.
+    pub fn stop_forwarding(&self) {
+        self.stop_forwarding.store(true, Release);
+        self.ask_to_look_up();
+    }
+
+    /// The forwarder has stopped: all it will transmit is in the ports' rings.
+    pub fn drained(&self) {
+        self.drained.store(true, Release);
+    }
+
+    /// Whether it has.
+    pub fn is_drained(&self) -> bool {
+        self.drained.load(Acquire)
+    }
+
+    /// Whether nobody in this process takes what is transmitted.
+    pub fn is_alone(&self) -> bool {
+        self.alone.load(Acquire)
+    }
+
+    /// The network has ended, one way or another.
+    pub fn network_ended(&self) {
+        self.sending_over();
+        self.alone.store(true, Release);
+    }
+
+    /// The forwarder is to look up from its packets.
+    pub fn ask_to_look_up(&self) {
+        self.look_up.store(true, Release);
+    }
+
+    /// The flag that says so, for the poll loop.
+    pub fn look_up_flag(&self) -> &AtomicBool {
+        &self.look_up
+    }
+
+    /// The forwarder has looked up and seen this; true if it is to stop.
+    pub fn looked_up(&self, states: Vec<PortState>) -> bool {
+        // AcqRel: whoever raised the flag last raised `stop_forwarding` before, and it is read below.
+        self.look_up.swap(false, AcqRel);
+        *self.states.lock().unwrap_or_else(PoisonError::into_inner) = states;
+        self.stop_forwarding.load(Acquire)
+    }
+
+    /// What the forwarder saw when it last looked up.
+    pub fn states(&self) -> Vec<PortState> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,89 @@
+//! What a run came to.
+
+use super::network::Traveled;
+use crate::args::ModeArg;
+use netmem::pool::{Ledger, StillOut};
+use netmem::port::{Port, PortCounters, PortState};
+use netmem::stats::Quantiles;
+use std::sync::Arc;
+
+/// All that the summary, the JSON object and the checks are made from.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub mode: ModeArg,
+    /// From the first packet until the generator, or the forwarder, stopped.
+    pub seconds: f64,
+    /// The cores that the forwarder and the network were pinned to.
+    pub cores: [Option<usize>; 2],
+    /// None with interfaces.
+    pub traveled: Option<Traveled>,
+    pub received: u64,
+    pub transmitted: u64,
+    pub held: u64,
+    /// Every reason, those without a drop too.
+    pub dropped: Vec<(&'static str, u64)>,
+    /// The forwarder's time per packet; None before the first window was full.
+    pub windows: Option<Quantiles>,
+    pub ports: Vec<PortReport>,
+    /// Read when the ports were closed.
+    pub pools: Vec<Ledger>,
+    /// Of a pool whose frames did not all come home.
+    pub still_out: Option<StillOut>,
+    /// Bytes of memory, and what it stands on.
+    pub bytes: usize,
+    pub backing: String,
+}
+
+/// One port.
+#[derive(Debug, Clone)]
+pub struct PortReport {
+    pub name: String,
+    pub kind: &'static str,
+    pub detail: String,
+    /// As it was before it was closed.
+    pub state: PortState,
+    /// Every counter.
+    pub counters: Vec<(&'static str, u64)>,
+    source: Arc<PortCounters>,
+}
+
+impl Report {
+    /// Frames dropped for any reason.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.iter().map(|(_, frames)| frames).sum()
+    }
+
+    /// Packets per second while there is work: one by the median time per packet.
+    pub fn pps(&self) -> Option<f64> {
+        self.windows.map(|windows| 1e9 / windows.p50)
+    }
+
+    /// Packets per second of the whole run, idle time and pauses included.
+    pub fn pps_mean(&self) -> f64 {
+        self.received as f64 / self.seconds
+    }
+}
+
+impl PortReport {
+    /// A port as it is now.
+    pub fn new(port: &dyn Port, detail: String) -> PortReport {
+        let source = port.counters();
+        let counters = source.iter().collect();
+        PortReport { name: port.name().into(), kind: port.kind(), detail, state: port.state(), counters, source }
+    }
+
+    /// Reads the counters again.
+    pub fn read_counters(&mut self) {
+        self.counters = self.source.iter().collect();
+    }
+
+    /// One counter, 0 if there is none of that name.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
+    }
+
+    /// Frames that reached the device and not the forwarder.
+    pub fn rx_drops(&self) -> u64 {
+        self.source.rx_drops()
+    }
+}

@@ -1,0 +1,105 @@
+//! The summary for a person.
+
+use super::report::{PortReport, Report};
+use crate::args::ModeArg;
+use crate::output::thousands;
+use netmem::pool::Ledger;
+
+/// The whole text.
+pub fn text(report: &Report) -> String {
+    let names = report.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+    let mode = match report.mode {
+        ModeArg::Ip => "ip",
+        ModeArg::CrossConnect => "cross-connect",
+    };
+    let mut text = format!("{names}: {mode} mode, {:.2} s{}\n\n", report.seconds, cores(report));
+    text += &packets(report);
+    text += &rates(report);
+    text.push_str("\nports\n");
+    report.ports.iter().for_each(|port| text += &port_line(port));
+    text.push_str("\nframes, after the ports were closed\n");
+    report.pools.iter().for_each(|pool| text += &pool_line(pool));
+    text += &format!("\nmemory\n  {} MiB on {}\n", report.bytes >> 20, report.backing);
+    text
+}
+
+/// `, forwarder on core 1, generator and sink on core 0`
+fn cores(report: &Report) -> String {
+    let [forwarder, network] = report.cores;
+    let mut text = forwarder.map_or_else(String::new, |core| format!(", forwarder on core {core}"));
+    text += &network.map_or_else(String::new, |core| format!(", generator and sink on core {core}"));
+    text
+}
+
+/// Where every packet went.
+fn packets(report: &Report) -> String {
+    let reasons = listed(report.dropped.iter().copied());
+    let mut lines = Vec::new();
+    if let Some(traveled) = &report.traveled {
+        let rx_drops: u64 = report.ports.iter().map(PortReport::rx_drops).sum();
+        lines.push(("sent", traveled.sent, format!("{} of them had to wait for a place", thousands(traveled.refused))));
+        lines.push(("  rx drops", rx_drops, "found no frame or no place at the device".into()));
+    }
+    lines.push(("received", report.received, "= transmitted + dropped + held".into()));
+    lines.push(("transmitted", report.transmitted, String::new()));
+    lines.push(("dropped", report.dropped_total(), reasons));
+    lines.push(("held", report.held, String::new()));
+    if let Some(traveled) = &report.traveled {
+        lines.push(("sink", traveled.sink.received, format!("verified, corrupt: {}", thousands(traveled.sink.corrupt))));
+    }
+    let width = lines.iter().map(|(_, count, _)| thousands(*count).len()).max().unwrap_or(0);
+    let line = |(name, count, note): &(&str, u64, String)| {
+        format!("  {name:<12} {:>width$}  {note}", thousands(*count)).trim_end().to_owned() + "\n"
+    };
+    "packets\n".to_owned() + &lines.iter().map(line).collect::<String>()
+}
+
+/// How fast, and what that means.
+fn rates(report: &Report) -> String {
+    let mean = thousands(report.pps_mean().round() as u64);
+    let mut text = format!("\nrate\n  {mean} packets/s over the whole run: received / seconds, pauses included\n");
+    match (report.windows, report.pps()) {
+        (Some(q), Some(pps)) => {
+            text += &format!(
+                "  {} packets/s while there is work: 1 / {:.1} ns per packet, the median of {} windows\n",
+                thousands(pps.round() as u64),
+                q.p50,
+                thousands(q.windows),
+            );
+            text += &format!(
+                "  one window in ten is below {:.1} ns, one above {:.1} ns; {} were thrown away, the machine stood still\n",
+                q.p10,
+                q.p90,
+                thousands(q.dropped),
+            );
+        }
+        _ => text += "  too few packets for a window of 256: no time per packet\n",
+    }
+    text
+}
+
+fn port_line(port: &PortReport) -> String {
+    let detail = if port.detail.is_empty() { String::new() } else { format!("  ({})", port.detail) };
+    format!("  {}  {}{detail}\n", port.name, listed(port.counters.iter().copied()))
+}
+
+fn pool_line(pool: &Ledger) -> String {
+    let places = [
+        ("free", pool.free),
+        ("cached", pool.cached),
+        ("ready", pool.ready),
+        ("owned", pool.owned),
+        ("posted", pool.posted),
+        ("queued", pool.queued),
+        ("returning", pool.returning),
+    ];
+    let verdict = if pool.balanced() { "balanced" } else { "NOT BALANCED" };
+    format!("  {}  {} = {}  {verdict}\n", pool.name, thousands(pool.total), listed(places.into_iter()))
+}
+
+/// `rx 12, tx 12`: the counts that are not 0, or `0`.
+fn listed(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
+    let counts = counts.filter(|(_, count)| *count > 0);
+    let texts = counts.map(|(name, count)| format!("{name} {}", thousands(count))).collect::<Vec<_>>();
+    texts.join(", ")
+}

@@ -1,0 +1,73 @@
+//! `netmem lab`: the experiments of crate `netmem-lab` on a terminal.
+
+use crate::args::LabRunArgs;
+use crate::failure::Failure;
+use crate::{output, stop};
+use netmem_lab::{LabError, Options, Progress, table};
+use std::io::{self, IsTerminal, Write};
+
+/// Prints the experiments.
+///
+/// # Errors
+/// [`Failure::Run`] when nobody takes the text.
+pub fn list(json: bool) -> Result<(), Failure> {
+    output::print(&if json { format!("{}\n", netmem_lab::list_json()) } else { netmem_lab::list_text() })
+}
+
+/// Runs experiments, prints each report as it is finished, and fails if a check does.
+///
+/// # Errors
+/// [`Failure::Input`] for a name, key, value or file that is not valid; [`Failure::Run`] for a check that failed or
+/// a report that could not be written.
+pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
+    let stop = stop::on_signal()?;
+    let options = Options { quick: args.quick, json: args.json.clone(), set: args.set.clone() };
+    let mut screen = Screen { live: io::stderr().is_terminal(), measured: false, printed: Ok(()) };
+    let reports = netmem_lab::run(&args.names, &options, &stop, &mut |progress| screen.show(progress));
+    let reports = reports.map_err(|error| match error {
+        LabError::Output { .. } if screen.measured => Failure::run(error),
+        _ => Failure::input(error),
+    })?;
+    screen.printed?;
+    let failed = reports.iter().flat_map(|report| {
+        let failed = report.checks.iter().filter(|check| !check.ok);
+        failed.map(|check| format!("{}: check failed: {}: {}", report.experiment, check.name, check.detail))
+    });
+    let failed = failed.collect::<Vec<_>>();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
+}
+
+/// Reports on standard output, and a line that is rewritten on standard error where that is a terminal.
+struct Screen {
+    live: bool,
+    /// Whether an experiment has ended.
+    measured: bool,
+    printed: Result<(), Failure>,
+}
+
+impl Screen {
+    fn show(&mut self, progress: Progress<'_>) {
+        match progress {
+            Progress::Begin { experiment } => self.line(&format!("{}: preparing", experiment.name)),
+            Progress::Round { experiment, done, most } => {
+                self.line(&format!("{}: round {done}, at most {most}", experiment.name));
+            }
+            Progress::End(report) => {
+                self.line("");
+                self.measured = true;
+                let printed = output::print(&format!("{}\n", table::text(report)));
+                if self.printed.is_ok() {
+                    self.printed = printed;
+                }
+            }
+        }
+    }
+
+    /// Rewrites the line; a terminal that is gone loses nothing that matters.
+    fn line(&self, text: &str) {
+        if self.live {
+            let mut out = io::stderr().lock();
+            let _ = write!(out, "\r{text:<72}\r{text}").and_then(|()| out.flush());
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Frames that come in on one interface leave by the other, over one shared UMEM and without a copy:
+//! `redirect eth0 eth1`. Needs root; Ctrl-C ends it, and its program leaves the interfaces with it.
+
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, DmaMap, Pool, PoolConfig};
+use netmem::port::Port;
+use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
+use std::error::Error;
+
+fn main() {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let [one, other] = &names[..] else { return eprintln!("usage: redirect INTERFACE INTERFACE") };
+    if let Err(error) = redirect(one, other) {
+        eprintln!("redirect: {error}");
+        std::process::exit(2);
+    }
+}
+
+fn redirect(one: &str, other: &str) -> Result<(), Box<dyn Error>> {
+    let memory = Memory::new(&MemoryConfig::default())?;
+    let mut worker = memory.worker()?;
+    let config = PoolConfig { frames: 16384, dma: DmaMap::Umem, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut worker, &config)?;
+    let umem = Umem::new(&memory);
+    let open = |name: &str| XdpPort::open(&umem, name, 0, &XdpConfig::default());
+    let mut ports = [open(one)?, open(other)?];
+    let mut crossing = [Batch::new(), Batch::new()];
+    loop {
+        for (from, frames) in crossing.iter_mut().enumerate() {
+            ports[from].refill(&mut worker, &pool);
+            ports[from].rx(&mut worker, frames);
+            ports[1 - from].tx(&mut worker, frames);
+            ports[from].kick();
+            let mut sent = Batch::new();
+            ports[from].complete(&mut worker, &mut sent);
+            sent.free(&mut worker);
+        }
+    }
+}

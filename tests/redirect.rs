@@ -1,0 +1,77 @@
+//! `examples/redirect.rs` between two hosts, and the library's ports when a thread panics.
+
+mod testbed;
+
+use netmem::page::{Memory, MemoryConfig};
+use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use testbed::{Testbed, Wiring, wait_until};
+
+/// The example's program, which cargo builds beside this test's.
+fn redirect() -> PathBuf {
+    let here = env::current_exe().expect("this program's path");
+    let program = here.ancestors().nth(2).expect("the build directory").join("examples/redirect");
+    assert!(program.is_file(), "{}: build it first, cargo build --example redirect", program.display());
+    program
+}
+
+/// A running program, killed when dropped.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        Running(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    fn end(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).map(drop).ok();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[test]
+fn hosts_ping_each_other_through_the_example() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let program = redirect();
+    let mut example = Running::start(bed.dut.command(&program.display().to_string()).args(["one", "two"]));
+    wait_until("the example has both interfaces", || {
+        assert_eq!(example.0.try_wait().expect("wait"), None, "the example ended");
+        bed.has_programs() && bed.sockets() == 2
+    });
+    let first = || bed.h1.command("ping").args(["-c", "1", "-W", "2", &bed.address(2)]).output();
+    wait_until("h2 answers h1", || first().expect("ping").status.success());
+    for (from, to) in [(&bed.h1, 2), (&bed.h2, 1)] {
+        // 1472 bytes of payload make the largest frame that the wire takes.
+        let said = from.run("ping", &format!("-c 200 -i 0.002 -W 30 -s 1472 {}", bed.address(to)));
+        assert!(said.contains("200 packets transmitted, 200 received"), "{said}");
+    }
+    example.end();
+    bed.assert_nothing_left();
+    bed.assert_gone();
+}
+
+#[test]
+fn a_panic_takes_the_ports_off_their_interfaces() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let panicked = bed.dut.inside(|| {
+        catch_unwind(AssertUnwindSafe(|| {
+            let memory = Memory::new(&MemoryConfig::default()).expect("memory");
+            let umem = Umem::new(&memory);
+            let open = |name| XdpPort::open(&umem, name, 0, &XdpConfig::default()).expect("a port");
+            let _ports = [open("one"), open("two")];
+            assert!(bed.has_programs() && bed.sockets() == 2);
+            panic!("on purpose");
+        }))
+    });
+    let message = panicked.expect_err("a panic");
+    assert_eq!(message.downcast_ref(), Some(&"on purpose"));
+    bed.assert_nothing_left();
+}
