@@ -212,7 +212,7 @@ fn rounded(figure: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::json::{Params, tests::sample};
     use crate::method::round::Label;
@@ -233,19 +233,26 @@ mod tests {
         Box::new(Constant(Label { variant: name.into(), params: Params::new() }, ticks, starved))
     }
 
-    fn run(variants: &mut [Box<dyn Variant>], stop: bool) -> Report {
+    /// The report of a quick run in which `body` has the bench.
+    pub(crate) fn report_of(stop: bool, body: impl FnOnce(&mut Bench<'_>)) -> Report {
         let empty = Report { rows: vec![], ratios: vec![], checks: vec![], notes: vec![], ..sample() };
         let settings = Settings::new(&[], true, &[]).unwrap();
         let (stop, mut progress) = (AtomicBool::new(stop), |_, _| {});
         let mut bench = Bench::new(empty, vec![0], &settings, &stop, &mut progress);
-        let pps = Comparison { a: 0, b: 1, metric: Metric::Pps };
-        let series = bench.measure(variants, &[pps], Cores::Cross);
-        for one in &series {
-            bench.row(one, Metric::Pps, None);
-            bench.row(one, Metric::NsPerPacket, None);
-        }
-        bench.check_generator(&series);
+        body(&mut bench);
         bench.into_report()
+    }
+
+    fn run(variants: &mut [Box<dyn Variant>], stop: bool) -> Report {
+        report_of(stop, |bench| {
+            let pps = Comparison { a: 0, b: 1, metric: Metric::Pps };
+            let series = bench.measure(variants, &[pps], Cores::Cross);
+            for one in &series {
+                bench.row(one, Metric::Pps, None);
+                bench.row(one, Metric::NsPerPacket, None);
+            }
+            bench.check_generator(&series);
+        })
     }
 
     #[test]

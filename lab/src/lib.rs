@@ -10,7 +10,8 @@
 //! - [`runner`]: names and keys checked, experiments run one after the other, Ctrl-C, the JSON file.
 //! - [`metric`]: what a row measures.
 //! - [`json`]: the report's schema. [`table`]: the same report for a terminal.
-//! - [`output`]: the JSON file. [`settings`]: the keys of `--set`. [`error`](mod@error): what was wrong with a call, in one line.
+//! - [`output`]: the JSON file. [`settings`]: the keys of `--set`.
+//! - [`error`](mod@error): what was wrong with a call, in one line.
 #![forbid(unsafe_code)]
 
 pub mod bench;

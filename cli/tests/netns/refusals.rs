@@ -46,7 +46,7 @@ fn a_second_forwarder_is_refused_and_the_first_one_goes_on() {
 fn each_missing_capability_is_named() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
     for (lost, named) in
-        [("-net_raw", "CAP_NET_RAW"), ("-net_admin", "CAP_NET_ADMIN"), ("-bpf,-sys_admin", "CAP_BPF")]
+        [("-net_raw", "CAP_NET_RAW"), ("-net_admin,-sys_admin", "CAP_NET_ADMIN"), ("-bpf,-sys_admin", "CAP_BPF")]
     {
         let mut command = bed.dut.command("setpriv");
         command.args(["--bounding-set", lost, env!("CARGO_BIN_EXE_netmem")]);

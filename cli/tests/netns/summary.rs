@@ -22,11 +22,6 @@ impl Summary {
         number(&self.0, name)
     }
 
-    /// A counter of the port with that number.
-    pub fn port(&self, port: usize, counter: &str) -> u64 {
-        number(&self.0["ports"][port], counter)
-    }
-
     /// Where a port says how it is bound.
     pub fn detail(&self, port: usize) -> &str {
         self.0["ports"][port]["detail"].as_str().expect("a detail")

@@ -19,7 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "page-fast-path",
     source: "004_4959864586ce918c.txt",
     question: "What does the fast path of the page allocator cost, and how much of it are its statistics?",
-    seconds: 5,
+    seconds: 2,
     keys: &[],
     run,
 };

@@ -49,7 +49,7 @@ impl Relay {
     pub(super) fn poll(&mut self, burst: usize) -> usize {
         let mut frames = Batch::new();
         let found = self.input.recv_burst(burst.min(BATCH_MAX), |frame| {
-            // frame.prefetch();
+            frame.prefetch();
             // There is room: a burst is at most a batch. Were there none, the frame would go home.
             let _ = frames.push(frame);
         });

@@ -151,3 +151,49 @@ fn frames() -> Result<Vec<(Bytes, Bytes)>, String> {
     };
     (0..FRAMES).map(|_| pair()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::report_of;
+    use crate::json::Report;
+    use netmem::page::MemoryConfig;
+
+    /// Forwards some packets, lets `spoil` do what it wants to what is in flight, and settles.
+    fn settled(free: Free, spoil: impl FnOnce(&mut FarSide)) -> Report {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let mut worker = memory.worker().unwrap();
+        let (mut router, mut far) = Router::new(&memory, &mut worker, 256, free).unwrap();
+        for _ in 0..100 {
+            far.turn();
+            assert_eq!(router.poll(&mut worker), BATCH_MAX);
+        }
+        spoil(&mut far);
+        report_of(false, |bench| router.settle(far, &mut worker, "netmem", bench))
+    }
+
+    #[test]
+    fn every_packet_is_accounted_for_and_every_frame_goes_home() {
+        for free in [Free::Single, Free::Bulk] {
+            let report = settled(free, |_| ());
+            assert!(report.ok() && report.checks.len() == 3, "{:?}", report.checks);
+        }
+    }
+
+    #[test]
+    fn a_packet_lost_on_the_way_fails_its_check() {
+        let report = settled(Free::Bulk, |far| {
+            far.egress.collect(1, |_| ());
+        });
+        assert!(!report.checks[0].ok, "{:?}", report.checks);
+    }
+
+    #[test]
+    fn a_packet_spoilt_on_the_way_fails_its_check() {
+        let report = settled(Free::Bulk, |far| {
+            let next = far.received as usize % FRAMES;
+            far.frames[next].1[60] ^= 1;
+        });
+        assert!(report.checks[0].ok && !report.checks[1].ok, "{:?}", report.checks);
+    }
+}

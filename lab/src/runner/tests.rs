@@ -66,7 +66,7 @@ fn an_unknown_key_lists_the_valid_ones_in_one_line() {
 
 #[test]
 fn a_key_of_one_experiment_is_accepted_beside_another() {
-    let keys = [("burst".to_owned(), "8".to_owned())];
+    let keys = [("ring".to_owned(), "512".to_owned())];
     let all = choose(&names(&["all"])).unwrap();
     assert!(check_keys(&all, &keys).is_ok());
     let page = choose(&names(&["page-fast-path"])).unwrap();
