@@ -154,7 +154,8 @@ fn port_spec(text: &str) -> Result<PortSpec, String> {
     if interface.is_empty() || parts.next().is_some() {
         return Err("write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1".into());
     }
-    let queue = queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
+    let queue =
+        queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
     Ok(PortSpec { interface: interface.to_owned(), queue })
 }
 

@@ -42,7 +42,10 @@ fn check_network(report: &Report, traveled: &Traveled, broken: &mut Vec<String>)
         broken.push(format!("check failed: transmitted {transmitted} = completed {completed}"));
     }
     if transmitted != sink.received {
-        broken.push(format!("check failed: transmitted {transmitted} = received by the sink {}", sink.received));
+        broken.push(format!(
+            "check failed: transmitted {transmitted} = received by the sink {}",
+            sink.received
+        ));
     }
     if sink.corrupt > 0 {
         let first = first_fault.map_or("unknown", |fault| fault.name());

@@ -103,14 +103,16 @@ pub fn object(report: &Report) -> String {
         held: report.held,
         dropped: Counters(&report.dropped),
         sink: report.traveled.map(|traveled| {
-            let netmem::forward::traffic::Tally { received, corrupt, reordered, duplicates, missing } = traveled.sink;
+            let netmem::forward::traffic::Tally { received, corrupt, reordered, duplicates, missing } =
+                traveled.sink;
             Sink { received, corrupt, reordered, duplicates, missing }
         }),
         ports: report.ports.iter().map(port).collect(),
         pools: report.pools.iter().map(pool).collect(),
     };
     // Numbers and strings under fixed names: serializing them cannot fail.
-    serde_json::to_string(&object).map_or_else(|error| format!("{{\"error\":\"{error}\"}}\n"), |text| text + "\n")
+    serde_json::to_string(&object)
+        .map_or_else(|error| format!("{{\"error\":\"{error}\"}}\n"), |text| text + "\n")
 }
 
 fn port(port: &PortReport) -> Port<'_> {

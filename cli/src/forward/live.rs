@@ -63,7 +63,9 @@ impl Live {
 
     fn say_changes(&mut self, states: &[PortState]) {
         for (i, state) in states.iter().enumerate() {
-            let Some((name, _, known)) = self.ports.get_mut(i).filter(|(.., known)| known != state) else { continue };
+            let Some((name, _, known)) = self.ports.get_mut(i).filter(|(.., known)| known != state) else {
+                continue;
+            };
             let line = match state {
                 PortState::Up => format!("port {name} is up again"),
                 PortState::Down(reason) => format!("port {name} is down: {reason}"),
@@ -80,7 +82,8 @@ impl Live {
         let (then, before) = std::mem::replace(&mut self.last, (now, received));
         let pps = (received - before) as f64 / now.duration_since(then).as_secs_f64();
         let busy = self.meters.windows.quantiles().map_or_else(|| "-".into(), |q| format!("{:.1}", q.p50));
-        let drops = self.meters.drops.total() + self.ports.iter().map(|(_, port, _)| port.rx_drops()).sum::<u64>();
+        let drops =
+            self.meters.drops.total() + self.ports.iter().map(|(_, port, _)| port.rx_drops()).sum::<u64>();
         let ledger = self.pool.ledger();
         format!(
             "{:>4} s  {} packets/s  {busy} ns/packet  drops {}  free frames {}",

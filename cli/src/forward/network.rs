@@ -1,7 +1,7 @@
 //! HOT: the built-in network at the far ends of the two mem ports. Host 0 generates, host 1 verifies.
 
-use super::plan::Offer;
 use super::phases::Phases;
+use super::plan::Offer;
 use netmem::forward::Meters;
 use netmem::forward::traffic::{Fault, Hop, Outcome, Sink, Tally, Traffic, TrafficError};
 use netmem::limits::BATCH_MAX;

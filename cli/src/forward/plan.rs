@@ -113,10 +113,17 @@ fn xdp(args: &ForwardArgs) -> Result<Source, Failure> {
 
 fn check_ports(ports: &[PortSpec], mode: ModeArg) -> Result<(), Failure> {
     match ports.len() {
-        1 => return refuse(format!("only one --port, {}: give two or more, or none for two mem ports", ports[0])),
+        1 => {
+            return refuse(format!(
+                "only one --port, {}: give two or more, or none for two mem ports",
+                ports[0]
+            ));
+        }
         n if n > PORTS_MAX => return refuse(format!("{n} times --port: give at most {PORTS_MAX}")),
         n if mode == ModeArg::CrossConnect && !n.is_multiple_of(2) => {
-            return refuse(format!("{n} times --port: --mode cross-connect joins pairs, give an even number"));
+            return refuse(format!(
+                "{n} times --port: --mode cross-connect joins pairs, give an even number"
+            ));
         }
         _ => {}
     }

@@ -69,7 +69,14 @@ impl PortReport {
     pub fn new(port: &dyn Port, detail: String) -> PortReport {
         let source = port.counters();
         let counters = source.iter().collect();
-        PortReport { name: port.name().into(), kind: port.kind(), detail, state: port.state(), counters, source }
+        PortReport {
+            name: port.name().into(),
+            kind: port.kind(),
+            detail,
+            state: port.state(),
+            counters,
+            source,
+        }
     }
 
     /// Reads the counters again.

@@ -86,7 +86,8 @@ fn threads(
     let meters = &*meters;
     let (core, far_core) = cores();
     thread::scope(|scope| {
-        let network = network.map(|network| scope.spawn(move || (pin(far_core), network.run(phases, meters))));
+        let network =
+            network.map(|network| scope.spawn(move || (pin(far_core), network.run(phases, meters))));
         let forwarding = scope.spawn(move || {
             let core = pin(core);
             forward(forwarder, worker, phases);

@@ -112,7 +112,9 @@ fn open_xdp(umem: &Arc<Umem>, spec: &PortSpec, config: &XdpConfig) -> Result<Xdp
 /// The router's end of the port's link: the interface's own address and MTU.
 fn interface(port: &XdpPort) -> Result<Interface, Failure> {
     let netdev = port.netdev();
-    let failed = |what| move |errno| Failure::input(format!("{what} of {}: {errno}; is it still there?", netdev.name()));
+    let failed = |what| {
+        move |errno| Failure::input(format!("{what} of {}: {errno}; is it still there?", netdev.name()))
+    };
     let mac = netdev.mac().map_err(failed("link address"))?;
     let mtu = netdev.mtu().map_err(failed("MTU"))?;
     Ok(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })

@@ -33,19 +33,23 @@ fn cores(report: &Report) -> String {
 
 /// Where every packet went.
 fn packets(report: &Report) -> String {
-    let reasons = listed(report.dropped.iter().copied());
     let mut lines = Vec::new();
     if let Some(traveled) = &report.traveled {
-        let rx_drops: u64 = report.ports.iter().map(PortReport::rx_drops).sum();
-        lines.push(("sent", traveled.sent, format!("{} of them had to wait for a place", thousands(traveled.refused))));
-        lines.push(("  rx drops", rx_drops, "found no frame or no place at the device".into()));
+        let waited = format!("{} of them had to wait for a place", thousands(traveled.refused));
+        lines.push(("sent", traveled.sent, waited));
     }
+    let rx_drops: u64 = report.ports.iter().map(PortReport::rx_drops).sum();
+    lines.push(("rx drops", rx_drops, "at the devices, for want of a frame or a place".into()));
     lines.push(("received", report.received, "= transmitted + dropped + held".into()));
     lines.push(("transmitted", report.transmitted, String::new()));
-    lines.push(("dropped", report.dropped_total(), reasons));
+    lines.push(("dropped", report.dropped_total(), listed(report.dropped.iter().copied())));
     lines.push(("held", report.held, String::new()));
     if let Some(traveled) = &report.traveled {
-        lines.push(("sink", traveled.sink.received, format!("verified, corrupt: {}", thousands(traveled.sink.corrupt))));
+        lines.push((
+            "sink",
+            traveled.sink.received,
+            format!("verified, {} corrupt", thousands(traveled.sink.corrupt)),
+        ));
     }
     let width = lines.iter().map(|(_, count, _)| thousands(*count).len()).max().unwrap_or(0);
     let line = |(name, count, note): &(&str, u64, String)| {
@@ -56,8 +60,12 @@ fn packets(report: &Report) -> String {
 
 /// How fast, and what that means.
 fn rates(report: &Report) -> String {
-    let mean = thousands(report.pps_mean().round() as u64);
-    let mut text = format!("\nrate\n  {mean} packets/s over the whole run: received / seconds, pauses included\n");
+    let mean = match report.pps_mean() {
+        few if few < 100.0 => format!("{few:.1}"),
+        many => thousands(many.round() as u64),
+    };
+    let mut text =
+        format!("\nrate\n  {mean} packets/s over the whole run: received / seconds, pauses included\n");
     match (report.windows, report.pps()) {
         (Some(q), Some(pps)) => {
             text += &format!(
@@ -97,7 +105,7 @@ fn pool_line(pool: &Ledger) -> String {
     format!("  {}  {} = {}  {verdict}\n", pool.name, thousands(pool.total), listed(places.into_iter()))
 }
 
-/// `rx 12, tx 12`: the counts that are not 0, or `0`.
+/// `rx 12, tx 12`: the counts that are not 0.
 fn listed(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
     let counts = counts.filter(|(_, count)| *count > 0);
     let texts = counts.map(|(name, count)| format!("{name} {}", thousands(count))).collect::<Vec<_>>();

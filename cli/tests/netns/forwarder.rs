@@ -23,7 +23,7 @@ impl Forwarder {
     /// When it ends instead.
     pub fn start(bed: &Testbed, wiring: Wiring, xdp_mode: &str) -> Forwarder {
         let mut command = netmem(bed);
-        command.args(["forward", "--port", "xdp:one", "--port", "xdp:two", "--json", "--xdp-mode", xdp_mode]);
+        command.args(["forward", "--port", "xdp:one", "--port", "xdp:two", "--frames", "64", "--ring", "8", "--json", "--xdp-mode", xdp_mode]);
         match wiring {
             Wiring::Bridged => drop(command.args(["--mode", "cross-connect"])),
             Wiring::Routed => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Packets of the stream: two seconds of 10,000 a second.
 const PACKETS: u64 = 20_000;
-const INTERVAL: Duration = Duration::from_micros(100);
+const INTERVAL: Duration = Duration::from_micros(0);
 
 #[test]
 fn bridged_hosts_reach_each_other_in_native_mode() {

@@ -17,6 +17,7 @@ impl Summary {
         Summary(value)
     }
 
+    pub fn raw(&self) -> String { self.0.to_string() }
     /// The number under that name.
     pub fn number(&self, name: &str) -> u64 {
         number(&self.0, name)
