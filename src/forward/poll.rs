@@ -11,6 +11,7 @@ use super::ip::{Interface, forward_ipv4};
 use super::meters::Meters;
 use super::route::Table;
 use super::verdict::{Reason, Verdict};
+use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, Pool};
 use crate::port::Port;
 use crate::stats::{Stopwatch, Windows};
@@ -185,8 +186,8 @@ impl Forwarder {
             Verdict::Redirect(to) => match self.lanes.get_mut(usize::from(to)) {
                 None => (Reason::NoRoute, frame),
                 Some(lane) => {
-                    if lane.out.room() == 0 {
-                        transmit(lane, w, &self.meters);
+                    if lane.out.room() == 0 && transmit(lane, w, &self.meters) == BATCH_MAX {
+                        give_up(lane, Reason::TxFull, w, &self.meters);
                     }
                     match lane.out.push(frame) {
                         Ok(()) => return Ok(()),
@@ -239,6 +240,17 @@ fn transmit(lane: &mut Lane, w: &mut Worker, meters: &Meters) -> usize {
     if !lane.out.is_empty() {
         let sent = lane.port.tx(w, &mut lane.out);
         meters.transmitted.add(sent as u64);
+        if sent == 0 && lane.port.in_flight() == 0 {
+            give_up(lane, Reason::TxRefused, w, meters);
+        }
     }
     lane.out.len()
+}
+
+/// Drops all that waits for a port: its ring stayed full, or it is empty and the port takes nothing (link down).
+#[cold]
+#[inline(never)]
+fn give_up(lane: &mut Lane, reason: Reason, w: &mut Worker, meters: &Meters) {
+    meters.drops.add(reason, lane.out.len() as u64);
+    lane.out.free(w);
 }

@@ -50,11 +50,13 @@ pub enum Reason {
     TooLong,
     /// The egress port's transmit ring had no place left.
     TxFull,
+    /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
+    TxRefused,
 }
 
 impl Reason {
     /// All reasons, in the order of their [`index`](Self::index).
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 17] = [
         Reason::Short,
         Reason::UnknownEthertype,
         Reason::Arp,
@@ -71,6 +73,7 @@ impl Reason {
         Reason::NoRoute,
         Reason::TooLong,
         Reason::TxFull,
+        Reason::TxRefused,
     ];
 
     /// The name of its counter.
@@ -92,6 +95,7 @@ impl Reason {
             Reason::NoRoute => "no_route",
             Reason::TooLong => "too_long",
             Reason::TxFull => "tx_full",
+            Reason::TxRefused => "tx_refused",
         }
     }
 

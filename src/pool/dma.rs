@@ -1,10 +1,11 @@
 //! How a device knows a pool's frames: the mapping is made when a page enters the pool and undone once, when
 //! it leaves (source 004: "page kept DMA mapped").
 
+use crate::limits::PAGE_SIZE;
 use crate::page::{Memory, Page};
 use crate::stats::Count;
 use crate::sys::clock;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The kind of mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,26 +37,28 @@ impl Dma {
         Dma { kind, ..Dma::default() }
     }
 
-    /// Maps a page that enters the pool; its address for the device goes into the descriptor's word.
-    pub(crate) fn map(&self, memory: &Memory, page: &Page) {
-        if self.kind != DmaMap::None
-            && let Some(desc) = memory.desc(page.number())
-        {
-            let offset = page.address().addr() - memory.region().base().addr();
-            desc.word.store(offset as u64, Relaxed);
-            self.pay();
-            self.mapped.add_shared(1);
-        }
+    /// Whether frames have an address for a device at all.
+    pub(crate) fn is_mapping(&self) -> bool {
+        self.kind != DmaMap::None
     }
 
-    /// Undoes the mapping of a page that leaves the pool.
-    pub(crate) fn unmap(&self, memory: &Memory, page: &Page) {
-        if self.kind != DmaMap::None
-            && let Some(desc) = memory.desc(page.number())
-        {
-            desc.word.store(0, Relaxed);
+    /// Maps a block of pages that enters the pool; each page's address for the device goes into its descriptor.
+    pub(crate) fn map(&self, memory: &Memory, block: &Page) {
+        let offset = block.address().addr() - memory.region().base().addr();
+        self.each_page(memory, block, |word, i| word.store((offset + i * PAGE_SIZE) as u64, Relaxed), &self.mapped);
+    }
+
+    /// Undoes the mapping of a block of pages that leaves the pool.
+    pub(crate) fn unmap(&self, memory: &Memory, block: &Page) {
+        self.each_page(memory, block, |word, _| word.store(0, Relaxed), &self.unmapped);
+    }
+
+    fn each_page(&self, memory: &Memory, block: &Page, write: impl Fn(&AtomicU64, usize), count: &Count) {
+        let Some(first) = memory.index(block.number()).filter(|_| self.is_mapping()) else { return };
+        for (i, desc) in memory.table()[first as usize..][..1 << block.order()].iter().enumerate() {
+            write(&desc.word, i);
             self.pay();
-            self.unmapped.add_shared(1);
+            count.add_shared(1);
         }
     }
 

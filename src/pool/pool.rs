@@ -241,6 +241,12 @@ impl Pool {
         self.shared().lanes.sum(|lane| &lane.failed)
     }
 
+    /// Where the pool's device finds the frame's data (its offset in the UMEM); None for a frame of another pool
+    /// and where there is no device mapping.
+    pub fn device_address(&self, frame: &Frame) -> Option<u64> {
+        self.shared().device_address(frame)
+    }
+
     /// Pages that the pool's device may reach now; 0 where there is no device mapping.
     pub fn mapped_pages(&self) -> u64 {
         self.shared().dma.pages()

@@ -10,12 +10,14 @@ use super::frame::{Desc, Frame};
 use super::home::{Home, Latch};
 use super::local::{Local, Start};
 use super::yard::Yard;
+use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Leave, Owned, Worker};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// One worker's counters of a pool. All wrap; only sums over the workers mean something.
 #[derive(Debug, Default)]
@@ -224,10 +226,20 @@ impl Shared {
         drop(kept);
     }
 
+    /// Where a device finds the frame's data, by the mapping that was made when its page entered the pool.
+    pub(super) fn device_address(&self, frame: &Frame) -> Option<u64> {
+        let chunks = (PAGE_SIZE / CHUNK_SIZE) as u32;
+        let (page, within) = (frame.id().get() / chunks, frame.id().get() % chunks);
+        let desc = self.memory.desc(NonZeroU32::new(page)?)?;
+        let mapped = self.dma.is_mapping() && self.yard.home(frame.id()) == self.number;
+        let offset = within as usize * CHUNK_SIZE + frame.headroom();
+        mapped.then(|| desc.word.load(Relaxed) + offset as u64)
+    }
+
     /// The frames that lie in a page of the pool.
     pub(super) fn each_frame(&self, page: &Page, mut f: impl FnMut(NonZeroU32)) {
-        let chunks = page.bytes().len() / crate::limits::CHUNK_SIZE;
-        let step = self.frame_size / crate::limits::CHUNK_SIZE;
+        let chunks = page.bytes().len() / CHUNK_SIZE;
+        let step = self.frame_size / CHUNK_SIZE;
         let ids = (0..chunks).step_by(step).map(|i| page.first_chunk() + i as u32);
         ids.filter_map(NonZeroU32::new).for_each(&mut f);
     }

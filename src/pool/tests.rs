@@ -257,6 +257,29 @@ fn a_jumbo_frame_has_room_for_nine_thousand_bytes() {
 }
 
 #[test]
+fn a_device_finds_a_frame_at_its_offset_in_the_region_and_only_while_its_page_is_mapped() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    for (frame_size, dma) in [(2048, DmaMap::Umem), (16384, DmaMap::Modelled { cost_ns: 10 })] {
+        let config = PoolConfig { frames: 8, frame_size, dma, ..PoolConfig::default() };
+        let pool = Pool::new(&memory, &mut w, &config).unwrap();
+        let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut w)).collect();
+        for frame in &mut frames {
+            frame.put(1).unwrap();
+            let offset = frame.data().as_ptr().addr() - memory.region().base().addr();
+            assert_eq!(pool.device_address(frame), Some(offset as u64));
+        }
+        assert_eq!(pool.mapped_pages() as usize, 8 * frame_size / 4096);
+        frames.into_iter().for_each(|frame| pool.free(&mut w, frame));
+        pool.wait(Duration::ZERO).unwrap();
+        assert_eq!(pool.mapped_pages(), 0);
+    }
+    let unmapped = Pool::new(&memory, &mut w, &PoolConfig::default()).unwrap();
+    let frame = unmapped.alloc(&mut w).unwrap();
+    assert_eq!((unmapped.device_address(&frame), unmapped.mapped_pages()), (None, 0));
+}
+
+#[test]
 fn what_a_drain_does_not_take_stays_in_the_batch_in_order() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();

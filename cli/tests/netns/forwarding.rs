@@ -79,6 +79,9 @@ fn every_packet_is_right_or_counted(wiring: Wiring, mode: &str) {
     assert_eq!((received.corrupt, received.twice), (0, 0), "{received:?}");
     let missing = PACKETS - received.good;
     let counted = summary.rx_drops() + summary.dropped_in_all() + outside;
+    eprintln!("missing {missing} rx_drops {} dropped {} outside {outside}; {}", summary.rx_drops(), summary.dropped_in_all(), summary.raw());
+    for h in [&bed.h1,&bed.dut,&bed.h2] { eprintln!("{}", h.run("cat", "/proc/net/dev")); }
+    for p in ["one","two"] { eprintln!("{}", bed.dut.run("ethtool", &format!("-S {p}"))); }
     assert!(
         missing <= counted,
         "{missing} packets missing, {counted} counted: {outside} outside the forwarder"
