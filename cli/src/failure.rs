@@ -1,6 +1,7 @@
 //! How a command fails: its lines on standard error, and its exit code.
 
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Why a command did not succeed.
@@ -30,7 +31,9 @@ impl Failure {
             Failure::Run(lines) => (&lines[..], 1),
         };
         for line in lines {
-            eprintln!("error: {}", line.split_whitespace().collect::<Vec<_>>().join(" "));
+            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            // The exit code says it too, where nobody reads.
+            let _ = writeln!(io::stderr(), "error: {line}");
         }
         ExitCode::from(code)
     }

@@ -17,8 +17,8 @@ pub fn list(json: bool) -> Result<(), Failure> {
 /// Runs experiments, prints each report as it is finished, and fails if a check does.
 ///
 /// # Errors
-/// [`Failure::Input`] for a name, key, value or file that is not valid; [`Failure::Run`] for a check that failed or
-/// a report that could not be written.
+/// [`Failure::Input`] for a name, key, value or file that is not valid; [`Failure::Run`] for a check that
+/// failed or a report that could not be written.
 pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let options = Options { quick: args.quick, json: args.json.clone(), set: args.set.clone() };

@@ -13,7 +13,8 @@ use std::sync::atomic::AtomicBool;
 pub fn on_signal() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // Handlers run in the order of their registration: this one finds the flag set by an earlier signal only.
+        // Handlers run in the order of their registration: this one finds the flag set by an earlier signal
+        // only.
         flag::register_conditional_default(signal, Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
             .map_err(|error| Failure::input(format!("cannot handle signal {signal}: {error}")))?;

@@ -12,7 +12,7 @@ use super::meters::Meters;
 use super::route::Table;
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Frame, Pool};
+use crate::pool::{Batch, Drain, Frame, Pool};
 use crate::port::Port;
 use crate::stats::{Stopwatch, Windows};
 use crate::sync::Worker;
@@ -148,56 +148,59 @@ impl Forwarder {
     /// Takes a burst off a port and decides about each frame.
     #[inline]
     fn receive(&mut self, from: usize, w: &mut Worker) -> usize {
-        let (mut burst, mut dropped) = (Batch::new(), Batch::new());
+        let mut burst = Batch::new();
         let received = self.lanes[from].port.rx(w, &mut burst);
         if received == 0 {
             return 0;
         }
         self.meters.received.add(received as u64);
         burst.iter().for_each(Frame::prefetch);
-        for mut frame in burst.drain() {
-            let verdict = self.verdict(from, &mut frame);
-            if let Err(frame) = self.obey(verdict, frame, w) {
-                // A batch of drops has room for a whole burst.
-                let _ = dropped.push(frame);
-            }
+        let mut verdicts = [Verdict::Redirect(0); BATCH_MAX];
+        for i in 0..received {
+            verdicts[i] = self.verdict(from, burst.data_mut(i));
         }
-        if !dropped.is_empty() {
-            self.free(&mut dropped, w);
+        // Frames move on in runs of one verdict, in order.
+        let mut drain = burst.drain();
+        for run in verdicts[..received].chunk_by(PartialEq::eq) {
+            match run[0] {
+                Verdict::Redirect(to) => self.redirect(usize::from(to), &mut drain, run.len(), w),
+                Verdict::Drop(reason) => self.discard(reason, &mut drain, run.len(), w),
+            }
         }
         received
     }
 
     #[inline]
-    fn verdict(&self, from: usize, frame: &mut Frame) -> Verdict {
+    fn verdict(&self, from: usize, data: &mut [u8]) -> Verdict {
         match &self.mode {
-            Mode::Ip { table, interfaces } => {
-                forward_ipv4(frame.data_mut(), &interfaces[from], table, interfaces)
-            }
+            Mode::Ip { table, interfaces } => forward_ipv4(data, &interfaces[from], table, interfaces),
             Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),
         }
     }
 
-    /// Puts the frame into its port's batch, or gives it back to be freed, counted.
+    /// Puts the next `n` frames of a burst into a port's batch; when it is full, sends it.
     #[inline]
-    fn obey(&mut self, verdict: Verdict, frame: Frame, w: &mut Worker) -> Result<(), Frame> {
-        let (reason, frame) = match verdict {
-            Verdict::Drop(reason) => (reason, frame),
-            Verdict::Redirect(to) => match self.lanes.get_mut(usize::from(to)) {
-                None => (Reason::NoRoute, frame),
-                Some(lane) => {
-                    if lane.out.room() == 0 && transmit(lane, w, &self.meters) == BATCH_MAX {
-                        give_up(lane, Reason::TxFull, w, &self.meters);
-                    }
-                    match lane.out.push(frame) {
-                        Ok(()) => return Ok(()),
-                        Err(frame) => (Reason::TxFull, frame),
-                    }
-                }
-            },
-        };
-        self.meters.drops.add(reason, 1);
-        Err(frame)
+    fn redirect(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
+        let Some(lane) = self.lanes.get_mut(to) else { return self.discard(Reason::NoRoute, burst, n, w) };
+        loop {
+            n -= burst.move_to(&mut lane.out, n);
+            if n == 0 {
+                return;
+            }
+            if transmit(lane, w, &self.meters) == BATCH_MAX {
+                give_up(lane, Reason::TxFull, w, &self.meters);
+            }
+        }
+    }
+
+    /// Drops the next `n` frames of a burst.
+    #[cold]
+    #[inline(never)]
+    fn discard(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+        let mut dropped = Batch::new();
+        burst.move_to(&mut dropped, n);
+        self.meters.drops.add(reason, dropped.len() as u64);
+        self.free(&mut dropped, w);
     }
 
     #[inline]

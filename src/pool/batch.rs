@@ -1,27 +1,40 @@
 //! The batch: up to 64 frames in order, the unit in which everything moves.
 
 use super::frame::Frame;
+use super::origin::Origin;
 use super::shared::Shared;
 use super::yard;
 use crate::limits::BATCH_MAX;
 use crate::sync::Worker;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
+use std::ptr;
 
 /// Up to [`BATCH_MAX`] frames, oldest first; derefs to a slice of them.
+///
+/// A batch remembers when all its frames are known to be of one pool, so that what is counted or freed by pool
+/// costs nothing for each frame. Single frames that are pushed or reached as `&mut Frame` end that knowledge.
 ///
 /// Dropped with frames inside, it sends them home by the slow way; [`Batch::free`] is the fast one.
 pub struct Batch {
     /// Invariant: the first `len` places are initialised, the others hold no claim.
     frames: [MaybeUninit<Frame>; BATCH_MAX],
     len: usize,
+    /// Null, or the pool that all the frames are of, if there are any: they keep it.
+    pool: *const Shared,
 }
+
+// SAFETY: the pool's pointer is followed only while frames of that pool are inside, which keep it; the pool itself
+// is Sync.
+unsafe impl Send for Batch {}
+// SAFETY: as above; a shared batch only compares and reads.
+unsafe impl Sync for Batch {}
 
 impl Batch {
     /// An empty batch.
     #[inline]
     pub fn new() -> Batch {
-        Batch { frames: [const { MaybeUninit::uninit() }; BATCH_MAX], len: 0 }
+        Batch { frames: [const { MaybeUninit::uninit() }; BATCH_MAX], len: 0, pool: ptr::null() }
     }
 
     /// Frames there is room for.
@@ -39,6 +52,7 @@ impl Batch {
         let Some(place) = self.frames.get_mut(self.len) else { return Err(frame) };
         place.write(frame);
         self.len += 1;
+        self.pool = ptr::null();
         Ok(())
     }
 
@@ -60,22 +74,26 @@ impl Batch {
     /// Moves frames from the front of `other` until this batch is full or `other` empty; returns how many.
     #[inline]
     pub fn append(&mut self, other: &mut Batch) -> usize {
-        let n = other.len.min(self.room());
-        let mut drain = other.drain();
-        for place in &mut self.frames[self.len..self.len + n] {
-            if let Some(frame) = drain.next() {
-                place.write(frame);
-            }
-        }
-        self.len += n;
-        n
+        let n = other.len;
+        other.drain().move_to(self, n)
+    }
+
+    /// The data of the `i`-th frame, to write; the batch's order and knowledge stay.
+    ///
+    /// # Panics
+    /// If there are not as many frames.
+    #[inline(always)]
+    pub fn data_mut(&mut self, i: usize) -> &mut [u8] {
+        let place = &mut self.frames[..self.len][i];
+        // SAFETY: the place is inside `len`; only the frame's bytes are given out, not the frame.
+        unsafe { place.assume_init_mut() }.data_mut()
     }
 
     /// Sends all frames home through the worker, in bulk, grouped by the pool they are of.
     ///
     /// # Cost
-    /// Frames of a pool that the worker owns: a byte of the yard and a place in the cache each, no locked
-    /// instruction. Others: one CAS for each run of one pool.
+    /// Frames of a pool that the worker owns: a place in the cache each, no locked instruction; a byte of the yard
+    /// each where the batch does not know its pool. Others: one CAS for each run of one pool.
     #[inline]
     pub fn free(&mut self, w: &mut Worker) {
         let end = std::mem::take(&mut self.len);
@@ -83,28 +101,102 @@ impl Batch {
         while at < end {
             // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are
             // this function's, and each is ended once, by `free_run` for its run.
-            let run = unsafe { run_at(&self.frames[at..end]) };
-            let ids = run.iter().map(|frame| frame.id().get());
-            // SAFETY: as above; the frames are out until `free_run` puts them down, and keep yard and pool.
-            unsafe { Shared::free_run(yard::of(run[0].id()).pool(run[0].id()), Some(&mut *w), ids) };
-            at += run.len();
+            let rest = unsafe { initialised(&self.frames[at..end]) };
+            let (pool, n) = if self.pool.is_null() { first_run(rest) } else { (self.pool, rest.len()) };
+            let ids = rest[..n].iter().map(|frame| frame.id().get());
+            // SAFETY: as above; the frames are out until `free_run` puts them down, and keep their pool.
+            unsafe { Shared::free_run(pool, Some(&mut *w), ids) };
+            at += n;
         }
+    }
+
+    /// The first `n` frames (fewer if there are fewer) by pool: calls `f` for each run of one pool.
+    #[inline]
+    pub(crate) fn each_pool(&self, n: usize, f: impl FnMut(&Shared, usize)) {
+        let frames = &self[..n.min(self.len)];
+        each_pool(frames, self.pool, f);
+    }
+
+    /// Appends frames of one pool, for which there is room; returns how many.
+    #[inline(always)]
+    pub(super) fn extend_of(&mut self, pool: *const Shared, frames: impl ExactSizeIterator<Item = Frame>) -> usize {
+        let n = frames.len().min(self.room());
+        let places = &mut self.frames[self.len..self.len + n];
+        places.iter_mut().zip(frames).for_each(|(place, frame)| {
+            place.write(frame);
+        });
+        self.grown(n, pool);
+        n
+    }
+
+    /// Takes note of `n` more frames behind the others, all of `pool`, or of unknown ones if it is null.
+    #[inline(always)]
+    fn grown(&mut self, n: usize, pool: *const Shared) {
+        if self.len == 0 {
+            self.pool = pool;
+        } else if self.pool != pool {
+            self.pool = ptr::null();
+        }
+        self.len += n;
+    }
+
+    /// Gives up the first `n` frames, which someone else has taken by copy, and moves the others up.
+    ///
+    /// # Safety
+    /// There are that many, and each of their claims is held once by whoever took them.
+    #[inline]
+    pub(crate) unsafe fn forget_front(&mut self, n: usize) {
+        let end = std::mem::take(&mut self.len);
+        drop(Drain { batch: self, next: n, end });
+    }
+
+    /// Appends what `take` writes into the free places; it returns how many, from the first on, and of which pool if
+    /// that is known. Returns how many.
+    ///
+    /// # Safety
+    /// `take` initialises that many places, with frames whose claims are the batch's from then on.
+    #[inline]
+    pub(crate) unsafe fn grow(&mut self, take: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize, origin: &Origin) -> usize {
+        let n = take(&mut self.frames[self.len..]);
+        self.grown(n, origin.pool());
+        n
     }
 }
 
-/// The longest run of frames of one pool at the beginning of `places`, which are not empty.
+/// The places as frames.
 ///
 /// # Safety
-/// All of `places` are initialised.
+/// All of them are initialised.
 #[inline(always)]
-unsafe fn run_at(places: &[MaybeUninit<Frame>]) -> &[Frame] {
-    // SAFETY: MaybeUninit<Frame> has Frame's layout and all places are initialised.
-    let frames = unsafe { std::slice::from_raw_parts(places.as_ptr().cast::<Frame>(), places.len()) };
-    // SAFETY: the frames are out, so their yard lives.
-    let yard = unsafe { yard::of(frames[0].id()) };
-    let home = yard.home(frames[0].id());
+unsafe fn initialised(places: &[MaybeUninit<Frame>]) -> &[Frame] {
+    // SAFETY: MaybeUninit<Frame> has Frame's layout, and the caller promises the rest.
+    unsafe { std::slice::from_raw_parts(places.as_ptr().cast::<Frame>(), places.len()) }
+}
+
+/// The pool of the first of `frames` and how many from there on are of it; `frames` are not empty.
+///
+/// # Cost
+/// A byte of the yard for each frame.
+#[inline]
+fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
+    let id = frames[0].id();
+    // SAFETY: the frames are out for as long as they are borrowed, and keep their yard.
+    let yard = unsafe { yard::of(id) };
+    let home = yard.home(id);
     let n = frames.iter().take_while(|frame| yard.home(frame.id()) == home).count();
-    &frames[..n.max(1)]
+    (yard.pool(id), n.max(1))
+}
+
+/// Calls `f` for each run of `frames` that are of one pool: `known`, unless that is null.
+#[inline]
+pub(crate) fn each_pool(frames: &[Frame], known: *const Shared, mut f: impl FnMut(&Shared, usize)) {
+    let mut rest = frames;
+    while !rest.is_empty() {
+        let (pool, n) = if known.is_null() { first_run(rest) } else { (known, rest.len()) };
+        // SAFETY: the run's frames are out for as long as they are borrowed, and keep their pool.
+        f(unsafe { &*pool }, n);
+        rest = &rest[n..];
+    }
 }
 
 impl Default for Batch {
@@ -117,14 +209,16 @@ impl Deref for Batch {
     type Target = [Frame];
     #[inline(always)]
     fn deref(&self) -> &[Frame] {
-        // SAFETY: the first `len` places are initialised and MaybeUninit<Frame> has Frame's layout.
-        unsafe { std::slice::from_raw_parts(self.frames.as_ptr().cast(), self.len) }
+        // SAFETY: the first `len` places are initialised.
+        unsafe { initialised(&self.frames[..self.len]) }
     }
 }
 
 impl DerefMut for Batch {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [Frame] {
+        // A frame of another pool may be swapped in.
+        self.pool = ptr::null();
         // SAFETY: as in `deref`, and `&mut self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.frames.as_mut_ptr().cast(), self.len) }
     }
@@ -160,6 +254,21 @@ pub struct Drain<'a> {
     end: usize,
 }
 
+impl Drain<'_> {
+    /// Moves the next `n` frames (as many as there are and `to` has room for) behind those of `to`; returns how many.
+    #[inline]
+    pub fn move_to(&mut self, to: &mut Batch, n: usize) -> usize {
+        let n = n.min(self.end - self.next).min(to.room());
+        let from = self.batch.frames[self.next..self.next + n].as_ptr();
+        // SAFETY: the places from `next` on are initialised, and given up by moving `next`; `to` has room for them
+        // behind its own, and is another batch.
+        unsafe { ptr::copy_nonoverlapping(from, to.frames[to.len..].as_mut_ptr(), n) };
+        self.next += n;
+        to.grown(n, self.batch.pool);
+        n
+    }
+}
+
 impl Iterator for Drain<'_> {
     type Item = Frame;
 
@@ -190,7 +299,7 @@ impl Drop for Drain<'_> {
             let frames = self.batch.frames.as_mut_ptr();
             // SAFETY: both ranges lie within the array; the moved places are initialised, and those left behind
             // are outside the new length.
-            unsafe { std::ptr::copy(frames.add(self.next), frames, left) };
+            unsafe { ptr::copy(frames.add(self.next), frames, left) };
         }
         self.batch.len = left;
     }

@@ -1,10 +1,11 @@
 //! The conservation law: every frame is in exactly one place, and the places can be counted at any time.
 
+use super::batch::each_pool;
 use super::frame::Frame;
 use super::shared::Shared;
-use super::yard;
 use crate::sync::Worker;
 use crate::sync::shim::lock;
+use std::ptr;
 
 /// Where a pool's frames are.
 ///
@@ -79,17 +80,17 @@ impl Shared {
     }
 }
 
-/// Takes note that `frames` go to a device; a port calls it just before it gives the claims up.
+/// Takes note that `frames` go to a device, just before their claims are given up.
 pub(crate) fn posted(w: &Worker, frames: &[Frame]) {
-    yard::each_run(frames, |pool, run| pool.lanes.add(w, run.len() as u64, |lane| &lane.posted));
+    each_pool(frames, ptr::null(), |pool, n| pool.lanes.add(w, n as u64, |lane| &lane.posted));
 }
 
-/// Takes note that `frames` came back from a device; a port calls it just after it claimed them.
+/// Takes note that `frames` came back from a device, just after they were claimed.
 pub(crate) fn unposted(w: &Worker, frames: &[Frame]) {
-    yard::each_run(frames, |pool, run| pool.lanes.add(w, run.len() as u64, |lane| &lane.unposted));
+    each_pool(frames, ptr::null(), |pool, n| pool.lanes.add(w, n as u64, |lane| &lane.unposted));
 }
 
 /// As [`unposted`], without a worker: for a port that is torn down.
 pub(crate) fn unposted_from_anywhere(frames: &[Frame]) {
-    yard::each_run(frames, |pool, run| pool.lanes.shared().unposted.add_shared(run.len() as u64));
+    each_pool(frames, ptr::null(), |pool, n| pool.lanes.shared().unposted.add_shared(n as u64));
 }

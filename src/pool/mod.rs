@@ -21,6 +21,8 @@ mod grow;
 mod home;
 mod ledger;
 mod local;
+#[allow(unsafe_code)]
+mod origin;
 #[allow(clippy::module_inception)]
 mod pool;
 #[allow(unsafe_code)]
@@ -35,5 +37,6 @@ pub use dma::DmaMap;
 pub(crate) use frame::Desc;
 pub use frame::{Frame, NoRoom};
 pub use ledger::{Ledger, StillOut};
+pub(crate) use origin::Origin;
 pub(crate) use ledger::{posted, unposted, unposted_from_anywhere};
 pub use pool::{Pool, PoolConfig, PoolError};

@@ -3,7 +3,6 @@
 //! One byte and one link a chunk, 0.25 % of the memory; made with the first pool of a memory and gone with
 //! the last.
 
-use super::frame::Frame;
 use super::home::Links;
 use super::shared::Shared;
 use crate::page::Memory;
@@ -155,24 +154,5 @@ impl Drop for Yard {
             // Only if no newer yard of the same region stands there already.
             let _ = YARDS[segment].compare_exchange(me, ptr::null_mut(), Relaxed, Relaxed);
         }
-    }
-}
-
-/// Calls `f` for each run of neighbours in `frames` that are of one pool.
-///
-/// # Cost
-/// A byte of the yard for each frame.
-#[inline]
-pub(super) fn each_run(frames: &[Frame], mut f: impl FnMut(&Shared, &[Frame])) {
-    let mut rest = frames;
-    while let [first, ..] = rest {
-        // SAFETY: `first` is out for as long as `frames` is borrowed, and keeps its yard.
-        let yard = unsafe { of(first.id()) };
-        let home = yard.home(first.id());
-        let n = rest.iter().take_while(|frame| yard.home(frame.id()) == home).count().max(1);
-        let (run, others) = rest.split_at(n);
-        // SAFETY: the run's frames are out for as long as they are borrowed, and keep their pool.
-        f(unsafe { &*yard.pool(first.id()) }, run);
-        rest = others;
     }
 }

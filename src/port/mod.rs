@@ -11,6 +11,7 @@
 
 mod counters;
 pub mod mem;
+#[allow(unsafe_code)]
 mod posted;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,6 @@ use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Pool};
 use crate::sync::Worker;
 pub use counters::PortCounters;
-pub(crate) use posted::Posted;
 use std::sync::Arc;
 
 /// Whether a port carries frames.

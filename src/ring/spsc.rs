@@ -127,6 +127,24 @@ impl<T> Sender<T> {
         sent
     }
 
+    /// Sends as many of `items` as there is room for, by copying them; returns how many.
+    ///
+    /// # Safety
+    /// The caller gives the first that many items up: it neither uses nor drops them any more.
+    #[inline]
+    pub(crate) unsafe fn send_copies(&mut self, items: &[T]) -> usize {
+        let n = self.room(items.len());
+        let start = self.cursor.slot(0);
+        let wrap = (self.ring.slots.len() - start).min(n);
+        let slots = self.ring.slots[start..start + wrap].iter().chain(&self.ring.slots[..n - wrap]);
+        slots.zip(items).for_each(|(slot, item)| {
+            // SAFETY: an unpublished slot is the sender's alone (edge C); the item is copied once and given up.
+            slot.with_mut(|place| unsafe { place.write(MaybeUninit::new(std::ptr::read(item))) });
+        });
+        self.cursor.publish(n as u32);
+        n
+    }
+
     /// Sends one item, or gives it back when the ring is full.
     ///
     /// # Errors
@@ -179,6 +197,23 @@ impl<T> Receiver<T> {
             take(item);
         }
         ready as usize
+    }
+
+    /// Receives as many items as there are and `into` has places for, oldest first, by copying them; returns how
+    /// many: the first that many places are initialised and the caller's.
+    #[inline]
+    pub(crate) fn recv_copies(&mut self, into: &mut [MaybeUninit<T>]) -> usize {
+        let n = self.ready(into.len());
+        let start = self.cursor.slot(0);
+        let wrap = (self.ring.slots.len() - start).min(n);
+        let slots = self.ring.slots[start..start + wrap].iter().chain(&self.ring.slots[..n - wrap]);
+        slots.zip(into).for_each(|(slot, place)| {
+            // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised; it is
+            // released right below and so read once.
+            slot.with_mut(|item| unsafe { place.write((*item).assume_init_read()) });
+        });
+        self.cursor.release(n as u32);
+        n
     }
 
     /// Receives the oldest item.

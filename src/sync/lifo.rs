@@ -41,6 +41,15 @@ impl<T: Copy + Default> Lifo<T> {
         true
     }
 
+    /// Keeps as many items as there is room for; the iterator goes on behind them.
+    #[inline(always)]
+    pub(crate) fn extend(&mut self, items: &mut impl ExactSizeIterator<Item = T>) {
+        let n = items.len().min(self.room());
+        let places = &mut self.items[self.len..self.len + n];
+        places.iter_mut().zip(items).for_each(|(place, item)| *place = item);
+        self.len += n;
+    }
+
     /// Takes out the `n` items that have lain longest (fewer if there are fewer).
     pub(crate) fn coldest(&mut self, n: usize, mut give: impl FnMut(T)) {
         let n = n.min(self.len);
@@ -74,7 +83,9 @@ mod tests {
     #[test]
     fn the_newest_comes_out_first_and_the_oldest_leave_in_bulk() {
         let mut lifo = Lifo::new(4, 2);
-        assert!((1..=4).all(|i| lifo.push(i)) && !lifo.push(5));
+        let mut items = 1..7;
+        lifo.extend(&mut items);
+        assert!(!lifo.push(5) && items.eq(5..7));
         let mut cold = Vec::new();
         lifo.coldest(2, |i| cold.push(i));
         assert_eq!((cold, lifo.room()), (vec![1, 2], 2));

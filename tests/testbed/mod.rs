@@ -35,7 +35,7 @@ pub struct Testbed {
     pub h1: Namespace,
     pub dut: Namespace,
     pub h2: Namespace,
-    wiring: Wiring,
+    pub wiring: Wiring,
     /// One at a time: each has as many busy threads as a small machine has cores.
     _turn: MutexGuard<'static, ()>,
 }
@@ -76,6 +76,19 @@ impl Testbed {
         match self.wiring {
             Wiring::Bridged => format!("10.77.0.{host}"),
             Wiring::Routed => format!("10.77.{host}.1"),
+        }
+    }
+
+    /// Tells each host the link address of the other, so that neither asks for it.
+    pub fn make_neighbours_static(&self) {
+        for (host, other) in [(&self.h1, 2), (&self.h2, 1)] {
+            if self.wiring == Wiring::Bridged {
+                host.ip(&format!(
+                    "neigh replace {} lladdr {} dev eth0",
+                    self.address(other),
+                    host_mac(other)
+                ));
+            }
         }
     }
 

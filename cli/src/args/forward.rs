@@ -18,19 +18,19 @@ const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
 ///
 /// Without --port, two ports of kind mem (a wire inside this process, behind rings like a network card's) are
 /// joined by a built-in generator of IPv4/UDP packets and a sink that verifies every byte, both on another
-/// thread: no root and no set-up. With --port given twice or more, real traffic is forwarded through AF_XDP, over
-/// one memory that all interfaces share, without a copy in user space.
+/// thread: no root and no set-up. With --port given twice or more, real traffic is forwarded through AF_XDP,
+/// over one memory that all interfaces share, without a copy in user space.
 ///
-/// While it runs, a terminal shows one line on standard error, once a second. At the end, or at Ctrl-C or SIGTERM,
-/// a summary goes to standard output: every packet received was transmitted, dropped for a named reason, or is
-/// held; and every frame of the pool is accounted for.
+/// While it runs, a terminal shows one line on standard error, once a second. At the end, or at Ctrl-C or
+/// SIGTERM, a summary goes to standard output: every packet received was transmitted, dropped for a named
+/// reason, or is held; and every frame of the pool is accounted for.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub struct ForwardArgs {
     /// A port: xdp:IFNAME or xdp:IFNAME:QUEUE (default queue 0). Repeatable; the first is number 0.
     ///
-    /// Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. The interface must be up. Only
-    /// the named queue is redirected here; what arrives on others goes on to the kernel.
+    /// Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. The interface must be
+    /// up. Only the named queue is redirected here; what arrives on others goes on to the kernel.
     #[arg(long, value_name = "KIND:NAME[:QUEUE]", value_parser = port_spec)]
     pub port: Vec<PortSpec>,
 
@@ -40,8 +40,8 @@ pub struct ForwardArgs {
 
     /// A route for --mode ip: destinations PREFIX leave by port number PORT to link address MAC. Repeatable.
     ///
-    /// For example 10.0.2.0/24,1,02:00:00:00:00:02. The longest prefix wins. Needs --port; the routes of the two mem
-    /// ports are built in.
+    /// For example 10.0.2.0/24,1,02:00:00:00:00:02. The longest prefix wins. Needs --port; the routes of the
+    /// two mem ports are built in.
     #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route)]
     pub route: Vec<Route>,
 
@@ -59,17 +59,20 @@ pub struct ForwardArgs {
     pub flows: Option<usize>,
 
     /// Bytes of a generated frame, without frame check sequence: 64 to 1514; not with --port [default: 64]
-    #[arg(long, value_name = "BYTES", value_parser = whole(SIZE_MIN..=SIZE_MAX), allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", value_parser = whole(SIZE_MIN..=SIZE_MAX),
+          allow_negative_numbers = true)]
     pub size: Option<usize>,
 
     /// Whether the generator waits for a full ring; not with --port [default: on]
     ///
-    /// on: as on links with flow control, no more packets are under way than a ring has places, and a packet that
-    /// finds no place is refused and tried again. off: it is dropped by the device and counted as an rx drop.
+    /// on: as on links with flow control, no more packets are under way than a ring has places, and a packet
+    /// that finds no place is refused and tried again. off: it is dropped by the device and counted as an rx
+    /// drop.
     #[arg(long, value_name = "WHEN", value_enum)]
     pub pause: Option<Switch>,
 
-    /// Frames of 2048 bytes in the pool that all ports share: 64 to 1048576 [default: 4 for each ring place]
+    /// Frames of 2048 bytes in the pool that all ports share: 64 to 1048576 [default: 4 for each port and
+    /// place of its ring]
     #[arg(long, value_name = "N", value_parser = whole(FRAMES), allow_negative_numbers = true)]
     pub frames: Option<usize>,
 
@@ -183,19 +186,23 @@ const AFTER_LONG_HELP: &str = concat!(
     "
 
 Figures:
-  ns_per_packet  the median over windows of 256 received packets of the forwarder's time per packet. Idle time
-                 does not count, and windows in which the machine stood still are thrown away and counted.
-  pps            1 / ns_per_packet: packets per second that the forwarder handles while it has work.
-  pps_mean       packets received divided by the seconds of the run, idle time and pauses included.
+  ns_per_packet  the forwarder's time per packet: the median over windows of 256 received packets.
+                 Idle time does not count; windows with a pause of the machine or of the thread
+                 in them are thrown away (windows.dropped).
+  pps            1 / ns_per_packet: packets per second that it handles while it has work.
+  pps_mean       packets received / seconds of the run, idle time and pauses included.
 
 The object of --json:
-  seconds, pps, ns_per_packet, pps_mean, mode, backing (of the memory: huge pages or why not),
-  windows {counted, dropped, p10, p90} or null, generator {sent, refused} or null, received, transmitted, held,
-  dropped {reason: n}, sink {received, corrupt, reordered, duplicates, missing} or null,
+  seconds, pps, ns_per_packet, pps_mean, mode (\"ip\" or \"cross-connect\"),
+  backing (of the memory: which pages, and why not larger ones),
+  windows {counted, dropped, p10, p90} or null,
+  generator {sent, refused} or null,
+  received, transmitted, held, dropped {reason: n},
+  sink {received, corrupt, reordered, duplicates, missing} or null,
   ports [{name, kind, detail, rx, tx, and every other counter}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
-  pps and ns_per_packet are null when not even one window was filled. A refused packet was tried again and
-  sent later; it counts once.
+  generator and sink are null with --port; pps, ns_per_packet and windows when not one window was
+  filled. A refused packet was tried again until it was sent; it counts once.
 
 What is checked at the end, or the exit code is 1 and a line says which:
   sent = received + rx_no_frame + rx_ring_full + rx_dropped      (generator)
@@ -206,7 +213,7 @@ What is checked at the end, or the exit code is 1 and a line says which:
 Exit codes:
   0  all went well, also when Ctrl-C or SIGTERM ended it (a second one ends it at once)
   1  a check failed, or something went wrong while running
-  2  bad input, or the set-up failed: one line says what and the remedy, and nothing is left behind"
+  2  bad input, or the set-up failed: one line with the remedy, and nothing is left behind"
 );
 
 #[cfg(test)]

@@ -13,10 +13,11 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Run experiments and print the measured figures beside the published ones.
     Run(LabRunArgs),
 }
 
+/// Run experiments and print the measured figures beside the published ones.
+///
 /// Each experiment runs its variants in interleaved rounds and prints the quantiles over windows of time, the
 /// ratios with their 95 % interval, and its checks. Ctrl-C ends it with the rounds that are finished.
 ///
@@ -32,7 +33,8 @@ pub struct LabRunArgs {
     /// Also write the reports to FILE, as JSON: one object for one name, an array for several or `all`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Set a key of the method or of an experiment to a whole number; `netmem lab list` shows them. Repeatable.
+    /// Set a key of the method or of an experiment to a whole number; `netmem lab list` shows them.
+    /// Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = settings::split)]
     pub set: Vec<(String, String)>,
 }

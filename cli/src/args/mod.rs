@@ -29,12 +29,11 @@ Start with:
 Exit codes:
   0  all went well, also when Ctrl-C or SIGTERM ended it
   1  a check failed, or something went wrong while running
-  2  bad input, or the set-up failed: one line says what and the remedy, and nothing is left behind";
+  2  bad input, or the set-up failed: one line with the remedy, and nothing is left behind";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Forward packets between ports.
     Forward(Box<ForwardArgs>),
     /// The published experiments, measured on this machine beside the published figures.
     #[command(subcommand)]

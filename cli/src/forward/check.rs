@@ -55,3 +55,73 @@ fn check_network(report: &Report, traveled: &Traveled, broken: &mut Vec<String>)
         broken.push(format!("check failed: packets that came twice {} = 0", sink.duplicates));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::report::sample;
+    use netmem::forward::traffic::Fault;
+    use netmem::pool::StillOut;
+
+    /// What is said of the sample when it was changed like this.
+    fn said(change: impl FnOnce(&mut Report, &mut Traveled)) -> Vec<String> {
+        let mut report = sample();
+        let mut traveled = report.traveled.unwrap();
+        change(&mut report, &mut traveled);
+        report.traveled = report.traveled.map(|_| traveled);
+        broken(&report)
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_run_that_adds_up() {
+        assert_eq!(said(|_, _| ()), [""; 0]);
+    }
+
+    #[test]
+    fn each_equality_that_does_not_hold_is_named_with_its_numbers() {
+        assert_eq!(
+            said(|report, _| report.held = 3),
+            ["check failed: received 100 = transmitted 90 + dropped 8 + held 3"]
+        );
+        assert_eq!(
+            said(|_, traveled| traveled.sent = 101),
+            ["check failed: sent 101 = received 100 + rx drops 0"]
+        );
+        assert_eq!(
+            said(|_, traveled| traveled.sink.received = 89),
+            ["check failed: transmitted 90 = received by the sink 89"]
+        );
+        let uncompleted = said(|report, _| report.ports[1].counters.clear());
+        assert_eq!(uncompleted, ["check failed: transmitted 90 = completed 0"]);
+    }
+
+    #[test]
+    fn corrupt_and_repeated_packets_are_named() {
+        let corrupt = said(|_, traveled| {
+            traveled.sink.corrupt = 1;
+            traveled.first_fault = Some(Fault::Ttl);
+        });
+        assert_eq!(corrupt, ["check failed: corrupt 1 = 0 (the first one: ttl)"]);
+        let twice = said(|_, traveled| traveled.sink.duplicates = 2);
+        assert_eq!(twice, ["check failed: packets that came twice 2 = 0"]);
+    }
+
+    #[test]
+    fn a_pool_that_lost_a_frame_and_a_port_that_is_down_are_named() {
+        let lost = said(|report, _| report.pools[0].free -= 1);
+        assert!(lost.len() == 1 && lost[0].contains("pool rx") && lost[0].contains("free: 59"), "{lost:?}");
+        let out = said(|report, _| report.still_out = Some(StillOut(report.pools[0].clone())));
+        assert!(out.len() == 1 && out[0].contains("still out"), "{out:?}");
+        let down = said(|report, _| report.ports[0].state = PortState::Down("gone".into()));
+        assert_eq!(down, ["port mem:0 is down: gone"]);
+    }
+
+    #[test]
+    fn interfaces_have_no_far_end_to_compare_with() {
+        let alone = said(|report, _| {
+            report.traveled = None;
+            report.ports[1].counters.clear();
+        });
+        assert_eq!(alone, [""; 0]);
+    }
+}

@@ -11,8 +11,8 @@ const QUIET_ROUNDS: u32 = 16;
 /// How long ports are drained whose far side may send for ever, or takes nothing any more.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// Forwards until it is to stop, then drains: until nothing moves, or for a moment where nobody in this process
-/// takes what is transmitted.
+/// Forwards until it is to stop, then drains: until nothing moves, or for a moment where nobody in this
+/// process takes what is transmitted.
 pub fn forward(forwarder: &mut Forwarder, w: &mut Worker, phases: &Phases) {
     loop {
         forwarder.run(w, phases.look_up_flag());

@@ -138,3 +138,34 @@ fn pool(ledger: &Ledger) -> Pool<'_> {
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
+
+#[cfg(test)]
+mod tests {
+    use super::object;
+    use crate::forward::report::sample;
+
+    #[test]
+    fn the_object_has_its_keys_in_their_order_on_one_line() {
+        let text = object(&sample());
+        let start =
+            "{\"seconds\":2.0,\"pps\":20000000.0,\"ns_per_packet\":50.0,\"pps_mean\":50.0,\"mode\":\"ip\",";
+        assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
+        for part in [
+            "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"transmitted\":90,\"held\":2,",
+            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"sink\":{\"received\":90,\"corrupt\":0,",
+            "{\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
+            "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"balanced\":true}]",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn what_interfaces_or_too_few_packets_cannot_tell_is_null() {
+        let report = super::Report { traveled: None, windows: None, ..sample() };
+        let text = object(&report);
+        for name in ["generator", "sink", "pps", "ns_per_packet", "windows"] {
+            assert!(text.contains(&format!("\"{name}\":null")), "{name} in {text}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! What is said on standard error while packets are forwarded: a line that is rewritten, where that is a terminal,
-//! and a line for every port that goes down or comes up again.
+//! What is said on standard error while packets are forwarded: a line that is rewritten, where that is a
+//! terminal, and a line for every port that goes down or comes up again.
 
 use crate::output::thousands;
 use netmem::forward::{Forwarder, Meters};
@@ -76,7 +76,8 @@ impl Live {
         }
     }
 
-    /// Packets per second are those of the time since the last line, nanoseconds the median of recent windows.
+    /// Packets per second are those of the time since the last line, nanoseconds the median of recent
+    /// windows.
     fn line(&mut self, now: Instant) -> String {
         let received = self.meters.received.get();
         let (then, before) = std::mem::replace(&mut self.last, (now, received));
@@ -100,5 +101,46 @@ impl Live {
         let mut out = io::stderr().lock();
         let _ = write!(out, "\r{line:<width$}").and_then(|()| out.flush());
         self.width = line.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::ModeArg;
+    use crate::forward::plan::{Offer, Plan, Source};
+    use crate::forward::set_up::{self, Dataplane};
+
+    fn dataplane() -> Dataplane {
+        let offer = Offer { flows: 1, size: 64, packets: None, pause: true };
+        let source = Source::BuiltIn(offer);
+        let plan = Plan { source, mode: ModeArg::Ip, frames: 64, ring: 32, time: None, live: true };
+        set_up::open(&plan).unwrap()
+    }
+
+    #[test]
+    fn packets_per_second_are_those_since_the_last_line() {
+        let mut dataplane = dataplane();
+        let mut live = Live::new(&dataplane.forwarder, &dataplane.pool, true);
+        dataplane.forwarder.poll(&mut dataplane.worker);
+        let begun = live.begun;
+        dataplane.forwarder.meters().received.add(5_000);
+        let first = live.line(begun + 2 * INTERVAL);
+        assert!(first.contains(" 2 s  2,500 packets/s  - ns/packet  drops 0  free frames 0"), "{first}");
+        dataplane.forwarder.meters().received.add(100);
+        let second = live.line(begun + 3 * INTERVAL);
+        assert!(second.contains(" 3 s  100 packets/s"), "{second}");
+    }
+
+    #[test]
+    fn a_port_that_goes_down_or_comes_up_is_known_by_its_last_state() {
+        let dataplane = dataplane();
+        let mut live = Live::new(&dataplane.forwarder, &dataplane.pool, true);
+        let down = PortState::Down("interface eth9 is down".into());
+        for states in [[PortState::Up, down.clone()], [PortState::Up, PortState::Up]] {
+            live.tick(&states);
+            let known = live.ports.iter().map(|(.., state)| state.clone()).collect::<Vec<_>>();
+            assert_eq!(known, states);
+        }
     }
 }

@@ -47,8 +47,8 @@ pub struct Traveled {
 }
 
 impl Network {
-    /// A network that sends what is offered over wires with rings of `ring` places, and expects it to come through
-    /// `hop`.
+    /// A network that sends what is offered over wires with rings of `ring` places, and expects it to come
+    /// through `hop`.
     ///
     /// # Errors
     /// [`TrafficError`] when there is no such traffic.
@@ -65,8 +65,8 @@ impl Network {
         Ok(Network { devices, generator, sink, first_fault: None })
     }
 
-    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarder, whose meters
-    /// these are, is drained.
+    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarder, whose
+    /// meters these are, is drained.
     pub fn run(mut self, phases: &Phases, meters: &Meters) -> Traveled {
         let _ended = Ended(phases);
         let mut idle = 0;
@@ -117,7 +117,8 @@ impl Drop for Ended<'_> {
 }
 
 impl Generator {
-    /// Puts a burst onto the wire; returns how many packets the port got. `arrived` came out at the other end.
+    /// Puts a burst onto the wire; returns how many packets the port got. `arrived` came out at the other
+    /// end.
     #[inline]
     fn send(&mut self, device: &mut MemDevice, arrived: u64, meters: &Meters) -> usize {
         let burst = BURST.min(usize::try_from(self.left).unwrap_or(BURST));

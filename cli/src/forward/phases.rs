@@ -8,7 +8,8 @@ use std::thread::{self, Thread};
 
 /// The flags of a run's end, in the order in which they are raised, and what the forwarder saw of its ports.
 ///
-/// Each Release here pairs with the Acquire of the same flag: whoever sees it raised sees what was done before.
+/// Each Release here pairs with the Acquire of the same flag: whoever sees it raised sees what was done
+/// before.
 #[derive(Debug)]
 pub struct Phases {
     stop_sending: AtomicBool,

@@ -94,3 +94,32 @@ impl PortReport {
         self.source.rx_drops()
     }
 }
+
+/// A run of the built-in network in which everything adds up, for the tests of what is made from a report.
+#[cfg(test)]
+pub fn sample() -> Report {
+    use netmem::forward::traffic::Tally;
+    use netmem::port::mem::{MemConfig, wire};
+    let port =
+        |name| wire(name, &MemConfig::default()).map(|(port, _)| PortReport::new(&port, String::new()));
+    let sink = Tally { received: 90, ..Tally::default() };
+    let mut report = Report {
+        mode: ModeArg::Ip,
+        seconds: 2.0,
+        cores: [Some(1), None],
+        traveled: Some(Traveled { sent: 100, refused: 3, sink, first_fault: None }),
+        received: 100,
+        transmitted: 90,
+        held: 2,
+        dropped: vec![("no_route", 0), ("tx_full", 8)],
+        windows: Some(Quantiles { p10: 40.0, p50: 50.0, p90: 60.0, windows: 7, dropped: 1 }),
+        ports: vec![port("0").unwrap(), port("1").unwrap()],
+        pools: vec![Ledger { name: "rx".into(), total: 64, free: 60, returning: 4, ..Ledger::default() }],
+        still_out: None,
+        bytes: 2 << 20,
+        backing: "4 KiB pages".into(),
+    };
+    report.ports[1].source.completed.add(90);
+    report.ports.iter_mut().for_each(PortReport::read_counters);
+    report
+}

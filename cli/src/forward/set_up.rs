@@ -1,5 +1,5 @@
-//! Memory, pool, ports and forwarder as planned. Interfaces are touched last; what was made before a failure is
-//! dropped.
+//! Memory, pool, ports and forwarder as planned. Interfaces are touched last; what was made before a failure
+//! is dropped.
 
 use super::network::Network;
 use super::plan::{Offer, Plan, Source};

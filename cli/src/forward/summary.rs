@@ -75,7 +75,7 @@ fn rates(report: &Report) -> String {
                 thousands(q.windows),
             );
             text += &format!(
-                "  one window in ten is below {:.1} ns, one above {:.1} ns; {} were thrown away, the machine stood still\n",
+                "  one window in ten is below {:.1} ns, one above {:.1} ns; {} with a pause in them do not count\n",
                 q.p10,
                 q.p90,
                 thousands(q.dropped),

@@ -17,14 +17,14 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts it for the wiring of the testbed and waits until it has both interfaces.
+    /// Starts it as the testbed's wiring asks, with further options, and waits until it has both interfaces.
     ///
     /// # Panics
     /// When it ends instead.
-    pub fn start(bed: &Testbed, wiring: Wiring, xdp_mode: &str) -> Forwarder {
+    pub fn start(bed: &Testbed, options: &[&str]) -> Forwarder {
         let mut command = netmem(bed);
-        command.args(["forward", "--port", "xdp:one", "--port", "xdp:two", "--frames", "64", "--ring", "8", "--json", "--xdp-mode", xdp_mode]);
-        match wiring {
+        command.args(["forward", "--port", "xdp:one", "--port", "xdp:two", "--json"]).args(options);
+        match bed.wiring {
             Wiring::Bridged => drop(command.args(["--mode", "cross-connect"])),
             Wiring::Routed => {
                 for (port, host) in [(0, 1), (1, 2)] {

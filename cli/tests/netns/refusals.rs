@@ -33,7 +33,7 @@ fn an_interface_that_is_unknown_or_down_or_lacks_the_queue_is_refused() {
 #[test]
 fn a_second_forwarder_is_refused_and_the_first_one_goes_on() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
-    let first = Forwarder::start(&bed, Wiring::Bridged, "auto");
+    let first = Forwarder::start(&bed, &[]);
     wait_for_the_path(&bed);
     assert_refused(forward(&mut netmem(&bed), ["one", "two"]), &["one"]);
     wait_for_the_path(&bed);
@@ -45,9 +45,11 @@ fn a_second_forwarder_is_refused_and_the_first_one_goes_on() {
 #[test]
 fn each_missing_capability_is_named() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
-    for (lost, named) in
-        [("-net_raw", "CAP_NET_RAW"), ("-net_admin,-sys_admin", "CAP_NET_ADMIN"), ("-bpf,-sys_admin", "CAP_BPF")]
-    {
+    for (lost, named) in [
+        ("-net_raw", "CAP_NET_RAW"),
+        ("-net_admin,-sys_admin", "CAP_NET_ADMIN"),
+        ("-bpf,-sys_admin", "CAP_BPF"),
+    ] {
         let mut command = bed.dut.command("setpriv");
         command.args(["--bounding-set", lost, env!("CARGO_BIN_EXE_netmem")]);
         assert_refused(forward(&mut command, ["one", "two"]), &[named, "root"]);

@@ -23,7 +23,7 @@ pub struct Received {
     pub twice: u64,
 }
 
-/// Sends `packets` packets from h1 to h2, one every `interval`, of all sizes.
+/// Sends `packets` packets of all sizes from h1 to h2, one every `interval`; returns when they are there or lost.
 pub fn stream(bed: &Testbed, packets: u64, interval: Duration) -> Received {
     let bind = |host: u8| UdpSocket::bind((bed.address(host), 9000)).expect("a UDP socket");
     let (from, to) = (bed.h1.inside(|| bind(1)), bed.h2.inside(|| bind(2)));

@@ -17,10 +17,19 @@ impl Summary {
         Summary(value)
     }
 
-    pub fn raw(&self) -> String { self.0.to_string() }
     /// The number under that name.
     pub fn number(&self, name: &str) -> u64 {
         number(&self.0, name)
+    }
+
+    /// A counter of the port with that number.
+    pub fn port(&self, port: usize, counter: &str) -> u64 {
+        number(&self.0["ports"][port], counter)
+    }
+
+    /// Packets that reached a port's interface and not the forwarder.
+    pub fn rx_drops(&self, port: usize) -> u64 {
+        ["rx_no_frame", "rx_ring_full", "rx_dropped"].into_iter().map(|cause| self.port(port, cause)).sum()
     }
 
     /// Where a port says how it is bound.
@@ -43,11 +52,6 @@ impl Summary {
     pub fn ports(&self, counter: &str) -> u64 {
         let ports = self.0["ports"].as_array().expect("ports");
         ports.iter().map(|port| number(port, counter)).sum()
-    }
-
-    /// Packets that reached an interface and not the forwarder.
-    pub fn rx_drops(&self) -> u64 {
-        ["rx_no_frame", "rx_ring_full", "rx_dropped"].into_iter().map(|cause| self.ports(cause)).sum()
     }
 
     /// Asserts what must hold at the end of every run: no packet is unaccounted for, and no frame.

@@ -1,7 +1,9 @@
 //! COLD: laying the wire.
 
 use super::{MemDevice, MemPort};
+use crate::pool::Origin;
 use crate::port::PortCounters;
+use crate::port::posted::{IntoDevice, OutOfDevice};
 use crate::ring::ring;
 use std::sync::Arc;
 
@@ -47,8 +49,16 @@ pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemE
     let ((fill, fill_out), (rx_in, rx)) = (ring(size), ring(size));
     let ((tx, tx_out), (complete_in, complete)) = (ring(size), ring(size));
     let counters = Arc::new(PortCounters::default());
-    let port =
-        MemPort { name: format!("mem:{name}"), fill, rx, tx, complete, counters: Arc::clone(&counters) };
+    let port = MemPort {
+        name: format!("mem:{name}"),
+        fill: IntoDevice { ring: fill },
+        rx: OutOfDevice { ring: rx },
+        filled: Origin::new(),
+        tx: IntoDevice { ring: tx },
+        complete: OutOfDevice { ring: complete },
+        sent: Origin::new(),
+        counters: Arc::clone(&counters),
+    };
     let device = MemDevice::new(fill_out, rx_in, tx_out, complete_in, config.coalesce, counters);
     Ok((port, device))
 }

@@ -1,7 +1,7 @@
 //! The wire's side: what a card and the cable do.
 
-use super::Posted;
 use crate::port::PortCounters;
+use crate::port::posted::Posted;
 use crate::ring::{Receiver, Sender};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,9 +63,7 @@ impl MemDevice {
         let room = self.complete.capacity() - self.sent.len();
         let Self { tx, sent, .. } = self;
         let collected = tx.recv_burst(n.min(room), |mut posted| {
-            if let Some(frame) = posted.frame() {
-                read(frame.data());
-            }
+            read(posted.frame().data());
             sent.push_back(posted);
         });
         if collected == 0 || self.sent.len() >= self.coalesce {
@@ -88,11 +86,10 @@ impl MemDevice {
 /// Writes a received packet into a posted frame: all of the room behind its start is the device's.
 #[inline]
 fn receive(mut posted: Posted, write: &mut impl FnMut(&mut [u8]) -> usize) -> Posted {
-    if let Some(frame) = posted.frame() {
-        // `put` by the room there is and `trim` to fewer cannot fail.
-        let _ = frame.put(frame.tailroom());
-        let len = write(frame.data_mut()).min(frame.len());
-        let _ = frame.trim(len);
-    }
+    let frame = posted.frame();
+    // `put` by the room there is and `trim` to fewer cannot fail.
+    let _ = frame.put(frame.tailroom());
+    let len = write(frame.data_mut()).min(frame.len());
+    let _ = frame.trim(len);
     posted
 }

@@ -1,15 +1,13 @@
 //! HOT: empty frames to the device.
 
-use super::{MemPort, Posted};
-use crate::pool::{Batch, posted};
+use super::MemPort;
+use crate::pool::Batch;
 use crate::sync::Worker;
 
 impl MemPort {
     #[inline]
-    pub(super) fn fill_burst(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        let n = self.fill.room(frames.len());
-        posted(w, &frames[..n]);
-        self.fill.send_burst(n, &mut frames.drain().map(Posted::new));
+    pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let n = self.fill.post(w, frames, &mut self.filled);
         self.counters.filled.add(n as u64);
         n
     }

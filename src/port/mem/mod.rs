@@ -21,9 +21,9 @@ mod tx;
 pub use bind::{MemConfig, MemError, wire};
 pub use device::MemDevice;
 
-use super::{Port, PortCounters, PortState, Posted};
-use crate::pool::Batch;
-use crate::ring::{Receiver, Sender};
+use super::posted::{IntoDevice, OutOfDevice};
+use super::{Port, PortCounters, PortState};
+use crate::pool::{Batch, Origin};
 use crate::sync::Worker;
 use std::sync::Arc;
 
@@ -31,10 +31,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct MemPort {
     name: String,
-    fill: Sender<Posted>,
-    rx: Receiver<Posted>,
-    tx: Sender<Posted>,
-    complete: Receiver<Posted>,
+    fill: IntoDevice,
+    rx: OutOfDevice,
+    /// What was posted to `fill` and has not come back by `rx`.
+    filled: Origin,
+    tx: IntoDevice,
+    complete: OutOfDevice,
+    /// What was posted to `tx` and has not come back by `complete`.
+    sent: Origin,
     counters: Arc<PortCounters>,
 }
 
@@ -48,7 +52,7 @@ impl Port for MemPort {
     }
 
     fn fill_room(&mut self) -> usize {
-        self.fill.room(usize::MAX)
+        self.fill.ring.room(usize::MAX)
     }
 
     #[inline]
@@ -75,7 +79,7 @@ impl Port for MemPort {
     fn kick(&mut self) {}
 
     fn in_flight(&self) -> usize {
-        (self.counters.tx.get() - self.counters.completed.get()) as usize
+        self.sent.inside()
     }
 
     fn state(&self) -> PortState {

@@ -1,19 +1,18 @@
 //! HOT: full frames to the device.
 
-use super::{MemPort, Posted};
-use crate::pool::{Batch, posted};
+use super::MemPort;
+use crate::pool::Batch;
 use crate::sync::Worker;
 
 impl MemPort {
     #[inline]
-    pub(super) fn tx_burst(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        let n = self.tx.room(frames.len());
+    pub(super) fn tx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let offered: u64 = frames.iter().map(|frame| frame.len() as u64).sum();
+        let n = self.tx.post(w, frames, &mut self.sent);
         if n > 0 {
-            posted(w, &frames[..n]);
-            let bytes: usize = frames[..n].iter().map(|frame| frame.len()).sum();
-            self.tx.send_burst(n, &mut frames.drain().map(Posted::new));
+            let left: u64 = frames.iter().map(|frame| frame.len() as u64).sum();
             self.counters.tx.add(n as u64);
-            self.counters.tx_bytes.add(bytes as u64);
+            self.counters.tx_bytes.add(offered - left);
         }
         n
     }

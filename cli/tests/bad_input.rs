@@ -1,0 +1,207 @@
+//! Bad input: one clear line with the remedy, exit code 2, and nothing on standard output.
+
+mod netmem;
+
+use netmem::{output, stderr, stdout};
+
+/// Asserts that the command line is refused with exactly this line.
+#[track_caller]
+fn refused(words: &str, line: &str) {
+    let out = output(words);
+    assert_eq!(stderr(&out), format!("error: {line}\n"), "netmem {words}");
+    assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(2), ""), "netmem {words}");
+}
+
+/// Asserts that each value of an option of `netmem forward` is refused with this remedy.
+#[track_caller]
+fn refused_values(option: &str, placeholder: &str, values: &[&str], remedy: &str) {
+    for value in values {
+        refused(
+            &format!("forward {option} {value}"),
+            &format!(
+                "invalid value '{value}' for '{option} <{placeholder}>': {remedy} (see netmem forward --help)"
+            ),
+        );
+    }
+}
+
+const XDP: &str = "forward --port xdp:nosuch0 --port xdp:nosuch1";
+
+#[test]
+fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
+    let absurd = "99999999999999999999999";
+    let whole = |range: &str| format!("give a whole number from {range}");
+    refused_values(
+        "--size",
+        "BYTES",
+        &["0", "-64", "63", "1515", "1.5", "big", absurd],
+        &whole("64 to 1514"),
+    );
+    refused_values("--flows", "N", &["0", "-1", "65535", absurd], &whole("1 to 65534"));
+    refused_values("--packets", "N", &["0", "-1", "1000000000001", absurd], &whole("1 to 1000000000000"));
+    refused_values("--frames", "N", &["0", "-1", "63", "1048577", absurd], &whole("64 to 1048576"));
+    let powers = "give a power of two from 2 to 65536";
+    refused_values("--ring", "N", &["0", "-2", "1", "100", "131072", absurd], powers);
+    let seconds = "give a number of seconds above 0 and up to 604800 (a week)";
+    refused_values("--seconds", "S", &["0", "-1", "-0.5", "604801", "1e99", "nan", "ten", absurd], seconds);
+}
+
+#[test]
+fn ports_of_an_unknown_kind_or_form_are_told_the_form() {
+    let port = "KIND:NAME[:QUEUE]";
+    let kinds = "unknown kind of port: write xdp:IFNAME or xdp:IFNAME:QUEUE";
+    refused_values("--port", port, &["tap:tap0", "eth0", "XDP:eth0"], kinds);
+    let form = "write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1";
+    refused_values("--port", port, &["xdp", "xdp:", "xdp:eth0:1:2"], form);
+    let queue = "the queue must be a number from 0, as in xdp:eth0:1";
+    refused_values("--port", port, &["xdp:eth0:first", "xdp:eth0:-1", "xdp:eth0:"], queue);
+    refused_values(
+        "--port",
+        port,
+        &["mem:0"],
+        "the two mem ports are built in: leave --port out to use them",
+    );
+}
+
+#[test]
+fn ports_that_do_not_fit_together_are_refused() {
+    refused(
+        "forward --port xdp:nosuch0",
+        "only one --port, xdp:nosuch0: give two or more, or none for two mem ports",
+    );
+    refused(
+        "forward --mode cross-connect --port xdp:nosuch0:1 --port xdp:nosuch0:1",
+        "--port xdp:nosuch0:1 is given twice: name another interface or queue",
+    );
+    refused(
+        "forward --mode cross-connect --port xdp:nosuch0 --port xdp:nosuch0:0",
+        "--port xdp:nosuch0 is given twice: name another interface or queue",
+    );
+    refused(
+        "forward --mode cross-connect --port xdp:nosuch0 --port xdp:nosuch1 --port xdp:nosuch2",
+        "3 times --port: --mode cross-connect joins pairs, give an even number",
+    );
+}
+
+#[test]
+fn an_interface_that_does_not_exist_is_named() {
+    let line = "interface nosuch0 does not exist: `ip link` lists those of this network namespace";
+    refused(&format!("{XDP} --mode cross-connect"), line);
+    refused(&format!("{XDP} --route 10.0.0.0/8,1,02:00:00:00:00:02"), line);
+    refused(
+        "forward --port xdp:averyveryverylongname --port xdp:b --mode cross-connect",
+        &line.replace("nosuch0", "averyveryverylongname"),
+    );
+}
+
+#[test]
+fn a_malformed_route_is_told_which_part_is_wrong() {
+    for (route, remedy) in [
+        (
+            "10.0.2.0/24",
+            "route \"10.0.2.0/24\": write PREFIX,port,mac, as in 10.0.2.0/24,1,02:00:00:00:00:02",
+        ),
+        (
+            "10.0.2/24,1,02:00:00:00:00:02",
+            "route prefix \"10.0.2/24\": write an IPv4 network and its length, as in 10.0.2.0/24",
+        ),
+        (
+            "10.0.2.1/24,1,02:00:00:00:00:02",
+            "route prefix \"10.0.2.1/24\" has bits set behind its length: write 10.0.2.0/24",
+        ),
+        (
+            "10.0.2.0/24,-1,02:00:00:00:00:02",
+            "route port \"-1\": write the number of a --port in the order given, from 0 to 255",
+        ),
+        (
+            "10.0.2.0/24,1,02:00",
+            "route mac \"02:00\": write six pairs of hex digits, as in 02:00:00:00:00:02",
+        ),
+        (
+            "10.0.2.0/24,1,ff:ff:ff:ff:ff:ff",
+            "route mac ff:ff:ff:ff:ff:ff is a multicast address: write the next hop's own, whose first byte is even",
+        ),
+    ] {
+        refused(
+            &format!("{XDP} --route {route}"),
+            &format!(
+                "invalid value '{route}' for '--route <PREFIX,PORT,MAC>': {remedy} (see netmem forward --help)"
+            ),
+        );
+    }
+}
+
+#[test]
+fn routes_that_lead_nowhere_are_refused() {
+    let route = "--route 10.0.2.0/24,1,02:00:00:00:00:02";
+    refused(
+        &format!("{XDP} --route 10.0.2.0/24,2,02:00:00:00:00:02"),
+        "route port 2: there are 2 ports, numbered from 0",
+    );
+    refused(&format!("{XDP} {route} {route}"), "--route for 10.0.2.0/24 is given twice: leave one out");
+    refused(
+        &format!("forward {route}"),
+        "--route needs --port: the routes of the two mem ports are built in",
+    );
+    refused(
+        &format!("{XDP} {route} --mode cross-connect"),
+        "--route is for --mode ip: leave it out, or leave --mode cross-connect out",
+    );
+    refused(
+        XDP,
+        "--mode ip without a --route would drop every packet: give --route PREFIX,PORT,MAC, or --mode cross-connect",
+    );
+}
+
+#[test]
+fn what_is_the_generators_is_refused_with_real_ports_and_the_reverse() {
+    for (option, remedy) in [
+        ("--packets 7", "use --seconds S, or end it with Ctrl-C"),
+        ("--flows 7", "leave it out, or leave --port out"),
+        ("--size 64", "leave it out, or leave --port out"),
+        ("--pause off", "leave it out, or leave --port out"),
+    ] {
+        let name = option.split(' ').next().unwrap();
+        refused(
+            &format!("{XDP} --mode cross-connect {option}"),
+            &format!("{name} is for the built-in generator, and --port is given: {remedy}"),
+        );
+    }
+    refused(
+        "forward --xdp-mode native",
+        "--xdp-mode needs --port xdp:IFNAME: the built-in mem ports have no such mode",
+    );
+    refused(
+        "forward --packets 5 --seconds 1",
+        "the argument '--packets <N>' cannot be used with '--seconds <S>' (see netmem forward --help)",
+    );
+}
+
+#[test]
+fn words_that_are_unknown_or_missing_are_folded_to_one_line() {
+    let see = "(see netmem forward --help)";
+    let values = |right: &str| format!("[possible values: {right}] {see}");
+    refused(
+        "forward --mode bridge",
+        &format!("invalid value 'bridge' for '--mode <MODE>' {}", values("ip, cross-connect")),
+    );
+    refused(
+        "forward --xdp-mode x",
+        &format!("invalid value 'x' for '--xdp-mode <MODE>' {}", values("auto, native, generic")),
+    );
+    refused(
+        "forward --pause maybe",
+        &format!("invalid value 'maybe' for '--pause <WHEN>' {}", values("on, off")),
+    );
+    refused("forward --flows", &format!("a value is required for '--flows <N>' but none was supplied {see}"));
+    refused("forward now", &format!("unexpected argument 'now' found {see}"));
+    refused(
+        "forward --jsn",
+        &format!("unexpected argument '--jsn' found; tip: a similar argument exists: '--json' {see}"),
+    );
+    refused("frobnicate", "unrecognized subcommand 'frobnicate' (see netmem --help)");
+    refused(
+        "lab run",
+        "the following required arguments were not provided: <NAME>... (see netmem lab run --help)",
+    );
+}

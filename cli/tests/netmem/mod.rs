@@ -1,0 +1,82 @@
+//! The program under test and what it printed.
+
+// Each test file uses its part of this.
+#![allow(dead_code)]
+
+use serde_json::Value;
+use std::process::{Child, Command, Output, Stdio};
+
+/// The program with these words behind its name (split at spaces).
+pub fn netmem(words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netmem"));
+    command.args(words.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub fn output(words: &str) -> Output {
+    netmem(words).output().expect("netmem starts")
+}
+
+/// Starts it, with both outputs kept.
+pub fn start(words: &str) -> Child {
+    netmem(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts")
+}
+
+/// What went to standard output.
+pub fn stdout(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// What went to standard error.
+pub fn stderr(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+/// The one object of `netmem forward --json`, from a run that succeeded without a word on standard error.
+pub fn object(out: &Output) -> Value {
+    assert_eq!((stderr(out).as_str(), out.status.code()), ("", Some(0)), "{}", stdout(out));
+    let text = stdout(out);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let value: Value = serde_json::from_str(&text).expect("one JSON object and nothing else");
+    assert!(value.is_object(), "{text}");
+    value
+}
+
+/// The number at a path like `sink.received`.
+pub fn number(value: &Value, path: &str) -> u64 {
+    let at = path.split('.').fold(value, |value, name| &value[name]);
+    at.as_u64().unwrap_or_else(|| panic!("no number {path} in {value}"))
+}
+
+/// The sum of a counter over the ports.
+pub fn ports(value: &Value, counter: &str) -> u64 {
+    value["ports"].as_array().expect("ports").iter().map(|port| number(port, counter)).sum()
+}
+
+/// The sum of the drops by reason.
+pub fn dropped(value: &Value) -> u64 {
+    let reasons = value["dropped"].as_object().expect("dropped");
+    reasons.values().map(|frames| frames.as_u64().expect("a number of frames")).sum()
+}
+
+/// Asserts what must hold at the end of every run with the built-in generator.
+pub fn assert_adds_up(value: &Value) {
+    let (received, transmitted) = (number(value, "received"), number(value, "transmitted"));
+    let rx_drops: u64 =
+        ["rx_no_frame", "rx_ring_full", "rx_dropped"].iter().map(|cause| ports(value, cause)).sum();
+    assert_eq!(number(value, "generator.sent"), received + rx_drops, "{value}");
+    assert_eq!(received, transmitted + dropped(value) + number(value, "held"), "{value}");
+    assert_eq!(transmitted, ports(value, "completed"), "{value}");
+    assert_eq!(transmitted, number(value, "sink.received"), "{value}");
+    assert_eq!((number(value, "sink.corrupt"), number(value, "sink.duplicates")), (0, 0), "{value}");
+    assert_eq!((received, transmitted), (ports(value, "rx"), ports(value, "tx")), "{value}");
+    let pools = value["pools"].as_array().expect("pools");
+    assert!(!pools.is_empty(), "{value}");
+    for pool in pools {
+        let places = ["free", "cached", "ready", "owned", "posted", "queued", "returning"];
+        let sum: u64 = places.iter().map(|place| number(pool, place)).sum();
+        assert_eq!((sum, pool["balanced"].as_bool()), (number(pool, "total"), Some(true)), "{pool}");
+        assert_eq!(number(pool, "owned") + number(pool, "posted"), 0, "the ports are closed: {pool}");
+    }
+}
