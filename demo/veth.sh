@@ -18,10 +18,11 @@ fail() {
 }
 
 clean_up() {
-    [ -z "$forwarder" ] || kill -KILL "$forwarder" 2>/dev/null || true
+    exec 2>/dev/null
+    [ -z "$forwarder" ] || kill -KILL "$forwarder" || true
     for namespace in "$h1" "$dut" "$h2"; do
-        ip netns pids "$namespace" 2>/dev/null | xargs -r kill -KILL 2>/dev/null || true
-        ip netns del "$namespace" 2>/dev/null || true
+        ip netns pids "$namespace" | xargs -r kill -KILL || true
+        ip netns del "$namespace" || true
     done
     rm -f "$said"
 }
@@ -126,7 +127,7 @@ tcp() {
     done
     out=$(timeout 120 ip netns exec "$h1" iperf3 -c "$address2" -n 64M "$@" 2>&1) || fail "iperf3 $words: $out"
     wait "$server"
-    echo "  TCP    $words   $(awk '/receiver/ { print $5, $6, "at", $7, $8 }' <<<"$out")"
+    echo "  TCP    $words   $(awk '/sender/ { bytes = $5 " " $6 } /receiver/ { print bytes " at " $7, $8 }' <<<"$out")"
 }
 
 traffic() {

@@ -1,10 +1,13 @@
 //! Forwarding of IPv4 packets, as RFC 1812 §5.2 and §5.3 ask of a router.
+//!
+//! There are two ways to a verdict. [`forward_plain`] is HOT: it takes the frames about which everything is
+//! as usual, which are nearly all. [`forward_any`] takes every frame, check by check, and alone names reasons.
 
 use std::net::Ipv4Addr;
 
 use super::route::Table;
 use super::verdict::{Reason, Verdict};
-use crate::wire::{Ethernet, Ipv4, MacAddr, ethernet};
+use crate::wire::{Ethernet, Headers, Ipv4, MacAddr, ethernet, ipv4};
 
 /// One of the router's own ends of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +26,9 @@ pub struct Interface {
 ///
 /// # Cost
 /// For a header without options it reads and writes bytes 0..34 of the frame only, beside a scan
-/// of a small table.
+/// of a small table: some 70 instructions, and not one of the branches depends on which of the first
+/// four routes it is. A frame that is dropped, has options, or is from or to 169.0.0.0/8 costs a call
+/// and the checks once more.
 #[inline]
 pub fn forward_ipv4(
     frame: &mut [u8],
@@ -31,14 +36,54 @@ pub fn forward_ipv4(
     table: &Table,
     interfaces: &[Interface],
 ) -> Verdict {
-    match rewrite(frame, ingress, table, interfaces) {
+    if let Some(port) = forward_plain(frame, ingress, table, interfaces) {
+        return Verdict::Redirect(port);
+    }
+    match forward_any(frame, ingress, table, interfaces) {
         Ok(port) => Verdict::Redirect(port),
         Err(reason) => Verdict::Drop(reason),
     }
 }
 
+/// Forwards a frame if everything about it is as usual; otherwise leaves it as it is, undecided.
+///
+/// # Cost
+/// One check of the frame's length; seven loads of the headers, three of which make the checksum's sum;
+/// one compare for four routes; and six stores. It is all inlined, and nothing in it can panic.
 #[inline]
-fn rewrite(
+fn forward_plain(
+    frame: &mut [u8],
+    ingress: &Interface,
+    table: &Table,
+    interfaces: &[Interface],
+) -> Option<u8> {
+    let (Headers { link, ip }, payload) = Headers::over(frame)?;
+    let length = ip.total_length();
+    let usual = link.is_for(ingress.mac)
+        && link.ethertype() == ethernet::IPV4
+        && ip.is_plain()
+        && length.wrapping_sub(ipv4::HEADER_LEN) <= payload.len()
+        && !(SUSPECT[usize::from(ip.src().octets()[0])] | SUSPECT[usize::from(ip.dst().octets()[0])])
+        && ip.ttl() > 1;
+    if !usual {
+        return None;
+    }
+    let hop = table.lookup(ip.dst())?;
+    let egress = interfaces.get(usize::from(hop.port))?;
+    if length > usize::from(egress.mtu) {
+        return None;
+    }
+    ip.decrement_ttl();
+    // Field by field: a header put together on the stack would wait there for its own stores.
+    link.dst = hop.mac;
+    link.src = egress.mac;
+    Some(hop.port)
+}
+
+/// Forwards any frame: one check after the other, and the first that fails names the reason.
+#[cold]
+#[inline(never)]
+fn forward_any(
     frame: &mut [u8],
     ingress: &Interface,
     table: &Table,
@@ -86,11 +131,22 @@ fn other_station(dst: MacAddr) -> Reason {
 /// Whether no packet from or to this address may be forwarded: this network (0/8), loopback
 /// (127/8), multicast (which we do not route), class E with the limited broadcast (RFC 1812
 /// §5.3.7), and link-local (RFC 3927 §2.7).
-#[inline]
 const fn is_martian(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     matches!(first, 0 | 127 | 224..) || (first == 169 && second == 254)
 }
+
+/// The first octets under which there are martians. Only with 169 does the second octet matter, and
+/// then 254 makes one, so that one address tells for each.
+const SUSPECT: [bool; 256] = {
+    let mut suspect = [false; 256];
+    let mut first = 0;
+    while first < suspect.len() {
+        suspect[first] = is_martian(Ipv4Addr::new(first as u8, 254, 0, 0));
+        first += 1;
+    }
+    suspect
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 //! HOT: the poll loop.
 //!
 //! ```text
-//!   complete ─► free in bulk        per port, each round
-//!   rx ─► verdict ─┬─ redirect ─► that port's batch ─► tx
+//!   rx ─► verdict ─┬─ redirect ─► that port's batch ─► tx      each round, per port
 //!                  └─ drop ─► counted ─► free in bulk
-//!   refill the fill ring, kick
+//!   complete ─► free in bulk       when enough is in flight, or nothing came
+//!   refill the fill ring, kick     each round
 //! ```
 
 use super::ip::{Interface, forward_ipv4};
@@ -12,7 +12,7 @@ use super::meters::Meters;
 use super::route::Table;
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Drain, Frame, Pool};
+use crate::pool::{Batch, Drain, Pool};
 use crate::port::Port;
 use crate::stats::{Stopwatch, Windows};
 use crate::sync::Worker;
@@ -23,8 +23,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Rounds without work before the loop lets other threads run.
 const PATIENCE: u32 = 64;
 
+/// Frames in flight from which on completions are looked for while there is other work: several batches at once
+/// cost one look at the device's index. A round that receives nothing always looks.
+const REAP: usize = 4 * BATCH_MAX;
+/// Frames ahead of the one in work whose headers are asked for.
+const AHEAD: usize = 16;
+
 /// How frames find their way.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one to a forwarder, and the table is read in place")]
 pub enum Mode {
     /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses.
     Ip {
@@ -122,8 +129,12 @@ impl Forwarder {
     pub fn poll(&mut self, w: &mut Worker) -> usize {
         let mut received = 0;
         for from in 0..self.lanes.len() {
-            self.complete(from, w);
             received += self.receive(from, w);
+        }
+        for port in 0..self.lanes.len() {
+            if received == 0 || self.lanes[port].port.in_flight() >= REAP {
+                self.complete(port, w);
+            }
         }
         let mut held = 0;
         for lane in &mut self.lanes {
@@ -139,9 +150,14 @@ impl Forwarder {
     #[inline]
     fn complete(&mut self, port: usize, w: &mut Worker) {
         let mut sent = Batch::new();
-        while self.lanes[port].port.complete(w, &mut sent) > 0 {
-            self.meters.completed.add(sent.len() as u64);
+        loop {
+            let n = self.lanes[port].port.complete(w, &mut sent);
+            self.meters.completed.add(n as u64);
             self.free(&mut sent, w);
+            // Fewer than asked for: that was all, and another look would only fetch the device's index.
+            if n < BATCH_MAX {
+                return;
+            }
         }
     }
 
@@ -154,11 +170,8 @@ impl Forwarder {
             return 0;
         }
         self.meters.received.add(received as u64);
-        burst.iter().for_each(Frame::prefetch);
         let mut verdicts = [Verdict::Redirect(0); BATCH_MAX];
-        for i in 0..received {
-            verdicts[i] = self.verdict(from, burst.data_mut(i));
-        }
+        self.verdicts(from, &mut burst, &mut verdicts);
         // Frames move on in runs of one verdict, in order.
         let mut drain = burst.drain();
         for run in verdicts[..received].chunk_by(PartialEq::eq) {
@@ -170,11 +183,17 @@ impl Forwarder {
         received
     }
 
+    /// Writes what becomes of each frame of a burst.
     #[inline]
-    fn verdict(&self, from: usize, data: &mut [u8]) -> Verdict {
+    fn verdicts(&self, from: usize, burst: &mut Batch, verdicts: &mut [Verdict; BATCH_MAX]) {
         match &self.mode {
-            Mode::Ip { table, interfaces } => forward_ipv4(data, &interfaces[from], table, interfaces),
-            Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),
+            Mode::CrossConnect => verdicts.fill(Verdict::Redirect((from ^ 1) as u8)),
+            Mode::Ip { table, interfaces } => {
+                let ingress = interfaces[from];
+                burst.each_data_mut(AHEAD, |i, data| {
+                    verdicts[i] = forward_ipv4(data, &ingress, table, interfaces);
+                });
+            }
         }
     }
 

@@ -33,11 +33,6 @@ impl Local {
         self.lists.get_mut(usize::from(order))
     }
 
-    /// Pages in all lists.
-    pub(crate) fn pages(&self) -> usize {
-        self.lists.iter().enumerate().map(|(order, list)| list.len() << order).sum()
-    }
-
     /// Takes everything out.
     pub(crate) fn drain(&mut self, mut give: impl FnMut(u32)) {
         for list in &mut self.lists {

@@ -16,6 +16,7 @@ mod local;
 mod memory;
 mod node;
 #[allow(unsafe_code)]
+#[allow(clippy::module_inception)]
 mod page;
 #[allow(unsafe_code)]
 mod shared;

@@ -78,15 +78,22 @@ impl Batch {
         other.drain().move_to(self, n)
     }
 
-    /// The data of the `i`-th frame, to write; the batch's order and knowledge stay.
+    /// Calls `f` with the data of each frame, oldest first, to write; the batch's order and knowledge stay.
     ///
-    /// # Panics
-    /// If there are not as many frames.
+    /// Each frame's first line is asked for, to be written, `ahead` frames before its turn: headers come from another
+    /// core or a device, so lines travel while `f` works, and no more at once than a core can have under way.
     #[inline(always)]
-    pub fn data_mut(&mut self, i: usize) -> &mut [u8] {
-        let place = &mut self.frames[..self.len][i];
-        // SAFETY: the place is inside `len`; only the frame's bytes are given out, not the frame.
-        unsafe { place.assume_init_mut() }.data_mut()
+    pub fn each_data_mut(&mut self, ahead: usize, mut f: impl FnMut(usize, &mut [u8])) {
+        let last = self.len.saturating_sub(1);
+        self.iter().take(ahead).for_each(Frame::prefetch_write);
+        for i in 0..self.len {
+            // SAFETY: both places are inside `len`; only the frame's bytes are given out, not the frame.
+            let frame = unsafe {
+                self.frames.get_unchecked((i + ahead).min(last)).assume_init_ref().prefetch_write();
+                self.frames.get_unchecked_mut(i).assume_init_mut()
+            };
+            f(i, frame.data_mut());
+        }
     }
 
     /// Sends all frames home through the worker, in bulk, grouped by the pool they are of.
@@ -119,7 +126,11 @@ impl Batch {
 
     /// Appends frames of one pool, for which there is room; returns how many.
     #[inline(always)]
-    pub(super) fn extend_of(&mut self, pool: *const Shared, frames: impl ExactSizeIterator<Item = Frame>) -> usize {
+    pub(super) fn extend_of(
+        &mut self,
+        pool: *const Shared,
+        frames: impl ExactSizeIterator<Item = Frame>,
+    ) -> usize {
         let n = frames.len().min(self.room());
         let places = &mut self.frames[self.len..self.len + n];
         places.iter_mut().zip(frames).for_each(|(place, frame)| {
@@ -156,7 +167,11 @@ impl Batch {
     /// # Safety
     /// `take` initialises that many places, with frames whose claims are the batch's from then on.
     #[inline]
-    pub(crate) unsafe fn grow(&mut self, take: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize, origin: &Origin) -> usize {
+    pub(crate) unsafe fn grow(
+        &mut self,
+        take: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize,
+        origin: &Origin,
+    ) -> usize {
         let n = take(&mut self.frames[self.len..]);
         self.grown(n, origin.pool());
         n

@@ -45,7 +45,12 @@ impl Dma {
     /// Maps a block of pages that enters the pool; each page's address for the device goes into its descriptor.
     pub(crate) fn map(&self, memory: &Memory, block: &Page) {
         let offset = block.address().addr() - memory.region().base().addr();
-        self.each_page(memory, block, |word, i| word.store((offset + i * PAGE_SIZE) as u64, Relaxed), &self.mapped);
+        self.each_page(
+            memory,
+            block,
+            |word, i| word.store((offset + i * PAGE_SIZE) as u64, Relaxed),
+            &self.mapped,
+        );
     }
 
     /// Undoes the mapping of a block of pages that leaves the pool.

@@ -84,12 +84,6 @@ impl Frame {
         ManuallyDrop::new(self).desc
     }
 
-    /// What the frame says.
-    #[inline(always)]
-    pub(crate) fn desc(&self) -> Desc {
-        self.desc
-    }
-
     /// Process-wide number of the frame's first 2 KiB chunk.
     #[inline(always)]
     pub fn id(&self) -> NonZeroU32 {
@@ -130,6 +124,13 @@ impl Frame {
     #[inline(always)]
     pub fn prefetch(&self) {
         cpu::prefetch(self.start());
+    }
+
+    /// Asks for the first line of data before it is needed, to be written: in one step what reading it and then
+    /// taking it from another core would be in two.
+    #[inline(always)]
+    pub fn prefetch_write(&self) {
+        cpu::prefetch_write(self.start());
     }
 
     #[inline(always)]

@@ -37,6 +37,6 @@ pub use dma::DmaMap;
 pub(crate) use frame::Desc;
 pub use frame::{Frame, NoRoom};
 pub use ledger::{Ledger, StillOut};
-pub(crate) use origin::Origin;
 pub(crate) use ledger::{posted, unposted, unposted_from_anywhere};
+pub(crate) use origin::Origin;
 pub use pool::{Pool, PoolConfig, PoolError};

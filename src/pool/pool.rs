@@ -30,9 +30,10 @@ pub struct PoolConfig {
     pub headroom: usize,
     /// Bytes of data a frame must have room for wherever it begins; what is left over becomes colours.
     pub data: usize,
-    /// Frames the owner's cache holds at most (page_pool: 128).
+    /// Frames the owner's cache holds at most. page_pool has 128 for budgets of 64; completions that are looked for
+    /// every 256 frames want twice that, as DPDK has.
     pub cache: usize,
-    /// Frames the cache is refilled to (page_pool: 64).
+    /// Frames the cache is refilled to, at most the cache (page_pool: 64).
     pub refill: usize,
     /// How the device knows the frames.
     pub dma: DmaMap,
@@ -46,8 +47,8 @@ impl Default for PoolConfig {
             frame_size: CHUNK_SIZE,
             headroom: 64,
             data: 1518,
-            cache: 128,
-            refill: 64,
+            cache: 512,
+            refill: 256,
             dma: DmaMap::None,
         }
     }

@@ -79,74 +79,105 @@ fn take(held: &mut Vec<Stamped>, pick: usize) -> Option<Frame> {
     })
 }
 
-fn play(ops: &[Op]) {
-    let memory = memory(2);
-    let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
-    let pool = pool(&memory, &mut workers[0], 150);
-    let (mut held, mut device) = (Vec::new(), Vec::new());
-    let hold = |held: &mut Vec<Stamped>, frame: Frame| {
-        assert!(frame.is_empty() && frame.tailroom() >= 1518);
-        assert!(held.iter().all(|h: &Stamped| h.0.id() != frame.id()), "given twice");
-        let stamp = held.len() as u8;
-        held.push(Stamped(frame, stamp));
-    };
-    for op in ops {
-        let out = held.len() + device.len();
+/// Frames of the pool that is played with.
+const FRAMES: usize = 150;
+
+/// The pool, its owner and another worker, and where the frames are that are out.
+struct Game {
+    memory: Memory,
+    workers: [Worker; 2],
+    pool: Pool,
+    held: Vec<Stamped>,
+    device: Vec<Frame>,
+}
+
+impl Game {
+    fn new() -> Game {
+        let memory = memory(2);
+        let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
+        let pool = pool(&memory, &mut workers[0], FRAMES);
+        Game { memory, workers, pool, held: Vec::new(), device: Vec::new() }
+    }
+
+    fn hold(&mut self, frame: Frame) {
+        assert!(frame.is_empty() && self.held.iter().all(|h| h.0.id() != frame.id()), "given twice");
+        let stamp = self.held.len() as u8;
+        self.held.push(Stamped(frame, stamp));
+    }
+
+    fn hold_new(&mut self, frame: Frame) {
+        assert!(frame.tailroom() >= 1518);
+        self.hold(frame);
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let left = FRAMES - self.held.len() - self.device.len();
+        let mut batch = Batch::new();
         match *op {
-            Op::Alloc { worker } => match pool.alloc(&mut workers[worker]) {
-                Some(frame) => hold(&mut held, frame),
-                None => assert_eq!(out, 150, "false empty"),
+            Op::Alloc { worker } => match self.pool.alloc(&mut self.workers[worker]) {
+                Some(frame) => self.hold_new(frame),
+                None => assert_eq!(left, 0, "false empty"),
             },
             Op::Burst { worker, n } => {
-                let mut batch = Batch::new();
-                assert_eq!(pool.alloc_burst(&mut workers[worker], &mut batch, n), n.min(150 - out));
-                batch.drain().for_each(|frame| hold(&mut held, frame));
+                assert_eq!(self.pool.alloc_burst(&mut self.workers[worker], &mut batch, n), n.min(left));
             }
             Op::Bulk { worker, n } => {
-                let mut batch = Batch::new();
-                assert_eq!(pool.alloc_bulk(&mut workers[worker], &mut batch, n), n <= 64 && n <= 150 - out);
-                batch.drain().for_each(|frame| hold(&mut held, frame));
+                let done = self.pool.alloc_bulk(&mut self.workers[worker], &mut batch, n);
+                assert_eq!(done, n <= 64 && n <= left);
             }
             Op::Free { worker, pick } => {
-                take(&mut held, pick).into_iter().for_each(|frame| pool.free(&mut workers[worker], frame));
+                let frame = take(&mut self.held, pick);
+                frame.into_iter().for_each(|frame| self.pool.free(&mut self.workers[worker], frame));
             }
             Op::FreeMany { worker, n } => {
-                let mut batch = Batch::new();
+                let mut many = Batch::new();
                 (0..n)
-                    .filter_map(|pick| take(&mut held, pick * 7))
-                    .for_each(|frame| batch.push(frame).unwrap());
-                batch.free(&mut workers[worker]);
-                assert!(batch.is_empty());
+                    .filter_map(|i| take(&mut self.held, i * 7))
+                    .for_each(|frame| many.push(frame).unwrap());
+                many.free(&mut self.workers[worker]);
+                assert!(many.is_empty());
             }
-            Op::Drop { pick } => drop(take(&mut held, pick)),
+            Op::Drop { pick } => drop(take(&mut self.held, pick)),
             Op::Edit { pick, put, pull, push } => {
-                let at = pick % held.len().max(1);
-                held.get_mut(at).into_iter().for_each(|stamped| edit(stamped, put, pull, push));
+                let at = pick % self.held.len().max(1);
+                self.held.get_mut(at).into_iter().for_each(|stamped| edit(stamped, put, pull, push));
             }
             Op::Post { n } => {
-                let frames: Vec<Frame> = (0..n).filter_map(|pick| take(&mut held, pick)).collect();
-                posted(&workers[0], &frames);
-                device.extend(frames);
+                let frames: Vec<Frame> = (0..n).filter_map(|pick| take(&mut self.held, pick)).collect();
+                posted(&self.workers[0], &frames);
+                self.device.extend(frames);
             }
             Op::Unpost => {
-                unposted(&workers[1], &device);
-                device.drain(..).for_each(|mut frame| {
+                unposted(&self.workers[1], &self.device);
+                for mut frame in std::mem::take(&mut self.device) {
                     frame.trim(0).unwrap();
-                    let stamp = held.len() as u8;
-                    held.push(Stamped(frame, stamp));
-                });
+                    self.hold(frame);
+                }
             }
         }
-        let ledger = check(&pool, held.len() as u64);
-        assert_eq!(ledger.posted, device.len() as u64);
+        batch.drain().for_each(|frame| self.hold_new(frame));
     }
-    unposted(&workers[0], &device);
-    drop((held, device));
-    assert!(check(&pool, 0).all_home());
-    pool.wait(Duration::ZERO).unwrap();
-    assert_eq!(pool.mapped_pages(), 0);
-    drop((pool, workers));
-    assert_eq!(memory.stats().free, memory.stats().total, "all pages back");
+
+    fn end(self) {
+        let Game { memory, workers, pool, held, device } = self;
+        unposted(&workers[0], &device);
+        drop((held, device));
+        assert!(check(&pool, 0).all_home());
+        pool.wait(Duration::ZERO).unwrap();
+        assert_eq!(pool.mapped_pages(), 0);
+        drop((pool, workers));
+        assert_eq!(memory.stats().free, memory.stats().total, "all pages back");
+    }
+}
+
+fn play(ops: &[Op]) {
+    let mut game = Game::new();
+    for op in ops {
+        game.apply(op);
+        let ledger = check(&game.pool, game.held.len() as u64);
+        assert_eq!(ledger.posted, game.device.len() as u64);
+    }
+    game.end();
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! The posted frame: one that a device inside this process holds, and the rings it lies in.
 
+use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, Origin, unposted_from_anywhere};
 use crate::ring::{Receiver, Sender};
 use crate::sync::Worker;
@@ -39,22 +40,20 @@ pub(crate) struct IntoDevice {
 }
 
 impl IntoDevice {
-    /// Posts frames from the front of `frames`, as many as have room; returns how many.
+    /// Posts the first `n` of `frames`, for which the ring has room.
     ///
     /// # Cost
     /// Eight bytes copied a frame, and the ring's index once; no look-up where the batch knows its pool.
     #[inline]
-    pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, origin: &mut Origin) -> usize {
-        let n = self.ring.room(frames.len());
+    pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize, origin: &mut Origin) {
         origin.post(w, frames, n);
         let items = frames[..n].as_ptr().cast::<Posted>();
-        // SAFETY: Posted is a transparent Frame, and `n` frames have room. Their claims go into the ring, and the
-        // batch gives them up in the same breath.
+        // SAFETY: Posted is a transparent Frame. The claims of as many as are sent go into the ring, and the batch
+        // gives them up in the same breath.
         unsafe {
-            self.ring.send_copies(std::slice::from_raw_parts(items, n));
-            frames.forget_front(n);
+            let sent = self.ring.send_copies(std::slice::from_raw_parts(items, n));
+            frames.forget_front(sent);
         }
-        n
     }
 }
 
@@ -78,6 +77,7 @@ impl OutOfDevice {
         };
         // SAFETY: the ring initialises as many places as it says, with claims that were its own.
         let n = unsafe { frames.grow(take, origin) };
+        self.ring.prefetch_ready(BATCH_MAX);
         origin.unpost(w, frames, n);
         n
     }

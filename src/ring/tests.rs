@@ -153,3 +153,24 @@ fn an_impossible_index_from_the_other_side_is_an_error_and_never_a_slot() {
         assert_eq!(producer.room(8), Ok(8));
     }
 }
+
+#[test]
+fn what_came_back_is_room_again_once_whether_the_index_was_read_before_or_after() {
+    for start in [0, u32::MAX - 5] {
+        let (mine, theirs) = (Hostile::default(), Hostile::default());
+        mine.store_release(start);
+        theirs.store_release(start);
+        let mut producer = Producer::new(mine, theirs.clone(), 8);
+        assert_eq!(producer.room(8), Ok(8));
+        producer.publish(8);
+        producer.credit(3);
+        assert_eq!(producer.known_room(), 3, "three came back");
+        theirs.store_release(start.wrapping_add(5));
+        assert_eq!(producer.room(8), Ok(5), "five were taken");
+        producer.credit(2);
+        assert_eq!(producer.known_room(), 5, "the two that came back later were among them");
+        producer.publish(5);
+        producer.credit(3);
+        assert_eq!(producer.known_room(), 3);
+    }
+}

@@ -37,6 +37,18 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
+/// Asks for the cache line that holds `address`, to be written; harmless for any address.
+#[inline]
+pub fn prefetch_write(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: PREFETCHW is a hint; it never faults, whatever the address, and is a no-op where it is not known.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

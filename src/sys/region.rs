@@ -249,7 +249,7 @@ fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError>
             (HUGE_2M, MapFlags::HUGE_2MB, PageKind::Huge2M, "2 MiB huge pages"),
         ];
         for (size, flag, kind, name) in sizes {
-            if len % size != 0 {
+            if !len.is_multiple_of(size) {
                 continue;
             }
             match commit(base, len, MapFlags::HUGETLB | flag).and_then(|()| populate(base, len)) {
@@ -379,7 +379,7 @@ mod tests {
             // SAFETY: the region is mapped and this test alone uses it.
             unsafe { region.base().add(region.len() - 1).write(7) };
             let fell_back = region.backing().kind == PageKind::Small && wish != BackingWish::Small;
-            assert_eq!(region.backing().refused.is_empty() && fell_back, false, "{}", region.backing());
+            assert!(!(fell_back && region.backing().refused.is_empty()), "{}", region.backing());
         }
     }
 

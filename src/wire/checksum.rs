@@ -90,21 +90,22 @@ impl std::ops::Add for Sum {
     }
 }
 
-/// The checksum after one 16-bit word under it changed from `old` to `new`: RFC 1624 equation 3,
-/// `HC' = ~(~HC + ~m + m')`.
+/// The checksum after one 16-bit word under it changed from `old` to `new`: RFC 1624 equation 4,
+/// `HC' = HC - ~m - m'`, a subtraction whose borrow is brought round.
+///
+/// All three may be given in either byte order, if it is the same one (RFC 1071 §2(B)).
 ///
 /// Unlike the older equations it gives `0x0000`, and never `0xffff`, where a full sum would: the
 /// two are the same number in one's complement, but not the same bytes. It is exact for any data
 /// that is not all zeros.
 ///
 /// # Cost
-/// A few instructions; no other byte of the data is read.
+/// A few instructions, two when both words are constants; no other byte of the data is read.
 #[inline]
 pub const fn replaced(checksum: u16, old: u16, new: u16) -> u16 {
-    let sum = !checksum as u32 + !old as u32 + new as u32;
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    !(sum as u16)
+    let (sum, carry) = new.overflowing_add(!old);
+    let (rest, borrow) = checksum.overflowing_sub(sum.wrapping_add(carry as u16));
+    rest.wrapping_sub(borrow as u16)
 }
 
 #[cfg(test)]

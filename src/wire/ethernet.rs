@@ -139,6 +139,19 @@ impl Ethernet {
         Ethernet::mut_from_prefix(frame).map_err(|_| Malformed::ShortFrame)
     }
 
+    /// Whether the frame is for this very station.
+    ///
+    /// # Cost
+    /// One load of 64 bits, of which the two that belong to `src` are shifted out.
+    #[inline]
+    pub const fn is_for(&self, station: MacAddr) -> bool {
+        let ([a, b, c, d, e, f], [g, h, ..]) = (self.dst.0, self.src.0);
+        let [k, l, m, n, o, p] = station.0;
+        let differing =
+            u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ u64::from_le_bytes([k, l, m, n, o, p, 0, 0]);
+        differing << 16 == 0
+    }
+
     /// What the frame carries: [`IPV4`], [`ARP`], [`IPV6`], … Values up to 1500 are lengths of
     /// IEEE 802.3 frames without a type.
     #[inline]
@@ -188,6 +201,19 @@ mod tests {
         assert!(MacAddr::BROADCAST.is_group());
         assert!(MacAddr::new([0x01, 0, 0x5e, 0, 0, 1]).is_group());
         assert!(!MacAddr::new([0x02, 0, 0, 0, 0, 1]).is_group());
+    }
+
+    #[test]
+    fn a_frame_is_for_the_station_whose_six_bytes_it_begins_with() {
+        let (dst, src) = (MacAddr::new([2, 3, 4, 5, 6, 7]), MacAddr::new([8, 9, 10, 11, 12, 13]));
+        let link = Ethernet::new(dst, src, IPV4);
+        assert!(link.is_for(dst) && !link.is_for(src));
+        for at in 0..6 {
+            let mut other = dst;
+            other.0[at] ^= 0x80;
+            assert!(!link.is_for(other), "byte {at} differs");
+        }
+        assert!(Ethernet::new(dst, MacAddr::BROADCAST, IPV4).is_for(dst));
     }
 
     #[test]

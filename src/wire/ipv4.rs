@@ -114,7 +114,7 @@ impl Ipv4 {
         if self.total_length() > packet.len() {
             return Err(Malformed::Truncated);
         }
-        if !Sum::new().bytes(self.as_bytes()).intact() {
+        if !self.is_intact() {
             return Err(Malformed::BadChecksum);
         }
         Ok(())
@@ -200,12 +200,39 @@ impl Ipv4 {
         Ipv4Addr::from_octets(self.dst)
     }
 
+    /// Whether this is an intact IPv4 header without options. The total length is not looked at: that
+    /// is left to the caller, who knows how many bytes there are.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.version_ihl == NO_OPTIONS && self.is_intact()
+    }
+
+    /// Whether the checksum over the first 20 bytes, which are not all 0, is right.
+    ///
+    /// One's complement addition of 16-bit words is addition modulo 0xffff (RFC 1071 §2(A)), of which 2^64 - 1 is
+    /// a multiple: so whole 64-bit words may be added, with the carry brought round, and the sum must
+    /// be a multiple of 0xffff. Multiples of an odd number are what its inverse modulo 2^64 makes small.
+    #[inline]
+    fn is_intact(&self) -> bool {
+        const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
+        const _: () = assert!(INVERSE.wrapping_mul(0xffff) == 1);
+        let words: &[[u8; 4]; 5] = zerocopy::transmute_ref!(self);
+        let [a, b, c, d, e] = words.map(|word| u64::from(u32::from_ne_bytes(word)));
+        let (sum, carry) = (a | b << 32).carrying_add(c | d << 32, false);
+        let (sum, carry) = sum.carrying_add(e, carry);
+        (sum + u64::from(carry)).wrapping_mul(INVERSE) <= u64::MAX / 0xffff
+    }
+
     /// Takes one off the TTL and keeps the checksum right, by RFC 1624. A TTL of 0 stays 0.
     #[inline]
     pub fn decrement_ttl(&mut self) {
-        let old = u16::from_be_bytes([self.ttl, self.protocol]);
-        self.ttl = self.ttl.saturating_sub(1);
-        let new = u16::from_be_bytes([self.ttl, self.protocol]);
-        self.checksum = U16::new(checksum::replaced(self.checksum.get(), old, new));
+        if self.ttl == 0 {
+            return;
+        }
+        self.ttl -= 1;
+        // The difference of the words is the same for any TTL and protocol, and is taken as the bytes lie.
+        let one = u16::from_ne_bytes([1, 0]);
+        let checksum = checksum::replaced(u16::from_ne_bytes(self.checksum.to_bytes()), one, 0);
+        self.checksum = U16::from_bytes(checksum.to_ne_bytes());
     }
 }

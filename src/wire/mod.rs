@@ -31,6 +31,28 @@ pub use ethernet::{Ethernet, MacAddr, MacAddrError};
 pub use ipv4::Ipv4;
 pub use udp::Udp;
 
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The headers that nearly every frame begins with, as one view: one check of the length for both.
+///
+/// Only the length is checked: what the fields say is not to be relied on as after [`Ipv4::parse`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Headers {
+    /// The link's header.
+    pub link: Ethernet,
+    /// What follows it: an IPv4 header, if the link's says so.
+    pub ip: Ipv4,
+}
+
+impl Headers {
+    /// The view over the first 34 bytes of `frame`, and the bytes behind it; `None` if there are fewer.
+    #[inline]
+    pub fn over(frame: &mut [u8]) -> Option<(&mut Headers, &mut [u8])> {
+        Headers::mut_from_prefix(frame).ok()
+    }
+}
+
 /// What is wrong with the headers a router reads: the first check that failed, from the outside in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]

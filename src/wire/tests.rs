@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use etherparse::{IpNumber, Ipv4Header, Ipv4Options, PacketBuilder, SlicedPacket, UdpHeader};
 use proptest::prelude::*;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::*;
 use crate::wire::checksum::Sum;
@@ -151,6 +151,21 @@ proptest! {
             let theirs = header_bytes(ttl - 1, proto, src, dst, payload, words, id);
             prop_assert_eq!(&ours[..theirs.len()], &theirs[..]);
         }
+    }
+
+    #[test]
+    fn a_plain_header_is_intact_when_its_sum_word_by_word_says_so(
+        mut header in any::<[u8; 20]>(), ones in 0usize..20, fix in any::<bool>(),
+    ) {
+        header[..ones].fill(0xff); // long carries
+        header[0] = 0x45;
+        if fix {
+            fix_checksum(&mut header, 20);
+        }
+        let (ip, _) = Ipv4::ref_from_prefix(&header).unwrap();
+        let sum = header.chunks(2).fold(Sum::new(), |sum, word| sum.word(u16::from_be_bytes([word[0], word[1]])));
+        prop_assert_eq!(ip.is_plain(), sum.intact());
+        prop_assert!(ip.is_plain() || !fix);
     }
 
     #[test]

@@ -45,11 +45,6 @@ impl Source {
         self.lines().filter(|(number, _)| self.in_product[number - 1])
     }
 
-    /// The first line on which the code has `word` as a word of its own.
-    pub fn line_of(&self, word: &str) -> Option<usize> {
-        self.lines().find(|(_, line)| words(line).any(|one| one == word)).map(|(number, _)| number)
-    }
-
     /// The number of the line on which the block that opens on or after line `from` closes; None when a `;`
     /// comes first.
     pub fn block_end(&self, from: usize) -> Option<usize> {
@@ -70,6 +65,11 @@ impl Source {
         }
         panic!("{}:{from}: a block without an end", self.path)
     }
+}
+
+/// Whether a line of code has `word` as a word of its own.
+pub fn names(line: &str, word: &str) -> bool {
+    words(line).any(|one| one == word)
 }
 
 /// The identifiers of a line.

@@ -79,19 +79,6 @@ impl Testbed {
         }
     }
 
-    /// Tells each host the link address of the other, so that neither asks for it.
-    pub fn make_neighbours_static(&self) {
-        for (host, other) in [(&self.h1, 2), (&self.h2, 1)] {
-            if self.wiring == Wiring::Bridged {
-                host.ip(&format!(
-                    "neigh replace {} lladdr {} dev eth0",
-                    self.address(other),
-                    host_mac(other)
-                ));
-            }
-        }
-    }
-
     /// The mode of the XDP program on an interface of the machine between the hosts, as ip(8) names it: `xdp` is
     /// native, `xdpgeneric` is generic, None is no program.
     pub fn program(&self, interface: &str) -> Option<String> {

@@ -211,6 +211,37 @@ fn random_frame(random: &mut Random) -> Vec<u8> {
     frame
 }
 
+#[test]
+fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them() {
+    let (table, mut random) = (table(), Random(0x6661_7374_2026));
+    let mut hot = 0;
+    for _ in 0..100_000 {
+        let frame = random_frame(&mut random);
+        let (mut ours, mut theirs) = (frame.clone(), frame.clone());
+        let checked = forward_any(&mut theirs, &ROUTER[0], &table, &ROUTER);
+        match forward_plain(&mut ours, &ROUTER[0], &table, &ROUTER) {
+            Some(port) => {
+                hot += 1;
+                assert_eq!((Ok(port), &ours), (checked, &theirs));
+            }
+            None => {
+                assert_eq!(ours, frame);
+                assert!(checked.is_err() || frame[14] != 0x45 || frame[26] == 169, "{frame:?}");
+            }
+        }
+    }
+    assert!(hot > 10_000, "{hot} of 100000 frames took the hot path");
+}
+
+#[test]
+fn every_martian_is_under_a_suspect_first_octet_and_few_others_are() {
+    for first in 0..=u8::MAX {
+        let martians = (0..=u8::MAX).filter(|second| is_martian([first, *second, 1, 1].into())).count();
+        assert_eq!(SUSPECT[usize::from(first)], martians > 0, "{first}: {martians} martians");
+    }
+    assert_eq!(SUSPECT.iter().filter(|suspect| **suspect).count(), 32 + 3);
+}
+
 /// `NETMEM_RANDOM_FRAMES` asks for another number than a million.
 #[test]
 fn a_million_random_frames_end_in_every_verdict_and_no_panic() {

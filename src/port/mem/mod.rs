@@ -52,7 +52,7 @@ impl Port for MemPort {
     }
 
     fn fill_room(&mut self) -> usize {
-        self.fill.ring.room(usize::MAX)
+        self.fill.ring.known_room()
     }
 
     #[inline]
