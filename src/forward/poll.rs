@@ -234,9 +234,11 @@ impl Forwarder {
     pub fn run(&mut self, w: &mut Worker, stop: &AtomicBool) {
         let mut idle = 0;
         while !stop.load(Relaxed) {
+            let completed = self.meters.completed.get();
             let received = self.poll(w);
-            self.meters.windows.mark(&mut self.watch, clock::ticks(), received as u64);
-            idle = if received == 0 { idle + 1 } else { 0 };
+            let worked = received > 0 || self.meters.completed.get() != completed;
+            self.meters.windows.mark(&mut self.watch, clock::ticks(), worked.then_some(received as u64));
+            idle = if worked { 0 } else { idle + 1 };
             if idle > PATIENCE {
                 std::thread::yield_now();
             }

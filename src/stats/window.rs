@@ -61,14 +61,12 @@ impl Windows {
         Stopwatch { gap: (GAP_NS * clock::ticks_per_ns()) as u64, last: None, ticks: 0, items: 0 }
     }
 
-    /// Takes note that `items` were done since the last mark, `now` being the clock; 0 items means the time
-    /// since then was idle and does not count.
+    /// Takes note that the time since the last mark was work, and that `items` were done in it (0 where the work
+    /// was for earlier ones); None says it was idle and does not count. `now` is the clock.
     #[inline]
-    pub fn mark(&self, watch: &mut Stopwatch, now: u64, items: u64) {
+    pub fn mark(&self, watch: &mut Stopwatch, now: u64, items: Option<u64>) {
         let Some(last) = watch.last.replace(now) else { return };
-        if items == 0 {
-            return;
-        }
+        let Some(items) = items else { return };
         let ticks = now.wrapping_sub(last);
         if ticks > watch.gap {
             self.dropped.store(self.dropped.load(Relaxed) + 1, Relaxed);
@@ -115,18 +113,29 @@ mod tests {
         let mut watch = Windows::stopwatch();
         let per_item = clock::ticks_per_ns() * 50.0;
         let mut now = 1_000_000;
-        windows.mark(&mut watch, now, 0);
+        windows.mark(&mut watch, now, None);
         for round in 0..200 {
             now += (32.0 * per_item) as u64;
             if round % 50 == 49 {
                 now += (1e9 * clock::ticks_per_ns()) as u64;
             }
-            windows.mark(&mut watch, now, 32);
+            windows.mark(&mut watch, now, Some(32));
         }
         let q = windows.quantiles().unwrap();
         assert_eq!(q.dropped, 4);
         assert!(q.windows >= 20);
         assert!((q.p50 - 50.0).abs() < 1.0 && (q.p90 - 50.0).abs() < 1.0, "{q:?}");
+    }
+
+    #[test]
+    fn work_for_earlier_items_counts_as_time_of_theirs() {
+        let windows = Windows::default();
+        let mut watch = Windows::stopwatch();
+        for round in 0..64 {
+            windows.mark(&mut watch, round * 1_000, Some(if round % 2 == 0 { 0 } else { 32 }));
+        }
+        let q = windows.quantiles().unwrap();
+        assert!((q.p50 * clock::ticks_per_ns() - 2_000.0 / 32.0).abs() < 2.0, "{q:?}");
     }
 
     #[test]
@@ -136,7 +145,7 @@ mod tests {
         let mut now = 0;
         for round in 0..64 {
             now += 1_000;
-            windows.mark(&mut watch, now, if round % 2 == 0 { 0 } else { 32 });
+            windows.mark(&mut watch, now, (round % 2 == 1).then_some(32));
         }
         let q = windows.quantiles().unwrap();
         assert!((q.p50 * clock::ticks_per_ns() - 1_000.0 / 32.0).abs() < 1.0, "{q:?}");
