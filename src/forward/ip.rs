@@ -1,7 +1,7 @@
 //! Forwarding of IPv4 packets, as RFC 1812 §5.2 and §5.3 ask of a router.
 //!
-//! There are two ways to a verdict. [`forward_plain`] is HOT: it takes the frames about which everything is
-//! as usual, which are nearly all. [`forward_any`] takes every frame, check by check, and alone names reasons.
+//! There are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
+//! as usual, which are nearly all. `forward_any` takes every frame, check by check, and alone names reasons.
 
 use std::net::Ipv4Addr;
 

@@ -1,8 +1,8 @@
-//! The posted frame: one that a device inside this process holds, and the rings it lies in.
+//! The posted frame: one that a device inside this process holds, and the ring it lies in.
 
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, Origin, unposted_from_anywhere};
-use crate::ring::{Receiver, Sender};
+use crate::ring::Lender;
 use crate::sync::Worker;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
@@ -33,52 +33,66 @@ impl Drop for Posted {
     }
 }
 
-/// A port's end of a ring into the device.
+/// A port's side of one of the device's descriptor rings, and which pools the frames inside it are of.
 #[derive(Debug)]
-pub(crate) struct IntoDevice {
-    pub(crate) ring: Sender<Posted>,
+pub(crate) struct Descriptors {
+    ring: Lender<Posted>,
+    inside: Origin,
 }
 
-impl IntoDevice {
-    /// Posts the first `n` of `frames`, for which the ring has room.
+impl Descriptors {
+    pub(crate) fn new(ring: Lender<Posted>) -> Descriptors {
+        Descriptors { ring, inside: Origin::new() }
+    }
+
+    /// Frames posted and not claimed again.
+    pub(crate) fn inside(&self) -> usize {
+        self.inside.inside()
+    }
+
+    /// Frames there is room for, at most `want`.
+    #[inline]
+    pub(crate) fn room(&mut self, want: usize) -> usize {
+        self.ring.room(want)
+    }
+
+    /// Posts the first `n` of `frames`, for which there is room.
     ///
     /// # Cost
     /// Eight bytes copied a frame, and the ring's index once; no look-up where the batch knows its pool.
     #[inline]
-    pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize, origin: &mut Origin) {
-        origin.post(w, frames, n);
+    pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
+        self.inside.post(w, frames, n);
         let items = frames[..n].as_ptr().cast::<Posted>();
-        // SAFETY: Posted is a transparent Frame. The claims of as many as are sent go into the ring, and the batch
+        // SAFETY: Posted is a transparent Frame. The claims of as many as are lent go into the ring, and the batch
         // gives them up in the same breath.
         unsafe {
-            let sent = self.ring.send_copies(std::slice::from_raw_parts(items, n));
-            frames.forget_front(sent);
+            let lent = self.ring.lend(std::slice::from_raw_parts(items, n));
+            frames.forget_front(lent);
         }
     }
-}
 
-/// A port's end of a ring out of the device.
-#[derive(Debug)]
-pub(crate) struct OutOfDevice {
-    pub(crate) ring: Receiver<Posted>,
-}
-
-impl OutOfDevice {
-    /// Claims the frames that are there, as many as `frames` has room for; returns how many.
+    /// Claims the frames that came back, as many as `frames` has room for; returns how many.
     ///
     /// # Cost
-    /// As [`IntoDevice::post`]; no look-up while all inside the device is of one pool.
+    /// As [`Descriptors::post`]; no look-up while all inside the device is of one pool.
     #[inline]
-    pub(crate) fn claim(&mut self, w: &Worker, frames: &mut Batch, origin: &mut Origin) -> usize {
+    pub(crate) fn claim(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let take = |places: &mut [MaybeUninit<Frame>]| {
             let (start, len) = (places.as_mut_ptr().cast::<MaybeUninit<Posted>>(), places.len());
             // SAFETY: Posted is a transparent Frame, so the places are places for either.
-            self.ring.recv_copies(unsafe { std::slice::from_raw_parts_mut(start, len) })
+            self.ring.reclaim(unsafe { std::slice::from_raw_parts_mut(start, len) })
         };
         // SAFETY: the ring initialises as many places as it says, with claims that were its own.
-        let n = unsafe { frames.grow(take, origin) };
-        self.ring.prefetch_ready(BATCH_MAX);
-        origin.unpost(w, frames, n);
+        let n = unsafe { frames.grow(take, &self.inside) };
+        self.ring.prefetch_returned(BATCH_MAX);
+        self.inside.unpost(w, frames, n);
         n
+    }
+
+    /// Asks for the lines of the next `n` descriptors to post, which the device read last.
+    #[inline]
+    pub(crate) fn prefetch_room(&self, n: usize) {
+        self.ring.prefetch_room(n);
     }
 }

@@ -46,10 +46,8 @@ pub(crate) struct Producer<I> {
     size: u32,
     /// Next index to publish from; equals `mine` between calls.
     head: u32,
-    /// The consumer's index as last read or learnt; `head − tail <= size`.
+    /// The consumer's index as last read; `head − tail <= size`.
     tail: u32,
-    /// Where the consumer's index must be at least, by what came back; `head − returned` is what has not.
-    returned: u32,
 }
 
 impl<I: Index> Producer<I> {
@@ -59,7 +57,7 @@ impl<I: Index> Producer<I> {
         let head = mine.load_relaxed();
         // As if full: the first `room` reads the other side's index, and checks it.
         let tail = head.wrapping_sub(size);
-        Producer { mine, theirs, size, head, tail, returned: head }
+        Producer { mine, theirs, size, head, tail }
     }
 
     /// Free slots, at most `want`; looks at the consumer's index only when the copy shows fewer.
@@ -79,22 +77,6 @@ impl<I: Index> Producer<I> {
             self.tail = theirs;
         }
         Ok((self.size - used).min(want))
-    }
-
-    /// Free slots as far as this end knows without a look at the consumer's index.
-    #[inline]
-    pub(crate) fn known_room(&self) -> u32 {
-        self.size - self.head.wrapping_sub(self.tail)
-    }
-
-    /// Takes note that `n` more items came back from the consumer, which therefore has released their slots.
-    #[inline]
-    pub(crate) fn credit(&mut self, n: u32) {
-        self.returned = self.returned.wrapping_add(n);
-        // The index may have been read after these were consumed: then it says more already.
-        if self.head.wrapping_sub(self.returned) < self.head.wrapping_sub(self.tail) {
-            self.tail = self.returned;
-        }
     }
 
     /// The array position of the `i`-th slot not yet published.

@@ -4,6 +4,8 @@
 //! and those that a kernel or a peer maps in the ports.
 
 pub(crate) mod cursor;
+#[allow(unsafe_code)]
+mod loan;
 mod mpsc;
 #[allow(unsafe_code)]
 mod spsc;
@@ -11,5 +13,6 @@ mod spsc;
 pub(crate) mod tests;
 
 pub use cursor::Corrupt;
+pub(crate) use loan::{Borrower, Lender, loan};
 pub(crate) use mpsc::Mpsc;
 pub use spsc::{Receiver, Sender, ring};

@@ -5,9 +5,7 @@
 //! slots' own lines.
 
 use super::cursor::{Consumer, Index, Producer};
-use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
-use crate::sys::cpu::{prefetch, prefetch_write};
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -47,16 +45,6 @@ struct Ring<T> {
     indices: Indices,
     /// Initialised from the consumer's index up to the producer's, and nowhere else.
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-}
-
-impl<T> Ring<T> {
-    /// The `n` slots from `start` on, as the run to the array's end and the one from its beginning.
-    #[inline(always)]
-    fn runs(&self, start: usize, n: usize) -> [&[UnsafeCell<MaybeUninit<T>>]; 2] {
-        let (before, after) = self.slots.split_at(start);
-        let front = n.min(after.len());
-        [&after[..front], &before[..n - front]]
-    }
 }
 
 // SAFETY: a slot is reached by the sender before it is published and by the receiver after, never by both
@@ -121,22 +109,6 @@ impl<T> Sender<T> {
         self.cursor.room(want.min(self.ring.slots.len()) as u32).unwrap_or(0) as usize
     }
 
-    /// Free slots: those known without a look at the receiver's index, or, if none are, all there are.
-    #[inline]
-    pub(crate) fn known_room(&mut self) -> usize {
-        match self.cursor.known_room() {
-            0 => self.room(usize::MAX),
-            known => known as usize,
-        }
-    }
-
-    /// Takes note that `n` items came back, which the receiver therefore took: their slots are free, and the
-    /// receiver's index (a line of the other core) need not be read to know it.
-    #[inline]
-    pub(crate) fn credit(&mut self, n: usize) {
-        self.cursor.credit(n as u32);
-    }
-
     /// Sends a burst: as many of `items` as there is room for, at most `want`; returns how many.
     ///
     /// Items that do not fit are not taken from the iterator.
@@ -153,34 +125,6 @@ impl<T> Sender<T> {
         }
         self.cursor.publish(sent as u32);
         sent
-    }
-
-    /// Sends as many of `items` as there is room for, by copying them; returns how many.
-    ///
-    /// # Safety
-    /// The caller gives the first that many items up: it neither uses nor drops them any more.
-    #[inline]
-    pub(crate) unsafe fn send_copies(&mut self, items: &[T]) -> usize {
-        let n = self.room(items.len());
-        let [front, back] = self.ring.runs(self.cursor.slot(0), n);
-        let (first, second) = items[..n].split_at(front.len());
-        for (slots, items) in [(front, first), (back, second)] {
-            for (slot, item) in slots.iter().zip(items) {
-                // SAFETY: an unpublished slot is the sender's alone (edge C); the item is copied once and given up.
-                slot.with_mut(|place| unsafe { place.write(MaybeUninit::new(std::ptr::read(item))) });
-            }
-        }
-        self.cursor.publish(n as u32);
-        n
-    }
-
-    /// Asks for the lines of the next `n` slots, to be written: they were last read on the other core.
-    #[inline]
-    pub(crate) fn prefetch_room(&self, n: usize) {
-        let per_line = (CACHE_LINE / size_of::<T>().max(1)).max(1);
-        for i in (0..n).step_by(per_line) {
-            prefetch_write(std::ptr::from_ref(&self.ring.slots[self.cursor.slot(i as u32)]).cast());
-        }
     }
 
     /// Sends one item, or gives it back when the ring is full.
@@ -235,33 +179,6 @@ impl<T> Receiver<T> {
             take(item);
         }
         ready as usize
-    }
-
-    /// Receives as many items as there are and `into` has places for, oldest first, by copying them; returns how
-    /// many: the first that many places are initialised and the caller's.
-    #[inline]
-    pub(crate) fn recv_copies(&mut self, into: &mut [MaybeUninit<T>]) -> usize {
-        let n = self.ready(into.len());
-        let [front, back] = self.ring.runs(self.cursor.slot(0), n);
-        let (first, second) = into[..n].split_at_mut(front.len());
-        for (slots, places) in [(front, first), (back, second)] {
-            for (slot, place) in slots.iter().zip(places) {
-                // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised; it is
-                // released right below and so read once.
-                slot.with_mut(|item| unsafe { place.write((*item).assume_init_read()) });
-            }
-        }
-        self.cursor.release(n as u32);
-        n
-    }
-
-    /// Asks for the lines of the next `n` slots, as far as items were seen in them.
-    #[inline]
-    pub(crate) fn prefetch_ready(&self, n: usize) {
-        let per_line = (CACHE_LINE / size_of::<T>().max(1)).max(1);
-        for i in (0..n.min(self.cursor.len() as usize)).step_by(per_line) {
-            prefetch(std::ptr::from_ref(&self.ring.slots[self.cursor.slot(i as u32)]).cast());
-        }
     }
 
     /// Receives the oldest item.

@@ -13,6 +13,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "sys",
     "sync::slot",
     "sync::worker",
+    "ring::loan",
     "ring::spsc",
     "page::page",
     "page::shared",

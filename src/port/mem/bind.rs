@@ -1,16 +1,15 @@
 //! COLD: laying the wire.
 
 use super::{MemDevice, MemPort};
-use crate::pool::Origin;
 use crate::port::PortCounters;
-use crate::port::posted::{IntoDevice, OutOfDevice};
-use crate::ring::ring;
+use crate::port::posted::Descriptors;
+use crate::ring::loan;
 use std::sync::Arc;
 
 /// What a wire is made with.
 #[derive(Debug, Clone)]
 pub struct MemConfig {
-    /// Places in each of the four rings, a power of two.
+    /// Descriptors in each of the two rings, a power of two.
     pub ring: usize,
     /// Sent frames that the device gathers before it completes them; fewer only when it has nothing to send.
     pub coalesce: usize,
@@ -45,20 +44,14 @@ pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemE
     if !(1..=config.ring / 2).contains(&config.coalesce) {
         return Err(MemError::Coalesce(config.coalesce));
     }
-    let size = config.ring as u32;
-    let ((fill, fill_out), (rx_in, rx)) = (ring(size), ring(size));
-    let ((tx, tx_out), (complete_in, complete)) = (ring(size), ring(size));
+    let ((rx, filling), (tx, sending)) = (loan(config.ring as u32, 0), loan(config.ring as u32, 0));
     let counters = Arc::new(PortCounters::default());
     let port = MemPort {
         name: format!("mem:{name}"),
-        fill: IntoDevice { ring: fill },
-        rx: OutOfDevice { ring: rx },
-        filled: Origin::new(),
-        tx: IntoDevice { ring: tx },
-        complete: OutOfDevice { ring: complete },
-        sent: Origin::new(),
+        rx: Descriptors::new(rx),
+        tx: Descriptors::new(tx),
         counters: Arc::clone(&counters),
     };
-    let device = MemDevice::new(fill_out, rx_in, tx_out, complete_in, config.coalesce, counters);
+    let device = MemDevice::new(filling, sending, config.coalesce, counters);
     Ok((port, device))
 }

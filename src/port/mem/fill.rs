@@ -7,8 +7,8 @@ use crate::sync::Worker;
 impl MemPort {
     #[inline]
     pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
-        let n = self.fill.ring.room(frames.len());
-        self.fill.post(w, frames, n, &mut self.filled);
+        let n = self.rx.room(frames.len());
+        self.rx.post(w, frames, n);
         self.counters.filled.add(n as u64);
         n
     }

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!    MemPort (the dataplane's side)          MemDevice (the wire's side)
-//!       fill  ── empty frames ──►               deliver: writes into a posted frame, as DMA does
-//!       rx    ◄─ filled frames ──
-//!       tx    ── full frames ──►                collect: reads what is sent
+//!       fill     ── empty frames ──►            deliver: writes into a posted frame, as DMA does
+//!       rx       ◄─ filled frames ──
+//!       tx       ── full frames ──►             collect: reads what is sent
 //!       complete ◄─ sent frames ──              … and gives it back later, a batch at a time
 //! ```
 //! No copy and no system call: the device's side writes into the very frames that were posted and reads those
-//! that are sent. As on a card, nothing is received without a posted frame, completions come later, in
-//! batches, and only to those who ask, and a full completion ring stops transmission.
+//! that are sent. As on a card, the four queues are the two ends of two descriptor rings, receive and transmit;
+//! nothing is received without a posted frame; completions come later, in batches, and only to those who ask; and
+//! who does not ask cannot transmit any more.
 
 mod bind;
 mod complete;
@@ -21,9 +22,9 @@ mod tx;
 pub use bind::{MemConfig, MemError, wire};
 pub use device::MemDevice;
 
-use super::posted::{IntoDevice, OutOfDevice};
+use super::posted::Descriptors;
 use super::{Port, PortCounters, PortState};
-use crate::pool::{Batch, Origin};
+use crate::pool::Batch;
 use crate::sync::Worker;
 use std::sync::Arc;
 
@@ -31,14 +32,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct MemPort {
     name: String,
-    fill: IntoDevice,
-    rx: OutOfDevice,
-    /// What was posted to `fill` and has not come back by `rx`.
-    filled: Origin,
-    tx: IntoDevice,
-    complete: OutOfDevice,
-    /// What was posted to `tx` and has not come back by `complete`.
-    sent: Origin,
+    /// Receive descriptors: posted empty by `fill`, claimed filled by `rx`.
+    rx: Descriptors,
+    /// Transmit descriptors: posted full by `tx`, claimed sent by `complete`.
+    tx: Descriptors,
     counters: Arc<PortCounters>,
 }
 
@@ -52,7 +49,7 @@ impl Port for MemPort {
     }
 
     fn fill_room(&mut self) -> usize {
-        self.fill.ring.known_room()
+        self.rx.room(usize::MAX)
     }
 
     #[inline]
@@ -79,7 +76,7 @@ impl Port for MemPort {
     fn kick(&mut self) {}
 
     fn in_flight(&self) -> usize {
-        self.sent.inside()
+        self.tx.inside()
     }
 
     fn state(&self) -> PortState {

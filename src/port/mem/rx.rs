@@ -8,11 +8,8 @@ impl MemPort {
     #[inline]
     pub(super) fn rx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
-        let n = self.rx.claim(w, frames, &mut self.filled);
+        let n = self.rx.claim(w, frames);
         if n > 0 {
-            // The device took as many out of the fill ring; as many will be posted there again.
-            self.fill.ring.credit(n);
-            self.fill.ring.prefetch_room(n);
             self.counters.rx.add(n as u64);
             self.counters.rx_bytes.add(frames[before..].iter().map(|frame| frame.len() as u64).sum());
         }

@@ -1,0 +1,212 @@
+//! A ring whose items come back: lent by one side, worked on by the other in place, reclaimed in order.
+//!
+//! What a network card does with its descriptor rings: the driver posts, the card reads or writes what it was
+//! given and moves its index on, and the driver takes the same slots back. One ring serves both directions.
+//!
+//! ```text
+//!      reclaimed              returned                   lent             (free-running; wrap at 2^32)
+//!   ───────┼═════════════════════┼═════════════════════════┼───────
+//!          └ the lender's again ─┘ └─ with the borrower ───┘ └─ room, up to reclaimed + size
+//! ```
+//! Three indices, each written by one side only; the lender's arithmetic of room needs none of the other's.
+//!
+//! | edge | written by | read by |
+//! |---|---|---|
+//! | `P` Release of `lent` | [`Lender::lend`] | Acquire in [`Borrower::ready`]: the items |
+//! | `C` Release of `returned` | [`Borrower::give_back`] | Acquire in [`Lender::reclaim`]: what was done with them |
+
+use super::cursor::{Consumer, Index, Producer};
+use crate::limits::CACHE_LINE;
+use crate::sync::shim::{AtomicU32, UnsafeCell};
+use crate::sys::cpu::{prefetch, prefetch_write};
+use crossbeam_utils::CachePadded;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+const LENT: usize = 0;
+const RETURNED: usize = 1;
+/// Read and written by the lender only, and by the ring when both sides are gone.
+const RECLAIMED: usize = 2;
+
+#[derive(Debug)]
+struct Ring<T> {
+    indices: [CachePadded<AtomicU32>; 3],
+    /// Initialised from `reclaimed` up to `lent`, and nowhere else.
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+}
+
+// SAFETY: a slot is reached by the borrower while it lies between `returned` and `lent`, and by the lender
+// otherwise, never by both (edges P and C); the items themselves only move between threads.
+unsafe impl<T: Send> Sync for Ring<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T> Ring<T> {
+    /// The `n` slots from `start` on: the run to the array's end, and the one from its beginning.
+    #[inline(always)]
+    fn runs(&self, start: usize, n: usize) -> [&[UnsafeCell<MaybeUninit<T>>]; 2] {
+        let (before, after) = self.slots.split_at(start);
+        let front = n.min(after.len());
+        [&after[..front], &before[..n - front]]
+    }
+
+    /// The addresses of the lines that hold `n` slots from the one at `slot(0)` on.
+    #[inline(always)]
+    fn lines(&self, n: usize, slot: impl Fn(u32) -> usize) -> impl Iterator<Item = *const u8> {
+        let per_line = (CACHE_LINE / size_of::<T>().max(1)).max(1);
+        (0..n).step_by(per_line).map(move |i| std::ptr::from_ref(&self.slots[slot(i as u32)]).cast())
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        // Both sides are gone: their last writes happened before this through the Arc's count.
+        let [lent, mut reclaimed] = [LENT, RECLAIMED].map(|which| self.indices[which].load(Relaxed));
+        while reclaimed != lent {
+            let slot = reclaimed as usize & (self.slots.len() - 1);
+            // SAFETY: between the indices, so initialised and not reclaimed.
+            self.slots[slot].with_mut(|item| unsafe { (*item).assume_init_drop() });
+            reclaimed = reclaimed.wrapping_add(1);
+        }
+    }
+}
+
+/// One of the indices, as the cursor wants it.
+#[derive(Debug)]
+struct LoanIndex<T> {
+    ring: Arc<Ring<T>>,
+    which: usize,
+}
+
+impl<T> Index for LoanIndex<T> {
+    #[inline(always)]
+    fn load_relaxed(&self) -> u32 {
+        self.ring.indices[self.which].load(Relaxed)
+    }
+    #[inline(always)]
+    fn load_acquire(&self) -> u32 {
+        self.ring.indices[self.which].load(Acquire)
+    }
+    #[inline(always)]
+    fn store_release(&self, value: u32) {
+        self.ring.indices[self.which].store(value, Release);
+    }
+}
+
+/// The side that owns the items.
+#[derive(Debug)]
+pub(crate) struct Lender<T> {
+    /// From what this side has reclaimed to what it has lent.
+    out: Producer<LoanIndex<T>>,
+    /// From what the borrower has returned to what this side has reclaimed.
+    back: Consumer<LoanIndex<T>>,
+    ring: Arc<Ring<T>>,
+}
+
+/// The side that works on them.
+#[derive(Debug)]
+pub(crate) struct Borrower<T> {
+    cursor: Consumer<LoanIndex<T>>,
+    ring: Arc<Ring<T>>,
+}
+
+/// Makes a ring of at least `size` slots (rounded up to a power of two), its indices standing at `start`.
+#[cold]
+pub(crate) fn loan<T: Send>(size: u32, start: u32) -> (Lender<T>, Borrower<T>) {
+    let size = size.max(1).next_power_of_two();
+    let slots = (0..size).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let indices = [(); 3].map(|()| CachePadded::new(AtomicU32::new(start)));
+    let ring = Arc::new(Ring { indices, slots });
+    let index = |which| LoanIndex { ring: Arc::clone(&ring), which };
+    let out = Producer::new(index(LENT), index(RECLAIMED), size);
+    let back = Consumer::new(index(RECLAIMED), index(RETURNED), size);
+    let cursor = Consumer::new(index(RETURNED), index(LENT), size);
+    (Lender { out, back, ring: Arc::clone(&ring) }, Borrower { cursor, ring })
+}
+
+impl<T> Lender<T> {
+    /// Free slots, at most `want`; touches no line of the borrower's.
+    #[inline]
+    pub(crate) fn room(&mut self, want: usize) -> usize {
+        // A ring on the heap has no untrusted side: Corrupt cannot happen.
+        self.out.room(want.min(self.ring.slots.len()) as u32).unwrap_or(0) as usize
+    }
+
+    /// Lends as many of `items` as there is room for, by copying them; returns how many.
+    ///
+    /// # Safety
+    /// The caller gives the first that many items up: it neither uses nor drops them until they are reclaimed.
+    #[inline]
+    pub(crate) unsafe fn lend(&mut self, items: &[T]) -> usize {
+        let n = self.room(items.len());
+        let [front, back] = self.ring.runs(self.out.slot(0), n);
+        let (first, second) = items[..n].split_at(front.len());
+        for (slots, items) in [(front, first), (back, second)] {
+            for (slot, item) in slots.iter().zip(items) {
+                // SAFETY: a slot that is not lent is this side's alone, and holds nothing to drop; the item is
+                // copied once and given up.
+                slot.with_mut(|place| unsafe { place.write(MaybeUninit::new(std::ptr::read(item))) });
+            }
+        }
+        self.out.publish(n as u32);
+        n
+    }
+
+    /// Takes back as many items as were returned and `into` has places for, in the order they were lent; returns
+    /// how many: the first that many places are initialised and the caller's.
+    #[inline]
+    pub(crate) fn reclaim(&mut self, into: &mut [MaybeUninit<T>]) -> usize {
+        let want = into.len().min(self.ring.slots.len()) as u32;
+        let n = self.back.ready(want).unwrap_or(0);
+        let [front, back] = self.ring.runs(self.back.slot(0), n as usize);
+        let (first, second) = into[..n as usize].split_at_mut(front.len());
+        for (slots, places) in [(front, first), (back, second)] {
+            for (slot, place) in slots.iter().zip(places) {
+                // SAFETY: a slot that was returned (edge C) and not reclaimed is this side's alone and initialised;
+                // it is reclaimed right below and so read once.
+                slot.with_mut(|item| unsafe { place.write((*item).assume_init_read()) });
+            }
+        }
+        self.back.release(n);
+        n as usize
+    }
+
+    /// Asks for the lines of the next `n` slots to lend, to be written.
+    #[inline]
+    pub(crate) fn prefetch_room(&self, n: usize) {
+        self.ring.lines(n, |i| self.out.slot(i)).for_each(prefetch_write);
+    }
+
+    /// Asks for the lines of the next `n` slots to reclaim, as far as they were seen returned.
+    #[inline]
+    pub(crate) fn prefetch_returned(&self, n: usize) {
+        let n = n.min(self.back.len() as usize);
+        self.ring.lines(n, |i| self.back.slot(i)).for_each(prefetch);
+    }
+}
+
+impl<T> Borrower<T> {
+    /// Items lent and not given back, at most `want`.
+    #[inline]
+    pub(crate) fn ready(&mut self, want: usize) -> usize {
+        // As for the lender: Corrupt cannot happen.
+        self.cursor.ready(want.min(self.ring.slots.len()) as u32).unwrap_or(0) as usize
+    }
+
+    /// Works on the `i`-th item not given back; None beyond what [`Borrower::ready`] has seen.
+    #[inline]
+    pub(crate) fn item<R>(&mut self, i: usize, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let seen = i < self.cursor.len() as usize;
+        let slot = seen.then(|| &self.ring.slots[self.cursor.slot(i as u32)])?;
+        // SAFETY: a slot that is lent (edge P) and not given back is this side's alone and initialised; `&mut self`
+        // keeps it from being given back meanwhile.
+        Some(slot.with_mut(|item| work(unsafe { (*item).assume_init_mut() })))
+    }
+
+    /// Gives the first `n` items back, at most those seen.
+    #[inline]
+    pub(crate) fn give_back(&mut self, n: usize) {
+        self.cursor.release((n as u32).min(self.cursor.len()));
+    }
+}
