@@ -15,8 +15,8 @@ mod grow;
 mod local;
 mod memory;
 mod node;
-#[allow(unsafe_code)]
 #[allow(clippy::module_inception)]
+#[allow(unsafe_code)]
 mod page;
 #[allow(unsafe_code)]
 mod shared;
