@@ -22,7 +22,7 @@ fn redirect(one: &str, other: &str) -> Result<(), Box<dyn Error>> {
     let config = PoolConfig { frames: 16384, dma: DmaMap::Umem, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut worker, &config)?;
     let umem = Umem::new(&memory);
-    let open = |name: &str| XdpPort::open(&umem, name, 0, &XdpConfig::default());
+    let mut open = |name| XdpPort::open(&umem, &mut worker, &pool, name, 0, &XdpConfig::default());
     let mut ports = [open(one)?, open(other)?];
     let mut crossing = [Batch::new(), Batch::new()];
     loop {

@@ -3,6 +3,7 @@
 mod testbed;
 
 use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Pool, PoolConfig};
 use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,8 +65,11 @@ fn a_panic_takes_the_ports_off_their_interfaces() {
     let panicked = bed.dut.inside(|| {
         catch_unwind(AssertUnwindSafe(|| {
             let memory = Memory::new(&MemoryConfig::default()).expect("memory");
+            let mut w = memory.worker().expect("a worker");
+            let pool = Pool::new(&memory, &mut w, &PoolConfig::default()).expect("a pool");
             let umem = Umem::new(&memory);
-            let open = |name| XdpPort::open(&umem, name, 0, &XdpConfig::default()).expect("a port");
+            let config = XdpConfig::default();
+            let mut open = |name| XdpPort::open(&umem, &mut w, &pool, name, 0, &config).expect("a port");
             let _ports = [open("one"), open("two")];
             assert!(bed.has_programs() && bed.sockets() == 2);
             panic!("on purpose");

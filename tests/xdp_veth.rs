@@ -5,7 +5,7 @@
 mod netns;
 
 use netmem::page::{Memory, MemoryConfig};
-use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModeWish, XdpPort, ZeroCopy};
 use netmem::port::{Port, PortState};
 use netmem::sync::Worker;
@@ -45,8 +45,19 @@ fn small() -> XdpConfig {
     XdpConfig { rings: RingSizes { fill: 64, rx: 64, tx: 64, completion: 64 }, ..XdpConfig::default() }
 }
 
-fn open(umem: &Arc<Umem>, interface: &str) -> Result<XdpPort, XdpError> {
-    XdpPort::open(umem, interface, 0, &small())
+impl Bench {
+    /// Every frame of the pool.
+    fn take_all(&mut self) -> Vec<Frame> {
+        std::iter::from_fn(|| self.pool.alloc(&mut self.w)).collect()
+    }
+
+    fn open(&mut self, interface: &str) -> Result<XdpPort, XdpError> {
+        self.open_with(interface, 0, &small())
+    }
+
+    fn open_with(&mut self, interface: &str, queue: u32, config: &XdpConfig) -> Result<XdpPort, XdpError> {
+        XdpPort::open(&self.umem, &mut self.w, &self.pool, interface, queue, config)
+    }
 }
 
 /// An Ethernet frame with `n` in every byte of its 46.
@@ -95,13 +106,13 @@ fn open_files() -> usize {
 fn native_and_generic_mode_bind_and_say_what_they_got() {
     in_namespace("native_and_generic_mode_bind_and_say_what_they_got", || {
         veth("a0", "a1", 1);
-        let Bench { umem, .. } = bench(64);
+        let mut here = bench(64);
         for (wish, mode, shown) in [
             (XdpModeWish::Native, XdpMode::Native, "xdp "),
             (XdpModeWish::Generic, XdpMode::Generic, "xdpgeneric "),
             (XdpModeWish::NativeThenGeneric, XdpMode::Native, "xdp "),
         ] {
-            let port = XdpPort::open(&umem, "a0", 0, &XdpConfig { mode: wish, ..small() }).unwrap();
+            let port = here.open_with("a0", 0, &XdpConfig { mode: wish, ..small() }).unwrap();
             assert_eq!((port.mode(), port.native_refused(), port.is_zero_copy()), (mode, None, false));
             assert_eq!((port.name(), port.kind(), port.state()), ("xdp:a0", "xdp", PortState::Up));
             assert!(program_on("a0").is_some());
@@ -109,14 +120,14 @@ fn native_and_generic_mode_bind_and_say_what_they_got() {
         }
         // The loopback interface has no native XDP.
         ip("link set dev lo up");
-        let port = open(&umem, "lo").unwrap();
+        let port = here.open("lo").unwrap();
         assert_eq!(port.mode(), XdpMode::Generic);
         assert!(port.native_refused().unwrap().starts_with("native: "), "{:?}", port.native_refused());
         let native = XdpConfig { mode: XdpModeWish::Native, ..small() };
         drop(port);
-        assert!(matches!(XdpPort::open(&umem, "lo", 0, &native), Err(XdpError::NoMode { .. })));
+        assert!(matches!(here.open_with("lo", 0, &native), Err(XdpError::NoMode { .. })));
         let required = XdpConfig { zero_copy: ZeroCopy::Require, ..small() };
-        assert!(matches!(XdpPort::open(&umem, "a0", 0, &required), Err(XdpError::NoZeroCopy { .. })));
+        assert!(matches!(here.open_with("a0", 0, &required), Err(XdpError::NoZeroCopy { .. })));
     });
 }
 
@@ -124,19 +135,19 @@ fn native_and_generic_mode_bind_and_say_what_they_got() {
 fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
     in_namespace("an_interface_that_cannot_be_used_is_refused_with_the_reason", || {
         veth("a0", "a1", 1);
-        let Bench { umem, .. } = bench(64);
+        let mut here = bench(64);
         let interface = || "a0".to_owned();
         assert_eq!(
-            open(&umem, "nosuch0").unwrap_err(),
+            here.open("nosuch0").unwrap_err(),
             XdpError::UnknownInterface { interface: "nosuch0".into() }
         );
         ip("link set dev a0 down");
-        assert_eq!(open(&umem, "a0").unwrap_err(), XdpError::InterfaceDown { interface: interface() });
+        assert_eq!(here.open("a0").unwrap_err(), XdpError::InterfaceDown { interface: interface() });
         ip("link set dev a0 up");
         let no_queue = XdpError::NoSuchQueue { interface: interface(), queue: 1, queues: Some(1) };
-        assert_eq!(XdpPort::open(&umem, "a0", 1, &small()).unwrap_err(), no_queue);
+        assert_eq!(here.open_with("a0", 1, &small()).unwrap_err(), no_queue);
         assert_eq!(program_on("a0"), None);
-        open(&umem, "a0").unwrap();
+        here.open("a0").unwrap();
     });
 }
 
@@ -144,35 +155,77 @@ fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
 fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
     in_namespace("a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone", || {
         veth("a0", "a1", 1);
-        let (Bench { umem, memory, .. }, other) = (bench(64), bench(64));
+        let (mut here, mut other) = (bench(64), bench(64));
         let index = Netdev::open("a0").unwrap().index();
         let bound = || XdpError::QueueBound { interface: "a0".into(), queue: 0 };
 
-        let port = open(&umem, "a0").unwrap();
-        assert_eq!(open(&umem, "a0").unwrap_err(), bound(), "by a port of the same UMEM");
-        assert_eq!(open(&other.umem, "a0").unwrap_err(), bound(), "by a port of another UMEM");
+        let port = here.open("a0").unwrap();
+        assert_eq!(here.open("a0").unwrap_err(), bound(), "by a port of the same UMEM");
+        assert_eq!(other.open("a0").unwrap_err(), bound(), "by a port of another UMEM");
         assert!(program_on("a0").is_some());
         drop(port);
 
         let socket = Socket::new().unwrap();
         // SAFETY: no address is ever published on this socket.
-        unsafe { socket.register(memory.region()) }.unwrap();
+        unsafe { socket.register(here.memory.region()) }.unwrap();
         let rings = socket.rings(&small().rings).unwrap();
         wait_for("the queue to be free again", || socket.bind(index, 0, ZeroCopy::Never).ok());
-        assert_eq!(open(&umem, "a0").unwrap_err(), bound(), "by a bare socket");
+        assert_eq!(here.open("a0").unwrap_err(), bound(), "by a bare socket");
         drop((rings, socket));
 
         for mode in [XdpMode::Native, XdpMode::Generic] {
             let map = SocketMap::new(1).unwrap();
             let link = RedirectLink::attach(&map, index, mode).unwrap();
             let there = program_on("a0");
-            let error = open(&umem, "a0").unwrap_err();
+            let error = here.open("a0").unwrap_err();
             assert_eq!(error, XdpError::ProgramAttached { interface: "a0".into() }, "{mode}");
             assert!(error.to_string().contains("ip link set dev a0 xdp off"));
             assert_eq!(program_on("a0"), there);
             drop(link);
         }
         assert_eq!(program_on("a0"), None);
+        assert!(here.pool.ledger().all_home() && other.pool.ledger().all_home());
+    });
+}
+
+/// Forbids this thread for good to change any BPF map: bpf(2) with BPF_MAP_UPDATE_ELEM says ENOMEM.
+///
+/// Source: seccomp(2), `linux/seccomp.h`.
+fn forbid_map_updates() {
+    const BPF_MAP_UPDATE_ELEM: u32 = 2;
+    const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+    const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOMEM as u32;
+    // Of struct seccomp_data: the number of the call at 0, its first argument at 16 (its lower half: little endian).
+    let load = |offset| libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: offset };
+    let unless_equal = |value, jf| libc::sock_filter { code: 0x15, jt: 0, jf, k: value };
+    let end = |what| libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: what };
+    let mut filter = [
+        load(0),
+        unless_equal(libc::SYS_bpf as u32, 3),
+        load(16),
+        unless_equal(BPF_MAP_UPDATE_ELEM, 1),
+        end(REFUSE),
+        end(ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the filter and what points to it outlive the call, which copies them.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn frames_in_the_fill_ring_come_home_when_the_program_cannot_learn_of_the_socket() {
+    in_namespace("frames_in_the_fill_ring_come_home_when_the_program_cannot_learn_of_the_socket", || {
+        veth("a0", "a1", 1);
+        let mut here = bench(256);
+        let before = open_files();
+        // In the child process of this test, and for this thread alone.
+        forbid_map_updates();
+        let error = here.open("a0").unwrap_err();
+        assert!(matches!(error, XdpError::Refused { .. }), "{error}");
+        assert!(error.to_string().contains("put socket into XSKMAP"), "{error}");
+        assert_eq!((program_on("a0"), open_files(), rings_mapped()), (None, before, 0));
+        assert!(here.pool.ledger().all_home(), "{:?}", here.pool.ledger());
     });
 }
 
@@ -200,14 +253,14 @@ impl Drop for Without {
 fn a_missing_capability_is_named_and_with_the_three_it_works() {
     in_namespace("a_missing_capability_is_named_and_with_the_three_it_works", || {
         veth("a0", "a1", 1);
-        let Bench { umem, .. } = bench(64);
+        let mut here = bench(64);
         for (taken, name) in [
             (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
             (CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN, "CAP_NET_ADMIN"),
             (CapabilitySet::BPF | CapabilitySet::SYS_ADMIN, "CAP_BPF"),
         ] {
             let without = Without::these(taken);
-            let error = open(&umem, "a0").unwrap_err();
+            let error = here.open("a0").unwrap_err();
             let XdpError::NotPermitted { missing, .. } = &error else { panic!("{error}") };
             assert_eq!(*missing, [name]);
             assert!(error.to_string().contains(&format!("missing {name}: ")), "{error}");
@@ -215,8 +268,11 @@ fn a_missing_capability_is_named_and_with_the_three_it_works() {
             assert_eq!(program_on("a0"), None);
         }
         let three = CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | CapabilitySet::BPF;
-        let _without = Without::these(capabilities(None).unwrap().effective - three);
-        open(&umem, "a0").unwrap();
+        let without = Without::these(capabilities(None).unwrap().effective - three);
+        here.open("a0").unwrap();
+        drop(without);
+        let _without = Without::these(CapabilitySet::NET_ADMIN | CapabilitySet::BPF);
+        here.open("a0").expect("CAP_SYS_ADMIN stands in for both");
     });
 }
 
@@ -225,11 +281,11 @@ fn a_small_limit_on_locked_memory_is_refused_with_the_numbers() {
     in_namespace("a_small_limit_on_locked_memory_is_refused_with_the_numbers", || {
         use rustix::process::{Resource, Rlimit, setrlimit};
         veth("a0", "a1", 1);
-        let Bench { umem, .. } = bench(64);
+        let mut here = bench(64);
         let _without = Without::these(CapabilitySet::IPC_LOCK);
         let limit = Rlimit { current: Some(64 << 10), maximum: Some(64 << 10) };
         setrlimit(Resource::Memlock, limit).unwrap();
-        let error = open(&umem, "a0").unwrap_err();
+        let error = here.open("a0").unwrap_err();
         let expected = XdpError::LockedMemory { interface: "a0".into(), needed: 8192, limit: Some(64) };
         assert_eq!(error, expected);
         assert!(error.to_string().contains("CAP_IPC_LOCK"), "{error}");
@@ -242,11 +298,12 @@ fn frames_cross_from_one_interface_to_another_without_being_copied() {
         for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
             veth("a0", "a1", 1);
             veth("b0", "b1", 1);
-            let Bench { mut w, pool, umem, memory } = bench(256);
+            let mut here = bench(256);
             let config = XdpConfig { mode, ..small() };
-            let mut a = XdpPort::open(&umem, "a0", 0, &config).unwrap();
-            let mut b = XdpPort::open(&umem, "b0", 0, &config).unwrap();
-            assert_eq!((a.refill(&mut w, &pool), b.refill(&mut w, &pool)), (64, 64));
+            let mut a = here.open_with("a0", 0, &config).unwrap();
+            let mut b = here.open_with("b0", 0, &config).unwrap();
+            let Bench { mut w, pool, umem, memory } = here;
+            assert_eq!((a.fill_room(), b.fill_room(), pool.ledger().posted), (0, 0, 128));
             let (left, right) = (Wire::open("a1"), Wire::open("b1"));
 
             let mut frames = Batch::new();
@@ -286,7 +343,10 @@ fn frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller()
     in_namespace("frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller", || {
         veth("a0", "a1", 1);
         let (mut here, mut there) = (bench(64), bench(64));
-        let mut port = open(&here.umem, "a0").unwrap();
+        // Nothing is left for the FILL ring, so that it has room.
+        let all = here.take_all();
+        let mut port = here.open("a0").unwrap();
+        drop(all);
         let wire = Wire::open("a1");
         let mut frames = Batch::new();
         for n in 0..9u8 {
@@ -320,11 +380,14 @@ fn what_the_interface_drops_is_counted_by_cause() {
         veth("a0", "a1", 1);
         ip("link set dev a1 mtu 3000");
         ip("link set dev a0 mtu 3000");
-        let Bench { mut w, pool, umem, .. } = bench(256);
+        let mut here = bench(256);
         let wire = Wire::open("a1");
         // FILL is larger than RX, so that both causes can be had.
         let rings = RingSizes { fill: 64, rx: 32, tx: 32, completion: 32 };
-        let mut port = XdpPort::open(&umem, "a0", 0, &XdpConfig { rings, ..small() }).unwrap();
+        let all = here.take_all();
+        let mut port = here.open_with("a0", 0, &XdpConfig { rings, ..small() }).unwrap();
+        drop(all);
+        let Bench { mut w, pool, .. } = here;
         let counters = port.counters();
         let counted = |port: &XdpPort| {
             port.counters();
@@ -351,8 +414,9 @@ fn what_the_interface_drops_is_counted_by_cause() {
 fn a_burst_larger_than_the_rings_comes_out_whole_and_in_order() {
     in_namespace("a_burst_larger_than_the_rings_comes_out_whole_and_in_order", || {
         veth("a0", "a1", 1);
-        let Bench { mut w, pool, umem, .. } = bench(256);
-        let mut port = open(&umem, "a0").unwrap();
+        let mut here = bench(256);
+        let mut port = here.open("a0").unwrap();
+        let Bench { mut w, pool, .. } = here;
         let wire = Wire::open("a1");
         let (mut waiting, mut done) = (Batch::new(), Batch::new());
         let mut next = 0u8;
@@ -374,6 +438,7 @@ fn a_burst_larger_than_the_rings_comes_out_whole_and_in_order() {
             assert_eq!(wire.receive(), ethernet(n));
         }
         assert_eq!(port.counters().completed.get(), 200);
+        drop(port);
         assert!(pool.ledger().all_home());
     });
 }
@@ -382,15 +447,13 @@ fn a_burst_larger_than_the_rings_comes_out_whole_and_in_order() {
 fn two_queues_of_one_interface_share_one_program() {
     in_namespace("two_queues_of_one_interface_share_one_program", || {
         veth("a0", "a1", 2);
-        let Bench { mut w, pool, umem, .. } = bench(256);
+        let mut here = bench(256);
         let mut ports: Vec<XdpPort> =
-            (0..2).map(|queue| XdpPort::open(&umem, "a0", queue, &small()).unwrap()).collect();
+            (0..2).map(|queue| here.open_with("a0", queue, &small()).unwrap()).collect();
         assert_eq!((ports[0].name(), ports[1].name()), ("xdp:a0", "xdp:a0:1"));
         let generic = XdpConfig { mode: XdpModeWish::Generic, ..small() };
-        assert!(XdpPort::open(&umem, "a0", 1, &generic).is_err());
-        for port in &mut ports {
-            port.refill(&mut w, &pool);
-        }
+        assert!(here.open_with("a0", 1, &generic).is_err());
+        let Bench { mut w, pool, .. } = here;
         let wire = Wire::open("a1");
         // IPv4 and UDP, from 40 source ports: the kernel spreads flows over the queues.
         let mut frame = vec![0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 2, 0x08, 0];
@@ -429,9 +492,9 @@ fn two_queues_of_one_interface_share_one_program() {
 fn an_interface_set_down_takes_the_port_down_until_it_is_up_and_one_deleted_for_good() {
     in_namespace("an_interface_set_down_takes_the_port_down_until_it_is_up_and_one_deleted_for_good", || {
         veth("a0", "a1", 1);
-        let Bench { mut w, pool, umem, .. } = bench(256);
-        let mut port = open(&umem, "a0").unwrap();
-        port.refill(&mut w, &pool);
+        let mut here = bench(256);
+        let mut port = here.open("a0").unwrap();
+        let Bench { mut w, pool, .. } = here;
         let state = |port: &mut XdpPort, wanted: fn(&PortState) -> bool| {
             wait_for("the port's state to change", || {
                 port.kick();
@@ -462,9 +525,9 @@ fn frames_in_all_four_rings_come_home_when_the_port_is_closed() {
     in_namespace("frames_in_all_four_rings_come_home_when_the_port_is_closed", || {
         for down in [false, true] {
             veth("a0", "a1", 1);
-            let Bench { mut w, pool, umem, .. } = bench(256);
-            let mut port = open(&umem, "a0").unwrap();
-            port.refill(&mut w, &pool);
+            let mut here = bench(256);
+            let mut port = here.open("a0").unwrap();
+            let Bench { mut w, pool, .. } = here;
             let wire = Wire::open("a1");
             for n in 0..8 {
                 wire.send(&ethernet(n));
@@ -502,16 +565,15 @@ fn frames_in_all_four_rings_come_home_when_the_port_is_closed() {
 fn nothing_is_left_after_a_drop_and_the_interface_can_be_opened_again() {
     in_namespace("nothing_is_left_after_a_drop_and_the_interface_can_be_opened_again", || {
         veth("a0", "a1", 1);
-        let Bench { mut w, pool, umem, .. } = bench(256);
+        let mut here = bench(256);
         let before = open_files();
         for _ in 0..3 {
-            let mut port = open(&umem, "a0").unwrap();
-            port.refill(&mut w, &pool);
+            let port = here.open("a0").unwrap();
             assert!(program_on("a0").is_some() && open_files() > before);
             assert_eq!(rings_mapped(), 4);
             drop(port);
             assert_eq!((program_on("a0"), open_files(), rings_mapped()), (None, before, 0));
-            assert!(pool.ledger().all_home());
+            assert!(here.pool.ledger().all_home());
         }
     });
 }
@@ -521,9 +583,7 @@ fn nothing_is_left_after_sigkill() {
     const TEST: &str = "nothing_is_left_after_sigkill";
     in_namespace(TEST, || {
         if std::env::var_os("NETMEM_TEST_HOLD").is_some() {
-            let Bench { mut w, pool, umem, .. } = bench(256);
-            let mut port = open(&umem, "a0").unwrap();
-            port.refill(&mut w, &pool);
+            let _port = bench(256).open("a0").unwrap();
             println!("\nHOLDING");
             loop {
                 std::thread::park();
@@ -537,7 +597,6 @@ fn nothing_is_left_after_sigkill() {
         holder.kill().unwrap();
         holder.wait().unwrap();
         assert_eq!(program_on("a0"), None);
-        let Bench { umem, .. } = bench(64);
-        open(&umem, "a0").unwrap();
+        bench(64).open("a0").unwrap();
     });
 }

@@ -7,8 +7,8 @@
 //!                   barn.rs     full and empty sheaves of all workers        one lock a sheaf
 //!                     │ none full
 //!                     ▼
-//!                   shared.rs   slabs with free objects: one CAS detaches    COLD
-//!                     │ none    a slab's whole freelist, one pushes a chain
+//!                   shared.rs   slabs with free objects                      COLD
+//!                     │ none      chain.rs: one CAS detaches a freelist, one pushes a chain
 //!                     ▼
 //!                   grow.rs     a new slab of 2^order pages
 //! ```
@@ -17,6 +17,8 @@
 
 mod barn;
 mod cache;
+#[allow(unsafe_code)]
+mod chain;
 mod grow;
 mod local;
 #[allow(unsafe_code)]

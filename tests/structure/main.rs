@@ -22,6 +22,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "pool::origin",
     "pool::shared",
     "pool::yard",
+    "slab::chain",
     "slab::object",
     "slab::shared",
     "port::posted",

@@ -41,7 +41,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let Dataplane { memory, pool, mut worker, mut forwarder, network, details } = dataplane;
     let meters = forwarder.meters();
     let mut live = Live::new(&forwarder, &pool, plan.live);
-    // The first round fills the ports' rings, so that the first packet finds a frame.
+    // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
     forwarder.poll(&mut worker);
     let ran = threads(&mut forwarder, &mut worker, network, &mut live, plan, stop)?;
     live.clear();

@@ -56,7 +56,10 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let pool = Pool::new(&memory, &mut worker, &config).map_err(Failure::input)?;
     let Ports { ports, mode, network, details } = match &plan.source {
         Source::BuiltIn(offer) => mem_ports(plan, offer)?,
-        Source::Xdp { ports, routes, mode } => xdp_ports(plan, &memory, ports, routes, *mode)?,
+        Source::Xdp { ports, routes, mode } => {
+            let open = opener(Umem::new(&memory), &mut worker, &pool, plan.ring, *mode);
+            xdp_ports(ports.iter().map(open).collect::<Result<_, _>>()?, plan.mode, routes)?
+        }
     };
     let forwarder = Forwarder::new(ports, pool.clone(), mode).map_err(Failure::input)?;
     Ok(Dataplane { memory, pool, worker, forwarder, network, details })
@@ -80,20 +83,24 @@ fn mem_ports(plan: &Plan, offer: &Offer) -> Result<Ports, Failure> {
     Ok(Ports { ports, mode, network: Some(network), details: vec![String::new(); 2] })
 }
 
-/// A port on each interface, all over one UMEM.
-fn xdp_ports(
-    plan: &Plan,
-    memory: &Memory,
-    specs: &[PortSpec],
-    routes: &[Route],
+/// Opens ports on interfaces, all over one UMEM and each with its rings full of frames of `pool`.
+fn opener(
+    umem: Arc<Umem>,
+    worker: &mut Worker,
+    pool: &Pool,
+    ring: u32,
     mode: XdpModeWish,
-) -> Result<Ports, Failure> {
-    let umem = Umem::new(memory);
-    let rings = RingSizes { fill: plan.ring, rx: plan.ring, tx: plan.ring, completion: plan.ring };
+) -> impl FnMut(&PortSpec) -> Result<XdpPort, Failure> {
+    let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
     let config = XdpConfig { rings, mode, ..XdpConfig::default() };
-    let open = |spec: &PortSpec| open_xdp(&umem, spec, &config);
-    let ports = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let mode = match plan.mode {
+    move |spec| {
+        XdpPort::open(&umem, worker, pool, &spec.interface, spec.queue, &config).map_err(Failure::input)
+    }
+}
+
+/// The open ports, and between them the routes.
+fn xdp_ports(ports: Vec<XdpPort>, mode: ModeArg, routes: &[Route]) -> Result<Ports, Failure> {
+    let mode = match mode {
         ModeArg::CrossConnect => Mode::CrossConnect,
         ModeArg::Ip => {
             let interfaces = ports.iter().map(interface).collect::<Result<_, _>>()?;
@@ -103,10 +110,6 @@ fn xdp_ports(
     let details = ports.iter().map(detail).collect();
     let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
     Ok(Ports { ports, mode, network: None, details })
-}
-
-fn open_xdp(umem: &Arc<Umem>, spec: &PortSpec, config: &XdpConfig) -> Result<XdpPort, Failure> {
-    XdpPort::open(umem, &spec.interface, spec.queue, config).map_err(Failure::input)
 }
 
 /// The router's end of the port's link: the interface's own address and MTU.

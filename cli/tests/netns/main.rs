@@ -8,6 +8,7 @@ mod endings;
 mod forwarder;
 mod forwarding;
 mod refusals;
+mod start;
 mod stream;
 mod summary;
 #[path = "../../../tests/testbed/mod.rs"]

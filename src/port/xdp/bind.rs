@@ -1,11 +1,16 @@
 //! Setting a port up: the UMEM it shares, the program on its interface, the socket on its queue. COLD.
 //!
-//! The order is chosen so that the interface is touched last: name, state and queue are checked, the socket is
-//! bound, and only then is the program attached. A failure at any step drops what was made before it.
+//! The order is chosen so that no packet finds the port half made: name, state and queue are checked, the socket
+//! is bound, the program is attached with no socket to redirect to, the FILL ring is primed, and only then does
+//! the program learn of the socket. What another program may refuse comes before any frame is posted. A failure at
+//! any step drops what was made before it.
 
 use super::error::{Attempt, XdpError, mode_refused};
 use super::{Binding, Queues, XdpConfig, XdpModeWish, XdpPort};
 use crate::page::Memory;
+use crate::pool::Pool;
+use crate::port::Port;
+use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{BpfError, BpfStep, RedirectLink, SocketMap, XdpMode};
 use crate::sys::netdev::Netdev;
@@ -85,8 +90,8 @@ impl Umem {
         let Binding { attachment, socket } = binding;
         let mut bound = lock(&self.bound);
         if Arc::strong_count(&attachment) > 1 {
-            // Other queues stay. It cannot fail for a queue that was inserted; if it did, the closing socket
-            // leaves the map by itself.
+            // Other queues stay. It fails only for a queue that was never inserted; whatever it says, the closing
+            // socket leaves the map by itself.
             attachment.map.remove(queue).ok();
         }
         drop(attachment);
@@ -97,17 +102,25 @@ impl Umem {
 }
 
 impl XdpPort {
-    /// Opens a port on `queue` of `interface` in the calling thread's network namespace, over `umem`.
+    /// Opens a port over `umem` on `queue` of `interface` in the calling thread's network namespace, its FILL ring
+    /// full of frames of `pool` before the first packet comes.
     ///
     /// The first port of a UMEM registers it with the kernel; others share it, and get zero-copy or not as the
-    /// first one did. Ports of several queues of one interface share one redirect program.
+    /// first one did. Ports of several queues of one interface share one redirect program. A pool that runs dry
+    /// leaves the ring shorter, and one of another memory leaves it empty ([`Port::refill`]).
     ///
     /// # Errors
-    /// [`XdpError`] names the step and the remedy; nothing is left behind. A queue that is taken is tried for a
-    /// second before it is an error.
+    /// [`XdpError`] names the step and the remedy; nothing is left behind, and every frame is home (in zero-copy
+    /// mode, unless the kernel refused the last step: see [the module](super)). A queue that is taken is tried for
+    /// a second before it is an error.
+    ///
+    /// # Panics
+    /// When `w` is a worker of another memory than `pool`.
     #[cold]
     pub fn open(
         umem: &Arc<Umem>,
+        w: &mut Worker,
+        pool: &Pool,
         interface: &str,
         queue: u32,
         config: &XdpConfig,
@@ -115,16 +128,33 @@ impl XdpPort {
         check_rings(&config.rings)?;
         let umem_bytes = umem.region.len();
         let attempt = Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes };
-        let netdev = usable(&attempt)?;
+        let mut port = XdpPort::unreached(umem, &attempt, config)?;
+        port.refill(w, pool);
+        // A driver that found the FILL ring empty when the socket was bound sleeps until it is told.
+        port.kick();
+        // On failure the port is dropped, which brings its frames home.
+        port.let_packets_in(&attempt)?;
+        Ok(port)
+    }
+
+    /// A port with its socket bound and its program attached, which passes packets on to the kernel's stack still.
+    fn unreached(umem: &Arc<Umem>, attempt: &Attempt<'_>, config: &XdpConfig) -> Result<XdpPort, XdpError> {
+        let netdev = usable(attempt)?;
+        let (interface, queue) = (netdev.index(), attempt.queue);
         let mut bound = lock(&umem.bound);
         bound.forget_closed();
-        let (socket, rings) = bound.bind(&umem.region, netdev.index(), &attempt, config)?;
-        let attachment = bound.attach(netdev.index(), config.mode, &attempt)?;
-        attachment.map.insert(queue, socket.as_fd()).map_err(|error| attempt.bpf(&error))?;
+        let (socket, rings) = bound.bind(&umem.region, interface, attempt, config)?;
+        let attachment = bound.attach(interface, config.mode, attempt)?;
         let socket = Arc::new(socket);
-        bound.sockets.push(BoundSocket { interface: netdev.index(), queue, socket: Arc::downgrade(&socket) });
+        bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
         drop(bound);
         Ok(XdpPort::new(umem.clone(), netdev, queue, Binding { attachment, socket }, rings))
+    }
+
+    /// From now on the program redirects the queue's packets to the socket.
+    fn let_packets_in(&self, attempt: &Attempt<'_>) -> Result<(), XdpError> {
+        let Some(Binding { attachment, socket }) = &self.binding else { return Ok(()) };
+        attachment.map.insert(self.queue, socket.as_fd()).map_err(|error| attempt.bpf(&error))
     }
 }
 
@@ -266,14 +296,15 @@ fn check_rings(sizes: &RingSizes) -> Result<(), XdpError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{Bench, bench};
     use super::*;
-    use crate::page::MemoryConfig;
-    use crate::sys::region::BackingWish;
 
-    fn umem() -> Arc<Umem> {
-        let small =
-            MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, statistics: false };
-        Umem::new(&Memory::new(&small).unwrap())
+    /// Why a port cannot be opened; no frame is out afterwards.
+    fn refused(interface: &str, config: &XdpConfig) -> XdpError {
+        let Bench { memory, mut w, pool } = bench(8);
+        let error = XdpPort::open(&Umem::new(&memory), &mut w, &pool, interface, 0, config).unwrap_err();
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        error
     }
 
     #[test]
@@ -281,14 +312,14 @@ mod tests {
         for (size, ring) in [(0, "TX"), (3, "TX"), (1 << 17, "TX")] {
             let rings = RingSizes { tx: size, ..RingSizes::default() };
             let config = XdpConfig { rings, ..XdpConfig::default() };
-            let error = XdpPort::open(&umem(), "lo", 0, &config).unwrap_err();
+            let error = refused("lo", &config);
             assert_eq!(error, XdpError::RingSize { ring, size, min: 1, max: RING_MAX });
         }
     }
 
     #[test]
     fn an_interface_that_is_not_there_is_named() {
-        let error = XdpPort::open(&umem(), "nosuch0", 0, &XdpConfig::default()).unwrap_err();
+        let error = refused("nosuch0", &XdpConfig::default());
         assert_eq!(error, XdpError::UnknownInterface { interface: "nosuch0".into() });
     }
 
