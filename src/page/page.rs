@@ -14,7 +14,7 @@ const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 /// Give it back with [`Memory::free`](super::Memory::free); dropped anywhere else it goes home too, by a
 /// slower way, and never leaks. The memory stays mapped as long as a page is out.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # use netmem::{page::{Memory, MemoryConfig}};
 /// let memory = Memory::new(&MemoryConfig::default()).unwrap();
 /// let mut w = memory.worker().unwrap();

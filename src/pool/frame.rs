@@ -41,13 +41,13 @@ pub(crate) struct Desc {
 /// Give it to a port, to its pool ([`Frame::free`], in bulk [`Batch::free`](super::Batch::free)), or drop it:
 /// dropped anywhere it goes home, slower and without a leak.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # fn f(frame: netmem::pool::Frame, w: &mut netmem::sync::Worker) {
 /// frame.free(w);
 /// frame.free(w); // a frame cannot be freed twice
 /// # }
 /// ```
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # fn f(port: &mut dyn netmem::port::Port, mut batch: netmem::pool::Batch, frame: netmem::pool::Frame,
 /// #      w: &mut netmem::sync::Worker) {
 /// batch.push(frame).unwrap();
@@ -55,8 +55,9 @@ pub(crate) struct Desc {
 /// frame.data(); // a posted frame cannot be read
 /// # }
 /// ```
-/// ```compile_fail
-/// let copy = |frame: &netmem::pool::Frame| frame.clone(); // nor claimed twice
+/// ```compile_fail,E0277
+/// fn copied<T: Clone>() {}
+/// copied::<netmem::pool::Frame>(); // nor claimed twice
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 #[repr(transparent)]

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 ///
 /// Give it back with [`Cache::free`](super::Cache::free); dropped anywhere else it goes home by a slower way.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # fn f(cache: netmem::slab::Cache<u64>, w: &mut netmem::sync::Worker, object: netmem::slab::Object<u64>) {
 /// cache.free(w, object);
 /// println!("{}", *object); // a freed object cannot be read

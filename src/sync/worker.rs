@@ -2,12 +2,12 @@
 //!
 //! What "softirq is off" is in a kernel, `&mut Worker` is here: exclusive access, known at compile time.
 //!
-//! ```compile_fail
+//! ```compile_fail,E0277
 //! // A worker cannot be used by two threads at once: it is not Sync.
 //! fn needs_sync<T: Sync>() {}
 //! needs_sync::<netmem::sync::Worker>();
 //! ```
-//! ```compile_fail
+//! ```compile_fail,E0499
 //! // Nor twice on one thread while something borrowed through it is alive.
 //! fn two(w: &mut netmem::sync::Worker) -> (&mut netmem::sync::Worker, &mut netmem::sync::Worker) { (w, w) }
 //! ```

@@ -22,6 +22,8 @@ const SEGMENT_BYTES_SHIFT: u32 = SEGMENT_SHIFT + CHUNK_SHIFT;
 const SEGMENT_BYTES: usize = 1 << SEGMENT_BYTES_SHIFT;
 /// Segments in a 47-bit address space.
 const PLACES: usize = 1 << (47 - SEGMENT_BYTES_SHIFT);
+/// Holes tried before a region is given up; each further one means that something else was mapped into the last.
+const PLACE_ATTEMPTS: usize = 64;
 const HUGE_2M: usize = 2 << 20;
 const HUGE_1G: usize = 1 << 30;
 
@@ -241,7 +243,6 @@ fn take_segments(base: *mut u8, segments: usize) -> Option<usize> {
 
 /// Maps `len` bytes on the best pages that can be had.
 fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError> {
-    let base = reserve(len).map_err(|errno| RegionError::Map { bytes: len, errno })?;
     let mut refused = Vec::new();
     if wish == BackingWish::Huge {
         let sizes = [
@@ -252,73 +253,89 @@ fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError>
             if !len.is_multiple_of(size) {
                 continue;
             }
-            match commit(base, len, MapFlags::HUGETLB | flag).and_then(|()| populate(base, len)) {
-                Ok(()) => return Ok((base, Backing { kind, refused })),
+            match place(len, MapFlags::HUGETLB | flag).and_then(|base| populate(base, len)) {
+                Ok(base) => return Ok((base, Backing { kind, refused })),
                 Err(errno) => refused.push(format!("no {name}: {errno}")),
             }
         }
     }
-    match small(base, len, wish, &mut refused) {
-        Ok(kind) => Ok((base, Backing { kind, refused })),
-        Err(errno) => {
-            unmap(base, len);
-            Err(RegionError::Map { bytes: len, errno })
-        }
+    let mapped = place(len, MapFlags::empty()).and_then(|base| small(base, len, wish, &mut refused));
+    match mapped {
+        Ok((base, kind)) => Ok((base, Backing { kind, refused })),
+        Err(errno) => Err(RegionError::Map { bytes: len, errno }),
     }
 }
 
-/// Commits 4 KiB pages, joined by the kernel where that is wished and possible.
+/// Faults 4 KiB pages in, joined by the kernel where that is wished and possible.
 fn small(
     base: *mut u8,
     len: usize,
     wish: BackingWish,
     refused: &mut Vec<String>,
-) -> rustix::io::Result<PageKind> {
-    commit(base, len, MapFlags::empty())?;
+) -> rustix::io::Result<(*mut u8, PageKind)> {
     if wish == BackingWish::Small {
-        return populate(base, len).map(|()| PageKind::Small);
+        return populate(base, len).map(|base| (base, PageKind::Small));
     }
-    // SAFETY: the range was mapped just above and is ours alone; the advice changes no byte.
+    // SAFETY: the range was mapped by the caller just now and is ours alone; the advice changes no byte.
     let advised = unsafe { madvise(base.cast(), len, Advice::LinuxHugepage) };
     populate(base, len)?;
     match (advised, transparent_bytes(base)) {
         (Err(errno), _) => refused.push(format!("no transparent huge pages: {errno}")),
         (Ok(()), 0) => refused.push("no transparent huge pages: the kernel joined none".into()),
-        (Ok(()), joined) => return Ok(PageKind::Transparent(joined)),
+        (Ok(()), joined) => return Ok((base, PageKind::Transparent(joined))),
     }
-    Ok(PageKind::Small)
+    Ok((base, PageKind::Small))
 }
 
-/// Reserves address space for `len` bytes at a 2 GiB boundary: one segment too many, then the ends go back.
-fn reserve(len: usize) -> rustix::io::Result<*mut u8> {
+/// Maps `len` bytes of readable and writable memory at a 2 GiB boundary.
+///
+/// Looks for a hole that is large enough and maps there without replacing anything: a mapping that another thread
+/// puts into the hole first is found and left alone, and another hole is looked for. (Mapping over a reservation of
+/// one's own is no way: where huge pages cannot be had the kernel may take the reservation away and then fail, and
+/// the range is anybody's.)
+fn place(len: usize, flags: MapFlags) -> rustix::io::Result<*mut u8> {
+    // One region looks at a time: holes that are being looked at are no holes for others.
+    static LOOKING: Mutex<()> = Mutex::new(());
+    let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let flags = flags | MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let mut failed = rustix::io::Errno::EXIST;
+    for _ in 0..PLACE_ATTEMPTS {
+        let hole = find_hole(len)?;
+        // SAFETY: a fresh anonymous mapping that replaces nothing overlaps nothing of ours.
+        match unsafe { mmap_anonymous(hole.cast(), len, access, flags) } {
+            Ok(base) if base.cast() == hole => return Ok(hole),
+            // A kernel before 4.17 takes the address as a hint.
+            Ok(elsewhere) => unmap(elsewhere.cast(), len),
+            Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => {
+                failed = errno;
+                break;
+            }
+        }
+    }
+    Err(failed)
+}
+
+/// An address at a 2 GiB boundary with `len` free bytes behind it, at this moment.
+fn find_hole(len: usize) -> rustix::io::Result<*mut u8> {
+    let wide = len + SEGMENT_BYTES;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing of ours.
-    let wide = unsafe { mmap_anonymous(ptr::null_mut(), len + SEGMENT_BYTES, ProtFlags::empty(), flags) }?;
-    let wide = wide.cast::<u8>();
-    let head = wide.addr().next_multiple_of(SEGMENT_BYTES) - wide.addr();
-    let base = wide.wrapping_add(head);
-    if head > 0 {
-        unmap(wide, head);
-    }
-    if head < SEGMENT_BYTES {
-        unmap(base.wrapping_add(len), SEGMENT_BYTES - head);
-    }
-    Ok(base)
+    let found = unsafe { mmap_anonymous(ptr::null_mut(), wide, ProtFlags::empty(), flags) }?.cast::<u8>();
+    unmap(found, wide);
+    Ok(found.wrapping_add(found.addr().next_multiple_of(SEGMENT_BYTES) - found.addr()))
 }
 
-/// Puts readable and writable memory under a reserved range.
-fn commit(base: *mut u8, len: usize, flags: MapFlags) -> rustix::io::Result<()> {
-    let flags = flags | MapFlags::PRIVATE | MapFlags::FIXED;
-    // SAFETY: the range was reserved by the caller and nothing points into it yet, so replacing it is safe.
-    unsafe { mmap_anonymous(base.cast(), len, ProtFlags::READ | ProtFlags::WRITE, flags) }.map(drop)
-}
-
-/// Faults every page in, so that no later access can fail or stall.
-fn populate(base: *mut u8, len: usize) -> rustix::io::Result<()> {
+/// Faults every page in, so that no later access can fail or stall; where that fails, unmaps the range.
+fn populate(base: *mut u8, len: usize) -> rustix::io::Result<*mut u8> {
     // SAFETY: the range was just mapped by the caller and is ours alone; populating writes no byte.
     match unsafe { madvise(base.cast(), len, Advice::LinuxPopulateWrite) } {
-        Err(rustix::io::Errno::INVAL) => Ok(()), // A kernel before 5.14: pages fault in on first touch.
-        done => done,
+        Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(base), // INVAL: before 5.14 pages fault in on first touch.
+        Err(errno) => {
+            unmap(base, len);
+            Err(errno)
+        }
     }
 }
 
@@ -381,6 +398,22 @@ mod tests {
             let fell_back = region.backing().kind == PageKind::Small && wish != BackingWish::Small;
             assert!(!(fell_back && region.backing().refused.is_empty()), "{}", region.backing());
         }
+    }
+
+    #[test]
+    fn regions_made_by_many_threads_at_once_never_take_each_others_place() {
+        let make = || {
+            for round in 0..40u8 {
+                let region = Region::new(2 << 20, BackingWish::Huge).unwrap();
+                // SAFETY: the region is mapped and this thread alone uses it.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(region.base(), region.len()) };
+                assert!(bytes.iter().step_by(4096).all(|&b| b == 0), "fresh memory is zero");
+                bytes.iter_mut().step_by(4096).for_each(|b| *b = round + 1);
+                std::thread::yield_now();
+                assert!(bytes.iter().step_by(4096).all(|&b| b == round + 1), "nobody else writes here");
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(make))));
     }
 
     #[test]
