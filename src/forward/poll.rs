@@ -3,7 +3,7 @@
 //! ```text
 //!   rx ─► verdict ─┬─ redirect ─► that port's batch ─► tx      each round, per port
 //!                  └─ drop ─► counted ─► free in bulk
-//!   complete ─► free in bulk       when enough is in flight, or nothing came
+//!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came
 //!   refill the fill ring, kick     each round
 //! ```
 
@@ -24,7 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const PATIENCE: u32 = 64;
 
 /// Frames in flight from which on completions are looked for while there is other work: several batches at once
-/// cost one look at the device's index. A round that receives nothing always looks.
+/// cost one look at the device's index. A round that receives nothing always looks, and one that is short of frames
+/// or of room to transmit.
 const REAP: usize = 4 * BATCH_MAX;
 /// Frames ahead of the one in work whose headers are asked for.
 const AHEAD: usize = 16;
@@ -78,6 +79,10 @@ pub struct Forwarder {
     free: Free,
     meters: Arc<Meters>,
     watch: Stopwatch,
+    /// Frames a port may have posted for reception: no port can take what another needs.
+    share: usize,
+    /// The last round left a fill ring short of its share.
+    short: bool,
 }
 
 /// A port and the frames that are to leave by it.
@@ -106,7 +111,8 @@ impl Forwarder {
         }
         let lanes = ports.into_iter().map(|port| Lane { port, out: Batch::new() }).collect();
         let (meters, watch) = (Arc::default(), Windows::stopwatch());
-        Ok(Forwarder { lanes, pool, mode, free: Free::Bulk, meters, watch })
+        let share = (pool.frames() / n).max(1);
+        Ok(Forwarder { lanes, pool, mode, free: Free::Bulk, meters, watch, share, short: false })
     }
 
     /// Chooses how frames are freed.
@@ -131,19 +137,37 @@ impl Forwarder {
         for from in 0..self.lanes.len() {
             received += self.receive(from, w);
         }
+        let (mut held, mut short) = (0, false);
         for port in 0..self.lanes.len() {
-            if received == 0 || self.lanes[port].port.in_flight() >= REAP {
+            held += self.transmit(port, w);
+            if received == 0 || self.short || self.lanes[port].port.in_flight() >= REAP {
                 self.complete(port, w);
             }
-        }
-        let mut held = 0;
-        for lane in &mut self.lanes {
-            held += transmit(lane, w, &self.meters);
-            lane.port.refill(w, &self.pool);
+            let lane = &mut self.lanes[port];
+            lane.port.refill_to(w, &self.pool, self.share);
+            short |= lane.port.filled() < self.share && lane.port.fill_room() > 0;
             lane.port.kick();
         }
+        self.short = short;
         self.meters.held.set(held as u64);
         received
+    }
+
+    /// Gives a port what is to leave by it; returns how many frames must wait.
+    #[inline]
+    fn transmit(&mut self, port: usize, w: &mut Worker) -> usize {
+        match send(&mut self.lanes[port], w, &self.meters) {
+            0 => 0,
+            _ => self.transmit_again(port, w),
+        }
+    }
+
+    /// The transmit ring is full: takes what has been sent out of it and tries once more.
+    #[cold]
+    #[inline(never)]
+    fn transmit_again(&mut self, port: usize, w: &mut Worker) -> usize {
+        self.complete(port, w);
+        send(&mut self.lanes[port], w, &self.meters)
     }
 
     /// Frees what a port has sent.
@@ -200,14 +224,16 @@ impl Forwarder {
     /// Puts the next `n` frames of a burst into a port's batch; when it is full, sends it.
     #[inline]
     fn redirect(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
-        let Some(lane) = self.lanes.get_mut(to) else { return self.discard(Reason::NoRoute, burst, n, w) };
+        if to >= self.lanes.len() {
+            return self.discard(Reason::NoRoute, burst, n, w);
+        }
         loop {
-            n -= burst.move_to(&mut lane.out, n);
+            n -= burst.move_to(&mut self.lanes[to].out, n);
             if n == 0 {
                 return;
             }
-            if transmit(lane, w, &self.meters) == BATCH_MAX {
-                give_up(lane, Reason::TxFull, w, &self.meters);
+            if self.transmit(to, w) == BATCH_MAX {
+                give_up(&mut self.lanes[to], Reason::TxFull, w, &self.meters);
             }
         }
     }
@@ -258,9 +284,9 @@ impl Forwarder {
     }
 }
 
-/// Gives a port what is to leave by it; returns how many frames must wait.
+/// Gives a port what is to leave by it, as far as it takes it; returns how many frames are left.
 #[inline]
-fn transmit(lane: &mut Lane, w: &mut Worker, meters: &Meters) -> usize {
+fn send(lane: &mut Lane, w: &mut Worker, meters: &Meters) -> usize {
     if !lane.out.is_empty() {
         let sent = lane.port.tx(w, &mut lane.out);
         meters.transmitted.add(sent as u64);

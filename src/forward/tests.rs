@@ -115,6 +115,41 @@ fn with_64_frames_in_all_a_burst_of_10_000_is_dropped_counted_and_recovered_from
 }
 
 #[test]
+fn a_port_without_traffic_does_not_hold_the_frames_that_another_one_needs() {
+    let mut rig = rig(64, Mode::CrossConnect);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    for round in 0..200 {
+        let busy = usize::from(round >= 100);
+        rig.forwarder.poll(&mut rig.w);
+        assert!(rig.devices[busy].deliver(8, |room| traffic.write(room)) == 8, "round {round}");
+        rig.forwarder.poll(&mut rig.w);
+        rig.devices[1 - busy].collect(64, |_| ());
+        rig.devices[1 - busy].collect(64, |_| ());
+    }
+    rig.settle(|_| ());
+    rig.end();
+}
+
+#[test]
+fn rings_shorter_than_the_reaping_threshold_lose_nothing_while_traffic_never_pauses() {
+    let mut rig = rig(256, ip());
+    let config = MemConfig { ring: 64, coalesce: 8 };
+    let ((a, da), (b, db)) = (wire("0", &config).unwrap(), wire("1", &config).unwrap());
+    rig.devices = [da, db];
+    rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), ip()).unwrap();
+    let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
+    rig.forwarder.poll(&mut rig.w);
+    for _ in 0..1_000 {
+        assert_eq!(rig.devices[0].deliver_or_drop(16, |room| traffic.write(room)), 16);
+        assert_eq!(rig.forwarder.poll(&mut rig.w), 16, "no round is idle");
+        rig.devices[1].collect(64, |data| check(&mut sink, data));
+    }
+    rig.settle(|data| check(&mut sink, data));
+    assert_eq!((sink.tally().received, rig.forwarder.meters().drops.total()), (16_000, 0));
+    rig.end();
+}
+
+#[test]
 fn a_sink_that_stands_still_fills_the_rings_and_the_rest_is_a_counted_drop() {
     let mut rig = rig(4096, ip());
     let mut traffic = Traffic::new(1, 64).unwrap();
@@ -155,6 +190,9 @@ impl Port for Mute {
         self.0.complete(w, frames)
     }
     fn kick(&mut self) {}
+    fn filled(&self) -> usize {
+        self.0.filled()
+    }
     fn in_flight(&self) -> usize {
         self.0.in_flight()
     }

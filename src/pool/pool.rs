@@ -140,6 +140,11 @@ impl Pool {
         &self.shared().name
     }
 
+    /// Frames at most.
+    pub fn frames(&self) -> usize {
+        self.shared().frames
+    }
+
     /// Bytes of each frame.
     pub fn frame_size(&self) -> usize {
         self.shared().frame_size

@@ -72,14 +72,23 @@ pub trait Port: Send {
     /// Its counters, readable from any thread.
     fn counters(&self) -> Arc<PortCounters>;
 
+    /// Frames posted for reception and not yet received.
+    fn filled(&self) -> usize;
+
     /// Tops the fill ring up with empty frames of `pool`, in bulk; returns how many.
     ///
     /// A dry pool leaves the ring shorter: the device then drops and counts, and nothing waits.
     fn refill(&mut self, w: &mut Worker, pool: &Pool) -> usize {
+        self.refill_to(w, pool, usize::MAX)
+    }
+
+    /// As [`Port::refill`], up to `most` frames posted for reception: where several ports receive from one pool,
+    /// none can take what another needs.
+    fn refill_to(&mut self, w: &mut Worker, pool: &Pool, most: usize) -> usize {
         let mut filled = 0;
         let mut batch = Batch::new();
         loop {
-            let want = self.fill_room().min(BATCH_MAX);
+            let want = self.fill_room().min(most.saturating_sub(self.filled())).min(BATCH_MAX);
             if want == 0 || pool.alloc_burst(w, &mut batch, want) == 0 {
                 return filled;
             }

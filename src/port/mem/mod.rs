@@ -75,6 +75,10 @@ impl Port for MemPort {
     /// The wire needs no wake-up: its other side polls.
     fn kick(&mut self) {}
 
+    fn filled(&self) -> usize {
+        self.rx.inside()
+    }
+
     fn in_flight(&self) -> usize {
         self.tx.inside()
     }

@@ -129,7 +129,8 @@ impl XdpPort {
         let umem_bytes = umem.region.len();
         let attempt = Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes };
         let mut port = XdpPort::unreached(umem, &attempt, config)?;
-        port.refill(w, pool);
+        // A quarter at most: further ports open after this one.
+        port.refill_to(w, pool, pool.frames() / 4);
         // A driver that found the FILL ring empty when the socket was bound sleeps until it is told.
         port.kick();
         // On failure the port is dropped, which brings its frames home.

@@ -308,6 +308,10 @@ impl Port for XdpPort {
         self.kick_round();
     }
 
+    fn filled(&self) -> usize {
+        self.filled.count()
+    }
+
     fn in_flight(&self) -> usize {
         self.sent.count()
     }
