@@ -28,7 +28,7 @@ const PATIENCE: u32 = 64;
 /// or of room to transmit.
 const REAP: usize = 4 * BATCH_MAX;
 /// Frames ahead of the one in work whose headers are asked for.
-const AHEAD: usize = 16;
+const AHEAD: usize = 24;
 
 /// How frames find their way.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use super::shared::Shared;
 use super::yard;
 use crate::limits::BATCH_MAX;
 use crate::sync::Worker;
+use crate::sys::cpu::prefetch_write;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -84,15 +85,20 @@ impl Batch {
     /// core or a device, so lines travel while `f` works, and no more at once than a core can have under way.
     #[inline(always)]
     pub fn each_data_mut(&mut self, ahead: usize, mut f: impl FnMut(usize, &mut [u8])) {
-        let last = self.len.saturating_sub(1);
-        self.iter().take(ahead).for_each(Frame::prefetch_write);
-        for i in 0..self.len {
-            // SAFETY: both places are inside `len`; only the frame's bytes are given out, not the frame.
-            let frame = unsafe {
-                self.frames.get_unchecked((i + ahead).min(last)).assume_init_ref().prefetch_write();
-                self.frames.get_unchecked_mut(i).assume_init_mut()
-            };
-            f(i, frame.data_mut());
+        let mut starts = [std::ptr::null_mut(); BATCH_MAX];
+        for (i, (start, frame)) in starts.iter_mut().zip(self.iter()).enumerate() {
+            *start = frame.start();
+            if i < ahead {
+                prefetch_write(*start);
+            }
+        }
+        for (i, place) in self.frames[..self.len].iter().enumerate() {
+            // Beyond the last frame this is null, and a hint for null does nothing.
+            prefetch_write(starts[(i + ahead) & (BATCH_MAX - 1)]);
+            // SAFETY: the place is inside `len`, so initialised; its frame's bytes are mapped while it is out, and
+            // `&mut self` is the only claim on them.
+            let data = unsafe { std::slice::from_raw_parts_mut(starts[i], place.assume_init_ref().len()) };
+            f(i, data);
         }
     }
 

@@ -134,8 +134,9 @@ impl Frame {
         cpu::prefetch_write(self.start());
     }
 
+    /// The address of the data's first byte.
     #[inline(always)]
-    fn start(&self) -> *mut u8 {
+    pub(super) fn start(&self) -> *mut u8 {
         region::address(self.desc.id.get()).wrapping_add(usize::from(self.desc.off))
     }
 

@@ -95,4 +95,10 @@ impl Descriptors {
     pub(crate) fn prefetch_room(&self, n: usize) {
         self.ring.prefetch_room(n);
     }
+
+    /// Asks for the first lines of the next `n` frames to claim, to be written.
+    #[inline]
+    pub(crate) fn prefetch_frames(&self, n: usize) {
+        self.ring.returned(n).for_each(|posted| posted.0.prefetch_write());
+    }
 }

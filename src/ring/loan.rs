@@ -178,6 +178,17 @@ impl<T> Lender<T> {
         self.ring.lines(n, |i| self.out.slot(i)).for_each(prefetch_write);
     }
 
+    /// The next `n` items to reclaim, as far as they were seen returned.
+    #[inline]
+    pub(crate) fn returned(&self, n: usize) -> impl Iterator<Item = &T> {
+        (0..n.min(self.back.len() as usize)).map(|i| {
+            let slot = &self.ring.slots[self.back.slot(i as u32)];
+            // SAFETY: a slot that was returned (edge C) and not reclaimed is this side's alone and initialised, and
+            // `&self` keeps it from being reclaimed meanwhile.
+            slot.with_mut(|item| unsafe { (*item).assume_init_ref() })
+        })
+    }
+
     /// Asks for the lines of the next `n` slots to reclaim, as far as they were seen returned.
     #[inline]
     pub(crate) fn prefetch_returned(&self, n: usize) {

@@ -28,6 +28,9 @@ use crate::pool::Batch;
 use crate::sync::Worker;
 use std::sync::Arc;
 
+/// Frames of the next burst whose first lines are asked for at the end of a round.
+const NEXT: usize = 24;
+
 /// The dataplane's side of the wire.
 #[derive(Debug)]
 pub struct MemPort {
@@ -72,8 +75,10 @@ impl Port for MemPort {
         self.complete_burst(w, frames)
     }
 
-    /// The wire needs no wake-up: its other side polls.
-    fn kick(&mut self) {}
+    /// The wire needs no wake-up: its other side polls. What the next round will receive first begins to travel.
+    fn kick(&mut self) {
+        self.rx.prefetch_frames(NEXT);
+    }
 
     fn filled(&self) -> usize {
         self.rx.inside()
