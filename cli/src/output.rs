@@ -13,28 +13,3 @@ pub fn print(text: &str) -> Result<(), Failure> {
         .and_then(|()| out.flush())
         .map_err(|error| Failure::run(format!("cannot write to standard output: {error}")))
 }
-
-/// A whole number with its thousands apart: `12,345,678`.
-pub fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.char_indices() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::thousands;
-
-    #[test]
-    fn thousands_stand_apart() {
-        let numbers = [0, 999, 1_000, 123_456, 12_345_678, u64::MAX];
-        let texts = ["0", "999", "1,000", "123,456", "12,345,678", "18,446,744,073,709,551,615"];
-        assert_eq!(numbers.map(thousands), texts);
-    }
-}

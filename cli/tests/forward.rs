@@ -41,7 +41,7 @@ fn a_burst_into_a_tiny_pool_is_dropped_by_count_and_the_forwarder_goes_on() {
     let run = object(&output("forward --packets 10000 --pause off --frames 64 --json"));
     assert_adds_up(&run);
     assert_eq!(number(&run, "generator.sent"), 10_000);
-    assert!(number(&run, "sink.received") >= 64, "{run}");
+    assert!(number(&run, "sink.received") >= 32, "what found a frame of the port's half arrives: {run}");
     assert_eq!(
         ports(&run, "rx_no_frame") + ports(&run, "rx_ring_full") + number(&run, "received"),
         10_000,

@@ -115,9 +115,13 @@ fn figure(value: f64) -> String {
     if value.abs() < 1_000.0 {
         return format!("{value:.*}", if value.abs() < 100.0 { 2 } else { 1 });
     }
-    let digits = format!("{value:.0}");
-    let (sign, digits) = digits.split_at(usize::from(value < 0.0));
-    let mut text = sign.to_owned();
+    format!("{}{}", if value < 0.0 { "-" } else { "" }, thousands(value.abs().round() as u64))
+}
+
+/// A whole number with its thousands apart: `12,345,678`.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
     for (place, digit) in digits.char_indices() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
@@ -131,6 +135,13 @@ fn figure(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::json::{params, tests::sample};
+
+    #[test]
+    fn thousands_stand_apart() {
+        let numbers = [0, 999, 1_000, 123_456, 12_345_678, u64::MAX];
+        let texts = ["0", "999", "1,000", "123,456", "12,345,678", "18,446,744,073,709,551,615"];
+        assert_eq!(numbers.map(thousands), texts);
+    }
 
     #[test]
     fn the_published_figure_stands_in_the_row_of_the_measured_one() {

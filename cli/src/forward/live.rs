@@ -1,10 +1,10 @@
 //! What is said on standard error while packets are forwarded: a line that is rewritten, where that is a
 //! terminal, and a line for every port that goes down or comes up again.
 
-use crate::output::thousands;
 use netmem::forward::{Forwarder, Meters};
 use netmem::pool::Pool;
 use netmem::port::{PortCounters, PortState};
+use netmem_lab::table::thousands;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

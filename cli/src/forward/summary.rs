@@ -2,8 +2,8 @@
 
 use super::report::{PortReport, Report};
 use crate::args::ModeArg;
-use crate::output::thousands;
 use netmem::pool::Ledger;
+use netmem_lab::table::thousands;
 
 /// The whole text.
 pub fn text(report: &Report) -> String {
