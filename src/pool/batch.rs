@@ -93,7 +93,7 @@ impl Batch {
             }
         }
         for (i, place) in self.frames[..self.len].iter().enumerate() {
-            // Beyond the last frame this is null, and a hint for null does nothing.
+            // Past the end this is null, which hints nothing, or, in a full batch, a line that is here already.
             prefetch_write(starts[(i + ahead) & (BATCH_MAX - 1)]);
             // SAFETY: the place is inside `len`, so initialised; its frame's bytes are mapped while it is out, and
             // `&mut self` is the only claim on them.
