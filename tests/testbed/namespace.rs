@@ -69,6 +69,17 @@ impl Namespace {
         succeed(self.command(program).args(words.split_whitespace()))
     }
 
+    /// Sends `count` pings, at these settings, and asserts that each of them is answered.
+    ///
+    /// A deadline (`-w`) makes ping wait for replies: without one it gives up one interval after its last packet, and a
+    /// forwarder that was not scheduled meanwhile seems to have lost it. What it sends beyond `count` does not matter.
+    pub fn ping(&self, address: &str, count: usize, settings: &str) {
+        let said = self.run("ping", &format!("-c {count} -w 60 {settings} {address}"));
+        for seq in 1..=count {
+            assert!(said.contains(&format!("icmp_seq={seq} ")), "{seq} of {count} was not answered: {said}");
+        }
+    }
+
     /// Runs `ip` with these words (split at spaces) for this namespace; returns what it printed.
     ///
     /// # Panics
