@@ -33,8 +33,18 @@ impl Heads {
     /// [`CacheError`].
     #[cold]
     pub fn new(memory: &Memory) -> Result<Heads, CacheError> {
-        let config = CacheConfig { name: "packet_head".into(), ..CacheConfig::default() };
-        Ok(Heads { cache: Cache::new(memory, &config)? })
+        // Never merged, as in Linux since 6.6: bulk frees want neighbours of one slab (source 000).
+        let config = CacheConfig { name: "packet_head".into(), merge: false, ..CacheConfig::default() };
+        Heads::with(memory, &config)
+    }
+
+    /// Makes the cache with settings of one's own.
+    ///
+    /// # Errors
+    /// [`CacheError`].
+    #[cold]
+    pub fn with(memory: &Memory, config: &CacheConfig) -> Result<Heads, CacheError> {
+        Ok(Heads { cache: Cache::new(memory, config)? })
     }
 
     /// Gives a frame a head: it becomes a packet.
@@ -53,7 +63,7 @@ impl Heads {
     /// Takes a packet's head off: it becomes a frame again.
     #[inline]
     pub fn detach(&self, w: &mut Worker, packet: Packet) -> Frame {
-        self.cache.free(w, packet.into_head()).frame
+        self.cache.take(w, packet.into_head()).frame
     }
 
     /// Gives a packet back: its frame to the frame's pool, its head to the cache.

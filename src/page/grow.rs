@@ -1,92 +1,303 @@
-//! COLD: between a worker's lists and the node.
+//! COLD: between a worker's lists and the nodes.
 //!
-//! The owner is never inside its own lists while it takes the node's lock (what moves lies on the stack), so
-//! a thief that holds the lists and takes the lock cannot meet an owner that does the reverse.
+//! The owner is never inside its own lists while it takes a node's lock (what moves lies on the stack), so a thief
+//! that holds the lists and takes the lock cannot meet an owner that does the reverse. Callbacks are called at the
+//! end, when the caller is inside of nothing.
 
-use super::local::BATCH;
-use super::shared::Shared;
+use super::bulk::{empty_places, fill};
+use super::nodes::Alarm;
+use super::page::Page;
+use super::shared::{Shared, claim};
+use super::stats::{Moving, PageLane};
+use crate::limits::ORDER_MAX;
+use crate::stats::Count;
 use crate::sync::Worker;
-use crate::sync::shim::lock;
+use crate::sync::shim::yield_now;
 
-/// A miss: takes a batch of the order from the node, keeps all but one in the worker's list.
+/// Blocks moved in one turn at most: they lie on the stack meanwhile.
+pub(super) const TURN: usize = 128;
+/// How often an allocation looks again for blocks that were with workers a moment ago.
+const ROUNDS: usize = 16;
+
+/// What came from the nodes: this many blocks, in the caller's array, and until the rest of them is kept the time
+/// in which others wait for them.
+type Fetched<'a> = Option<(usize, Moving<'a>)>;
+
+/// A miss: gets a batch of the order, keeps all but one in the worker's list.
 ///
-/// Under pressure every worker's lists are drained into the node first, so that None means that no block of
-/// this order can be made of the pages that nobody holds.
+/// Where no node has a block every worker's lists are drained first, so that None means that no block of this order
+/// can be made of the pages that nobody holds and that may be taken.
 #[cold]
 #[inline(never)]
-pub(super) fn alloc(shared: &Shared, w: &mut Worker, order: u8) -> Option<u32> {
-    let want = match shared.locals.enter(w) {
-        Some(mut local) => local.list(order).map_or(1, |list| list.batch.max(1)),
-        None => 1,
-    };
-    let mut batch = [0; BATCH];
-    let mut got = take(shared, order, &mut batch[..want]);
-    if got == 0 {
-        drain_all(shared);
-        got = take(shared, order, &mut batch[..1]);
+pub(super) fn alloc(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> {
+    let mut alarms = Vec::new();
+    let mut turn = [0; TURN];
+    let want = want(shared, w, order);
+    let mut number = None;
+    if let Some((got, moving)) = fetch(shared, w, order, &mut turn[..want], &mut alarms) {
+        number = Some(turn[0]);
+        keep(shared, w, order, &turn[1..got], &mut alarms);
+        drop(moving);
     }
-    let (first, rest) = batch[..got].split_first()?;
-    keep(shared, w, order, rest);
-    Some(*first)
+    count(shared, w, u64::from(number.is_some()), |lane| &lane.allocated);
+    ring(alarms, w);
+    claim(number?)
 }
 
-/// A full list: the coldest batch goes to the node, then `page` has room.
+/// As [`alloc`], and when that finds nothing, out of the reserve.
 #[cold]
 #[inline(never)]
-pub(super) fn free(shared: &Shared, w: &mut Worker, order: u8, page: u32) {
-    let mut batch = [0; BATCH + 1];
-    let mut n = 0;
-    if let Some(mut local) = shared.locals.enter(w)
-        && let Some(list) = local.list(order)
-    {
-        list.coldest(list.batch, |cold| {
-            batch[n] = cold;
-            n += 1;
-        });
+pub(super) fn alloc_urgent(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> {
+    if order > ORDER_MAX {
+        return None;
     }
-    batch[n] = page;
-    put(shared, &batch[..=n]);
-}
-
-/// Blocks of one order from the node, as many as there are.
-fn take(shared: &Shared, order: u8, into: &mut [u32]) -> usize {
-    let mut node = lock(&shared.node);
-    let mut got = 0;
-    while got < into.len() {
-        let Some(page) = node.take(&shared.table, order) else { break };
-        into[got] = page;
-        got += 1;
+    let mut alarms = Vec::new();
+    let mut block = [0];
+    let node = nearest(shared, w).find(|&node| shared.take(node, order, true, &mut block, &mut alarms) == 1);
+    if let Some(node) = node {
+        block[0] = shared.mark_reserve(block[0]);
+        count(shared, w, 1, |lane| &lane.allocated);
+        count(shared, w, 1, |lane| &lane.urgent);
+        count_node(shared, w, node);
     }
-    got
+    ring(alarms, w);
+    claim(block[0])
 }
 
-fn put(shared: &Shared, pages: &[u32]) {
-    let mut node = lock(&shared.node);
-    pages.iter().for_each(|&page| node.put(&shared.table, page));
+/// Fills the empty places of `pages`, as far as there are single pages anywhere; returns how many it filled.
+#[cold]
+#[inline(never)]
+pub(super) fn alloc_bulk(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) -> usize {
+    let mut alarms = Vec::new();
+    let mut turn = [0; TURN];
+    let mut filled = 0;
+    loop {
+        let missing = empty_places(pages);
+        if missing == 0 {
+            break;
+        }
+        let want = want(shared, w, 0).max(missing).min(TURN);
+        let Some((got, moving)) = fetch(shared, w, 0, &mut turn[..want], &mut alarms) else { break };
+        let used = got.min(missing);
+        fill(pages, &turn[..used]);
+        filled += used;
+        keep(shared, w, 0, &turn[used..got], &mut alarms);
+        drop(moving);
+    }
+    count(shared, w, filled as u64, |lane| &lane.allocated);
+    ring(alarms, w);
+    filled
 }
 
-/// Puts blocks into the worker's list; what it has no room for (a thief is inside) goes back.
-fn keep(shared: &Shared, w: &mut Worker, order: u8, pages: &[u32]) {
-    let lane = shared.lanes.of(w);
-    let mut kept = 0;
-    if let Some(mut local) = shared.locals.enter(w)
-        && let Some(list) = local.list(order)
-    {
-        kept = pages.iter().take_while(|&&page| list.push(page)).count();
-        if let Some(lane) = lane {
-            lane.cached[usize::from(order)].set(list.len() as u64);
+/// Takes back what is no single page for the worker's list: a larger block, a page of another node or memory, one of
+/// the reserve, one that the list has no room for.
+#[inline(never)]
+pub(super) fn free(shared: &Shared, w: &mut Worker, page: Page) {
+    let number = page.claim_number();
+    let Some(desc) = shared.index(number).map(|index| shared.table.desc(index)) else { return drop(page) };
+    let order = desc.order();
+    let mut tries = if desc.is_reserve() { 0 } else { 2 };
+    while tries > 0 {
+        let Some(mut held) = shared.locals.enter(w) else { break };
+        let (lane, local) = held.split();
+        if !local.is_of_home(number) {
+            break;
+        }
+        if local.push(order, number, lane) {
+            page.into_number();
+            if shared.counts() {
+                lane.freed.add(1);
+            }
+            return;
+        }
+        drop(held);
+        tries -= 1;
+        if tries > 0 {
+            overflow(shared, w, order);
         }
     }
-    put(shared, &pages[kept..]);
+    count(shared, w, 1, |lane| &lane.freed);
+    // The page goes to its node.
+    drop(page);
 }
 
-/// Empties the lists of all workers, the caller's among them, into the node: as a thief, everywhere.
-fn drain_all(shared: &Shared) {
-    for (slot, lane) in shared.locals.slots().zip(shared.lanes.each()) {
-        slot.steal(|local| {
-            let mut node = lock(&shared.node);
-            local.drain(|page| node.put(&shared.table, page));
-            lane.cached.iter().for_each(|cached| cached.set(0));
-        });
+/// A full list: its coldest blocks go to the node, or it grows.
+#[cold]
+#[inline(never)]
+fn overflow(shared: &Shared, w: &mut Worker, order: u8) {
+    let Some(mut rest) = shared.locals.enter(w).and_then(|mut held| {
+        let list = held.lists.get_mut(usize::from(order))?;
+        Some(list.overflowed())
+    }) else {
+        return;
+    };
+    if rest == 0 {
+        return;
     }
+    count(shared, w, 1, |lane| &lane.overflowed);
+    let mut alarms = Vec::new();
+    while rest > 0 {
+        let moved = give_back(shared, w, order, rest.min(TURN), &mut alarms);
+        rest = if moved == 0 { 0 } else { rest - moved };
+    }
+    ring(alarms, w);
+}
+
+/// Moves the `n` coldest blocks of a list (at most [`TURN`]) to the node; returns how many there were.
+fn give_back(shared: &Shared, w: &mut Worker, order: u8, n: usize, alarms: &mut Vec<Alarm>) -> usize {
+    let mut turn = [0; TURN];
+    let (mut moved, mut home) = (0, 0);
+    let _moving = Moving::begin(shared.lane(w));
+    if let Some(mut held) = shared.locals.enter(w) {
+        let (lane, local) = held.split();
+        home = local.home;
+        if let Some(list) = local.lists.get_mut(usize::from(order)) {
+            moved = list.stack.coldest_into(&mut turn[..n]);
+            lane.cached[usize::from(order)].set(list.stack.len() as u64);
+        }
+    }
+    match order {
+        0 => shared.put_batch(home, &mut turn[..moved], alarms),
+        _ => shared.put(&turn[..moved], alarms),
+    }
+    moved
+}
+
+/// Lets the worker's tuned lists shrink by an eighth; what they hold too many goes to the node.
+#[cold]
+pub(super) fn decay(shared: &Shared, w: &mut Worker) {
+    let mut alarms = Vec::new();
+    for order in 0..super::local::ORDERS as u8 {
+        let mut rest = shared.locals.enter(w).map_or(0, |mut held| held.lists[usize::from(order)].decay());
+        while rest > 0 {
+            let moved = give_back(shared, w, order, rest.min(TURN), &mut alarms);
+            rest = if moved == 0 { 0 } else { rest - moved };
+        }
+    }
+    ring(alarms, w);
+}
+
+/// Makes another node the worker's home; false for a worker of another memory, or when there is no such node.
+#[cold]
+pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
+    let (Some(lane), Some(_)) = (shared.locals.lane(w), shared.nodes.each().get(node)) else { return false };
+    let mut back = Vec::new();
+    let moving = Moving::begin(lane);
+    let range = shared.range(node);
+    loop {
+        if let Some(mut held) = shared.locals.enter(w) {
+            held.drain(lane, |number| back.push(number));
+            held.set_home(node, range);
+            break;
+        }
+        // A thief is inside, and will not be for long.
+        yield_now();
+    }
+    let before = lane.home.get() as usize;
+    shared.nodes.each()[before].hit_before.add_shared(lane.hits().wrapping_sub(lane.hit_before.get()));
+    lane.hit_before.set(lane.hits());
+    lane.home.set(node as u64);
+    let mut alarms = Vec::new();
+    shared.put(&back, &mut alarms);
+    drop(moving);
+    ring(alarms, w);
+    true
+}
+
+/// How many blocks to ask a node for: 1, or a batch where the worker has a list for the order.
+fn want(shared: &Shared, w: &mut Worker, order: u8) -> usize {
+    let Some(mut held) = shared.locals.enter(w) else { return 1 };
+    held.lists.get_mut(usize::from(order)).map_or(1, |list| list.missed().min(TURN))
+}
+
+/// The worker's home node, then the others.
+fn nearest(shared: &Shared, w: &Worker) -> impl Iterator<Item = usize> + use<> {
+    let (home, nodes) = (shared.lane(w).home.get() as usize, shared.nodes.each().len());
+    (0..nodes).map(move |n| (home + n) % nodes)
+}
+
+/// Blocks of one order: as many as fit from the worker's node, or one from another node, or after draining the lists
+/// of all workers.
+fn fetch<'a>(
+    shared: &'a Shared,
+    w: &Worker,
+    order: u8,
+    into: &mut [u32],
+    alarms: &mut Vec<Alarm>,
+) -> Fetched<'a> {
+    let mut rounds = if order <= ORDER_MAX { ROUNDS } else { 0 };
+    let granted = shared.granted(into.len());
+    if granted == 0 {
+        rounds = 0;
+    }
+    while rounds > 0 {
+        rounds -= 1;
+        for (near, node) in nearest(shared, w).enumerate() {
+            let want = if near == 0 { granted } else { 1 };
+            let moving = Moving::begin(shared.lane(w));
+            let got = shared.take(node, order, false, &mut into[..want], alarms);
+            if got > 0 {
+                count(shared, w, 1, |lane| &lane.missed);
+                count_node(shared, w, node);
+                return Some((got, moving));
+            }
+        }
+        if !drain_all(shared, alarms) {
+            break;
+        }
+    }
+    count(shared, w, 1, |lane| &lane.failed);
+    None
+}
+
+/// Puts blocks of the worker's node into its list; what it has no room for (a thief is inside) goes back.
+fn keep(shared: &Shared, w: &mut Worker, order: u8, numbers: &[u32], alarms: &mut Vec<Alarm>) {
+    let mut kept = 0;
+    if !numbers.is_empty()
+        && let Some(mut held) = shared.locals.enter(w)
+    {
+        let (lane, local) = held.split();
+        kept = local.keep(order, numbers, lane);
+    }
+    shared.put(&numbers[kept..], alarms);
+}
+
+/// Empties the lists of all workers, the caller's among them, into the nodes: as a thief, everywhere. Whether there
+/// was anything, or is on its way.
+fn drain_all(shared: &Shared, alarms: &mut Vec<Alarm>) -> bool {
+    let mut found = false;
+    for slot in shared.locals.slots().filter(|slot| slot.gauges().has_blocks()) {
+        found = true;
+        let lane = slot.gauges();
+        let _moving = Moving::begin(lane);
+        let mut back = Vec::new();
+        slot.steal(|local| local.drain(lane, |number| back.push(number)));
+        shared.put(&back, alarms);
+        if back.is_empty() {
+            // They are in somebody's hands between a list and a node.
+            yield_now();
+        }
+    }
+    found
+}
+
+/// Adds to a counter of the worker, if counters count.
+fn count(shared: &Shared, w: &Worker, n: u64, pick: fn(&PageLane) -> &Count) {
+    if shared.counts() {
+        shared.locals.add(w, n, pick);
+    }
+}
+
+/// Counts a block that did not come from the worker's home node.
+fn count_node(shared: &Shared, w: &Worker, node: usize) {
+    let home = shared.lane(w).home.get() as usize;
+    if shared.counts() && node != home {
+        shared.locals.add(w, 1, |lane| &lane.node_miss);
+        shared.nodes.each()[node].miss.add_shared(1);
+        shared.nodes.each()[home].foreign.add_shared(1);
+    }
+}
+
+fn ring(alarms: Vec<Alarm>, w: &mut Worker) {
+    alarms.into_iter().for_each(|alarm| alarm.ring(Some(w)));
 }

@@ -1,42 +1,235 @@
 //! HOT: a worker's own lists of free pages, orders 0..=3.
 //!
-//! A LIFO of page numbers per order; no atomic, no lock. What is missing or too much goes through
-//! [`grow`](super::grow).
+//! A LIFO of page numbers for each order, as [`Page`] holds them; no atomic, no lock, no descriptor. What is missing
+//! or too much goes through [`grow`](super::grow).
 
+use super::config::{ListSize, Lists};
+use super::grow;
+use super::page::{MARK, Page};
+use super::shared::{Shared, claim};
+use super::stats::PageLane;
 use crate::limits::LOCAL_ORDER_MAX;
-use crate::sync::Lifo;
+use crate::sync::{Lifo, Worker};
 
-/// Pages moved between a worker's list of order 0 and its node at once (Linux today, source 004's B3 with 32).
-pub(crate) const BATCH: usize = 63;
-/// Pages a worker's list of order 0 holds at most.
-pub(crate) const HIGH: usize = 4 * BATCH;
+/// Orders that have lists.
+pub(super) const ORDERS: usize = LOCAL_ORDER_MAX as usize + 1;
+/// A worker that only frees moves up to 2^5 batches at once, as Linux (`CONFIG_PCP_BATCH_SCALE_MAX`).
+const SCALE_MAX: u32 = 5;
 
-/// One worker's lists.
+impl Shared {
+    /// A block from the worker's list: one look-up, a pop, a store for the gauge, a branch and an add for the
+    /// counters.
+    #[inline(always)]
+    pub(super) fn alloc(&self, w: &mut Worker, order: u8) -> Option<Page> {
+        if let Some(mut held) = self.locals.enter(w) {
+            let (lane, local) = held.split();
+            if let Some(number) = local.pop(order, lane) {
+                if self.counts() {
+                    lane.allocated.add(1);
+                }
+                return claim(number);
+            }
+        }
+        grow::alloc(self, w, order)
+    }
+
+    /// A page into the worker's list; everything that is not a single page of the worker's node goes the longer way.
+    #[inline(always)]
+    pub(super) fn free(&self, w: &mut Worker, page: Page) {
+        if let Some(mut held) = self.locals.enter(w) {
+            let (lane, local) = held.split();
+            if local.is_single_of_home(page.claim_number()) && local.push(0, page.claim_number(), lane) {
+                page.into_number();
+                if self.counts() {
+                    lane.freed.add(1);
+                }
+                return;
+            }
+        }
+        grow::free(self, w, page)
+    }
+}
+
+/// One worker's lists, all of pages of its home node.
 #[derive(Debug)]
 pub(crate) struct Local {
-    lists: [Lifo<u32>; LOCAL_ORDER_MAX as usize + 1],
+    pub(super) lists: [Blocks; ORDERS],
+    /// Number of the home node's first page, and how many pages it has.
+    first: u32,
+    len: u32,
+    pub(super) home: usize,
 }
 
 impl Local {
-    /// Lists whose pages together stay below `share`, so that a worker cannot hoard what others need.
-    pub(crate) fn new(share: usize) -> Self {
-        let list = |order: usize| {
-            let high = HIGH.min(share / (LOCAL_ORDER_MAX as usize + 1)) >> order;
-            Lifo::new(high, (BATCH >> order).max(1))
-        };
-        Local { lists: std::array::from_fn(list) }
+    /// Empty lists for a worker whose share is `share` pages, at home on the node with these pages.
+    pub(super) fn new(lists: Lists, share: usize, home: usize, (first, len): (u32, u32)) -> Self {
+        let lists = std::array::from_fn(|order| Blocks::new(lists.size(order as u8, share)));
+        Local { lists, first, len, home }
     }
 
-    /// The list of one order; None for orders that have none.
+    /// Moves to another node; the lists were drained before.
+    pub(super) fn set_home(&mut self, home: usize, (first, len): (u32, u32)) {
+        (self.home, self.first, self.len) = (home, first, len);
+    }
+
+    /// Whether `number` is that of a single page of the home node: a number with the mark of larger blocks and of
+    /// reserve pages is out of every node's range.
     #[inline(always)]
-    pub(crate) fn list(&mut self, order: u8) -> Option<&mut Lifo<u32>> {
-        self.lists.get_mut(usize::from(order))
+    pub(super) fn is_single_of_home(&self, number: u32) -> bool {
+        number.wrapping_sub(self.first) < self.len
+    }
+
+    /// Whether the block with this number is of the home node.
+    pub(super) fn is_of_home(&self, number: u32) -> bool {
+        self.is_single_of_home(number & !MARK)
+    }
+
+    /// The newest block of an order.
+    #[inline(always)]
+    fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
+        let list = self.lists.get_mut(usize::from(order))?;
+        let number = list.stack.pop()?;
+        lane.cached[usize::from(order)].set(list.stack.len() as u64);
+        Some(number)
+    }
+
+    /// Keeps a block of the home node; false when the list is full or there is none for the order.
+    #[inline(always)]
+    pub(super) fn push(&mut self, order: u8, number: u32, lane: &PageLane) -> bool {
+        let Some(list) = self.lists.get_mut(usize::from(order)) else { return false };
+        if list.stack.len() >= list.high || !list.stack.push(number) {
+            return false;
+        }
+        lane.cached[usize::from(order)].set(list.stack.len() as u64);
+        true
+    }
+
+    /// Keeps as many of these blocks of the home node as there is room for; returns how many.
+    pub(super) fn keep(&mut self, order: u8, numbers: &[u32], lane: &PageLane) -> usize {
+        let Some(list) = self.lists.get_mut(usize::from(order)) else { return 0 };
+        let n = numbers.len().min(list.room());
+        let Some(places) = list.stack.places(n) else { return 0 };
+        places.copy_from_slice(&numbers[..n]);
+        lane.cached[usize::from(order)].set(list.stack.len() as u64);
+        n
     }
 
     /// Takes everything out.
-    pub(crate) fn drain(&mut self, mut give: impl FnMut(u32)) {
-        for list in &mut self.lists {
-            list.drain(&mut give);
+    pub(crate) fn drain(&mut self, lane: &PageLane, mut give: impl FnMut(u32)) {
+        for (list, cached) in self.lists.iter_mut().zip(&lane.cached) {
+            list.stack.drain(&mut give);
+            cached.set(0);
         }
+    }
+}
+
+/// One order's list.
+///
+/// `least <= high <= most`, and the stack has room for `most`. A fixed list has all three the same.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    pub(super) stack: Lifo<u32>,
+    /// Blocks it keeps at most now.
+    pub(super) high: usize,
+    size: ListSize,
+    /// Overflows since the last miss.
+    overflows: u32,
+}
+
+impl Blocks {
+    fn new(size: ListSize) -> Self {
+        Blocks { stack: Lifo::new(size.most, size.batch), high: size.least, size, overflows: 0 }
+    }
+
+    /// Blocks there is room for.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        self.high.saturating_sub(self.stack.len())
+    }
+
+    /// The list was found empty: how many blocks to get from the node.
+    pub(super) fn missed(&mut self) -> usize {
+        self.overflows = 0;
+        self.grow();
+        self.size.batch.min(self.high).max(1)
+    }
+
+    /// The list was found full: how many blocks to give to the node. 0 if the list has grown instead.
+    pub(super) fn overflowed(&mut self) -> usize {
+        let after_miss = self.overflows == 0;
+        let scale = self.overflows.saturating_sub(1).min(SCALE_MAX);
+        self.overflows = self.overflows.saturating_add(1);
+        if self.size.least == self.size.most {
+            return self.size.batch;
+        }
+        if after_miss && self.grow() {
+            return 0;
+        }
+        // A batch stays, for the allocations that may come next (as Linux).
+        let batch = self.size.batch;
+        (batch << scale).min(self.high.saturating_sub(batch).max(batch))
+    }
+
+    /// Lets the list hold a batch more, as far as its bounds allow; whether they did.
+    fn grow(&mut self) -> bool {
+        let high = self.size.most.min(self.high + self.size.batch);
+        std::mem::replace(&mut self.high, high) < high
+    }
+
+    /// Lets the list hold an eighth less, as far as its bounds allow; how many blocks it holds too many.
+    pub(super) fn decay(&mut self) -> usize {
+        self.high = (self.high - self.high.div_ceil(8)).max(self.size.least);
+        self.stack.len().saturating_sub(self.high)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn tuned(least: usize, most: usize, batch: usize) -> Blocks {
+        Blocks::new(ListSize { least, most, batch })
+    }
+
+    #[test]
+    fn a_fixed_list_moves_its_batch_whatever_comes() {
+        let mut list = tuned(128, 128, 32);
+        assert!((0..20).all(|_| list.overflowed() == 32));
+        assert!((0..20).all(|_| list.missed() == 32));
+        assert_eq!((list.high, list.decay()), (128, 0));
+    }
+
+    #[test]
+    fn a_tuned_list_grows_with_misses_to_its_bound_and_decays_to_the_other() {
+        let mut list = tuned(63, 500, 63);
+        let highs: Vec<usize> = (0..8)
+            .map(|_| {
+                list.missed();
+                list.high
+            })
+            .collect();
+        assert_eq!(highs, [126, 189, 252, 315, 378, 441, 500, 500]);
+        assert!(list.stack.push(1));
+        list.decay();
+        assert_eq!(list.high, 437, "an eighth less");
+        assert!((0..40).all(|_| list.decay() == 0));
+        assert_eq!(list.high, 63);
+        while list.room() > 0 {
+            list.stack.push(2);
+        }
+        list.high = 300;
+        assert_eq!(list.decay(), 0);
+    }
+
+    #[test]
+    fn a_tuned_list_that_is_only_freed_into_doubles_its_batch_thirty_two_times_at_most() {
+        let mut list = tuned(63 * 40, 63 * 41, 63);
+        let moves: Vec<usize> = (0..9).map(|_| list.overflowed()).collect();
+        assert_eq!(moves, [0, 63, 126, 252, 504, 1008, 2016, 2016, 2016], "it grew first");
+        list.missed();
+        assert_eq!(list.overflowed(), 63, "a miss ends the doubling; the list is at its bound");
+        let mut list = tuned(100, 189, 63);
+        let moves: Vec<usize> = (0..9).map(|_| list.overflowed()).collect();
+        assert_eq!(moves, [0, 63, 100, 100, 100, 100, 100, 100, 100], "a batch stays in the list");
     }
 }

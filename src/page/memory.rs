@@ -1,100 +1,25 @@
 //! The memory: the handle from which everything else is made.
 
+use super::config::{MemoryConfig, MemoryError};
+use super::grow;
+use super::nodes::Pressure;
 use super::page::Page;
 use super::shared::Shared;
-use super::table::Desc;
-use super::{grow, shared};
-use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE, WORKERS_MAX};
-use crate::stats::Count;
-use crate::sync::shim::lock;
-use crate::sync::{Roster, Worker, WorkerError};
-use crate::sys::region::{BackingWish, Region, RegionError};
+use super::stats::{NodeStats, PageStats};
+use super::table::{Desc, Table};
+use crate::limits::PAGE_SIZE;
+use crate::sync::{Handle, Roster, Worker, WorkerError};
+use crate::sys::region::Region;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// What a memory is made with.
-#[derive(Debug, Clone)]
-pub struct MemoryConfig {
-    /// Bytes of pages; rounded up to 2 MiB.
-    pub bytes: usize,
-    /// Workers at most, 1..=64.
-    pub workers: usize,
-    /// The kind of page to ask the system for.
-    pub backing: BackingWish,
-    /// Whether the page counters count; can be switched while running.
-    pub statistics: bool,
-}
-
-impl Default for MemoryConfig {
-    fn default() -> Self {
-        MemoryConfig { bytes: 64 << 20, workers: 4, backing: BackingWish::Huge, statistics: true }
-    }
-}
-
-/// Why a memory could not be made.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum MemoryError {
-    /// The number of workers is out of range.
-    #[error("{workers} workers: give 1 to {WORKERS_MAX}")]
-    Workers {
-        /// Workers asked for.
-        workers: usize,
-    },
-    /// The region could not be had.
-    #[error(transparent)]
-    Region(#[from] RegionError),
-}
-
-/// One worker's page counters.
-#[derive(Debug, Default)]
-pub(crate) struct PageLane {
-    /// Blocks in the worker's list of each order; always kept.
-    pub(super) cached: [Count; LOCAL_ORDER_MAX as usize + 1],
-    /// The rest only while statistics are on.
-    allocated: Count,
-    missed: Count,
-    failed: Count,
-    freed: Count,
-    overflowed: Count,
-}
-
-/// The page counters of a memory, summed over its workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PageStats {
-    /// Pages in all.
-    pub total: u64,
-    /// Pages on the node's free lists.
-    pub free: u64,
-    /// Pages in the workers' lists.
-    pub cached: u64,
-    /// Blocks given out.
-    pub allocated: u64,
-    /// … of which the worker's list had none and the node was asked.
-    pub missed: u64,
-    /// Allocations that found no block anywhere.
-    pub failed: u64,
-    /// Blocks taken back through a worker.
-    pub freed: u64,
-    /// … of which the worker's list was full and a batch went to the node.
-    pub overflowed: u64,
-}
 
 /// Region, pages and workers: clone the handle freely, drop the last to give the memory back.
 ///
 /// Pages that are still out when the last handle goes keep the memory mapped until they are home.
 #[derive(Debug, Clone)]
 pub struct Memory {
-    shared: Arc<Handle>,
-}
-
-#[derive(Debug)]
-struct Handle(Arc<Shared>);
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.0.close();
-    }
+    pub(super) shared: Handle<Shared>,
 }
 
 impl Memory {
@@ -104,184 +29,161 @@ impl Memory {
     /// [`MemoryError`]; nothing is left behind then.
     #[cold]
     pub fn new(config: &MemoryConfig) -> Result<Memory, MemoryError> {
-        if !(1..=WORKERS_MAX).contains(&config.workers) {
-            return Err(MemoryError::Workers { workers: config.workers });
-        }
+        config.check(config.bytes)?;
         let region = Region::new(config.bytes, config.backing)?;
-        Ok(Memory { shared: Arc::new(Handle(Shared::new(region, config.workers, config.statistics))) })
+        let pages = region.len() / PAGE_SIZE;
+        Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
     }
 
-    #[inline(always)]
-    fn shared(&self) -> &Shared {
-        &self.shared.0
-    }
-
-    /// Claims a worker's slot.
+    /// Claims a worker's slot. Its home node is its slot modulo the number of nodes.
     ///
     /// # Errors
     /// [`WorkerError::AllTaken`] when all slots are in use.
     #[cold]
     pub fn worker(&self) -> Result<Worker, WorkerError> {
-        self.shared().roster.claim()
+        self.shared.roster.claim()
     }
 
     /// The region the pages lie in.
     pub fn region(&self) -> &Arc<Region> {
-        &self.shared().region
+        &self.shared.region
     }
 
     /// Allocates a block of 2^order pages, order 0..=10; None when no block can be made of all the pages
-    /// that nobody holds (or the order is larger).
+    /// that nobody holds and that are not the reserve (or the order is larger).
     ///
     /// # Cost
     /// Orders 0..=3 from the worker's list: no locked instruction, one line of the list. A miss takes the
     /// node's lock once per batch. Contents are what the last holder left.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&self, w: &mut Worker, order: u8) -> Option<Page> {
-        let shared = self.shared();
-        let lane = shared.lanes.of(w);
-        let hit = shared.locals.enter(w).and_then(|mut local| {
-            let list = local.list(order)?;
-            let page = list.pop()?;
-            if let Some(lane) = lane {
-                lane.cached[usize::from(order)].set(list.len() as u64);
-            }
-            Some(page)
-        });
-        let page = match hit {
-            Some(page) => page,
-            None => self.alloc_missed(w, order)?,
-        };
-        if shared.statistics.load(Relaxed)
-            && let Some(lane) = lane
-        {
-            lane.allocated.add(1);
-        }
-        shared::claim(shared, page)
+        self.shared.alloc(w, order)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn alloc_missed(&self, w: &mut Worker, order: u8) -> Option<u32> {
-        let shared = self.shared();
-        let page = (order <= ORDER_MAX).then(|| grow::alloc(shared, w, order)).flatten();
-        if shared.statistics.load(Relaxed) {
-            shared.lanes.add(w, 1, |lane| if page.is_some() { &lane.missed } else { &lane.failed });
-        }
-        page
+    /// As [`Memory::alloc`], and when that finds nothing, out of the reserve: for work that frees memory.
+    ///
+    /// What comes out of the reserve says so ([`Page::is_reserve`]) and goes straight back to its node when freed.
+    #[inline]
+    pub fn alloc_urgent(&self, w: &mut Worker, order: u8) -> Option<Page> {
+        self.shared.alloc(w, order).or_else(|| grow::alloc_urgent(&self.shared, w, order))
+    }
+
+    /// As [`Memory::alloc`], and when that finds nothing, a single page: for buffers that are better large, but
+    /// do with less. [`Page::order`] tells which it was.
+    #[inline]
+    pub fn alloc_or_single(&self, w: &mut Worker, order: u8) -> Option<Page> {
+        let block = self.shared.alloc(w, order);
+        if order == 0 { block } else { block.or_else(|| self.shared.alloc(w, 0)) }
     }
 
     /// Gives a block back to the worker's list; a page of another memory goes home to its own.
     ///
     /// # Cost
-    /// One line of the page's descriptor and one of the list; no locked instruction unless the list is full.
-    #[inline]
+    /// A single page: one line of the list, no descriptor; no locked instruction unless the list is full.
+    #[inline(always)]
     pub fn free(&self, w: &mut Worker, page: Page) {
-        let shared = self.shared();
-        let Some(index) = shared.index(page.number()) else { return drop(page) };
-        let order = shared.table[index as usize].order();
-        let lane = shared.lanes.of(w);
-        let kept = shared.locals.enter(w).is_some_and(|mut local| {
-            let Some(list) = local.list(order) else { return false };
-            let kept = list.push(index);
-            if let Some(lane) = lane {
-                lane.cached[usize::from(order)].set(list.len() as u64);
-            }
-            kept
-        });
-        page.into_number();
-        if !kept {
-            self.free_overflowed(w, order, index);
-        }
-        if shared.statistics.load(Relaxed)
-            && let Some(lane) = lane
-        {
-            lane.freed.add(1);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn free_overflowed(&self, w: &mut Worker, order: u8, index: u32) {
-        let shared = self.shared();
-        grow::free(shared, w, order, index);
-        if shared.statistics.load(Relaxed) {
-            shared.lanes.add(w, 1, |lane| &lane.overflowed);
-        }
+        self.shared.free(w, page);
     }
 
     /// Fills the empty places of `pages` with single pages; returns how many it filled.
     ///
-    /// Places that hold a page already are left alone (the array form of Linux's bulk allocator).
+    /// Places that hold a page already are left alone (the array form of Linux's bulk allocator). Fewer than there
+    /// are empty places only when no page that may be taken is anywhere.
+    ///
+    /// # Cost
+    /// One entry into the worker's list and a copy, as far as that goes; then one lock for each 128 pages.
     #[inline]
     pub fn alloc_bulk(&self, w: &mut Worker, pages: &mut [Option<Page>]) -> usize {
-        let mut filled = 0;
-        for place in pages.iter_mut().filter(|place| place.is_none()) {
-            let Some(page) = self.alloc(w, 0) else { break };
-            *place = Some(page);
-            filled += 1;
-        }
-        filled
+        self.shared.alloc_bulk(w, pages)
     }
 
     /// Gives back every page in `pages` and leaves the places empty.
+    ///
+    /// # Cost
+    /// One entry into the worker's list and a copy when all are single pages that fit; else as one by one.
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, pages: &mut [Option<Page>]) {
-        for page in pages.iter_mut().filter_map(Option::take) {
-            self.free(w, page);
-        }
+        self.shared.free_bulk(w, pages);
+    }
+
+    /// Lets the worker's self-tuned lists ([`Lists::Tuned`](super::Lists::Tuned)) shrink by an eighth and gives back
+    /// what they hold too many. To be called now and then, as Linux does with every tick of its statistics.
+    #[cold]
+    pub fn decay(&self, w: &mut Worker) {
+        grow::decay(&self.shared, w);
+    }
+
+    /// Makes another node the worker's home; its lists go back to the node they came from. False when there is no
+    /// such node, or the worker is of another memory.
+    #[cold]
+    pub fn set_home_node(&self, w: &mut Worker, node: usize) -> bool {
+        grow::set_home(&self.shared, w, node)
+    }
+
+    /// Sets what is called when the free pages of a node fall below its low watermark or reach its high one again;
+    /// replaces what was set before.
+    ///
+    /// It runs on the thread that crossed the mark, with its worker where it has one at hand, and inside of nothing:
+    /// no lock is held, and it may allocate and free.
+    #[cold]
+    pub fn on_pressure(&self, call: impl Fn(Option<&mut Worker>, Pressure) + Send + Sync + 'static) {
+        self.shared.nodes.set_on_pressure(Arc::new(call));
     }
 
     /// Switches the page counters on or off; the counts so far stay.
     pub fn set_statistics(&self, on: bool) {
-        self.shared().statistics.store(on, Relaxed);
+        self.shared.statistics.store(on, Relaxed);
     }
 
     /// The page counters. Exact at a quiescent point: then `free + cached` plus the pages out is `total`.
     pub fn stats(&self) -> PageStats {
-        let shared = self.shared();
-        let cached = |order: usize| shared.lanes.sum(|lane| &lane.cached[order]) << order;
-        PageStats {
-            total: shared.table.len() as u64,
-            free: lock(&shared.node).free_pages() as u64,
-            cached: (0..=usize::from(LOCAL_ORDER_MAX)).map(cached).sum(),
-            allocated: shared.lanes.sum(|lane| &lane.allocated),
-            missed: shared.lanes.sum(|lane| &lane.missed),
-            failed: shared.lanes.sum(|lane| &lane.failed),
-            freed: shared.lanes.sum(|lane| &lane.freed),
-            overflowed: shared.lanes.sum(|lane| &lane.overflowed),
-        }
+        self.shared.stats()
     }
 
-    /// Bytes of the region.
+    /// The counters of one node; None when there is no such node.
+    pub fn node_stats(&self, node: usize) -> Option<NodeStats> {
+        self.shared.node_stats(node)
+    }
+
+    /// Bytes of the pages.
     pub fn bytes(&self) -> usize {
-        self.shared().table.len() * PAGE_SIZE
+        self.shared.table.len() * PAGE_SIZE
+    }
+
+    /// Bytes that the page descriptors take.
+    pub fn descriptor_bytes(&self) -> usize {
+        self.shared.table.bytes()
     }
 
     /// The descriptors of all pages.
-    pub(crate) fn table(&self) -> &[Desc] {
-        &self.shared().table
+    pub(crate) fn table(&self) -> &Table {
+        &self.shared.table
     }
 
-    /// The index in the table of the page with this process-wide number, if it is of this memory.
+    /// The index in the table of the page with this process-wide number (or claim's number), if it is of this memory.
     #[inline(always)]
     pub(crate) fn index(&self, number: NonZeroU32) -> Option<u32> {
-        self.shared().index(number)
+        self.shared.index(number.get())
     }
 
-    /// The process-wide number of the page at `index` in the table.
+    /// The number, for [`Page::claim`], of the block that begins at `index` and is out.
     pub(crate) fn number(&self, index: u32) -> Option<NonZeroU32> {
-        self.shared().number(index)
+        NonZeroU32::new(self.shared.number(index))
     }
 
     /// The descriptor of the page with this process-wide number, if it is of this memory.
     pub(crate) fn desc(&self, number: NonZeroU32) -> Option<&Desc> {
-        let shared = self.shared();
-        shared.index(number).map(|index| &shared.table[index as usize])
+        self.index(number).map(|index| self.shared.table.desc(index))
     }
 
     /// The roster of this memory's workers, for the stages above.
     pub(crate) fn roster(&self) -> &Roster {
-        &self.shared().roster
+        &self.shared.roster
+    }
+
+    /// Makes the `n`-th allocation from now on (0 is the next) that has to ask a node fail, once.
+    #[cfg(test)]
+    pub(crate) fn refuse(&self, n: usize) {
+        self.shared.refusal.set(n);
     }
 }

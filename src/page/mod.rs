@@ -1,29 +1,61 @@
 //! Stage `page`: pages out of regions, in blocks of 2^order, orders 0..=10.
 //!
 //! ```text
-//!   Memory::alloc ─► local.rs   the worker's own lists, orders 0..=3        HOT, no atomics
-//!                      │ miss
-//!                      ▼
-//!                    grow.rs    a batch from the node; under pressure the    COLD
-//!                      │        lists of all workers are drained first
-//!                      ▼
-//!                    node.rs    the buddy's free lists, under the node's lock
+//!   Memory::alloc, free ─► local.rs   the worker's own lists, orders 0..=3          HOT, no atomics
+//!   … in arrays ─────────► bulk.rs    the same, a slice at once                     HOT
+//!                            │ miss, overflow
+//!                            ▼
+//!                          grow.rs    batches to and from the nodes; under pressure  COLD
+//!                            │        the lists of all workers are drained first
+//!                            ▼
+//!                 nodes.rs, zone.rs   under each node's lock: batches (depot.rs), the buddy's
+//!                                     free lists (buddy.rs), watermarks
 //! ```
 //! No allocation fails while pages that would do lie in another worker's list.
+//!
+//! | question | answer |
+//! |---|---|
+//! | how many free pages a worker keeps | [`Lists`]: three fixed sets, any other, or self-tuned between bounds |
+//! | what is kept back | [`Watermarks`]: below `min` only [`Memory::alloc_urgent`] takes pages; who asked for it is told of pressure |
+//! | several nodes | each worker has a home node, takes from it first, and its list holds only that node's pages |
+//! | several holders | [`Page::share`]: a count in the descriptor, and an [`Owner`] that gets the page at the last release |
+//! | what a page costs | a descriptor of 32 bytes (`table.rs`), in strides of 56 or 64 for comparison ([`DescriptorSize`]) |
 
+mod buddy;
+mod bulk;
+mod config;
+mod depot;
 mod grow;
+mod list;
 mod local;
 mod memory;
-mod node;
+mod nodes;
+mod owner;
 #[allow(clippy::module_inception)]
 #[allow(unsafe_code)]
 mod page;
+mod refs;
+#[allow(unsafe_code)]
+mod share;
 #[allow(unsafe_code)]
 mod shared;
+mod stats;
+#[allow(unsafe_code)]
 mod table;
 #[cfg(test)]
 mod tests;
+mod zone;
 
-pub use memory::{Memory, MemoryConfig, MemoryError, PageStats};
+pub use config::{Lists, MemoryConfig, MemoryError, Watermarks};
+pub use memory::Memory;
+pub use nodes::Pressure;
+pub use owner::{Owner, OwnerError, OwnerId};
 pub use page::Page;
-pub(crate) use table::{Desc, List};
+pub use share::SharedPage;
+pub use stats::{NodeStats, PageStats};
+pub use table::DescriptorSize;
+
+pub(crate) use list::List;
+#[cfg(not(loom))]
+pub(crate) use table::Pair;
+pub(crate) use table::{Desc, Table};

@@ -1,13 +1,20 @@
 //! The page: a move-only claim on a block of 2^order pages.
 
+use super::owner::OwnerId;
+use super::share::SharedPage;
 use super::shared::{Shared, memory_of};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::sys::region;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Chunks in a page: page numbers and chunk numbers count the same memory.
 const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
+
+/// In a claim's number: more than one page, or out of the reserve; the descriptor says which. Page numbers have
+/// 31 bits, so a single page is freed without a look at its descriptor.
+pub(super) const MARK: u32 = 1 << 31;
 
 /// A block of 2^order pages that is yours alone; four bytes, move-only.
 ///
@@ -23,13 +30,14 @@ const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 /// memory.free(&mut w, page); // a page cannot be freed twice
 /// ```
 #[derive(Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub struct Page {
-    /// Process-wide number of the first page.
+    /// Process-wide number of the first page, with [`MARK`] where the descriptor has more to say.
     number: NonZeroU32,
 }
 
 impl Page {
-    /// Claims the block that begins at page `number`.
+    /// Claims the block with this number, as [`Page::into_number`] or `Memory::number` gave it.
     ///
     /// # Safety
     /// The block is out (not on a list), and nobody else claims it.
@@ -41,18 +49,45 @@ impl Page {
     /// Process-wide number of the first page; never 0.
     #[inline(always)]
     pub fn number(&self) -> NonZeroU32 {
-        self.number
+        // No region has page 0, so what is left without the mark is not 0.
+        NonZeroU32::new(self.number.get() & !MARK).unwrap_or(self.number)
+    }
+
+    /// The number as a list holds it.
+    #[inline(always)]
+    pub(super) fn claim_number(&self) -> u32 {
+        self.number.get()
     }
 
     /// The number of the first 2 KiB chunk.
     pub(crate) fn first_chunk(&self) -> u32 {
-        self.number.get() * CHUNKS
+        self.number().get() * CHUNKS
     }
 
     /// log2 of the pages in the block.
+    #[inline]
     pub fn order(&self) -> u8 {
+        if self.number.get() & MARK == 0 { 0 } else { self.with_desc(|desc| desc.order()) }
+    }
+
+    /// The node it lies on.
+    pub fn node(&self) -> usize {
         // SAFETY: this page is out, so its memory lives.
-        unsafe { memory_of(self.number) }.order(self.number)
+        let memory = unsafe { memory_of(self.number) };
+        memory.index(self.number.get()).map_or(0, |index| memory.nodes.of(index))
+    }
+
+    /// Whether it was taken from the reserve ([`Memory::alloc_urgent`](super::Memory::alloc_urgent)): for a use that
+    /// frees memory, not to be kept or recycled.
+    #[inline]
+    pub fn is_reserve(&self) -> bool {
+        self.number.get() & MARK != 0 && self.with_desc(|desc| desc.is_reserve())
+    }
+
+    fn with_desc<R: Default>(&self, f: impl FnOnce(&super::Desc) -> R) -> R {
+        // SAFETY: this page is out, so its memory lives.
+        let memory = unsafe { memory_of(self.number) };
+        memory.index(self.number.get()).map_or_else(R::default, |index| f(memory.table.desc(index)))
     }
 
     /// The block's bytes: `4096 << order`.
@@ -75,6 +110,11 @@ impl Page {
         region::address(self.first_chunk())
     }
 
+    /// Makes the page one that can have several holders. At its last release `owner` gets it, with `word`.
+    pub fn share(self, owner: OwnerId, word: u64) -> SharedPage {
+        SharedPage::begin(self, owner, word)
+    }
+
     /// Who holds page `number`.
     ///
     /// # Safety
@@ -82,6 +122,11 @@ impl Page {
     pub(crate) unsafe fn owner_of(number: NonZeroU32) -> u16 {
         // SAFETY: the page is out, so its memory lives.
         unsafe { memory_of(number) }.owner(number)
+    }
+
+    /// Writes into the descriptor whose the block is; 0 is nobody's.
+    pub(crate) fn set_owner(&self, owner: u16) {
+        self.with_desc(|desc| desc.owner.store(owner, Relaxed));
     }
 
     /// Gives the claim up without freeing: the caller puts the number on a list.

@@ -3,20 +3,19 @@
 //! Handles hold a memory by `Arc`, pages do not. When the last handle goes with pages still out, the memory
 //! stays as an orphan, and the page that comes home last unmaps it.
 
+use super::config::MemoryConfig;
 use super::local::Local;
-use super::memory::PageLane;
-use super::node::Buddy;
-use super::page::Page;
-use super::table::Desc;
-use crate::limits::{CHUNK_SIZE, PAGE_SIZE, WORKERS_MAX};
-use crate::stats::Lanes;
-use crate::sync::shim::{Mutex, lock};
-use crate::sync::{Leave, PerWorker, Roster, Worker};
+use super::nodes::{Alarm, Nodes};
+use super::page::{MARK, Page};
+use super::stats::{Moving, PageLane};
+use super::table::Table;
+use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
+use crate::sync::{Close, Leave, PerWorker, Roster, Worker};
 use crate::sys::region::{Region, SEGMENT_SHIFT, SEGMENTS};
 use std::num::NonZeroU32;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 /// log2 of the pages in one segment of the number space.
 const SEGMENT_PAGES_SHIFT: u32 = SEGMENT_SHIFT - (PAGE_SIZE / CHUNK_SIZE).trailing_zeros();
@@ -24,20 +23,27 @@ const SEGMENT_PAGES_SHIFT: u32 = SEGMENT_SHIFT - (PAGE_SIZE / CHUNK_SIZE).traili
 /// The memory of each segment. Holds a strong count from the memory's creation until its last page is home.
 static MEMORIES: [AtomicPtr<Shared>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
 
-/// One memory: region, descriptors, node, and each worker's lists.
+/// One memory: region, descriptors, nodes, and each worker's lists.
 ///
-/// Conservation: `free(node) + cached(workers) + out == table.len()`, at every quiescent point.
+/// Conservation: `free(nodes) + cached(workers) + out == table.len()`, at every quiescent point.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(super) region: Arc<Region>,
-    pub(super) roster: Arc<Roster>,
-    pub(super) table: Box<[Desc]>,
-    pub(super) node: Mutex<Buddy>,
-    pub(super) locals: PerWorker<Local>,
-    pub(super) lanes: Lanes<PageLane>,
+    pub(super) locals: PerWorker<Local, PageLane>,
     pub(super) statistics: AtomicBool,
     /// Number of the region's first page.
     pub(super) first: u32,
+    pub(super) table: Table,
+    pub(super) nodes: Nodes,
+    pub(super) roster: Arc<Roster>,
+    pub(super) region: Arc<Region>,
+    handles: AtomicUsize,
+    #[cfg(test)]
+    pub(super) refusal: super::tests::Refusal,
+}
+
+fn entry(number: NonZeroU32) -> *mut Shared {
+    // Relaxed: the page reached this thread over an edge that happened after the memory was made.
+    MEMORIES[((number.get() & !MARK) >> SEGMENT_PAGES_SHIFT) as usize].load(Relaxed)
 }
 
 /// The memory that page `number` belongs to.
@@ -45,36 +51,58 @@ pub(crate) struct Shared {
 /// # Safety
 /// The page is out, and stays out for `'a`: that is what keeps the memory.
 pub(super) unsafe fn memory_of<'a>(number: NonZeroU32) -> &'a Shared {
-    // Relaxed: the page reached this thread over an edge that happened after the memory was made.
-    let memory = MEMORIES[(number.get() >> SEGMENT_PAGES_SHIFT) as usize].load(Relaxed);
     // SAFETY: the table's strong count is given up only when no page is out any more (`retire`).
-    unsafe { &*memory }
+    unsafe { &*entry(number) }
+}
+
+/// The memory that page `number` belongs to, kept beyond the page.
+///
+/// # Safety
+/// The page is out during this call.
+pub(super) unsafe fn memory_beyond(number: NonZeroU32) -> Arc<Shared> {
+    let memory = entry(number);
+    // SAFETY: as in `memory_of`; the pointer came from `Arc::into_raw`, and the count added here is the result's.
+    unsafe {
+        Arc::increment_strong_count(memory);
+        Arc::from_raw(memory)
+    }
 }
 
 /// Claims a block that was just taken off a list.
 #[inline(always)]
-pub(super) fn claim(shared: &Shared, index: u32) -> Option<Page> {
-    // SAFETY: the lists hold blocks that are out with no claim on them, each on one list only, and this one
-    // was just taken off.
-    shared.number(index).map(|number| unsafe { Page::claim(number) })
+pub(super) fn claim(number: u32) -> Option<Page> {
+    // SAFETY: the lists hold numbers of blocks that are out with no claim on them, each on one list only, and this
+    // one was just taken off.
+    NonZeroU32::new(number).map(|number| unsafe { Page::claim(number) })
 }
 
 impl Shared {
-    /// Makes a memory over `region` and enters it into the table of memories.
-    pub(super) fn new(region: Arc<Region>, workers: usize, statistics: bool) -> Arc<Shared> {
-        let pages = region.len() / PAGE_SIZE;
-        let table: Box<[Desc]> = (0..pages).map(|_| Desc::default()).collect();
-        let roster = Roster::new(workers.min(WORKERS_MAX));
+    /// Makes a memory of the first `pages` pages of `region` and enters it into the table of memories.
+    pub(super) fn new(region: Arc<Region>, pages: usize, config: &MemoryConfig) -> Arc<Shared> {
+        let table = Table::new(pages, config.descriptor);
+        let nodes = Nodes::new(&table, config);
+        let roster = Roster::new(config.workers);
+        let first = region.first_chunk() / (PAGE_SIZE / CHUNK_SIZE) as u32;
         let share = pages / (2 * roster.workers());
+        let mut slot = 0;
+        let locals = PerWorker::<_, PageLane>::new(&roster, || {
+            let home = slot % config.nodes;
+            slot += 1;
+            let (start, len) = nodes.range(home);
+            Local::new(config.lists, share, home, (first + start, len))
+        });
+        locals.each().enumerate().for_each(|(slot, lane)| lane.home.set((slot % config.nodes) as u64));
         let shared = Arc::new(Shared {
-            node: Mutex::new(Buddy::new(&table)),
-            locals: PerWorker::new(&roster, || Local::new(share)),
-            lanes: Lanes::new(&roster),
-            statistics: AtomicBool::new(statistics),
-            first: region.first_chunk() / (PAGE_SIZE / CHUNK_SIZE) as u32,
+            locals,
+            statistics: AtomicBool::new(config.statistics),
+            first,
             table,
+            nodes,
             roster,
             region,
+            handles: AtomicUsize::new(0),
+            #[cfg(test)]
+            refusal: Default::default(),
         });
         shared.roster.on_leave(&shared);
         let counted = Arc::into_raw(Arc::clone(&shared)).cast_mut();
@@ -82,25 +110,84 @@ impl Shared {
         shared
     }
 
+    /// Where this worker counts.
+    pub(super) fn lane(&self, w: &Worker) -> &PageLane {
+        self.locals.lane(w).unwrap_or(self.locals.strangers())
+    }
+
     /// The page's index in the table; None if it is of another memory.
     #[inline(always)]
-    pub(super) fn index(&self, number: NonZeroU32) -> Option<u32> {
-        let index = number.get().wrapping_sub(self.first);
+    pub(super) fn index(&self, number: u32) -> Option<u32> {
+        let index = (number & !MARK).wrapping_sub(self.first);
         ((index as usize) < self.table.len()).then_some(index)
     }
 
-    /// The process-wide number of the page at `index` in the table.
-    #[inline(always)]
-    pub(super) fn number(&self, index: u32) -> Option<NonZeroU32> {
-        NonZeroU32::new(self.first + index)
+    /// The number, as a claim or a list holds it, of the block at `index`.
+    pub(super) fn number(&self, index: u32) -> u32 {
+        let desc = self.table.desc(index);
+        let marked = desc.order() > 0 || desc.is_reserve();
+        (self.first + index) | if marked { MARK } else { 0 }
     }
 
-    pub(super) fn order(&self, number: NonZeroU32) -> u8 {
-        self.index(number).map_or(0, |index| self.table[index as usize].order())
+    /// Marks a block that was taken as urgent; its number from now on.
+    pub(super) fn mark_reserve(&self, number: u32) -> u32 {
+        if let Some(desc) = self.index(number).map(|index| self.table.desc(index)) {
+            desc.mark_reserve();
+        }
+        number | MARK
     }
 
     pub(super) fn owner(&self, number: NonZeroU32) -> u16 {
-        self.index(number).map_or(0, |index| self.table[index as usize].owner.load(Relaxed))
+        self.index(number.get()).map_or(0, |index| self.table.desc(index).owner.load(Relaxed))
+    }
+
+    /// Of `want` blocks asked of the nodes, how many may be had: all, except where a test makes one fail.
+    #[inline(always)]
+    pub(super) fn granted(&self, want: usize) -> usize {
+        #[cfg(test)]
+        return self.refusal.granted(want);
+        #[cfg(not(test))]
+        want
+    }
+
+    /// The number of the first page of a node, and how many it has.
+    pub(super) fn range(&self, node: usize) -> (u32, u32) {
+        let (start, len) = self.nodes.range(node);
+        (self.first + start, len)
+    }
+
+    /// Takes blocks of one order from a node and returns how many; their numbers are in `into`.
+    pub(super) fn take(
+        &self,
+        node: usize,
+        order: u8,
+        urgent: bool,
+        into: &mut [u32],
+        alarms: &mut Vec<Alarm>,
+    ) -> usize {
+        let got = self.nodes.take(&self.table, node, order, urgent, into, alarms);
+        // As `number`, without a look at the descriptors: they may be in another core's cache.
+        let base = if order > 0 { self.first | MARK } else { self.first };
+        into[..got].iter_mut().for_each(|block| *block += base);
+        got
+    }
+
+    /// Puts a batch of single pages of one node, which are nobody's, back into the node. The caller keeps the memory.
+    pub(super) fn put_batch(&self, node: usize, numbers: &mut [u32], alarms: &mut Vec<Alarm>) {
+        numbers.iter_mut().for_each(|number| *number -= self.first);
+        if self.nodes.put_batch(&self.table, node, numbers, alarms) {
+            // SAFETY: as in `put`.
+            unsafe { self.retire() }
+        }
+    }
+
+    /// Puts blocks that are out and nobody's into their nodes. The caller keeps the memory.
+    pub(super) fn put(&self, numbers: &[u32], alarms: &mut Vec<Alarm>) {
+        let indices = numbers.iter().filter_map(|&number| self.index(number));
+        if self.nodes.put(&self.table, indices, alarms) {
+            // SAFETY: closed, and the call above put the last page; that is told to one caller.
+            unsafe { self.retire() }
+        }
     }
 
     /// Puts a block home without a worker: one lock.
@@ -109,62 +196,59 @@ impl Shared {
     /// The block is out and its claim ends with this call.
     #[cold]
     pub(super) unsafe fn put_from_anywhere(number: NonZeroU32) {
-        // SAFETY: the page is out until `put` below, and this reference is not used after it.
-        let shared = unsafe { memory_of(number) };
-        let memory: *const Shared = shared;
-        let Some(index) = shared.index(number) else { return };
-        let last = {
-            let mut node = lock(&shared.node);
-            node.put(&shared.table, index);
-            node.closed && node.free_pages() == shared.table.len()
-        };
-        if last {
-            // SAFETY: closed and nothing out: this call, under the lock, saw the last page come home.
-            unsafe { Shared::retire(memory) }
+        // SAFETY: the page is out until `put` below.
+        let shared = unsafe { memory_beyond(number) };
+        let mut alarms = Vec::new();
+        shared.put(&[number.get()], &mut alarms);
+        alarms.into_iter().for_each(|alarm| alarm.ring(None));
+    }
+
+    /// Takes the memory out of the table of memories and gives up that table's count.
+    ///
+    /// # Safety
+    /// Called once, when the memory is closed and no page is out. The caller keeps the memory.
+    unsafe fn retire(&self) {
+        let mut counted = ptr::null_mut();
+        for segment in self.region.segments() {
+            counted = MEMORIES[segment].swap(ptr::null_mut(), Relaxed);
         }
+        // SAFETY: the pointer and its count were made by `Arc::into_raw` in `new`, and this is the one call that
+        // gives the count up.
+        drop(unsafe { Arc::from_raw(counted) });
+    }
+}
+
+impl Close for Shared {
+    fn handles(&self) -> &AtomicUsize {
+        &self.handles
     }
 
     /// The last handle is gone: empties the workers' lists, and gives the memory up unless pages are out.
     #[cold]
-    pub(super) fn close(self: &Arc<Self>) {
-        let last = {
-            let mut node = lock(&self.node);
-            for slot in self.locals.slots() {
-                slot.shut(|local| local.drain(|page| node.put(&self.table, page)));
-            }
-            node.closed = true;
-            node.free_pages() == self.table.len()
-        };
-        if last {
-            // SAFETY: closed just now with nothing out, seen under the lock.
-            unsafe { Shared::retire(Arc::as_ptr(self)) }
+    fn close(self: &Arc<Self>) {
+        let mut back = Vec::new();
+        for slot in self.locals.slots() {
+            slot.shut(|local| local.drain(slot.gauges(), |number| back.push(number)));
         }
-    }
-
-    /// Takes the memory out of the table and gives up the table's count.
-    ///
-    /// # Safety
-    /// Called once, when the memory is closed and no page is out.
-    unsafe fn retire(memory: *const Shared) {
-        // SAFETY: the table's own count still holds the memory; it becomes this function's.
-        let shared = unsafe { Arc::from_raw(memory) };
-        for segment in shared.region.segments() {
-            MEMORIES[segment].store(ptr::null_mut(), Relaxed);
+        self.put(&back, &mut Vec::new());
+        if self.nodes.close() {
+            // SAFETY: closed just now with nothing out; that is told to one caller, and `self` keeps the memory.
+            unsafe { self.retire() }
         }
     }
 }
 
 impl Leave for Shared {
     fn leave(&self, worker: &mut Worker) {
-        let lane = self.lanes.of(worker);
-        let mut pages = Vec::new();
-        if let Some(mut local) = self.locals.enter(worker) {
-            local.drain(|page| pages.push(page));
+        let mut back = Vec::new();
+        let moving = Moving::begin(self.lane(worker));
+        if let Some(mut held) = self.locals.enter(worker) {
+            let (lane, local) = held.split();
+            local.drain(lane, |number| back.push(number));
         }
-        if let Some(lane) = lane {
-            lane.cached.iter().for_each(|cached| cached.set(0));
-        }
-        let mut node = lock(&self.node);
-        pages.into_iter().for_each(|page| node.put(&self.table, page));
+        let mut alarms = Vec::new();
+        self.put(&back, &mut alarms);
+        drop(moving);
+        alarms.into_iter().for_each(|alarm| alarm.ring(None));
     }
 }

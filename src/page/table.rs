@@ -1,12 +1,58 @@
-//! Page descriptors: what is known of each page, beside the pages and never in them.
+//! The descriptor table: what is known of each page, beside the pages and never in them.
 //!
-//! Compact: 24 bytes a page, 0.6 % of the memory. Every field is an atomic so that the table is safe code;
-//! who may write which field, and when, stands beside it.
+//! ```text
+//!   byte  0      4      8      12      14      15      16            24            32
+//!         next   prev   refs   owner   order   state   word          more          │ padding of the wider strides
+//!                                                      └──────── the pair ─────────┘
+//! ```
+//! A descriptor takes 32 bytes (0.8 % of the memory); strides of 56 and 64 bytes stand for the layouts that source
+//! 002 compares. In the 56-byte stride every second descriptor begins 8 bytes off a 16-byte boundary, so its pair
+//! lies at byte 24 instead of 16: 56 bytes, with the pair aligned internally.
+//!
+//! Every field is an atomic; who may write which field, and when, stands beside it.
+//!
+//! Unsafe, because a descriptor's place is computed from a stride that is known at run time only.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+mod pair;
 
-/// No page: the end of a list.
-const NIL: u32 = u32::MAX;
+pub(crate) use pair::Pair;
+
+use crate::sync::shim::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// No block: either end of a list.
+pub(super) const NIL: u32 = u32::MAX;
+/// In `next`: on no list.
+const UNLISTED: u32 = u32::MAX - 1;
+/// In `state`: the holder's lock bit.
+const LOCKED: u8 = 0x80;
+/// In `state`: the block was taken from the reserve.
+const RESERVE: u8 = 0x40;
+/// The rest of `state`: a [`State`].
+const STATE: u8 = 0x3f;
+
+/// Bytes from one page descriptor to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DescriptorSize {
+    /// 32 bytes: what netmem needs.
+    #[default]
+    Compact,
+    /// 56 bytes: the smaller `struct page` of source 002, whose 16-byte pair is aligned internally.
+    Bytes56,
+    /// 64 bytes: today's `struct page`, one cache line each.
+    Bytes64,
+}
+
+impl DescriptorSize {
+    /// Bytes from one descriptor to the next.
+    pub fn bytes(self) -> usize {
+        match self {
+            DescriptorSize::Compact => 32,
+            DescriptorSize::Bytes56 => 56,
+            DescriptorSize::Bytes64 => 64,
+        }
+    }
+}
 
 /// What a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,27 +67,47 @@ pub(crate) enum State {
 }
 
 /// One page's descriptor.
-#[derive(Debug, Default)]
+#[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Desc {
-    /// The block's neighbours on whatever list it is on: the node's while [`State::Free`] (under the node's
-    /// lock), the owner's while out (as the owner says).
+    /// The block's neighbours on whatever list it is on, or [`UNLISTED`]: the node's list while [`State::Free`]
+    /// (under the node's lock), the holder's while out (under the holder's lock).
     next: AtomicU32,
     prev: AtomicU32,
+    /// Claims on a shared block, and 0 while it is a [`Page`](super::Page)'s or nobody's; see `refs.rs`.
+    pub(super) refs: AtomicU32,
+    /// Who holds the page: 0, a slab cache's number, or one of [`OWNERS`](crate::limits::PAGE_OWNERS); written by the
+    /// holder.
+    pub(crate) owner: AtomicU16,
     /// log2 of the block's pages; written under the node's lock.
     order: AtomicU8,
-    /// A [`State`]; written under the node's lock.
+    /// A [`State`], written under the node's lock; [`RESERVE`], by the one who takes the block; and [`LOCKED`], the
+    /// holder's.
     state: AtomicU8,
-    /// Who holds the page: 0, or the number a later stage gave itself; written by the holder.
-    pub(crate) owner: AtomicU16,
-    /// Whether the block is on a list of its holder; for the holder, under its lock.
-    pub(crate) listed: AtomicBool,
     /// One word for the holder.
     pub(crate) word: AtomicU64,
+    /// With `word` the pair, where that lies at byte 16.
+    _more: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Desc>() == 24);
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Desc>() == 32 && align_of::<Desc>() == 8);
 
 impl Desc {
+    #[cfg(loom)]
+    fn new() -> Self {
+        Desc {
+            next: AtomicU32::new(UNLISTED),
+            prev: AtomicU32::new(0),
+            refs: AtomicU32::new(0),
+            owner: AtomicU16::new(0),
+            order: AtomicU8::new(0),
+            state: AtomicU8::new(0),
+            word: AtomicU64::new(0),
+            _more: AtomicU64::new(0),
+        }
+    }
+
     /// log2 of the pages in the block that begins here. Stable while the block is out.
     #[inline]
     pub(crate) fn order(&self) -> u8 {
@@ -50,80 +116,260 @@ impl Desc {
 
     /// Whether a free block of this order begins here; meaningful under the node's lock.
     pub(crate) fn is_free(&self, order: u8) -> bool {
-        self.state.load(Relaxed) == State::Free as u8 && self.order() == order
+        self.state.load(Relaxed) & STATE == State::Free as u8 && self.order() == order
     }
 
     /// Whether a block that is out begins here.
     pub(crate) fn is_out(&self) -> bool {
-        self.state.load(Relaxed) == State::Out as u8
+        self.state.load(Relaxed) & STATE == State::Out as u8
     }
 
-    /// Sets what the block is; under the node's lock.
-    pub(crate) fn set(&self, state: State, order: u8) {
+    /// Whether the block that begins here is out and was taken from the reserve.
+    pub(crate) fn is_reserve(&self) -> bool {
+        self.state.load(Relaxed) & RESERVE != 0
+    }
+
+    /// Marks a block as taken from the reserve until it is back; for the one who took it, before anyone else knows
+    /// of it.
+    pub(super) fn mark_reserve(&self) {
+        self.state.store(State::Out as u8 | RESERVE, Relaxed);
+    }
+
+    /// Sets what the block is; under the node's lock, with no holder.
+    pub(super) fn set(&self, state: State, order: u8) {
         self.state.store(state as u8, Relaxed);
         self.order.store(order, Relaxed);
     }
+
+    /// Whether the block is on a list; under the list's lock.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.next.load(Relaxed) != UNLISTED
+    }
+
+    pub(super) fn next(&self) -> u32 {
+        self.next.load(Relaxed)
+    }
+
+    pub(super) fn prev(&self) -> u32 {
+        self.prev.load(Relaxed)
+    }
+
+    pub(super) fn set_next(&self, page: u32) {
+        self.next.store(page, Relaxed);
+    }
+
+    pub(super) fn set_prev(&self, page: u32) {
+        self.prev.store(page, Relaxed);
+    }
+
+    pub(super) fn set_unlisted(&self) {
+        self.next.store(UNLISTED, Relaxed);
+    }
+
+    /// Takes the holder's lock bit, spinning until it is free. Dropping the guard gives it up.
+    #[inline]
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        // Acquire: pairs with the Release in `Locked::drop`.
+        while self.state.fetch_or(LOCKED, Acquire) & LOCKED != 0 {
+            while self.state.load(Relaxed) & LOCKED != 0 {
+                std::hint::spin_loop();
+                #[cfg(loom)]
+                loom::thread::yield_now();
+            }
+        }
+        Locked { desc: self }
+    }
 }
 
-/// A list of blocks through their descriptors' links, under its holder's lock.
-#[derive(Debug)]
-pub(crate) struct List {
-    head: u32,
-    tail: u32,
+/// The stay inside a descriptor's lock bit.
+#[must_use]
+pub(crate) struct Locked<'a> {
+    desc: &'a Desc,
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `Desc::lock`.
+        self.desc.state.fetch_and(!LOCKED, Release);
+    }
+}
+
+/// Memory for descriptors: a cache line of words.
+#[cfg(not(loom))]
+#[repr(C, align(64))]
+struct Line([AtomicU64; 8]);
+
+/// The descriptors of all pages of a memory.
+pub(crate) struct Table {
+    /// Room for `len` descriptors, `stride` bytes apart; nothing ever gets a `&mut` into it.
+    #[cfg(not(loom))]
+    lines: Box<[Line]>,
+    #[cfg(loom)]
+    descs: Box<[Desc]>,
     len: usize,
+    /// Bytes from one descriptor to the next.
+    stride: usize,
+    /// Whether the processor has cmpxchg16b; else the pair is written under the descriptor's lock bit.
+    wide: bool,
 }
 
-impl List {
-    pub(crate) const fn new() -> Self {
-        List { head: NIL, tail: NIL, len: 0 }
+impl Table {
+    /// Descriptors of `pages` pages, each on no list and of nobody.
+    pub(crate) fn new(pages: usize, size: DescriptorSize) -> Self {
+        let (len, stride, wide) = (pages, size.bytes(), pair::available());
+        #[cfg(loom)]
+        return Table { descs: (0..pages).map(|_| Desc::new()).collect(), len, stride, wide };
+        #[cfg(not(loom))]
+        {
+            let lines = (len * stride).div_ceil(size_of::<Line>());
+            let lines = (0..lines).map(|_| Line([const { AtomicU64::new(0) }; 8])).collect();
+            let table = Table { lines, len, stride, wide };
+            table.range(0, len).for_each(|desc| desc.next.store(UNLISTED, Relaxed));
+            table
+        }
     }
 
-    /// The first block's index.
-    pub(crate) fn first(&self) -> Option<u32> {
-        (self.head != NIL).then_some(self.head)
-    }
-
-    /// Blocks on the list.
+    /// Pages.
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn push_front(&mut self, table: &[Desc], page: u32) {
-        let head = std::mem::replace(&mut self.head, page);
-        self.join(table, NIL, page);
-        self.join(table, page, head);
-        self.len += 1;
+    /// Bytes that the descriptors take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.len * self.stride
     }
 
-    pub(crate) fn push_back(&mut self, table: &[Desc], page: u32) {
-        let tail = std::mem::replace(&mut self.tail, page);
-        self.join(table, page, NIL);
-        self.join(table, tail, page);
-        self.len += 1;
+    /// One page's descriptor.
+    ///
+    /// # Panics
+    /// As a slice, when there is no such page.
+    #[inline(always)]
+    pub(crate) fn desc(&self, index: u32) -> &Desc {
+        assert!((index as usize) < self.len, "page {index} of {}", self.len);
+        self.at(index as usize)
     }
 
-    /// The block after one that is on this list.
-    pub(crate) fn after(&self, table: &[Desc], page: u32) -> Option<u32> {
-        let next = table[page as usize].next.load(Relaxed);
-        (next != NIL).then_some(next)
+    /// One page's descriptor, or None when there is no such page.
+    #[inline(always)]
+    pub(crate) fn get(&self, index: u32) -> Option<&Desc> {
+        ((index as usize) < self.len).then(|| self.at(index as usize))
     }
 
-    /// Takes a block off, which is on this list.
-    pub(crate) fn remove(&mut self, table: &[Desc], page: u32) {
-        let desc = &table[page as usize];
-        self.join(table, desc.prev.load(Relaxed), desc.next.load(Relaxed));
-        self.len -= 1;
+    /// The descriptors of `n` pages from `first` on (fewer at the table's end).
+    pub(crate) fn range(&self, first: u32, n: usize) -> impl Iterator<Item = &Desc> {
+        let first = first as usize;
+        (first..self.len.min(first + n)).map(|index| self.at(index))
     }
 
-    /// Makes two blocks neighbours; NIL is either end.
-    fn join(&mut self, table: &[Desc], before: u32, after: u32) {
-        match table.get(before as usize) {
-            Some(desc) => desc.next.store(after, Relaxed),
-            None => self.head = after,
+    /// One page's pair of words, for a holder who changes both at once.
+    ///
+    /// # Panics
+    /// As [`Table::desc`].
+    #[inline(always)]
+    pub(crate) fn pair(&self, index: u32) -> Pair<'_> {
+        let desc = self.desc(index);
+        #[cfg(loom)]
+        return Pair::new(desc, [&desc.word, &desc._more], self.wide);
+        #[cfg(not(loom))]
+        self.words(index, desc)
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn words<'a>(&'a self, index: u32, desc: &'a Desc) -> Pair<'a> {
+        let place = self.place(index as usize);
+        let words = place.wrapping_add(16 + (place.addr() & 8)).cast::<[AtomicU64; 2]>();
+        // SAFETY: `pair` checked the index. Bytes 16 to 32 lie inside every stride; bytes 24 to 40 are used where the
+        // place is no multiple of 16, which only the stride of 56 brings about. Aligned for u64, and as in `at`.
+        Pair::new(desc, unsafe { &*words }, self.wide)
+    }
+
+    /// Where a descriptor lies.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn place(&self, index: usize) -> *const u8 {
+        self.lines.as_ptr().cast::<u8>().wrapping_add(index * self.stride)
+    }
+
+    /// A descriptor whose `index` was checked.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn at(&self, index: usize) -> &Desc {
+        debug_assert!(index < self.len);
+        // SAFETY: callers checked `index < len`, and `lines` has room for `len` strides of at least a Desc; every
+        // stride and the beginning are multiples of 8, a Desc's alignment. All of it is zeroes or was written as a
+        // Desc or its pair, any bits are atomics' values, and atomics may be shared while others write them.
+        unsafe { &*self.place(index).cast::<Desc>() }
+    }
+
+    #[cfg(loom)]
+    fn at(&self, index: usize) -> &Desc {
+        &self.descs[index]
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("len", &self.len).field("stride", &self.stride).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::Barrier;
+    use std::thread;
+
+    const SIZES: [DescriptorSize; 3] =
+        [DescriptorSize::Compact, DescriptorSize::Bytes56, DescriptorSize::Bytes64];
+
+    #[test]
+    fn descriptors_do_not_overlap_with_any_stride() {
+        for size in SIZES {
+            let table = Table::new(9, size);
+            for index in 0..9 {
+                table.desc(index).set(State::Out, index as u8);
+                table.desc(index).owner.store(index as u16, Relaxed);
+                table.desc(index).word.store(u64::MAX - u64::from(index), Relaxed);
+            }
+            for (index, desc) in table.range(0, 9).enumerate() {
+                let found = (desc.order(), desc.owner.load(Relaxed), desc.word.load(Relaxed));
+                assert_eq!(found, (index as u8, index as u16, u64::MAX - index as u64));
+                assert!(desc.is_out() && !desc.is_listed() && !desc.is_reserve());
+            }
+            assert_eq!((table.range(7, 9).count(), table.bytes()), (2, 9 * size.bytes()));
+            assert!(table.get(9).is_none());
         }
-        match table.get(after as usize) {
-            Some(desc) => desc.prev.store(before, Relaxed),
-            None => self.tail = before,
-        }
+    }
+
+    /// Counted without atomics, by who holds the lock bit.
+    struct Counted(Cell<u32>);
+
+    // SAFETY: the test reaches the cell under the lock bit alone.
+    unsafe impl Sync for Counted {}
+
+    #[test]
+    fn the_lock_bit_lets_one_in_at_a_time_and_leaves_the_state_alone() {
+        const EACH: u32 = 20_000;
+        let (table, counted, begin) =
+            (Table::new(1, DescriptorSize::Compact), Counted(Cell::new(0)), Barrier::new(2));
+        table.desc(0).set(State::Out, 3);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let counted = &counted;
+                    begin.wait();
+                    for _ in 0..EACH {
+                        let _locked = table.desc(0).lock();
+                        counted.0.set(counted.0.get() + 1);
+                    }
+                });
+            }
+        });
+        assert_eq!(counted.0.get(), 2 * EACH);
+        assert!(table.desc(0).is_out() && table.desc(0).order() == 3);
     }
 }

@@ -4,8 +4,9 @@
 use crate::limits::PAGE_SIZE;
 use crate::page::{Memory, Page};
 use crate::stats::Count;
+use crate::sync::shim::AtomicU64;
 use crate::sys::clock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The kind of mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,7 +61,7 @@ impl Dma {
 
     fn each_page(&self, memory: &Memory, block: &Page, write: impl Fn(&AtomicU64, usize), count: &Count) {
         let Some(first) = memory.index(block.number()).filter(|_| self.is_mapping()) else { return };
-        for (i, desc) in memory.table()[first as usize..][..1 << block.order()].iter().enumerate() {
+        for (i, desc) in memory.table().range(first, 1 << block.order()).enumerate() {
             write(&desc.word, i);
             self.pay();
             count.add_shared(1);

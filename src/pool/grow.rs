@@ -33,7 +33,7 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize 
 
 /// The owner fills its cache and takes from it; everybody else takes from the stock.
 fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
-    let lane = shared.lanes.of(w);
+    let lane = shared.lanes.lane(w);
     let Some(mut local) = shared.local.enter(w) else { return lock(&shared.stock).take(into) };
     let mut got = 0;
     while got < into.len() {

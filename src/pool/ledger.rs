@@ -92,5 +92,5 @@ pub(crate) fn unposted(w: &Worker, frames: &[Frame]) {
 
 /// As [`unposted`], without a worker: for a port that is torn down.
 pub(crate) fn unposted_from_anywhere(frames: &[Frame]) {
-    each_pool(frames, ptr::null(), |pool, n| pool.lanes.shared().unposted.add_shared(n as u64));
+    each_pool(frames, ptr::null(), |pool, n| pool.lanes.strangers().unposted.add_shared(n as u64));
 }

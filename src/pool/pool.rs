@@ -13,8 +13,9 @@ use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::Mutex;
-use crate::sync::{Owned, Worker};
+use crate::sync::{Handle, Owned, Worker};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 /// What a pool is made with.
@@ -80,16 +81,7 @@ pub enum PoolError {
 /// Clone the handle freely. When the last one goes the pool closes as by [`Pool::close`].
 #[derive(Debug, Clone)]
 pub struct Pool {
-    handle: Arc<Handle>,
-}
-
-#[derive(Debug)]
-struct Handle(Arc<Shared>);
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.0.close();
-    }
+    shared: Handle<Shared>,
 }
 
 impl Pool {
@@ -115,11 +107,12 @@ impl Pool {
                 frame_size: config.frame_size,
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 local: Owned::new(owner, Local::new(config.cache.min(frames), config.refill)),
-                lanes: Lanes::new(memory.roster()),
+                lanes: Lanes::new(memory.roster(), || ()),
                 home: Home::new(config.cache as u32),
                 stock: Mutex::new(stock),
                 total: Count::default(),
                 latch: Latch::new(),
+                handles: AtomicUsize::new(0),
                 dma: Dma::new(config.dma),
                 yard: Arc::clone(&yard),
                 memory: memory.clone(),
@@ -127,27 +120,22 @@ impl Pool {
         });
         let shared = shared.ok_or(PoolError::TooMany)?;
         memory.roster().on_leave(&shared);
-        Ok(Pool { handle: Arc::new(Handle(shared)) })
-    }
-
-    #[inline(always)]
-    fn shared(&self) -> &Shared {
-        &self.handle.0
+        Ok(Pool { shared: Handle::new(&shared) })
     }
 
     /// What it is called in reports.
     pub fn name(&self) -> &str {
-        &self.shared().name
+        &self.shared.name
     }
 
     /// Frames at most.
     pub fn frames(&self) -> usize {
-        self.shared().frames
+        self.shared.frames
     }
 
     /// Bytes of each frame.
     pub fn frame_size(&self) -> usize {
-        self.shared().frame_size
+        self.shared.frame_size
     }
 
     /// Allocates an empty frame; None only when no free frame of the pool exists anywhere.
@@ -156,8 +144,8 @@ impl Pool {
     /// The owner, from its cache: no locked instruction, one line of the cache and one of counters.
     #[inline]
     pub fn alloc(&self, w: &mut Worker) -> Option<Frame> {
-        let shared = self.shared();
-        let lane = shared.lanes.of(w);
+        let shared = &*self.shared;
+        let lane = shared.lanes.lane(w);
         let hit = shared.local.enter(w).and_then(|mut local| {
             let id = local.pop()?;
             if let Some(lane) = lane {
@@ -177,7 +165,7 @@ impl Pool {
     #[inline(never)]
     fn alloc_missed(&self, w: &mut Worker) -> Option<u32> {
         let mut one = [0];
-        (grow::alloc(self.shared(), w, &mut one) == 1).then_some(one[0])
+        (grow::alloc(&self.shared, w, &mut one) == 1).then_some(one[0])
     }
 
     /// Appends up to `n` empty frames to `batch`, as many as there are and fit; returns how many.
@@ -186,9 +174,9 @@ impl Pool {
     /// As [`Pool::alloc`], with the counters once for all.
     #[inline]
     pub fn alloc_burst(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
-        let shared = self.shared();
+        let shared = &*self.shared;
         let n = n.min(batch.room());
-        let lane = shared.lanes.of(w);
+        let lane = shared.lanes.lane(w);
         let mut got = 0;
         if let Some(mut local) = shared.local.enter(w) {
             got = shared.give(local.pop_slice(n), batch);
@@ -207,8 +195,8 @@ impl Pool {
     #[inline(never)]
     fn burst_missed(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
         let mut ids = [0; BATCH_MAX];
-        let got = grow::alloc(self.shared(), w, &mut ids[..n]);
-        self.shared().give(&ids[..got], batch)
+        let got = grow::alloc(&self.shared, w, &mut ids[..n]);
+        self.shared.give(&ids[..got], batch)
     }
 
     /// Appends `n` empty frames to `batch`, or none; true if it did.
@@ -234,35 +222,35 @@ impl Pool {
     /// The owner: no locked instruction, a byte of the yard, a place in the cache and one line of counters.
     #[inline]
     pub fn free(&self, w: &mut Worker, frame: Frame) {
-        self.shared().free_one(w, frame);
+        self.shared.free_one(w, frame);
     }
 
     /// Counts where the pool's frames are; exact at a quiescent point.
     pub fn ledger(&self) -> Ledger {
-        self.shared().ledger()
+        self.shared.ledger()
     }
 
     /// Allocations that found no free frame anywhere.
     pub fn failed(&self) -> u64 {
-        self.shared().lanes.sum(|lane| &lane.failed)
+        self.shared.lanes.sum(|lane| &lane.failed)
     }
 
     /// Where the pool's device finds the frame's data (its offset in the UMEM); None for a frame of another pool
     /// and where there is no device mapping.
     pub fn device_address(&self, frame: &Frame) -> Option<u64> {
-        self.shared().device_address(frame)
+        self.shared.device_address(frame)
     }
 
     /// Pages that the pool's device may reach now; 0 where there is no device mapping.
     pub fn mapped_pages(&self) -> u64 {
-        self.shared().dma.pages()
+        self.shared.dma.pages()
     }
 
     /// Stops the pool: no allocation succeeds any more. Frames that are out stay good and can be freed
     /// anywhere; the last of them gives the pool's pages back.
     #[cold]
     pub fn close(&self) {
-        self.shared().close();
+        self.shared.stop();
     }
 
     /// Closes the pool and waits until all its frames are home.
@@ -273,7 +261,7 @@ impl Pool {
     pub fn wait(&self, deadline: Duration) -> Result<(), StillOut> {
         self.close();
         let begun = Instant::now();
-        while self.shared().latch.out() > 0 {
+        while self.shared.latch.out() > 0 {
             if begun.elapsed() >= deadline {
                 return Err(StillOut(self.ledger()));
             }

@@ -14,10 +14,10 @@ use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
-use crate::sync::{Leave, Owned, Worker};
+use crate::sync::{Close, Leave, Owned, Worker};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// One worker's counters of a pool. All wrap; only sums over the workers mean something.
 #[derive(Debug, Default)]
@@ -78,6 +78,7 @@ pub(crate) struct Shared {
     /// Frames the pool has so far.
     pub(super) total: Count,
     pub(super) latch: Latch,
+    pub(super) handles: AtomicUsize,
     pub(super) dma: Dma,
     pub(super) yard: Arc<Yard>,
     pub(super) memory: Memory,
@@ -141,11 +142,11 @@ impl Shared {
     fn free(&self, w: Option<&mut Worker>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
         let n = ids.len() as u64;
         let Some(w) = w else {
-            self.lanes.shared().given.add_shared(n);
+            self.lanes.strangers().given.add_shared(n);
             return self.home.push(self.yard.links(), ids);
         };
         self.lanes.add(w, n, |lane| &lane.given);
-        let lane = self.lanes.of(w);
+        let lane = self.lanes.lane(w);
         if let Some(mut local) = self.local.enter(w) {
             local.extend(&mut ids);
             while ids.len() > 0 {
@@ -185,7 +186,7 @@ impl Shared {
     /// Stops the pool: nothing is given out any more, what is free is taken in, and frames that are out count
     /// themselves down from here on. The second call does nothing.
     #[cold]
-    pub(super) fn close(&self) {
+    pub(super) fn stop(&self) {
         let mut stock = lock(&self.stock);
         if std::mem::replace(&mut stock.closed, true) {
             return;
@@ -246,11 +247,21 @@ impl Shared {
     }
 }
 
+impl Close for Shared {
+    fn handles(&self) -> &AtomicUsize {
+        &self.handles
+    }
+
+    fn close(self: &Arc<Self>) {
+        self.stop();
+    }
+}
+
 impl Leave for Shared {
     /// The owner goes: its cache into the stock, where others find it.
     fn leave(&self, worker: &mut Worker) {
         let mut cold = Vec::new();
-        let lane = self.lanes.of(worker);
+        let lane = self.lanes.lane(worker);
         if let Some(mut local) = self.local.enter(worker) {
             local.drain(|id| cold.push(id));
             if let Some(lane) = lane {

@@ -7,19 +7,21 @@ const SHEAVES: usize = 10;
 
 /// Sheaves of all workers, under the cache's barn lock.
 #[derive(Debug)]
-pub(crate) struct Barn {
+pub(super) struct Barn {
+    /// Objects each sheaf has room for.
+    pub(super) capacity: usize,
     full: Vec<Sheaf>,
     empty: Vec<Sheaf>,
 }
 
 impl Barn {
-    /// An empty barn; it never holds more than its vectors have room for, so no exchange allocates.
-    pub(crate) fn new() -> Self {
-        Barn { full: Vec::with_capacity(SHEAVES), empty: Vec::with_capacity(SHEAVES) }
+    /// An empty barn; it never holds more than its vectors have room for, so no exchange allocates but for a sheaf.
+    pub(super) fn new(capacity: usize) -> Self {
+        Barn { capacity, full: Vec::with_capacity(SHEAVES), empty: Vec::with_capacity(SHEAVES) }
     }
 
     /// Changes an empty sheaf for a full one; false when there is none.
-    pub(crate) fn take_full(&mut self, empty: &mut Sheaf) -> bool {
+    pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> bool {
         let Some(full) = self.full.pop() else { return false };
         let empty = std::mem::replace(empty, full);
         if self.empty.len() < SHEAVES {
@@ -28,23 +30,30 @@ impl Barn {
         true
     }
 
-    /// Changes a full sheaf for an empty one; false when the barn is full.
-    pub(crate) fn put_full(&mut self, full: &mut Sheaf, capacity: usize) -> bool {
+    /// Changes a full sheaf for an empty one, which is made if `made` says so afterwards; None when the barn is full.
+    pub(super) fn put_full(&mut self, full: &mut Sheaf) -> Option<Made> {
         if self.full.len() == SHEAVES {
-            return false;
+            return None;
         }
-        let empty = self.empty.pop().unwrap_or_else(|| Sheaf::new(capacity, capacity));
+        let kept = self.empty.pop();
+        let made = Made(kept.is_none());
+        let empty = kept.unwrap_or_else(|| Sheaf::new(self.capacity, self.capacity));
         self.full.push(std::mem::replace(full, empty));
-        true
+        Some(made)
     }
 
-    /// Takes all full sheaves out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Sheaf> + '_ {
+    /// Takes all full sheaves out and lets the empty ones go; from now on sheaves have room for `capacity`.
+    pub(super) fn drain(&mut self, capacity: usize) -> impl Iterator<Item = Sheaf> + '_ {
+        self.capacity = capacity;
+        self.empty.clear();
         self.full.drain(..)
     }
 
     /// Objects in the full sheaves.
-    pub(crate) fn objects(&self) -> usize {
+    pub(super) fn objects(&self) -> usize {
         self.full.iter().map(Sheaf::len).sum()
     }
 }
+
+/// Whether a new sheaf had to be made for an exchange.
+pub(super) struct Made(pub(super) bool);

@@ -1,88 +1,291 @@
-//! COLD: where objects come from when both of a worker's sheaves are empty, and go when both are full.
+//! COLD: where objects come from when a worker's main sheaf is empty, and go when it is full.
 //!
-//! Empty: a full sheaf of the barn, a slab with free objects, a new slab, and at last the sheaves of other
-//! workers; an allocation fails only when no free object of the cache exists and no slab can be made.
-//! Full: the barn, and what it has no room for goes back into the slabs.
+//! ```text
+//!   sheaf      spare ─► barn ─► slabs with free objects ─► a new slab ─► what other workers keep
+//!   cpu_slab   active slab ─► own partial slabs ─► the node's ─► a new slab ─► what other workers keep
+//! ```
+//! An allocation fails only when no free object of the cache exists and no slab can be made. The worker is never
+//! inside its own sheaves while pages are asked for.
 
-use super::local::{Ref, Sheaf};
+use super::debug::{Misuse, Site};
+use super::local::{Local, Ref};
 use super::shared::Shared;
+use super::slabs::Chain;
+use super::stats::SlabLane;
+use crate::page::Page;
 use crate::sync::Worker;
 use crate::sync::shim::lock;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
 
-/// Gets one object for a worker whose sheaves are empty, and fills its main sheaf.
+/// Gets one object for a worker whose main sheaf is empty.
 #[cold]
 #[inline(never)]
-pub(super) fn alloc(shared: &Shared, w: &mut Worker) -> Option<Ref> {
-    shared.lanes.add(w, 1, |lane| &lane.alloc_slowpath);
-    if let Some(object) = fill(shared, w) {
-        return Some(object);
+pub(super) fn alloc(shared: &Shared, w: &mut Worker, site: Site) -> Option<Ref> {
+    let object = find(shared, w)?;
+    if let Some(checker) = &shared.checker {
+        // SAFETY: the object was just taken off a list of the cache.
+        unsafe { checker.on_alloc(shared.pointer(object), site) }
     }
-    if let Some(page) = shared.memory.alloc(w, shared.order) {
-        shared.lanes.add(w, 1, |lane| &lane.alloc_slab);
-        let mut objects = Vec::with_capacity(usize::from(shared.per_slab));
-        shared.adopt(page, |object| objects.push(object));
-        let first = objects.pop();
-        shared.put_back(&mut objects);
-        return first;
-    }
-    for slot in shared.locals.slots() {
-        let mut objects = Vec::new();
-        slot.steal(|local| local.drain(|object| objects.push(object)));
-        shared.put_back(&mut objects);
-    }
-    fill(shared, w)
+    Some(object)
 }
 
-/// Fills the worker's main sheaf from the barn or from a slab and takes one object; a caller that has no sheaf
-/// (a worker of another memory, or a thief is inside) fills one of its own and puts the rest back.
-fn fill(shared: &Shared, w: &mut Worker) -> Option<Ref> {
-    let lane = shared.lanes.of(w);
-    let Some(mut local) = shared.locals.enter(w) else {
-        let mut sheaf = Sheaf::new(shared.sheaf, shared.sheaf);
-        shared.refill(&mut sheaf);
-        let object = sheaf.pop();
-        let mut rest = Vec::new();
-        sheaf.drain(|object| rest.push(object));
-        shared.put_back(&mut rest);
-        return object;
-    };
-    let filled = if lock(&shared.barn).take_full(&mut local.main) {
-        lane.inspect(|lane| lane.barn_get.add(1));
-        true
-    } else {
-        lane.inspect(|lane| lane.sheaf_refill.add(1));
-        shared.refill(&mut local.main)
-    };
-    let object = if filled { local.pop() } else { None };
-    if let Some(lane) = lane {
-        lane.cached.set(local.len() as u64);
+fn find(shared: &Shared, w: &mut Worker) -> Option<Ref> {
+    let mut empty = Vec::new();
+    let mut found = kept(shared, w, &mut empty).or_else(|| new_slab(shared, w, &mut empty));
+    shared.give_back_all(empty.drain(..));
+    // A thief may be robbing somebody of what was freed meanwhile, and has put it back by now.
+    for _ in 0..2 {
+        if found.is_none() {
+            shared.flush_all(shared.sheaf.load(Relaxed) as usize);
+            found = kept(shared, w, &mut empty).or_else(|| new_slab(shared, w, &mut empty));
+            shared.give_back_all(empty.drain(..));
+        }
     }
+    found
+}
+
+/// An object from what the worker, the barn and the node keep.
+fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref> {
+    let arrays = shared.sheaf.load(Relaxed) > 0;
+    let mut surplus = Vec::new();
+    let object = if let Some(mut held) = shared.locals.enter(w) {
+        let (lane, local) = held.split();
+        let object = if arrays {
+            from_sheaves(shared, lane, local, &mut surplus)
+        } else {
+            from_cpu_slab(shared, lane, local, empty)
+        };
+        lane.note(local);
+        object
+    } else {
+        shared.locals.strangers().alloc_slowpath.add_shared(1);
+        if let Some(slab) = shared.slabs.take_partial(shared.ground()) {
+            shared.slabs.detach_each(shared.ground(), slab, shared.tag(), |object| surplus.push(object));
+        }
+        surplus.pop()
+    };
+    shared.put_back(&mut surplus);
     object
 }
 
-/// Keeps an object for a worker whose sheaves are full: the main one goes to the barn, or into the slabs.
+fn from_sheaves(shared: &Shared, lane: &SlabLane, local: &mut Local, surplus: &mut Vec<Ref>) -> Option<Ref> {
+    if local.spare.len() > 0 {
+        std::mem::swap(&mut local.main, &mut local.spare);
+        lane.alloc_fastpath.add(1);
+        return local.main.pop();
+    }
+    lane.alloc_slowpath.add(1);
+    if lock(&shared.barn).take_full(&mut local.main) {
+        lane.barn_get.add(1);
+        return local.main.pop();
+    }
+    lane.barn_get_fail.add(1);
+    let ground = shared.ground();
+    while local.main.room() > 0 {
+        let Some(slab) = shared.slabs.take_partial(ground) else { break };
+        let before = local.main.len();
+        shared.slabs.detach_each(ground, slab, shared.tag(), |object| {
+            if !local.main.push(object) {
+                surplus.push(object);
+            }
+        });
+        lane.sheaf_refill.add((local.main.len() - before) as u64);
+    }
+    local.main.pop()
+}
+
+fn from_cpu_slab(shared: &Shared, lane: &SlabLane, local: &mut Local, empty: &mut Vec<u32>) -> Option<Ref> {
+    let own = local.cpu.has_own();
+    let cpu_partial = shared.cpu_partial.load(Relaxed) as usize;
+    let object = local.cpu.pop((&shared.slabs, shared.ground(), shared.tag()), lane, cpu_partial, empty);
+    let count = if own { &lane.alloc_fastpath } else { &lane.alloc_slowpath };
+    count.add(1);
+    object
+}
+
+/// An object of a new slab; the others go into the worker's hands, or onto the node's list.
+fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref> {
+    let page = new_page(shared, w)?;
+    shared.locals.add(w, 1, |lane| &lane.alloc_slab);
+    let mut objects = Vec::with_capacity(usize::from(shared.slabs.per_slab()));
+    if shared.sheaf.load(Relaxed) == 0 {
+        return new_active(shared, w, page, empty);
+    }
+    shared.adopt(page, false, |object| objects.push(object))?;
+    // The first object first: the sheaf is taken from its end.
+    objects.reverse();
+    let first = objects.pop();
+    if let Some(mut held) = shared.locals.enter(w) {
+        let (lane, local) = held.split();
+        let kept = objects.len().saturating_sub(local.main.room());
+        local.main.extend(&mut objects.drain(kept..));
+        lane.note(local);
+    }
+    shared.put_back(&mut objects);
+    first
+}
+
+/// Pages for a slab: of the cache's order, or when there are none the smallest that holds an object.
+fn new_page(shared: &Shared, w: &mut Worker) -> Option<Page> {
+    let order = shared.slabs.order();
+    let page = shared.memory.alloc(w, order);
+    if page.is_some() {
+        return page;
+    }
+    let smallest = shared.slabs.smallest_order().filter(|&smallest| smallest < order)?;
+    // From now on slabs of several orders may be there.
+    shared.slabs.allow_other_orders();
+    shared.locals.add(w, 1, |lane| &lane.order_fallback);
+    shared.memory.alloc(w, smallest)
+}
+
+/// Makes a new slab the worker's active one.
+fn new_active(shared: &Shared, w: &mut Worker, page: Page, empty: &mut Vec<u32>) -> Option<Ref> {
+    let ground = shared.ground();
+    let (mut chain, mut first) = (Chain { slab: 0, head: 0, last: 0, n: 0 }, None);
+    chain.slab = shared.adopt(page, true, |object| {
+        if first.is_none() {
+            return first = Some(object);
+        }
+        if chain.n > 0 {
+            // SAFETY: the objects of the new slab are nobody's yet; their places follow one another.
+            unsafe { shared.slabs.set_link(ground, chain.last, chain.head + chain.n) };
+        } else {
+            chain.head = 2;
+        }
+        (chain.last, chain.n) = (object, chain.n + 1);
+    })?;
+    if chain.n > 0 {
+        // SAFETY: as above.
+        unsafe { shared.slabs.set_link(ground, chain.last, 0) };
+    }
+    if let Some(mut held) = shared.locals.enter(w) {
+        let (lane, local) = held.split();
+        lane.alloc_slowpath.add(1);
+        local.cpu.adopt(&shared.slabs, ground, &chain, empty);
+        lane.note(local);
+        return first;
+    }
+    // SAFETY: the slab is this call's alone.
+    let is_empty = unsafe { shared.slabs.unfreeze(ground, chain.slab, (chain.n > 0).then_some(&chain)) };
+    debug_assert!(!is_empty, "an object of it was just taken");
+    first
+}
+
+/// Keeps an object for a worker whose main sheaf is full.
 #[cold]
 #[inline(never)]
-pub(super) fn free(shared: &Shared, w: &mut Worker, object: Ref) {
-    shared.lanes.add(w, 1, |lane| &lane.free_slowpath);
-    let lane = shared.lanes.of(w);
-    let mut flushed = Vec::new();
-    match shared.locals.enter(w) {
-        None => flushed.push(object),
-        Some(mut local) => {
-            if lock(&shared.barn).put_full(&mut local.main, shared.sheaf) {
-                lane.inspect(|lane| lane.barn_put.add(1));
-            } else {
-                lane.inspect(|lane| lane.sheaf_flush.add(1));
+pub(super) fn free(shared: &Shared, w: &mut Worker, object: Ref, site: Site) {
+    free_bulk(shared, w, &mut [object], site);
+}
+
+/// Keeps objects for a worker whose main sheaf is full: in the spare one and the barn, and what they have no room for
+/// goes back into the slabs, as does all of a worker that has no arrays.
+#[cold]
+#[inline(never)]
+pub(super) fn free_bulk(shared: &Shared, w: &mut Worker, objects: &mut [Ref], site: Site) {
+    if let Some(checker) = &shared.checker {
+        // SAFETY: the objects came back from their holders just now.
+        objects.iter().for_each(|&object| unsafe { checker.on_free(shared.pointer(object), site) });
+    }
+    keep(shared, w, objects);
+}
+
+/// Pointers come back that may be anything: those of a cache with debug are checked first. On an error nothing has
+/// changed.
+///
+/// # Safety
+/// Each is an object of the cache, out, and its claim ends here; with debug whatever it looks for is made sure of.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn free_pointers(
+    shared: &Shared,
+    w: Option<&mut Worker>,
+    pointers: &[NonNull<u8>],
+    site: Site,
+) -> Result<(), Misuse> {
+    if let Some(checker) = &shared.checker {
+        // SAFETY: the caller's promise.
+        unsafe { checker.check_free(&shared.home(), pointers, site)? }
+    }
+    let mut objects: Vec<Ref> = pointers.iter().map(|at| shared.tag() | at.addr().get() as u64).collect();
+    match w {
+        Some(w) => keep(shared, w, &mut objects),
+        None => {
+            shared.locals.strangers().free_slowpath.add_shared(1);
+            // SAFETY: as above; without a handle the cache may be gone after this.
+            unsafe { Shared::put(shared, &mut objects) }
+        }
+    }
+    Ok(())
+}
+
+fn keep(shared: &Shared, w: &mut Worker, objects: &mut [Ref]) {
+    let arrays = shared.sheaf.load(Relaxed) > 0;
+    let (mut empty, mut flushed) = (Vec::new(), Vec::new());
+    if let Some(mut held) = shared.locals.enter(w) {
+        let (lane, local) = held.split();
+        if arrays {
+            into_sheaves(shared, lane, local, objects, &mut flushed);
+        } else {
+            into_cpu_slab(shared, lane, local, objects, &mut empty);
+        }
+        lane.note(local);
+    } else {
+        shared.locals.strangers().free_slowpath.add_shared(1);
+        flushed.extend_from_slice(objects);
+    }
+    shared.put_back(&mut flushed);
+    shared.give_back_all(empty);
+}
+
+fn into_sheaves(
+    shared: &Shared,
+    lane: &SlabLane,
+    local: &mut Local,
+    objects: &[Ref],
+    flushed: &mut Vec<Ref>,
+) {
+    let mut rest = objects.iter().copied();
+    loop {
+        let before = rest.len();
+        local.main.extend(&mut rest);
+        lane.free_fastpath.add((before - rest.len()) as u64);
+        if rest.len() == 0 {
+            return;
+        }
+        if local.spare.room() > 0 {
+            std::mem::swap(&mut local.main, &mut local.spare);
+            continue;
+        }
+        lane.free_slowpath.add(1);
+        match lock(&shared.barn).put_full(&mut local.main) {
+            Some(made) => {
+                lane.barn_put.add(1);
+                lane.sheaf_alloc.add(u64::from(made.0));
+            }
+            None => {
+                lane.barn_put_fail.add(1);
+                lane.sheaf_flush.add(local.main.len() as u64);
                 local.main.drain(|object| flushed.push(object));
-            }
-            if !local.push(object) {
-                flushed.push(object);
-            }
-            if let Some(lane) = lane {
-                lane.cached.set(local.len() as u64);
             }
         }
     }
-    shared.put_back(&mut flushed);
+}
+
+fn into_cpu_slab(
+    shared: &Shared,
+    lane: &SlabLane,
+    local: &mut Local,
+    mut objects: &mut [Ref],
+    empty: &mut Vec<u32>,
+) {
+    let (ground, cpu_partial) = (shared.ground(), shared.cpu_partial.load(Relaxed) as usize);
+    // SAFETY: the objects were given back by their holders and are on no list.
+    while let Some((chain, left)) = unsafe { shared.slabs.chain(ground, objects) } {
+        // SAFETY: as above.
+        unsafe { local.cpu.push((&shared.slabs, ground), lane, cpu_partial, &chain, empty) };
+        objects = &mut objects[..left];
+    }
 }

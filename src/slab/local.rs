@@ -1,66 +1,139 @@
 //! HOT: a worker's two sheaves.
 //!
 //! A sheaf is an array of free objects. The worker works on the main one; the spare stands by so that a worker
-//! that goes up and down around a full or an empty sheaf does not go to the barn each time.
+//! that goes up and down around a full or an empty sheaf does not go to the barn each time. A cache of another layer,
+//! or with debug, has sheaves of no room: everything of it falls through to [`grow`](super::grow).
 
-use crate::sync::Lifo;
+use super::cpu_slab::CpuSlab;
+use super::debug::Site;
+use super::grow;
+use super::shared::Shared;
+use super::stats::SlabLane;
+use crate::sync::{Lifo, Worker};
 
-/// A free object: its offset in the region, in units of 8 bytes.
-pub(crate) type Ref = u32;
-
-/// log2 of the bytes in a [`Ref`]'s unit.
-pub(crate) const REF_SHIFT: u32 = 3;
+/// A free object: its address, with its cache's number in the upper 16 bits ([`TAG_SHIFT`]).
+pub(super) type Ref = u64;
+/// Where the cache's number begins.
+pub(super) const TAG_SHIFT: u32 = 48;
+/// The bits of the address.
+pub(super) const ADDRESS: u64 = (1 << TAG_SHIFT) - 1;
 
 /// An array of free objects.
-pub(crate) type Sheaf = Lifo<Ref>;
+pub(super) type Sheaf = Lifo<Ref>;
 
-/// One worker's sheaves.
+/// What a worker keeps of one cache.
 #[derive(Debug)]
-pub(crate) struct Local {
-    pub(crate) main: Sheaf,
-    pub(crate) spare: Sheaf,
+pub(super) struct Local {
+    pub(super) main: Sheaf,
+    pub(super) spare: Sheaf,
+    pub(super) cpu: CpuSlab,
 }
 
 impl Local {
-    pub(crate) fn new(capacity: usize) -> Self {
-        let sheaf = || Lifo::new(capacity, capacity);
-        Local { main: sheaf(), spare: sheaf() }
+    pub(super) fn new(capacity: usize) -> Self {
+        Local {
+            main: Lifo::new(capacity, capacity),
+            spare: Lifo::new(capacity, capacity),
+            cpu: CpuSlab::default(),
+        }
     }
 
-    /// The object freed last; swaps the sheaves when the main one is empty.
+    /// Takes all objects out of the sheaves, and makes new ones for `capacity` objects if that is another one.
+    pub(super) fn empty_sheaves(&mut self, lane: &SlabLane, capacity: usize, objects: &mut Vec<Ref>) {
+        self.main.drain(|object| objects.push(object));
+        self.spare.drain(|object| objects.push(object));
+        if self.main.room() != capacity {
+            (self.main, self.spare) = (Lifo::new(capacity, capacity), Lifo::new(capacity, capacity));
+        }
+        lane.note(self);
+    }
+}
+
+impl Shared {
+    /// The object freed last.
     #[inline(always)]
-    pub(crate) fn pop(&mut self) -> Option<Ref> {
-        match self.main.pop() {
-            None if self.spare.len() > 0 => {
-                std::mem::swap(&mut self.main, &mut self.spare);
-                self.main.pop()
+    #[track_caller]
+    pub(super) fn take(&self, w: &mut Worker) -> Option<Ref> {
+        if let Some(mut held) = self.locals.enter(w) {
+            let (lane, local) = held.split();
+            if let Some(object) = local.main.pop() {
+                lane.main.set(local.main.len() as u64);
+                lane.alloc_fastpath.add(1);
+                return Some(object);
             }
-            popped => popped,
         }
+        grow::alloc(self, w, Site::caller())
     }
 
-    /// Keeps an object; swaps the sheaves when the main one is full; false when both are.
+    /// Keeps a free object.
     #[inline(always)]
-    pub(crate) fn push(&mut self, object: Ref) -> bool {
-        if self.main.push(object) {
-            return true;
+    #[track_caller]
+    pub(super) fn give(&self, w: &mut Worker, object: Ref) {
+        if !self.keep_hot(w, object) {
+            grow::free(self, w, object, Site::caller());
         }
-        if self.spare.room() == 0 {
-            return false;
-        }
-        std::mem::swap(&mut self.main, &mut self.spare);
-        self.main.push(object)
     }
 
-    /// Objects in both sheaves.
+    /// Keeps a free object, if the main sheaf has room.
     #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
-        self.main.len() + self.spare.len()
+    pub(super) fn keep_hot(&self, w: &mut Worker, object: Ref) -> bool {
+        let Some(mut held) = self.locals.enter(w) else { return false };
+        let (lane, local) = held.split();
+        let kept = local.main.push(object);
+        if kept {
+            lane.main.set(local.main.len() as u64);
+            lane.free_fastpath.add(1);
+        }
+        kept
     }
 
-    /// Takes everything out.
-    pub(crate) fn drain(&mut self, mut give: impl FnMut(Ref)) {
-        self.main.drain(&mut give);
-        self.spare.drain(&mut give);
+    /// Keeps free objects as far as the main sheaf has room; returns how many.
+    #[inline(always)]
+    pub(super) fn keep_hot_bulk(
+        &self,
+        w: &mut Worker,
+        mut objects: impl ExactSizeIterator<Item = Ref>,
+    ) -> usize {
+        let Some(mut held) = self.locals.enter(w) else { return 0 };
+        let (lane, local) = held.split();
+        let n = objects.len();
+        local.main.extend(&mut objects);
+        let kept = n - objects.len();
+        lane.free_fastpath.add(kept as u64);
+        lane.main.set(local.main.len() as u64);
+        kept
+    }
+
+    /// Takes `n` objects, or fewer if there are no more, and gives them to `take` a slice at a time.
+    #[inline]
+    #[track_caller]
+    pub(super) fn take_bulk(&self, w: &mut Worker, n: usize, mut take: impl FnMut(&[Ref])) -> usize {
+        let mut got = 0;
+        loop {
+            if let Some(mut held) = self.locals.enter(w) {
+                let (lane, local) = held.split();
+                let objects = local.main.pop_slice(n - got);
+                got += objects.len();
+                lane.alloc_fastpath.add(objects.len() as u64);
+                take(objects);
+                lane.main.set(local.main.len() as u64);
+            }
+            if got == n {
+                return n;
+            }
+            let Some(object) = grow::alloc(self, w, Site::caller()) else { return got };
+            take(&[object]);
+            got += 1;
+        }
+    }
+
+    /// Keeps free objects.
+    #[inline]
+    #[track_caller]
+    pub(super) fn give_bulk(&self, w: &mut Worker, objects: &mut [Ref]) {
+        let kept = self.keep_hot_bulk(w, objects.iter().copied());
+        if kept < objects.len() {
+            grow::free_bulk(self, w, &mut objects[kept..], Site::caller());
+        }
     }
 }

@@ -1,33 +1,72 @@
 //! Stage `slab`: objects of one size out of pages.
 //!
 //! ```text
-//!   Cache::alloc ─► local.rs    the worker's sheaves: main and spare        HOT, no atomics
-//!                     │ both empty
-//!                     ▼
-//!                   barn.rs     full and empty sheaves of all workers        one lock a sheaf
-//!                     │ none full
-//!                     ▼
-//!                   shared.rs   slabs with free objects                      COLD
-//!                     │ none      chain.rs: one CAS detaches a freelist, one pushes a chain
-//!                     ▼
-//!                   grow.rs     a new slab of 2^order pages
+//!   Cache, RawCache, ConstructedCache
+//!     │
+//!   local.rs    the worker's sheaves: main and spare         HOT, no atomics
+//!     │ empty, full
+//!   grow.rs ──► barn.rs      full and empty sheaves of all workers, exchanged whole
+//!     │   └───► cpu_slab.rs  the other layer: an active slab and frozen partial ones
+//!     ▼
+//!   slabs.rs    freelists inside free objects, the node's partial slabs
+//!     │           word.rs: a slab's head and count, changed by one CAS (or what else source 002 compares)
+//!     ▼
+//!   shared.rs   slabs of 2^order pages, from and to the page stage
 //! ```
-//! An object's slab is found by masking its address, its cache by the slab's descriptor; so an object dropped
-//! anywhere finds its way home. Freelist words inside free objects are obfuscated.
+//! An object carries its cache's number in the upper bits of its handle, and its slab is found by masking its
+//! address: so an object dropped anywhere finds its way home, and a free looks at no descriptor. Freelist words inside
+//! free objects are obfuscated.
+//!
+//! | question | answer |
+//! |---|---|
+//! | what a worker keeps | [`Layer`]: sheaves, or an active slab and partial ones |
+//! | how a slab's word is changed | [`WordForm`] |
+//! | caches of about the same size | share slabs ([`CacheConfig::merge`], [`set_nomerge`]) |
+//! | what can be changed while running | [`Cache::set`]: `order`, `min_partial`, `cpu_partial`, `sheaf_capacity` |
+//! | misuse | [`DebugOptions`] of a cache: double free, writes past the end or after free, wrong cache |
+//! | sizes that are not known before | [`Sizes`]: classes from 8 to 8192 bytes, pages above |
+//! | an object that is dear to make | [`ConstructedCache`] |
 
 mod barn;
 mod cache;
+mod config;
 #[allow(unsafe_code)]
-mod chain;
+mod constructed;
+#[allow(unsafe_code)]
+mod cpu_slab;
+mod debug;
+#[allow(unsafe_code)]
 mod grow;
+#[allow(unsafe_code)]
+mod inspect;
 mod local;
 #[allow(unsafe_code)]
 mod object;
 #[allow(unsafe_code)]
+mod raw;
+#[allow(unsafe_code)]
+mod registry;
+#[allow(unsafe_code)]
 mod shared;
+#[allow(unsafe_code)]
+mod sizes;
+#[allow(unsafe_code)]
+mod slabs;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod word;
 
-pub use cache::{Cache, CacheConfig, CacheError, SlabStats};
+pub use cache::Cache;
+pub use config::{CacheConfig, CacheError, Layer};
+pub use constructed::{Constructed, ConstructedCache};
+pub use debug::{
+    Damage, DebugOptions, DebugRules, DebugRulesError, Misuse, OnMisuse, Site, Track,
+};
+pub use inspect::{Finding, Live, LiveObject};
 pub use object::Object;
+pub use raw::{RawCache, free_bulk_any};
+pub use registry::set_nomerge;
+pub use sizes::{Bytes, Sizes};
+pub use stats::{Attributes, SlabStats};
+pub use word::WordForm;

@@ -1,9 +1,14 @@
 //! The object: a box out of a cache.
 
+use super::debug::Site;
+use super::local::Ref;
 use super::shared::Shared;
+use super::slabs::pointer;
+use std::fmt;
 use std::marker::PhantomData;
+use std::mem::needs_drop;
+use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 
 /// A `T` in a [`Cache`](super::Cache): eight bytes, move-only, derefs to the `T`.
 ///
@@ -15,10 +20,13 @@ use std::ptr::NonNull;
 /// println!("{}", *object); // a freed object cannot be read
 /// # }
 /// ```
-#[derive(Debug)]
+#[repr(transparent)]
 pub struct Object<T> {
+    /// The object's address, with its cache's number in the upper 16 bits: so a cache tells its own objects without
+    /// a look at their descriptors.
+    ///
     /// Invariant: initialised, inside an object of a live cache, and claimed by nobody else.
-    at: NonNull<T>,
+    tagged: NonZeroU64,
     _owns: PhantomData<T>,
 }
 
@@ -30,41 +38,89 @@ unsafe impl<T: Send> Send for Object<T> {}
 unsafe impl<T: Sync> Sync for Object<T> {}
 
 impl<T> Object<T> {
-    /// Claims the object at `at` and moves `value` into it.
+    /// Claims a free object and moves `value` into it.
     ///
     /// # Safety
-    /// `at` was just taken off a list of a cache whose objects have room and alignment for `T`.
+    /// `object` was just taken off a list of a cache whose objects have room and alignment for `T`.
     #[inline(always)]
-    pub(super) unsafe fn claim(at: NonNull<u8>, value: T) -> Object<T> {
-        let at = at.cast::<T>();
-        // SAFETY: the caller's promise: room, alignment, and nobody else at it.
-        unsafe { at.write(value) };
-        Object { at, _owns: PhantomData }
+    pub(super) unsafe fn claim(object: Ref, value: T) -> Object<T> {
+        // SAFETY: the caller's promise: room, alignment, nobody else at it, and not null.
+        unsafe {
+            pointer(object).cast::<T>().write(value);
+            Object::adopt(object)
+        }
+    }
+
+    /// Claims a free object that holds a value.
+    ///
+    /// # Safety
+    /// As [`Object::claim`], and the value is there.
+    #[inline(always)]
+    pub(super) unsafe fn adopt(object: Ref) -> Object<T> {
+        // SAFETY: addresses of objects are not null.
+        Object { tagged: unsafe { NonZeroU64::new_unchecked(object) }, _owns: PhantomData }
+    }
+
+    /// The tagged object; the claim stays.
+    #[inline(always)]
+    pub(super) fn tagged(&self) -> Ref {
+        self.tagged.get()
+    }
+
+    #[inline(always)]
+    fn at(&self) -> *mut T {
+        pointer(self.tagged()).cast()
+    }
+
+    /// Drops the value and gives the claim up.
+    #[inline(always)]
+    pub(super) fn end(self) -> Ref {
+        let object = self.tagged();
+        // SAFETY: the invariant; the claim is forgotten below, so the value is dropped once.
+        unsafe { self.at().drop_in_place() };
+        std::mem::forget(self);
+        object
     }
 
     /// Moves the value out and gives the claim up.
     #[inline(always)]
-    pub(super) fn take(self) -> (NonNull<u8>, T) {
-        // SAFETY: the invariant of `at`; the claim is forgotten, so the value is read once.
-        let value = unsafe { self.at.read() };
-        let at = self.at.cast();
+    pub(super) fn take(self) -> (Ref, T) {
+        // SAFETY: the invariant; the claim is forgotten, so the value is read once.
+        let value = unsafe { self.at().read() };
+        let object = self.tagged();
         std::mem::forget(self);
-        (at, value)
+        (object, value)
     }
 
     /// Moves the value out; the object goes home by the slow way.
     #[cold]
+    #[track_caller]
     pub fn into_value(self) -> T {
-        let (at, value) = self.take();
+        let (object, value) = self.take();
         // SAFETY: the claim was this object's and ends here.
-        unsafe { Shared::free_from_anywhere(at) }
+        unsafe { Shared::free_from_anywhere(object, Some(Site::caller())) }
         value
     }
+}
 
-    /// The object's address.
-    #[inline(always)]
-    pub(super) fn address(&self) -> NonNull<u8> {
-        self.at.cast()
+/// Drops all values and gives all claims up; the tagged objects, in the room that the handles had.
+#[inline]
+pub(super) fn end_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
+    let n = objects.len();
+    if needs_drop::<T>() {
+        // SAFETY: each is initialised, and given up below; a panic leaks those that are not dropped yet.
+        let values: Vec<*mut T> = objects.iter().map(|object| object.at()).collect();
+        // SAFETY: as above: the vector holds no object any more when the values are dropped.
+        unsafe {
+            objects.set_len(0);
+            values.into_iter().for_each(|value| value.drop_in_place());
+        }
+    }
+    // SAFETY: an Object is a transparent u64; the claims are given up with the vector's length, and the words are read
+    // while the vector is borrowed.
+    unsafe {
+        objects.set_len(0);
+        std::slice::from_raw_parts_mut(objects.as_mut_ptr().cast::<Ref>(), n)
     }
 }
 
@@ -72,16 +128,22 @@ impl<T> Deref for Object<T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: the invariant of `at`.
-        unsafe { self.at.as_ref() }
+        // SAFETY: the invariant.
+        unsafe { &*self.at() }
     }
 }
 
 impl<T> DerefMut for Object<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the invariant of `at`; `&mut self` is the only claim.
-        unsafe { self.at.as_mut() }
+        // SAFETY: the invariant; `&mut self` is the only claim.
+        unsafe { &mut *self.at() }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Object<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Object").field(&**self).finish()
     }
 }
 
@@ -89,10 +151,10 @@ impl<T> Drop for Object<T> {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: the invariant of `at`; the value is dropped once and the claim ends here.
+        // SAFETY: the invariant; the value is dropped once and the claim ends here.
         unsafe {
-            self.at.drop_in_place();
-            Shared::free_from_anywhere(self.at.cast());
+            self.at().drop_in_place();
+            Shared::free_from_anywhere(self.tagged(), Some(Site::DROPPED));
         }
     }
 }

@@ -1,255 +1,382 @@
-//! Slabs: the layer that all workers share, and the way home that needs no worker.
-//!
-//! | state of a slab | freelist | on the partial list |
-//! |---|---|---|
-//! | full | empty | no: the first free puts it there |
-//! | partial | some | yes, unless a worker has just taken it off to detach its freelist |
-//! | empty | all | yes while fewer than `min_partial` are; else its pages are given back |
+//! One cache: what all workers share, and the way home that needs no worker.
 
 use super::barn::Barn;
-use super::cache::SlabLane;
-use super::local::{Local, REF_SHIFT, Ref, Sheaf};
+use super::config::{self, CacheConfig, CacheError, Layer};
+use super::debug::{Checker, Home, Layout, Misuse, Site};
+use super::local::{ADDRESS, Local, Ref, TAG_SHIFT};
 use super::object::Object;
+use super::registry;
+use super::slabs::{Ground, Node, Pushed, Slabs, pointer};
+use super::stats::SlabLane;
 use super::word::Word;
-use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
-use crate::page::{List, Memory, Page};
-use crate::stats::Lanes;
-use crate::sync::shim::{Mutex, lock};
-use crate::sync::{Leave, PerWorker, Worker};
-use crate::sys::region;
-use std::num::NonZeroU32;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, PoisonError};
+use crate::limits::{LOCAL_ORDER_MAX, PAGE_SIZE};
+use crate::page::{Memory, Page};
+use crate::sync::shim::{AtomicU32, Mutex, lock};
+use crate::sync::{Close, Handle, Leave, PerWorker, Worker};
+use crate::sys::clock;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Caches in one process at most; number 0 is nobody's.
-const CACHES: usize = 4096;
-
-/// The caches by number. Each entry holds a strong count until the cache is closed and its last slab is back.
-static KNOWN: [AtomicPtr<Shared>; CACHES] = [const { AtomicPtr::new(ptr::null_mut()) }; CACHES];
-/// Who gives out numbers.
-static NUMBERS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-/// The node's slabs.
-#[derive(Debug)]
-pub(super) struct Slabs {
-    pub(super) partial: List,
-    /// Slabs in all.
-    pub(super) count: usize,
-    /// The last handle is gone: empty slabs are given back, and the last ends the cache.
-    pub(super) closed: bool,
+/// What makes an object of a new slab, and what ends it before the slab goes.
+pub(super) struct Constructor {
+    pub(super) make: Box<dyn Fn(NonNull<u8>) + Send + Sync>,
+    pub(super) end: unsafe fn(NonNull<u8>),
 }
 
-impl Slabs {
-    pub(super) fn new() -> Self {
-        Slabs { partial: List::new(), count: 0, closed: false }
+impl std::fmt::Debug for Constructor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Constructor")
     }
+}
+
+/// What two caches have to agree on to share one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form<'a> {
+    pub(super) name: &'a str,
+    pub(super) size: usize,
+    pub(super) align: usize,
+    pub(super) config: &'a CacheConfig,
+    pub(super) mergeable: bool,
 }
 
 /// One cache.
 ///
-/// Conservation: `objects out + in sheaves + on freelists == slabs * per_slab`.
+/// Conservation: `objects out + in sheaves + on freelists == the sum of the slabs' capacities`.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) name: String,
-    /// The cache's number in the process, which stands in its slabs' descriptors.
+    pub(super) locals: PerWorker<Local, SlabLane>,
+    /// The cache's number in the process, which stands in its slabs' descriptors and its objects' upper bits.
     pub(super) number: u16,
-    /// Bytes from one object to the next.
+    /// Bytes of an object as asked for, and its alignment.
     pub(super) size: usize,
-    pub(super) order: u8,
-    pub(super) per_slab: u16,
-    /// Objects in a sheaf.
-    pub(super) sheaf: usize,
-    pub(super) min_partial: usize,
-    /// What freelist links are mixed with.
-    pub(super) secret: u32,
-    pub(super) locals: PerWorker<Local>,
-    pub(super) lanes: Lanes<SlabLane>,
+    pub(super) align: usize,
+    mergeable: bool,
+    pub(super) layer: Layer,
+    /// Objects in a sheaf; 0 where the worker's arrays are not used.
+    pub(super) sheaf: AtomicU32,
+    pub(super) cpu_partial: AtomicU32,
     pub(super) barn: Mutex<Barn>,
-    pub(super) slabs: Mutex<Slabs>,
+    pub(super) slabs: Slabs,
+    pub(super) checker: Option<Checker>,
+    constructor: Option<Constructor>,
+    /// What it is called, by each of those who share it.
+    pub(super) names: Mutex<Vec<String>>,
+    handles: AtomicUsize,
     pub(super) memory: Memory,
 }
 
 impl Shared {
-    /// Gives a new cache its number and keeps a strong count of it; None when all are taken.
+    /// Makes a cache, or finds one that can be shared.
     #[cold]
-    pub(super) fn register(make: impl FnOnce(u16) -> Arc<Shared>) -> Option<Arc<Shared>> {
-        let _one_at_a_time = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = (1..CACHES).find(|&n| KNOWN[n].load(Relaxed).is_null())?;
-        let shared = make(number as u16);
-        // Release: pairs with the Acquire in `cache_of`.
-        KNOWN[number].store(Arc::into_raw(Arc::clone(&shared)).cast_mut(), Release);
-        Some(shared)
+    pub(super) fn create(
+        memory: &Memory,
+        size: usize,
+        align: usize,
+        config: &CacheConfig,
+        constructor: Option<Constructor>,
+    ) -> Result<Handle<Shared>, CacheError> {
+        if !align.is_power_of_two() || align > PAGE_SIZE << LOCAL_ORDER_MAX {
+            return Err(CacheError::Align { align });
+        }
+        let checker = Checker::new(&config.name, config.debug, size, align, constructor.is_some());
+        let plain = Layout::plain(size, align, constructor.is_some());
+        let layout = checker.as_ref().map_or(plain, Checker::layout);
+        let order = config::order(layout, (size, align), config.order)?;
+        let given = [config.order.map(usize::from), config.min_partial, config.cpu_partial, config.sheaf];
+        for (tunable, value) in config::TUNABLES.iter().zip(given) {
+            value.map_or(Ok(0), |value| tunable.check(value))?;
+        }
+        let own = constructor.is_some() || checker.is_some() || config.sheaf.is_some();
+        let form = Form { name: &config.name, size, align, config, mergeable: config.merge && !own };
+        let arrays = config.layer == Layer::Sheaf && checker.is_none();
+        let sheaf = if arrays { config.sheaf.unwrap_or_else(|| config::sheaf_capacity(size)) } else { 0 };
+        let handle = registry::find_or_register(memory, &form, |number| {
+            let secret = clock::ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(number);
+            let min_partial = config.min_partial.unwrap_or_else(|| config::min_partial(size)) as u32;
+            let cpu_partial = config.cpu_partial.unwrap_or_else(|| config::cpu_partial(size)) as u32;
+            let shared = Arc::new(Shared {
+                locals: PerWorker::new(memory.roster(), || Local::new(sheaf)),
+                number,
+                size,
+                align,
+                mergeable: form.mergeable,
+                layer: config.layer,
+                sheaf: AtomicU32::new(sheaf as u32),
+                cpu_partial: AtomicU32::new(cpu_partial),
+                barn: Mutex::new(Barn::new(sheaf)),
+                slabs: Slabs::new(&config.name, layout, config.word, order, min_partial, secret),
+                checker,
+                constructor,
+                names: Mutex::new(vec![config.name.clone()]),
+                handles: AtomicUsize::new(0),
+                memory: memory.clone(),
+            });
+            memory.roster().on_leave(&shared);
+            shared
+        });
+        handle.ok_or(CacheError::TooMany)
     }
 
-    /// A free object by its address.
+    /// Whether a cache of this form may share this one: SLUB's rules.
+    pub(super) fn takes_in(&self, memory: &Memory, form: &Form<'_>) -> bool {
+        let spare = self.slabs.layout.stride.wrapping_sub(form.size);
+        self.mergeable
+            && std::ptr::eq(self.memory.table(), memory.table())
+            && spare < size_of::<u64>()
+            && self.align.is_multiple_of(form.align)
+            && self.layer == form.config.layer
+            && self.slabs.form == form.config.word
+            && form.config.order.is_none_or(|order| order == self.slabs.order())
+            && form.config.min_partial.is_none_or(|n| n == self.slabs.min_partial.load(Relaxed) as usize)
+            && form.config.cpu_partial.is_none_or(|n| n == self.cpu_partial.load(Relaxed) as usize)
+    }
+
+    /// What it is called in reports: its first name.
+    pub(super) fn name(&self) -> String {
+        lock(&self.names).first().cloned().unwrap_or_default()
+    }
+
+    /// One more who shares it.
+    pub(super) fn add_name(&self, name: &str) {
+        let mut names = lock(&self.names);
+        if !names.iter().any(|known| known == name) {
+            names.push(name.into());
+        }
+    }
+
+    pub(super) fn ground(&self) -> Ground<'_> {
+        let base = NonNull::new(self.memory.region().base()).unwrap_or(NonNull::dangling());
+        Ground { table: self.memory.table(), base }
+    }
+
+    /// The upper bits of the cache's objects.
     #[inline(always)]
-    pub(super) fn address(&self, object: Ref) -> NonNull<u8> {
-        let address = self.memory.region().base().wrapping_add((object as usize) << REF_SHIFT);
-        // SAFETY: the region's base is not null, and adding an offset inside the region does not make it so.
-        unsafe { NonNull::new_unchecked(address) }
+    pub(super) fn tag(&self) -> u64 {
+        u64::from(self.number) << TAG_SHIFT
     }
 
-    /// The number of an object inside this cache's region.
+    /// Whether a tagged object is of this cache.
     #[inline(always)]
-    pub(super) fn object(&self, address: NonNull<u8>) -> Ref {
-        ((address.addr().get() - self.memory.region().base().addr()) >> REF_SHIFT) as Ref
+    pub(super) fn owns(&self, object: Ref) -> bool {
+        object >> TAG_SHIFT == u64::from(self.number)
     }
 
-    /// Whether the object is of this cache.
-    #[inline(always)]
-    pub(super) fn owns(&self, address: NonNull<u8>) -> bool {
-        let offset = address.addr().get().wrapping_sub(self.memory.region().base().addr());
-        self.memory
-            .table()
-            .get(offset / PAGE_SIZE)
-            .is_some_and(|desc| desc.owner.load(Relaxed) == self.number)
-    }
-
-    /// As [`Shared::put`] for objects that the caller just took off the cache's own lists.
+    /// Puts free objects back into their slabs, those of one slab by one change of its word; for callers that have a
+    /// handle.
+    #[cold]
     pub(super) fn put_back(&self, objects: &mut [Ref]) {
-        // SAFETY: what comes off a list of the cache is claimed by nobody and on no other; a handle or a count of
-        // the cache outlives `&self`, so the cache does not end here.
+        // SAFETY: what comes off a list of the cache is claimed by nobody and on no other; the caller's handle keeps it.
         unsafe { Shared::put(self, objects) }
+    }
+
+    /// Puts free objects back into their slabs.
+    ///
+    /// # Safety
+    /// Each object is of this cache and on no list, and nobody claims it. Without a handle the cache may be gone when
+    /// this returns.
+    pub(super) unsafe fn put(this: *const Shared, mut objects: &mut [Ref]) {
+        while !objects.is_empty() {
+            // SAFETY: the objects still to be put back keep the cache.
+            let shared = unsafe { &*this };
+            let ground = shared.ground();
+            // SAFETY: the caller's promise for every object.
+            let Some((chain, left)) = (unsafe { shared.slabs.chain(ground, objects) }) else { return };
+            // SAFETY: the chain's objects are counted as free by this call alone.
+            if unsafe { shared.slabs.push(ground, &chain, false) } == Pushed::Empty {
+                // SAFETY: a slab whose pages are not given back yet keeps the cache.
+                unsafe { Shared::give_back(this, chain.slab) }
+            }
+            objects = &mut objects[..left];
+        }
+    }
+
+    /// Makes a block of pages a slab; its objects are all out, and given to `take`.
+    pub(super) fn adopt(&self, page: Page, frozen: bool, mut take: impl FnMut(Ref)) -> Option<u32> {
+        let slab = self.memory.index(page.into_number())?;
+        let ground = self.ground();
+        self.set_owner(slab, self.number);
+        let capacity = self.slabs.capacity(ground, slab);
+        self.slabs.form.store(ground.table, slab, Word::all_out(capacity, frozen));
+        lock(&self.slabs.node).count += 1;
+        for place in 1..=capacity {
+            let object = self.slabs.at(ground, slab, place, self.tag());
+            self.prepare(object);
+            take(object);
+        }
+        Some(slab)
+    }
+
+    fn prepare(&self, object: Ref) {
+        let Some(at) = NonNull::new(pointer(object)) else { return };
+        if let Some(checker) = &self.checker {
+            // SAFETY: an object of a slab that was laid out by the checker, and on no list yet.
+            unsafe { checker.init(at) }
+        }
+        if let Some(constructor) = &self.constructor {
+            (constructor.make)(at);
+        }
+    }
+
+    /// Gives an empty slab's pages back; with the last one of a closed cache, the cache ends.
+    ///
+    /// # Safety
+    /// The slab is empty, on no list, and given back once.
+    #[cold]
+    pub(super) unsafe fn give_back(this: *const Shared, slab: u32) {
+        // SAFETY: the slab is counted until below, and so keeps the cache.
+        let shared = unsafe { &*this };
+        let ground = shared.ground();
+        for place in 1..=shared.slabs.capacity(ground, slab) {
+            if let Some(constructor) = &shared.constructor
+                && let Some(at) = NonNull::new(pointer(shared.slabs.at(ground, slab, place, 0)))
+            {
+                // SAFETY: made when the slab was, and free.
+                unsafe { (constructor.end)(at) }
+            }
+        }
+        shared.set_owner(slab, 0);
+        shared.locals.strangers().free_slab.add_shared(1);
+        if let Some(number) = shared.memory.number(slab) {
+            // SAFETY: the slab's pages were claimed in `adopt` and are empty and on no list.
+            drop(unsafe { Page::claim(number) });
+        }
+        let ended = {
+            let mut node = lock(&shared.slabs.node);
+            node.count -= 1;
+            node.closed && node.count == 0
+        };
+        if ended {
+            // SAFETY: closed, and this thread saw the last slab go, under the lock.
+            unsafe { registry::retire(this) }
+        }
+    }
+
+    pub(super) fn give_back_all(&self, slabs: impl IntoIterator<Item = u32>) {
+        // SAFETY: callers took each off the lists just now, empty; their handle keeps the cache.
+        slabs.into_iter().for_each(|slab| unsafe { Shared::give_back(self, slab) });
+    }
+
+    /// Writes into every page of a slab whose it is, so that any object leads to its cache.
+    fn set_owner(&self, slab: u32, owner: u16) {
+        let table = self.memory.table();
+        let pages = table.range(slab, 1 << table.desc(slab).order());
+        pages.for_each(|page| page.owner.store(owner, Relaxed));
+    }
+
+    /// Ends the claim on an object without a worker: one change of a word, a lock where its slab changes lists.
+    ///
+    /// # Safety
+    /// The tagged object is out, and its claim ends with this call.
+    #[cold]
+    pub(super) unsafe fn free_from_anywhere(object: Ref, site: Option<Site>) {
+        let this = registry::cache_at((object >> TAG_SHIFT) as u16);
+        // SAFETY: the object is out and keeps its cache until `put` below.
+        let shared = unsafe { &*this };
+        if let (Some(checker), Some(site)) = (&shared.checker, site)
+            && let Some(at) = NonNull::new(pointer(object))
+        {
+            // SAFETY: the object is out and its claim ends here.
+            unsafe { checker.on_free(at, site) }
+        }
+        shared.locals.strangers().free_slowpath.add_shared(1);
+        // SAFETY: the claim was the caller's and ends here.
+        unsafe { Shared::put(this, &mut [object]) }
+    }
+
+    /// Takes all objects that workers and the barn keep back into the slabs; `steal` empties one worker's.
+    #[cold]
+    pub(super) fn flush(&self, capacity: usize, mut each: impl FnMut(&mut dyn FnMut(&mut Local, &SlabLane))) {
+        let (mut objects, mut empty) = (Vec::new(), Vec::new());
+        each(&mut |local, lane| {
+            lane.sheaf_flush.add_shared((local.main.len() + local.spare.len()) as u64);
+            local.empty_sheaves(lane, capacity, &mut objects);
+            local.cpu.flush(&self.slabs, self.ground(), lane, &mut empty);
+            lane.note(local);
+        });
+        for mut sheaf in lock(&self.barn).drain(capacity) {
+            sheaf.drain(|object| objects.push(object));
+        }
+        self.put_back(&mut objects);
+        self.give_back_all(empty);
+    }
+
+    /// As [`Shared::flush`] for all workers' sheaves and slabs, as a thief; false if a worker could not be robbed,
+    /// which stayed inside for too long.
+    pub(super) fn flush_all(&self, capacity: usize) -> bool {
+        let mut all = true;
+        self.flush(capacity, |empty| {
+            for slot in self.locals.slots() {
+                all &= slot.steal(|local| empty(local, slot.gauges())).is_some();
+            }
+        });
+        all
+    }
+
+    pub(super) fn with_node<R>(&self, f: impl FnOnce(&mut Node) -> R) -> R {
+        f(&mut lock(&self.slabs.node))
+    }
+
+    /// Misuse that debug found and mended.
+    pub(super) fn found(&self) -> Vec<Misuse> {
+        self.checker.as_ref().map_or_else(Vec::new, |checker| checker.found())
+    }
+
+    /// What judging a pointer needs to know of the cache.
+    pub(super) fn home(&self) -> Home<'_> {
+        Home { memory: &self.memory, number: self.number }
     }
 
     /// Claims an object, just taken off one of the cache's lists, and moves `value` into it.
     #[inline(always)]
     pub(super) fn claim<T>(&self, object: Ref, value: T) -> Object<T> {
-        // SAFETY: as in `put_back`; the one who made the cache chose size and alignment for its `T`.
-        unsafe { Object::claim(self.address(object), value) }
+        // SAFETY: what comes off a list is claimed by nobody; the one who made the cache chose size and alignment for
+        // its `T`.
+        unsafe { Object::claim(object, value) }
     }
 
-    /// Gives an empty slab's pages back.
-    pub(super) fn give_back(&self, slabs: &mut Slabs, slab: u32) {
-        let desc = self.desc(slab);
-        desc.listed.store(false, Relaxed);
-        self.set_owner(slab, 0);
-        slabs.count -= 1;
-        self.lanes.shared().free_slab.add_shared(1);
-        if let Some(number) = self.memory.number(slab) {
-            // SAFETY: the slab's pages were claimed in `adopt` and are empty and on no list.
-            drop(unsafe { Page::claim(number) });
-        }
+    /// The pointer of a tagged object.
+    #[inline(always)]
+    pub(super) fn pointer(&self, object: Ref) -> NonNull<u8> {
+        // SAFETY: lists hold addresses of objects, which are not null.
+        unsafe { NonNull::new_unchecked(self.memory.region().base().with_addr((object & ADDRESS) as usize)) }
     }
+}
 
-    /// Takes the free objects of a partial slab, all at once, into `sheaf`; what has no room is put back.
-    /// Returns whether there was a slab.
-    pub(super) fn refill(&self, sheaf: &mut Sheaf) -> bool {
-        let slab = {
-            let mut slabs = lock(&self.slabs);
-            let Some(slab) = slabs.partial.first() else { return false };
-            slabs.partial.remove(self.memory.table(), slab);
-            self.desc(slab).listed.store(false, Relaxed);
-            slab
-        };
-        let mut surplus = Vec::new();
-        self.detach(slab, |object| {
-            if !sheaf.push(object) {
-                surplus.push(object);
-            }
-        });
-        self.put_back(&mut surplus);
-        true
-    }
-
-    /// Makes a block of pages a slab, all its objects out, and gives them to `take`.
-    pub(super) fn adopt(&self, page: Page, mut take: impl FnMut(Ref)) {
-        let Some(slab) = self.memory.index(page.into_number()) else { return };
-        let desc = self.desc(slab);
-        self.set_owner(slab, self.number);
-        desc.word.store(Word::all_out(self.per_slab).pack(), Relaxed);
-        lock(&self.slabs).count += 1;
-        (1..=self.per_slab).for_each(|place| take(self.at(slab, place)));
-    }
-
-    /// Writes into every page of a slab whose it is, so that any object leads to its cache.
-    fn set_owner(&self, slab: u32, owner: u16) {
-        let pages = &self.memory.table()[slab as usize..][..1 << self.order];
-        pages.iter().for_each(|page| page.owner.store(owner, Relaxed));
-    }
-
-    /// Ends the claim on an object without a worker: one CAS, a lock where its slab changes lists.
-    ///
-    /// # Safety
-    /// The object is out and its claim ends with this call.
-    #[cold]
-    pub(super) unsafe fn free_from_anywhere(address: NonNull<u8>) {
-        // SAFETY: the object is out and keeps its cache until `put` below.
-        let this = unsafe { cache_of(address) };
-        // SAFETY: as above.
-        let shared = unsafe { &*this };
-        shared.lanes.shared().free_slowpath.add_shared(1);
-        let mut object = [shared.object(address)];
-        // SAFETY: the claim was the caller's and ends here.
-        unsafe { Shared::put(this, &mut object) }
+impl Close for Shared {
+    fn handles(&self) -> &AtomicUsize {
+        &self.handles
     }
 
     /// The last handle is gone: all that sheaves hold goes back into the slabs, and empty slabs back to the pages.
     #[cold]
-    pub(super) fn close(&self) {
-        let mut objects = Vec::new();
-        for slot in self.locals.slots() {
-            slot.shut(|local| local.drain(|object| objects.push(object)));
-        }
-        self.lanes.each().for_each(|lane| lane.cached.set(0));
-        for mut sheaf in lock(&self.barn).drain() {
-            sheaf.drain(|object| objects.push(object));
-        }
-        self.put_back(&mut objects);
-        let ended = {
-            let mut slabs = lock(&self.slabs);
-            slabs.closed = true;
-            let mut next = slabs.partial.first();
-            while let Some(slab) = next {
-                next = slabs.partial.after(self.memory.table(), slab);
-                if Word::unpack(self.desc(slab).word.load(Acquire)).inuse == 0 {
-                    slabs.partial.remove(self.memory.table(), slab);
-                    self.give_back(&mut slabs, slab);
-                }
-            }
-            slabs.count == 0
-        };
+    fn close(self: &Arc<Self>) {
+        self.flush(0, |empty| {
+            self.locals.slots().for_each(|slot| slot.shut(|local| empty(local, slot.gauges())));
+        });
+        let ended = self.with_node(|node| {
+            node.closed = true;
+            node.count == 0
+        });
         if ended {
-            // SAFETY: closed just now, with no slab left, seen under the lock.
-            unsafe { Shared::retire(self) }
+            // SAFETY: closed just now, with no slab left, seen under the lock; no later call finds a slab to give back.
+            return unsafe { registry::retire(Arc::as_ptr(self)) };
         }
+        self.give_back_all(self.slabs.shrink(self.ground()));
     }
-
-    /// Frees the cache's number and gives up its strong count.
-    ///
-    /// # Safety
-    /// The cache is closed, has no slab, and this is called once.
-    pub(super) unsafe fn retire(this: *const Shared) {
-        // SAFETY: the table's own count still holds the cache; it becomes this function's.
-        let shared = unsafe { Arc::from_raw(this) };
-        KNOWN[usize::from(shared.number)].store(ptr::null_mut(), Relaxed);
-    }
-}
-
-/// The cache that an object is of.
-///
-/// # Safety
-/// The object is out: it keeps its cache as long as its claim lasts.
-unsafe fn cache_of(address: NonNull<u8>) -> *const Shared {
-    let chunk = region::chunk_at(address.as_ptr()).unwrap_or_default();
-    let page = NonZeroU32::new(chunk / (PAGE_SIZE / CHUNK_SIZE) as u32);
-    // SAFETY: the object is out, so its slab's pages are, and keep their memory.
-    let number = page.map_or(0, |page| unsafe { Page::owner_of(page) });
-    // Acquire: pairs with the Release in `register`.
-    KNOWN[usize::from(number)].load(Acquire)
 }
 
 impl Leave for Shared {
     fn leave(&self, worker: &mut Worker) {
-        let mut objects = Vec::new();
-        let lane = self.lanes.of(worker);
-        if let Some(mut local) = self.locals.enter(worker) {
-            local.drain(|object| objects.push(object));
-            if let Some(lane) = lane {
-                lane.cached.set(0);
-            }
+        let capacity = self.sheaf.load(Relaxed) as usize;
+        let (mut objects, mut empty) = (Vec::new(), Vec::new());
+        if let Some(mut held) = self.locals.enter(worker) {
+            let (lane, local) = held.split();
+            local.empty_sheaves(lane, capacity, &mut objects);
+            local.cpu.flush(&self.slabs, self.ground(), lane, &mut empty);
+            lane.note(local);
         }
         self.put_back(&mut objects);
+        self.give_back_all(empty);
     }
 }

@@ -1,7 +1,5 @@
 //! Counters with one writer each, readable from any thread.
 
-use crate::sync::{Roster, Worker};
-use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A counter that wraps at 2^64, written by one thread and read by any.
@@ -37,51 +35,5 @@ impl Count {
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
-    }
-}
-
-/// One set of counters `G` for each worker of a memory, and one for everybody else.
-#[derive(Debug)]
-pub(crate) struct Lanes<G> {
-    domain: u64,
-    lanes: Box<[CachePadded<G>]>,
-    shared: CachePadded<G>,
-}
-
-impl<G: Default> Lanes<G> {
-    pub(crate) fn new(roster: &Roster) -> Self {
-        let lanes = (0..roster.workers()).map(|_| CachePadded::default()).collect();
-        Lanes { domain: roster.domain(), lanes, shared: CachePadded::default() }
-    }
-
-    /// This worker's own counters; None for a worker of another memory.
-    #[inline(always)]
-    pub(crate) fn of(&self, worker: &Worker) -> Option<&G> {
-        self.lanes.get((worker.key() ^ self.domain) as usize).map(|lane| &**lane)
-    }
-
-    /// The counters of everybody who has no own: count there with [`Count::add_shared`].
-    pub(crate) fn shared(&self) -> &G {
-        &self.shared
-    }
-
-    /// Adds to the counter that `pick` names, in the worker's own lane where it has one.
-    #[inline(always)]
-    pub(crate) fn add(&self, worker: &Worker, n: u64, pick: impl Fn(&G) -> &Count) {
-        match self.of(worker) {
-            Some(lane) => pick(lane).add(n),
-            None => pick(&self.shared).add_shared(n),
-        }
-    }
-
-    /// Every worker's counters, by slot.
-    pub(crate) fn each(&self) -> impl Iterator<Item = &G> {
-        self.lanes.iter().map(|lane| &**lane)
-    }
-
-    /// The wrapping sum of one counter over all lanes.
-    pub(crate) fn sum(&self, pick: impl Fn(&G) -> &Count) -> u64 {
-        let lanes = self.lanes.iter().chain(std::iter::once(&self.shared));
-        lanes.fold(0, |sum, lane| sum.wrapping_add(pick(lane).get()))
     }
 }

@@ -1,8 +1,9 @@
 //! Stage `stats`: counters that cost the one who counts a load and a store, and windows of time.
 
 mod count;
+mod lanes;
 mod window;
 
 pub use count::Count;
-pub(crate) use count::Lanes;
+pub(crate) use lanes::Lanes;
 pub use window::{Quantiles, Stopwatch, Windows};

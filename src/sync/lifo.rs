@@ -20,8 +20,11 @@ impl<T: Copy + Default> Lifo<T> {
     /// The newest item.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        self.len = self.len.checked_sub(1)?;
-        self.items.get(self.len).copied()
+        // Of an empty array the newest would be at usize::MAX: one check for both.
+        let newest = self.len.wrapping_sub(1);
+        let item = *self.items.get(newest)?;
+        self.len = newest;
+        Some(item)
     }
 
     /// The newest `n` items (fewer if there are fewer), oldest of them first.
@@ -50,12 +53,31 @@ impl<T: Copy + Default> Lifo<T> {
         self.len += n;
     }
 
+    /// The next `n` places, for the caller to write: what is in them counts as items from now on. None when there is
+    /// no room for as many.
+    #[inline(always)]
+    pub(crate) fn places(&mut self, n: usize) -> Option<&mut [T]> {
+        let end = self.len + n;
+        let places = self.items.get_mut(self.len..end)?;
+        self.len = end;
+        Some(places)
+    }
+
     /// Takes out the `n` items that have lain longest (fewer if there are fewer).
     pub(crate) fn coldest(&mut self, n: usize, mut give: impl FnMut(T)) {
         let n = n.min(self.len);
         self.items[..n].iter().for_each(|&item| give(item));
         self.items.copy_within(n..self.len, 0);
         self.len -= n;
+    }
+
+    /// As [`Lifo::coldest`], by a copy into an array, as many as it has room for; returns how many.
+    pub(crate) fn coldest_into(&mut self, into: &mut [T]) -> usize {
+        let n = into.len().min(self.len);
+        into[..n].copy_from_slice(&self.items[..n]);
+        self.items.copy_within(n..self.len, 0);
+        self.len -= n;
+        n
     }
 
     /// Takes everything out.

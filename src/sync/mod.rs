@@ -1,16 +1,20 @@
 //! Stage `sync`: the worker's token, and what hangs on it.
 
+mod handle;
 mod lifo;
+#[allow(unsafe_code)]
+mod per_worker;
 pub(crate) mod shim;
 #[allow(unsafe_code)]
 mod slot;
 #[cfg(test)]
 mod tests;
-#[allow(unsafe_code)]
 mod worker;
 
+pub(crate) use handle::{Close, Handle};
 pub(crate) use lifo::Lifo;
+pub(crate) use per_worker::{Owned, PerWorker};
 #[cfg(test)]
 use slot::Slot;
-pub(crate) use worker::{Leave, Owned, PerWorker, Roster};
+pub(crate) use worker::{Leave, Roster};
 pub use worker::{Worker, WorkerError};

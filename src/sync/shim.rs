@@ -1,20 +1,27 @@
-//! The primitives every later stage uses, so that loom can stand in for them (`--cfg loom`).
+//! The primitives every later stage uses, so that loom can stand in for them (`--cfg loom`), and a lock that
+//! ThreadSanitizer can see through (`--cfg tsan`: it does not know the standard library's, which is built without it).
 
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicU32, AtomicU64, fence},
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
+#[cfg(tsan)]
+pub(crate) use spin::mutex::{Mutex, MutexGuard};
+#[cfg(not(any(loom, tsan)))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicU32, AtomicU64, fence},
-    sync::{Mutex, MutexGuard},
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
     thread::yield_now,
 };
 
 /// Locks a mutex whose data stays whole when a holder panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(tsan)]
+    return mutex.lock();
+    #[cfg(not(tsan))]
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -35,13 +35,14 @@ const PATIENCE: u32 = 10_000;
 #[cfg(loom)]
 const PATIENCE: u32 = 2;
 
-/// The local state `L` of one owner.
+/// The local state `L` of one owner, and gauges `G` that any thread may read.
 #[derive(Debug)]
-pub(crate) struct Slot<L> {
+pub(crate) struct Slot<L, G = ()> {
     /// 1 while the owner is inside; written by the owner only.
     busy: AtomicU32,
     /// 0 while the owner may go straight in; written by thieves.
     gate: AtomicU32,
+    gauges: G,
     local: UnsafeCell<L>,
     /// One thief at a time.
     thieves: Mutex<()>,
@@ -49,13 +50,22 @@ pub(crate) struct Slot<L> {
 
 // SAFETY: `local` is reached by the owner while `busy` or by a thief while `STOLEN`, never both (see above),
 // so sharing the slot only ever moves `L` between threads.
-unsafe impl<L: Send> Sync for Slot<L> {}
+unsafe impl<L: Send, G: Sync> Sync for Slot<L, G> {}
 
-impl<L> Slot<L> {
+impl<L, G: Default> Slot<L, G> {
     pub(crate) fn new(local: L) -> Self {
         let fenced = cfg!(loom) || !membarrier::available();
         let gate = AtomicU32::new(if fenced { FENCED } else { 0 });
-        Slot { busy: AtomicU32::new(0), gate, local: UnsafeCell::new(local), thieves: Mutex::new(()) }
+        let (local, gauges) = (UnsafeCell::new(local), G::default());
+        Slot { busy: AtomicU32::new(0), gate, gauges, local, thieves: Mutex::new(()) }
+    }
+}
+
+impl<L, G> Slot<L, G> {
+    /// What the owner counts for others to read.
+    #[inline(always)]
+    pub(crate) fn gauges(&self) -> &G {
+        &self.gauges
     }
 
     /// Goes in as the owner; None when a thief is inside or the slot is shut, and the shared path is the way.
@@ -63,7 +73,7 @@ impl<L> Slot<L> {
     /// # Safety
     /// The caller is the slot's only owner, and holds no other [`Held`] of it.
     #[inline(always)]
-    pub(crate) unsafe fn enter(&self) -> Option<Held<'_, L>> {
+    pub(crate) unsafe fn enter(&self) -> Option<Held<'_, L, G>> {
         self.busy.store(1, Relaxed);
         // Keeps the store before the load in program order; the thief's membarrier does the rest.
         compiler_fence(SeqCst);
@@ -139,11 +149,19 @@ impl<L> Slot<L> {
 }
 
 /// The owner's stay inside a [`Slot`]; the way out is its Drop.
-pub(crate) struct Held<'a, L> {
-    slot: &'a Slot<L>,
+pub(crate) struct Held<'a, L, G = ()> {
+    slot: &'a Slot<L, G>,
 }
 
-impl<L> Deref for Held<'_, L> {
+impl<'a, L, G> Held<'a, L, G> {
+    /// Gauges, which outlive the stay, and state.
+    #[inline(always)]
+    pub(crate) fn split(&mut self) -> (&'a G, &mut L) {
+        (&self.slot.gauges, self)
+    }
+}
+
+impl<L, G> Deref for Held<'_, L, G> {
     type Target = L;
     #[inline(always)]
     fn deref(&self) -> &L {
@@ -152,7 +170,7 @@ impl<L> Deref for Held<'_, L> {
     }
 }
 
-impl<L> DerefMut for Held<'_, L> {
+impl<L, G> DerefMut for Held<'_, L, G> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut L {
         // SAFETY: as in `deref`; `enter` promised a single guard.
@@ -160,7 +178,7 @@ impl<L> DerefMut for Held<'_, L> {
     }
 }
 
-impl<L> Drop for Held<'_, L> {
+impl<L, G> Drop for Held<'_, L, G> {
     #[inline(always)]
     fn drop(&mut self) {
         // Release: pairs with the thief's Acquire of `busy`.

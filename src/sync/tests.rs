@@ -19,7 +19,7 @@ fn visit(slot: &Slot<u32>, f: impl FnOnce(&mut u32)) -> bool {
 #[test]
 fn owner_and_thief_are_never_inside_together_and_nothing_is_lost() {
     model(|| {
-        let slot = Arc::new(Slot::new(0u32));
+        let slot = Arc::new(Slot::<_, ()>::new(0u32));
         let owner = {
             let slot = Arc::clone(&slot);
             thread::spawn(move || (0..VISITS).map(|_| u32::from(visit(&slot, |n| *n += 1))).sum::<u32>())
@@ -37,7 +37,7 @@ fn owner_and_thief_are_never_inside_together_and_nothing_is_lost() {
 #[test]
 fn two_thieves_take_turns() {
     model(|| {
-        let slot = Arc::new(Slot::new(3u32));
+        let slot = Arc::new(Slot::<_, ()>::new(3u32));
         let other = {
             let slot = Arc::clone(&slot);
             thread::spawn(move || slot.steal(std::mem::take).unwrap_or(0))
@@ -50,7 +50,7 @@ fn two_thieves_take_turns() {
 #[test]
 fn a_shut_slot_lets_its_owner_in_no_more_and_keeps_what_was_put_in() {
     model(|| {
-        let slot = Arc::new(Slot::new(0u32));
+        let slot = Arc::new(Slot::<_, ()>::new(0u32));
         let owner = {
             let slot = Arc::clone(&slot);
             thread::spawn(move || u32::from(visit(&slot, |n| *n += 1)))
@@ -78,7 +78,7 @@ fn a_slot_is_claimed_once_and_again_after_its_worker_left() {
 fn a_worker_of_another_memory_finds_no_way_in() {
     let (ours, theirs) = (Roster::new(2), Roster::new(2));
     let (mut w, mut stranger) = (ours.claim().unwrap(), theirs.claim().unwrap());
-    let (each, one) = (PerWorker::new(&ours, || 0), Owned::new(&w, 0));
+    let (each, one) = (PerWorker::<_, ()>::new(&ours, || 0), Owned::new(&w, 0));
     assert!(each.enter(&mut w).is_some() && one.enter(&mut w).is_some());
     assert!(each.enter(&mut stranger).is_none() && one.enter(&mut stranger).is_none());
     let mut second = ours.claim().unwrap();

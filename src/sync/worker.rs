@@ -18,9 +18,7 @@
 //! ```
 
 use super::shim::{Mutex, lock};
-use super::slot::{Held, Slot};
 use crate::limits::WORKERS_MAX;
-use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -140,63 +138,5 @@ impl Drop for Worker {
         }
         // Release: pairs with the Acquire of the next claim of this slot.
         self.roster.taken.fetch_and(!(1 << self.slot()), Release);
-    }
-}
-
-/// State `L` for each worker of a memory, reached through the worker's token.
-#[derive(Debug)]
-pub(crate) struct PerWorker<L> {
-    domain: u64,
-    slots: Box<[CachePadded<Slot<L>>]>,
-}
-
-impl<L> PerWorker<L> {
-    pub(crate) fn new(roster: &Roster, mut local: impl FnMut() -> L) -> Self {
-        let slots = (0..roster.workers).map(|_| CachePadded::new(Slot::new(local()))).collect();
-        PerWorker { domain: roster.domain, slots }
-    }
-
-    /// This worker's own state; None (take the shared path) for a worker of another memory or while a thief
-    /// is inside.
-    #[inline(always)]
-    pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L>> {
-        let slot = self.slots.get((worker.key ^ self.domain) as usize)?;
-        // SAFETY: the key matched, so `worker` is the one claim on this slot of this memory, and `&mut` for
-        // as long as the guard lives makes it the only guard.
-        unsafe { slot.enter() }
-    }
-
-    /// All slots, for thieves.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot<L>> {
-        self.slots.iter().map(|slot| &**slot)
-    }
-}
-
-/// State `L` of one worker that others may open only as thieves.
-#[derive(Debug)]
-pub(crate) struct Owned<L> {
-    owner: u64,
-    slot: CachePadded<Slot<L>>,
-}
-
-impl<L> Owned<L> {
-    pub(crate) fn new(owner: &Worker, local: L) -> Self {
-        Owned { owner: owner.key, slot: CachePadded::new(Slot::new(local)) }
-    }
-
-    /// The owner's own state; None (take the shared path) for anyone else and while a thief is inside.
-    #[inline(always)]
-    pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L>> {
-        if worker.key != self.owner {
-            return None;
-        }
-        // SAFETY: the key matched, so `worker` is the one claim on the owner's slot, and `&mut` for as long as
-        // the guard lives makes it the only guard.
-        unsafe { self.slot.enter() }
-    }
-
-    /// The slot itself, for thieves and for closing.
-    pub(crate) fn slot(&self) -> &Slot<L> {
-        &self.slot
     }
 }

@@ -217,13 +217,16 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        unmap(self.base, self.len);
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        for segment in self.segments() {
-            let base = BASES[segment].swap(ptr::null_mut(), Relaxed);
-            SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store(0, Relaxed);
-            taken[segment] = false;
+        {
+            let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+            for segment in self.segments() {
+                let base = BASES[segment].swap(ptr::null_mut(), Relaxed);
+                SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store(0, Relaxed);
+                taken[segment] = false;
+            }
         }
+        // Last: from here on another region may come to lie at these addresses, and enter itself above.
+        unmap(self.base, self.len);
     }
 }
 
@@ -411,6 +414,20 @@ mod tests {
                 bytes.iter_mut().step_by(4096).for_each(|b| *b = round + 1);
                 std::thread::yield_now();
                 assert!(bytes.iter().step_by(4096).all(|&b| b == round + 1), "nobody else writes here");
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(make))));
+    }
+
+    #[test]
+    fn a_region_that_goes_does_not_take_one_that_comes_to_its_place_out_of_the_table() {
+        let make = || {
+            for _ in 0..300 {
+                let region = Region::new(2 << 20, BackingWish::Small).unwrap();
+                for _ in 0..20 {
+                    assert_eq!(chunk_at(region.base()), Some(region.first_chunk()));
+                    std::thread::yield_now();
+                }
             }
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(make))));

@@ -1,0 +1,188 @@
+//! How many instructions each hot path takes, held to what is written in `instructions.txt`.
+//!
+//! Times are noise on a shared machine, instruction counts under callgrind are exact. Each path runs twice, once
+//! for `FEW` and once for `MANY` operations; the difference is the path alone, without set-up.
+//!
+//! ```text
+//! cargo bench --bench instructions               compares with the record; exit 1 if a path is off by over 2 %
+//! cargo bench --bench instructions -- --record   writes the record anew
+//! ```
+
+use netmem::page::{Memory, MemoryConfig, Page};
+use netmem::slab::{Cache, CacheConfig, Object};
+use netmem::sync::Worker;
+use netmem::sys::region::BackingWish;
+use std::error::Error;
+use std::fmt::Write;
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::process::{Command, ExitCode};
+
+const FEW: u64 = 1_000;
+const MANY: u64 = 11_000;
+/// Share of the recorded count by which a path may differ.
+const TOLERANCE: f64 = 0.02;
+const BULK: usize = 32;
+const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
+
+type Failure = Box<dyn Error>;
+type Bytes = MaybeUninit<[u8; 256]>;
+
+/// A path's name, what it does `n` times, and how many pages, objects or frames one time is.
+struct Path {
+    name: &'static str,
+    each: u64,
+    run: fn(&Memory, &mut Worker, u64) -> Result<(), Failure>,
+}
+
+const PATHS: &[Path] = &[
+    Path {
+        name: "nothing",
+        each: 1,
+        run: |_, _, n| {
+            (0..n).for_each(|i| {
+                black_box(i);
+            });
+            Ok(())
+        },
+    },
+    Path { name: "page alloc + free, order 0", each: 1, run: pages },
+    Path { name: "page alloc + free, order 0, bulk 32, per page", each: BULK as u64, run: pages_in_bulk },
+    Path { name: "object of 256 bytes alloc + free", each: 1, run: objects },
+    Path {
+        name: "object of 256 bytes alloc + free, bulk 32, per object",
+        each: BULK as u64,
+        run: objects_in_bulk,
+    },
+];
+
+fn pages(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    for _ in 0..n {
+        let page = memory.alloc(w, 0).ok_or("no page")?;
+        memory.free(w, black_box(page));
+    }
+    Ok(())
+}
+
+fn pages_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let mut pages: [Option<Page>; BULK] = [const { None }; BULK];
+    for _ in 0..n {
+        if memory.alloc_bulk(w, &mut pages) < BULK {
+            return Err("not enough pages".into());
+        }
+        memory.free_bulk(w, black_box(&mut pages));
+    }
+    Ok(())
+}
+
+fn cache(memory: &Memory) -> Result<Cache<Bytes>, Failure> {
+    Ok(Cache::new(memory, &CacheConfig::default())?)
+}
+
+fn objects(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let cache = cache(memory)?;
+    for _ in 0..n {
+        let object = cache.alloc(w, Bytes::uninit()).map_err(|_| "no object")?;
+        cache.free(w, black_box(object));
+    }
+    Ok(())
+}
+
+fn objects_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let cache = cache(memory)?;
+    let mut objects: Vec<Object<Bytes>> = Vec::with_capacity(BULK);
+    for _ in 0..n {
+        if !cache.alloc_bulk(w, BULK, &mut objects, Bytes::uninit) {
+            return Err("not enough objects".into());
+        }
+        cache.free_bulk(w, black_box(&mut objects));
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    // cargo itself adds `--bench`.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let done = match &arguments[..] {
+        [] => compare(),
+        [record] if record == "--record" => record_anew(),
+        [path, n] => run(path, n),
+        _ => Err("give no argument, or --record".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("instructions: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What runs under callgrind: one path, `n` times.
+fn run(name: &str, n: &str) -> Result<(), Failure> {
+    let path = PATHS.iter().find(|path| path.name == name).ok_or("no such path")?;
+    let config =
+        MemoryConfig { bytes: 8 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let memory = Memory::new(&config)?;
+    let mut worker = memory.worker()?;
+    (path.run)(&memory, &mut worker, n.parse()?)
+}
+
+/// Instructions of one page, object or frame on this path.
+fn count(path: &Path) -> Result<f64, Failure> {
+    let [few, many] = [FEW, MANY].map(|n| collected(path.name, n));
+    Ok((many? - few?) as f64 / ((MANY - FEW) * path.each) as f64)
+}
+
+/// Instructions that the whole process takes, by callgrind.
+fn collected(name: &str, n: u64) -> Result<u64, Failure> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args([name, &n.to_string()])
+        .output()
+        .map_err(|error| format!("valgrind: {error} (apt-get install valgrind)"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let collected = said.lines().find_map(|line| line.split_once("Collected : "));
+    match collected {
+        Some((_, count)) if output.status.success() => Ok(count.trim().parse()?),
+        _ => Err(format!("{name} under valgrind: {}\n{said}", output.status).into()),
+    }
+}
+
+fn record_anew() -> Result<(), Failure> {
+    let mut record = String::new();
+    for path in PATHS {
+        writeln!(record, "{:8.1}  {}", count(path)?, path.name)?;
+    }
+    print!("{record}");
+    Ok(std::fs::write(RECORD, record)?)
+}
+
+fn compare() -> Result<(), Failure> {
+    let text = std::fs::read_to_string(RECORD)?;
+    let mut off = 0;
+    for path in PATHS {
+        let recorded =
+            text.lines().filter_map(|line| line.trim().split_once("  ")).find(|(_, name)| *name == path.name);
+        let recorded: f64 =
+            recorded.ok_or_else(|| format!("no record of {:?}: run with --record", path.name))?.0.parse()?;
+        let counted = count(path)?;
+        let apart = counted / recorded - 1.0;
+        let verdict = if apart.abs() <= TOLERANCE { "" } else { "  OFF THE RECORD" };
+        off += usize::from(!verdict.is_empty());
+        println!(
+            "{counted:8.1}  ({:+.1} % of the recorded {recorded:.1})  {}{verdict}",
+            apart * 100.0,
+            path.name
+        );
+    }
+    if off > 0 {
+        return Err(format!(
+            "{off} paths are off the record by more than {:.0} %: find out why, then --record",
+            TOLERANCE * 100.0
+        )
+        .into());
+    }
+    Ok(())
+}

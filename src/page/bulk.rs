@@ -1,0 +1,102 @@
+//! HOT: single pages in arrays: one entry into the worker's list, one copy, one update of the counters.
+//!
+//! An `Option<Page>` is a number or 0, as in the list, so that a bulk that fits is a copy of a slice.
+
+use super::grow;
+use super::local::Local;
+use super::page::Page;
+use super::shared::{Shared, claim};
+use super::stats::PageLane;
+use crate::sync::Worker;
+use std::mem;
+
+/// Empty places of an array.
+#[inline(always)]
+pub(super) fn empty_places(pages: &[Option<Page>]) -> usize {
+    // In 32 bits, as wide as a place: twice as many at once.
+    pages.iter().map(|page| u32::from(page.is_none())).sum::<u32>() as usize
+}
+
+/// Puts pages that were just taken off a list into the first empty places, of which there are enough.
+#[inline(always)]
+pub(super) fn fill(pages: &mut [Option<Page>], numbers: &[u32]) {
+    let mut numbers = numbers.iter();
+    for place in pages.iter_mut().filter(|place| place.is_none()) {
+        let Some(&number) = numbers.next() else { break };
+        *place = claim(number);
+    }
+}
+
+/// As [`fill`] where all places are empty: a copy.
+#[inline(always)]
+fn fill_all(pages: &mut [Option<Page>], numbers: &[u32]) {
+    for (place, &number) in pages.iter_mut().zip(numbers) {
+        // What was there is None and need not be dropped.
+        mem::forget(mem::replace(place, claim(number)));
+    }
+}
+
+impl Shared {
+    /// Fills the empty places of `pages`, as many as there are pages for; returns how many.
+    #[inline]
+    pub(super) fn alloc_bulk(&self, w: &mut Worker, pages: &mut [Option<Page>]) -> usize {
+        let empty = empty_places(pages);
+        let mut filled = 0;
+        if let Some(mut held) = self.locals.enter(w) {
+            let (lane, local) = held.split();
+            let numbers = local.lists[0].stack.pop_slice(empty);
+            filled = numbers.len();
+            if filled == pages.len() {
+                fill_all(pages, numbers);
+            } else {
+                fill(pages, numbers);
+            }
+            lane.cached[0].set(local.lists[0].stack.len() as u64);
+            if self.counts() {
+                lane.allocated.add(filled as u64);
+            }
+        }
+        if filled < empty {
+            filled += grow::alloc_bulk(self, w, pages);
+        }
+        filled
+    }
+
+    /// Takes back every page in `pages`.
+    #[inline]
+    pub(super) fn free_bulk(&self, w: &mut Worker, pages: &mut [Option<Page>]) {
+        if let Some(mut held) = self.locals.enter(w) {
+            let (lane, local) = held.split();
+            if local.take_in(pages, lane) {
+                if self.counts() {
+                    lane.freed.add(pages.len() as u64);
+                }
+                return;
+            }
+        }
+        pages.iter_mut().filter_map(Option::take).for_each(|page| self.free(w, page));
+    }
+}
+
+impl Local {
+    /// Keeps all of `pages` if each is a single page of the home node and there is room; else none.
+    #[inline(always)]
+    fn take_in(&mut self, pages: &mut [Option<Page>], lane: &PageLane) -> bool {
+        // No branch on the way, so that the compiler looks at several pages at once. An empty place is no page of
+        // any node.
+        let number = |page: &Option<Page>| page.as_ref().map_or(0, Page::claim_number);
+        let fit = pages.iter().fold(true, |fit, page| fit & self.is_single_of_home(number(page)));
+        if !fit || pages.len() > self.lists[0].room() {
+            return false;
+        }
+        let list = &mut self.lists[0].stack;
+        let Some(places) = list.places(pages.len()) else { return false };
+        for (place, page) in places.iter_mut().zip(pages) {
+            *place = number(page);
+            // The list has the claim now.
+            mem::forget(page.take());
+        }
+        lane.cached[0].set(list.len() as u64);
+        true
+    }
+}

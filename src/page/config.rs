@@ -1,0 +1,221 @@
+//! What a memory is made with.
+
+use super::table::DescriptorSize;
+use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE, WORKERS_MAX};
+use crate::sys::region::{BackingWish, RegionError};
+
+/// What a memory is made with.
+#[derive(Debug, Clone)]
+pub struct MemoryConfig {
+    /// Bytes of pages; rounded up to 2 MiB.
+    pub bytes: usize,
+    /// Workers at most, 1..=64.
+    pub workers: usize,
+    /// The kind of page to ask the system for.
+    pub backing: BackingWish,
+    /// Whether the page counters count; can be switched while running. Without the cargo feature `statistics` they
+    /// never do, and cost nothing.
+    pub statistics: bool,
+    /// How many free pages a worker keeps for itself.
+    pub lists: Lists,
+    /// How far page descriptors lie apart.
+    pub descriptor: DescriptorSize,
+    /// Nodes the region is split into, 1 or more, at least 4 MiB each.
+    pub nodes: usize,
+    /// When pages become scarce, and how many are kept back.
+    pub watermarks: Watermarks,
+}
+
+impl Default for MemoryConfig {
+    fn default() -> Self {
+        MemoryConfig {
+            bytes: 64 << 20,
+            workers: 4,
+            backing: BackingWish::Huge,
+            statistics: true,
+            lists: Lists::default(),
+            descriptor: DescriptorSize::default(),
+            nodes: 1,
+            watermarks: Watermarks::default(),
+        }
+    }
+}
+
+/// The sizes of a worker's list of single pages: how many it holds at most (`high`), and how many move between it
+/// and the node at once (`batch`).
+///
+/// The lists of orders 1 to 3 have a 2nd, 4th and 8th of both, so that each holds the same number of pages. However
+/// configured, the lists of all workers together hold half of the memory at most. Moves are of 128 blocks at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lists {
+    /// 128, moves of 32: as source 004 saw them.
+    Source,
+    /// 186, moves of 31: Linux in 2017 (`batch` of a large zone, `high = 6 * batch`).
+    Linux2017,
+    /// 252, moves of 63: Linux today before its self-tuning (`high = 4 * batch`).
+    #[default]
+    Today,
+    /// These numbers. A `high` that is a multiple of `batch` keeps a worker off its node that holds no more than
+    /// `high` pages at once.
+    Fixed {
+        /// Pages in the list at most; 0: every page comes from the node and goes there.
+        high: usize,
+        /// Pages moved at once.
+        batch: usize,
+    },
+    /// `high` grows by a batch with every miss, and with an overflow that follows a miss, and shrinks by an eighth
+    /// with [`Memory::decay`](super::Memory::decay). While a worker only frees, its batch doubles up to 32 times.
+    Tuned {
+        /// `high` at least, and at first.
+        least: usize,
+        /// `high` at most.
+        most: usize,
+    },
+}
+
+/// Pages moved at once today: 63.
+const BATCH_TODAY: usize = 63;
+
+/// What one list is made with, after all limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ListSize {
+    /// Bounds of `high`; the same for a fixed list.
+    pub(super) least: usize,
+    pub(super) most: usize,
+    pub(super) batch: usize,
+}
+
+impl Lists {
+    /// The size of the list of `order`, when a worker's share of the memory is `share` pages.
+    pub(super) fn size(self, order: u8, share: usize) -> ListSize {
+        let (least, most, batch) = match self {
+            Lists::Source => (128, 128, 32),
+            Lists::Linux2017 => (186, 186, 31),
+            Lists::Today => (4 * BATCH_TODAY, 4 * BATCH_TODAY, BATCH_TODAY),
+            Lists::Fixed { high, batch } => (high, high, batch),
+            Lists::Tuned { least, most } => (least.min(most), most, BATCH_TODAY.min(least.max(1))),
+        };
+        debug_assert!(order <= LOCAL_ORDER_MAX);
+        // A half, a quarter, an eighth and a sixteenth of the share: less than all of it.
+        let share = share >> (order + 1);
+        let [least, most] = [least, most].map(|high| high.min(share) >> order);
+        ListSize { least, most, batch: (batch >> order).clamp(1, most.max(1)) }
+    }
+}
+
+/// Free pages, of the whole memory, at which something happens; each node has its share. `min <= low <= high`.
+///
+/// Free are pages on the nodes; what lies in workers' lists is no part of the reserve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Watermarks {
+    /// The reserve: only [`Memory::alloc_urgent`](super::Memory::alloc_urgent) takes pages from here on. 0: there is
+    /// no reserve, everything may be taken.
+    pub min: usize,
+    /// Below it pressure begins; see [`Memory::on_pressure`](super::Memory::on_pressure).
+    pub low: usize,
+    /// From it on pressure is over.
+    pub high: usize,
+}
+
+impl Watermarks {
+    /// The share of a node with `pages` of `total`.
+    pub(super) fn share(self, pages: usize, total: usize) -> Watermarks {
+        let share = |mark: usize| mark * pages / total.max(1);
+        Watermarks { min: share(self.min), low: share(self.low), high: share(self.high) }
+    }
+}
+
+/// Why a memory could not be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum MemoryError {
+    /// The number of workers is out of range.
+    #[error("{workers} workers: give 1 to {WORKERS_MAX}")]
+    Workers {
+        /// Workers asked for.
+        workers: usize,
+    },
+    /// The memory cannot be split into so many nodes.
+    #[error("{nodes} nodes: give 1 to {most} for a memory of this size, 4 MiB for each")]
+    Nodes {
+        /// Nodes asked for.
+        nodes: usize,
+        /// Nodes at most.
+        most: usize,
+    },
+    /// The watermarks are not in order.
+    #[error("watermarks {min}, {low}, {high}: give min <= low <= high <= the memory's {total} pages")]
+    Watermarks {
+        /// Pages of the reserve.
+        min: usize,
+        /// Pages at which pressure begins.
+        low: usize,
+        /// Pages at which pressure ends.
+        high: usize,
+        /// Pages there are.
+        total: usize,
+    },
+    /// The region could not be had.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+}
+
+impl MemoryConfig {
+    /// Whether the numbers fit a memory of `bytes` bytes.
+    pub(super) fn check(&self, bytes: usize) -> Result<(), MemoryError> {
+        let (workers, nodes) = (self.workers, self.nodes);
+        if !(1..=WORKERS_MAX).contains(&workers) {
+            return Err(MemoryError::Workers { workers });
+        }
+        let most = (bytes / (PAGE_SIZE << ORDER_MAX)).max(1);
+        if !(1..=most).contains(&nodes) {
+            return Err(MemoryError::Nodes { nodes, most });
+        }
+        let (Watermarks { min, low, high }, total) = (self.watermarks, bytes / PAGE_SIZE);
+        if !(min <= low && low <= high && high <= total) {
+            return Err(MemoryError::Watermarks { min, low, high, total });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fixed_lists_are_exactly_as_configured_where_the_memory_is_large_enough() {
+        let (share, fixed) = (4096, |high, batch| ListSize { least: high, most: high, batch });
+        assert_eq!(Lists::Source.size(0, share), fixed(128, 32));
+        assert_eq!(Lists::Linux2017.size(0, share), fixed(186, 31));
+        assert_eq!(Lists::Today.size(0, share), fixed(252, 63));
+        assert_eq!(Lists::Fixed { high: 100, batch: 7 }.size(0, share), fixed(100, 7));
+        assert_eq!(Lists::Today.size(3, share), fixed(31, 7));
+        assert_eq!(Lists::Fixed { high: 0, batch: 0 }.size(0, share), fixed(0, 1));
+    }
+
+    #[test]
+    fn the_lists_of_a_worker_together_stay_below_its_share() {
+        for share in [0, 1, 64, 100, 5000] {
+            for lists in [Lists::Today, Lists::Tuned { least: 63, most: 100_000 }] {
+                let pages: usize = (0..=LOCAL_ORDER_MAX).map(|o| lists.size(o, share).most << o).sum();
+                assert!(pages <= share, "{lists:?}: {pages} of {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_be_is_refused_with_what_would_be_right() {
+        let check = |change: fn(&mut MemoryConfig)| {
+            let mut config = MemoryConfig::default();
+            change(&mut config);
+            config.check(8 << 20).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(|_| ()), Ok(()));
+        assert_eq!(check(|c| c.nodes = 2), Ok(()));
+        assert_eq!(check(|c| c.workers = 65), Err("65 workers: give 1 to 64".into()));
+        let nodes = check(|c| c.nodes = 3).unwrap_err();
+        assert!(nodes.starts_with("3 nodes: give 1 to 2"), "{nodes}");
+        let marks = check(|c| c.watermarks = Watermarks { min: 5, low: 4, high: 9 }).unwrap_err();
+        assert!(marks.contains("5, 4, 9: give min <= low <= high <= the memory's 2048 pages"), "{marks}");
+    }
+}

@@ -1,0 +1,187 @@
+//! The nodes of a memory: which pages are of which, each behind its lock, and who is told of pressure.
+
+use super::config::{MemoryConfig, Watermarks};
+use super::table::Table;
+use super::zone::Zone;
+use crate::limits::ORDER_MAX;
+use crate::stats::Count;
+use crate::sync::Worker;
+use crate::sync::shim::{AtomicU32, Mutex, MutexGuard, lock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::AcqRel;
+
+/// Pages became scarce on a node, or no longer are; see [`Memory::on_pressure`](super::Memory::on_pressure).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pressure {
+    /// The node.
+    pub node: usize,
+    /// True when its free pages fell below the low watermark, false when they reached the high one again.
+    pub begins: bool,
+    /// Its free pages then.
+    pub free: usize,
+}
+
+type OnPressure = Arc<dyn Fn(Option<&mut Worker>, Pressure) + Send + Sync>;
+
+/// One node, on lines of its own.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Node {
+    pub(super) zone: Mutex<Zone>,
+    /// Blocks given to workers that call another node their home.
+    pub(super) miss: Count,
+    /// Blocks that workers of this node got from another one.
+    pub(super) foreign: Count,
+    /// Hits of workers that called this node their home before.
+    pub(super) hit_before: Count,
+}
+
+/// All nodes of a memory.
+pub(super) struct Nodes {
+    each: Box<[Node]>,
+    /// Pages of each node but the last, which has the rest.
+    span: u32,
+    /// Nodes that are not done yet; see [`Zone::is_done`].
+    open: AtomicU32,
+    on_pressure: Mutex<Option<OnPressure>>,
+}
+
+/// A crossing of a watermark whose callback has not been called yet: that is done with no lock held.
+pub(super) struct Alarm {
+    call: OnPressure,
+    pressure: Pressure,
+}
+
+impl Alarm {
+    /// Calls the callback. The caller is inside of nothing: no lock, no worker's lists.
+    #[cold]
+    pub(super) fn ring(self, w: Option<&mut Worker>) {
+        (self.call)(w, self.pressure);
+    }
+}
+
+impl Nodes {
+    /// Splits the pages of `table`, all of them free, into nodes that begin where a largest block may.
+    pub(super) fn new(table: &Table, config: &MemoryConfig) -> Self {
+        let (total, nodes) = (table.len() as u32, config.nodes as u32);
+        let span = if nodes == 1 { total } else { (total / nodes) >> ORDER_MAX << ORDER_MAX };
+        let node = |n| {
+            let pages = n * span..if n + 1 == nodes { total } else { (n + 1) * span };
+            let watermarks: Watermarks = config.watermarks.share(pages.len(), table.len());
+            Node {
+                zone: Mutex::new(Zone::new(table, pages, watermarks)),
+                miss: Count::default(),
+                foreign: Count::default(),
+                hit_before: Count::default(),
+            }
+        };
+        Nodes {
+            each: (0..nodes).map(node).collect(),
+            span,
+            open: AtomicU32::new(nodes),
+            on_pressure: Mutex::new(None),
+        }
+    }
+
+    /// The node of a page.
+    pub(super) fn of(&self, index: u32) -> usize {
+        ((index / self.span.max(1)) as usize).min(self.each.len() - 1)
+    }
+
+    /// The first page of a node and how many it has.
+    pub(super) fn range(&self, node: usize) -> (u32, u32) {
+        (node as u32 * self.span, lock(&self.each[node].zone).pages() as u32)
+    }
+
+    pub(super) fn each(&self) -> &[Node] {
+        &self.each
+    }
+
+    pub(super) fn set_on_pressure(&self, call: OnPressure) {
+        *lock(&self.on_pressure) = Some(call);
+    }
+
+    /// Takes blocks of one order from a node, as many as there are; returns how many.
+    pub(super) fn take(
+        &self,
+        table: &Table,
+        node: usize,
+        order: u8,
+        urgent: bool,
+        into: &mut [u32],
+        alarms: &mut Vec<Alarm>,
+    ) -> usize {
+        let mut zone = lock(&self.each[node].zone);
+        let got = zone.take(table, order, urgent, into);
+        alarms.extend(self.alarm(node, &mut zone));
+        got
+    }
+
+    /// Puts blocks back, each into its node; true if that was the last of a closed memory, and the caller ends it.
+    pub(super) fn put(
+        &self,
+        table: &Table,
+        pages: impl Iterator<Item = u32>,
+        alarms: &mut Vec<Alarm>,
+    ) -> bool {
+        let mut pages = pages.peekable();
+        let mut ended = false;
+        while let Some(&page) = pages.peek() {
+            let node = self.of(page);
+            let mut zone = lock(&self.each[node].zone);
+            while let Some(page) = pages.next_if(|&page| self.of(page) == node) {
+                zone.put(table, page);
+            }
+            alarms.extend(self.alarm(node, &mut zone));
+            ended |= zone.is_done() && self.close_one();
+        }
+        ended
+    }
+
+    /// As [`Nodes::put`] for a batch of single pages of one node, which is kept together.
+    pub(super) fn put_batch(
+        &self,
+        table: &Table,
+        node: usize,
+        pages: &[u32],
+        alarms: &mut Vec<Alarm>,
+    ) -> bool {
+        let mut zone = lock(&self.each[node].zone);
+        zone.put_batch(table, pages);
+        alarms.extend(self.alarm(node, &mut zone));
+        zone.is_done() && self.close_one()
+    }
+
+    /// Nothing is given out any more; true if all pages are home, and the caller ends the memory.
+    pub(super) fn close(&self) -> bool {
+        let mut ended = false;
+        for node in &self.each {
+            let done = {
+                let mut zone = lock(&node.zone);
+                zone.close();
+                zone.is_done()
+            };
+            ended |= done && self.close_one();
+        }
+        ended
+    }
+
+    /// One node is done, which happens once to each; true for the last of them.
+    fn close_one(&self) -> bool {
+        // AcqRel: pairs with itself for the other nodes, so that the one who ends the memory sees all they did.
+        self.open.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// The callback to call, if a watermark was crossed.
+    fn alarm(&self, node: usize, zone: &mut MutexGuard<'_, Zone>) -> Option<Alarm> {
+        let begins = zone.crossed()?;
+        let call = lock(&self.on_pressure).clone()?;
+        Some(Alarm { call, pressure: Pressure { node, begins, free: zone.free_pages() } })
+    }
+}
+
+impl std::fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nodes").field("each", &self.each).field("span", &self.span).finish()
+    }
+}

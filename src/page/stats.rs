@@ -1,0 +1,145 @@
+//! What is counted of pages: for each worker, and summed.
+
+use super::local::ORDERS;
+use super::shared::Shared;
+use crate::stats::Count;
+use crate::sync::shim::lock;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// One worker's gauges and counters.
+#[derive(Debug, Default)]
+pub(crate) struct PageLane {
+    /// Blocks in the worker's list of each order; always kept.
+    pub(super) cached: [Count; ORDERS],
+    /// The counters, from here on, count only while statistics are on.
+    pub(super) allocated: Count,
+    pub(super) freed: Count,
+    pub(super) missed: Count,
+    pub(super) failed: Count,
+    pub(super) overflowed: Count,
+    pub(super) node_miss: Count,
+    pub(super) urgent: Count,
+    /// The worker's home node; always kept.
+    pub(super) home: Count,
+    /// Hits that were counted for earlier home nodes.
+    pub(super) hit_before: Count,
+    /// How many are moving blocks between the worker's lists and a node: itself, thieves.
+    moving: AtomicU32,
+}
+
+impl PageLane {
+    /// Whether blocks that nobody holds are with this worker.
+    pub(super) fn has_blocks(&self) -> bool {
+        // Acquire: pairs with the Release in `Moving::drop`: who sees the end of a move sees its gauges too.
+        self.moving.load(Acquire) > 0 || self.cached.iter().any(|cached| cached.get() > 0)
+    }
+
+    /// Blocks that the worker got from the node it called home, whichever that was.
+    pub(super) fn hits(&self) -> u64 {
+        self.allocated.get().wrapping_sub(self.node_miss.get())
+    }
+}
+
+/// The time in which blocks are in neither a worker's lists nor a node, but on somebody's stack: others who look for
+/// them wait for its end.
+pub(super) struct Moving<'a>(&'a PageLane);
+
+impl<'a> Moving<'a> {
+    pub(super) fn begin(lane: &'a PageLane) -> Self {
+        // Relaxed: the node's or the slot's lock comes between this and what it announces.
+        lane.moving.fetch_add(1, Relaxed);
+        Moving(lane)
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `has_blocks`.
+        self.0.moving.fetch_sub(1, Release);
+    }
+}
+
+/// The page counters of a memory, summed over its workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PageStats {
+    /// Pages in all.
+    pub total: u64,
+    /// Pages on the nodes' free lists.
+    pub free: u64,
+    /// Pages in the workers' lists.
+    pub cached: u64,
+    /// Blocks given out.
+    pub allocated: u64,
+    /// Visits to a node for allocations that the worker's list had too little for.
+    pub missed: u64,
+    /// Visits that found no block anywhere.
+    pub failed: u64,
+    /// Blocks taken back through a worker.
+    pub freed: u64,
+    /// Visits to a node because the worker's list was full.
+    pub overflowed: u64,
+    /// Blocks that came from the worker's own node …
+    pub node_hit: u64,
+    /// … and from another one.
+    pub node_miss: u64,
+    /// Blocks that were given out of the reserve.
+    pub urgent: u64,
+}
+
+/// The counters of one node, under the names of Linux's `numastat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeStats {
+    /// Pages in all.
+    pub total: u64,
+    /// Pages on the node's free lists.
+    pub free: u64,
+    /// Blocks of this node given to workers whose home it is.
+    pub hit: u64,
+    /// Blocks of this node given to workers of another one.
+    pub miss: u64,
+    /// Blocks that workers of this node got from another one.
+    pub foreign: u64,
+}
+
+impl Shared {
+    /// Whether counters count.
+    #[inline(always)]
+    pub(super) fn counts(&self) -> bool {
+        cfg!(feature = "statistics") && self.statistics.load(Relaxed)
+    }
+
+    pub(super) fn stats(&self) -> PageStats {
+        let sum = |pick: fn(&PageLane) -> &Count| self.locals.sum(pick);
+        let cached = |order: usize| self.locals.sum(|lane| &lane.cached[order]) << order;
+        let nodes = self.nodes.each().iter();
+        let (allocated, node_miss) = (sum(|lane| &lane.allocated), sum(|lane| &lane.node_miss));
+        PageStats {
+            total: self.table.len() as u64,
+            free: nodes.map(|node| lock(&node.zone).free_pages() as u64).sum(),
+            cached: (0..ORDERS).map(cached).sum(),
+            allocated,
+            missed: sum(|lane| &lane.missed),
+            failed: sum(|lane| &lane.failed),
+            freed: sum(|lane| &lane.freed),
+            overflowed: sum(|lane| &lane.overflowed),
+            node_hit: allocated.wrapping_sub(node_miss),
+            node_miss,
+            urgent: sum(|lane| &lane.urgent),
+        }
+    }
+
+    pub(super) fn node_stats(&self, node: usize) -> Option<NodeStats> {
+        let this = self.nodes.each().get(node)?;
+        let lanes = self.locals.each().chain([self.locals.strangers()]);
+        let at_home = lanes.filter(|lane| lane.home.get() == node as u64);
+        let hit: u64 = at_home.map(|lane| lane.hits().wrapping_sub(lane.hit_before.get())).sum();
+        let zone = lock(&this.zone);
+        Some(NodeStats {
+            total: zone.pages() as u64,
+            free: zone.free_pages() as u64,
+            hit: hit.wrapping_add(this.hit_before.get()),
+            miss: this.miss.get(),
+            foreign: this.foreign.get(),
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Where the cost of outstanding pages begins: at the size of the list, in moves of the batch (source 004).
+
+use super::*;
+use crate::page::Lists;
+
+const SETS: [(Lists, usize, usize); 3] =
+    [(Lists::Source, 128, 32), (Lists::Linux2017, 186, 31), (Lists::Today, 252, 63)];
+
+/// Takes `n` pages and gives them back; the pages that moved from and to the node, in each move.
+fn turn(memory: &Memory, w: &mut Worker, n: usize) -> Vec<u64> {
+    let mut held = Vec::with_capacity(n);
+    let mut free = memory.stats().free;
+    let mut moves = Vec::new();
+    let mut look = || {
+        let now = memory.stats().free;
+        moves.extend(Some(now.abs_diff(free)).filter(|&moved| moved > 0));
+        free = now;
+    };
+    for _ in 0..n {
+        held.push(memory.alloc(w, 0).unwrap());
+        look();
+    }
+    for page in held {
+        memory.free(w, page);
+        look();
+    }
+    moves
+}
+
+#[test]
+fn up_to_the_size_of_the_list_no_page_goes_to_the_node_and_beyond_it_batches_do() {
+    for (lists, high, batch) in SETS {
+        let memory = Memory::new(&MemoryConfig { lists, ..config(64, 2) }).unwrap();
+        for n in [1, batch, high - 1, high] {
+            let mut w = memory.worker().unwrap();
+            turn(&memory, &mut w, n);
+            assert_eq!(turn(&memory, &mut w, n), [], "{lists:?} with {n} pages, warm");
+        }
+        for n in [high + 1, 2 * high, 8192] {
+            let mut w = memory.worker().unwrap();
+            turn(&memory, &mut w, n);
+            let moves = turn(&memory, &mut w, n);
+            assert!(
+                !moves.is_empty() && moves.iter().all(|&moved| moved == batch as u64),
+                "{lists:?}: {moves:?}"
+            );
+            let least = 2 * (n - high).div_ceil(batch);
+            assert!(moves.len() >= least, "{lists:?} with {n} pages: {} moves, not {least}", moves.len());
+        }
+    }
+}
+
+#[test]
+fn a_tuned_list_grows_until_the_pages_fit_and_shrinks_again() {
+    let lists = Lists::Tuned { least: 63, most: 2048 };
+    let memory = Memory::new(&MemoryConfig { lists, ..config(64, 2) }).unwrap();
+    let mut w = memory.worker().unwrap();
+    let turns: Vec<usize> = (0..20).map(|_| turn(&memory, &mut w, 1000).len()).collect();
+    assert!(turns[0] > 0 && turns[10..].iter().all(|&moves| moves == 0), "{turns:?}");
+    let cached = |memory: &Memory| memory.stats().cached;
+    assert!(cached(&memory) >= 1000);
+    (0..60).for_each(|_| memory.decay(&mut w));
+    assert!(cached(&memory) <= 63, "{} after decay", cached(&memory));
+}
+
+#[test]
+fn a_worker_that_only_frees_keeps_no_more_than_its_bound() {
+    let lists = Lists::Tuned { least: 500, most: 1000 };
+    let memory = Memory::new(&MemoryConfig { lists, ..config(64, 2) }).unwrap();
+    let (mut a, mut b) = (memory.worker().unwrap(), memory.worker().unwrap());
+    for page in take_all(&memory, &mut a) {
+        memory.free(&mut b, page);
+        assert!(memory.stats().cached <= 2000);
+    }
+    #[cfg(feature = "statistics")]
+    assert!(memory.stats().overflowed < 60, "batches grew: {} moves", memory.stats().overflowed);
+}
+
+#[test]
+fn lists_together_never_hold_more_than_half_of_the_memory() {
+    let lists = Lists::Fixed { high: 1 << 20, batch: 128 };
+    let memory = Memory::new(&MemoryConfig { lists, ..config(8, 4) }).unwrap();
+    let mut workers: Vec<Worker> = (0..4).map(|_| memory.worker().unwrap()).collect();
+    for order in 0..=3u8 {
+        for w in &mut workers {
+            let blocks: Vec<Page> = std::iter::from_fn(|| memory.alloc(w, order)).collect();
+            blocks.into_iter().for_each(|block| memory.free(w, block));
+        }
+    }
+    assert!(memory.stats().cached <= memory.stats().total / 2, "{} cached", memory.stats().cached);
+}

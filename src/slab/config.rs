@@ -1,0 +1,175 @@
+//! What a cache is made with, and what can be changed while it runs.
+
+use super::debug::{DebugOptions, Layout};
+use super::slabs::capacity;
+use super::word::WordForm;
+use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE};
+
+/// What a worker keeps for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layer {
+    /// Two arrays of free objects, and a barn of full and empty ones for all workers (Linux 6.18 and later).
+    #[default]
+    Sheaf,
+    /// An active slab and a list of partial ones (Linux before; what source 000 tunes).
+    CpuSlab,
+}
+
+/// What a cache is made with.
+#[derive(Debug, Clone)]
+pub struct CacheConfig {
+    /// What it is called in reports.
+    pub name: String,
+    /// Pages in a slab, as a power of two; None chooses the smallest order that wastes at most 1/16.
+    pub order: Option<u8>,
+    /// Objects in a sheaf; None chooses by size as Linux does (60 small ones, 4 of a page). A cache that asks for a
+    /// number of its own is not merged.
+    pub sheaf: Option<usize>,
+    /// Empty slabs are given back only while more than this many others have free objects; None is
+    /// log2(size) / 2, within 5..=10, as in Linux.
+    pub min_partial: Option<usize>,
+    /// Free objects in a worker's partial slabs at most, in the [`Layer::CpuSlab`]; None chooses by size as Linux did
+    /// in 2015 (13 for 256 bytes).
+    pub cpu_partial: Option<usize>,
+    /// What a worker keeps for itself.
+    pub layer: Layer,
+    /// How slabs' words are changed.
+    pub word: WordForm,
+    /// Whether another cache of the memory with objects of about this size may share this one's slabs.
+    pub merge: bool,
+    /// What misuse is looked for.
+    pub debug: DebugOptions,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        CacheConfig {
+            name: "cache".into(),
+            order: None,
+            sheaf: None,
+            min_partial: None,
+            cpu_partial: None,
+            layer: Layer::default(),
+            word: WordForm::default(),
+            merge: true,
+            debug: DebugOptions::default(),
+        }
+    }
+}
+
+/// Why a cache could not be made, or a tunable not be changed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CacheError {
+    /// The objects are too large for a slab.
+    #[error(
+        "objects of {size} bytes: a slab of order {order} holds fewer than 1 or more than 32767, or does not align them"
+    )]
+    Size {
+        /// Bytes of an object.
+        size: usize,
+        /// The slab's order.
+        order: u8,
+    },
+    /// The alignment is no power of two, or larger than a slab.
+    #[error("alignment {align}: give a power of two up to 32768")]
+    Align {
+        /// What was asked for.
+        align: usize,
+    },
+    /// A tunable is out of range.
+    #[error("{what} {value}: give {range}")]
+    Range {
+        /// Which one.
+        what: &'static str,
+        /// What was given.
+        value: usize,
+        /// What would be right.
+        range: &'static str,
+    },
+    /// There is no tunable of this name.
+    #[error("no tunable {name:?}: there are order, min_partial, cpu_partial and sheaf_capacity")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The cache's layer has no such thing.
+    #[error("{what} means nothing to this cache: it has another layer, or debug")]
+    Layer {
+        /// The tunable.
+        what: &'static str,
+    },
+    /// The process has 4,095 caches already.
+    #[error("the process has 4095 caches already: drop one first")]
+    TooMany,
+}
+
+/// The order and the objects of a slab: the smallest order that wastes at most 1/16 of it, then 1/8 and so on.
+pub(super) fn order(
+    layout: Layout,
+    (size, align): (usize, usize),
+    order: Option<u8>,
+) -> Result<u8, CacheError> {
+    let aligned = |order: u8| PAGE_SIZE << order >= align;
+    let wasted = |order: u8| (PAGE_SIZE << order) - usize::from(capacity(layout, order)) * layout.stride;
+    let good = |part: usize, order: u8| {
+        aligned(order) && capacity(layout, order) > 0 && wasted(order) * part <= PAGE_SIZE << order
+    };
+    let smallest =
+        || [16, 8, 4, 2, 1].iter().find_map(|&part| (0..=LOCAL_ORDER_MAX).find(|&o| good(part, o)));
+    let order = order.or_else(smallest).unwrap_or(LOCAL_ORDER_MAX);
+    if order > ORDER_MAX || !aligned(order) || capacity(layout, order) == 0 {
+        return Err(CacheError::Size { size, order });
+    }
+    Ok(order)
+}
+
+/// Objects in a sheaf by their size (Linux 7.0's table).
+pub(super) fn sheaf_capacity(size: usize) -> usize {
+    match size {
+        PAGE_SIZE.. => 4,
+        1024.. => 12,
+        256.. => 26,
+        _ => 60,
+    }
+}
+
+/// Objects in a worker's partial slabs by their size (Linux in 2015).
+pub(super) fn cpu_partial(size: usize) -> usize {
+    match size {
+        PAGE_SIZE.. => 2,
+        1024.. => 6,
+        256.. => 13,
+        _ => 30,
+    }
+}
+
+/// Partial slabs to keep by the size of objects (SLUB: log2(size) / 2 within 5..=10).
+pub(super) fn min_partial(size: usize) -> usize {
+    (size.max(1).ilog2() as usize / 2).clamp(5, 10)
+}
+
+/// A tunable: its name, its bounds, and what they are called.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tunable {
+    pub(super) name: &'static str,
+    most: usize,
+    least: usize,
+    range: &'static str,
+}
+
+/// All tunables; their places are what `tune.rs` matches on.
+pub(super) const TUNABLES: [Tunable; 4] = [
+    Tunable { name: "order", least: 0, most: ORDER_MAX as usize, range: "0 to 10" },
+    Tunable { name: "min_partial", least: 0, most: 1 << 20, range: "0 to 1048576" },
+    Tunable { name: "cpu_partial", least: 0, most: 1 << 20, range: "0 to 1048576" },
+    Tunable { name: "sheaf_capacity", least: 1, most: 1 << 16, range: "1 to 65536" },
+];
+
+impl Tunable {
+    /// The value, if it is within the bounds.
+    pub(super) fn check(&self, value: usize) -> Result<usize, CacheError> {
+        let Tunable { name, range, .. } = *self;
+        let good = (self.least..=self.most).contains(&value);
+        good.then_some(value).ok_or(CacheError::Range { what: name, value, range })
+    }
+}

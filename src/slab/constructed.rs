@@ -1,0 +1,167 @@
+//! Objects that are made once and keep their value from one use to the next.
+
+use super::config::{CacheConfig, CacheError};
+use super::debug::{Misuse, Site};
+use super::inspect::{Finding, Live};
+use super::object::Object;
+use super::shared::{Constructor, Shared};
+use super::slabs::pointer;
+use super::stats::{Attributes, SlabStats};
+use crate::page::Memory;
+use crate::sync::{Handle, Worker};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// A cache whose objects are constructed when their slab is made, and dropped when it is given back.
+///
+/// An object that is allocated holds what its last user left: for things that are dear to make, and cheap to bring
+/// back into their first state. The freelist word stands behind the object. Never merged.
+///
+/// ```
+/// # use netmem::{page::{Memory, MemoryConfig}, slab::{CacheConfig, ConstructedCache}};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..Default::default() })?;
+/// let mut w = memory.worker()?;
+/// let cache = ConstructedCache::new(&memory, &CacheConfig::default(), || Vec::<u8>::with_capacity(1500))?;
+/// let mut buffer = cache.alloc(&mut w).ok_or("no memory")?;
+/// buffer.extend_from_slice(b"hello");
+/// buffer.clear();
+/// cache.free(&mut w, buffer);
+/// assert_eq!(cache.alloc(&mut w).ok_or("no memory")?.capacity(), 1500);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ConstructedCache<T> {
+    shared: Handle<Shared>,
+    _of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for ConstructedCache<T> {
+    fn clone(&self) -> Self {
+        ConstructedCache { shared: self.shared.clone(), _of: PhantomData }
+    }
+}
+
+/// An object of a [`ConstructedCache`]: eight bytes, move-only, derefs to the `T`; its value outlives it.
+#[derive(Debug)]
+pub struct Constructed<T> {
+    object: ManuallyDrop<Object<T>>,
+}
+
+impl<T: Send + 'static> ConstructedCache<T> {
+    /// Makes a cache whose objects `make` constructs.
+    ///
+    /// # Errors
+    /// [`CacheError`]; nothing is left behind then.
+    #[cold]
+    pub fn new(
+        memory: &Memory,
+        config: &CacheConfig,
+        make: impl Fn() -> T + Send + Sync + 'static,
+    ) -> Result<Self, CacheError> {
+        let make = move |at: NonNull<u8>| {
+            // SAFETY: an object of the cache, laid out for a `T`, and nobody's yet.
+            unsafe { at.cast::<T>().write(make()) }
+        };
+        let constructor = Constructor { make: Box::new(make), end: end::<T> };
+        let size = size_of::<T>().max(1);
+        let shared = Shared::create(memory, size, align_of::<T>(), config, Some(constructor))?;
+        Ok(ConstructedCache { shared, _of: PhantomData })
+    }
+
+    /// An object as its last user left it, or as it was constructed; None when there is none and no slab can be made.
+    ///
+    /// # Cost
+    /// As [`Cache::alloc`](super::Cache::alloc), and nothing is written.
+    #[inline]
+    #[track_caller]
+    pub fn alloc(&self, w: &mut Worker) -> Option<Constructed<T>> {
+        let object = self.shared.take(w)?;
+        // SAFETY: constructed with its slab, and just taken off a list.
+        Some(Constructed { object: ManuallyDrop::new(unsafe { Object::adopt(object) }) })
+    }
+
+    /// Gives the object back with its value; one of another cache goes home to its own.
+    #[inline]
+    #[track_caller]
+    pub fn free(&self, w: &mut Worker, object: Constructed<T>) {
+        if !self.shared.owns(object.object.tagged()) {
+            return drop(object);
+        }
+        let tagged = object.object.tagged();
+        std::mem::forget(object);
+        self.shared.give(w, tagged);
+    }
+}
+
+impl<T> ConstructedCache<T> {
+    /// As [`Cache::shrink`](super::Cache::shrink).
+    #[cold]
+    pub fn shrink(&self) {
+        self.shared.shrink();
+    }
+
+    /// As [`Cache::validate`](super::Cache::validate).
+    #[cold]
+    pub fn validate(&self) -> Vec<Finding> {
+        self.shared.validate()
+    }
+
+    /// The cache's counters.
+    pub fn stats(&self) -> SlabStats {
+        self.shared.stats()
+    }
+
+    /// All that is known of the cache, as SLUB shows it.
+    pub fn attributes(&self) -> Attributes {
+        self.shared.attributes()
+    }
+
+    /// As [`Cache::destroy`](super::Cache::destroy).
+    ///
+    /// # Errors
+    /// [`Live`].
+    #[cold]
+    pub fn destroy(self) -> Result<(), Live<Self>> {
+        Live::or_end(self, |cache| &cache.shared)
+    }
+
+    /// As [`Cache::found`](super::Cache::found).
+    pub fn found(&self) -> Vec<Misuse> {
+        self.shared.found()
+    }
+}
+
+/// # Safety
+/// A `T` was constructed there, and nobody uses it.
+unsafe fn end<T>(at: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    unsafe { pointer(at.addr().get() as u64).cast::<T>().drop_in_place() }
+}
+
+impl<T> Deref for Constructed<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.object
+    }
+}
+
+impl<T> DerefMut for Constructed<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.object
+    }
+}
+
+impl<T> Drop for Constructed<T> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        // SAFETY: the claim was this object's and ends here; the value stays.
+        unsafe { Shared::free_from_anywhere(self.object.tagged(), Some(Site::DROPPED)) }
+    }
+}

@@ -1,0 +1,175 @@
+//! The `cpu_slab` layer: what SLUB had before sheaves, and what source 000 tunes.
+//!
+//! A worker has one active slab, whose freelist is its own, and a list of frozen slabs with free objects. It
+//! allocates from the active slab, then from what others freed into that, then from its own partial slabs, then from
+//! the node's. Objects of the active slab are freed to it without synchronisation; any other free goes through the
+//! slab's word, and freezes a slab that was full onto the list of the worker who frees. When the list has more than
+//! `cpu_partial` free objects, all of it goes to the node.
+
+use super::local::Ref;
+use super::slabs::{Chain, Ground, Pushed, Slabs};
+use super::stats::SlabLane;
+
+/// One worker's active slab and partial slabs.
+#[derive(Debug, Default)]
+pub(super) struct CpuSlab {
+    active: Option<u32>,
+    /// The active slab's own freelist: its first place and its length.
+    head: u16,
+    n: u16,
+    /// Frozen slabs.
+    partial: Vec<u32>,
+    /// Their free objects, as they were when each came.
+    objects: usize,
+}
+
+impl CpuSlab {
+    /// Free objects of the active and the partial slabs, as far as is known here.
+    pub(super) fn free(&self) -> usize {
+        usize::from(self.n) + self.objects
+    }
+
+    /// Whether the active slab has free objects of its own.
+    pub(super) fn has_own(&self) -> bool {
+        self.head != 0
+    }
+
+    /// Takes an object. Slabs that turn out empty on the way are put into `empty`, to be given back.
+    pub(super) fn pop(
+        &mut self,
+        (slabs, ground, tag): (&Slabs, Ground<'_>, u64),
+        lane: &SlabLane,
+        cpu_partial: usize,
+        empty: &mut Vec<u32>,
+    ) -> Option<Ref> {
+        loop {
+            if let Some(active) = self.active {
+                if self.head != 0 {
+                    return Some(self.pop_active(slabs, ground, tag, active));
+                }
+                if self.refill(slabs, ground, active) {
+                    lane.alloc_refill.add(1);
+                    continue;
+                }
+                self.deactivate(slabs, ground, empty);
+            }
+            self.active = Some(self.next_slab(slabs, ground, lane, cpu_partial)?);
+            self.refill(slabs, ground, self.active?);
+        }
+    }
+
+    fn pop_active(&mut self, slabs: &Slabs, ground: Ground<'_>, tag: u64, active: u32) -> Ref {
+        let object = slabs.at(ground, active, self.head, tag);
+        // SAFETY: the active slab's own freelist holds free objects that only this worker reaches.
+        self.head = unsafe { slabs.link(ground, active, object) };
+        self.n -= 1;
+        object
+    }
+
+    /// Takes over what was freed into the active slab by others; whether there was anything.
+    fn refill(&mut self, slabs: &Slabs, ground: Ground<'_>, active: u32) -> bool {
+        (self.head, self.n) = slabs.detach(ground, active, true);
+        self.head != 0
+    }
+
+    /// A frozen slab with free objects: one of the own, else the node's first, with more of them for the list.
+    fn next_slab(
+        &mut self,
+        slabs: &Slabs,
+        ground: Ground<'_>,
+        lane: &SlabLane,
+        cpu_partial: usize,
+    ) -> Option<u32> {
+        if let Some(slab) = self.partial.pop() {
+            if self.partial.is_empty() {
+                self.objects = 0;
+            }
+            lane.cpu_partial_alloc.add(1);
+            return Some(slab);
+        }
+        let slab = slabs.take_partial(ground)?;
+        lane.alloc_from_partial.add(1);
+        while self.objects < cpu_partial / 2 {
+            let Some(more) = slabs.take_partial(ground) else { break };
+            self.objects += usize::from(slabs.freeze(ground, more));
+            self.partial.push(more);
+            lane.cpu_partial_node.add(1);
+        }
+        Some(slab)
+    }
+
+    /// Makes a new slab, whose objects are all linked from `chain`, the active one.
+    pub(super) fn adopt(&mut self, slabs: &Slabs, ground: Ground<'_>, chain: &Chain, empty: &mut Vec<u32>) {
+        self.deactivate(slabs, ground, empty);
+        (self.active, self.head, self.n) = (Some(chain.slab), chain.head, chain.n);
+    }
+
+    /// Frees a chain. Slabs that turn out empty are put into `empty`.
+    ///
+    /// # Safety
+    /// As [`Slabs::push`].
+    pub(super) unsafe fn push(
+        &mut self,
+        (slabs, ground): (&Slabs, Ground<'_>),
+        lane: &SlabLane,
+        cpu_partial: usize,
+        chain: &Chain,
+        empty: &mut Vec<u32>,
+    ) {
+        if self.active == Some(chain.slab) {
+            // SAFETY: the chain is nobody's but this worker's, and so is the active slab's freelist.
+            unsafe { slabs.set_link(ground, chain.last, self.head) };
+            (self.head, self.n) = (chain.head, self.n + chain.n);
+            lane.free_fastpath.add(u64::from(chain.n));
+            return;
+        }
+        lane.free_slowpath.add(1);
+        // SAFETY: the caller's promise.
+        match unsafe { slabs.push(ground, chain, cpu_partial > 0) } {
+            Pushed::Done => {}
+            Pushed::IntoFrozen => lane.free_frozen.add(1),
+            Pushed::Empty => empty.push(chain.slab),
+            Pushed::Frozen => {
+                lane.cpu_partial_free.add(1);
+                self.objects += usize::from(chain.n);
+                self.partial.push(chain.slab);
+                if self.objects > cpu_partial {
+                    lane.cpu_partial_drain.add(1);
+                    self.drain_partial(slabs, ground, empty);
+                }
+            }
+        }
+    }
+
+    /// Gives all slabs back to the node.
+    pub(super) fn flush(&mut self, slabs: &Slabs, ground: Ground<'_>, lane: &SlabLane, empty: &mut Vec<u32>) {
+        if self.active.is_some() || !self.partial.is_empty() {
+            lane.cpuslab_flush.add(1);
+        }
+        self.deactivate(slabs, ground, empty);
+        self.drain_partial(slabs, ground, empty);
+    }
+
+    fn drain_partial(&mut self, slabs: &Slabs, ground: Ground<'_>, empty: &mut Vec<u32>) {
+        self.objects = 0;
+        // SAFETY: the slabs on the list were frozen by this worker.
+        empty.extend(self.partial.drain(..).filter(|&slab| unsafe { slabs.unfreeze(ground, slab, None) }));
+    }
+
+    /// Gives the active slab up, with what is left of its freelist.
+    fn deactivate(&mut self, slabs: &Slabs, ground: Ground<'_>, empty: &mut Vec<u32>) {
+        let Some(slab) = self.active.take() else { return };
+        let (head, n) = (std::mem::take(&mut self.head), std::mem::take(&mut self.n));
+        let (mut last, mut place) = (0, head);
+        while place != 0 {
+            last = slabs.at(ground, slab, place, 0);
+            // SAFETY: as in `pop_active`.
+            place = unsafe { slabs.link(ground, slab, last) };
+        }
+        let chain = Chain { slab, head, last, n };
+        // SAFETY: the freelist is this worker's, and so is the slab.
+        if unsafe { slabs.unfreeze(ground, slab, (head != 0).then_some(&chain)) } {
+            empty.push(slab);
+        }
+    }
+}

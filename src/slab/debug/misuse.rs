@@ -1,0 +1,231 @@
+//! What was done wrong to an object, as data and as a report.
+
+use super::slot::Difference;
+use super::track::{Site, Track};
+use std::fmt;
+use std::ptr::NonNull;
+
+/// What was found wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The object was free already.
+    DoubleFree,
+    /// The same object stands twice in one bulk.
+    TwiceInBulk {
+        /// Its places in the array.
+        places: [usize; 2],
+    },
+    /// The object is of another cache.
+    WrongCache {
+        /// That cache's name, or its number where it has gone.
+        of: String,
+    },
+    /// The pointer lies in a slab of the cache, but at no object's begin.
+    NotAtBegin {
+        /// Address of the object whose slot it points into.
+        object: usize,
+        /// Bytes from that object's begin to the pointer.
+        offset: isize,
+    },
+    /// The pointer lies in no slab; perhaps in one that was given back since.
+    OutsideSlabs,
+    /// Written before the object's begin while it was out.
+    LeftRedZone {
+        /// Bytes from the object's begin to the first byte written to; negative.
+        offset: isize,
+        /// What stands there now (32 bytes at most).
+        bytes: Vec<u8>,
+    },
+    /// Written behind the object's end.
+    RightRedZone {
+        /// Bytes from the object's begin to the first byte written to.
+        offset: isize,
+        /// What stands there now (32 bytes at most).
+        bytes: Vec<u8>,
+    },
+    /// Written to after it was freed.
+    WrittenAfterFree {
+        /// Bytes from the object's begin to the first byte written to.
+        offset: isize,
+        /// What stands there now (32 bytes at most).
+        bytes: Vec<u8>,
+    },
+    /// The object's mark says neither free nor out: something wrote far over an object's end.
+    Mark,
+    /// The link of a free object leads nowhere: it was written to after it was freed.
+    Freelist,
+}
+
+/// A misuse of a cache's object: what, which object of which cache, and who held it.
+///
+/// Its [`Display`](fmt::Display) is the whole report, several lines. Eight bytes, so that a free that may fail
+/// costs nothing where it does not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Misuse(Box<Report>);
+
+/// The facts of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) cache: String,
+    /// Address of the object, or the pointer that is none.
+    pub(super) object: usize,
+    /// Bytes of the cache's objects; 0 where it is not known.
+    pub(super) size: usize,
+    pub(super) damage: Damage,
+    /// Who found it.
+    pub(super) now: Option<Track>,
+    /// Who took the object last.
+    pub(super) allocated: Option<Track>,
+    /// Who gave it back last; None for an object that was out.
+    pub(super) freed: Option<Track>,
+}
+
+impl From<Report> for Misuse {
+    #[cold]
+    fn from(report: Report) -> Misuse {
+        Misuse(Box::new(report))
+    }
+}
+
+impl Misuse {
+    /// A freelist of the cache whose next word is spoilt; caches without debug find this too.
+    #[cold]
+    pub(in crate::slab) fn freelist(cache: &str, object: NonNull<u8>) -> Misuse {
+        Misuse::from(Report {
+            cache: cache.into(),
+            object: object.addr().get(),
+            size: 0,
+            damage: Damage::Freelist,
+            now: None,
+            allocated: None,
+            freed: None,
+        })
+    }
+
+    /// A pointer that is neither an object nor a large block.
+    #[cold]
+    #[track_caller]
+    pub(in crate::slab) fn outside(pointer: NonNull<u8>) -> Misuse {
+        Misuse::from(Report {
+            cache: "of any size".into(),
+            object: pointer.addr().get(),
+            size: 0,
+            damage: Damage::OutsideSlabs,
+            now: Some(Track::here(Site::caller())),
+            allocated: None,
+            freed: None,
+        })
+    }
+
+    /// The cache that found it.
+    pub fn cache(&self) -> &str {
+        &self.0.cache
+    }
+
+    /// The object's address; for a pointer that is no object, the pointer's.
+    pub fn object(&self) -> usize {
+        self.0.object
+    }
+
+    /// What is wrong.
+    pub fn damage(&self) -> &Damage {
+        &self.0.damage
+    }
+
+    /// The call that found it, where it was one.
+    pub fn found(&self) -> Option<Track> {
+        self.0.now
+    }
+
+    /// The last allocation of the object, where call sites are kept.
+    pub fn allocated(&self) -> Option<Track> {
+        self.0.allocated
+    }
+
+    /// The last free of an object that is not out, where call sites are kept.
+    pub fn freed(&self) -> Option<Track> {
+        self.0.freed
+    }
+
+    /// Prints the report and ends the process: memory that others use can no longer be relied on.
+    #[cold]
+    pub(in crate::slab) fn abort(&self) -> ! {
+        eprintln!("{self}");
+        std::process::abort()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "netmem: cache {}: object {:#x}", self.cache, self.object)?;
+        if self.size > 0 {
+            write!(f, " ({} bytes)", self.size)?;
+        }
+        write!(f, ": {}", self.damage)?;
+        let now = match self.damage {
+            Damage::DoubleFree | Damage::TwiceInBulk { .. } => "freed again",
+            _ => "found",
+        };
+        for (what, track) in [("allocated", self.allocated), ("freed", self.freed), (now, self.now)] {
+            if let Some(track) = track {
+                write!(f, "\n  {what} at {track}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Damage::DoubleFree => f.write_str("freed twice"),
+            Damage::TwiceInBulk { places: [a, b] } => write!(f, "freed twice in one bulk, at {a} and {b}"),
+            Damage::WrongCache { of } => write!(f, "is of cache {of}"),
+            Damage::NotAtBegin { object, offset } => {
+                let (by, side) = (offset.unsigned_abs(), if *offset < 0 { "before" } else { "behind" });
+                write!(f, "no object begins there: it is {by} bytes {side} the begin of object {object:#x}")
+            }
+            Damage::OutsideSlabs => f.write_str("no object: it lies in no slab, or in none any more"),
+            Damage::LeftRedZone { offset, bytes } => {
+                write!(f, "written to before its begin, at offset {offset}: {}", Hex(bytes))
+            }
+            Damage::RightRedZone { offset, bytes } => {
+                write!(f, "written to behind its end, at offset {offset}: {}", Hex(bytes))
+            }
+            Damage::WrittenAfterFree { offset, bytes } => {
+                write!(f, "written to after it was freed, at offset {offset}: {}", Hex(bytes))
+            }
+            Damage::Mark => f.write_str("its mark is overwritten: it says neither free nor allocated"),
+            Damage::Freelist => f.write_str("its freelist word is spoilt: written to after it was freed"),
+        }
+    }
+}
+
+impl Damage {
+    /// Names the difference after the side of the object that it lies on.
+    pub(super) fn in_red_zone(difference: Difference) -> Damage {
+        let Difference { offset, bytes } = difference;
+        match offset {
+            ..0 => Damage::LeftRedZone { offset, bytes },
+            _ => Damage::RightRedZone { offset, bytes },
+        }
+    }
+
+    pub(super) fn after_free(Difference { offset, bytes }: Difference) -> Damage {
+        Damage::WrittenAfterFree { offset, bytes }
+    }
+}
+
+/// Bytes as `6b 00 ff`.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().enumerate().try_for_each(|(i, byte)| {
+            let space = if i == 0 { "" } else { " " };
+            write!(f, "{space}{byte:02x}")
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! COLD: looking at a cache and ending it: shrink, validate, tunables, attributes, and what is still out.
+
+use super::config::{self, CacheError, Layer, TUNABLES};
+use super::debug::{Misuse, Track};
+use super::shared::Shared;
+use super::slabs::Chain;
+use super::stats::Attributes;
+use crate::sync::Handle;
+use crate::sync::shim::{lock, yield_now};
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Objects that a [`Live`] lists at most.
+const LISTED: usize = 32;
+
+/// Something that [`Cache::validate`](super::Cache::validate) found wrong.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Finding {
+    /// A freelist leads nowhere; the slab is used no more.
+    #[error("the freelist of the slab at {slab:#x} was overwritten after {found} of {of} free objects")]
+    Freelist {
+        /// The slab's address.
+        slab: usize,
+        /// Free objects that were found.
+        found: usize,
+        /// Free objects there are.
+        of: usize,
+    },
+    /// Debug found an object damaged.
+    #[error("{0}")]
+    Object(Misuse),
+}
+
+/// Why a cache was not ended: objects are out, or others share it. Holds the cache.
+#[derive(Debug)]
+pub struct Live<C> {
+    /// The cache, as it was.
+    pub cache: C,
+    name: String,
+    /// Objects that are out.
+    count: u64,
+    /// Handles there are beside the cache's own.
+    shared_by: usize,
+    listed: Vec<LiveObject>,
+}
+
+/// An object that is out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveObject {
+    /// Where it lies.
+    pub address: usize,
+    /// Who allocated it, where the cache has debug that keeps call sites.
+    pub allocated: Option<Track>,
+}
+
+impl<C> Live<C> {
+    /// Ends the cache by dropping its last handle, unless something is out.
+    pub(super) fn or_end(cache: C, shared: impl Fn(&C) -> &Handle<Shared>) -> Result<(), Live<C>> {
+        let handle = shared(&cache);
+        let others = handle.others();
+        handle.flush_patiently(handle.sheaf.load(Relaxed) as usize);
+        let (count, listed) = handle.live();
+        if count == 0 && others == 0 {
+            return Ok(());
+        }
+        let name = handle.name();
+        Err(Live { name, count, shared_by: others, listed, cache })
+    }
+
+    /// How many objects are out.
+    pub fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether only other handles stand in the way.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Objects that are out, the first 32.
+    pub fn objects(&self) -> &[LiveObject] {
+        &self.listed
+    }
+}
+
+impl<C> fmt::Display for Live<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cache {}: {} objects are out", self.name, self.count)?;
+        if self.shared_by > 0 {
+            write!(f, ", and {} other handles share it", self.shared_by)?;
+        }
+        for object in &self.listed {
+            write!(f, "\n  {:#x}", object.address)?;
+            if let Some(track) = object.allocated {
+                write!(f, " allocated at {track}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<C: fmt::Debug> std::error::Error for Live<C> {}
+
+impl Shared {
+    /// Gives all that is kept back to the slabs, and empty slabs to the memory.
+    pub(super) fn shrink(&self) {
+        self.flush_patiently(self.sheaf.load(Relaxed) as usize);
+        self.give_back_all(self.slabs.shrink(self.ground()));
+    }
+
+    /// As [`Shared::flush_all`], again until every worker was robbed.
+    fn flush_patiently(&self, capacity: usize) {
+        while !self.flush_all(capacity) {
+            yield_now();
+        }
+    }
+
+    /// The first pages of all slabs.
+    fn each_slab(&self) -> impl Iterator<Item = u32> + '_ {
+        let table = self.memory.table();
+        let ours = |&page: &u32| {
+            let desc = table.desc(page);
+            desc.is_out() && desc.owner.load(Relaxed) == self.number
+        };
+        (0..table.len() as u32).filter(ours)
+    }
+
+    /// How many objects are out, and the first of them. What workers keep was flushed before.
+    fn live(&self) -> (u64, Vec<LiveObject>) {
+        let ground = self.ground();
+        let (mut count, mut listed) = (0, Vec::new());
+        for slab in self.each_slab() {
+            let capacity = self.slabs.capacity(ground, slab);
+            let word = self.slabs.form.load(ground.table, slab);
+            count += u64::from(word.inuse);
+            let mut free = vec![false; usize::from(capacity) + 1];
+            let mut place = word.head;
+            while place != 0 && listed.len() < LISTED {
+                free[usize::from(place)] = true;
+                let object = self.slabs.at(ground, slab, place, 0);
+                // SAFETY: with no other handle nothing is detached any more; what is pushed comes before this head.
+                place = unsafe { self.slabs.peek_link(ground, slab, object) }.unwrap_or(0);
+            }
+            let out = (1..=capacity).filter(|&place| !free[usize::from(place)]);
+            let out = out.map(|place| self.slabs.at(ground, slab, place, 0));
+            listed.extend(out.take(LISTED - listed.len()).map(|object| LiveObject {
+                address: object as usize,
+                allocated: self.checker.as_ref().and_then(|checker| {
+                    // SAFETY: an object of the cache, whose slab is there while objects of it are out.
+                    unsafe { checker.allocated(self.pointer(object)) }
+                }),
+            }));
+        }
+        (count, listed)
+    }
+
+    /// Walks the freelists of all slabs that have one, each detached for that time, and the objects of a cache with
+    /// debug.
+    pub(super) fn validate(&self) -> Vec<Finding> {
+        self.flush_patiently(self.sheaf.load(Relaxed) as usize);
+        let mut findings = Vec::new();
+        let slabs: Vec<u32> = std::iter::from_fn(|| self.slabs.take_partial(self.ground())).collect();
+        for slab in slabs {
+            findings.extend(self.validate_freelist(slab).err());
+        }
+        if let Some(checker) = &self.checker {
+            for slab in self.each_slab() {
+                for place in 1..=self.slabs.capacity(self.ground(), slab) {
+                    let object = self.pointer(self.slabs.at(self.ground(), slab, place, 0));
+                    // SAFETY: an object of the cache, prepared when its slab was made.
+                    findings.extend(unsafe { checker.check(object) }.err().map(Finding::Object));
+                }
+            }
+        }
+        findings
+    }
+
+    /// Walks one slab's freelist. One that is whole goes back; one that is not stays frozen, and is used no more.
+    fn validate_freelist(&self, slab: u32) -> Result<(), Finding> {
+        let ground = self.ground();
+        let (head, of) = self.slabs.detach(ground, slab, true);
+        let (mut place, mut last, mut found) = (head, 0, 0);
+        let mut next = Some(head);
+        while place != 0 && found < of {
+            (last, found) = (self.slabs.at(ground, slab, place, 0), found + 1);
+            // SAFETY: the freelist was detached just now.
+            next = unsafe { self.slabs.peek_link(ground, slab, last) };
+            place = next.unwrap_or(0);
+        }
+        if next.is_none() || place != 0 || found != of {
+            let slab = self.slabs.at(ground, slab, 1, 0) as usize - self.slabs.layout.offset;
+            return Err(Finding::Freelist { slab, found: found.into(), of: of.into() });
+        }
+        let chain = Chain { slab, head, last, n: of };
+        // SAFETY: the chain was detached just now, and the slab frozen with it.
+        if unsafe { self.slabs.unfreeze(ground, slab, (of > 0).then_some(&chain)) } {
+            self.give_back_all([slab]);
+        }
+        Ok(())
+    }
+
+    pub(super) fn set(&self, name: &str, value: usize) -> Result<(), CacheError> {
+        let tunable = TUNABLES.iter().find(|tunable| tunable.name == name);
+        let tunable = tunable.ok_or_else(|| CacheError::Unknown { name: name.into() })?;
+        let value = tunable.check(value)?;
+        let arrays = self.sheaf.load(Relaxed) > 0;
+        match tunable.name {
+            "order" => {
+                let order = config::order(self.slabs.layout, (self.size, self.align), Some(value as u8))?;
+                self.slabs.set_order(order);
+            }
+            "min_partial" => {
+                self.slabs.min_partial.store(value as u32, Relaxed);
+                if self.with_node(|node| node.partial.len() > value) {
+                    self.give_back_all(self.slabs.shrink(self.ground()));
+                }
+            }
+            "cpu_partial" if self.layer == Layer::CpuSlab => {
+                self.cpu_partial.store(value as u32, Relaxed);
+                self.flush_patiently(0);
+            }
+            "sheaf_capacity" if arrays => {
+                self.sheaf.store(value as u32, Relaxed);
+                self.flush_patiently(value);
+            }
+            _ => return Err(CacheError::Layer { what: tunable.name }),
+        }
+        Ok(())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Result<usize, CacheError> {
+        match name {
+            "order" => Ok(self.slabs.order().into()),
+            "min_partial" => Ok(self.slabs.min_partial.load(Relaxed) as usize),
+            "cpu_partial" => Ok(self.cpu_partial.load(Relaxed) as usize),
+            "sheaf_capacity" => Ok(self.sheaf.load(Relaxed) as usize),
+            _ => Err(CacheError::Unknown { name: name.into() }),
+        }
+    }
+
+    pub(super) fn attributes(&self) -> Attributes {
+        let (stats, names) = (self.stats(), lock(&self.names).clone());
+        let out = |slabs: u64| slabs * stats.objs_per_slab;
+        let free = stats.cached + stats.cpu_slabs + stats.barn;
+        let mut all = vec![
+            ("name", names.first().cloned().unwrap_or_default()),
+            ("aliases", names.len().saturating_sub(1).to_string()),
+            ("alias_names", names.get(1..).unwrap_or_default().join(" ")),
+            ("object_size", stats.object_size.to_string()),
+            ("slab_size", stats.slab_size.to_string()),
+            ("align", self.align.to_string()),
+            ("order", self.slabs.order().to_string()),
+            ("objs_per_slab", stats.objs_per_slab.to_string()),
+            ("layer", format!("{:?}", self.layer)),
+            ("word", format!("{:?}", self.slabs.form)),
+            ("sheaf_capacity", self.sheaf.load(Relaxed).to_string()),
+            ("cpu_partial", self.cpu_partial.load(Relaxed).to_string()),
+            ("min_partial", self.slabs.min_partial.load(Relaxed).to_string()),
+            ("slabs", stats.slabs.to_string()),
+            ("partial", stats.partial.to_string()),
+            ("total_objects", out(stats.slabs).to_string()),
+            ("cached_objects", free.to_string()),
+            ("debug", self.checker.as_ref().map_or("none".into(), |checker| checker.options().to_string())),
+        ];
+        all.extend(stats.counters().into_iter().map(|(name, count)| (name, count.to_string())));
+        Attributes(all)
+    }
+}

@@ -1,0 +1,231 @@
+//! A cache of objects whose size is known at run time: SLUB's own interface, for C, the size classes and the lab.
+
+use super::config::{CacheConfig, CacheError};
+use super::debug::{Misuse, Site};
+use super::grow;
+use super::inspect::{Finding, Live};
+use super::local::Ref;
+use super::registry;
+use super::shared::Shared;
+use super::stats::{Attributes, SlabStats};
+use crate::page::Memory;
+use crate::sync::{Handle, Worker};
+use std::ptr::NonNull;
+
+/// A named cache of objects of a size and an alignment.
+///
+/// What is allocated is a pointer: whoever has it may use `size` bytes, until it is given back once.
+#[derive(Debug, Clone)]
+pub struct RawCache {
+    shared: Handle<Shared>,
+}
+
+impl RawCache {
+    /// Makes a cache, or shares one that is there ([`CacheConfig::merge`]).
+    ///
+    /// # Errors
+    /// [`CacheError`]; nothing is left behind then.
+    #[cold]
+    pub fn new(
+        memory: &Memory,
+        size: usize,
+        align: usize,
+        config: &CacheConfig,
+    ) -> Result<RawCache, CacheError> {
+        Ok(RawCache { shared: Shared::create(memory, size.max(1), align, config, None)? })
+    }
+
+    /// The cache's number in the process, which its slabs' descriptors carry.
+    pub(super) fn number(&self) -> u16 {
+        self.shared.number
+    }
+
+    /// What it is called in reports.
+    pub fn name(&self) -> String {
+        self.shared.name()
+    }
+
+    /// An object; None when there is none and no slab can be made. Its contents are what the last holder left.
+    #[inline]
+    #[track_caller]
+    pub fn alloc(&self, w: &mut Worker) -> Option<NonNull<u8>> {
+        self.shared.take(w).map(|object| self.shared.pointer(object))
+    }
+
+    /// Gives an object back.
+    ///
+    /// # Errors
+    /// [`Misuse`], where the cache has debug that found one and was told to report; the object stays with the caller
+    /// then.
+    ///
+    /// # Safety
+    /// The object is this cache's, out, and not used after this. With debug, what that looks for need not be so.
+    #[inline]
+    #[track_caller]
+    pub unsafe fn free(&self, w: &mut Worker, object: NonNull<u8>) -> Result<(), Misuse> {
+        if self.shared.keep_hot(w, self.tagged(object)) {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { grow::free_pointers(&self.shared, Some(w), &[object], Site::caller()) }
+    }
+
+    #[inline(always)]
+    fn tagged(&self, object: NonNull<u8>) -> Ref {
+        self.shared.tag() | object.addr().get() as u64
+    }
+
+    /// Fills `objects`, or none of it; true if it did. What stood in there is not looked at.
+    #[inline]
+    #[track_caller]
+    pub fn alloc_bulk(&self, w: &mut Worker, objects: &mut [Option<NonNull<u8>>]) -> bool {
+        let mut places = objects.iter_mut();
+        let got = self.shared.take_bulk(w, places.len(), |taken| {
+            // `taken` first: a zip that ends with its second part has eaten one of its first.
+            for (&object, place) in taken.iter().zip(places.by_ref()) {
+                *place = Some(self.shared.pointer(object));
+            }
+        });
+        if got < objects.len() {
+            let mut back: Vec<Ref> = objects[..got]
+                .iter_mut()
+                .filter_map(Option::take)
+                .map(|object| self.tagged(object))
+                .collect();
+            self.shared.give_bulk(w, &mut back);
+        }
+        got == objects.len()
+    }
+
+    /// Gives objects back at once: into the sheaf by a copy, or those of one slab by one change of its word (source
+    /// 000's detached freelists).
+    ///
+    /// # Errors
+    /// As [`RawCache::free`]; then none was given back.
+    ///
+    /// # Safety
+    /// As [`RawCache::free`], for each.
+    #[inline]
+    #[track_caller]
+    pub unsafe fn free_bulk(&self, w: &mut Worker, objects: &mut [NonNull<u8>]) -> Result<(), Misuse> {
+        let kept = self.shared.keep_hot_bulk(w, objects.iter().map(|&object| self.tagged(object)));
+        if kept == objects.len() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { grow::free_pointers(&self.shared, Some(w), &objects[kept..], Site::caller()) }
+    }
+
+    /// Gives objects back one by one: the plain loop, to compare with.
+    ///
+    /// # Errors
+    /// As [`RawCache::free`], for the first; those before it were given back.
+    ///
+    /// # Safety
+    /// As [`RawCache::free`], for each.
+    #[inline]
+    #[track_caller]
+    pub unsafe fn free_each(&self, w: &mut Worker, objects: &[NonNull<u8>]) -> Result<(), Misuse> {
+        // SAFETY: the caller's promise.
+        objects.iter().try_for_each(|&object| unsafe { self.free(w, object) })
+    }
+
+    /// Gives an object of any cache back without a worker: one change of a word.
+    ///
+    /// # Errors
+    /// As [`RawCache::free`].
+    ///
+    /// # Safety
+    /// The object is some cache's of a memory that lives, out, and not used after this.
+    #[cold]
+    #[track_caller]
+    pub unsafe fn release(object: NonNull<u8>) -> Result<(), Misuse> {
+        // SAFETY: the object is out, and so its slab's pages are.
+        let Some(shared) = (unsafe { registry::cache_at(registry::number_at(object)).as_ref() }) else {
+            return Err(Misuse::outside(object));
+        };
+        // SAFETY: the caller's promise; the object keeps the cache.
+        unsafe { grow::free_pointers(shared, None, &[object], Site::caller()) }
+    }
+
+    /// As [`Cache::shrink`](super::Cache::shrink).
+    #[cold]
+    pub fn shrink(&self) {
+        self.shared.shrink();
+    }
+
+    /// As [`Cache::validate`](super::Cache::validate).
+    #[cold]
+    pub fn validate(&self) -> Vec<Finding> {
+        self.shared.validate()
+    }
+
+    /// As [`Cache::set`](super::Cache::set).
+    ///
+    /// # Errors
+    /// As there.
+    #[cold]
+    pub fn set(&self, name: &str, value: usize) -> Result<(), CacheError> {
+        self.shared.set(name, value)
+    }
+
+    /// As [`Cache::get`](super::Cache::get).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, name: &str) -> Result<usize, CacheError> {
+        self.shared.get(name)
+    }
+
+    /// The cache's counters.
+    pub fn stats(&self) -> SlabStats {
+        self.shared.stats()
+    }
+
+    /// All that is known of the cache, as SLUB shows it.
+    pub fn attributes(&self) -> Attributes {
+        self.shared.attributes()
+    }
+
+    /// As [`Cache::destroy`](super::Cache::destroy).
+    ///
+    /// # Errors
+    /// [`Live`].
+    #[cold]
+    pub fn destroy(self) -> Result<(), Live<RawCache>> {
+        Live::or_end(self, |cache| &cache.shared)
+    }
+
+    /// As [`Cache::found`](super::Cache::found).
+    pub fn found(&self) -> Vec<Misuse> {
+        self.shared.found()
+    }
+}
+
+/// Gives objects of any caches back at once (the form without a cache argument): runs of one cache go to it together.
+///
+/// # Errors
+/// As [`RawCache::free`]; runs before the one that failed were given back.
+///
+/// # Safety
+/// As [`RawCache::release`], for each.
+#[track_caller]
+pub unsafe fn free_bulk_any(w: &mut Worker, objects: &mut [NonNull<u8>]) -> Result<(), Misuse> {
+    let mut rest = &mut objects[..];
+    while let Some(&first) = rest.first() {
+        // SAFETY: the objects are out, and so their slabs' pages are.
+        let number = |object: NonNull<u8>| unsafe { registry::number_at(object) };
+        let cache = number(first);
+        let run = rest.iter().take_while(|&&object| number(object) == cache).count();
+        // SAFETY: the cache of objects that are out lives.
+        let Some(shared) = (unsafe { registry::cache_at(cache).as_ref() }) else {
+            return Err(Misuse::outside(first));
+        };
+        let (now, later) = rest.split_at_mut(run);
+        // SAFETY: the caller's promise. The objects keep the cache until the last of them is in a sheaf, where it is
+        // only touched by a worker inside, for whom a closing cache waits, or on a freelist.
+        unsafe { grow::free_pointers(shared, Some(w), now, Site::caller())? };
+        rest = later;
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! The caches of the process, by number; and which of them a new one may share.
+
+use super::shared::{Form, Shared};
+use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
+use crate::page::{Memory, Page};
+use crate::sync::Handle;
+use crate::sys::region;
+use std::num::NonZeroU32;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// Caches in one process at most; number 0 is nobody's.
+const CACHES: usize = 4096;
+
+/// The caches by number. Each entry holds a strong count until the cache is closed and its last slab is back.
+static KNOWN: [AtomicPtr<Shared>; CACHES] = [const { AtomicPtr::new(ptr::null_mut()) }; CACHES];
+/// Who gives out numbers and takes them back.
+static NUMBERS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+/// Whether caches made from now on keep to themselves.
+static NOMERGE: AtomicBool = AtomicBool::new(false);
+
+fn numbers() -> MutexGuard<'static, ()> {
+    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says whether caches made from now on keep to themselves, whatever their configuration (`slab_nomerge` of source 000).
+pub fn set_nomerge(nomerge: bool) {
+    NOMERGE.store(nomerge, Relaxed);
+}
+
+/// A cache of this form in `memory`: one that is there already and may be shared, or a new one. None when all numbers
+/// are taken.
+#[cold]
+pub(super) fn find_or_register(
+    memory: &Memory,
+    form: &Form<'_>,
+    make: impl FnOnce(u16) -> Arc<Shared>,
+) -> Option<Handle<Shared>> {
+    let _one_at_a_time = numbers();
+    if form.mergeable && !NOMERGE.load(Relaxed) {
+        for known in &KNOWN {
+            // SAFETY: an entry that is not null holds a strong count, and is taken out only under the lock held here.
+            let Some(cache) = (unsafe { known.load(Relaxed).as_ref() }) else { continue };
+            if !cache.takes_in(memory, form) {
+                continue;
+            }
+            // SAFETY: the entry came from `Arc::into_raw`, and the count added here is the one taken.
+            let cache = unsafe {
+                Arc::increment_strong_count(cache);
+                Arc::from_raw(cache)
+            };
+            if let Some(handle) = Handle::another(&cache) {
+                cache.add_name(form.name);
+                return Some(handle);
+            }
+        }
+    }
+    let number = (1..CACHES).find(|&n| KNOWN[n].load(Relaxed).is_null())?;
+    let shared = make(number as u16);
+    // Release: pairs with the Acquire in `cache_at`.
+    KNOWN[number].store(Arc::into_raw(Arc::clone(&shared)).cast_mut(), Release);
+    Some(Handle::new(&shared))
+}
+
+/// Frees the cache's number and gives up its strong count.
+///
+/// # Safety
+/// The cache is closed, has no slab, and this is called once.
+#[cold]
+pub(super) unsafe fn retire(this: *const Shared) {
+    let _one_at_a_time = numbers();
+    // SAFETY: the table's own count still holds the cache; it becomes this function's.
+    let shared = unsafe { Arc::from_raw(this) };
+    KNOWN[usize::from(shared.number)].store(ptr::null_mut(), Relaxed);
+}
+
+/// The cache with this number, or null.
+#[inline]
+pub(super) fn cache_at(number: u16) -> *const Shared {
+    // Acquire: pairs with the Release in `find_or_register`.
+    KNOWN.get(usize::from(number)).map_or(ptr::null(), |known| known.load(Acquire))
+}
+
+/// The number of the cache whose slab holds `address`; 0 when the page is nobody's.
+///
+/// # Safety
+/// The address lies in a page of a netmem memory that is out.
+pub(super) unsafe fn number_at(address: NonNull<u8>) -> u16 {
+    let chunk = region::chunk_at(address.as_ptr()).unwrap_or_default();
+    let page = NonZeroU32::new(chunk / (PAGE_SIZE / CHUNK_SIZE) as u32);
+    // SAFETY: the page is out, so it keeps its memory.
+    page.map_or(0, |page| unsafe { Page::owner_of(page) })
+}
+
+/// What the cache with this number is called, if there is one.
+pub(super) fn cache_name(number: u16) -> Option<String> {
+    let _one_at_a_time = numbers();
+    // SAFETY: as in `find_or_register`.
+    unsafe { cache_at(number).as_ref() }.map(|cache| cache.name())
+}

@@ -1,0 +1,163 @@
+//! Memory of any size: `kmalloc` over a memory's pages.
+//!
+//! | bytes | from | aligned to |
+//! |---|---|---|
+//! | 0 | nowhere: [`Sizes::ZERO`], which may be freed and not be read | 16 |
+//! | 1 to 8192 | the caches of 13 classes | the largest power of two that divides the class (32 for 96) |
+//! | to 4 MiB | blocks of pages, orders 2 to 10 | the block's size |
+//!
+//! So whatever power of two divides a size divides its address too, which is `kmalloc`'s guarantee (kernel
+//! document "Memory Allocation Guide"). What was asked for is not remembered: all of [`Sizes::size_of`] may be used.
+//!
+//! A pointer finds its way home by itself: its address gives the page, the page's descriptor the cache, or says
+//! that it is a large block.
+
+mod bytes;
+mod class;
+mod free;
+mod large;
+mod resize;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+use super::{CacheConfig, CacheError, RawCache};
+use crate::page::Memory;
+use crate::sync::Worker;
+use class::CLASSES;
+use std::alloc::Layout;
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+pub use bytes::Bytes;
+
+/// Where [`Sizes::ZERO`] points.
+const ZERO_ADDRESS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
+
+/// In [`Shared::class_of`]: the number of no cache of ours.
+const NONE: u8 = u8::MAX;
+
+/// Allocates any number of bytes up to 4 MiB. Clone the handle freely.
+///
+/// What is out when the last handle goes stays good, as objects of a [`Cache`](super::Cache) do.
+///
+/// ```
+/// use netmem::page::{Memory, MemoryConfig};
+/// use netmem::slab::{CacheConfig, Sizes};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let memory = Memory::new(&MemoryConfig::default())?;
+/// let mut w = memory.worker()?;
+/// let sizes = Sizes::new(&memory, &CacheConfig { name: "kmalloc".into(), ..Default::default() })?;
+///
+/// let mut bytes = sizes.bytes(&mut w, 100).ok_or("no memory")?; // zeroed; goes home from wherever it is dropped
+/// bytes[99] = 1;
+///
+/// let raw = sizes.alloc(&mut w, 100).ok_or("no memory")?; // as kmalloc does: yours to free
+/// // SAFETY: it is out, and this is its only claim.
+/// unsafe {
+///     assert_eq!(sizes.size_of(raw), 128);
+///     sizes.free(&mut w, raw)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Sizes {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    classes: Box<[RawCache]>,
+    /// The class of the cache with each number, or [`NONE`].
+    class_of: Box<[u8]>,
+    memory: Memory,
+}
+
+impl Sizes {
+    /// What an allocation of 0 bytes gives: not null, aligned to 16, harmless to free, and nothing to read.
+    pub const ZERO: NonNull<u8> = NonNull::without_provenance(ZERO_ADDRESS);
+
+    /// Makes the caches; `config` is for each of them, its name followed by the class's size (`kmalloc-64`).
+    ///
+    /// # Errors
+    /// As [`RawCache::new`]; nothing is left behind then.
+    #[cold]
+    pub fn new(memory: &Memory, config: &CacheConfig) -> Result<Sizes, CacheError> {
+        let cache = |class: usize| {
+            let name = format!("{}-{}", config.name, CLASSES[class]);
+            RawCache::new(
+                memory,
+                CLASSES[class],
+                class::align(class),
+                &CacheConfig { name, ..config.clone() },
+            )
+        };
+        let caches = (0..CLASSES.len()).map(cache).collect::<Result<Vec<_>, _>>()?;
+        let last = caches.iter().map(RawCache::number).max().unwrap_or_default();
+        let mut class_of = vec![NONE; usize::from(last) + 1].into_boxed_slice();
+        for (class, cache) in caches.iter().enumerate() {
+            class_of[usize::from(cache.number())] = class as u8;
+        }
+        let shared = Shared { classes: caches.into(), class_of, memory: memory.clone() };
+        Ok(Sizes { shared: Arc::new(shared) })
+    }
+
+    /// The caches of the classes, smallest first: for their counters and tunables.
+    pub fn classes(&self) -> &[RawCache] {
+        &self.shared.classes
+    }
+
+    /// Allocates `bytes`; None when there is no memory, or no block is so large. The contents are what the last
+    /// holder left.
+    ///
+    /// # Cost
+    /// That of [`RawCache::alloc`] and the look-up of the class, which is nothing where `bytes` is a constant.
+    #[inline]
+    #[track_caller]
+    pub fn alloc(&self, w: &mut Worker, bytes: usize) -> Option<NonNull<u8>> {
+        match class::of(bytes) {
+            Some(class) => self.shared.classes[class].alloc(w),
+            None => large::alloc(&self.shared.memory, w, bytes),
+        }
+    }
+
+    /// As [`Sizes::alloc`], and every byte that may be used is 0, also beyond `bytes`.
+    #[inline]
+    #[track_caller]
+    pub fn alloc_zeroed(&self, w: &mut Worker, bytes: usize) -> Option<NonNull<u8>> {
+        let at = self.alloc(w, bytes)?;
+        // SAFETY: it was allocated just now, so all that may be used of it is the caller's alone.
+        unsafe { at.write_bytes(0, self.size_of(at)) };
+        Some(at)
+    }
+
+    /// Allocates room for `layout`, at an address that is a multiple of its alignment.
+    #[track_caller]
+    pub fn alloc_aligned(&self, w: &mut Worker, layout: Layout) -> Option<NonNull<u8>> {
+        self.alloc(w, class::size_for(layout))
+    }
+
+    /// The class of the slab that the pointer lies in, if it is one of ours.
+    #[inline(always)]
+    fn class_at(&self, at: NonNull<u8>) -> Option<usize> {
+        let owner = large::owner(&self.shared.memory, at)?;
+        let class = *self.shared.class_of.get(usize::from(owner))?;
+        (class != NONE).then_some(usize::from(class))
+    }
+
+    /// How many bytes may be used: what was asked for, rounded up to the class or the block; 0 for
+    /// [`Sizes::ZERO`].
+    ///
+    /// # Safety
+    /// `at` came from this `Sizes` or a clone of it, and is out.
+    #[inline]
+    pub unsafe fn size_of(&self, at: NonNull<u8>) -> usize {
+        match self.class_at(at) {
+            Some(class) => CLASSES[class],
+            None => large::size(&self.shared.memory, at),
+        }
+    }
+}

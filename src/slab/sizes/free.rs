@@ -1,0 +1,111 @@
+//! The way home, which a pointer finds by its page's descriptor.
+
+use super::Sizes;
+use super::large::{self, Found};
+use crate::slab::{Misuse, RawCache, free_bulk_any};
+use crate::sync::Worker;
+use std::ptr::NonNull;
+
+impl Sizes {
+    /// Gives memory back.
+    ///
+    /// # Errors
+    /// [`Misuse`], where the caches have debug and report; the memory stays with the caller then. A pointer that
+    /// lies outside of all slabs and blocks is found without debug too.
+    ///
+    /// # Safety
+    /// `at` came from a `Sizes` of this memory, and its claim ends with this call, unless it fails.
+    ///
+    /// # Cost
+    /// That of [`RawCache::free`], and the line of the page's descriptor that says whose it is.
+    #[inline]
+    #[track_caller]
+    pub unsafe fn free(&self, w: &mut Worker, at: NonNull<u8>) -> Result<(), Misuse> {
+        match self.class_at(at) {
+            // SAFETY: the caller's promise, and the slab is this cache's.
+            Some(class) => unsafe { self.shared.classes[class].free(w, at) },
+            // SAFETY: the caller's promise.
+            None => unsafe { self.free_outside(w, at) },
+        }
+    }
+
+    /// What is no object of our classes: a large block goes to the worker's lists, the rest as without a worker.
+    ///
+    /// # Safety
+    /// As [`Sizes::free`].
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    unsafe fn free_outside(&self, w: &mut Worker, at: NonNull<u8>) -> Result<(), Misuse> {
+        let memory = &self.shared.memory;
+        match large::find(memory, at) {
+            Found::Zero => Ok(()),
+            Found::Block(number) => {
+                let ours = memory.index(number).and_then(|index| memory.number(index));
+                // SAFETY: the caller's promise; a `Sizes` gave the block out.
+                memory.free(w, unsafe { large::claim(ours.unwrap_or(number)) });
+                Ok(())
+            }
+            // SAFETY: the caller's promise.
+            Found::Object => unsafe { RawCache::release(at) },
+            Found::Nothing => Err(Misuse::outside(at)),
+        }
+    }
+
+    /// Gives memory back from a thread without a worker, whichever `Sizes` it came from.
+    ///
+    /// # Errors
+    /// [`Misuse`], where the cache has debug and reports; the memory stays with the caller then.
+    ///
+    /// # Safety
+    /// `at` came from a `Sizes` of any memory, and its claim ends with this call, unless it fails.
+    ///
+    /// # Cost
+    /// A locked instruction or two; a lock where a slab changes lists, and for large blocks.
+    #[cold]
+    #[track_caller]
+    pub unsafe fn release(at: NonNull<u8>) -> Result<(), Misuse> {
+        if at == Sizes::ZERO {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { large::block_of(at) } {
+            Some(number) => {
+                // SAFETY: the caller's promise; a `Sizes` gave the block out.
+                drop(unsafe { large::claim(number) });
+                Ok(())
+            }
+            // SAFETY: the caller's promise.
+            None => unsafe { RawCache::release(at) },
+        }
+    }
+
+    /// Gives back allocations of any sizes at once: what is of one slab goes home by one CAS. The array's order is
+    /// not kept.
+    ///
+    /// # Errors
+    /// As [`Sizes::free`], for the first misuse that is met; some of the others are home then.
+    ///
+    /// # Safety
+    /// As [`Sizes::free`] for each pointer.
+    #[track_caller]
+    pub unsafe fn free_bulk(&self, w: &mut Worker, pointers: &mut [NonNull<u8>]) -> Result<(), Misuse> {
+        let mut objects = 0;
+        for at in 0..pointers.len() {
+            if self.class_at(pointers[at]).is_some() {
+                pointers.swap(objects, at);
+                objects += 1;
+            }
+        }
+        let (objects, others) = pointers.split_at_mut(objects);
+        let memory = &self.shared.memory;
+        if let Some(&stray) = others.iter().find(|&&at| matches!(large::find(memory, at), Found::Nothing)) {
+            return Err(Misuse::outside(stray));
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            free_bulk_any(w, objects)?;
+            others.iter().try_for_each(|&at| self.free_outside(w, at))
+        }
+    }
+}

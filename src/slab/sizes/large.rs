@@ -1,0 +1,99 @@
+//! Blocks of pages for what no class holds, and what a pointer is when it is no object of a class.
+
+use super::{Sizes, class};
+use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
+use crate::page::{Memory, Page};
+use crate::slab::registry::cache_name;
+use crate::sync::Worker;
+use crate::sys::region;
+use std::num::NonZeroU32;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Chunks in a page.
+const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
+
+/// In a descriptor's `owner`: the first page of a block that a `Sizes` gave out; no cache has this number.
+const LARGE: u16 = 0x4b4d;
+
+/// What a pointer is to a memory.
+pub(super) enum Found {
+    /// [`Sizes::ZERO`].
+    Zero,
+    /// The begin of a large block, whose first page has this number.
+    Block(NonZeroU32),
+    /// In a page that is of a cache.
+    Object,
+    /// None of these: of another memory, or not an allocation at all.
+    Nothing,
+}
+
+/// The number of the page that holds `at`; None where no region lies.
+#[inline(always)]
+fn page_at(at: NonNull<u8>) -> Option<NonZeroU32> {
+    NonZeroU32::new(region::chunk_at(at.as_ptr())? / CHUNKS)
+}
+
+/// Whose the page is that holds `at`; None outside of the memory.
+#[inline(always)]
+pub(super) fn owner(memory: &Memory, at: NonNull<u8>) -> Option<u16> {
+    Some(memory.desc(page_at(at)?)?.owner.load(Relaxed))
+}
+
+/// Takes a block from the pages.
+#[cold]
+pub(super) fn alloc(memory: &Memory, w: &mut Worker, bytes: usize) -> Option<NonNull<u8>> {
+    if bytes == 0 {
+        return Some(Sizes::ZERO);
+    }
+    let page = memory.alloc(w, class::order(bytes)?)?;
+    page.set_owner(LARGE);
+    let at = NonNull::new(page.address());
+    page.into_number();
+    at
+}
+
+/// What a pointer is to this memory; only its page's descriptor is read.
+pub(super) fn find(memory: &Memory, at: NonNull<u8>) -> Found {
+    if at == Sizes::ZERO {
+        return Found::Zero;
+    }
+    let Some(owner) = owner(memory, at) else { return Found::Nothing };
+    match owner {
+        LARGE => block(at).map_or(Found::Nothing, Found::Block),
+        _ if cache_name(owner).is_some() => Found::Object,
+        _ => Found::Nothing,
+    }
+}
+
+/// The block that begins at `at`, whichever memory it is of.
+///
+/// # Safety
+/// `at` is an allocation that is out.
+pub(super) unsafe fn block_of(at: NonNull<u8>) -> Option<NonZeroU32> {
+    // SAFETY: the caller's promise: what is out keeps its memory.
+    let owner = page_at(at).map(|number| unsafe { Page::owner_of(number) });
+    block(at).filter(|_| owner == Some(LARGE))
+}
+
+/// The page that begins at `at`.
+fn block(at: NonNull<u8>) -> Option<NonZeroU32> {
+    page_at(at).filter(|number| region::address(number.get() * CHUNKS) == at.as_ptr())
+}
+
+/// Takes a block back from its holder.
+///
+/// # Safety
+/// `number` is of a [`Found::Block`] that is out, or that block's [`Memory::number`]; its claim moves into the page.
+pub(super) unsafe fn claim(number: NonZeroU32) -> Page {
+    // SAFETY: the caller's promise.
+    let page = unsafe { Page::claim(number) };
+    page.set_owner(0);
+    page
+}
+
+/// Bytes of what is no object of a class.
+pub(super) fn size(memory: &Memory, at: NonNull<u8>) -> usize {
+    let desc = page_at(at).and_then(|number| memory.desc(number));
+    desc.filter(|desc| desc.owner.load(Relaxed) == LARGE).map_or(0, |desc| PAGE_SIZE << desc.order())
+}

@@ -1,0 +1,419 @@
+//! The slabs of one cache: freelists inside free objects, chains that are pushed at once, and the node's list of
+//! slabs with free objects.
+//!
+//! | state of a slab | freelist | on the node's partial list |
+//! |---|---|---|
+//! | full | empty | no: the first free puts it there |
+//! | partial | some | yes, unless a worker has just taken it off to detach its freelist |
+//! | empty | all | yes while fewer than `min_partial` others are; else its pages are given back |
+//! | frozen | any | no: a worker has it to itself, and frees by others leave it alone |
+//!
+//! The two changes of list membership on the free side (full → partial, → empty) happen under the node's lock,
+//! taken before the change of the word that makes them. Nothing here knows of workers or memory: what it works on is
+//! a [`Ground`], so that loom runs this very code.
+
+use super::debug::{Layout, Misuse};
+use super::local::{ADDRESS, Ref};
+use super::word::{Interrupts, Word, WordForm};
+use crate::limits::{ORDER_MAX, PAGE_SIZE};
+use crate::page::{List, Table};
+use crate::stats::Count;
+use crate::sync::shim::{AtomicU32, Mutex, MutexGuard, lock};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Foreign objects that may lie between two of one slab in an array and still leave them one chain (source 000).
+const LOOK_AHEAD: u32 = 3;
+/// In `orders`: slabs of other orders than the present one may be there.
+const MIXED: u32 = 1 << 8;
+
+/// Where the objects lie: the memory's descriptors and its first byte.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub(super) table: &'a Table,
+    pub(super) base: NonNull<u8>,
+}
+
+/// The node's part.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) partial: List,
+    /// Slabs in all, until their pages are given back.
+    pub(super) count: usize,
+    /// The last handle is gone: empty slabs are given back, and the last ends the cache.
+    pub(super) closed: bool,
+}
+
+/// Free objects of one slab, linked from `head` to `last`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chain {
+    pub(super) slab: u32,
+    pub(super) head: u16,
+    pub(super) last: Ref,
+    pub(super) n: u16,
+}
+
+/// What came of pushing a chain.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pushed {
+    /// It is on the slab's freelist.
+    Done,
+    /// So it is, and the slab is some worker's.
+    IntoFrozen,
+    /// So it is, and the slab, which was full, is now frozen and the caller's.
+    Frozen,
+    /// With it the slab is empty, and on no list: the caller gives its pages back.
+    Empty,
+}
+
+/// What `Slabs` counts by itself, under SLUB's names.
+#[derive(Debug, Default)]
+pub(super) struct SlabsCounts {
+    pub(super) free_add_partial: Count,
+    pub(super) free_remove_partial: Count,
+    pub(super) cmpxchg_double_fail: Count,
+    pub(super) deactivate_full: Count,
+    pub(super) deactivate_empty: Count,
+    pub(super) deactivate_to_tail: Count,
+}
+
+/// The slabs of one cache.
+#[derive(Debug)]
+pub(super) struct Slabs {
+    name: String,
+    pub(super) layout: Layout,
+    pub(super) form: WordForm,
+    /// What freelist words are mixed with.
+    secret: u64,
+    /// Objects of a slab of each order.
+    capacity: [u16; ORDER_MAX as usize + 1],
+    /// 2^40 / stride, rounded up: divides any offset within a slab exactly.
+    reciprocal: u64,
+    /// The order of new slabs, with [`MIXED`].
+    orders: AtomicU32,
+    pub(super) min_partial: AtomicU32,
+    pub(super) node: Mutex<Node>,
+    pub(super) counts: SlabsCounts,
+    interrupts: Interrupts,
+}
+
+impl Slabs {
+    pub(super) fn new(
+        name: &str,
+        layout: Layout,
+        form: WordForm,
+        order: u8,
+        min_partial: u32,
+        secret: u64,
+    ) -> Self {
+        Slabs {
+            name: name.into(),
+            layout,
+            form,
+            secret,
+            capacity: std::array::from_fn(|order| capacity(layout, order as u8)),
+            reciprocal: (1u64 << 40).div_ceil(layout.stride as u64),
+            orders: AtomicU32::new(u32::from(order)),
+            min_partial: AtomicU32::new(min_partial),
+            node: Mutex::new(Node { partial: List::new(), count: 0, closed: false }),
+            counts: SlabsCounts::default(),
+            interrupts: Interrupts::default(),
+        }
+    }
+
+    /// The order of new slabs.
+    pub(super) fn order(&self) -> u8 {
+        self.orders.load(Relaxed) as u8
+    }
+
+    /// Makes new slabs of another order; those that are there stay.
+    pub(super) fn set_order(&self, order: u8) {
+        self.orders.store(u32::from(order) | MIXED, Relaxed);
+    }
+
+    /// Says that slabs of another order than the present one may come.
+    pub(super) fn allow_other_orders(&self) {
+        self.orders.fetch_or(MIXED, Relaxed);
+    }
+
+    /// The smallest order that holds an object.
+    pub(super) fn smallest_order(&self) -> Option<u8> {
+        self.capacity.iter().position(|&objects| objects > 0).map(|order| order as u8)
+    }
+
+    /// Objects of a new slab.
+    pub(super) fn per_slab(&self) -> u16 {
+        self.capacity[usize::from(self.order())]
+    }
+
+    /// Objects of a slab that is there.
+    pub(super) fn capacity(&self, ground: Ground<'_>, slab: u32) -> u16 {
+        let orders = self.orders.load(Relaxed);
+        let order = if orders & MIXED == 0 { orders as u8 } else { ground.table.desc(slab).order() };
+        self.capacity[usize::from(order.min(ORDER_MAX))]
+    }
+
+    /// The index of the slab that an object lies in: its first page's.
+    #[inline(always)]
+    pub(super) fn slab(&self, ground: Ground<'_>, object: Ref) -> u32 {
+        let page = ((object & ADDRESS) as usize - ground.base.addr().get()) / PAGE_SIZE;
+        // Relaxed: an object of a slab of another order came over an edge that happened after the change.
+        let orders = self.orders.load(Relaxed);
+        if orders & MIXED != 0 { first_page(ground, page as u32) } else { page as u32 & !((1 << orders) - 1) }
+    }
+
+    fn begin(&self, ground: Ground<'_>, slab: u32) -> usize {
+        ground.base.addr().get() + slab as usize * PAGE_SIZE + self.layout.offset
+    }
+
+    /// The place of an object in its slab, counted from 1.
+    fn place(&self, ground: Ground<'_>, slab: u32, object: Ref) -> u16 {
+        let offset = (object & ADDRESS) - self.begin(ground, slab) as u64;
+        ((offset * self.reciprocal) >> 40) as u16 + 1
+    }
+
+    /// The address of the object at a place of a slab, with the tag of `like`.
+    pub(super) fn at(&self, ground: Ground<'_>, slab: u32, place: u16, tag: u64) -> Ref {
+        tag | (self.begin(ground, slab) + usize::from(place - 1) * self.layout.stride) as u64
+    }
+
+    /// Where an object's freelist word stands, and what it is mixed with: the cache's secret and the object's own
+    /// place, so that a word copied from elsewhere or overwritten by data does not lead to a chosen object.
+    fn link_at(&self, ground: Ground<'_>, object: Ref) -> (*mut u64, u64) {
+        let address = (object & ADDRESS) as usize + self.layout.link;
+        (ground.base.as_ptr().with_addr(address).cast(), self.secret ^ (object & ADDRESS).swap_bytes())
+    }
+
+    /// Writes the freelist word of a free object.
+    ///
+    /// # Safety
+    /// The object is of this cache, free, and on no list that another thread can read yet.
+    pub(super) unsafe fn set_link(&self, ground: Ground<'_>, object: Ref, next: u16) {
+        let (at, mix) = self.link_at(ground, object);
+        // SAFETY: the layout keeps 8 aligned bytes for it in every object, and this one is the caller's alone.
+        unsafe { at.write(u64::from(next) ^ mix) }
+    }
+
+    /// Reads the freelist word of a free object: 0, or a place within the slab; anything else was written by someone
+    /// who had freed the object, and the process ends.
+    ///
+    /// # Safety
+    /// The object is of this cache and on a freelist that the caller has detached.
+    pub(super) unsafe fn link(&self, ground: Ground<'_>, slab: u32, object: Ref) -> u16 {
+        // SAFETY: as promised.
+        unsafe { self.peek_link(ground, slab, object) }.unwrap_or_else(|| {
+            let address = (object & ADDRESS) as usize;
+            let at = NonNull::new(ground.base.as_ptr().with_addr(address)).unwrap_or(ground.base);
+            Misuse::freelist(&self.name, at).abort()
+        })
+    }
+
+    /// As [`Slabs::link`], or None when it was spoilt.
+    ///
+    /// # Safety
+    /// As [`Slabs::link`].
+    pub(super) unsafe fn peek_link(&self, ground: Ground<'_>, slab: u32, object: Ref) -> Option<u16> {
+        let (at, mix) = self.link_at(ground, object);
+        // SAFETY: as in `set_link`; the change that detached the list made the writer's words visible.
+        let next = unsafe { at.read() } ^ mix;
+        u16::try_from(next).ok().filter(|&next| next <= self.capacity(ground, slab))
+    }
+
+    /// Takes the chain out of `objects` that their last one begins: it and others of its slab, as far as no more
+    /// than [`LOOK_AHEAD`] foreign ones lie between, are linked and moved behind the rest. Returns it and how many
+    /// objects are left.
+    ///
+    /// # Safety
+    /// Each object is of this cache and on no list, and nobody claims it. `objects` is not empty.
+    pub(super) unsafe fn chain(&self, ground: Ground<'_>, objects: &mut [Ref]) -> Option<(Chain, usize)> {
+        let mut end = objects.len().checked_sub(1)?;
+        let last = objects[end];
+        let slab = self.slab(ground, last);
+        let (mut head, mut n, mut ahead) = (last, 1, LOOK_AHEAD);
+        for i in (0..end).rev() {
+            let object = objects[i];
+            if self.slab(ground, object) == slab {
+                // SAFETY: the caller's promise for every object.
+                unsafe { self.set_link(ground, object, self.place(ground, slab, head)) };
+                (head, n, end) = (object, n + 1, end - 1);
+                objects.swap(i, end);
+            } else {
+                ahead -= 1;
+                if ahead == 0 {
+                    break;
+                }
+            }
+        }
+        Some((Chain { slab, head: self.place(ground, slab, head), last, n }, end))
+    }
+
+    /// Pushes a chain onto its slab's freelist by one change of its word, and moves the slab between lists if need
+    /// be. Where `freeze` a slab that was full becomes the caller's.
+    ///
+    /// # Safety
+    /// The chain's objects are on no list and nobody claims them. Unless the caller keeps the cache by a handle it
+    /// may be gone when this returns, but for [`Pushed::Empty`].
+    pub(super) unsafe fn push(&self, ground: Ground<'_>, chain: &Chain, freeze: bool) -> Pushed {
+        let mut node: Option<MutexGuard<'_, Node>> = None;
+        loop {
+            let changed = self.update(ground, chain.slab, |word| {
+                // SAFETY: the chain is not visible to others yet.
+                unsafe { self.set_link(ground, chain.last, word.head) };
+                let new = word.pushed(chain.head, chain.n);
+                let was_full = word.head == 0;
+                if word.frozen {
+                    Some(new)
+                } else if was_full && freeze {
+                    Some(new.freeze(true))
+                } else {
+                    (node.is_some() || !was_full && new.inuse > 0).then_some(new)
+                }
+            });
+            let Some((old, new)) = changed else {
+                node = Some(lock(&self.node));
+                continue;
+            };
+            // After a change without the lock nothing of `self` is touched: it may be gone.
+            return match node {
+                Some(mut node) if !new.frozen => self.settle(ground, &mut node, chain.slab, old, new),
+                _ if old.frozen => Pushed::IntoFrozen,
+                _ if new.frozen => Pushed::Frozen,
+                _ => Pushed::Done,
+            };
+        }
+    }
+
+    /// Moves a slab between lists after a push, under the lock.
+    fn settle(&self, ground: Ground<'_>, node: &mut Node, slab: u32, old: Word, new: Word) -> Pushed {
+        if old.head == 0 {
+            node.partial.push_back(ground.table, slab);
+            self.counts.free_add_partial.add_shared(1);
+        }
+        // Not listed: a worker has taken it off and is about to detach its freelist.
+        let listed = ground.table.desc(slab).is_listed();
+        if new.inuse > 0 || !listed || !node.has_enough(self.min_partial.load(Relaxed) + 1) {
+            return Pushed::Done;
+        }
+        node.partial.remove(ground.table, slab);
+        self.counts.free_remove_partial.add_shared(1);
+        Pushed::Empty
+    }
+
+    /// Takes a slab with free objects off the node's list; the caller detaches its freelist at once.
+    pub(super) fn take_partial(&self, ground: Ground<'_>) -> Option<u32> {
+        let mut node = lock(&self.node);
+        let slab = node.partial.first()?;
+        node.partial.remove(ground.table, slab);
+        Some(slab)
+    }
+
+    /// Detaches a slab's whole freelist by one change; returns its head and length. The slab is `frozen` after it or
+    /// not.
+    pub(super) fn detach(&self, ground: Ground<'_>, slab: u32, frozen: bool) -> (u16, u16) {
+        let capacity = self.capacity(ground, slab);
+        let detach = |word: Word| Some(word.detached(capacity).freeze(frozen));
+        let changed = self.update(ground, slab, detach);
+        changed.map_or((0, 0), |(old, _)| (old.head, capacity - old.inuse))
+    }
+
+    /// As [`Slabs::detach`], and gives the objects, tagged, to `take`.
+    pub(super) fn detach_each(&self, ground: Ground<'_>, slab: u32, tag: u64, mut take: impl FnMut(Ref)) {
+        let (mut place, _) = self.detach(ground, slab, false);
+        while place != 0 {
+            let object = self.at(ground, slab, place, tag);
+            // SAFETY: the freelist was detached just now.
+            place = unsafe { self.link(ground, slab, object) };
+            take(object);
+        }
+    }
+
+    /// Makes a slab with free objects, just taken off the node's list, the caller's; returns how many are free.
+    pub(super) fn freeze(&self, ground: Ground<'_>, slab: u32) -> u16 {
+        let changed = self.update(ground, slab, |word| Some(word.freeze(true)));
+        changed.map_or(0, |(_, new)| self.capacity(ground, slab) - new.inuse)
+    }
+
+    /// Gives a frozen slab back to the node, with a chain of its objects that the caller has, if any. True when the
+    /// slab is empty and more are not wanted: the caller gives its pages back.
+    ///
+    /// # Safety
+    /// As [`Slabs::push`]; the caller froze the slab.
+    pub(super) unsafe fn unfreeze(&self, ground: Ground<'_>, slab: u32, chain: Option<&Chain>) -> bool {
+        let mut node = lock(&self.node);
+        let changed = self.update(ground, slab, |word| {
+            let pushed = chain.map_or(word, |chain| {
+                // SAFETY: as in `push`.
+                unsafe { self.set_link(ground, chain.last, word.head) };
+                word.pushed(chain.head, chain.n)
+            });
+            Some(pushed.freeze(false))
+        });
+        let Some((_, word)) = changed else { return false };
+        if word.head == 0 {
+            self.counts.deactivate_full.add_shared(1);
+        } else if word.inuse == 0 && node.has_enough(self.min_partial.load(Relaxed)) {
+            self.counts.deactivate_empty.add_shared(1);
+            return true;
+        } else {
+            self.counts.deactivate_to_tail.add_shared(1);
+            node.partial.push_back(ground.table, slab);
+        }
+        false
+    }
+
+    /// Takes empty slabs off the list, for the caller to give their pages back; the rest is sorted, fullest first,
+    /// so that allocation empties what is nearly empty (SLUB's `shrink`).
+    pub(super) fn shrink(&self, ground: Ground<'_>) -> Vec<u32> {
+        let mut node = lock(&self.node);
+        let mut slabs: Vec<(u16, u32)> = Vec::with_capacity(node.partial.len());
+        while let Some(slab) = node.partial.first() {
+            node.partial.remove(ground.table, slab);
+            slabs.push((self.form.load(ground.table, slab).inuse, slab));
+        }
+        slabs.sort_by_key(|&(inuse, _)| std::cmp::Reverse(inuse));
+        let mut empty = Vec::new();
+        for (_, slab) in slabs {
+            // Others free meanwhile: a slab is empty for good only if it is so now, with this lock held.
+            if self.form.load(ground.table, slab).inuse == 0 {
+                empty.push(slab);
+            } else {
+                node.partial.push_back(ground.table, slab);
+            }
+        }
+        empty
+    }
+
+    fn update(
+        &self,
+        ground: Ground<'_>,
+        slab: u32,
+        change: impl FnMut(Word) -> Option<Word>,
+    ) -> Option<(Word, Word)> {
+        self.form.update(ground.table, slab, (&self.counts.cmpxchg_double_fail, &self.interrupts), change)
+    }
+}
+
+impl Node {
+    /// Whether an empty slab is one too many.
+    fn has_enough(&self, partial: u32) -> bool {
+        self.closed || self.partial.len() >= partial as usize
+    }
+}
+
+/// Objects of a slab of an order; 0 when none fits or they are too many to count.
+pub(super) fn capacity(layout: Layout, order: u8) -> u16 {
+    let objects = (PAGE_SIZE << order).saturating_sub(layout.offset) / layout.stride;
+    if objects > 0x7fff { 0 } else { objects as u16 }
+}
+
+/// The first page of the block that a page lies in, found by its descriptors: pages inside a block are never `out`.
+fn first_page(ground: Ground<'_>, page: u32) -> u32 {
+    let candidates = (0..=ORDER_MAX).map(|order| page & !((1 << order) - 1));
+    candidates.into_iter().find(|&first| ground.table.desc(first).is_out()).unwrap_or(page)
+}
+
+/// The pointer that a tagged word is.
+#[inline(always)]
+pub(super) fn pointer(object: Ref) -> *mut u8 {
+    ptr::with_exposed_provenance_mut((object & ADDRESS) as usize)
+}

@@ -1,0 +1,174 @@
+//! What a cache counts, under SLUB's names.
+
+use super::local::Local;
+use super::shared::Shared;
+use crate::stats::Count;
+use crate::sync::shim::lock;
+use std::fmt;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One worker's counters of a cache.
+        #[derive(Debug, Default)]
+        pub(super) struct SlabLane {
+            /// Objects in the main sheaf, in the spare one, and free objects of the active and the partial slabs.
+            pub(super) main: Count,
+            pub(super) spare: Count,
+            pub(super) cpu: Count,
+            $(pub(super) $name: Count,)*
+        }
+
+        /// A cache's counters, summed over the workers.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct SlabStats {
+            /// Bytes of an object as asked for.
+            pub object_size: u64,
+            /// Bytes from one object to the next.
+            pub slab_size: u64,
+            /// Objects in a new slab.
+            pub objs_per_slab: u64,
+            /// Slabs.
+            pub slabs: u64,
+            /// Slabs on the node's partial list.
+            pub partial: u64,
+            /// Objects in the workers' sheaves.
+            pub cached: u64,
+            /// Free objects in the workers' active and partial slabs, as far as those know.
+            pub cpu_slabs: u64,
+            /// Objects in the barn's full sheaves.
+            pub barn: u64,
+            /// Slabs put on the node's partial list by a free.
+            pub free_add_partial: u64,
+            /// Slabs taken off it by a free that emptied them.
+            pub free_remove_partial: u64,
+            /// Changes of a slab's word that another thread was faster than.
+            pub cmpxchg_double_fail: u64,
+            /// Slabs that were full when their worker gave them up.
+            pub deactivate_full: u64,
+            /// … and that were empty.
+            pub deactivate_empty: u64,
+            /// … and that went to the end of the partial list.
+            pub deactivate_to_tail: u64,
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Shared {
+            pub(super) fn stats(&self) -> SlabStats {
+                let (slabs, partial) = {
+                    let node = lock(&self.slabs.node);
+                    (node.count as u64, node.partial.len() as u64)
+                };
+                let counts = &self.slabs.counts;
+                SlabStats {
+                    object_size: self.size as u64,
+                    slab_size: self.slabs.layout.stride as u64,
+                    objs_per_slab: u64::from(self.slabs.per_slab()),
+                    slabs,
+                    partial,
+                    cached: self.locals.sum(|lane| &lane.main) + self.locals.sum(|lane| &lane.spare),
+                    cpu_slabs: self.locals.sum(|lane| &lane.cpu),
+                    barn: lock(&self.barn).objects() as u64,
+                    free_add_partial: counts.free_add_partial.get(),
+                    free_remove_partial: counts.free_remove_partial.get(),
+                    cmpxchg_double_fail: counts.cmpxchg_double_fail.get(),
+                    deactivate_full: counts.deactivate_full.get(),
+                    deactivate_empty: counts.deactivate_empty.get(),
+                    deactivate_to_tail: counts.deactivate_to_tail.get(),
+                    $($name: self.locals.sum(|lane| &lane.$name),)*
+                }
+            }
+        }
+
+        impl SlabStats {
+            /// The event counters, by SLUB's names.
+            pub fn counters(&self) -> Vec<(&'static str, u64)> {
+                let mut all = vec![
+                    ("free_add_partial", self.free_add_partial),
+                    ("free_remove_partial", self.free_remove_partial),
+                    ("cmpxchg_double_fail", self.cmpxchg_double_fail),
+                    ("deactivate_full", self.deactivate_full),
+                    ("deactivate_empty", self.deactivate_empty),
+                    ("deactivate_to_tail", self.deactivate_to_tail),
+                ];
+                all.extend([$((stringify!($name), self.$name)),*]);
+                all
+            }
+        }
+    };
+}
+
+counters! {
+    /// Allocations from the main sheaf, or from the active slab's own freelist.
+    alloc_fastpath,
+    /// Allocations that had to look further.
+    alloc_slowpath,
+    /// Frees into the main sheaf, or into the active slab.
+    free_fastpath,
+    /// Frees that went further, and objects dropped.
+    free_slowpath,
+    /// Frees into slabs that are some worker's.
+    free_frozen,
+    /// Slabs made.
+    alloc_slab,
+    /// Slabs given back.
+    free_slab,
+    /// Slabs made of a smaller order for want of memory.
+    order_fallback,
+    /// Objects put into sheaves out of slabs.
+    sheaf_refill,
+    /// Objects put back into slabs out of sheaves.
+    sheaf_flush,
+    /// Sheaves made.
+    sheaf_alloc,
+    /// Sheaves let go.
+    sheaf_free,
+    /// Full sheaves taken from the barn.
+    barn_get,
+    /// Times the barn had no full sheaf.
+    barn_get_fail,
+    /// Full sheaves put into the barn.
+    barn_put,
+    /// Times the barn had no room for a full sheaf.
+    barn_put_fail,
+    /// Allocations from a slab taken off the node's partial list.
+    alloc_from_partial,
+    /// Allocations from what others had freed into the active slab.
+    alloc_refill,
+    /// Active and partial slabs given up because the worker left, or another one had nothing left.
+    cpuslab_flush,
+    /// Slabs made active off the worker's own partial list.
+    cpu_partial_alloc,
+    /// Slabs put on the worker's own partial list by a free.
+    cpu_partial_free,
+    /// Slabs put there out of the node's list.
+    cpu_partial_node,
+    /// Times the worker's own partial list was given to the node.
+    cpu_partial_drain,
+}
+
+impl SlabLane {
+    /// Takes note of how many objects there are in a worker's hands.
+    #[inline]
+    pub(super) fn note(&self, local: &Local) {
+        self.main.set(local.main.len() as u64);
+        self.spare.set(local.spare.len() as u64);
+        self.cpu.set(local.cpu.free() as u64);
+    }
+}
+
+/// A cache as `/sys/kernel/slab/<cache>/` shows it: one attribute a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attributes(pub(super) Vec<(&'static str, String)>);
+
+impl Attributes {
+    /// The value of an attribute.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl fmt::Display for Attributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(name, value)| writeln!(f, "{name} {value}"))
+    }
+}

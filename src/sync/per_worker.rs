@@ -1,0 +1,84 @@
+//! What a stage keeps for its workers: state that only the owner reaches, and gauges that everybody may read.
+
+use super::slot::{Held, Slot};
+use super::worker::{Roster, Worker};
+use crossbeam_utils::CachePadded;
+
+/// State `L` for each worker of a memory, reached through the worker's token, with gauges `G` beside it.
+///
+/// One look-up finds both. Those who are no worker of this memory count in the strangers' gauges.
+#[derive(Debug)]
+pub(crate) struct PerWorker<L, G = ()> {
+    domain: u64,
+    slots: Box<[CachePadded<Slot<L, G>>]>,
+    strangers: CachePadded<G>,
+}
+
+impl<L, G: Default> PerWorker<L, G> {
+    pub(crate) fn new(roster: &Roster, mut local: impl FnMut() -> L) -> Self {
+        let slots = (0..roster.workers()).map(|_| CachePadded::new(Slot::new(local()))).collect();
+        PerWorker { domain: roster.domain(), slots, strangers: CachePadded::default() }
+    }
+}
+
+impl<L, G> PerWorker<L, G> {
+    /// This worker's own state; None (take the shared path) for a worker of another memory or while a thief
+    /// is inside.
+    #[inline(always)]
+    pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L, G>> {
+        let slot = self.slots.get((worker.key() ^ self.domain) as usize)?;
+        // SAFETY: the key matched, so `worker` is the one claim on this slot of this memory, and `&mut` for
+        // as long as the guard lives makes it the only guard.
+        unsafe { slot.enter() }
+    }
+
+    /// All slots, for thieves.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot<L, G>> {
+        self.slots.iter().map(|slot| &**slot)
+    }
+
+    /// This worker's own gauges; None for a worker of another memory.
+    #[inline(always)]
+    pub(crate) fn lane(&self, worker: &Worker) -> Option<&G> {
+        self.slots.get((worker.key() ^ self.domain) as usize).map(|slot| slot.gauges())
+    }
+
+    /// The gauges of everybody who has no own: many write there.
+    pub(crate) fn strangers(&self) -> &G {
+        &self.strangers
+    }
+
+    /// Every worker's gauges, by slot.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &G> {
+        self.slots().map(Slot::gauges)
+    }
+}
+
+/// State `L` of one worker that others may open only as thieves.
+#[derive(Debug)]
+pub(crate) struct Owned<L> {
+    owner: u64,
+    slot: CachePadded<Slot<L>>,
+}
+
+impl<L> Owned<L> {
+    pub(crate) fn new(owner: &Worker, local: L) -> Self {
+        Owned { owner: owner.key(), slot: CachePadded::new(Slot::new(local)) }
+    }
+
+    /// The owner's own state; None (take the shared path) for anyone else and while a thief is inside.
+    #[inline(always)]
+    pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L>> {
+        if worker.key() != self.owner {
+            return None;
+        }
+        // SAFETY: the key matched, so `worker` is the one claim on the owner's slot, and `&mut` for as long as
+        // the guard lives makes it the only guard.
+        unsafe { self.slot.enter() }
+    }
+
+    /// The slot itself, for thieves and for closing.
+    pub(crate) fn slot(&self) -> &Slot<L> {
+        &self.slot
+    }
+}
