@@ -3,6 +3,8 @@
 //! `NETMEM_STRESS_SECONDS` says how long each half lasts (default 1; CI gives it a minute). The same tests run under
 //! the sanitizers (`.ci/sanitizers`).
 
+#![allow(clippy::unwrap_used)]
+
 use netmem::page::{Memory, MemoryConfig, Page};
 use netmem::ring::{Receiver, Sender, ring};
 use netmem::slab::{Cache, CacheConfig, Layer, Object, WordForm};

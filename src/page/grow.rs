@@ -262,19 +262,20 @@ fn keep(shared: &Shared, w: &mut Worker, order: u8, numbers: &[u32], alarms: &mu
     shared.put(&numbers[kept..], alarms);
 }
 
-/// Empties the lists of all workers, the caller's among them, into the nodes: as a thief, everywhere. Whether there
-/// was anything, or is on its way.
+/// Empties the lists of all workers, the caller's among them, into the nodes: as a thief, where there is anything.
+/// Whether there was, or is on its way.
 fn drain_all(shared: &Shared, alarms: &mut Vec<Alarm>) -> bool {
     let mut found = false;
-    for slot in shared.locals.slots().filter(|slot| slot.gauges().has_blocks()) {
-        found = true;
+    for slot in shared.locals.slots() {
         let lane = slot.gauges();
-        let _moving = Moving::begin(lane);
-        let mut back = Vec::new();
-        slot.steal(|local| local.drain(lane, |number| back.push(number)));
-        shared.put(&back, alarms);
-        if back.is_empty() {
-            // They are in somebody's hands between a list and a node.
+        let (moving, full) = (lane.is_moving(), lane.has_blocks());
+        found |= moving || full;
+        if full {
+            let _moving = Moving::begin(lane);
+            let mut back = Vec::new();
+            slot.steal(|local| local.drain(lane, |number| back.push(number)));
+            shared.put(&back, alarms);
+        } else if moving {
             yield_now();
         }
     }

@@ -28,10 +28,15 @@ pub(crate) struct PageLane {
 }
 
 impl PageLane {
-    /// Whether blocks that nobody holds are with this worker.
-    pub(super) fn has_blocks(&self) -> bool {
+    /// Whether blocks are in somebody's hands on their way from or to the worker's lists.
+    pub(super) fn is_moving(&self) -> bool {
         // Acquire: pairs with the Release in `Moving::drop`: who sees the end of a move sees its gauges too.
-        self.moving.load(Acquire) > 0 || self.cached.iter().any(|cached| cached.get() > 0)
+        self.moving.load(Acquire) > 0
+    }
+
+    /// Whether there are blocks in the worker's lists; to be asked after [`PageLane::is_moving`].
+    pub(super) fn has_blocks(&self) -> bool {
+        self.cached.iter().any(|cached| cached.get() > 0)
     }
 
     /// Blocks that the worker got from the node it called home, whichever that was.
@@ -54,7 +59,7 @@ impl<'a> Moving<'a> {
 
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `has_blocks`.
+        // Release: pairs with the Acquire in `is_moving`.
         self.0.moving.fetch_sub(1, Release);
     }
 }

@@ -24,15 +24,17 @@ impl Barn {
     pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> bool {
         let Some(full) = self.full.pop() else { return false };
         let empty = std::mem::replace(empty, full);
-        if self.empty.len() < SHEAVES {
+        if self.empty.len() < SHEAVES && empty.room() == self.capacity {
             self.empty.push(empty);
         }
         true
     }
 
-    /// Changes a full sheaf for an empty one, which is made if `made` says so afterwards; None when the barn is full.
+    /// Changes a full sheaf for an empty one, which is made if `made` says so afterwards; None when the barn is full, or
+    /// the sheaf is of another size.
     pub(super) fn put_full(&mut self, full: &mut Sheaf) -> Option<Made> {
-        if self.full.len() == SHEAVES {
+        // A sheaf of another size is left from before the size was changed.
+        if self.full.len() == SHEAVES || full.len() != self.capacity {
             return None;
         }
         let kept = self.empty.pop();

@@ -1,9 +1,11 @@
 //! The cache's handle, for objects of one type.
 
 use super::config::{CacheConfig, CacheError};
-use super::debug::Misuse;
+use super::debug::{Misuse, Site};
+use super::grow;
 use super::inspect::{Finding, Live};
-use super::object::{Object, end_all};
+use super::local::TAG_SHIFT;
+use super::object::{Object, Unclaimed, end_all};
 use super::shared::Shared;
 use super::stats::{Attributes, SlabStats};
 use crate::page::Memory;
@@ -53,7 +55,17 @@ impl<T: Send> Cache<T> {
     #[inline]
     #[track_caller]
     pub fn alloc(&self, w: &mut Worker, value: T) -> Result<Object<T>, T> {
-        match self.shared.take(w) {
+        match self.shared.take_hot(w) {
+            Some(object) => Ok(self.shared.claim(object, value)),
+            None => self.alloc_missed(w, value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn alloc_missed(&self, w: &mut Worker, value: T) -> Result<Object<T>, T> {
+        match grow::alloc(&self.shared, w, Site::caller()) {
             Some(object) => Ok(self.shared.claim(object, value)),
             None => Err(value),
         }
@@ -95,26 +107,14 @@ impl<T: Send> Cache<T> {
         w: &mut Worker,
         n: usize,
         objects: &mut Vec<Object<T>>,
-        mut make: impl FnMut() -> T,
+        make: impl FnMut() -> T,
     ) -> bool {
-        let begin = objects.len();
-        objects.reserve(n);
-        let got = self.shared.take_bulk(w, n, |taken| {
-            objects.extend(taken.iter().map(|&object| self.shared.claim(object, make())));
-        });
-        if got < n {
-            self.free_last(w, got, objects);
+        let mut taken = Unclaimed::new(objects, &self.shared, n);
+        let got = self.shared.take_bulk(w, n, |words| taken.extend(words));
+        if got == n {
+            taken.claim(make);
         }
-        debug_assert_eq!(objects.len() - begin, if got < n { 0 } else { n });
         got == n
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn free_last(&self, w: &mut Worker, n: usize, objects: &mut Vec<Object<T>>) {
-        let mut last = objects.split_off(objects.len() - n);
-        self.free_bulk(w, &mut last);
     }
 
     /// Drops the values and gives the objects back; `objects` is empty then.
@@ -125,7 +125,10 @@ impl<T: Send> Cache<T> {
     #[inline]
     #[track_caller]
     pub fn free_bulk(&self, w: &mut Worker, objects: &mut Vec<Object<T>>) {
-        if !objects.iter().all(|object| self.shared.owns(object.tagged())) {
+        // Without a branch in the loop, so that it is a few vector instructions.
+        let tag = self.shared.tag();
+        let differs = objects.iter().fold(0, |bits, object| bits | (object.tagged() ^ tag));
+        if differs >> TAG_SHIFT != 0 {
             // Strangers are dropped, and so go home to their own.
             objects.retain(|object| self.shared.owns(object.tagged()));
         }

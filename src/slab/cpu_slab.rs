@@ -17,9 +17,9 @@ pub(super) struct CpuSlab {
     /// The active slab's own freelist: its first place and its length.
     head: u16,
     n: u16,
-    /// Frozen slabs.
-    partial: Vec<u32>,
-    /// Their free objects, as they were when each came.
+    /// Frozen slabs, and how many free objects each had when it came.
+    partial: Vec<(u32, u16)>,
+    /// The sum of those.
     objects: usize,
 }
 
@@ -80,10 +80,8 @@ impl CpuSlab {
         lane: &SlabLane,
         cpu_partial: usize,
     ) -> Option<u32> {
-        if let Some(slab) = self.partial.pop() {
-            if self.partial.is_empty() {
-                self.objects = 0;
-            }
+        if let Some((slab, free)) = self.partial.pop() {
+            self.objects -= usize::from(free);
             lane.cpu_partial_alloc.add(1);
             return Some(slab);
         }
@@ -91,11 +89,15 @@ impl CpuSlab {
         lane.alloc_from_partial.add(1);
         while self.objects < cpu_partial / 2 {
             let Some(more) = slabs.take_partial(ground) else { break };
-            self.objects += usize::from(slabs.freeze(ground, more));
-            self.partial.push(more);
+            self.keep(more, slabs.freeze(ground, more));
             lane.cpu_partial_node.add(1);
         }
         Some(slab)
+    }
+
+    fn keep(&mut self, slab: u32, free: u16) {
+        self.objects += usize::from(free);
+        self.partial.push((slab, free));
     }
 
     /// Makes a new slab, whose objects are all linked from `chain`, the active one.
@@ -131,8 +133,7 @@ impl CpuSlab {
             Pushed::Empty => empty.push(chain.slab),
             Pushed::Frozen => {
                 lane.cpu_partial_free.add(1);
-                self.objects += usize::from(chain.n);
-                self.partial.push(chain.slab);
+                self.keep(chain.slab, chain.n);
                 if self.objects > cpu_partial {
                     lane.cpu_partial_drain.add(1);
                     self.drain_partial(slabs, ground, empty);
@@ -153,19 +154,17 @@ impl CpuSlab {
     fn drain_partial(&mut self, slabs: &Slabs, ground: Ground<'_>, empty: &mut Vec<u32>) {
         self.objects = 0;
         // SAFETY: the slabs on the list were frozen by this worker.
-        empty.extend(self.partial.drain(..).filter(|&slab| unsafe { slabs.unfreeze(ground, slab, None) }));
+        let given = self.partial.drain(..).filter(|&(slab, _)| unsafe { slabs.unfreeze(ground, slab, None) });
+        empty.extend(given.map(|(slab, _)| slab));
     }
 
     /// Gives the active slab up, with what is left of its freelist.
     fn deactivate(&mut self, slabs: &Slabs, ground: Ground<'_>, empty: &mut Vec<u32>) {
         let Some(slab) = self.active.take() else { return };
         let (head, n) = (std::mem::take(&mut self.head), std::mem::take(&mut self.n));
-        let (mut last, mut place) = (0, head);
-        while place != 0 {
-            last = slabs.at(ground, slab, place, 0);
-            // SAFETY: as in `pop_active`.
-            place = unsafe { slabs.link(ground, slab, last) };
-        }
+        let mut last = 0;
+        // SAFETY: as in `pop_active`.
+        unsafe { slabs.walk(ground, (slab, head, n), 0, |object| last = object) }
         let chain = Chain { slab, head, last, n };
         // SAFETY: the freelist is this worker's, and so is the slab.
         if unsafe { slabs.unfreeze(ground, slab, (head != 0).then_some(&chain)) } {

@@ -18,6 +18,9 @@ use crate::sync::shim::lock;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Pointers that are tagged at once.
+const CHUNK: usize = 64;
+
 /// Gets one object for a worker whose main sheaf is empty.
 #[cold]
 #[inline(never)]
@@ -37,7 +40,7 @@ fn find(shared: &Shared, w: &mut Worker) -> Option<Ref> {
     // A thief may be robbing somebody of what was freed meanwhile, and has put it back by now.
     for _ in 0..2 {
         if found.is_none() {
-            shared.flush_all(shared.sheaf.load(Relaxed) as usize);
+            shared.flush_all();
             found = kept(shared, w, &mut empty).or_else(|| new_slab(shared, w, &mut empty));
             shared.give_back_all(empty.drain(..));
         }
@@ -136,8 +139,9 @@ fn new_page(shared: &Shared, w: &mut Worker) -> Option<Page> {
     let smallest = shared.slabs.smallest_order().filter(|&smallest| smallest < order)?;
     // From now on slabs of several orders may be there.
     shared.slabs.allow_other_orders();
+    let page = shared.memory.alloc(w, smallest)?;
     shared.locals.add(w, 1, |lane| &lane.order_fallback);
-    shared.memory.alloc(w, smallest)
+    Some(page)
 }
 
 /// Makes a new slab the worker's active one.
@@ -209,13 +213,21 @@ pub(super) unsafe fn free_pointers(
         // SAFETY: the caller's promise.
         unsafe { checker.check_free(&shared.home(), pointers, site)? }
     }
-    let mut objects: Vec<Ref> = pointers.iter().map(|at| shared.tag() | at.addr().get() as u64).collect();
-    match w {
-        Some(w) => keep(shared, w, &mut objects),
-        None => {
-            shared.locals.strangers().free_slowpath.add_shared(1);
-            // SAFETY: as above; without a handle the cache may be gone after this.
-            unsafe { Shared::put(shared, &mut objects) }
+    let mut w = w;
+    for pointers in pointers.chunks(CHUNK) {
+        let mut objects = [0; CHUNK];
+        let objects = &mut objects[..pointers.len()];
+        objects
+            .iter_mut()
+            .zip(pointers)
+            .for_each(|(object, at)| *object = shared.tag() | at.addr().get() as u64);
+        match &mut w {
+            Some(w) => keep(shared, w, objects),
+            None => {
+                shared.locals.strangers().free_slowpath.add_shared(1);
+                // SAFETY: as above; without a handle the cache may be gone after the last of them.
+                unsafe { Shared::put(shared, objects) }
+            }
         }
     }
     Ok(())
@@ -248,10 +260,12 @@ fn into_sheaves(
     flushed: &mut Vec<Ref>,
 ) {
     let mut rest = objects.iter().copied();
+    let mut slow = 0;
     loop {
         let before = rest.len();
         local.main.extend(&mut rest);
-        lane.free_fastpath.add((before - rest.len()) as u64);
+        lane.free_fastpath.add((before - rest.len()) as u64 - slow);
+        slow = 0;
         if rest.len() == 0 {
             return;
         }
@@ -259,6 +273,8 @@ fn into_sheaves(
             std::mem::swap(&mut local.main, &mut local.spare);
             continue;
         }
+        // The next object is the one that went the slow way.
+        slow = 1;
         lane.free_slowpath.add(1);
         match lock(&shared.barn).put_full(&mut local.main) {
             Some(made) => {

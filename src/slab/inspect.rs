@@ -58,8 +58,8 @@ impl<C> Live<C> {
     pub(super) fn or_end(cache: C, shared: impl Fn(&C) -> &Handle<Shared>) -> Result<(), Live<C>> {
         let handle = shared(&cache);
         let others = handle.others();
-        handle.flush_patiently(handle.sheaf.load(Relaxed) as usize);
-        let (count, listed) = handle.live();
+        handle.flush_patiently();
+        let (count, listed) = handle.live(if others == 0 { LISTED } else { 0 });
         if count == 0 && others == 0 {
             return Ok(());
         }
@@ -104,72 +104,91 @@ impl<C: fmt::Debug> std::error::Error for Live<C> {}
 impl Shared {
     /// Gives all that is kept back to the slabs, and empty slabs to the memory.
     pub(super) fn shrink(&self) {
-        self.flush_patiently(self.sheaf.load(Relaxed) as usize);
+        self.flush_patiently();
         self.give_back_all(self.slabs.shrink(self.ground()));
     }
 
     /// As [`Shared::flush_all`], again until every worker was robbed.
-    fn flush_patiently(&self, capacity: usize) {
-        while !self.flush_all(capacity) {
+    fn flush_patiently(&self) {
+        while !self.flush_all() {
             yield_now();
         }
     }
 
     /// The first pages of all slabs.
     fn each_slab(&self) -> impl Iterator<Item = u32> + '_ {
-        let table = self.memory.table();
-        let ours = |&page: &u32| {
-            let desc = table.desc(page);
-            desc.is_out() && desc.owner.load(Relaxed) == self.number
-        };
-        (0..table.len() as u32).filter(ours)
+        (0..self.memory.table().len() as u32).filter(|&page| self.is_ours(page))
     }
 
-    /// How many objects are out, and the first of them. What workers keep was flushed before.
-    fn live(&self) -> (u64, Vec<LiveObject>) {
-        let ground = self.ground();
+    /// Whether a slab is the cache's; while the node's lock is held it stays so.
+    fn is_ours(&self, slab: u32) -> bool {
+        let desc = self.memory.table().desc(slab);
+        desc.is_out() && desc.owner.load(Relaxed) == self.number
+    }
+
+    /// How many objects are out, and the first `most` of them, which needs the last handle: others might be about to
+    /// take them. What workers keep was flushed before.
+    fn live(&self, most: usize) -> (u64, Vec<LiveObject>) {
         let (mut count, mut listed) = (0, Vec::new());
         for slab in self.each_slab() {
-            let capacity = self.slabs.capacity(ground, slab);
-            let word = self.slabs.form.load(ground.table, slab);
-            count += u64::from(word.inuse);
-            let mut free = vec![false; usize::from(capacity) + 1];
-            let mut place = word.head;
-            while place != 0 && listed.len() < LISTED {
-                free[usize::from(place)] = true;
-                let object = self.slabs.at(ground, slab, place, 0);
-                // SAFETY: with no other handle nothing is detached any more; what is pushed comes before this head.
-                place = unsafe { self.slabs.peek_link(ground, slab, object) }.unwrap_or(0);
-            }
-            let out = (1..=capacity).filter(|&place| !free[usize::from(place)]);
-            let out = out.map(|place| self.slabs.at(ground, slab, place, 0));
-            listed.extend(out.take(LISTED - listed.len()).map(|object| LiveObject {
-                address: object as usize,
-                allocated: self.checker.as_ref().and_then(|checker| {
-                    // SAFETY: an object of the cache, whose slab is there while objects of it are out.
-                    unsafe { checker.allocated(self.pointer(object)) }
-                }),
-            }));
+            // A slab becomes empty only under this lock.
+            self.with_node(|_| {
+                if self.is_ours(slab) {
+                    count += u64::from(self.slabs.form.load(self.memory.table(), slab).inuse);
+                    self.list_live(slab, most, &mut listed);
+                }
+            });
         }
         (count, listed)
+    }
+
+    fn list_live(&self, slab: u32, most: usize, listed: &mut Vec<LiveObject>) {
+        if listed.len() >= most {
+            return;
+        }
+        let (ground, word) = (self.ground(), self.slabs.form.load(self.memory.table(), slab));
+        let capacity = self.slabs.capacity(ground, slab);
+        let mut free = vec![false; usize::from(capacity) + 1];
+        let mut place = word.head;
+        for _ in word.inuse..capacity {
+            free[usize::from(place)] = true;
+            let object = self.slabs.at(ground, slab, place.max(1), 0);
+            // SAFETY: with no other handle nothing is detached any more; what is pushed comes before this head.
+            place = unsafe { self.slabs.peek_link(ground, slab, object) }.unwrap_or(0);
+        }
+        let out = (1..=capacity).filter(|&place| !free[usize::from(place)]);
+        let out = out.map(|place| self.slabs.at(ground, slab, place, 0));
+        listed.extend(out.take(most - listed.len()).map(|object| LiveObject {
+            address: object as usize,
+            allocated: self.checker.as_ref().and_then(|checker| {
+                // SAFETY: an object of the cache, whose slab stays while the lock is held.
+                unsafe { checker.allocated(self.pointer(object)) }
+            }),
+        }));
     }
 
     /// Walks the freelists of all slabs that have one, each detached for that time, and the objects of a cache with
     /// debug.
     pub(super) fn validate(&self) -> Vec<Finding> {
-        self.flush_patiently(self.sheaf.load(Relaxed) as usize);
+        self.flush_patiently();
         let mut findings = Vec::new();
-        let slabs: Vec<u32> = std::iter::from_fn(|| self.slabs.take_partial(self.ground())).collect();
-        for slab in slabs {
+        // One at a time, each put at the list's end: the others stay there for those who allocate.
+        for _ in 0..self.with_node(|node| node.partial.len()) {
+            let Some(slab) = self.slabs.take_partial(self.ground()) else { break };
             findings.extend(self.validate_freelist(slab).err());
         }
         if let Some(checker) = &self.checker {
             for slab in self.each_slab() {
-                for place in 1..=self.slabs.capacity(self.ground(), slab) {
-                    let object = self.pointer(self.slabs.at(self.ground(), slab, place, 0));
-                    // SAFETY: an object of the cache, prepared when its slab was made.
-                    findings.extend(unsafe { checker.check(object) }.err().map(Finding::Object));
-                }
+                // A slab becomes empty only under this lock.
+                self.with_node(|_| {
+                    let places =
+                        if self.is_ours(slab) { self.slabs.capacity(self.ground(), slab) } else { 0 };
+                    for place in 1..=places {
+                        let object = self.pointer(self.slabs.at(self.ground(), slab, place, 0));
+                        // SAFETY: an object of the cache, prepared when its slab was made, which stays.
+                        findings.extend(unsafe { checker.check(object) }.err().map(Finding::Object));
+                    }
+                });
             }
         }
         findings
@@ -217,11 +236,11 @@ impl Shared {
             }
             "cpu_partial" if self.layer == Layer::CpuSlab => {
                 self.cpu_partial.store(value as u32, Relaxed);
-                self.flush_patiently(0);
+                self.flush_patiently();
             }
             "sheaf_capacity" if arrays => {
                 self.sheaf.store(value as u32, Relaxed);
-                self.flush_patiently(value);
+                self.flush_patiently();
             }
             _ => return Err(CacheError::Layer { what: tunable.name }),
         }

@@ -54,15 +54,22 @@ impl Shared {
     #[inline(always)]
     #[track_caller]
     pub(super) fn take(&self, w: &mut Worker) -> Option<Ref> {
-        if let Some(mut held) = self.locals.enter(w) {
-            let (lane, local) = held.split();
-            if let Some(object) = local.main.pop() {
-                lane.main.set(local.main.len() as u64);
-                lane.alloc_fastpath.add(1);
-                return Some(object);
-            }
+        // No closure: it would be the caller.
+        match self.take_hot(w) {
+            None => grow::alloc(self, w, Site::caller()),
+            hit => hit,
         }
-        grow::alloc(self, w, Site::caller())
+    }
+
+    /// The object freed last, if the main sheaf has it.
+    #[inline(always)]
+    pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Ref> {
+        let mut held = self.locals.enter(w)?;
+        let (lane, local) = held.split();
+        let object = local.main.pop()?;
+        lane.main.set(local.main.len() as u64);
+        lane.alloc_fastpath.add(1);
+        Some(object)
     }
 
     /// Keeps a free object.

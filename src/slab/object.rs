@@ -106,21 +106,80 @@ impl<T> Object<T> {
 /// Drops all values and gives all claims up; the tagged objects, in the room that the handles had.
 #[inline]
 pub(super) fn end_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
-    let n = objects.len();
-    if needs_drop::<T>() {
-        // SAFETY: each is initialised, and given up below; a panic leaks those that are not dropped yet.
-        let values: Vec<*mut T> = objects.iter().map(|object| object.at()).collect();
-        // SAFETY: as above: the vector holds no object any more when the values are dropped.
-        unsafe {
-            objects.set_len(0);
-            values.into_iter().for_each(|value| value.drop_in_place());
-        }
-    }
     // SAFETY: an Object is a transparent u64; the claims are given up with the vector's length, and the words are read
     // while the vector is borrowed.
-    unsafe {
+    let words = unsafe {
+        let n = objects.len();
         objects.set_len(0);
         std::slice::from_raw_parts_mut(objects.as_mut_ptr().cast::<Ref>(), n)
+    };
+    if needs_drop::<T>() {
+        for &mut object in &mut *words {
+            // SAFETY: initialised, and given up above, so dropped once; a panic leaks the rest.
+            unsafe { pointer(object).cast::<T>().drop_in_place() }
+        }
+    }
+    words
+}
+
+/// Free objects that were taken for a vector, in the room behind its end, and not claimed yet. Those that are still
+/// there when this goes are given back: the caller's code that makes the values may panic.
+pub(super) struct Unclaimed<'a, T> {
+    objects: &'a mut Vec<Object<T>>,
+    shared: &'a Shared,
+    /// Words behind the vector's end; there is room for `most`.
+    n: usize,
+    most: usize,
+}
+
+impl<'a, T> Unclaimed<'a, T> {
+    #[inline]
+    pub(super) fn new(objects: &'a mut Vec<Object<T>>, shared: &'a Shared, most: usize) -> Self {
+        objects.reserve(most);
+        Unclaimed { objects, shared, n: 0, most }
+    }
+
+    /// Adds free objects, just taken off the cache's lists.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, words: &[Ref]) {
+        let words = &words[..words.len().min(self.most - self.n)];
+        let end = self.objects.len() + self.n;
+        // SAFETY: `new` made room for `most` objects behind the end, which are transparent u64s, and no more are added.
+        unsafe {
+            let to = self.objects.as_mut_ptr().add(end).cast::<Ref>();
+            to.copy_from_nonoverlapping(words.as_ptr(), words.len());
+        }
+        self.n += words.len();
+    }
+
+    /// Moves a value into each.
+    #[inline(always)]
+    pub(super) fn claim(mut self, mut make: impl FnMut() -> T) {
+        while self.n > 0 {
+            let value = make();
+            let end = self.objects.len();
+            // SAFETY: the word behind the end is a free object with room for a `T`; with its value in it, it is one.
+            unsafe {
+                let word = self.objects.as_ptr().add(end).cast::<Ref>().read();
+                pointer(word).cast::<T>().write(value);
+                self.objects.set_len(end + 1);
+            }
+            self.n -= 1;
+        }
+    }
+}
+
+impl<T> Drop for Unclaimed<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.n > 0 {
+            // SAFETY: as in `claim`: `n` words stand behind the end.
+            let words = unsafe {
+                let begin = self.objects.as_mut_ptr().add(self.objects.len()).cast::<Ref>();
+                std::slice::from_raw_parts_mut(begin, self.n)
+            };
+            self.shared.undo(words);
+        }
     }
 }
 

@@ -69,10 +69,15 @@ pub(super) fn find_or_register(
 /// The cache is closed, has no slab, and this is called once.
 #[cold]
 pub(super) unsafe fn retire(this: *const Shared) {
-    let _one_at_a_time = numbers();
-    // SAFETY: the table's own count still holds the cache; it becomes this function's.
-    let shared = unsafe { Arc::from_raw(this) };
-    KNOWN[usize::from(shared.number)].store(ptr::null_mut(), Relaxed);
+    let shared = {
+        let _one_at_a_time = numbers();
+        // SAFETY: the table's own count still holds the cache; it becomes this function's.
+        let shared = unsafe { Arc::from_raw(this) };
+        KNOWN[usize::from(shared.number)].store(ptr::null_mut(), Relaxed);
+        shared
+    };
+    // Not under the lock: with it goes the constructor, which may be the last to hold another cache.
+    drop(shared);
 }
 
 /// The cache with this number, or null.

@@ -6,7 +6,7 @@ use super::debug::{Checker, Home, Layout, Misuse, Site};
 use super::local::{ADDRESS, Local, Ref, TAG_SHIFT};
 use super::object::Object;
 use super::registry;
-use super::slabs::{Ground, Node, Pushed, Slabs, pointer};
+use super::slabs::{Ground, Node, Pushed, Slabs, pointer, set_owner};
 use super::stats::SlabLane;
 use super::word::Word;
 use crate::limits::{LOCAL_ORDER_MAX, PAGE_SIZE};
@@ -22,6 +22,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub(super) struct Constructor {
     pub(super) make: Box<dyn Fn(NonNull<u8>) + Send + Sync>,
     pub(super) end: unsafe fn(NonNull<u8>),
+}
+
+/// Objects of a new slab that were constructed; ended when the constructor panics.
+struct Made<'a> {
+    constructor: Option<&'a Constructor>,
+    objects: Vec<NonNull<u8>>,
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        if let Some(constructor) = self.constructor {
+            // SAFETY: made a moment ago, and nobody's.
+            self.objects.drain(..).for_each(|at| unsafe { (constructor.end)(at) });
+        }
+    }
 }
 
 impl std::fmt::Debug for Constructor {
@@ -192,30 +207,35 @@ impl Shared {
     }
 
     /// Makes a block of pages a slab; its objects are all out, and given to `take`.
-    pub(super) fn adopt(&self, page: Page, frozen: bool, mut take: impl FnMut(Ref)) -> Option<u32> {
-        let slab = self.memory.index(page.into_number())?;
-        let ground = self.ground();
-        self.set_owner(slab, self.number);
+    pub(super) fn adopt(&self, page: Page, frozen: bool, take: impl FnMut(Ref)) -> Option<u32> {
+        let (slab, ground) = (self.memory.index(page.number())?, self.ground());
         let capacity = self.slabs.capacity(ground, slab);
+        let objects = (1..=capacity).map(|place| self.slabs.at(ground, slab, place, self.tag()));
+        // The constructor is the user's, and may panic: the page is still a value then, and goes home.
+        self.prepare(objects.clone());
+        page.into_number();
         self.slabs.form.store(ground.table, slab, Word::all_out(capacity, frozen));
-        lock(&self.slabs.node).count += 1;
-        for place in 1..=capacity {
-            let object = self.slabs.at(ground, slab, place, self.tag());
-            self.prepare(object);
-            take(object);
-        }
+        self.with_node(|node| {
+            set_owner(ground.table, slab, self.number);
+            node.count += 1;
+        });
+        objects.for_each(take);
         Some(slab)
     }
 
-    fn prepare(&self, object: Ref) {
-        let Some(at) = NonNull::new(pointer(object)) else { return };
-        if let Some(checker) = &self.checker {
-            // SAFETY: an object of a slab that was laid out by the checker, and on no list yet.
-            unsafe { checker.init(at) }
+    fn prepare(&self, objects: impl Iterator<Item = Ref>) {
+        let mut made = Made { constructor: self.constructor.as_ref(), objects: Vec::new() };
+        for at in objects.map(|object| self.pointer(object)) {
+            if let Some(checker) = &self.checker {
+                // SAFETY: an object of a slab that was laid out by the checker, and on no list yet.
+                unsafe { checker.init(at) }
+            }
+            if let Some(constructor) = made.constructor {
+                (constructor.make)(at);
+                made.objects.push(at);
+            }
         }
-        if let Some(constructor) = &self.constructor {
-            (constructor.make)(at);
-        }
+        made.constructor = None;
     }
 
     /// Gives an empty slab's pages back; with the last one of a closed cache, the cache ends.
@@ -235,7 +255,6 @@ impl Shared {
                 unsafe { (constructor.end)(at) }
             }
         }
-        shared.set_owner(slab, 0);
         shared.locals.strangers().free_slab.add_shared(1);
         if let Some(number) = shared.memory.number(slab) {
             // SAFETY: the slab's pages were claimed in `adopt` and are empty and on no list.
@@ -255,13 +274,6 @@ impl Shared {
     pub(super) fn give_back_all(&self, slabs: impl IntoIterator<Item = u32>) {
         // SAFETY: callers took each off the lists just now, empty; their handle keeps the cache.
         slabs.into_iter().for_each(|slab| unsafe { Shared::give_back(self, slab) });
-    }
-
-    /// Writes into every page of a slab whose it is, so that any object leads to its cache.
-    fn set_owner(&self, slab: u32, owner: u16) {
-        let table = self.memory.table();
-        let pages = table.range(slab, 1 << table.desc(slab).order());
-        pages.for_each(|page| page.owner.store(owner, Relaxed));
     }
 
     /// Ends the claim on an object without a worker: one change of a word, a lock where its slab changes lists.
@@ -284,33 +296,50 @@ impl Shared {
         unsafe { Shared::put(this, &mut [object]) }
     }
 
-    /// Takes all objects that workers and the barn keep back into the slabs; `steal` empties one worker's.
+    /// Takes all objects that workers and the barn keep back into the slabs; `each` goes from worker to worker.
     #[cold]
-    pub(super) fn flush(&self, capacity: usize, mut each: impl FnMut(&mut dyn FnMut(&mut Local, &SlabLane))) {
+    fn flush(&self, each: impl FnOnce(&mut dyn FnMut(&mut Local, &SlabLane))) {
         let (mut objects, mut empty) = (Vec::new(), Vec::new());
-        each(&mut |local, lane| {
-            lane.sheaf_flush.add_shared((local.main.len() + local.spare.len()) as u64);
-            local.empty_sheaves(lane, capacity, &mut objects);
-            local.cpu.flush(&self.slabs, self.ground(), lane, &mut empty);
-            lane.note(local);
-        });
-        for mut sheaf in lock(&self.barn).drain(capacity) {
-            sheaf.drain(|object| objects.push(object));
+        {
+            let mut barn = lock(&self.barn);
+            let capacity = self.sheaf.load(Relaxed) as usize;
+            barn.drain(capacity).for_each(|mut sheaf| sheaf.drain(|object| objects.push(object)));
         }
+        each(&mut |local, lane| self.empty(local, lane, &mut objects, &mut empty));
         self.put_back(&mut objects);
         self.give_back_all(empty);
     }
 
+    /// Takes all that one worker keeps. Its sheaves are of the size then that sheaves are to have now.
+    fn empty(&self, local: &mut Local, lane: &SlabLane, objects: &mut Vec<Ref>, empty: &mut Vec<u32>) {
+        lane.sheaf_flush.add_shared((local.main.len() + local.spare.len()) as u64);
+        local.empty_sheaves(lane, self.sheaf.load(Relaxed) as usize, objects);
+        local.cpu.flush(&self.slabs, self.ground(), lane, empty);
+        lane.note(local);
+    }
+
     /// As [`Shared::flush`] for all workers' sheaves and slabs, as a thief; false if a worker could not be robbed,
     /// which stayed inside for too long.
-    pub(super) fn flush_all(&self, capacity: usize) -> bool {
+    pub(super) fn flush_all(&self) -> bool {
         let mut all = true;
-        self.flush(capacity, |empty| {
+        self.flush(|empty| {
             for slot in self.locals.slots() {
                 all &= slot.steal(|local| empty(local, slot.gauges())).is_some();
             }
         });
         all
+    }
+
+    /// Puts objects back that were allocated and will not be used after all.
+    #[cold]
+    pub(super) fn undo(&self, objects: &mut [Ref]) {
+        if let Some(checker) = &self.checker {
+            // SAFETY: they went out just now, and nobody has claimed them.
+            objects
+                .iter()
+                .for_each(|&object| unsafe { checker.on_free(self.pointer(object), Site::DROPPED) });
+        }
+        self.put_back(objects);
     }
 
     pub(super) fn with_node<R>(&self, f: impl FnOnce(&mut Node) -> R) -> R {
@@ -351,7 +380,8 @@ impl Close for Shared {
     /// The last handle is gone: all that sheaves hold goes back into the slabs, and empty slabs back to the pages.
     #[cold]
     fn close(self: &Arc<Self>) {
-        self.flush(0, |empty| {
+        self.sheaf.store(0, Relaxed);
+        self.flush(|empty| {
             self.locals.slots().for_each(|slot| slot.shut(|local| empty(local, slot.gauges())));
         });
         let ended = self.with_node(|node| {
@@ -368,13 +398,10 @@ impl Close for Shared {
 
 impl Leave for Shared {
     fn leave(&self, worker: &mut Worker) {
-        let capacity = self.sheaf.load(Relaxed) as usize;
         let (mut objects, mut empty) = (Vec::new(), Vec::new());
         if let Some(mut held) = self.locals.enter(worker) {
             let (lane, local) = held.split();
-            local.empty_sheaves(lane, capacity, &mut objects);
-            local.cpu.flush(&self.slabs, self.ground(), lane, &mut empty);
-            lane.note(local);
+            self.empty(local, lane, &mut objects, &mut empty);
         }
         self.put_back(&mut objects);
         self.give_back_all(empty);

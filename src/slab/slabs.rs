@@ -14,7 +14,7 @@
 
 use super::debug::{Layout, Misuse};
 use super::local::{ADDRESS, Ref};
-use super::word::{Interrupts, Word, WordForm};
+use super::word::{Word, WordForm};
 use crate::limits::{ORDER_MAX, PAGE_SIZE};
 use crate::page::{List, Table};
 use crate::stats::Count;
@@ -94,7 +94,6 @@ pub(super) struct Slabs {
     pub(super) min_partial: AtomicU32,
     pub(super) node: Mutex<Node>,
     pub(super) counts: SlabsCounts,
-    interrupts: Interrupts,
 }
 
 impl Slabs {
@@ -117,7 +116,6 @@ impl Slabs {
             min_partial: AtomicU32::new(min_partial),
             node: Mutex::new(Node { partial: List::new(), count: 0, closed: false }),
             counts: SlabsCounts::default(),
-            interrupts: Interrupts::default(),
         }
     }
 
@@ -201,11 +199,14 @@ impl Slabs {
     /// The object is of this cache and on a freelist that the caller has detached.
     pub(super) unsafe fn link(&self, ground: Ground<'_>, slab: u32, object: Ref) -> u16 {
         // SAFETY: as promised.
-        unsafe { self.peek_link(ground, slab, object) }.unwrap_or_else(|| {
-            let address = (object & ADDRESS) as usize;
-            let at = NonNull::new(ground.base.as_ptr().with_addr(address)).unwrap_or(ground.base);
-            Misuse::freelist(&self.name, at).abort()
-        })
+        unsafe { self.peek_link(ground, slab, object) }.unwrap_or_else(|| self.spoilt(ground, object))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn spoilt(&self, ground: Ground<'_>, object: Ref) -> ! {
+        let at = NonNull::new(ground.base.as_ptr().with_addr((object & ADDRESS) as usize));
+        Misuse::freelist(&self.name, at.unwrap_or(ground.base)).abort()
     }
 
     /// As [`Slabs::link`], or None when it was spoilt.
@@ -295,6 +296,7 @@ impl Slabs {
             return Pushed::Done;
         }
         node.partial.remove(ground.table, slab);
+        disown(ground, slab);
         self.counts.free_remove_partial.add_shared(1);
         Pushed::Empty
     }
@@ -318,11 +320,31 @@ impl Slabs {
 
     /// As [`Slabs::detach`], and gives the objects, tagged, to `take`.
     pub(super) fn detach_each(&self, ground: Ground<'_>, slab: u32, tag: u64, mut take: impl FnMut(Ref)) {
-        let (mut place, _) = self.detach(ground, slab, false);
-        while place != 0 {
+        let (head, n) = self.detach(ground, slab, false);
+        // SAFETY: the freelist was detached just now.
+        unsafe { self.walk(ground, (slab, head, n), tag, &mut take) }
+    }
+
+    /// Gives the `n` objects of a freelist, tagged, to `take`. A list that is shorter or longer was spoilt, by a write
+    /// after free or a double free, and the process ends.
+    ///
+    /// # Safety
+    /// The freelist is the caller's alone.
+    pub(super) unsafe fn walk(
+        &self,
+        ground: Ground<'_>,
+        (slab, head, n): (u32, u16, u16),
+        tag: u64,
+        mut take: impl FnMut(Ref),
+    ) {
+        let mut place = head;
+        for left in (0..n).rev() {
             let object = self.at(ground, slab, place, tag);
-            // SAFETY: the freelist was detached just now.
+            // SAFETY: the caller's promise; a place of 0 was refused in the round before.
             place = unsafe { self.link(ground, slab, object) };
+            if (place == 0) != (left == 0) {
+                self.spoilt(ground, object);
+            }
             take(object);
         }
     }
@@ -353,6 +375,7 @@ impl Slabs {
             self.counts.deactivate_full.add_shared(1);
         } else if word.inuse == 0 && node.has_enough(self.min_partial.load(Relaxed)) {
             self.counts.deactivate_empty.add_shared(1);
+            disown(ground, slab);
             return true;
         } else {
             self.counts.deactivate_to_tail.add_shared(1);
@@ -375,6 +398,7 @@ impl Slabs {
         for (_, slab) in slabs {
             // Others free meanwhile: a slab is empty for good only if it is so now, with this lock held.
             if self.form.load(ground.table, slab).inuse == 0 {
+                disown(ground, slab);
                 empty.push(slab);
             } else {
                 node.partial.push_back(ground.table, slab);
@@ -389,7 +413,7 @@ impl Slabs {
         slab: u32,
         change: impl FnMut(Word) -> Option<Word>,
     ) -> Option<(Word, Word)> {
-        self.form.update(ground.table, slab, (&self.counts.cmpxchg_double_fail, &self.interrupts), change)
+        self.form.update(ground.table, slab, &self.counts.cmpxchg_double_fail, change)
     }
 }
 
@@ -398,6 +422,18 @@ impl Node {
     fn has_enough(&self, partial: u32) -> bool {
         self.closed || self.partial.len() >= partial as usize
     }
+}
+
+/// Writes into every page of a slab that it is nobody's: under the node's lock, so that who holds that and finds a slab
+/// to be the cache's knows that it stays so.
+fn disown(ground: Ground<'_>, slab: u32) {
+    set_owner(ground.table, slab, 0);
+}
+
+/// Writes into every page of a slab whose it is, so that any object leads to its cache.
+pub(super) fn set_owner(table: &Table, slab: u32, owner: u16) {
+    let pages = table.range(slab, 1 << table.desc(slab).order());
+    pages.for_each(|page| page.owner.store(owner, Relaxed));
 }
 
 /// Objects of a slab of an order; 0 when none fits or they are too many to count.

@@ -8,6 +8,7 @@
 
 use crate::page::{Desc, Table};
 use crate::stats::Count;
+use std::cell::Cell;
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
 /// How a slab's word is changed.
@@ -20,7 +21,7 @@ pub enum WordForm {
     Wide,
     /// Under a lock bit of the descriptor.
     Lock,
-    /// As `Lock`, and two further cache lines are written before and after, as disabling interrupts did in source
+    /// As `Lock`, and two further cache lines of the thread's are written, as disabling interrupts did in source
     /// 002. For comparison only.
     LockInterrupts,
 }
@@ -90,23 +91,15 @@ impl Word {
     }
 }
 
-/// Two lines beside a worker's own, which [`WordForm::LockInterrupts`] writes.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct Interrupts {
-    flags: Count,
-    far: Far,
-}
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Far(Count);
-
-impl Interrupts {
-    fn switch(&self) {
-        self.flags.add_shared(1);
-        self.far.0.add_shared(1);
+/// Writes the two lines of this thread that stand for what disabling and enabling interrupts touches.
+#[cold]
+fn switch_interrupts() {
+    #[repr(align(128))]
+    struct Line(Cell<u64>);
+    thread_local! {
+        static LINES: [Line; 2] = const { [Line(Cell::new(0)), Line(Cell::new(0))] };
     }
+    LINES.with(|lines| lines.iter().for_each(|line| line.0.set(std::hint::black_box(line.0.get() + 1))));
 }
 
 impl WordForm {
@@ -138,7 +131,7 @@ impl WordForm {
         self,
         table: &Table,
         slab: u32,
-        (failed, interrupts): (&Count, &Interrupts),
+        failed: &Count,
         change: impl FnMut(Word) -> Option<Word>,
     ) -> Option<(Word, Word)> {
         match self {
@@ -149,10 +142,10 @@ impl WordForm {
             WordForm::Wide => unreachable!("loom has no double-word compare-and-swap"),
             WordForm::Lock => locked(table.desc(slab), change),
             WordForm::LockInterrupts => {
-                interrupts.switch();
-                let changed = locked(table.desc(slab), change);
-                interrupts.switch();
-                changed
+                // Off and on again, both before: with the change the slab may be another's.
+                switch_interrupts();
+                switch_interrupts();
+                locked(table.desc(slab), change)
             }
         }
     }

@@ -173,6 +173,8 @@ impl Region {
             unmap(base, len);
             return Err(RegionError::Segments { segments });
         };
+        // Later stages keep addresses of objects as numbers, and make pointers of them again.
+        base.expose_provenance();
         Ok(Arc::new(Region { base, len, first_segment, segments, backing }))
     }
 
