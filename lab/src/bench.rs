@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::json::{Check, Published, Ratio, Report, Row, shared};
 use crate::method::clock::{Clock, Tsc};
 use crate::method::ratio::Interval;
-use crate::method::round::{Plan, Series, Variant, interleave};
+use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
 use crate::settings::Settings;
 
@@ -29,6 +29,28 @@ impl Cores {
             Self::Same => 0.05,
             Self::Cross => 0.15,
         }
+    }
+}
+
+/// How much is measured: rounds, and windows of every variant in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// Rounds run at least.
+    pub rounds: usize,
+    /// Rounds run at most.
+    pub rounds_max: usize,
+    /// Windows per variant and round.
+    pub windows: usize,
+}
+
+/// Rounds that a group has at least, however many share the effort: below, no ratio is believed.
+const ROUNDS_OF_A_GROUP: usize = 5;
+
+impl Effort {
+    /// What is left for each when `groups` share the rounds; never more than there was.
+    pub fn shared_by(self, groups: usize) -> Self {
+        let share = |rounds: usize| (rounds / groups.max(1)).max(ROUNDS_OF_A_GROUP).min(rounds);
+        Self { rounds: share(self.rounds), rounds_max: share(self.rounds_max), ..self }
     }
 }
 
@@ -69,6 +91,8 @@ pub struct Bench<'a> {
     stop: &'a AtomicBool,
     /// Hears how many rounds are done, and how many there may be.
     progress: &'a mut dyn FnMut(usize, usize),
+    /// Rounds finished by the group that was cut short.
+    cut_short: Option<usize>,
     report: Report,
 }
 
@@ -81,12 +105,28 @@ impl<'a> Bench<'a> {
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(usize, usize),
     ) -> Self {
-        Self { clock: Tsc::new(), cores, settings, stop, progress, report }
+        Self { clock: Tsc::new(), cores, settings, stop, progress, cut_short: None, report }
     }
 
     /// The value of a key of this experiment.
     pub fn setting(&self, key: &str) -> u64 {
         self.settings.get(key)
+    }
+
+    /// True once the run has been asked to end: groups that have not begun are not worth their set-up.
+    pub fn stopped(&self) -> bool {
+        // Relaxed: the flag is a wish and carries no data.
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The effort that the method's settings ask for.
+    pub fn effort(&self) -> Effort {
+        let rounds = self.setting("rounds") as usize;
+        Effort {
+            rounds,
+            rounds_max: rounds.max(self.setting("rounds-max") as usize),
+            windows: self.setting("windows") as usize,
+        }
     }
 
     /// Measures `variants` in interleaved rounds until every comparison is decided or the rounds are used up, and
@@ -97,22 +137,25 @@ impl<'a> Bench<'a> {
         comparisons: &[Comparison],
         cores: Cores,
     ) -> Vec<Series> {
-        let rounds_min = self.setting("rounds") as usize;
-        let rounds_max = rounds_min.max(self.setting("rounds-max") as usize);
-        let plan = Plan {
-            rounds_min,
-            rounds_max,
-            windows: self.setting("windows") as usize,
-            half_width: cores.half_width(),
-            seed: self.setting("seed"),
-        };
+        self.measure_with(variants, comparisons, cores, self.effort())
+    }
+
+    /// The same for one group of several that share the effort of the run: see [`Effort::shared_by`].
+    pub fn measure_with(
+        &mut self,
+        variants: &mut [Box<dyn Variant + '_>],
+        comparisons: &[Comparison],
+        cores: Cores,
+        effort: Effort,
+    ) -> Vec<Series> {
+        let Effort { rounds: rounds_min, rounds_max, windows } = effort;
+        let (half_width, seed) = (cores.half_width(), self.setting("seed"));
+        let plan = Plan { rounds_min, rounds_max, windows, half_width, seed };
         let pairs: Vec<(usize, usize)> = comparisons.iter().map(|c| (c.a, c.b)).collect();
         let progress = &mut *self.progress;
         let series = interleave(variants, &pairs, &plan, self.stop, &mut |done| progress(done, rounds_max));
         let done = series.first().map_or(0, |series| series.rounds.len());
-        if self.stop.load(Ordering::Relaxed) {
-            self.note(format!("stopped: the rows are of the {done} rounds that were finished"));
-        }
+        self.cut_short = self.cut_short.or(self.stopped().then_some(done));
         for lost in series.iter().filter(|series| done > 0 && series.per_op.is_empty()) {
             self.note(format!("no row for {}: no window of it counts", lost.label.variant));
         }
@@ -127,18 +170,10 @@ impl<'a> Bench<'a> {
         let (a, b) = (&series[a], &series[b]);
         let Some(ticks) = a.over(b, plan.seed) else { return };
         let undecided = !ticks.decided(plan.half_width);
-        let Interval { median, low, high, count } =
+        let Interval { median, low, high, .. } =
             if metric.falls_with_ticks() { ticks.inverted() } else { ticks };
         let [median, low, high] = [median, low, high].map(rounded);
         let (a, b) = (&a.label, &b.label);
-        if undecided {
-            self.note(format!(
-                "undecided after {count} rounds: {} / {} in {} lies between {low} and {high}",
-                a.variant,
-                b.variant,
-                metric.name()
-            ));
-        }
         self.report.ratios.push(Ratio {
             a: a.variant.clone(),
             b: b.variant.clone(),
@@ -167,6 +202,22 @@ impl<'a> Bench<'a> {
             p90,
             windows: series.per_op.len() as u64,
             windows_dropped: series.paused + series.starved,
+            published,
+        });
+    }
+
+    /// Reports a figure that is not taken in windows: what was counted once.
+    pub fn figure(&mut self, label: Label, metric: Metric, value: f64, published: Option<Published>) {
+        let value = rounded(value);
+        self.report.rows.push(Row {
+            variant: label.variant,
+            params: label.params,
+            metric: metric.name().to_owned(),
+            median: value,
+            p10: value,
+            p90: value,
+            windows: 1,
+            windows_dropped: 0,
             published,
         });
     }
@@ -200,8 +251,19 @@ impl<'a> Bench<'a> {
         self.report.ratios.iter().rev().find(|ratio| ratio.a == a && ratio.b == b)
     }
 
-    /// Ends the run.
-    pub fn into_report(self) -> Report {
+    /// Ends the run: says what was cut short and what stayed open.
+    pub fn into_report(mut self) -> Report {
+        if let Some(done) = self.cut_short {
+            self.note(format!("stopped: the last rows are of the {done} rounds that were finished"));
+        }
+        let ratios = self.report.ratios.len();
+        let open = self.report.ratios.iter().filter(|ratio| ratio.undecided).count();
+        if open > 0 {
+            self.note(format!(
+                "undecided: {open} of {ratios} ratios, marked so, have a wider interval than they may; \
+                 --set rounds-max=… allows more rounds"
+            ));
+        }
         self.report
     }
 }
@@ -293,10 +355,34 @@ pub(crate) mod tests {
         let wild = Wild(Label { variant: "netmem".into(), params: Params::new() }, 100.0);
         let report = run(&mut [Box::new(wild), constant("limit", 100.0, 0)], false);
         assert!(report.ratios[0].undecided);
-        assert!(
-            report.notes[0].starts_with("undecided after 81 rounds: netmem / limit"),
-            "{:?}",
-            report.notes
-        );
+        assert!(report.notes[0].starts_with("undecided: 1 of 1 ratios"), "{:?}", report.notes);
+    }
+
+    #[test]
+    fn groups_share_the_rounds_but_none_has_too_few_for_a_ratio() {
+        let effort = Effort { rounds: 20, rounds_max: 80, windows: 48 };
+        assert_eq!(effort.shared_by(2), Effort { rounds: 10, rounds_max: 40, windows: 48 });
+        assert_eq!(effort.shared_by(100), Effort { rounds: 5, rounds_max: 5, windows: 48 });
+        let smallest = Effort { rounds: 1, rounds_max: 3, windows: 8 };
+        assert_eq!(smallest.shared_by(4), smallest);
+    }
+
+    #[test]
+    fn a_stopped_run_of_several_groups_says_so_once() {
+        let report = report_of(true, |bench| {
+            for _ in 0..3 {
+                bench.measure(&mut [constant("netmem", 1.0, 0)], &[], Cores::Same);
+            }
+        });
+        assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+    }
+
+    #[test]
+    fn what_was_counted_once_is_a_row_of_one_window() {
+        let label = Label { variant: "netmem".into(), params: Params::new() };
+        let report = report_of(false, |bench| bench.figure(label, Metric::Bytes, 32_768.0, None));
+        let row = &report.rows[0];
+        assert_eq!((row.metric.as_str(), row.p10, row.median, row.p90), ("bytes", 32768.0, 32768.0, 32768.0));
+        assert_eq!((row.windows, row.windows_dropped), (1, 0));
     }
 }

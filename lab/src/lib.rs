@@ -8,11 +8,11 @@
 //!   interleaved rounds, ratios inside a round with a bootstrap interval.
 //! - [`bench`](mod@bench): what an experiment is handed while it runs, and where its rows go.
 //! - [`runner`]: names and keys checked, experiments run one after the other, Ctrl-C, the JSON file.
-//! - [`metric`]: what a row measures.
+//! - [`metric`]: what a row measures. [`rivals`]: the allocators that stand beside netmem.
 //! - [`json`]: the report's schema. [`table`]: the same report for a terminal.
 //! - [`output`]: the JSON file. [`settings`]: the keys of `--set`.
 //! - [`error`](mod@error): what was wrong with a call, in one line.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod bench;
 pub mod error;
@@ -21,6 +21,7 @@ pub mod json;
 pub mod method;
 pub mod metric;
 pub mod output;
+pub mod rivals;
 pub mod runner;
 pub mod settings;
 pub mod table;

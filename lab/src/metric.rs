@@ -11,6 +11,14 @@ pub enum Metric {
     NsPerPacket,
     /// Packets per second: one over the time per packet, so its p10 is the p90 of that time.
     Pps,
+    /// How many; what is counted stands in the row's parameters.
+    Count,
+    /// Bytes of memory.
+    Bytes,
+    /// A share of a whole, times 100.
+    Percent,
+    /// Nanoseconds from one event to another.
+    LatencyNs,
 }
 
 impl Metric {
@@ -21,6 +29,10 @@ impl Metric {
             Self::CyclesPerOp => "cycles_per_op",
             Self::NsPerPacket => "ns_per_packet",
             Self::Pps => "pps",
+            Self::Count => "count",
+            Self::Bytes => "bytes",
+            Self::Percent => "percent",
+            Self::LatencyNs => "latency_ns",
         }
     }
 
@@ -29,11 +41,11 @@ impl Metric {
         self == Self::Pps
     }
 
-    /// The figure for `ticks` per operation at `ticks_per_ns`.
+    /// The figure for `ticks` per operation at `ticks_per_ns`. What is counted and not timed is the figure itself.
     pub fn of(self, ticks: f64, ticks_per_ns: f64) -> f64 {
         match self {
-            Self::NsPerOp | Self::NsPerPacket => ticks / ticks_per_ns,
-            Self::CyclesPerOp => ticks,
+            Self::NsPerOp | Self::NsPerPacket | Self::LatencyNs => ticks / ticks_per_ns,
+            Self::CyclesPerOp | Self::Count | Self::Bytes | Self::Percent => ticks,
             Self::Pps => 1e9 * ticks_per_ns / ticks,
         }
     }
@@ -48,5 +60,12 @@ mod tests {
         assert_eq!(Metric::Pps.of(1_000.0, 2.0), 2e6);
         assert_eq!(Metric::NsPerPacket.of(1_000.0, 2.0), 500.0);
         assert_eq!(Metric::CyclesPerOp.of(1_000.0, 2.0), 1_000.0);
+    }
+
+    #[test]
+    fn what_is_counted_does_not_depend_on_the_clock() {
+        for counted in [Metric::Count, Metric::Bytes, Metric::Percent] {
+            assert_eq!((counted.of(64.0, 2.6), counted.falls_with_ticks()), (64.0, false));
+        }
     }
 }

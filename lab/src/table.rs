@@ -6,20 +6,21 @@ use crate::json::{Params, Published, Ratio, Report, Row, shared};
 pub fn text(report: &Report) -> String {
     let mut text = format!("{}  (source {})\n", report.experiment, report.source);
     text += &format!("{}\n", machine(report));
-    let common = common(&report.rows);
-    if !common.is_empty() {
-        text += &format!("all rows: {}\n", listed(&common));
+    let in_rows = common(report.rows.iter().map(|row| &row.params));
+    if !in_rows.is_empty() {
+        text += &format!("all rows: {}\n", listed(&in_rows));
     }
     text.push('\n');
     text += &aligned(
         ["variant", "metric", "p10", "p50", "p90", "windows", "dropped", "published"],
-        report.rows.iter().map(|row| row_cells(row, &common)),
+        report.rows.iter().map(|row| row_cells(row, &in_rows)),
     );
     if !report.ratios.is_empty() {
         text.push('\n');
+        let in_ratios = common(report.ratios.iter().map(|ratio| &ratio.params));
         text += &aligned(
             ["ratio", "metric", "median", "95 % interval", ""],
-            report.ratios.iter().map(ratio_cells),
+            report.ratios.iter().map(|ratio| ratio_cells(ratio, &in_ratios)),
         );
     }
     text.push('\n');
@@ -45,10 +46,20 @@ fn machine(report: &Report) -> String {
     )
 }
 
-/// What all rows have in common.
-fn common(rows: &[Row]) -> Params {
-    let Some((first, others)) = rows.split_first() else { return Params::new() };
-    others.iter().fold(first.params.clone(), |common, row| shared(&common, &row.params))
+/// What all of `params` have in common.
+fn common<'a>(mut params: impl Iterator<Item = &'a Params>) -> Params {
+    let Some(first) = params.next() else { return Params::new() };
+    params.fold(first.clone(), |common, one| shared(&common, one))
+}
+
+/// A name, and what is not common to all.
+fn named(name: &str, params: &Params, common: &Params) -> String {
+    let own: Params = params
+        .iter()
+        .filter(|(n, _)| !common.contains_key(*n))
+        .map(|(n, v)| (n.clone(), v.clone()))
+        .collect();
+    if own.is_empty() { name.to_owned() } else { format!("{name} {}", listed(&own)) }
 }
 
 fn listed(params: &Params) -> String {
@@ -60,17 +71,9 @@ fn listed(params: &Params) -> String {
 }
 
 fn row_cells(row: &Row, common: &Params) -> [String; 8] {
-    let own: Params = row
-        .params
-        .iter()
-        .filter(|(n, _)| !common.contains_key(*n))
-        .map(|(n, v)| (n.clone(), v.clone()))
-        .collect();
-    let variant =
-        if own.is_empty() { row.variant.clone() } else { format!("{} {}", row.variant, listed(&own)) };
     let published = |p: &Published| format!("{} {}", figure(p.value), p.unit);
     [
-        variant,
+        named(&row.variant, &row.params, common),
         row.metric.clone(),
         figure(row.p10),
         figure(row.median),
@@ -81,9 +84,9 @@ fn row_cells(row: &Row, common: &Params) -> [String; 8] {
     ]
 }
 
-fn ratio_cells(ratio: &Ratio) -> [String; 5] {
+fn ratio_cells(ratio: &Ratio, common: &Params) -> [String; 5] {
     [
-        format!("{} / {}", ratio.a, ratio.b),
+        named(&format!("{} / {}", ratio.a, ratio.b), &ratio.params, common),
         ratio.metric.clone(),
         format!("{:.3}", ratio.median),
         format!("{:.3} to {:.3}", ratio.low, ratio.high),
@@ -159,6 +162,19 @@ mod tests {
         let text = text(&report);
         assert_eq!(text.matches("order=0").count(), 1, "{text}");
         assert!(text.contains("netmem stats=on") && text.contains("netmem stats=off"), "{text}");
+    }
+
+    #[test]
+    fn ratios_of_the_same_variants_are_told_apart() {
+        let mut report = sample();
+        let mut second = report.ratios[0].clone();
+        second.params = params([("order", 1.into())]);
+        report.ratios.push(second);
+        let text = text(&report);
+        assert!(
+            text.contains("netmem / limit order=0 ") && text.contains("netmem / limit order=1 "),
+            "{text}"
+        );
     }
 
     #[test]

@@ -24,7 +24,8 @@ fn ip() -> Mode {
 }
 
 fn rig(frames: usize, mode: Mode) -> Rig {
-    let config = MemoryConfig { bytes: 4 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config =
+        MemoryConfig { bytes: 4 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();

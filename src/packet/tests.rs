@@ -7,7 +7,8 @@ use crate::sync::Worker;
 use crate::sys::region::BackingWish;
 
 fn bench(frames: usize) -> (Memory, Worker, Pool, Heads) {
-    let config = MemoryConfig { bytes: 2 << 20, workers: 2, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config =
+        MemoryConfig { bytes: 2 << 20, workers: 2, backing: BackingWish::Small, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();

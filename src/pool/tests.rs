@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 fn memory(workers: usize) -> Memory {
-    let config = MemoryConfig { bytes: 4 << 20, workers, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config =
+        MemoryConfig { bytes: 4 << 20, workers, backing: BackingWish::Small, ..MemoryConfig::default() };
     Memory::new(&config).unwrap()
 }
 

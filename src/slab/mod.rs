@@ -60,9 +60,7 @@ mod word;
 pub use cache::Cache;
 pub use config::{CacheConfig, CacheError, Layer};
 pub use constructed::{Constructed, ConstructedCache};
-pub use debug::{
-    Damage, DebugOptions, DebugRules, DebugRulesError, Misuse, OnMisuse, Site, Track,
-};
+pub use debug::{Damage, DebugOptions, DebugRules, DebugRulesError, Misuse, OnMisuse, Site, Track};
 pub use inspect::{Finding, Live, LiveObject};
 pub use object::Object;
 pub use raw::{RawCache, free_bulk_any};

@@ -438,7 +438,7 @@ pub(super) fn set_owner(table: &Table, slab: u32, owner: u16) {
 
 /// Objects of a slab of an order; 0 when none fits or they are too many to count.
 pub(super) fn capacity(layout: Layout, order: u8) -> u16 {
-    let objects = (PAGE_SIZE << order).saturating_sub(layout.offset) / layout.stride;
+    let objects = layout.objects(PAGE_SIZE << order);
     if objects > 0x7fff { 0 } else { objects as u16 }
 }
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 #![cfg(not(loom))]
 
+mod callers;
 mod edges;
 mod model;
 mod tuning;

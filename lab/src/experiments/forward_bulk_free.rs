@@ -58,7 +58,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     };
     let clock = bench.clock;
     let ring = (bench.setting("ring") as usize).next_power_of_two();
-    let shape = Shape { burst: BATCH_MAX, packets: bench.setting("packets") };
+    let shape = Shape { burst: BATCH_MAX, packets: bench.setting("packets"), waits: false };
     let config = MemoryConfig { bytes: POOLED * ring * CHUNK_SIZE, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
     let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;

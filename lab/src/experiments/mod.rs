@@ -1,9 +1,19 @@
 //! The registry: every experiment by name, and one file for each.
 
 mod forward_bulk_free;
+mod page_bulk;
+mod page_cross_worker;
 mod page_fast_path;
+mod page_order;
+mod page_outstanding;
+mod pages;
 mod relay;
 mod router;
+mod slab_bulk;
+mod slab_descriptor;
+mod slab_objects;
+mod slab_windows;
+mod slab_working_set;
 
 use netmem::pool::Pool;
 
@@ -28,7 +38,16 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order in which `all` runs them.
-pub const EXPERIMENTS: &[Experiment] = &[page_fast_path::EXPERIMENT, forward_bulk_free::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    page_fast_path::EXPERIMENT,
+    page_order::EXPERIMENT,
+    page_outstanding::EXPERIMENT,
+    page_bulk::EXPERIMENT,
+    page_cross_worker::EXPERIMENT,
+    slab_bulk::EXPERIMENT,
+    slab_descriptor::EXPERIMENT,
+    forward_bulk_free::EXPERIMENT,
+];
 
 /// Checks that every frame of `pool` is home.
 fn check_home(bench: &mut Bench<'_>, variant: &str, pool: &Pool) {

@@ -1,83 +1,94 @@
 //! `page-fast-path`: one order-0 page, allocated and freed again and again, so that only the per-worker list is
-//! at work; node statistics on and off.
+//! at work; node statistics on and off. Beside it a bare `Vec` and general allocators with blocks of 4 KiB.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::hint::black_box;
 
 use netmem::limits::PAGE_SIZE;
-use netmem::page::{Memory, MemoryConfig, PageStats};
-use netmem::sync::Worker;
+use netmem::page::{Memory, MemoryConfig};
+use serde_json::Value;
 
 use super::Experiment;
+use super::pages::{Hand, SOURCE, check_pages, cycles, label, note_memory, rival_loop};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
-use crate::json::{Published, params};
-use crate::method::round::{Label, Variant};
+use crate::json::{Published, Ratio};
+use crate::method::round::{Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
+use crate::rivals;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "page-fast-path",
-    source: "004_4959864586ce918c.txt",
+    source: SOURCE,
     question: "What does the fast path of the page allocator cost, and how much of it are its statistics?",
-    seconds: 2,
+    seconds: 5,
     keys: &[],
     run,
 };
 
 const WITH: usize = 0;
 const WITHOUT: usize = 1;
-const LIMIT: usize = 2;
+/// The same as [`WITH`], with the first line of each page written.
+const TOUCHED: usize = 2;
+const LIMIT: usize = 3;
+/// Two places for each rival: untouched and touched.
+const RIVALS: usize = 4;
 
 /// Ids that the bare bound keeps in its `Vec`.
 const LIMIT_IDS: u32 = 1_024;
 
+/// An order-0 page may cost this share of the fastest general allocator's block.
+const TARGET: f64 = 0.4;
+
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let clock = bench.clock;
     let memory = Memory::new(&MemoryConfig::default()).map_err(SetUpError::at("memory"))?;
-    let worker = RefCell::new(memory.worker().map_err(SetUpError::at("worker"))?);
     let refused = Cell::new(0);
-    let netmem = |name: &str, statistics: bool| {
-        let (memory, worker, refused) = (&memory, &worker, &refused);
+    let mut ids: Vec<u32> = (0..LIMIT_IDS).collect();
+    let boxed = |name, own: &[(&str, Value)], body| -> Box<dyn Variant + '_> {
+        Box::new(OpLoop::new(label(name, own), &clock, body))
+    };
+    let netmem = |name, statistics, touch: bool| -> Result<Box<dyn Variant + '_>, SetUpError> {
+        let (memory, mut hand) = (&memory, Hand::new(&memory, 0, &refused)?);
+        let stats = if statistics { "on" } else { "off" };
+        let own = [("order", 0.into()), ("stats", stats.into()), ("touch", touch.into())];
         let body = move |ops| {
             memory.set_statistics(statistics);
-            refused.set(refused.get() + alloc_and_free(memory, &mut worker.borrow_mut(), ops));
+            if touch { hand.one::<true>(0, ops) } else { hand.one::<false>(0, ops) }
         };
-        let stats = if statistics { "on" } else { "off" };
-        Box::new(OpLoop::new(label(name, &[("stats", stats)]), &clock, Box::new(body))) as Box<dyn Variant>
+        Ok(boxed(name, &own, Box::new(body)))
     };
-    let mut ids: Vec<u32> = (0..LIMIT_IDS).collect();
-    let limit = OpLoop::new(label("limit", &[]), &clock, Box::new(|ops| pop_and_push(&mut ids, ops)));
-    let mut variants = [netmem("netmem", true), netmem("netmem/stats-off", false), Box::new(limit)];
-    let compare = |a, b| Comparison { a, b, metric: Metric::NsPerOp };
-    let comparisons = [compare(WITH, WITHOUT), compare(WITH, LIMIT), compare(WITHOUT, LIMIT)];
-    let series = bench.measure(&mut variants, &comparisons, Cores::Same);
-    drop(variants);
-
-    let published = [Some(with_statistics()), Some(without_statistics()), None];
-    for (series, published) in series.iter().zip(published) {
-        bench.row(series, Metric::NsPerOp, None);
-        bench.row(series, Metric::CyclesPerOp, published);
+    let mut variants = vec![
+        netmem("netmem", true, false)?,
+        netmem("netmem/stats-off", false, false)?,
+        netmem("netmem", true, true)?,
+        boxed("limit", &[], Box::new(|ops| pop_and_push(&mut ids, ops))),
+    ];
+    for rival in rivals::all() {
+        for touch in [false, true] {
+            let body = rival_loop(rival, PAGE_SIZE, 1, touch, &refused);
+            variants.push(boxed(rival.name, &[("touch", touch.into())], body));
+        }
     }
-    let refused = refused.get();
-    bench.check("every allocation succeeded", refused == 0, format!("{refused} refused"));
+    let series = bench.measure(&mut variants, &comparisons(), Cores::Same);
+    drop(variants);
+    rows(bench, &series);
     ids.sort_unstable();
     bench.check("the bound kept its ids", ids.iter().copied().eq(0..LIMIT_IDS), format!("{} ids", ids.len()));
-    check_pages(bench, &memory);
-    findings(bench, &memory);
+    check_pages(bench, "netmem", &memory, refused.get());
+    check_fast(bench, &memory);
+    note_memory(bench, &memory);
+    findings(bench, &series);
     Ok(())
 }
 
-/// Allocates and frees one page `ops` times; returns how often there was none.
-#[inline(never)]
-fn alloc_and_free(memory: &Memory, worker: &mut Worker, ops: u32) -> u64 {
-    let mut refused = 0;
-    for _ in 0..ops {
-        match memory.alloc(worker, 0) {
-            Some(page) => memory.free(worker, black_box(page)),
-            None => refused += 1,
-        }
+fn comparisons() -> Vec<Comparison> {
+    let compare = |a, b| Comparison { a, b, metric: Metric::NsPerOp };
+    let mut comparisons = vec![compare(WITH, WITHOUT), compare(WITH, LIMIT), compare(WITHOUT, LIMIT)];
+    for place in (0..rivals::all().len()).map(|rival| RIVALS + 2 * rival) {
+        comparisons.extend([compare(WITH, place), compare(TOUCHED, place + 1)]);
     }
-    refused
+    comparisons
 }
 
 /// The bare bound: one id off a `Vec` and back on, `ops` times.
@@ -90,59 +101,105 @@ fn pop_and_push(ids: &mut Vec<u32>, ops: u32) {
     }
 }
 
-fn label(variant: &str, own: &[(&str, &str)]) -> Label {
-    let mut params = params([
-        ("work", "page".into()),
-        ("burst", 1.into()),
-        ("cores", "same".into()),
-        ("bytes", PAGE_SIZE.into()),
-        ("touch", false.into()),
-        ("order", 0.into()),
-    ]);
-    params.extend(own.iter().map(|&(name, value)| (name.to_owned(), value.into())));
-    Label { variant: variant.to_owned(), params }
-}
-
-fn with_statistics() -> Published {
-    Published {
-        value: 143.0,
-        unit: "cycles".to_owned(),
-        of: "Linux 4.11-rc1, order-0 alloc and free of one page, NUMA statistics on (276 before Mel Gorman's work)"
-            .to_owned(),
+fn rows(bench: &mut Bench<'_>, series: &[Series]) {
+    for (place, series) in series.iter().enumerate() {
+        bench.row(series, Metric::NsPerOp, None);
+        bench.row(series, Metric::CyclesPerOp, published(place));
     }
 }
 
-fn without_statistics() -> Published {
-    Published {
-        value: 97.0,
-        unit: "cycles".to_owned(),
-        of: "Linux 4.11-rc1, the same with CONFIG_NUMA and zone_statistics() off".to_owned(),
+fn published(place: usize) -> Option<Published> {
+    match place {
+        WITH => Some(cycles(
+            143.0,
+            "Linux 4.11-rc1, order-0 alloc and free of one page, NUMA statistics on (276 before Mel Gorman's work)",
+        )),
+        WITHOUT => Some(cycles(97.0, "Linux 4.11-rc1, the same with CONFIG_NUMA and zone_statistics() off")),
+        _ => None,
     }
 }
 
-/// Every page is where it was, and what was timed was the fast path.
-fn check_pages(bench: &mut Bench<'_>, memory: &Memory) {
-    let PageStats { total, free, cached, allocated, freed, missed, .. } = memory.stats();
-    bench.check(
-        "pages conserved",
-        free + cached == total,
-        format!("{free} free + {cached} cached of {total}"),
+/// What was timed was the fast path.
+fn check_fast(bench: &mut Bench<'_>, memory: &Memory) {
+    let stats = memory.stats();
+    let rare = stats.missed * 1_000 <= stats.allocated;
+    let detail = format!("{} of {} asked the node", stats.missed, stats.allocated);
+    bench.check("the per-worker list sufficed", rare, detail);
+}
+
+/// What the source found, and whether it holds here; then the rivals.
+fn findings(bench: &mut Bench<'_>, series: &[Series]) {
+    bench.note("pages are not touched, as in the source, unless touch says that 64 bytes are written");
+    if let Some(ratio) = bench.reported_ratio("netmem", "netmem/stats-off") {
+        bench.note(statistics(ratio));
+    }
+    rivals::note_missing(bench);
+    if rivals::all().is_empty() {
+        return;
+    }
+    bench.note(
+        "rivals: plain malloc(4096) and free, so their blocks need not be page-aligned; pages always are",
     );
-    bench.check("every page came back", allocated == freed, format!("{allocated} allocated, {freed} freed"));
-    let rare = missed * 1_000 <= allocated;
-    bench.check("the per-worker list sufficed", rare, format!("{missed} of {allocated} asked the node"));
+    for (ours, untouched_or_touched) in [(WITH, 0), (TOUCHED, 1)] {
+        let theirs: Vec<&Series> = series.iter().skip(RIVALS + untouched_or_touched).step_by(2).collect();
+        if let (Some(ours), Some((name, ticks))) = (series[ours].at(0.5), fastest(&theirs)) {
+            let written = if untouched_or_touched == 1 { "64 bytes written" } else { "untouched" };
+            bench.note(format!("{written}: {}", verdict(ours / ticks, name)));
+        }
+    }
 }
 
-/// What the source found, and whether it holds here.
-fn findings(bench: &mut Bench<'_>, memory: &Memory) {
-    bench.note(format!("memory: {}", memory.region().backing()));
-    bench.note("cycles are ticks of the time stamp counter; pages are not touched, as in the source");
-    let Some(ratio) = bench.reported_ratio("netmem", "netmem/stats-off") else { return };
-    let (median, low, high) = (ratio.median, ratio.low, ratio.high);
-    let verdict =
-        if low > 1.0 { "they cost something here too" } else { "they cost nothing that shows here" };
-    bench.note(format!(
+/// The quickest of `series` by its median.
+fn fastest<'a>(series: &[&'a Series]) -> Option<(&'a str, f64)> {
+    let medians = series.iter().filter_map(|one| Some((one.label.variant.as_str(), one.at(0.5)?)));
+    medians.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn verdict(share: f64, name: &str) -> String {
+    let reached = if share <= TARGET { "reached" } else { "missed" };
+    format!("a page costs {share:.2} of a block of the fastest, {name}; the target of {TARGET} is {reached}")
+}
+
+fn statistics(ratio: &Ratio) -> String {
+    let Ratio { median, low, high, .. } = ratio;
+    let found = if *low > 1.0 { "they cost something here too" } else { "they cost nothing that shows here" };
+    format!(
         "the source: statistics are 46 of 143 cycles, so the time with them is 1.47 of the time without; \
-         here it is {median} ({low} to {high}): {verdict}",
-    ));
+         here it is {median} ({low} to {high}): {found}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(name: &str, ticks: f64) -> Series {
+        let label = label(name, &[]);
+        Series { label, rounds: vec![Some(ticks)], per_op: vec![ticks], paused: 0, starved: 0 }
+    }
+
+    #[test]
+    fn the_fastest_rival_is_the_one_that_is_scored() {
+        let (slow, fast) = (series("glibc", 50.0), series("mimalloc", 20.0));
+        assert_eq!(fastest(&[&slow, &fast]), Some(("mimalloc", 20.0)));
+        assert_eq!(fastest(&[]), None);
+        assert!(verdict(0.3, "mimalloc").ends_with("the target of 0.4 is reached"));
+        assert!(verdict(0.41, "mimalloc").ends_with("missed"));
+    }
+
+    #[test]
+    fn statistics_cost_something_only_if_the_whole_interval_says_so() {
+        let ratio = |low| Ratio {
+            a: "netmem".into(),
+            b: "netmem/stats-off".into(),
+            params: Default::default(),
+            metric: "ns_per_op".into(),
+            median: 1.2,
+            low,
+            high: 1.3,
+            undecided: false,
+        };
+        assert!(statistics(&ratio(1.1)).ends_with("here too"));
+        assert!(statistics(&ratio(0.9)).ends_with("nothing that shows here"));
+    }
 }

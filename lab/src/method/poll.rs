@@ -39,6 +39,9 @@ pub struct Shape {
     pub burst: usize,
     /// Packets that make a window.
     pub packets: u64,
+    /// Whether windows count in which the device had to wait: the pace of the pair is asked then, not the cost of
+    /// one side, and the device never rests.
+    pub waits: bool,
 }
 
 /// Cuts a poll loop into windows, and learns how long to rest before each.
@@ -109,6 +112,28 @@ impl<'a, C: Clock> PollSampler<'a, C> {
         polled
     }
 
+    /// One round: `count` windows of `poll` while `peer` turns on another core, what an empty poll loop costs taken
+    /// off.
+    pub fn round(
+        &mut self,
+        count: usize,
+        peer_core: Option<usize>,
+        poll: &mut dyn FnMut() -> usize,
+        peer: &mut (dyn FnMut() + Send),
+    ) -> Windows {
+        let Self { clock, shape, .. } = *self;
+        let nothing = &mut || black_box(shape.burst);
+        let empty = PollSampler::new(clock, shape).sample(count / 4, nothing).full;
+        let Polled { full, starved, paused } = beside(peer_core, peer, || {
+            self.sample(WARM_UP, poll);
+            self.sample(count, poll)
+        });
+        let mut windows = Windows::without_pauses(&full, empty_cost(&empty));
+        windows.paused += paused;
+        windows.starved = starved;
+        windows
+    }
+
     /// A window ends by packets, never by polls: however long the device starves, it costs one window.
     fn window(&self, poll: &mut dyn FnMut() -> usize) -> Outcome {
         let [patience, step_max] = [PATIENCE_NS, STEP_NS].map(|ns| (ns * self.clock.ticks_per_ns()) as u64);
@@ -130,22 +155,27 @@ impl<'a, C: Clock> PollSampler<'a, C> {
             window.steps += 1;
             window.longest_step = window.longest_step.max(step);
         }
-        if full { Outcome::Full(window) } else { Outcome::Starved(window) }
+        if full || self.shape.waits { Outcome::Full(window) } else { Outcome::Starved(window) }
     }
 }
 
-/// Runs `peer` again and again on another thread, pinned to `core`, for as long as `measured` runs on this one.
+/// Runs `peer` again and again on another thread, pinned to `core`, for as long as `measured` runs on this one,
+/// which begins when the other one does.
 pub fn beside<R>(core: Option<usize>, peer: &mut (dyn FnMut() + Send), measured: impl FnOnce() -> R) -> R {
-    let done = AtomicBool::new(false);
+    // Relaxed: the flags carry no data; the scope's join orders what the peer wrote.
+    let [begun, done] = [(); 2].map(|()| AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
             // A peer that cannot be pinned is a noisier one, not a wrong one.
             let _ = core.map(netmem::sys::cpu::pin);
-            // Relaxed: the flag carries no data; the scope's join orders what the peer wrote.
+            begun.store(true, Ordering::Relaxed);
             while !done.load(Ordering::Relaxed) {
                 peer();
             }
         });
+        while !begun.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
         let _raised_at_exit = Raised(&done);
         measured()
     })
@@ -189,18 +219,7 @@ impl<C: Clock> Variant for PollLoop<'_, C> {
     }
 
     fn round(&mut self, windows: usize) -> Windows {
-        let Self { sampler, peer_core, poll, peer, .. } = self;
-        let PollSampler { clock, shape, .. } = *sampler;
-        let nothing = &mut || black_box(shape.burst);
-        let empty = PollSampler::new(clock, shape).sample(windows / 4, nothing).full;
-        let Polled { full, starved, paused } = beside(*peer_core, &mut **peer, || {
-            sampler.sample(WARM_UP, &mut **poll);
-            sampler.sample(windows, &mut **poll)
-        });
-        let mut windows = Windows::without_pauses(&full, empty_cost(&empty));
-        windows.paused += paused;
-        windows.starved = starved;
-        windows
+        self.sampler.round(windows, self.peer_core, &mut *self.poll, &mut *self.peer)
     }
 }
 
@@ -211,7 +230,7 @@ mod tests {
     use crate::method::quantile::median;
     use std::sync::atomic::AtomicU64;
 
-    const SHAPE: Shape = Shape { burst: 32, packets: 512 };
+    const SHAPE: Shape = Shape { burst: 32, packets: 512, waits: false };
 
     /// Ten windows of a poll loop whose `n`-th poll finds `found(n)` packets and takes `ticks(n)`.
     fn ten_windows(found: impl Fn(u64) -> usize, ticks: impl Fn(u64) -> u64) -> Polled {
@@ -234,6 +253,19 @@ mod tests {
         let polled = ten_windows(|_| 32, |_| 640);
         assert_eq!(counts(&polled), (10, 0, 0));
         assert_eq!(polled.full, [Window { ticks: 10_240, ops: 512, steps: 16, longest_step: 640 }; 10]);
+    }
+
+    #[test]
+    fn where_waiting_counts_a_short_poll_spoils_nothing() {
+        let clock = Synthetic::default();
+        let mut polls = 0;
+        let polled = PollSampler::new(&clock, Shape { waits: true, ..SHAPE }).sample(10, &mut || {
+            polls += 1;
+            clock.advance(640);
+            if polls % 3 == 0 { 0 } else { 32 }
+        });
+        assert_eq!(counts(&polled), (10, 0, 0));
+        assert!(polled.full.iter().all(|window| window.ops == 512 && window.steps > 16), "{polled:?}");
     }
 
     #[test]

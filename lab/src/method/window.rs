@@ -17,6 +17,9 @@ pub const STEP_FACTOR: f64 = 16.0;
 /// the clock.
 const WINDOW_NS: f64 = 25_000.0;
 
+/// Operations in a window at least.
+const OPS_MIN: u32 = 64;
+
 /// Operations in a window at most, so that an operation that costs nothing still ends.
 const OPS_MAX: u32 = 1 << 20;
 
@@ -84,15 +87,23 @@ pub fn sample<C: Clock>(clock: &C, count: usize, ops: u32, body: &mut dyn FnMut(
 pub struct OpLoop<'a, C: Clock> {
     label: Label,
     clock: &'a C,
+    bulk: u32,
     ops: u32,
     body: Box<dyn FnMut(u32) + 'a>,
 }
 
 impl<'a, C: Clock> OpLoop<'a, C> {
     /// Takes `body`, which does as many operations as it is told, and finds how many make a window.
-    pub fn new(label: Label, clock: &'a C, mut body: Box<dyn FnMut(u32) + 'a>) -> Self {
-        let ops = window_ops(clock, &mut *body);
-        Self { label, clock, ops, body }
+    pub fn new(label: Label, clock: &'a C, body: Box<dyn FnMut(u32) + 'a>) -> Self {
+        Self::of(1, label, clock, body)
+    }
+
+    /// The same for operations that come in bulks of `bulk`: a window is whole bulks, and what is taken off is one
+    /// turn of an empty loop for each.
+    pub fn of(bulk: u32, label: Label, clock: &'a C, mut body: Box<dyn FnMut(u32) + 'a>) -> Self {
+        let bulk = bulk.max(1);
+        let ops = window_ops(clock, bulk, &mut *body);
+        Self { label, clock, bulk, ops, body }
     }
 }
 
@@ -102,17 +113,18 @@ impl<C: Clock> Variant for OpLoop<'_, C> {
     }
 
     fn round(&mut self, windows: usize) -> Windows {
-        let empty = sample(self.clock, windows / 4, self.ops, &mut empty_loop);
+        let bulk = self.bulk;
+        let empty = sample(self.clock, windows / 4, self.ops, &mut |ops| empty_loop(ops / bulk));
         sample(self.clock, WARM_UP, self.ops, &mut *self.body);
         let taken = sample(self.clock, windows, self.ops, &mut *self.body);
         Windows::without_pauses(&taken, empty_cost(&empty))
     }
 }
 
-/// Doubles the operations until the shortest of three windows lasts long enough.
-fn window_ops<C: Clock>(clock: &C, body: &mut dyn FnMut(u32)) -> u32 {
+/// Doubles the operations, whole bulks, until the shortest of three windows lasts long enough.
+fn window_ops<C: Clock>(clock: &C, bulk: u32, body: &mut dyn FnMut(u32)) -> u32 {
     let wanted = (WINDOW_NS * clock.ticks_per_ns()) as u64;
-    let mut ops = 64;
+    let mut ops = OPS_MIN.next_multiple_of(bulk);
     while ops < OPS_MAX && sample(clock, 3, ops, body).iter().any(|window| window.ticks < wanted) {
         ops *= 2;
     }
@@ -170,13 +182,28 @@ mod tests {
     fn a_window_lasts_at_least_its_target_and_at_most_twice_as_much() {
         let clock = Synthetic::default();
         let mut body = |ops: u32| clock.advance(u64::from(ops) * 10);
-        let ticks = u64::from(window_ops(&clock, &mut body)) * 10;
+        let ticks = u64::from(window_ops(&clock, 1, &mut body)) * 10;
         assert!((50_000..100_000).contains(&ticks), "{ticks} ticks at two a nanosecond");
     }
 
     #[test]
+    fn a_window_is_whole_bulks() {
+        let clock = Synthetic::default();
+        for bulk in [1, 3, 63, 64, 250, 8_192] {
+            let mut ops_seen = Vec::new();
+            let mut body = |ops: u32| {
+                ops_seen.push(ops);
+                clock.advance(u64::from(ops) * 10);
+            };
+            let ops = window_ops(&clock, bulk, &mut body);
+            assert!(ops_seen.iter().all(|seen| seen.is_multiple_of(bulk)), "{bulk}: {ops_seen:?}");
+            assert!(ops >= 5_000, "{bulk}: {ops}");
+        }
+    }
+
+    #[test]
     fn an_operation_that_costs_nothing_still_ends() {
-        assert_eq!(window_ops(&Synthetic::default(), &mut |_| {}), OPS_MAX);
+        assert_eq!(window_ops(&Synthetic::default(), 1, &mut |_| {}), OPS_MAX);
     }
 
     #[test]

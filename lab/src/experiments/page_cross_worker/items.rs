@@ -1,0 +1,151 @@
+//! What passes from one core to another: a number, a page, a frame.
+
+use netmem::page::{Memory, Page};
+use netmem::pool::{Frame, Pool};
+use netmem::sync::Worker;
+use netmem::sys::cpu::prefetch_write;
+
+use super::passing::{Sink, Source};
+
+/// The bare ring: numbers in order.
+pub(super) struct Numbers;
+
+impl Source for Numbers {
+    type Item = u32;
+
+    #[inline(always)]
+    fn make(&mut self, n: u64) -> Option<u32> {
+        Some(n as u32)
+    }
+}
+
+impl Sink for Numbers {
+    type Item = u32;
+
+    #[inline(always)]
+    fn take(&mut self, n: u64, item: u32) -> bool {
+        item == n as u32
+    }
+}
+
+/// Pages of a memory, through a worker of one side. If `TOUCH`, the sender writes the first line of each and the
+/// receiver reads it.
+pub(super) struct Pages<'a, const TOUCH: bool> {
+    pub(super) memory: &'a Memory,
+    pub(super) worker: Worker,
+}
+
+impl<const TOUCH: bool> Pages<'_, TOUCH> {
+    #[inline(always)]
+    fn free(&mut self, n: u64, page: Page) -> bool {
+        let right = !TOUCH || page.bytes().first_chunk() == Some(&line(n));
+        self.memory.free(&mut self.worker, page);
+        right
+    }
+}
+
+/// What the first line of the `n`-th page holds.
+#[inline(always)]
+fn line(n: u64) -> [u8; 64] {
+    let mut line = [0xa5; 64];
+    line[..8].copy_from_slice(&n.to_le_bytes());
+    line
+}
+
+impl<const TOUCH: bool> Source for Pages<'_, TOUCH> {
+    type Item = Page;
+
+    #[inline(always)]
+    fn make(&mut self, n: u64) -> Option<Page> {
+        let mut page = self.memory.alloc(&mut self.worker, 0)?;
+        if TOUCH && let Some(first) = page.bytes_mut().first_chunk_mut() {
+            *first = line(n);
+        }
+        Some(page)
+    }
+}
+
+impl<const TOUCH: bool> Sink for Pages<'_, TOUCH> {
+    type Item = Page;
+
+    #[inline(always)]
+    fn take(&mut self, n: u64, page: Page) -> bool {
+        self.free(n, page)
+    }
+}
+
+/// The same, but each page is freed when the next one comes; meanwhile its first line is on its way.
+pub(super) struct Delayed<'a, const TOUCH: bool> {
+    pub(super) pages: Pages<'a, TOUCH>,
+    pub(super) held: Option<(u64, Page)>,
+}
+
+impl<const TOUCH: bool> Sink for Delayed<'_, TOUCH> {
+    type Item = Page;
+
+    #[inline(always)]
+    fn take(&mut self, n: u64, page: Page) -> bool {
+        prefetch_write(page.bytes().as_ptr());
+        match self.held.replace((n, page)) {
+            Some((n, page)) => self.pages.free(n, page),
+            None => true,
+        }
+    }
+
+    fn end(&mut self) -> bool {
+        self.held.take().is_none_or(|(n, page)| self.pages.free(n, page))
+    }
+}
+
+/// Frames of a pool that the sender owns; freed elsewhere they come home.
+pub(super) struct Frames {
+    pub(super) pool: Pool,
+    pub(super) worker: Worker,
+}
+
+impl Source for Frames {
+    type Item = Frame;
+
+    #[inline(always)]
+    fn make(&mut self, _: u64) -> Option<Frame> {
+        self.pool.alloc(&mut self.worker)
+    }
+}
+
+impl Sink for Frames {
+    type Item = Frame;
+
+    #[inline(always)]
+    fn take(&mut self, _: u64, frame: Frame) -> bool {
+        frame.free(&mut self.worker);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::page::MemoryConfig;
+
+    #[test]
+    fn a_delayed_page_is_freed_when_the_next_one_comes_and_the_last_at_the_end() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let pages = || Pages::<true> { memory: &memory, worker: memory.worker().unwrap() };
+        let (mut source, mut sink) = (pages(), Delayed { pages: pages(), held: None });
+        for n in 0..3 {
+            let page = source.make(n).unwrap();
+            assert!(sink.take(n, page));
+            assert_eq!(memory.stats().freed, n);
+        }
+        assert!(sink.end());
+        assert_eq!(memory.stats().freed, 3);
+    }
+
+    #[test]
+    fn a_page_with_another_ones_line_is_seen() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let mut pages = Pages::<true> { memory: &memory, worker: memory.worker().unwrap() };
+        let page = pages.make(7).unwrap();
+        assert!(!pages.take(8, page));
+    }
+}

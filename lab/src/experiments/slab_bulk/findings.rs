@@ -1,0 +1,57 @@
+//! What must hold at the end, and what the source found beside what is found here.
+
+use netmem::page::Memory;
+
+use super::elsewhere::Paid;
+use crate::bench::Bench;
+use crate::method::ratio::Interval;
+
+/// From this bulk on, detached freelists must beat the loop where objects of a slab stand together.
+const PAYS_FROM: usize = 4;
+
+/// What they may cost over the loop where no two objects share a slab.
+const LOSS_MAX: f64 = 1.05;
+
+/// Checks that detached freelists pay where they can, and lose nothing where they cannot.
+pub(super) fn detached(bench: &mut Bench<'_>, paid: &[Paid]) {
+    let list = |of: &dyn Fn(&Paid) -> Option<Interval>| {
+        let one = |p: &Paid| Some(format!("{}: {:.2}", p.bulk, of(p)?.median));
+        paid.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+    };
+    let beats = |p: &Paid| p.bulk < PAYS_FROM || p.together.is_none_or(|over| over.high < 1.0);
+    bench.check(
+        "detached freelists beat the loop in every bulk from 4 on, objects not of the active slab",
+        paid.iter().all(beats),
+        format!("detached over loop by bulk: {}", list(&|p| p.together)),
+    );
+    let holds = |p: &Paid| p.apart.is_none_or(|over| over.low <= LOSS_MAX);
+    bench.check(
+        "detached freelists lose nothing (1.05 at most) where no two objects share a slab",
+        paid.iter().all(holds),
+        format!("detached over loop by bulk: {}", list(&|p| p.apart)),
+    );
+    let shared: u64 = paid.iter().map(|p| p.shared).sum();
+    bench.check(
+        "the worst case is the worst: no bulk has two objects of one slab",
+        shared == 0,
+        format!("{shared} bulks have"),
+    );
+}
+
+/// Tells how to read the rows.
+pub(super) fn notes(bench: &mut Bench<'_>, memory: &Memory) {
+    bench.note(format!("memory: {}", memory.region().backing()));
+    bench.note(
+        "cycles are ticks of the time stamp counter; a row is one allocation and one free of an object, with op=free \
+         the free alone; objects are not written but for the links of freelists, except where touch=true: then the \
+         first 64 bytes of each",
+    );
+    bench.note(
+        "layer=cpu_slab has slabs of two pages, 32 objects, as the source: its knee stands where a bulk no longer fits \
+         one slab; layer=sheaf is the default and knows no slab on its way",
+    );
+    bench.note(
+        "merged rows: a neighbour of the same size keeps seven of eight objects of every slab, so a bulk of ours is \
+         spread over eight times the slabs; the source saw 48 cycles merged against 20 not merged in a bulk of 64",
+    );
+}

@@ -1,0 +1,131 @@
+//! Out of the cache and back: the loops that are timed.
+
+use std::hint::black_box;
+
+use netmem::page::Memory;
+use netmem::slab::{Cache, CacheConfig, Object};
+use netmem::sync::Worker;
+
+use crate::bench::SetUpError;
+use crate::experiments::slab_objects::{Account, Block, end};
+
+/// How objects go out and come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// One call for each object.
+    Loop,
+    /// One call for the whole bulk.
+    Bulk,
+}
+
+/// Bulks of one cache: all of a bulk are out before the first goes back.
+pub(super) struct Trip<const WRITTEN: usize, const REST: usize> {
+    cache: Cache<Block<WRITTEN, REST>>,
+    hand: Vec<Object<Block<WRITTEN, REST>>>,
+    bulk: usize,
+    account: Account,
+}
+
+/// What every written word holds.
+const STAMP: u64 = 0x5a5a_5a5a_5a5a_5a5a;
+
+impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
+    pub(super) fn new(memory: &Memory, config: &CacheConfig, bulk: usize) -> Result<Self, SetUpError> {
+        let cache = Cache::new(memory, config).map_err(SetUpError::at("cache"))?;
+        Ok(Self { cache, hand: Vec::with_capacity(bulk), bulk, account: Account::default() })
+    }
+
+    /// Objects that are out at the same time.
+    pub(super) fn bulk(&self) -> usize {
+        self.bulk
+    }
+
+    /// Takes `ops` objects out and back.
+    pub(super) fn run(&mut self, w: &mut Worker, way: Way, ops: u32) {
+        match way {
+            Way::Loop if self.bulk == 1 => self.one(w, ops),
+            Way::Loop => self.one_by_one(w, ops),
+            Way::Bulk => self.in_bulk(w, ops),
+        }
+        self.account.allocated += u64::from(ops);
+        self.account.freed += u64::from(ops);
+    }
+
+    /// No array at all: the object stays in a register, as it does in the rivals' loops.
+    #[inline(never)]
+    fn one(&mut self, w: &mut Worker, ops: u32) {
+        for _ in 0..ops {
+            match self.cache.alloc(w, Block::new(STAMP)) {
+                Ok(object) => {
+                    black_box(());
+                    self.cache.free(w, object);
+                }
+                Err(_) => self.account.refused += 1,
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn one_by_one(&mut self, w: &mut Worker, ops: u32) {
+        let mut left = ops as usize;
+        while left > 0 {
+            let bulk = self.bulk.min(left);
+            for _ in 0..bulk {
+                match self.cache.alloc(w, Block::new(STAMP)) {
+                    Ok(object) => self.hand.push(object),
+                    Err(_) => self.account.refused += 1,
+                }
+            }
+            for object in black_box(&mut self.hand).drain(..) {
+                self.cache.free(w, object);
+            }
+            left -= bulk;
+        }
+    }
+
+    #[inline(never)]
+    fn in_bulk(&mut self, w: &mut Worker, ops: u32) {
+        let mut left = ops as usize;
+        while left > 0 {
+            let bulk = self.bulk.min(left);
+            if !self.cache.alloc_bulk(w, bulk, &mut self.hand, || Block::new(STAMP)) {
+                self.account.refused += bulk as u64;
+            }
+            self.cache.free_bulk(w, black_box(&mut self.hand));
+            left -= bulk;
+        }
+    }
+
+    /// Allocates one object more, to keep.
+    pub(super) fn take(&mut self, w: &mut Worker, kept: &mut Vec<Object<Block<WRITTEN, REST>>>) {
+        match self.cache.alloc(w, Block::new(STAMP)) {
+            Ok(object) => kept.push(object),
+            Err(_) => self.account.refused += 1,
+        }
+        self.account.allocated += 1;
+    }
+
+    /// Frees what was kept.
+    pub(super) fn give(&mut self, w: &mut Worker, kept: Vec<Object<Block<WRITTEN, REST>>>) {
+        self.account.freed += kept.len() as u64;
+        kept.into_iter().for_each(|object| self.cache.free(w, object));
+    }
+
+    /// One more bulk, written anew and read back, then the cache ends.
+    pub(super) fn settle(mut self, w: &mut Worker) -> Account {
+        let mut next = 0;
+        let made = self.cache.alloc_bulk(w, self.bulk, &mut self.hand, || {
+            next += 1;
+            Block::new(next)
+        });
+        let bulk = self.bulk as u64;
+        self.account.refused += if made { 0 } else { bulk };
+        self.account.allocated += bulk;
+        let whole = self.hand.iter().zip(1..).filter(|(object, stamp)| object.holds(*stamp)).count() as u64;
+        self.account.spoilt += bulk - whole;
+        self.account.freed += self.hand.len() as u64;
+        self.cache.free_bulk(w, &mut self.hand);
+        self.account.missing = end(self.cache);
+        self.account
+    }
+}

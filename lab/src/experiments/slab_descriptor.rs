@@ -1,0 +1,68 @@
+//! `slab-descriptor`: how a slab's word is changed (a lock, a lock that touches two more cold lines, 128-bit CAS, one
+//! packed 64-bit word) and how large the page descriptor is in which it stands (56, 64 or 32 bytes).
+
+mod axes;
+mod findings;
+mod form;
+mod forwarding;
+mod grid;
+mod group;
+mod overhead;
+mod scene;
+mod simulated;
+
+use super::Experiment;
+use crate::bench::{Bench, SetUpError};
+use crate::settings::Key;
+use form::FORMS;
+use scene::Scene;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "slab-descriptor",
+    source: "002_5f71f5e9ede4fa76.txt",
+    question: "What do the page descriptor's size and the way a slab's word is changed cost, and where does it show?",
+    seconds: 60,
+    keys: KEYS,
+    run,
+};
+
+const KEYS: &[Key] = &[
+    Key { name: "cold", what: "MiB of objects in a cold working set", min: 1, max: 256, full: 64, quick: 16 },
+    Key {
+        name: "pairs",
+        what: "thousands of pairs that the cache simulator sees",
+        min: 0,
+        max: 100_000,
+        full: 1_000,
+        quick: 50,
+    },
+    Key {
+        name: "body",
+        what: "runs only the loop of one form (1 to 12), untimed, for a simulator to watch; 0 runs everything",
+        min: 0,
+        max: FORMS.len() as u64,
+        full: 0,
+        quick: 0,
+    },
+];
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    if let Some(form) = (bench.setting("body") as usize).checked_sub(1).and_then(|body| FORMS.get(body)) {
+        return simulated::body(bench, form);
+    }
+    let memories = scene::memories(bench.setting("cold") as usize)?;
+    let scene = Scene::new(bench, &memories)?;
+    let found = findings::Found {
+        grid: grid::run(&scene, bench)?,
+        sizes: grid::sizes(&scene, bench)?,
+        axes: axes::run(&scene, bench)?,
+    };
+    if !bench.stopped() {
+        forwarding::run(&scene, bench)?;
+    }
+    let simulated = if bench.stopped() { Vec::new() } else { simulated::run(bench) };
+    overhead::rows(bench, &memories);
+    scene.settle(bench);
+    findings::notes(bench, &found, &simulated, &memories);
+    Ok(())
+}

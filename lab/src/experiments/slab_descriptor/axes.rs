@@ -1,0 +1,32 @@
+//! Every other axis alone, at 256 bytes: how the objects are used, and what the second core does meanwhile.
+
+use super::form::FORMS;
+use super::group::{self, Answer, Group, Neighbour};
+use super::scene::{Scene, Use};
+use crate::bench::{Bench, SetUpError};
+
+/// Bytes of the objects.
+const BYTES: usize = 256;
+
+/// The axes, beside the grid's own two uses with nobody on the second core.
+const AXES: [(Use, Neighbour); 5] = [
+    (Use::Hot, Neighbour::Nobody),
+    (Use::Cold, Neighbour::Nobody),
+    (Use::All, Neighbour::Nobody),
+    (Use::ColdWrite, Neighbour::SameLoop),
+    (Use::ColdWrite, Neighbour::Noise),
+];
+
+/// Every form along every axis.
+pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Answer>, SetUpError> {
+    let mut answers = Vec::new();
+    for (usage, neighbour) in AXES {
+        if neighbour != Neighbour::Nobody && bench.cores.len() < 2 {
+            bench.note(format!("no rows for {neighbour:?} beside: this process may use one core only"));
+            continue;
+        }
+        let group = Group { bytes: BYTES, usage, neighbour };
+        answers.extend(group::run(scene, bench, group, &FORMS)?);
+    }
+    Ok(answers)
+}

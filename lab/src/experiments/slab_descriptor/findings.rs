@@ -1,0 +1,233 @@
+//! The findings of the source, and which of them hold on this machine.
+
+use netmem::page::Memory;
+
+use super::form::{Form, PATCHED, VANILLA};
+use super::group::{Answer, Neighbour, Question};
+use super::scene::Use;
+use super::simulated::Counts;
+use crate::bench::Bench;
+use crate::json::{Published, params};
+use crate::method::machine::Machine;
+use crate::method::ratio::Interval;
+use crate::method::round::Label;
+use crate::metric::Metric;
+
+/// A difference within this is none.
+const NOTHING: f64 = 0.03;
+
+/// The answers of the run.
+pub(super) struct Found {
+    pub(super) grid: Vec<Answer>,
+    pub(super) sizes: Vec<Answer>,
+    pub(super) axes: Vec<Answer>,
+}
+
+impl Found {
+    fn all(&self) -> impl Iterator<Item = &Answer> {
+        self.grid.iter().chain(&self.sizes).chain(&self.axes)
+    }
+
+    fn answer(&self, bytes: usize, usage: Use, neighbour: Neighbour, question: Question) -> Option<Interval> {
+        let wanted = |answer: &&Answer| {
+            let group = answer.group;
+            (group.bytes, group.usage, group.neighbour) == (bytes, usage, neighbour)
+                && answer.question == question
+        };
+        self.all().find(wanted).map(|answer| answer.over)
+    }
+
+    /// Cold and written, alone on the machine.
+    fn cold(&self, bytes: usize, question: Question) -> Option<Interval> {
+        self.answer(bytes, Use::ColdWrite, Neighbour::Nobody, question)
+    }
+}
+
+/// The differences that the source prints, in percent, and a note for each of its findings.
+pub(super) fn notes(
+    bench: &mut Bench<'_>,
+    found: &Found,
+    simulated: &[(Form, Counts)],
+    memories: &[Memory; 3],
+) {
+    percent_rows(bench, found);
+    warm(bench, found);
+    lock(bench, found);
+    descriptor(bench, found);
+    loads(bench, simulated);
+    fades(bench, found);
+    machine(bench, memories);
+}
+
+/// The differences of the cold, written rows: those that the source gives a figure for stand beside it.
+fn percent_rows(bench: &mut Bench<'_>, found: &Found) {
+    let cold = |answer: &&Answer| {
+        answer.group.usage == Use::ColdWrite && answer.group.neighbour == Neighbour::Nobody
+    };
+    let answers: Vec<Answer> = found.all().filter(cold).copied().collect();
+    for Answer { group, question, over } in answers {
+        let (figure, what) = match (question, group.bytes) {
+            (Question::LockInterrupts, _) => {
+                (Some(30.0), "a lock with interrupts disabled over the double CAS")
+            }
+            (Question::Patched, 32) => (Some(5.0), "56 bytes over 64 bytes, the largest loss, kmalloc(32)"),
+            (Question::Patched, _) => (None, ""),
+            _ => continue,
+        };
+        let of = format!("Linux of January 2014, cache-cold kfree, {what}");
+        let published = figure.map(|value| Published { value, unit: "percent".to_owned(), of });
+        let params = params([
+            ("work", "object".into()),
+            ("bytes", group.bytes.into()),
+            ("use", group.usage.name().into()),
+            ("over", VANILLA.variant().into()),
+        ]);
+        let label = Label { variant: question.over_vanilla().variant(), params };
+        bench.figure(label, Metric::Percent, 100.0 * (over.median - 1.0), published);
+    }
+}
+
+/// Finding: a hot loop never reaches the word.
+fn warm(bench: &mut Bench<'_>, found: &Found) {
+    let of = |answer: &&Answer| answer.group.usage == Use::Warm;
+    let furthest =
+        found.grid.iter().filter(of).map(|a| a.over.median).max_by(|a, b| off(*a).total_cmp(&off(*b)));
+    let Some(furthest) = furthest else { return };
+    let verdict = if off(furthest) <= NOTHING { "holds here" } else { "is not seen so exactly here" };
+    bench.note(format!(
+        "the source: an object freed just after it was allocated shows no difference at all, since no slab's word is \
+         reached; here the widest of the warm ratios is {furthest:.3}: it {verdict}",
+    ));
+}
+
+/// Finding: the lock costs some 30 %, through the lines that it touches.
+fn lock(bench: &mut Bench<'_>, found: &Found) {
+    let cold = |question| found.cold(256, question);
+    let hot = |question| found.answer(256, Use::Hot, Neighbour::Nobody, question);
+    let both = (cold(Question::LockInterrupts), cold(Question::Lock), hot(Question::Lock));
+    let (Some(interrupts), Some(lock), Some(hot)) = both else { return };
+    let verdict = match interrupts.low {
+        low if low > 1.2 => "holds here",
+        low if low > 1.0 => "holds in its direction, not in its size",
+        _ => "does not show here",
+    };
+    bench.note(format!(
+        "the source: a lock is some 30 % slower than the double CAS, because disabling interrupts touches more lines; \
+         here, 256 bytes cold and written: {} with two such lines, {} without them, and {} where the words are hot: \
+         it {verdict}",
+        shown(interrupts),
+        shown(lock),
+        shown(hot),
+    ));
+}
+
+/// Finding: 64 bytes are up to 5 % faster below 256, 56 are faster above 1 KiB.
+fn descriptor(bench: &mut Bench<'_>, found: &Found) {
+    let listed = |sizes: &[usize]| {
+        let one =
+            |&bytes: &usize| Some(format!("{bytes}: {:.3}", found.cold(bytes, Question::Patched)?.median));
+        sizes.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+    };
+    let small = [8, 16, 32, 64, 96, 128, 192];
+    let large = [1024, 1536, 2048, 4096, 8192];
+    let clear = |bytes: &&usize| {
+        let over = found.cold(**bytes, Question::Patched);
+        over.is_some_and(|over| over.low > 1.0 + NOTHING || over.high < 1.0 - NOTHING)
+    };
+    let clear: Vec<String> = small.iter().chain(&large).filter(clear).map(usize::to_string).collect();
+    let verdict = if clear.is_empty() {
+        "neither shows here: both are addressed by one multiplication or a shift, and a few lines less are not felt".to_owned()
+    } else {
+        format!(
+            "a difference of more than 3 % shows at {} bytes; run again, for the place of a memory in physical memory \
+             makes such differences too",
+            clear.join(", ")
+        )
+    };
+    bench.note(format!(
+        "the source: 56 bytes lose up to 5 % below 256 bytes and win above 1 KiB; here 56 over 64 by size is {}; and \
+         {}: {verdict}",
+        listed(&small),
+        listed(&large),
+    ));
+    let over = |bytes| found.cold(bytes, Question::Default).map_or_else(|| "-".to_owned(), shown);
+    bench.note(format!(
+        "the compact descriptor with the packed word, over the source's kernel before its change: {} at 32 bytes, {} \
+         at 256, {} at 4096",
+        over(32),
+        over(256),
+        over(4096),
+    ));
+}
+
+/// Finding: smaller descriptors save loads, the code costs branch misses.
+fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
+    let of = |form| simulated.iter().find(|(one, _)| *one == form).map(|(_, counts)| *counts);
+    let (Some(before), Some(after)) = (of(VANILLA), of(PATCHED)) else { return };
+    let share = |after: f64, before: f64| if before > 0.0 { after / before } else { 1.0 };
+    let loads = share(after.last_level_loads, before.last_level_loads);
+    let branches = share(after.branch_misses, before.branch_misses);
+    let verdict = if loads < 0.9 {
+        "holds here"
+    } else {
+        "does not show here: the objects' own lines outweigh the descriptors'"
+    };
+    bench.note(format!(
+        "the source: last-level loads fell to 0.63 with 56 bytes, branch misses rose to 1.15; the simulator sees {loads:.3} \
+         and {branches:.3}: the first {verdict}; each form here is code of its own, so that no branch is added by the \
+         other one's presence",
+    ));
+}
+
+/// Finding: it all fades in noisy caches and with more cores.
+fn fades(bench: &mut Bench<'_>, found: &Found) {
+    let of = |neighbour| found.answer(256, Use::ColdWrite, neighbour, Question::LockInterrupts);
+    let all = (of(Neighbour::Nobody), of(Neighbour::Noise), of(Neighbour::SameLoop));
+    let (Some(alone), Some(noise), Some(two)) = all else { return };
+    let verdict = if off(noise.median) < off(alone.median) && off(two.median) < off(alone.median) {
+        "it fades here too"
+    } else {
+        "it does not fade in both here"
+    };
+    bench.note(format!(
+        "the source: the advantage goes away with noise in the caches and with more cores; here the lock with two more \
+         lines over the double CAS is {} alone, {} beside noise, {} with two threads: {verdict}",
+        shown(alone),
+        shown(noise),
+        shown(two),
+    ));
+}
+
+/// The thread's own question, and what the rows stand on.
+fn machine(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
+    let answer = match Machine::read(&bench.clock, bench.cores.len()).is_virtual {
+        Some(true) => {
+            "this machine is a virtual one. Both sides of a ratio run in it, in the same rounds; address translation \
+             has one level more, which makes every miss dearer, and other guests share the last-level cache"
+        }
+        Some(false) => "this machine is not a virtual one",
+        None => "this machine does not tell whether it is a virtual one",
+    };
+    bench.note(format!(
+        "the thread asks whether the tests ran in a virtual machine, and how much that matters: {answer}"
+    ));
+    bench.note(
+        "cold: the oldest object of the working set goes back, so that its slab's word and its own line have left the \
+         cores' own caches; the sets of all forms of a row together are larger than most last-level caches",
+    );
+    let backings: Vec<String> = memories.iter().map(|memory| memory.region().backing().to_string()).collect();
+    bench.note(format!(
+        "memories with descriptors of 56, 64 and 32 bytes: {}; ratios between two sizes of descriptor are between two \
+         memories, and take their place in physical memory with them",
+        backings.join("; "),
+    ));
+}
+
+/// How far a ratio is from 1.
+fn off(ratio: f64) -> f64 {
+    (ratio - 1.0).abs()
+}
+
+fn shown(over: Interval) -> String {
+    format!("{:.2} ({:.2} to {:.2})", over.median, over.low, over.high)
+}

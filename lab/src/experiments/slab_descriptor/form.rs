@@ -1,0 +1,88 @@
+//! The forms: a descriptor's size times the way a slab's word is changed.
+
+use netmem::page::DescriptorSize;
+use netmem::slab::{CacheConfig, Layer, WordForm};
+
+/// One of the twelve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Form {
+    pub(super) descriptor: DescriptorSize,
+    pub(super) word: WordForm,
+}
+
+/// All forms, descriptor by descriptor.
+pub(super) const FORMS: [Form; 12] = {
+    use DescriptorSize::{Bytes56, Bytes64, Compact};
+    use WordForm::{Lock, LockInterrupts, Packed, Wide};
+    let descriptors = [Bytes56, Bytes64, Compact];
+    let words = [Lock, LockInterrupts, Wide, Packed];
+    let mut forms = [Form { descriptor: Compact, word: Packed }; 12];
+    let mut place = 0;
+    while place < forms.len() {
+        forms[place] =
+            Form { descriptor: descriptors[place / words.len()], word: words[place % words.len()] };
+        place += 1;
+    }
+    forms
+};
+
+/// The source's kernel before its change: 64 bytes, changed by a 128-bit CAS.
+pub(super) const VANILLA: Form = Form { descriptor: DescriptorSize::Bytes64, word: WordForm::Wide };
+
+/// The source's kernel after it: 56 bytes, with the pair aligned inside.
+pub(super) const PATCHED: Form = Form { descriptor: DescriptorSize::Bytes56, word: WordForm::Wide };
+
+/// The product's default, in the layer of the source.
+pub(super) const DEFAULT: Form = Form { descriptor: DescriptorSize::Compact, word: WordForm::Packed };
+
+impl Form {
+    /// What the rows are called: bare `netmem` is left to the default layer, which has none of this on its way.
+    pub(super) fn variant(self) -> String {
+        format!("netmem/{}-{}", self.descriptor_name(), self.word_name())
+    }
+
+    pub(super) fn descriptor_name(self) -> &'static str {
+        match self.descriptor {
+            DescriptorSize::Bytes56 => "56",
+            DescriptorSize::Bytes64 => "64",
+            DescriptorSize::Compact => "compact",
+        }
+    }
+
+    pub(super) fn word_name(self) -> &'static str {
+        match self.word {
+            WordForm::Lock => "lock",
+            WordForm::LockInterrupts => "lock-interrupts",
+            WordForm::Wide => "cas128",
+            WordForm::Packed => "cas64",
+        }
+    }
+
+    /// A cache of the layer that the source saw, with slabs' words of this form; merged with no other.
+    pub(super) fn config(self) -> CacheConfig {
+        CacheConfig {
+            name: self.variant(),
+            layer: Layer::CpuSlab,
+            word: self.word,
+            merge: false,
+            ..CacheConfig::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn twelve_forms_have_twelve_names() {
+        let names: BTreeSet<String> = FORMS.iter().map(|form| form.variant()).collect();
+        assert_eq!(names.len(), 12);
+        assert!(
+            names.contains("netmem/compact-cas64") && names.contains("netmem/56-lock-interrupts"),
+            "{names:?}"
+        );
+        assert_eq!([FORMS[6], FORMS[2], FORMS[11]], [VANILLA, PATCHED, DEFAULT]);
+    }
+}

@@ -1,0 +1,267 @@
+//! One group: a size of objects and a use of them, in several forms that are measured in the same rounds.
+
+use std::hint::black_box;
+use std::sync::Mutex;
+
+use netmem::sync::Worker;
+
+use super::form::{DEFAULT, FORMS, Form, PATCHED, VANILLA};
+use super::scene::{Scene, Use};
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::experiments::slab_windows::Beside;
+use crate::experiments::slab_working_set::WorkingSet;
+use crate::json::{Params, params};
+use crate::method::ratio::Interval;
+use crate::method::round::{Label, Series, Variant};
+use crate::method::window::OpLoop;
+use crate::metric::Metric;
+
+/// Words of the buffer that the neighbour walks through: larger than two cores' own caches.
+const NOISE_WORDS: usize = 1 << 21;
+
+/// Words in a cache line.
+const LINE_WORDS: usize = 8;
+
+/// Lines, or pairs of allocation and free, in one turn of the neighbour.
+const TURN: u32 = 256;
+
+/// What the second core does meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Neighbour {
+    /// Nothing.
+    Nobody,
+    /// The same, on the same cache.
+    SameLoop,
+    /// It reads and writes memory, line by line.
+    Noise,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) bytes: usize,
+    pub(super) usage: Use,
+    pub(super) neighbour: Neighbour,
+}
+
+/// A question of the source: the time of one form over that of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// A lock over 128-bit CAS.
+    Lock,
+    /// A lock that touches two more cold lines over 128-bit CAS.
+    LockInterrupts,
+    /// 56 bytes over 64 bytes.
+    Patched,
+    /// The packed word over 128-bit CAS, in the same descriptor.
+    Packed,
+    /// The product's default over the kernel of the source.
+    Default,
+}
+
+impl Question {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Lock, Self::LockInterrupts, Self::Patched, Self::Packed, Self::Default];
+
+    /// What is divided by the source's kernel before its change.
+    pub(super) fn over_vanilla(self) -> Form {
+        match self {
+            Self::Lock => FORMS[4],
+            Self::LockInterrupts => FORMS[5],
+            Self::Patched => PATCHED,
+            Self::Packed => FORMS[7],
+            Self::Default => DEFAULT,
+        }
+    }
+}
+
+/// The answer of one group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    pub(super) group: Group,
+    pub(super) question: Question,
+    pub(super) over: Interval,
+}
+
+/// Measures `forms` in `group`; answers the questions whose forms are among them. Nothing once the run
+/// is stopped.
+pub(super) fn run(
+    scene: &Scene<'_>,
+    bench: &mut Bench<'_>,
+    group: Group,
+    forms: &[Form],
+) -> Result<Vec<Answer>, SetUpError> {
+    if bench.stopped() {
+        return Ok(Vec::new());
+    }
+    let sets = forms.iter().map(|&form| scene.working_set(form, group.bytes, group.usage));
+    let mut sets: Vec<_> = sets.collect::<Result<_, _>>()?;
+    let mut peers = peers(scene, group, forms, &sets)?;
+    let noise = Mutex::new(vec![0; if group.neighbour == Neighbour::Noise { NOISE_WORDS } else { 0 }]);
+    let core = bench.cores.get(1).copied();
+
+    let mut variants: Vec<Box<dyn Variant + '_>> = Vec::new();
+    let mut waiting = peers.iter_mut();
+    for (set, &form) in sets.iter_mut().zip(forms) {
+        let alone = variant(scene, group, form, &mut **set);
+        variants.push(match group.neighbour {
+            Neighbour::Nobody => alone,
+            Neighbour::Noise => Beside::boxed(alone, core, || disturb(&noise)),
+            Neighbour::SameLoop => match waiting.next() {
+                Some((worker, twin)) => Beside::boxed(alone, core, || twin.oldest(worker, TURN)),
+                None => alone,
+            },
+        });
+    }
+    let asked = asked(forms);
+    let comparisons: Vec<Comparison> = asked.iter().map(|&(_, comparison)| comparison).collect();
+    let cores = if group.neighbour == Neighbour::Nobody { Cores::Same } else { Cores::Cross };
+    let series = bench.measure_with(&mut variants, &comparisons, cores, scene.effort);
+    drop(variants);
+
+    for one in &series {
+        bench.row(one, Metric::NsPerOp, None);
+    }
+    for (mut worker, twin) in peers {
+        scene.add(twin.settle(&mut worker));
+    }
+    for (set, &form) in sets.into_iter().zip(forms) {
+        scene.end(form, set);
+    }
+    Ok(answers(bench, group, &series, &asked))
+}
+
+/// The questions that `forms` can answer, as comparisons of their places.
+pub(super) fn asked(forms: &[Form]) -> Vec<(Question, Comparison)> {
+    let place = |form: Form| forms.iter().position(|&one| one == form);
+    let comparison = |question: Question| {
+        let (a, b) = (place(question.over_vanilla())?, place(VANILLA)?);
+        Some((question, Comparison { a, b, metric: Metric::NsPerOp }))
+    };
+    Question::ALL.into_iter().filter_map(comparison).collect()
+}
+
+fn answers(
+    bench: &Bench<'_>,
+    group: Group,
+    series: &[Series],
+    asked: &[(Question, Comparison)],
+) -> Vec<Answer> {
+    let seed = bench.setting("seed");
+    let answer = |&(question, Comparison { a, b, .. }): &(Question, Comparison)| {
+        Some(Answer { group, question, over: series[a].over(&series[b], seed)? })
+    };
+    asked.iter().filter_map(answer).collect()
+}
+
+fn variant<'a>(
+    scene: &'a Scene<'_>,
+    group: Group,
+    form: Form,
+    set: &'a mut dyn WorkingSet,
+) -> Box<dyn Variant + 'a> {
+    let worker = scene.worker(form);
+    let body = move |ops| {
+        let worker = &mut worker.borrow_mut();
+        match group.usage {
+            Use::Warm => set.same(worker, ops),
+            Use::Hot | Use::Cold | Use::ColdWrite => set.oldest(worker, ops),
+            Use::All => set.all(worker, ops),
+        }
+    };
+    let label = Label { variant: form.variant(), params: labels(group, form) };
+    Box::new(OpLoop::new(label, &scene.clock, Box::new(body)))
+}
+
+fn labels(group: Group, form: Form) -> Params {
+    let mut params = params([
+        ("work", "object".into()),
+        ("burst", 1.into()),
+        ("cores", "same".into()),
+        ("bytes", group.bytes.into()),
+        ("touch", group.usage.writes().into()),
+        ("use", group.usage.name().into()),
+        ("layer", "cpu_slab".into()),
+        ("descriptor", form.descriptor_name().into()),
+        ("word", form.word_name().into()),
+    ]);
+    match group.neighbour {
+        Neighbour::Nobody => None,
+        Neighbour::SameLoop => params.insert("threads".to_owned(), 2.into()),
+        Neighbour::Noise => params.insert("noise".to_owned(), true.into()),
+    };
+    params
+}
+
+/// What the second core does the same with.
+type Peer = (Worker, Box<dyn WorkingSet>);
+
+/// A worker and a twin of each working set for the second core, if it does the same.
+fn peers(
+    scene: &Scene<'_>,
+    group: Group,
+    forms: &[Form],
+    sets: &[Box<dyn WorkingSet>],
+) -> Result<Vec<Peer>, SetUpError> {
+    let peer = |place: usize| {
+        let (form, set) = (forms[place], &sets[place]);
+        let mut worker = scene.memory(form).worker().map_err(SetUpError::at("worker"))?;
+        let twin = set.twin(&mut worker);
+        Ok((worker, twin))
+    };
+    let wanted = if group.neighbour == Neighbour::SameLoop { forms.len() } else { 0 };
+    (0..wanted).map(peer).collect()
+}
+
+/// Reads and writes one word of some lines, further on in every turn.
+fn disturb(noise: &Mutex<Vec<usize>>) {
+    let Ok(mut words) = noise.lock() else { return };
+    let mut place = words.first().copied().unwrap_or(0);
+    for _ in 0..TURN {
+        place = (place + LINE_WORDS) % words.len().max(1);
+        if let Some(word) = words.get_mut(place.max(1)) {
+            *word = black_box(*word).wrapping_add(1);
+        }
+    }
+    if let Some(first) = words.first_mut() {
+        *first = place;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(forms: &[Form]) -> Vec<(String, String)> {
+        let named = |(_, Comparison { a, b, .. }): (_, Comparison)| (forms[a].variant(), forms[b].variant());
+        asked(forms).into_iter().map(named).collect()
+    }
+
+    #[test]
+    fn every_question_divides_its_form_by_the_kernel_of_the_source() {
+        let above =
+            ["64-lock", "64-lock-interrupts", "56-cas128", "64-cas64"].map(|name| format!("netmem/{name}"));
+        let above = above.into_iter().chain(["netmem/compact-cas64".to_owned()]);
+        let wanted: Vec<_> = above.map(|name| (name, "netmem/64-cas128".to_owned())).collect();
+        assert_eq!(pairs(&FORMS), wanted);
+    }
+
+    #[test]
+    fn three_forms_answer_two_questions() {
+        let above: Vec<_> = pairs(&[VANILLA, PATCHED, DEFAULT]).into_iter().map(|(above, _)| above).collect();
+        assert_eq!(above, ["netmem/56-cas128", "netmem/compact-cas64"]);
+    }
+
+    #[test]
+    fn noise_goes_on_where_it_stopped_and_round_again() {
+        let noise = Mutex::new(vec![0; 3 * TURN as usize]);
+        let places: Vec<usize> = (0..4)
+            .map(|_| {
+                disturb(&noise);
+                noise.lock().unwrap()[0]
+            })
+            .collect();
+        assert!(places.windows(2).all(|pair| pair[0] != pair[1]), "{places:?}");
+        assert!(noise.lock().unwrap()[1..].iter().filter(|&&word| word > 0).count() > 90);
+    }
+}
