@@ -55,20 +55,15 @@ impl<T: Send> Cache<T> {
     #[inline]
     #[track_caller]
     pub fn alloc(&self, w: &mut Worker, value: T) -> Result<Object<T>, T> {
-        match self.shared.take_hot(w) {
-            Some(object) => Ok(self.shared.claim(object, value)),
-            None => self.alloc_missed(w, value),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn alloc_missed(&self, w: &mut Worker, value: T) -> Result<Object<T>, T> {
-        match grow::alloc(&self.shared, w, Site::caller()) {
-            Some(object) => Ok(self.shared.claim(object, value)),
-            None => Err(value),
-        }
+        // One place where the value moves, so that it is written where it is to be and nowhere before.
+        let object = match self.shared.take_hot(w) {
+            Some(object) => object,
+            None => match grow::alloc(&self.shared, w, Site::caller()) {
+                Some(object) => object,
+                None => return Err(value),
+            },
+        };
+        Ok(self.shared.claim(object, value))
     }
 
     /// Drops the value and gives the object back; an object of another cache goes home to its own.

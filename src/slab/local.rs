@@ -94,7 +94,7 @@ impl Shared {
         kept
     }
 
-    /// Keeps free objects as far as the main sheaf has room; returns how many.
+    /// Keeps free objects as far as the sheaves have room; returns how many.
     #[inline(always)]
     pub(super) fn keep_hot_bulk(
         &self,
@@ -105,9 +105,11 @@ impl Shared {
         let (lane, local) = held.split();
         let n = objects.len();
         local.main.extend(&mut objects);
+        local.spare.extend(&mut objects);
         let kept = n - objects.len();
         lane.free_fastpath.add(kept as u64);
         lane.main.set(local.main.len() as u64);
+        lane.spare.set(local.spare.len() as u64);
         kept
     }
 
@@ -119,11 +121,15 @@ impl Shared {
         loop {
             if let Some(mut held) = self.locals.enter(w) {
                 let (lane, local) = held.split();
-                let objects = local.main.pop_slice(n - got);
-                got += objects.len();
-                lane.alloc_fastpath.add(objects.len() as u64);
-                take(objects);
+                // Out of both sheaves: a burst as large as both finds its way in one visit.
+                for sheaf in [&mut local.main, &mut local.spare] {
+                    let objects = sheaf.pop_slice(n - got);
+                    got += objects.len();
+                    lane.alloc_fastpath.add(objects.len() as u64);
+                    take(objects);
+                }
                 lane.main.set(local.main.len() as u64);
+                lane.spare.set(local.spare.len() as u64);
             }
             if got == n {
                 return n;

@@ -38,9 +38,11 @@ impl<T: Copy + Default> Lifo<T> {
     /// Keeps an item; false when the array is full.
     #[inline(always)]
     pub(crate) fn push(&mut self, item: T) -> bool {
-        let Some(place) = self.items.get_mut(self.len) else { return false };
+        let len = self.len;
+        let Some(place) = self.items.get_mut(len) else { return false };
         *place = item;
-        self.len += 1;
+        // Not `+= 1`: for all the compiler knows the item was written over the length.
+        self.len = len + 1;
         true
     }
 

@@ -11,6 +11,7 @@ mod relay;
 mod router;
 mod slab_bulk;
 mod slab_descriptor;
+#[allow(unsafe_code)]
 mod slab_objects;
 mod slab_windows;
 mod slab_working_set;

@@ -3,49 +3,71 @@
 use std::mem::MaybeUninit;
 
 use netmem::page::Memory;
-use netmem::slab::Cache;
+use netmem::slab::{Cache, Object};
+use netmem::sync::Worker;
 
 use crate::bench::Bench;
 
-/// An object of `8 * (WRITTEN + REST)` bytes, of which making it writes the first `WRITTEN` words.
+/// An object of `8 * (WRITTEN + REST)` bytes, of which [`alloc`] and [`alloc_bulk`] write the first `WRITTEN` words.
+///
+/// Invariant: nothing but these two makes one, so those words are written wherever else it is seen.
 #[derive(Debug)]
 pub(super) struct Block<const WRITTEN: usize, const REST: usize> {
-    written: [u64; WRITTEN],
+    written: MaybeUninit<[u64; WRITTEN]>,
     _rest: [MaybeUninit<u64>; REST],
 }
 
 impl<const WRITTEN: usize, const REST: usize> Block<WRITTEN, REST> {
-    /// A block with `stamp` in every word that is written; at most eight are.
+    /// Nothing of it is written, so nothing is copied into the object that takes it.
     #[inline(always)]
-    pub(super) fn new(stamp: u64) -> Self {
-        const { assert!(WRITTEN <= 8) }
-        // Word by word: a loop here would have the whole block made elsewhere and copied, unwritten words and all.
-        let mut written = [0; WRITTEN];
-        if WRITTEN > 0 {
-            written[0] = stamp;
-        }
-        if WRITTEN > 1 {
-            written[1] = stamp;
-        }
-        if WRITTEN > 3 {
-            (written[2], written[3]) = (stamp, stamp);
-        }
-        if WRITTEN > 7 {
-            (written[4], written[5], written[6], written[7]) = (stamp, stamp, stamp, stamp);
-        }
-        Self { written, _rest: [MaybeUninit::uninit(); REST] }
+    fn unwritten() -> Self {
+        Self { written: MaybeUninit::uninit(), _rest: [MaybeUninit::uninit(); REST] }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, stamp: u64) {
+        self.written.write([stamp; WRITTEN]);
     }
 
     /// Changes a bit of a word, as a fault would.
     #[cfg(test)]
-    pub(super) fn spoil(&mut self, word: usize) {
-        self.written[word] ^= 1;
+    pub(super) fn spoil(&mut self) {
+        self.write(u64::MAX);
     }
 
     /// Whether the words are as they were written.
     pub(super) fn holds(&self, stamp: u64) -> bool {
-        self.written == [stamp; WRITTEN]
+        // SAFETY: the invariant: they are written.
+        let written = unsafe { self.written.assume_init_ref() };
+        *written == [stamp; WRITTEN]
     }
+}
+
+/// An object with `stamp` in every word that is written; `None` if there is no memory.
+#[inline(always)]
+pub(super) fn alloc<const WRITTEN: usize, const REST: usize>(
+    cache: &Cache<Block<WRITTEN, REST>>,
+    w: &mut Worker,
+    stamp: u64,
+) -> Option<Object<Block<WRITTEN, REST>>> {
+    let mut object = cache.alloc(w, Block::unwritten()).ok()?;
+    object.write(stamp);
+    Some(object)
+}
+
+/// `n` objects more in `objects`, the first with `stamp`, each next one with one more; false if there is no memory.
+#[inline(always)]
+pub(super) fn alloc_bulk<const WRITTEN: usize, const REST: usize>(
+    cache: &Cache<Block<WRITTEN, REST>>,
+    w: &mut Worker,
+    n: usize,
+    objects: &mut Vec<Object<Block<WRITTEN, REST>>>,
+    stamp: u64,
+) -> bool {
+    let begin = objects.len();
+    let made = cache.alloc_bulk(w, n, objects, Block::unwritten);
+    objects[begin..].iter_mut().zip(stamp..).for_each(|(object, stamp)| object.write(stamp));
+    made
 }
 
 /// What a working set has to say at its end.

@@ -6,7 +6,7 @@ use netmem::page::Memory;
 use netmem::slab::{Cache, CacheConfig, Object};
 use netmem::sync::Worker;
 
-use super::slab_objects::{Account, Block, end};
+use super::slab_objects::{Account, Block, alloc, end};
 use crate::bench::SetUpError;
 
 /// Sizes of a [`working_set`], in bytes.
@@ -91,13 +91,9 @@ impl<const WRITTEN: usize, const REST: usize> Held<WRITTEN, REST> {
 
     #[inline(always)]
     fn alloc(&mut self, w: &mut Worker, stamp: usize) -> Option<Object<Block<WRITTEN, REST>>> {
-        match self.cache.alloc(w, Block::new(stamp as u64)) {
-            Ok(object) => Some(object),
-            Err(_) => {
-                self.account.refused += 1;
-                None
-            }
-        }
+        let object = alloc(&self.cache, w, stamp as u64);
+        self.account.refused += u64::from(object.is_none());
+        object
     }
 }
 
@@ -222,7 +218,7 @@ mod tests {
         let cache = Cache::new(&memory, &CONFIG()).unwrap();
         let mut held: Held<8, 24> = Held::of(cache, false);
         held.hold(&mut worker, 20);
-        held.objects[7].spoil(3);
+        held.objects[7].spoil();
         std::mem::forget(held.objects.pop());
         let account = Box::new(held).settle(&mut worker);
         assert_eq!(account, Account { allocated: 20, freed: 19, spoilt: 1, missing: 1, refused: 0 });

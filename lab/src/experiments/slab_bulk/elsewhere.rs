@@ -12,7 +12,7 @@ use netmem::sync::Worker;
 use super::trip::Way;
 use super::{Scene, cpu_slab, label, sheaf};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
-use crate::experiments::slab_objects::{Account, Block, end};
+use crate::experiments::slab_objects::{Account, Block, alloc_bulk, end};
 use crate::experiments::slab_windows::{Prepared, Work};
 use crate::method::ratio::Interval;
 use crate::method::round::Variant;
@@ -192,8 +192,8 @@ impl Work for &mut Frees<'_> {
         self.account.freed += self.guard.len() as u64;
         self.cache.free_bulk(&mut worker, &mut self.guard);
         let guard = GUARD_SLABS * self.slab_bytes / size_of::<Bytes>();
-        let made = self.cache.alloc_bulk(&mut worker, self.objects, &mut self.set, || Bytes::new(0))
-            && self.cache.alloc_bulk(&mut worker, guard, &mut self.guard, || Bytes::new(0));
+        let made = alloc_bulk(&self.cache, &mut worker, self.objects, &mut self.set, 0)
+            && alloc_bulk(&self.cache, &mut worker, guard, &mut self.guard, 0);
         drop(worker);
         self.account.refused += u64::from(!made);
         self.account.allocated += (self.set.len() + self.guard.len()) as u64;

@@ -6,7 +6,7 @@ use netmem::slab::{Cache, CacheConfig, Object};
 use super::trip::{Trip, Way};
 use super::{Scene, cpu_slab, label, published};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
-use crate::experiments::slab_objects::{Account, Block, end};
+use crate::experiments::slab_objects::{Account, Block, alloc, end};
 use crate::method::round::Variant;
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
@@ -86,7 +86,7 @@ impl Pair {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..OURS {
             trip.take(worker, &mut ours);
-            theirs.extend((0..SHARE).filter_map(|_| neighbour.alloc(worker, Bytes::new(0)).ok()));
+            theirs.extend((0..SHARE).filter_map(|_| alloc(&neighbour, worker, 0)));
         }
         trip.give(worker, ours);
         Ok(Self { trip, neighbour, theirs })

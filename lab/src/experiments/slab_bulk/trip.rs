@@ -7,7 +7,7 @@ use netmem::slab::{Cache, CacheConfig, Object};
 use netmem::sync::Worker;
 
 use crate::bench::SetUpError;
-use crate::experiments::slab_objects::{Account, Block, end};
+use crate::experiments::slab_objects::{Account, Block, alloc, alloc_bulk, end};
 
 /// How objects go out and come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct Trip<const WRITTEN: usize, const REST: usize> {
     account: Account,
 }
 
-/// What every written word holds.
+/// What every written word of the first object of a bulk holds.
 const STAMP: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
@@ -55,12 +55,12 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
     #[inline(never)]
     fn one(&mut self, w: &mut Worker, ops: u32) {
         for _ in 0..ops {
-            match self.cache.alloc(w, Block::new(STAMP)) {
-                Ok(object) => {
+            match alloc(&self.cache, w, STAMP) {
+                Some(object) => {
                     black_box(());
                     self.cache.free(w, object);
                 }
-                Err(_) => self.account.refused += 1,
+                None => self.account.refused += 1,
             }
         }
     }
@@ -71,9 +71,9 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
         while left > 0 {
             let bulk = self.bulk.min(left);
             for _ in 0..bulk {
-                match self.cache.alloc(w, Block::new(STAMP)) {
-                    Ok(object) => self.hand.push(object),
-                    Err(_) => self.account.refused += 1,
+                match alloc(&self.cache, w, STAMP) {
+                    Some(object) => self.hand.push(object),
+                    None => self.account.refused += 1,
                 }
             }
             for object in black_box(&mut self.hand).drain(..) {
@@ -88,7 +88,7 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
         let mut left = ops as usize;
         while left > 0 {
             let bulk = self.bulk.min(left);
-            if !self.cache.alloc_bulk(w, bulk, &mut self.hand, || Block::new(STAMP)) {
+            if !alloc_bulk(&self.cache, w, bulk, &mut self.hand, STAMP) {
                 self.account.refused += bulk as u64;
             }
             self.cache.free_bulk(w, black_box(&mut self.hand));
@@ -98,9 +98,9 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
 
     /// Allocates one object more, to keep.
     pub(super) fn take(&mut self, w: &mut Worker, kept: &mut Vec<Object<Block<WRITTEN, REST>>>) {
-        match self.cache.alloc(w, Block::new(STAMP)) {
-            Ok(object) => kept.push(object),
-            Err(_) => self.account.refused += 1,
+        match alloc(&self.cache, w, STAMP) {
+            Some(object) => kept.push(object),
+            None => self.account.refused += 1,
         }
         self.account.allocated += 1;
     }
@@ -113,11 +113,7 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
 
     /// One more bulk, written anew and read back, then the cache ends.
     pub(super) fn settle(mut self, w: &mut Worker) -> Account {
-        let mut next = 0;
-        let made = self.cache.alloc_bulk(w, self.bulk, &mut self.hand, || {
-            next += 1;
-            Block::new(next)
-        });
+        let made = alloc_bulk(&self.cache, w, self.bulk, &mut self.hand, 1);
         let bulk = self.bulk as u64;
         self.account.refused += if made { 0 } else { bulk };
         self.account.allocated += bulk;
