@@ -9,6 +9,7 @@ use super::debug::Site;
 use super::grow;
 use super::shared::Shared;
 use super::stats::SlabLane;
+use crate::stats::Count;
 use crate::sync::{Lifo, Worker};
 
 /// A free object: its address, with its cache's number in the upper 16 bits ([`TAG_SHIFT`]).
@@ -105,11 +106,13 @@ impl Shared {
         let (lane, local) = held.split();
         let n = objects.len();
         local.main.extend(&mut objects);
-        local.spare.extend(&mut objects);
+        lane.main.set(local.main.len() as u64);
+        if objects.len() > 0 {
+            local.spare.extend(&mut objects);
+            lane.spare.set(local.spare.len() as u64);
+        }
         let kept = n - objects.len();
         lane.free_fastpath.add(kept as u64);
-        lane.main.set(local.main.len() as u64);
-        lane.spare.set(local.spare.len() as u64);
         kept
     }
 
@@ -120,16 +123,13 @@ impl Shared {
         let mut got = 0;
         loop {
             if let Some(mut held) = self.locals.enter(w) {
-                let (lane, local) = held.split();
-                // Out of both sheaves: a burst as large as both finds its way in one visit.
-                for sheaf in [&mut local.main, &mut local.spare] {
-                    let objects = sheaf.pop_slice(n - got);
-                    got += objects.len();
-                    lane.alloc_fastpath.add(objects.len() as u64);
-                    take(objects);
+                let ((lane, local), before) = (held.split(), got as u64);
+                got += pop_slice(&mut local.main, n - got, &lane.main, &mut take);
+                // A burst as large as both sheaves finds its way in one visit.
+                if got < n {
+                    got += pop_slice(&mut local.spare, n - got, &lane.spare, &mut take);
                 }
-                lane.main.set(local.main.len() as u64);
-                lane.spare.set(local.spare.len() as u64);
+                lane.alloc_fastpath.add(got as u64 - before);
             }
             if got == n {
                 return n;
@@ -149,4 +149,14 @@ impl Shared {
             grow::free_bulk(self, w, &mut objects[kept..], Site::caller());
         }
     }
+}
+
+/// Takes up to `n` objects out of a sheaf, gives them to `take`, and notes how many are left; returns how many it took.
+#[inline(always)]
+fn pop_slice(sheaf: &mut Sheaf, n: usize, left: &Count, take: &mut impl FnMut(&[Ref])) -> usize {
+    let objects = sheaf.pop_slice(n);
+    let got = objects.len();
+    take(objects);
+    left.set(sheaf.len() as u64);
+    got
 }

@@ -39,6 +39,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "port::posted",
     "port::xdp::bind",
     "port::xdp::held",
+    "lab::src::experiments::slab_objects",
     "lab::src::rivals::shim",
 ];
 
