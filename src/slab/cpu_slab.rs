@@ -63,6 +63,9 @@ impl CpuSlab {
         // SAFETY: the active slab's own freelist holds free objects that only this worker reaches.
         self.head = unsafe { slabs.link(ground, active, object) };
         self.n -= 1;
+        if (self.head == 0) != (self.n == 0) {
+            slabs.spoilt(ground, object);
+        }
         object
     }
 

@@ -12,6 +12,9 @@
 //! taken before the change of the word that makes them. Nothing here knows of workers or memory: what it works on is
 //! a [`Ground`], so that loom runs this very code.
 
+#[cfg(all(test, loom))]
+mod interleavings;
+
 use super::debug::{Layout, Misuse};
 use super::local::{ADDRESS, Ref};
 use super::word::{Word, WordForm};
@@ -202,9 +205,10 @@ impl Slabs {
         unsafe { self.peek_link(ground, slab, object) }.unwrap_or_else(|| self.spoilt(ground, object))
     }
 
+    /// Ends the process: a free object was written to, or freed twice.
     #[cold]
     #[inline(never)]
-    fn spoilt(&self, ground: Ground<'_>, object: Ref) -> ! {
+    pub(super) fn spoilt(&self, ground: Ground<'_>, object: Ref) -> ! {
         let at = NonNull::new(ground.base.as_ptr().with_addr((object & ADDRESS) as usize));
         Misuse::freelist(&self.name, at.unwrap_or(ground.base)).abort()
     }

@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 #![cfg(not(loom))]
 
+mod aba;
 mod callers;
+mod counts;
 mod edges;
 mod model;
 mod tuning;

@@ -250,3 +250,26 @@ fn a_slab_frozen_by_a_free_and_drained_again_meets_a_refill_and_another_free() {
         site.assert_all([&got, &site.rest(), &[]]);
     });
 }
+
+#[test]
+fn a_slab_emptied_after_a_worker_took_it_off_the_list_is_the_workers() {
+    model(|| {
+        let site = Site::new(false, 0);
+        assert_eq!(site.free(&[1], false), Pushed::Done);
+        // A second partial slab, so that an empty one is one too many.
+        let mut neighbour = [site.slabs.at(site.ground(), 1, 1, 0)];
+        site.slabs.form.store(&site.table, 1, Word::all_out(OBJECTS, false));
+        // SAFETY: the second slab's objects are this test's.
+        let (chain, _) = unsafe { site.slabs.chain(site.ground(), &mut neighbour) }.expect("an object");
+        // SAFETY: as above.
+        assert_eq!(unsafe { site.slabs.push(site.ground(), &chain, false) }, Pushed::Done);
+        let other = beside(&site, Site::refill);
+        let pushed = site.free(&[2], false);
+        let got = other.join().unwrap();
+        if pushed == Pushed::Empty {
+            assert_eq!(got, neighbour, "the first one had gone, and is given back");
+        } else {
+            assert!(got.contains(&site.object(1)), "{got:?}");
+        }
+    });
+}
