@@ -1,8 +1,9 @@
 //! `page-outstanding`: N order-0 pages are taken out before the first goes back, for worker's lists as the source
 //! saw them, as they were in 2017, as they are today, and self-tuning. Past the list's size every batch is a
-//! visit to the node.
+//! visit to the node. Then the same in memories of several sizes.
 
 mod knee;
+mod size;
 
 use std::cell::Cell;
 
@@ -84,7 +85,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         check_pages(bench, kind.name, memory, refused.get());
     }
     findings(bench, &points, &memories);
-    Ok(())
+    size::group(bench, effort)
 }
 
 /// The pages held: powers of two, and the places around the end of each fixed list.
