@@ -1,13 +1,12 @@
 //! The cache's handle, for objects of one type.
 
 use super::config::{CacheConfig, CacheError};
-use super::debug::{Misuse, Site};
+use super::controls::controls;
+use super::debug::Site;
 use super::grow;
-use super::inspect::{Finding, Live};
 use super::local::TAG_SHIFT;
 use super::object::{Object, Unclaimed, end_all};
 use super::shared::Shared;
-use super::stats::{Attributes, SlabStats};
 use crate::page::Memory;
 use crate::sync::{Handle, Worker};
 use std::marker::PhantomData;
@@ -28,6 +27,8 @@ impl<T> Clone for Cache<T> {
     }
 }
 
+controls!(Cache<T>);
+
 impl<T: Send> Cache<T> {
     /// Makes a cache over a memory's pages, or shares one that is there ([`CacheConfig::merge`]); slabs are made as
     /// they are needed.
@@ -38,11 +39,6 @@ impl<T: Send> Cache<T> {
     pub fn new(memory: &Memory, config: &CacheConfig) -> Result<Cache<T>, CacheError> {
         let shared = Shared::create(memory, size_of::<T>().max(1), align_of::<T>(), config, None)?;
         Ok(Cache { shared, _of: PhantomData })
-    }
-
-    /// What it is called in reports: the name of the first who made it, where several share it.
-    pub fn name(&self) -> String {
-        self.shared.name()
     }
 
     /// Puts `value` into an object.
@@ -128,62 +124,5 @@ impl<T: Send> Cache<T> {
             objects.retain(|object| self.shared.owns(object.tagged()));
         }
         self.shared.give_bulk(w, end_all(objects));
-    }
-}
-
-impl<T> Cache<T> {
-    /// Gives empty slabs back to the memory, with all that workers and the barn keep.
-    #[cold]
-    pub fn shrink(&self) {
-        self.shared.shrink();
-    }
-
-    /// Looks at every free object: whether freelists are whole and counts agree, and with debug whether anything was
-    /// written to. Returns what is wrong.
-    #[cold]
-    pub fn validate(&self) -> Vec<Finding> {
-        self.shared.validate()
-    }
-
-    /// Changes a tunable: `order`, `min_partial`, `cpu_partial` or `sheaf_capacity`, with effect at once.
-    ///
-    /// # Errors
-    /// [`CacheError::Unknown`], [`CacheError::Range`], [`CacheError::Layer`] or [`CacheError::Size`]; nothing changes
-    /// then.
-    #[cold]
-    pub fn set(&self, name: &str, value: usize) -> Result<(), CacheError> {
-        self.shared.set(name, value)
-    }
-
-    /// The value of a tunable.
-    ///
-    /// # Errors
-    /// [`CacheError::Unknown`].
-    pub fn get(&self, name: &str) -> Result<usize, CacheError> {
-        self.shared.get(name)
-    }
-
-    /// The cache's counters.
-    pub fn stats(&self) -> SlabStats {
-        self.shared.stats()
-    }
-
-    /// All that is known of the cache, as SLUB shows it.
-    pub fn attributes(&self) -> Attributes {
-        self.shared.attributes()
-    }
-
-    /// Ends the cache, unless objects of it are out or others share it.
-    ///
-    /// # Errors
-    /// [`Live`], which lists the objects that are out, and holds the handle.
-    #[cold]
-    pub fn destroy(self) -> Result<(), Live<Cache<T>>> {
-        Live::or_end(self, |cache| &cache.shared)
-    }
-
-    /// Misuse that debug found and mended, where it was told to report: the last 64.
-    pub fn found(&self) -> Vec<Misuse> {
-        self.shared.found()
     }
 }

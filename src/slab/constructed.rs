@@ -1,12 +1,11 @@
 //! Objects that are made once and keep their value from one use to the next.
 
 use super::config::{CacheConfig, CacheError};
-use super::debug::{Misuse, Site};
-use super::inspect::{Finding, Live};
+use super::controls::controls;
+use super::debug::Site;
 use super::object::Object;
 use super::shared::{Constructor, Shared};
 use super::slabs::pointer;
-use super::stats::{Attributes, SlabStats};
 use crate::page::Memory;
 use crate::sync::{Handle, Worker};
 use std::marker::PhantomData;
@@ -97,43 +96,7 @@ impl<T: Send + 'static> ConstructedCache<T> {
     }
 }
 
-impl<T> ConstructedCache<T> {
-    /// As [`Cache::shrink`](super::Cache::shrink).
-    #[cold]
-    pub fn shrink(&self) {
-        self.shared.shrink();
-    }
-
-    /// As [`Cache::validate`](super::Cache::validate).
-    #[cold]
-    pub fn validate(&self) -> Vec<Finding> {
-        self.shared.validate()
-    }
-
-    /// The cache's counters.
-    pub fn stats(&self) -> SlabStats {
-        self.shared.stats()
-    }
-
-    /// All that is known of the cache, as SLUB shows it.
-    pub fn attributes(&self) -> Attributes {
-        self.shared.attributes()
-    }
-
-    /// As [`Cache::destroy`](super::Cache::destroy).
-    ///
-    /// # Errors
-    /// [`Live`].
-    #[cold]
-    pub fn destroy(self) -> Result<(), Live<Self>> {
-        Live::or_end(self, |cache| &cache.shared)
-    }
-
-    /// As [`Cache::found`](super::Cache::found).
-    pub fn found(&self) -> Vec<Misuse> {
-        self.shared.found()
-    }
-}
+controls!(ConstructedCache<T>);
 
 /// # Safety
 /// A `T` was constructed there, and nobody uses it.

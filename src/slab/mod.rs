@@ -32,6 +32,7 @@ mod cache;
 mod config;
 #[allow(unsafe_code)]
 mod constructed;
+mod controls;
 #[allow(unsafe_code)]
 mod cpu_slab;
 mod debug;

@@ -1,13 +1,12 @@
 //! A cache of objects whose size is known at run time: SLUB's own interface, for C, the size classes and the lab.
 
 use super::config::{CacheConfig, CacheError};
+use super::controls::controls;
 use super::debug::{Misuse, Site};
 use super::grow;
-use super::inspect::{Finding, Live};
 use super::local::Ref;
 use super::registry;
 use super::shared::Shared;
-use super::stats::{Attributes, SlabStats};
 use crate::page::Memory;
 use crate::sync::{Handle, Worker};
 use std::ptr::NonNull;
@@ -19,6 +18,8 @@ use std::ptr::NonNull;
 pub struct RawCache {
     shared: Handle<Shared>,
 }
+
+controls!(RawCache);
 
 impl RawCache {
     /// Makes a cache, or shares one that is there ([`CacheConfig::merge`]).
@@ -38,11 +39,6 @@ impl RawCache {
     /// The cache's number in the process, which its slabs' descriptors carry.
     pub(super) fn number(&self) -> u16 {
         self.shared.number
-    }
-
-    /// What it is called in reports.
-    pub fn name(&self) -> String {
-        self.shared.name()
     }
 
     /// An object; None when there is none and no slab can be made. Its contents are what the last holder left.
@@ -146,59 +142,6 @@ impl RawCache {
         };
         // SAFETY: the caller's promise; the object keeps the cache.
         unsafe { grow::free_pointers(shared, None, &[object], Site::caller()) }
-    }
-
-    /// As [`Cache::shrink`](super::Cache::shrink).
-    #[cold]
-    pub fn shrink(&self) {
-        self.shared.shrink();
-    }
-
-    /// As [`Cache::validate`](super::Cache::validate).
-    #[cold]
-    pub fn validate(&self) -> Vec<Finding> {
-        self.shared.validate()
-    }
-
-    /// As [`Cache::set`](super::Cache::set).
-    ///
-    /// # Errors
-    /// As there.
-    #[cold]
-    pub fn set(&self, name: &str, value: usize) -> Result<(), CacheError> {
-        self.shared.set(name, value)
-    }
-
-    /// As [`Cache::get`](super::Cache::get).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn get(&self, name: &str) -> Result<usize, CacheError> {
-        self.shared.get(name)
-    }
-
-    /// The cache's counters.
-    pub fn stats(&self) -> SlabStats {
-        self.shared.stats()
-    }
-
-    /// All that is known of the cache, as SLUB shows it.
-    pub fn attributes(&self) -> Attributes {
-        self.shared.attributes()
-    }
-
-    /// As [`Cache::destroy`](super::Cache::destroy).
-    ///
-    /// # Errors
-    /// [`Live`].
-    #[cold]
-    pub fn destroy(self) -> Result<(), Live<RawCache>> {
-        Live::or_end(self, |cache| &cache.shared)
-    }
-
-    /// As [`Cache::found`](super::Cache::found).
-    pub fn found(&self) -> Vec<Misuse> {
-        self.shared.found()
     }
 }
 

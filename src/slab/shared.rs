@@ -305,13 +305,13 @@ impl Shared {
             let capacity = self.sheaf.load(Relaxed) as usize;
             barn.drain(capacity).for_each(|mut sheaf| sheaf.drain(|object| objects.push(object)));
         }
-        each(&mut |local, lane| self.empty(local, lane, &mut objects, &mut empty));
+        each(&mut |local, lane| self.take_all(local, lane, &mut objects, &mut empty));
         self.put_back(&mut objects);
         self.give_back_all(empty);
     }
 
     /// Takes all that one worker keeps. Its sheaves are of the size then that sheaves are to have now.
-    fn empty(&self, local: &mut Local, lane: &SlabLane, objects: &mut Vec<Ref>, empty: &mut Vec<u32>) {
+    fn take_all(&self, local: &mut Local, lane: &SlabLane, objects: &mut Vec<Ref>, empty: &mut Vec<u32>) {
         lane.sheaf_flush.add_shared((local.main.len() + local.spare.len()) as u64);
         local.empty_sheaves(lane, self.sheaf.load(Relaxed) as usize, objects);
         local.cpu.flush(&self.slabs, self.ground(), lane, empty);
@@ -401,7 +401,7 @@ impl Leave for Shared {
         let (mut objects, mut empty) = (Vec::new(), Vec::new());
         if let Some(mut held) = self.locals.enter(worker) {
             let (lane, local) = held.split();
-            self.empty(local, lane, &mut objects, &mut empty);
+            self.take_all(local, lane, &mut objects, &mut empty);
         }
         self.put_back(&mut objects);
         self.give_back_all(empty);
