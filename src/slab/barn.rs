@@ -20,25 +20,26 @@ impl Barn {
         Barn { capacity, full: Vec::with_capacity(SHEAVES), empty: Vec::with_capacity(SHEAVES) }
     }
 
-    /// Changes an empty sheaf for a full one; false when there is none.
-    pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> bool {
-        let Some(full) = self.full.pop() else { return false };
+    /// Changes an empty sheaf for a full one; None when there is none, else whether the empty one was let go.
+    pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> Option<bool> {
+        let full = self.full.pop()?;
         let empty = std::mem::replace(empty, full);
-        if self.empty.len() < SHEAVES && empty.room() == self.capacity {
+        let kept = self.empty.len() < SHEAVES && empty.room() == self.capacity;
+        if kept {
             self.empty.push(empty);
         }
-        true
+        Some(!kept)
     }
 
-    /// Changes a full sheaf for an empty one, which is made if `made` says so afterwards; None when the barn is full, or
-    /// the sheaf is of another size.
-    pub(super) fn put_full(&mut self, full: &mut Sheaf) -> Option<Made> {
+    /// Changes a full sheaf for an empty one; None when the barn is full, or the sheaf is of another size, else whether
+    /// the empty one had to be made.
+    pub(super) fn put_full(&mut self, full: &mut Sheaf) -> Option<bool> {
         // A sheaf of another size is left from before the size was changed.
         if self.full.len() == SHEAVES || full.len() != self.capacity {
             return None;
         }
         let kept = self.empty.pop();
-        let made = Made(kept.is_none());
+        let made = kept.is_none();
         let empty = kept.unwrap_or_else(|| Sheaf::new(self.capacity, self.capacity));
         self.full.push(std::mem::replace(full, empty));
         Some(made)
@@ -51,11 +52,13 @@ impl Barn {
         self.full.drain(..)
     }
 
+    /// Sheaves, full and empty.
+    pub(super) fn sheaves(&self) -> usize {
+        self.full.len() + self.empty.len()
+    }
+
     /// Objects in the full sheaves.
     pub(super) fn objects(&self) -> usize {
         self.full.iter().map(Sheaf::len).sum()
     }
 }
-
-/// Whether a new sheaf had to be made for an exchange.
-pub(super) struct Made(pub(super) bool);

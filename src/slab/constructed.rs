@@ -1,10 +1,11 @@
 //! Objects that are made once and keep their value from one use to the next.
 
 use super::config::{CacheConfig, CacheError};
+use super::constructor::Constructor;
 use super::controls::controls;
 use super::debug::Site;
 use super::object::Object;
-use super::shared::{Constructor, Shared};
+use super::shared::Shared;
 use super::slabs::pointer;
 use crate::page::Memory;
 use crate::sync::{Handle, Worker};

@@ -79,8 +79,9 @@ fn from_sheaves(shared: &Shared, lane: &SlabLane, local: &mut Local, surplus: &m
         return local.main.pop();
     }
     lane.alloc_slowpath.add(1);
-    if lock(&shared.barn).take_full(&mut local.main) {
+    if let Some(let_go) = lock(&shared.barn).take_full(&mut local.main) {
         lane.barn_get.add(1);
+        lane.sheaf_free.add(u64::from(let_go));
         return local.main.pop();
     }
     lane.barn_get_fail.add(1);
@@ -279,7 +280,7 @@ fn into_sheaves(
         match lock(&shared.barn).put_full(&mut local.main) {
             Some(made) => {
                 lane.barn_put.add(1);
-                lane.sheaf_alloc.add(u64::from(made.0));
+                lane.sheaf_alloc.add(u64::from(made));
             }
             None => {
                 lane.barn_put_fail.add(1);

@@ -32,6 +32,8 @@ mod cache;
 mod config;
 #[allow(unsafe_code)]
 mod constructed;
+#[allow(unsafe_code)]
+mod constructor;
 mod controls;
 #[allow(unsafe_code)]
 mod cpu_slab;

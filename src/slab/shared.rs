@@ -2,6 +2,7 @@
 
 use super::barn::Barn;
 use super::config::{self, CacheConfig, CacheError, Layer};
+use super::constructor::Constructor;
 use super::debug::{Checker, Home, Layout, Misuse, Site};
 use super::local::{ADDRESS, Local, Ref, TAG_SHIFT};
 use super::object::Object;
@@ -17,33 +18,6 @@ use crate::sys::clock;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// What makes an object of a new slab, and what ends it before the slab goes.
-pub(super) struct Constructor {
-    pub(super) make: Box<dyn Fn(NonNull<u8>) + Send + Sync>,
-    pub(super) end: unsafe fn(NonNull<u8>),
-}
-
-/// Objects of a new slab that were constructed; ended when the constructor panics.
-struct Made<'a> {
-    constructor: Option<&'a Constructor>,
-    objects: Vec<NonNull<u8>>,
-}
-
-impl Drop for Made<'_> {
-    fn drop(&mut self) {
-        if let Some(constructor) = self.constructor {
-            // SAFETY: made a moment ago, and nobody's.
-            self.objects.drain(..).for_each(|at| unsafe { (constructor.end)(at) });
-        }
-    }
-}
-
-impl std::fmt::Debug for Constructor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Constructor")
-    }
-}
 
 /// What two caches have to agree on to share one.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +48,7 @@ pub(super) struct Shared {
     pub(super) barn: Mutex<Barn>,
     pub(super) slabs: Slabs,
     pub(super) checker: Option<Checker>,
-    constructor: Option<Constructor>,
+    pub(super) constructor: Option<Constructor>,
     /// What it is called, by each of those who share it.
     pub(super) names: Mutex<Vec<String>>,
     handles: AtomicUsize,
@@ -223,21 +197,6 @@ impl Shared {
         Some(slab)
     }
 
-    fn prepare(&self, objects: impl Iterator<Item = Ref>) {
-        let mut made = Made { constructor: self.constructor.as_ref(), objects: Vec::new() };
-        for at in objects.map(|object| self.pointer(object)) {
-            if let Some(checker) = &self.checker {
-                // SAFETY: an object of a slab that was laid out by the checker, and on no list yet.
-                unsafe { checker.init(at) }
-            }
-            if let Some(constructor) = made.constructor {
-                (constructor.make)(at);
-                made.objects.push(at);
-            }
-        }
-        made.constructor = None;
-    }
-
     /// Gives an empty slab's pages back; with the last one of a closed cache, the cache ends.
     ///
     /// # Safety
@@ -303,6 +262,7 @@ impl Shared {
         {
             let mut barn = lock(&self.barn);
             let capacity = self.sheaf.load(Relaxed) as usize;
+            self.locals.strangers().sheaf_free.add_shared(barn.sheaves() as u64);
             barn.drain(capacity).for_each(|mut sheaf| sheaf.drain(|object| objects.push(object)));
         }
         each(&mut |local, lane| self.take_all(local, lane, &mut objects, &mut empty));

@@ -25,6 +25,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "pool::shared",
     "pool::yard",
     "slab::constructed",
+    "slab::constructor",
     "slab::cpu_slab",
     "slab::debug::checker",
     "slab::debug::slot",

@@ -1,0 +1,50 @@
+//! What a cache does to each object of a new slab, and before a slab goes.
+
+use super::local::Ref;
+use super::shared::Shared;
+use std::ptr::NonNull;
+
+/// What makes an object of a new slab, and what ends it before the slab goes.
+pub(super) struct Constructor {
+    pub(super) make: Box<dyn Fn(NonNull<u8>) + Send + Sync>,
+    pub(super) end: unsafe fn(NonNull<u8>),
+}
+
+/// Objects of a new slab that were constructed; ended when the constructor panics.
+struct Made<'a> {
+    constructor: Option<&'a Constructor>,
+    objects: Vec<NonNull<u8>>,
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        if let Some(constructor) = self.constructor {
+            // SAFETY: made a moment ago, and nobody's.
+            self.objects.drain(..).for_each(|at| unsafe { (constructor.end)(at) });
+        }
+    }
+}
+
+impl std::fmt::Debug for Constructor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Constructor")
+    }
+}
+
+impl Shared {
+    /// Prepares the objects of a new slab, before any is on a list: for debug, and by the constructor.
+    pub(super) fn prepare(&self, objects: impl Iterator<Item = Ref>) {
+        let mut made = Made { constructor: self.constructor.as_ref(), objects: Vec::new() };
+        for at in objects.map(|object| self.pointer(object)) {
+            if let Some(checker) = &self.checker {
+                // SAFETY: an object of a slab that was laid out by the checker, and on no list yet.
+                unsafe { checker.init(at) }
+            }
+            if let Some(constructor) = made.constructor {
+                (constructor.make)(at);
+                made.objects.push(at);
+            }
+        }
+        made.constructor = None;
+    }
+}
