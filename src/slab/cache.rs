@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 /// the cache's pages back. [`Cache::destroy`] refuses while any is out.
 #[derive(Debug)]
 pub struct Cache<T> {
-    shared: Handle<Shared>,
+    pub(super) shared: Handle<Shared>,
     _of: PhantomData<fn() -> T>,
 }
 

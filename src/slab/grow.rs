@@ -73,10 +73,13 @@ fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref> {
 }
 
 fn from_sheaves(shared: &Shared, lane: &SlabLane, local: &mut Local, surplus: &mut Vec<Ref>) -> Option<Ref> {
-    if local.spare.len() > 0 {
+    // Not always empty: it may have been a thief that turned the worker away from its main sheaf.
+    if local.main.len() == 0 {
         std::mem::swap(&mut local.main, &mut local.spare);
+    }
+    if let Some(object) = local.main.pop() {
         lane.alloc_fastpath.add(1);
-        return local.main.pop();
+        return Some(object);
     }
     lane.alloc_slowpath.add(1);
     if let Some(let_go) = lock(&shared.barn).take_full(&mut local.main) {

@@ -1,7 +1,7 @@
 //! Counts that must agree: of what a worker keeps, of slabs, and of a freelist that is walked.
 
 use super::*;
-use crate::slab::RawCache;
+use crate::slab::{RawCache, Site, grow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -99,4 +99,23 @@ fn values_that_panic_when_they_are_dropped_in_a_bulk_do_not_spoil_the_cache() {
     at.sort_unstable();
     at.dedup();
     assert_eq!(at.len(), 100, "no object is given out twice");
+}
+
+#[test]
+fn objects_in_the_main_sheaf_are_not_lost_when_a_thief_turned_the_worker_away_from_it() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let cache =
+        Cache::<Big>::new(&memory, &CacheConfig { sheaf: Some(4), ..CacheConfig::default() }).unwrap();
+    let mut held = Vec::new();
+    assert!(cache.alloc_bulk(&mut w, 40, &mut held, || [1; 32]));
+    cache.free_bulk(&mut w, &mut held);
+    let before = cache.stats();
+    assert!(before.cached > 0 && before.barn > 0, "{before:?}");
+    // What the hot path calls when it may not enter, and the thief is gone a moment later.
+    let mut taken: Vec<_> =
+        (0..32).filter_map(|_| grow::alloc(&cache.shared, &mut w, Site::caller())).collect();
+    assert_eq!((taken.len(), cache.stats().alloc_slab), (32, before.alloc_slab), "from what there was");
+    cache.shared.put_back(&mut taken);
+    cache.destroy().unwrap();
 }
