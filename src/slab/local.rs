@@ -68,7 +68,6 @@ impl Shared {
         let mut held = self.locals.enter(w)?;
         let (lane, local) = held.split();
         let object = local.main.pop()?;
-        lane.main.set(local.main.len() as u64);
         lane.alloc_fastpath.add(1);
         Some(object)
     }
@@ -89,7 +88,6 @@ impl Shared {
         let (lane, local) = held.split();
         let kept = local.main.push(object);
         if kept {
-            lane.main.set(local.main.len() as u64);
             lane.free_fastpath.add(1);
         }
         kept

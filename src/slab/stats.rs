@@ -11,7 +11,8 @@ macro_rules! counters {
         /// One worker's counters of a cache.
         #[derive(Debug, Default)]
         pub(super) struct SlabLane {
-            /// Objects in the main sheaf, in the spare one, and free objects of the active and the partial slabs.
+            /// Objects in the main sheaf, in the spare one, and free objects of the active and the partial slabs, as they
+            /// were when the worker last left the hot path or was asked.
             pub(super) main: Count,
             pub(super) spare: Count,
             pub(super) cpu: Count,
@@ -54,6 +55,11 @@ macro_rules! counters {
 
         impl Shared {
             pub(super) fn stats(&self) -> SlabStats {
+                // As a thief, so that the hot path need not say after each object how many are left. Where a worker
+                // stays inside for too long it is what was noted last.
+                for slot in self.locals.slots() {
+                    slot.steal(|local| slot.gauges().note(local));
+                }
                 let (slabs, partial) = {
                     let node = lock(&self.slabs.node);
                     (node.count as u64, node.partial.len() as u64)

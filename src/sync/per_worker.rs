@@ -10,13 +10,19 @@ use crossbeam_utils::CachePadded;
 #[derive(Debug)]
 pub(crate) struct PerWorker<L, G = ()> {
     domain: u64,
-    slots: Box<[CachePadded<Slot<L, G>>]>,
+    slots: Box<[Apart<Slot<L, G>>]>,
     strangers: CachePadded<G>,
 }
 
+/// Room for a worker's slot: workers never share a line, nor two lines fetched together, and a slot is found by a
+/// shift (seen: 0.50 instead of 0.59 of mimalloc's time for an object).
+#[derive(Debug)]
+#[repr(align(512))]
+struct Apart<T>(T);
+
 impl<L, G: Default> PerWorker<L, G> {
     pub(crate) fn new(roster: &Roster, mut local: impl FnMut() -> L) -> Self {
-        let slots = (0..roster.workers()).map(|_| CachePadded::new(Slot::new(local()))).collect();
+        let slots = (0..roster.workers()).map(|_| Apart(Slot::new(local()))).collect();
         PerWorker { domain: roster.domain(), slots, strangers: CachePadded::default() }
     }
 }
@@ -29,18 +35,18 @@ impl<L, G> PerWorker<L, G> {
         let slot = self.slots.get((worker.key() ^ self.domain) as usize)?;
         // SAFETY: the key matched, so `worker` is the one claim on this slot of this memory, and `&mut` for
         // as long as the guard lives makes it the only guard.
-        unsafe { slot.enter() }
+        unsafe { slot.0.enter() }
     }
 
     /// All slots, for thieves.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot<L, G>> {
-        self.slots.iter().map(|slot| &**slot)
+        self.slots.iter().map(|slot| &slot.0)
     }
 
     /// This worker's own gauges; None for a worker of another memory.
     #[inline(always)]
     pub(crate) fn lane(&self, worker: &Worker) -> Option<&G> {
-        self.slots.get((worker.key() ^ self.domain) as usize).map(|slot| slot.gauges())
+        self.slots.get((worker.key() ^ self.domain) as usize).map(|slot| slot.0.gauges())
     }
 
     /// The gauges of everybody who has no own: many write there.
