@@ -92,7 +92,7 @@ impl Pool {
     #[cold]
     pub fn new(memory: &Memory, owner: &mut Worker, config: &PoolConfig) -> Result<Pool, PoolError> {
         check(config)?;
-        if memory.roster().domain() != owner.key() - owner.slot() as u64 {
+        if !memory.roster().claimed(owner) {
             return Err(PoolError::ForeignOwner);
         }
         let yard = Yard::of_memory(memory);

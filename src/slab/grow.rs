@@ -54,13 +54,10 @@ fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref> {
     let mut surplus = Vec::new();
     let object = if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
-        let object = if arrays {
-            from_sheaves(shared, lane, local, &mut surplus)
-        } else {
-            from_cpu_slab(shared, lane, local, empty)
-        };
-        lane.note(local);
-        object
+        local.stay(lane, |local| match arrays {
+            true => from_sheaves(shared, lane, local, &mut surplus),
+            false => from_cpu_slab(shared, lane, local, empty),
+        })
     } else {
         shared.locals.strangers().alloc_slowpath.add_shared(1);
         if let Some(slab) = shared.slabs.take_partial(shared.ground()) {
@@ -106,8 +103,9 @@ fn from_cpu_slab(shared: &Shared, lane: &SlabLane, local: &mut Local, empty: &mu
     let own = local.cpu.has_own();
     let cpu_partial = shared.cpu_partial.load(Relaxed) as usize;
     let object = local.cpu.pop((&shared.slabs, shared.ground(), shared.tag()), lane, cpu_partial, empty);
+    // One that finds none is counted where its slab is made.
     let count = if own { &lane.alloc_fastpath } else { &lane.alloc_slowpath };
-    count.add(1);
+    count.add(u64::from(object.is_some()));
     object
 }
 
@@ -126,8 +124,7 @@ fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
         let kept = objects.len().saturating_sub(local.main.room());
-        local.main.extend(&mut objects.drain(kept..));
-        lane.note(local);
+        local.stay(lane, |local| local.main.extend(&mut objects.drain(kept..)));
     }
     shared.put_back(&mut objects);
     first
@@ -171,8 +168,7 @@ fn new_active(shared: &Shared, w: &mut Worker, page: Page, empty: &mut Vec<u32>)
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
         lane.alloc_slowpath.add(1);
-        local.cpu.adopt(&shared.slabs, ground, &chain, empty);
-        lane.note(local);
+        local.stay(lane, |local| local.cpu.adopt(&shared.slabs, ground, &chain, empty));
         return first;
     }
     // SAFETY: the slab is this call's alone.
@@ -242,12 +238,10 @@ fn keep(shared: &Shared, w: &mut Worker, objects: &mut [Ref]) {
     let (mut empty, mut flushed) = (Vec::new(), Vec::new());
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
-        if arrays {
-            into_sheaves(shared, lane, local, objects, &mut flushed);
-        } else {
-            into_cpu_slab(shared, lane, local, objects, &mut empty);
-        }
-        lane.note(local);
+        local.stay(lane, |local| match arrays {
+            true => into_sheaves(shared, lane, local, objects, &mut flushed),
+            false => into_cpu_slab(shared, lane, local, objects, &mut empty),
+        });
     } else {
         shared.locals.strangers().free_slowpath.add_shared(1);
         flushed.extend_from_slice(objects);

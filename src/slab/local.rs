@@ -9,7 +9,6 @@ use super::debug::Site;
 use super::grow;
 use super::shared::Shared;
 use super::stats::SlabLane;
-use crate::stats::Count;
 use crate::sync::{Lifo, Worker};
 
 /// A free object: its address, with its cache's number in the upper 16 bits ([`TAG_SHIFT`]).
@@ -28,6 +27,9 @@ pub(super) struct Local {
     pub(super) main: Sheaf,
     pub(super) spare: Sheaf,
     pub(super) cpu: CpuSlab,
+    /// Objects in the sheaves and allocations of the hot path, added up, when the last cold stay ended: what it is more
+    /// now, the hot path has freed. So a free counts nothing.
+    settled: u64,
 }
 
 impl Local {
@@ -36,17 +38,30 @@ impl Local {
             main: Lifo::new(capacity, capacity),
             spare: Lifo::new(capacity, capacity),
             cpu: CpuSlab::default(),
+            settled: 0,
         }
     }
 
+    /// Does what the hot path cannot do: first what that has freed is counted, at last what is left is noted.
+    pub(super) fn stay<R>(&mut self, lane: &SlabLane, work: impl FnOnce(&mut Local) -> R) -> R {
+        lane.free_fastpath.add(self.account(lane).wrapping_sub(self.settled));
+        let done = work(self);
+        lane.note(self);
+        self.settled = self.account(lane);
+        done
+    }
+
+    fn account(&self, lane: &SlabLane) -> u64 {
+        lane.alloc_fastpath.get().wrapping_add((self.main.len() + self.spare.len()) as u64)
+    }
+
     /// Takes all objects out of the sheaves, and makes new ones for `capacity` objects if that is another one.
-    pub(super) fn empty_sheaves(&mut self, lane: &SlabLane, capacity: usize, objects: &mut Vec<Ref>) {
+    pub(super) fn empty_sheaves(&mut self, capacity: usize, objects: &mut Vec<Ref>) {
         self.main.drain(|object| objects.push(object));
         self.spare.drain(|object| objects.push(object));
         if self.main.room() != capacity {
             (self.main, self.spare) = (Lifo::new(capacity, capacity), Lifo::new(capacity, capacity));
         }
-        lane.note(self);
     }
 }
 
@@ -84,13 +99,7 @@ impl Shared {
     /// Keeps a free object, if the main sheaf has room.
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, object: Ref) -> bool {
-        let Some(mut held) = self.locals.enter(w) else { return false };
-        let (lane, local) = held.split();
-        let kept = local.main.push(object);
-        if kept {
-            lane.free_fastpath.add(1);
-        }
-        kept
+        self.locals.enter(w).is_some_and(|mut local| local.main.push(object))
     }
 
     /// Keeps free objects as far as the sheaves have room; returns how many.
@@ -100,18 +109,13 @@ impl Shared {
         w: &mut Worker,
         mut objects: impl ExactSizeIterator<Item = Ref>,
     ) -> usize {
-        let Some(mut held) = self.locals.enter(w) else { return 0 };
-        let (lane, local) = held.split();
+        let Some(mut local) = self.locals.enter(w) else { return 0 };
         let n = objects.len();
         local.main.extend(&mut objects);
-        lane.main.set(local.main.len() as u64);
         if objects.len() > 0 {
             local.spare.extend(&mut objects);
-            lane.spare.set(local.spare.len() as u64);
         }
-        let kept = n - objects.len();
-        lane.free_fastpath.add(kept as u64);
-        kept
+        n - objects.len()
     }
 
     /// Takes `n` objects, or fewer if there are no more, and gives them to `take` a slice at a time.
@@ -122,10 +126,10 @@ impl Shared {
         loop {
             if let Some(mut held) = self.locals.enter(w) {
                 let ((lane, local), before) = (held.split(), got as u64);
-                got += pop_slice(&mut local.main, n - got, &lane.main, &mut take);
+                got += pop_slice(&mut local.main, n - got, &mut take);
                 // A burst as large as both sheaves finds its way in one visit.
                 if got < n {
-                    got += pop_slice(&mut local.spare, n - got, &lane.spare, &mut take);
+                    got += pop_slice(&mut local.spare, n - got, &mut take);
                 }
                 lane.alloc_fastpath.add(got as u64 - before);
             }
@@ -149,12 +153,11 @@ impl Shared {
     }
 }
 
-/// Takes up to `n` objects out of a sheaf, gives them to `take`, and notes how many are left; returns how many it took.
+/// Takes up to `n` objects out of a sheaf and gives them to `take`; returns how many.
 #[inline(always)]
-fn pop_slice(sheaf: &mut Sheaf, n: usize, left: &Count, take: &mut impl FnMut(&[Ref])) -> usize {
+fn pop_slice(sheaf: &mut Sheaf, n: usize, take: &mut impl FnMut(&[Ref])) -> usize {
     let objects = sheaf.pop_slice(n);
     let got = objects.len();
     take(objects);
-    left.set(sheaf.len() as u64);
     got
 }

@@ -148,7 +148,7 @@ impl Shared {
     /// Whether a tagged object is of this cache.
     #[inline(always)]
     pub(super) fn owns(&self, object: Ref) -> bool {
-        object >> TAG_SHIFT == u64::from(self.number)
+        (object >> TAG_SHIFT) as u16 == self.number
     }
 
     /// Puts free objects back into their slabs, those of one slab by one change of its word; for callers that have a
@@ -272,10 +272,11 @@ impl Shared {
 
     /// Takes all that one worker keeps. Its sheaves are of the size then that sheaves are to have now.
     fn take_all(&self, local: &mut Local, lane: &SlabLane, objects: &mut Vec<Ref>, empty: &mut Vec<u32>) {
-        lane.sheaf_flush.add_shared((local.main.len() + local.spare.len()) as u64);
-        local.empty_sheaves(lane, self.sheaf.load(Relaxed) as usize, objects);
-        local.cpu.flush(&self.slabs, self.ground(), lane, empty);
-        lane.note(local);
+        local.stay(lane, |local| {
+            lane.sheaf_flush.add((local.main.len() + local.spare.len()) as u64);
+            local.empty_sheaves(self.sheaf.load(Relaxed) as usize, objects);
+            local.cpu.flush(&self.slabs, self.ground(), lane, empty);
+        });
     }
 
     /// As [`Shared::flush`] for all workers' sheaves and slabs, as a thief; false if a worker could not be robbed,

@@ -55,10 +55,10 @@ macro_rules! counters {
 
         impl Shared {
             pub(super) fn stats(&self) -> SlabStats {
-                // As a thief, so that the hot path need not say after each object how many are left. Where a worker
-                // stays inside for too long it is what was noted last.
+                // As a thief, so that the hot path need not say after each object how many are left and how many came
+                // back. Where a worker stays inside for too long it is what was noted last.
                 for slot in self.locals.slots() {
-                    slot.steal(|local| slot.gauges().note(local));
+                    slot.steal(|local| local.stay(slot.gauges(), |_| {}));
                 }
                 let (slabs, partial) = {
                     let node = lock(&self.slabs.node);

@@ -24,6 +24,14 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Weak};
 
+/// Where a slot's number stands in a worker's key: keys less the memory's number are offsets into arrays of entries this
+/// large, a power of two.
+pub(super) const SLOT_BYTES: usize = 512;
+/// Below the memory's number in a key.
+const DOMAIN_SHIFT: u32 = 16;
+
+const _: () = assert!(WORKERS_MAX * SLOT_BYTES <= 1 << DOMAIN_SHIFT);
+
 /// Who may call itself a worker of one memory: a fixed number of slots, and what runs when one leaves.
 pub(crate) struct Roster {
     domain: u64,
@@ -56,7 +64,7 @@ impl Roster {
     pub(crate) fn new(workers: usize) -> Arc<Roster> {
         // 2^48 memories before the number wraps.
         static DOMAINS: AtomicU64 = AtomicU64::new(1);
-        let domain = DOMAINS.fetch_add(1, Relaxed) << 16;
+        let domain = DOMAINS.fetch_add(1, Relaxed) << DOMAIN_SHIFT;
         let workers = workers.clamp(1, WORKERS_MAX);
         Arc::new(Roster { domain, workers, taken: AtomicU64::new(0), leavers: Mutex::new(Vec::new()) })
     }
@@ -64,6 +72,11 @@ impl Roster {
     /// The memory's number, in the upper 48 bits.
     pub(crate) fn domain(&self) -> u64 {
         self.domain
+    }
+
+    /// Whether `worker` is one of this memory's.
+    pub(crate) fn claimed(&self, worker: &Worker) -> bool {
+        (worker.key ^ self.domain) >> DOMAIN_SHIFT == 0
     }
 
     /// Slots, used or not.
@@ -90,7 +103,7 @@ impl Roster {
             // Acquire: pairs with the Release in Worker's Drop, so that the slot's last owner is seen gone.
             match self.taken.compare_exchange_weak(taken, taken | 1 << slot, Acquire, Relaxed) {
                 Ok(_) => {
-                    let key = self.domain | slot as u64;
+                    let key = self.domain | (slot * SLOT_BYTES) as u64;
                     return Ok(Worker { key, roster: Arc::clone(self), _not_sync: PhantomData });
                 }
                 Err(now) => taken = now,
@@ -110,7 +123,7 @@ impl std::fmt::Debug for Roster {
 /// Dropping it hands back everything its caches hold.
 #[derive(Debug)]
 pub struct Worker {
-    /// The memory's number and the slot's, so that one comparison checks both.
+    /// The memory's number and the slot's ([`SLOT_BYTES`]), so that one comparison checks both.
     key: u64,
     roster: Arc<Roster>,
     _not_sync: PhantomData<Cell<()>>,
@@ -120,7 +133,7 @@ impl Worker {
     /// This worker's slot in its memory, 0-based.
     #[inline(always)]
     pub fn slot(&self) -> usize {
-        (self.key & 0xffff) as usize
+        (self.key as usize & ((1 << DOMAIN_SHIFT) - 1)) / SLOT_BYTES
     }
 
     /// The memory's number and the slot's in one.

@@ -119,3 +119,37 @@ fn objects_in_the_main_sheaf_are_not_lost_when_a_thief_turned_the_worker_away_fr
     cache.shared.put_back(&mut taken);
     cache.destroy().unwrap();
 }
+
+#[test]
+fn every_allocation_and_every_free_is_counted_once_however_it_went() {
+    let memory = memory(2);
+    let (mut a, mut b) = (memory.worker().unwrap(), memory.worker().unwrap());
+    for (layer, word) in KINDS {
+        let cache =
+            Cache::<Big>::new(&memory, &CacheConfig { sheaf: Some(4), ..config(layer, word) }).unwrap();
+        let (mut held, mut allocated, mut freed) = (Vec::new(), 0, 0);
+        for round in 0..30 {
+            let n = (round * 7) % 23;
+            assert!(cache.alloc_bulk(&mut a, n, &mut held, || [1; 32]));
+            held.extend((0..n).map(|_| cache.alloc(&mut b, [2; 32]).unwrap()));
+            allocated += 2 * n as u64;
+            let mut some = held.split_off(held.len() / 2);
+            freed += some.len() as u64;
+            match round % 3 {
+                0 => cache.free_bulk(&mut a, &mut some),
+                1 => some.into_iter().for_each(|object| cache.free(&mut b, object)),
+                _ => some.into_iter().for_each(|object| cache.free(&mut a, object)),
+            }
+            if round % 5 == 0 {
+                cache.shrink();
+            }
+            let stats = cache.stats();
+            assert_eq!(stats.alloc_fastpath + stats.alloc_slowpath, allocated, "{layer:?} {stats:?}");
+            if layer == Layer::Sheaf {
+                assert_eq!(stats.free_fastpath + stats.free_slowpath, freed, "{layer:?} {stats:?}");
+            }
+        }
+        cache.free_bulk(&mut a, &mut held);
+        cache.destroy().unwrap();
+    }
+}
