@@ -21,15 +21,17 @@ pub(super) const ADDRESS: u64 = (1 << TAG_SHIFT) - 1;
 /// An array of free objects.
 pub(super) type Sheaf = Lifo<Ref>;
 
-/// What a worker keeps of one cache.
+/// What a worker keeps of one cache; what the hot path uses comes first, within one cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Local {
     pub(super) main: Sheaf,
+    /// Objects that the hot path took since the last cold stay. What it gave back is not counted: it is what the sheaves
+    /// hold more than when that stay ended, and this.
+    took: u64,
+    settled: usize,
     pub(super) spare: Sheaf,
     pub(super) cpu: CpuSlab,
-    /// Objects in the sheaves and allocations of the hot path, added up, when the last cold stay ended: what it is more
-    /// now, the hot path has freed. So a free counts nothing.
-    settled: u64,
 }
 
 impl Local {
@@ -38,21 +40,23 @@ impl Local {
             main: Lifo::new(capacity, capacity),
             spare: Lifo::new(capacity, capacity),
             cpu: CpuSlab::default(),
+            took: 0,
             settled: 0,
         }
     }
 
-    /// Does what the hot path cannot do: first what that has freed is counted, at last what is left is noted.
+    /// Does what the hot path cannot do: first what that has done is counted, at last what is left is noted.
     pub(super) fn stay<R>(&mut self, lane: &SlabLane, work: impl FnOnce(&mut Local) -> R) -> R {
-        lane.free_fastpath.add(self.account(lane).wrapping_sub(self.settled));
+        lane.alloc_fastpath.add(self.took);
+        lane.free_fastpath.add((self.inside() as u64 + self.took).wrapping_sub(self.settled as u64));
         let done = work(self);
+        (self.took, self.settled) = (0, self.inside());
         lane.note(self);
-        self.settled = self.account(lane);
         done
     }
 
-    fn account(&self, lane: &SlabLane) -> u64 {
-        lane.alloc_fastpath.get().wrapping_add((self.main.len() + self.spare.len()) as u64)
+    fn inside(&self) -> usize {
+        self.main.len() + self.spare.len()
     }
 
     /// Takes all objects out of the sheaves, and makes new ones for `capacity` objects if that is another one.
@@ -80,10 +84,9 @@ impl Shared {
     /// The object freed last, if the main sheaf has it.
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Ref> {
-        let mut held = self.locals.enter(w)?;
-        let (lane, local) = held.split();
+        let mut local = self.locals.enter(w)?;
         let object = local.main.pop()?;
-        lane.alloc_fastpath.add(1);
+        local.took += 1;
         Some(object)
     }
 
@@ -124,14 +127,14 @@ impl Shared {
     pub(super) fn take_bulk(&self, w: &mut Worker, n: usize, mut take: impl FnMut(&[Ref])) -> usize {
         let mut got = 0;
         loop {
-            if let Some(mut held) = self.locals.enter(w) {
-                let ((lane, local), before) = (held.split(), got as u64);
+            if let Some(mut local) = self.locals.enter(w) {
+                let (local, before) = (&mut *local, got as u64);
                 got += pop_slice(&mut local.main, n - got, &mut take);
                 // A burst as large as both sheaves finds its way in one visit.
                 if got < n {
                     got += pop_slice(&mut local.spare, n - got, &mut take);
                 }
-                lane.alloc_fastpath.add(got as u64 - before);
+                local.took += got as u64 - before;
             }
             if got == n {
                 return n;

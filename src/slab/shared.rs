@@ -32,7 +32,10 @@ pub(super) struct Form<'a> {
 /// One cache.
 ///
 /// Conservation: `objects out + in sheaves + on freelists == the sum of the slabs' capacities`.
+///
+/// What the hot path reads comes first, within one cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Shared {
     pub(super) locals: PerWorker<Local, SlabLane>,
     /// The cache's number in the process, which stands in its slabs' descriptors and its objects' upper bits.

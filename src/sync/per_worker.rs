@@ -2,6 +2,7 @@
 
 use super::slot::{Held, Slot};
 use super::worker::{Roster, SLOT_BYTES, Worker};
+use crate::sys::cpu;
 use crossbeam_utils::CachePadded;
 
 /// State `L` for each worker of a memory, reached through the worker's token, with gauges `G` beside it.
@@ -13,7 +14,8 @@ pub(crate) struct PerWorker<L, G = ()> {
     /// Bytes of all slots.
     bytes: u64,
     slots: Box<[Apart<Slot<L, G>>]>,
-    strangers: CachePadded<G>,
+    /// Elsewhere, so that what is read all the time stands close together.
+    strangers: Box<CachePadded<G>>,
 }
 
 /// Room for a worker's slot: workers never share a line, nor two lines fetched together, and a worker's key says where
@@ -32,7 +34,7 @@ impl<L, G: Default> PerWorker<L, G> {
         let () = Apart::<Slot<L, G>>::IN_PLACE;
         let slots: Box<[_]> = (0..roster.workers()).map(|_| Apart(Slot::new(local()))).collect();
         let bytes = size_of_val(&*slots) as u64;
-        PerWorker { domain: roster.domain(), bytes, slots, strangers: CachePadded::default() }
+        PerWorker { domain: roster.domain(), bytes, slots, strangers: Box::default() }
     }
 }
 
@@ -56,7 +58,7 @@ impl<L, G> PerWorker<L, G> {
         }
         // SAFETY: keys of one memory differ by multiples of `SLOT_BYTES`, an entry's size, so a smaller offset than the
         // entries' bytes is that of an entry.
-        Some(unsafe { &(*self.slots.as_ptr().byte_add(offset as usize)).0 })
+        Some(unsafe { &(*cpu::in_one_register(self.slots.as_ptr().byte_add(offset as usize))).0 })
     }
 
     /// All slots, for thieves.

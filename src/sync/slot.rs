@@ -36,14 +36,17 @@ const PATIENCE: u32 = 10_000;
 const PATIENCE: u32 = 2;
 
 /// The local state `L` of one owner, and gauges `G` that any thread may read.
+///
+/// In this order, so that the way in and what the state begins with lie in one cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Slot<L, G = ()> {
     /// 1 while the owner is inside; written by the owner only.
     busy: AtomicU32,
     /// 0 while the owner may go straight in; written by thieves.
     gate: AtomicU32,
-    gauges: G,
     local: UnsafeCell<L>,
+    gauges: G,
     /// One thief at a time.
     thieves: Mutex<()>,
 }
