@@ -9,7 +9,7 @@
 //! ```
 
 use netmem::page::{Memory, MemoryConfig, Page};
-use netmem::slab::{Cache, CacheConfig, Object};
+use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::sync::Worker;
 use netmem::sys::region::BackingWish;
 use std::error::Error;
@@ -54,6 +54,7 @@ const PATHS: &[Path] = &[
         each: BULK as u64,
         run: objects_in_bulk,
     },
+    Path { name: "object of 256 bytes alloc + free, cpu_slab", each: 1, run: objects_of_a_cpu_slab },
 ];
 
 fn pages(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
@@ -80,12 +81,21 @@ fn cache(memory: &Memory) -> Result<Cache<Bytes>, Failure> {
 }
 
 fn objects(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
-    let cache = cache(memory)?;
+    trips(&cache(memory)?, w, n)
+}
+
+fn trips(cache: &Cache<Bytes>, w: &mut Worker, n: u64) -> Result<(), Failure> {
     for _ in 0..n {
         let object = cache.alloc(w, Bytes::uninit()).map_err(|_| "no object")?;
         cache.free(w, black_box(object));
     }
     Ok(())
+}
+
+/// The active slab's own: what per-object frees are measured against.
+fn objects_of_a_cpu_slab(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let config = CacheConfig { layer: Layer::CpuSlab, ..CacheConfig::default() };
+    trips(&Cache::new(memory, &config)?, w, n)
 }
 
 fn objects_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {

@@ -29,9 +29,25 @@ impl CpuSlab {
         usize::from(self.n) + self.objects
     }
 
-    /// Whether the active slab has free objects of its own.
-    pub(super) fn has_own(&self) -> bool {
-        self.head != 0
+    /// Takes an object of the active slab's own, if there is one.
+    pub(super) fn pop_own(&mut self, slabs: &Slabs, ground: Ground<'_>, tag: u64) -> Option<Ref> {
+        let active = self.active.filter(|_| self.head != 0)?;
+        Some(self.pop_active(slabs, ground, tag, active))
+    }
+
+    /// Frees an object to the active slab's own, if it is of that slab.
+    ///
+    /// # Safety
+    /// As [`Slabs::push`].
+    pub(super) unsafe fn push_own(&mut self, slabs: &Slabs, ground: Ground<'_>, object: Ref) -> bool {
+        let slab = slabs.slab(ground, object);
+        if self.active != Some(slab) {
+            return false;
+        }
+        // SAFETY: the object is nobody's but this worker's, and so is the active slab's freelist.
+        unsafe { slabs.set_link(ground, object, self.head) };
+        (self.head, self.n) = (slabs.place(ground, slab, object), self.n + 1);
+        true
     }
 
     /// Takes an object. Slabs that turn out empty on the way are put into `empty`, to be given back.

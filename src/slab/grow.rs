@@ -25,12 +25,36 @@ const CHUNK: usize = 64;
 #[cold]
 #[inline(never)]
 pub(super) fn alloc(shared: &Shared, w: &mut Worker, site: Site) -> Option<Ref> {
-    let object = find(shared, w)?;
+    let object = match pop_own(shared, w) {
+        Some(own) => own,
+        None => find(shared, w)?,
+    };
     if let Some(checker) = &shared.checker {
         // SAFETY: the object was just taken off a list of the cache.
         unsafe { checker.on_alloc(shared.pointer(object), site) }
     }
     Some(object)
+}
+
+/// The fast path of a worker without sheaves: its active slab's own objects.
+#[inline]
+fn pop_own(shared: &Shared, w: &mut Worker) -> Option<Ref> {
+    let mut held = shared.locals.enter(w)?;
+    let (lane, local) = held.split();
+    let object = local.cpu.pop_own(&shared.slabs, shared.ground(), shared.tag())?;
+    lane.alloc_fastpath.add(1);
+    Some(object)
+}
+
+/// As [`pop_own`], for a free.
+#[inline]
+fn push_own(shared: &Shared, w: &mut Worker, object: Ref) -> bool {
+    let Some(mut held) = shared.locals.enter(w) else { return false };
+    let (lane, local) = held.split();
+    // SAFETY: the object was given back by its holder and is on no list.
+    let kept = unsafe { local.cpu.push_own(&shared.slabs, shared.ground(), object) };
+    lane.free_fastpath.add(u64::from(kept));
+    kept
 }
 
 fn find(shared: &Shared, w: &mut Worker) -> Option<Ref> {
@@ -100,12 +124,10 @@ fn from_sheaves(shared: &Shared, lane: &SlabLane, local: &mut Local, surplus: &m
 }
 
 fn from_cpu_slab(shared: &Shared, lane: &SlabLane, local: &mut Local, empty: &mut Vec<u32>) -> Option<Ref> {
-    let own = local.cpu.has_own();
     let cpu_partial = shared.cpu_partial.load(Relaxed) as usize;
     let object = local.cpu.pop((&shared.slabs, shared.ground(), shared.tag()), lane, cpu_partial, empty);
     // One that finds none is counted where its slab is made.
-    let count = if own { &lane.alloc_fastpath } else { &lane.alloc_slowpath };
-    count.add(u64::from(object.is_some()));
+    lane.alloc_slowpath.add(u64::from(object.is_some()));
     object
 }
 
@@ -181,7 +203,9 @@ fn new_active(shared: &Shared, w: &mut Worker, page: Page, empty: &mut Vec<u32>)
 #[cold]
 #[inline(never)]
 pub(super) fn free(shared: &Shared, w: &mut Worker, object: Ref, site: Site) {
-    free_bulk(shared, w, &mut [object], site);
+    if shared.checker.is_some() || !push_own(shared, w, object) {
+        free_bulk(shared, w, &mut [object], site);
+    }
 }
 
 /// Keeps objects for a worker whose main sheaf is full: in the spare one and the barn, and what they have no room for

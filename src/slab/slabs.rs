@@ -168,7 +168,7 @@ impl Slabs {
     }
 
     /// The place of an object in its slab, counted from 1.
-    fn place(&self, ground: Ground<'_>, slab: u32, object: Ref) -> u16 {
+    pub(super) fn place(&self, ground: Ground<'_>, slab: u32, object: Ref) -> u16 {
         let offset = (object & ADDRESS) - self.begin(ground, slab) as u64;
         ((offset * self.reciprocal) >> 40) as u16 + 1
     }
