@@ -9,6 +9,7 @@
 //! ```
 
 use netmem::page::{Memory, MemoryConfig, Page};
+use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::sync::Worker;
 use netmem::sys::region::BackingWish;
@@ -55,6 +56,8 @@ const PATHS: &[Path] = &[
         run: objects_in_bulk,
     },
     Path { name: "object of 256 bytes alloc + free, cpu_slab", each: 1, run: objects_of_a_cpu_slab },
+    Path { name: "frame alloc + free", each: 1, run: frames },
+    Path { name: "frame alloc + free, bulk 32, per frame", each: BULK as u64, run: frames_in_bulk },
 ];
 
 fn pages(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
@@ -106,6 +109,27 @@ fn objects_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failur
             return Err("not enough objects".into());
         }
         cache.free_bulk(w, black_box(&mut objects));
+    }
+    Ok(())
+}
+
+fn frames(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
+    for _ in 0..n {
+        let frame = pool.alloc(w).ok_or("no frame")?;
+        pool.free(w, black_box(frame));
+    }
+    Ok(())
+}
+
+fn frames_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
+    let mut batch = Batch::new();
+    for _ in 0..n {
+        if pool.alloc_burst(w, &mut batch, BULK) < BULK {
+            return Err("not enough frames".into());
+        }
+        black_box(&mut batch).free(w);
     }
     Ok(())
 }

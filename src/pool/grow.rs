@@ -4,12 +4,11 @@
 //! takes from the stock and from new pages, and at last, as a thief, from the owner's cache and the way home:
 //! an allocation fails only when no free frame of the pool exists anywhere.
 
-use super::local::Local;
 use super::shared::{Shared, Stock};
 use crate::limits::PAGE_SIZE;
 use crate::page::Page;
-use crate::sync::Worker;
 use crate::sync::shim::lock;
+use crate::sync::{Lifo, Worker};
 
 /// Pages asked of the page stage at once (page_pool's 64 frames).
 const PAGES: usize = 32;
@@ -23,7 +22,9 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize 
         got += refill_and_take(shared, w, &mut into[got..]);
     }
     if got < into.len() {
-        got += steal(shared, &mut into[got..]);
+        let stolen = steal(shared, &mut into[got..]);
+        shared.lanes.add(w, stolen as u64, |lane| &lane.taken);
+        got += stolen;
     }
     if got < into.len() {
         shared.lanes.add(w, 1, |lane| &lane.failed);
@@ -33,38 +34,43 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize 
 
 /// The owner fills its cache and takes from it; everybody else takes from the stock.
 fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
-    let lane = shared.lanes.lane(w);
-    let Some(mut local) = shared.local.enter(w) else { return lock(&shared.stock).take(into) };
-    let mut got = 0;
-    while got < into.len() {
-        if local.len() == 0 && refill(shared, &mut local) == 0 {
-            break;
+    let Some(mut held) = shared.local.enter(w) else {
+        let got = lock(&shared.stock).take(into);
+        shared.lanes.add(w, got as u64, |lane| &lane.taken);
+        return got;
+    };
+    let (gauges, local) = held.split();
+    let got = local.stay(gauges, |stack| {
+        let mut got = 0;
+        while got < into.len() {
+            if stack.len() == 0 && refill(shared, stack) == 0 {
+                break;
+            }
+            let hot = stack.pop_slice(into.len() - got);
+            into[got..got + hot.len()].copy_from_slice(hot);
+            got += hot.len();
         }
-        let hot = local.pop_slice(into.len() - got);
-        into[got..got + hot.len()].copy_from_slice(hot);
-        got += hot.len();
-    }
-    if let Some(lane) = lane {
-        lane.cached.set(local.len() as u64);
-    }
+        got
+    });
+    gauges.taken.add(got as u64);
     got
 }
 
 /// Fills an empty cache up to its batch; returns how many frames it has now.
-fn refill(shared: &Shared, local: &mut Local) -> usize {
-    let want = local.batch;
+fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
+    let want = stack.batch;
     shared.home.pop_ring(want, |id| {
-        local.push(id);
+        stack.push(id);
     });
-    if local.len() < want {
+    if stack.len() < want {
         let mut stock = lock(&shared.stock);
         shared.home.pop_stack(shared.yard.links(), |id| stock.spare.push(id));
-        let rest = stock.spare.len() - stock.spare.len().min(want - local.len());
+        let rest = stock.spare.len() - stock.spare.len().min(want - stack.len());
         for id in stock.spare.drain(rest..) {
-            local.push(id);
+            stack.push(id);
         }
     }
-    local.len()
+    stack.len()
 }
 
 /// Takes pages in bulk, as far as the pool's size and the memory allow; their frames go to the stock. Returns
@@ -109,13 +115,13 @@ fn enter(shared: &Shared, stock: &mut Stock, page: Page) {
 
 /// As a thief: what the owner's cache and the way home hold goes to the stock, then `into` is filled from it.
 fn steal(shared: &Shared, into: &mut [u32]) -> usize {
-    let found = shared.local.slot().steal(|local| {
+    let slot = shared.local.slot();
+    let found = slot.steal(|local| {
         let mut stock = lock(&shared.stock);
         if stock.closed {
             return 0;
         }
-        local.drain(|id| stock.spare.push(id));
-        shared.lanes.each().for_each(|lane| lane.cached.set(0));
+        local.stay(slot.gauges(), |stack| stack.drain(|id| stock.spare.push(id)));
         while shared.home.pop_ring(usize::MAX, |id| stock.spare.push(id)) > 0 {}
         shared.home.pop_stack(shared.yard.links(), |id| stock.spare.push(id));
         stock.take(into)

@@ -2,7 +2,8 @@
 
 use super::batch::each_pool;
 use super::frame::Frame;
-use super::shared::Shared;
+use super::shared::{PoolLane, Shared};
+use crate::stats::Count;
 use crate::sync::Worker;
 use crate::sync::shim::lock;
 use std::ptr;
@@ -59,8 +60,14 @@ pub struct StillOut(
 impl Shared {
     /// Counts the places.
     pub(super) fn ledger(&self) -> Ledger {
-        let sum = |pick: fn(&super::shared::PoolLane) -> &crate::stats::Count| self.lanes.sum(pick);
+        let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
         let posted = sum(|lane| &lane.posted).wrapping_sub(sum(|lane| &lane.unposted));
+        // As a thief, so that the owner need not say at each frame what it does. Where it stays inside for too long this
+        // is as it was when it was last asked.
+        let (slot, owner) = (self.local.slot(), self.local.slot().gauges());
+        slot.steal(|local| local.stay(owner, |_| {}));
+        let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
+        let given = sum(|lane| &lane.given).wrapping_add(owner.given.get());
         let stock = lock(&self.stock);
         let total = self.total.get();
         // Frames that came after closing are counted by the latch alone.
@@ -70,9 +77,9 @@ impl Shared {
             name: self.name.clone(),
             total,
             free: stock.spare.len() as u64 + late,
-            cached: sum(|lane| &lane.cached),
+            cached: owner.cached.get(),
             ready: 0,
-            owned: sum(|lane| &lane.taken).wrapping_sub(sum(|lane| &lane.given)).wrapping_sub(posted),
+            owned: taken.wrapping_sub(given).wrapping_sub(posted),
             posted,
             queued: 0,
             returning: self.home.len(),

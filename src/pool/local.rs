@@ -3,10 +3,72 @@
 //! An array of frame numbers; where a frame's data begins is computed when it is given out.
 
 use crate::limits::{CACHE_LINE, CHUNK_SIZE};
+use crate::stats::Count;
 use crate::sync::Lifo;
 
-/// The owner's cache.
-pub(crate) type Local = Lifo<u32>;
+/// The owner's cache: within one line, with what is reckoned instead of counted.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Local {
+    stack: Lifo<u32>,
+    /// Frames that the hot path took since the last cold stay. What it gave back is not counted: it is what the stack
+    /// holds more than when that stay ended, and this.
+    took: u64,
+    settled: u64,
+}
+
+/// What the owner did by its cache, as of its last cold stay.
+#[derive(Debug, Default)]
+pub(crate) struct Gauges {
+    pub(super) cached: Count,
+    pub(super) taken: Count,
+    pub(super) given: Count,
+}
+
+impl Local {
+    /// A cache of `capacity` frames that is refilled to `refill`.
+    pub(crate) fn new(capacity: usize, refill: usize) -> Self {
+        Local { stack: Lifo::new(capacity, refill), took: 0, settled: 0 }
+    }
+
+    /// The frame given back last.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        let id = self.stack.pop()?;
+        self.took += 1;
+        Some(id)
+    }
+
+    /// The `n` frames given back last, or as many as there are.
+    #[inline(always)]
+    pub(crate) fn take_slice(&mut self, n: usize) -> &[u32] {
+        let ids = self.stack.pop_slice(n);
+        self.took += ids.len() as u64;
+        ids
+    }
+
+    /// Keeps a frame; false when there is no room.
+    #[inline(always)]
+    pub(crate) fn give(&mut self, id: u32) -> bool {
+        self.stack.push(id)
+    }
+
+    /// Keeps as many frames as there is room for.
+    #[inline(always)]
+    pub(crate) fn give_all(&mut self, ids: &mut impl ExactSizeIterator<Item = u32>) {
+        self.stack.extend(ids);
+    }
+
+    /// Does what the hot path cannot do: first what that has done is counted, at last what is left is noted.
+    pub(crate) fn stay<R>(&mut self, gauges: &Gauges, work: impl FnOnce(&mut Lifo<u32>) -> R) -> R {
+        gauges.taken.add(self.took);
+        gauges.given.add((self.stack.len() as u64 + self.took).wrapping_sub(self.settled));
+        let done = work(&mut self.stack);
+        (self.took, self.settled) = (0, self.stack.len() as u64);
+        gauges.cached.set(self.settled);
+        done
+    }
+}
 
 /// Where a pool's frames begin their data: headroom, and a colour of 0..=7 lines more by the frame's number.
 #[derive(Debug, Clone, Copy)]

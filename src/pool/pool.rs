@@ -14,6 +14,7 @@ use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::Mutex;
 use crate::sync::{Handle, Owned, Worker};
+use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -101,20 +102,20 @@ impl Pool {
         let shared = yard.register(config.frame_size, |number| {
             let stock = Stock::new(frames, frames / per_page);
             Arc::new(Shared {
-                name: config.name.clone(),
-                number,
-                frames,
-                frame_size: config.frame_size,
-                start: Start::new(config.frame_size, config.headroom, config.data),
                 local: Owned::new(owner, Local::new(config.cache.min(frames), config.refill)),
+                start: Start::new(config.frame_size, config.headroom, config.data),
+                number,
+                yard: Arc::clone(&yard),
                 lanes: Lanes::new(memory.roster(), || ()),
-                home: Home::new(config.cache as u32),
+                frame_size: config.frame_size,
+                frames,
+                name: config.name.clone(),
+                home: CachePadded::new(Home::new(config.cache as u32)),
                 stock: Mutex::new(stock),
                 total: Count::default(),
                 latch: Latch::new(),
                 handles: AtomicUsize::new(0),
                 dma: Dma::new(config.dma),
-                yard: Arc::clone(&yard),
                 memory: memory.clone(),
             })
         });
@@ -144,21 +145,11 @@ impl Pool {
     /// The owner, from its cache: no locked instruction, one line of the cache and one of counters.
     #[inline]
     pub fn alloc(&self, w: &mut Worker) -> Option<Frame> {
-        let shared = &*self.shared;
-        let lane = shared.lanes.lane(w);
-        let hit = shared.local.enter(w).and_then(|mut local| {
-            let id = local.pop()?;
-            if let Some(lane) = lane {
-                lane.cached.set(local.len() as u64);
-            }
-            Some(id)
-        });
-        let id = match hit {
+        let id = match self.shared.local.enter(w).and_then(|mut local| local.take()) {
             Some(id) => id,
             None => self.alloc_missed(w)?,
         };
-        shared.lanes.add(w, 1, |lane| &lane.taken);
-        shared.claim(id)
+        self.shared.claim(id)
     }
 
     #[cold]
@@ -176,19 +167,11 @@ impl Pool {
     pub fn alloc_burst(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
         let shared = &*self.shared;
         let n = n.min(batch.room());
-        let lane = shared.lanes.lane(w);
-        let mut got = 0;
-        if let Some(mut local) = shared.local.enter(w) {
-            got = shared.give(local.pop_slice(n), batch);
-            if let Some(lane) = lane {
-                lane.cached.set(local.len() as u64);
-            }
+        let hit = shared.local.enter(w).map(|mut local| shared.give(local.take_slice(n), batch));
+        match hit.unwrap_or(0) {
+            got if got < n => got + self.burst_missed(w, batch, n - got),
+            got => got,
         }
-        if got < n {
-            got += self.burst_missed(w, batch, n - got);
-        }
-        shared.lanes.add(w, got as u64, |lane| &lane.taken);
-        got
     }
 
     #[cold]

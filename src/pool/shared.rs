@@ -8,18 +8,20 @@ use super::batch::Batch;
 use super::dma::Dma;
 use super::frame::{Desc, Frame};
 use super::home::{Home, Latch};
-use super::local::{Local, Start};
+use super::local::{Gauges, Local, Start};
 use super::yard::Yard;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Close, Leave, Owned, Worker};
+use crossbeam_utils::CachePadded;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// One worker's counters of a pool. All wrap; only sums over the workers mean something.
+/// One worker's counters of a pool, beside what the owner's cache counts. All wrap; only sums over the workers mean
+/// something.
 #[derive(Debug, Default)]
 pub(crate) struct PoolLane {
     /// Frames this worker took out of the pool, and gave back.
@@ -28,8 +30,6 @@ pub(crate) struct PoolLane {
     /// Frames this worker gave to devices, and got back from them.
     pub(crate) posted: Count,
     pub(crate) unposted: Count,
-    /// Frames in the owner's cache.
-    pub(crate) cached: Count,
     /// Allocations that found no frame anywhere.
     pub(crate) failed: Count,
 }
@@ -62,25 +62,28 @@ impl Stock {
 /// One pool.
 ///
 /// Conservation: `free + cached + owned + posted + returning == total`; see [`Ledger`](super::Ledger).
+///
+/// The owner's cache has the first line, what is only read the next; then what crosses workers.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Shared {
-    pub(super) name: String,
+    pub(super) local: Owned<Local, Gauges>,
+    pub(super) start: Start,
     /// The pool's number in the yard.
     pub(super) number: u8,
+    pub(super) yard: Arc<Yard>,
+    pub(super) lanes: Lanes<PoolLane>,
+    pub(super) frame_size: usize,
     /// Frames at most.
     pub(super) frames: usize,
-    pub(super) frame_size: usize,
-    pub(super) start: Start,
-    pub(super) local: Owned<Local>,
-    pub(super) lanes: Lanes<PoolLane>,
-    pub(super) home: Home,
+    pub(super) name: String,
+    pub(super) home: CachePadded<Home>,
     pub(super) stock: Mutex<Stock>,
     /// Frames the pool has so far.
     pub(super) total: Count,
     pub(super) latch: Latch,
     pub(super) handles: AtomicUsize,
     pub(super) dma: Dma,
-    pub(super) yard: Arc<Yard>,
     pub(super) memory: Memory,
 }
 
@@ -124,12 +127,20 @@ impl Shared {
     }
 
     /// Ends the claim of one frame of this pool; a frame of another one goes home to its own.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free_one(&self, w: &mut Worker, frame: Frame) {
         if self.yard.home(frame.id()) != self.number {
             return frame.free(w);
         }
         let id = frame.into_desc().id.get();
+        if !self.local.enter(w).is_some_and(|mut local| local.give(id)) {
+            self.free_missed(w, id);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_missed(&self, w: &mut Worker, id: u32) {
         let late = self.free(Some(w), std::iter::once(id));
         if late > 0 {
             // SAFETY: the frame was refused and its claim ends here; the handle behind `&self` keeps the pool.
@@ -140,33 +151,29 @@ impl Shared {
     /// Puts frames down; returns how many came too late, the pool being closed.
     #[inline]
     fn free(&self, w: Option<&mut Worker>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
-        let n = ids.len() as u64;
         let Some(w) = w else {
-            self.lanes.strangers().given.add_shared(n);
+            self.lanes.strangers().given.add_shared(ids.len() as u64);
             return self.home.push(self.yard.links(), ids);
         };
-        self.lanes.add(w, n, |lane| &lane.given);
-        let lane = self.lanes.lane(w);
-        if let Some(mut local) = self.local.enter(w) {
-            local.extend(&mut ids);
+        if let Some(mut held) = self.local.enter(w) {
+            let (gauges, local) = held.split();
+            local.give_all(&mut ids);
             while ids.len() > 0 {
-                self.spill(&mut local);
-                local.extend(&mut ids);
-            }
-            if let Some(lane) = lane {
-                lane.cached.set(local.len() as u64);
+                self.spill(gauges, local);
+                local.give_all(&mut ids);
             }
             return 0;
         }
+        self.lanes.add(w, ids.len() as u64, |lane| &lane.given);
         self.home.push(self.yard.links(), ids)
     }
 
     /// The cache is full: its colder half goes to the stock.
     #[cold]
     #[inline(never)]
-    fn spill(&self, local: &mut Local) {
+    fn spill(&self, gauges: &Gauges, local: &mut Local) {
         let mut stock = lock(&self.stock);
-        local.coldest(local.len().div_ceil(2), |cold| stock.spare.push(cold));
+        local.stay(gauges, |stack| stack.coldest(stack.len().div_ceil(2), |cold| stock.spare.push(cold)));
     }
 
     /// Counts late frames down; the last one ends the pool.
@@ -193,8 +200,8 @@ impl Shared {
         }
         drop(stock);
         let mut back = Vec::new();
-        self.local.slot().shut(|local| local.drain(|id| back.push(id)));
-        self.lanes.each().for_each(|lane| lane.cached.set(0));
+        let slot = self.local.slot();
+        slot.shut(|local| local.stay(slot.gauges(), |stack| stack.drain(|id| back.push(id))));
         self.home.close(self.yard.links(), |id| back.push(id));
         let mut stock = lock(&self.stock);
         stock.spare.append(&mut back);
@@ -261,12 +268,9 @@ impl Leave for Shared {
     /// The owner goes: its cache into the stock, where others find it.
     fn leave(&self, worker: &mut Worker) {
         let mut cold = Vec::new();
-        let lane = self.lanes.lane(worker);
-        if let Some(mut local) = self.local.enter(worker) {
-            local.drain(|id| cold.push(id));
-            if let Some(lane) = lane {
-                lane.cached.set(0);
-            }
+        if let Some(mut held) = self.local.enter(worker) {
+            let (gauges, local) = held.split();
+            local.stay(gauges, |stack| stack.drain(|id| cold.push(id)));
         }
         lock(&self.stock).spare.append(&mut cold);
     }

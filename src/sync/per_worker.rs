@@ -83,21 +83,24 @@ impl<L, G> PerWorker<L, G> {
     }
 }
 
-/// State `L` of one worker that others may open only as thieves.
+/// State `L` of one worker that others may open only as thieves, with gauges `G` that everybody may read.
 #[derive(Debug)]
-pub(crate) struct Owned<L> {
+#[repr(C)]
+pub(crate) struct Owned<L, G = ()> {
     owner: u64,
-    slot: CachePadded<Slot<L>>,
+    slot: Slot<L, G>,
 }
 
-impl<L> Owned<L> {
+impl<L, G: Default> Owned<L, G> {
     pub(crate) fn new(owner: &Worker, local: L) -> Self {
-        Owned { owner: owner.key(), slot: CachePadded::new(Slot::new(local)) }
+        Owned { owner: owner.key(), slot: Slot::new(local) }
     }
+}
 
+impl<L, G> Owned<L, G> {
     /// The owner's own state; None (take the shared path) for anyone else and while a thief is inside.
     #[inline(always)]
-    pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L>> {
+    pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L, G>> {
         if worker.key() != self.owner {
             return None;
         }
@@ -107,7 +110,7 @@ impl<L> Owned<L> {
     }
 
     /// The slot itself, for thieves and for closing.
-    pub(crate) fn slot(&self) -> &Slot<L> {
+    pub(crate) fn slot(&self) -> &Slot<L, G> {
         &self.slot
     }
 }
