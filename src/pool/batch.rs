@@ -116,9 +116,8 @@ impl Batch {
             // this function's, and each is ended once, by `free_run` for its run.
             let rest = unsafe { initialised(&self.frames[at..end]) };
             let (pool, n) = if self.pool.is_null() { first_run(rest) } else { (self.pool, rest.len()) };
-            let ids = rest[..n].iter().map(|frame| frame.id().get());
             // SAFETY: as above; the frames are out until `free_run` puts them down, and keep their pool.
-            unsafe { Shared::free_run(pool, Some(&mut *w), ids) };
+            unsafe { Shared::free_run(pool, Some(&mut *w), &rest[..n]) };
             at += n;
         }
     }

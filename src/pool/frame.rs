@@ -13,6 +13,7 @@ use crate::sync::Worker;
 use crate::sys::{cpu, region};
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
+use std::slice;
 
 /// There are fewer bytes of room than asked for; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -210,9 +211,9 @@ impl Frame {
     /// Sends the frame home through the worker: fast if the worker owns its pool.
     #[inline]
     pub fn free(self, w: &mut Worker) {
-        let id = self.into_desc().id;
+        let frame = ManuallyDrop::new(self);
         // SAFETY: the claim was this frame's and ends here.
-        unsafe { Shared::free_run(yard::of(id).pool(id), Some(w), std::iter::once(id.get())) }
+        unsafe { Shared::free_run(yard::of(frame.id()).pool(frame.id()), Some(w), slice::from_ref(&*frame)) }
     }
 }
 
@@ -222,8 +223,7 @@ impl Drop for Frame {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        let id = self.desc.id;
         // SAFETY: the claim was this frame's and ends here.
-        unsafe { Shared::free_run(yard::of(id).pool(id), None, std::iter::once(id.get())) }
+        unsafe { Shared::free_run(yard::of(self.id()).pool(self.id()), None, slice::from_ref(self)) }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! An array of frame numbers; where a frame's data begins is computed when it is given out.
 
+use super::frame::Frame;
 use crate::limits::{CACHE_LINE, CHUNK_SIZE};
 use crate::stats::Count;
 use crate::sync::Lifo;
@@ -53,10 +54,10 @@ impl Local {
         self.stack.push(id)
     }
 
-    /// Keeps as many frames as there is room for.
+    /// Keeps as many frames as there is room for, from the first on; returns how many.
     #[inline(always)]
-    pub(crate) fn give_all(&mut self, ids: &mut impl ExactSizeIterator<Item = u32>) {
-        self.stack.extend(ids);
+    pub(crate) fn give_all(&mut self, frames: &[Frame]) -> usize {
+        self.stack.extend(frames, |frame| frame.id().get())
     }
 
     /// Does what the hot path cannot do: first what that has done is counted, at last what is left is noted.

@@ -14,7 +14,6 @@ use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::Mutex;
 use crate::sync::{Handle, Owned, Worker};
-use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -110,7 +109,7 @@ impl Pool {
                 frame_size: config.frame_size,
                 frames,
                 name: config.name.clone(),
-                home: CachePadded::new(Home::new(config.cache as u32)),
+                home: Box::new(Home::new(config.cache as u32)),
                 stock: Mutex::new(stock),
                 total: Count::default(),
                 latch: Latch::new(),

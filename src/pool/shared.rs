@@ -15,8 +15,9 @@ use crate::page::{Memory, Page};
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Close, Leave, Owned, Worker};
-use crossbeam_utils::CachePadded;
+use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -77,7 +78,7 @@ pub(crate) struct Shared {
     /// Frames at most.
     pub(super) frames: usize,
     pub(super) name: String,
-    pub(super) home: CachePadded<Home>,
+    pub(super) home: Box<Home>,
     pub(super) stock: Mutex<Stock>,
     /// Frames the pool has so far.
     pub(super) total: Count,
@@ -110,16 +111,12 @@ impl Shared {
     /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the way home.
     ///
     /// # Safety
-    /// `pool` lives, and every id is a frame of it whose only claim ends with this call. `pool` may be gone
-    /// when this returns.
+    /// `pool` lives, and every frame is one of it whose only claim ends with this call. `pool` may be gone when this
+    /// returns.
     #[inline]
-    pub(super) unsafe fn free_run(
-        pool: *const Shared,
-        w: Option<&mut Worker>,
-        ids: impl ExactSizeIterator<Item = u32>,
-    ) {
+    pub(super) unsafe fn free_run(pool: *const Shared, w: Option<&mut Worker>, frames: &[Frame]) {
         // SAFETY: the frames are out until `free` has put the last of them down.
-        let late = unsafe { (*pool).free(w, ids) };
+        let late = unsafe { (*pool).free(w, frames) };
         if late > 0 {
             // SAFETY: `late` frames were refused and still keep the pool.
             unsafe { Shared::free_late(pool, late as u64) }
@@ -132,16 +129,16 @@ impl Shared {
         if self.yard.home(frame.id()) != self.number {
             return frame.free(w);
         }
-        let id = frame.into_desc().id.get();
-        if !self.local.enter(w).is_some_and(|mut local| local.give(id)) {
-            self.free_missed(w, id);
+        let frame = ManuallyDrop::new(frame);
+        if !self.local.enter(w).is_some_and(|mut local| local.give(frame.id().get())) {
+            self.free_missed(w, &frame);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn free_missed(&self, w: &mut Worker, id: u32) {
-        let late = self.free(Some(w), std::iter::once(id));
+    fn free_missed(&self, w: &mut Worker, frame: &Frame) {
+        let late = self.free(Some(w), slice::from_ref(frame));
         if late > 0 {
             // SAFETY: the frame was refused and its claim ends here; the handle behind `&self` keeps the pool.
             unsafe { Shared::free_late(self, late as u64) }
@@ -150,22 +147,27 @@ impl Shared {
 
     /// Puts frames down; returns how many came too late, the pool being closed.
     #[inline]
-    fn free(&self, w: Option<&mut Worker>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
+    fn free(&self, w: Option<&mut Worker>, frames: &[Frame]) -> usize {
         let Some(w) = w else {
-            self.lanes.strangers().given.add_shared(ids.len() as u64);
-            return self.home.push(self.yard.links(), ids);
+            self.lanes.strangers().given.add_shared(frames.len() as u64);
+            return self.send_home(frames);
         };
         if let Some(mut held) = self.local.enter(w) {
             let (gauges, local) = held.split();
-            local.give_all(&mut ids);
-            while ids.len() > 0 {
+            let mut kept = local.give_all(frames);
+            while kept < frames.len() {
                 self.spill(gauges, local);
-                local.give_all(&mut ids);
+                kept += local.give_all(&frames[kept..]);
             }
             return 0;
         }
-        self.lanes.add(w, ids.len() as u64, |lane| &lane.given);
-        self.home.push(self.yard.links(), ids)
+        self.lanes.add(w, frames.len() as u64, |lane| &lane.given);
+        self.send_home(frames)
+    }
+
+    #[inline]
+    fn send_home(&self, frames: &[Frame]) -> usize {
+        self.home.push(self.yard.links(), frames.iter().map(|frame| frame.id().get()))
     }
 
     /// The cache is full: its colder half goes to the stock.

@@ -24,14 +24,15 @@ static KNOWN: Mutex<BTreeMap<usize, Weak<Yard>>> = Mutex::new(BTreeMap::new());
 /// Pools one memory can have at once: the numbers 1..=255.
 const POOLS: usize = 256;
 
-/// The side arrays of one region.
+/// The side arrays of one region; what a free reads comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Yard {
-    region: Arc<Region>,
-    /// The region's first chunk.
-    first: u32,
     /// The pool each chunk is of; 0 for none. Written when a page enters or leaves a pool.
     homes: Box<[AtomicU8]>,
+    /// The region's first chunk.
+    first: u32,
+    region: Arc<Region>,
     /// Links of the stacks on the way home.
     next: Box<[AtomicU32]>,
     /// The pools by number; each entry holds a strong count of its pool.

@@ -145,8 +145,9 @@ fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref
     let first = objects.pop();
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
-        let kept = objects.len().saturating_sub(local.main.room());
-        local.stay(lane, |local| local.main.extend(&mut objects.drain(kept..)));
+        let left = objects.len().saturating_sub(local.main.room());
+        local.stay(lane, |local| local.main.extend(&objects[left..], |&object| object));
+        objects.truncate(left);
     }
     shared.put_back(&mut objects);
     first
@@ -281,14 +282,12 @@ fn into_sheaves(
     objects: &[Ref],
     flushed: &mut Vec<Ref>,
 ) {
-    let mut rest = objects.iter().copied();
-    let mut slow = 0;
+    let (mut rest, mut slow) = (objects, 0);
     loop {
-        let before = rest.len();
-        local.main.extend(&mut rest);
-        lane.free_fastpath.add((before - rest.len()) as u64 - slow);
-        slow = 0;
-        if rest.len() == 0 {
+        let kept = local.main.extend(rest, |&object| object);
+        lane.free_fastpath.add(kept as u64 - slow);
+        (rest, slow) = (&rest[kept..], 0);
+        if rest.is_empty() {
             return;
         }
         if local.spare.room() > 0 {

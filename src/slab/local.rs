@@ -105,20 +105,12 @@ impl Shared {
         self.locals.enter(w).is_some_and(|mut local| local.main.push(object))
     }
 
-    /// Keeps free objects as far as the sheaves have room; returns how many.
+    /// Keeps free objects, which `object` makes of `from`, as far as the sheaves have room; returns how many.
     #[inline(always)]
-    pub(super) fn keep_hot_bulk(
-        &self,
-        w: &mut Worker,
-        mut objects: impl ExactSizeIterator<Item = Ref>,
-    ) -> usize {
+    pub(super) fn keep_hot_bulk<S>(&self, w: &mut Worker, from: &[S], object: impl Fn(&S) -> Ref) -> usize {
         let Some(mut local) = self.locals.enter(w) else { return 0 };
-        let n = objects.len();
-        local.main.extend(&mut objects);
-        if objects.len() > 0 {
-            local.spare.extend(&mut objects);
-        }
-        n - objects.len()
+        let kept = local.main.extend(from, &object);
+        if kept == from.len() { kept } else { kept + local.spare.extend(&from[kept..], object) }
     }
 
     /// Takes `n` objects, or fewer if there are no more, and gives them to `take` a slice at a time.
@@ -149,7 +141,7 @@ impl Shared {
     #[inline]
     #[track_caller]
     pub(super) fn give_bulk(&self, w: &mut Worker, objects: &mut [Ref]) {
-        let kept = self.keep_hot_bulk(w, objects.iter().copied());
+        let kept = self.keep_hot_bulk(w, objects, |&object| object);
         if kept < objects.len() {
             grow::free_bulk(self, w, &mut objects[kept..], Site::caller());
         }

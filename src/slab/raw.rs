@@ -104,7 +104,7 @@ impl RawCache {
     #[inline]
     #[track_caller]
     pub unsafe fn free_bulk(&self, w: &mut Worker, objects: &mut [NonNull<u8>]) -> Result<(), Misuse> {
-        let kept = self.shared.keep_hot_bulk(w, objects.iter().map(|&object| self.tagged(object)));
+        let kept = self.shared.keep_hot_bulk(w, objects, |&object| self.tagged(object));
         if kept == objects.len() {
             return Ok(());
         }

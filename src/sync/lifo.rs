@@ -46,13 +46,16 @@ impl<T: Copy + Default> Lifo<T> {
         true
     }
 
-    /// Keeps as many items as there is room for; the iterator goes on behind them.
+    /// Keeps the items that `item` makes of `from`, as many as there is room for, from the first on; returns how many.
+    ///
+    /// Of a slice, not an iterator: so the copy is a few vector instructions.
     #[inline(always)]
-    pub(crate) fn extend(&mut self, items: &mut impl ExactSizeIterator<Item = T>) {
-        let n = items.len().min(self.room());
-        let places = &mut self.items[self.len..self.len + n];
-        places.iter_mut().zip(items).for_each(|(place, item)| *place = item);
-        self.len += n;
+    pub(crate) fn extend<S>(&mut self, from: &[S], item: impl Fn(&S) -> T) -> usize {
+        let (len, n) = (self.len, from.len().min(self.room()));
+        let places = &mut self.items[len..len + n];
+        places.iter_mut().zip(from).for_each(|(place, from)| *place = item(from));
+        self.len = len + n;
+        n
     }
 
     /// The next `n` places, for the caller to write: what is in them counts as items from now on. None when there is
@@ -107,9 +110,8 @@ mod tests {
     #[test]
     fn the_newest_comes_out_first_and_the_oldest_leave_in_bulk() {
         let mut lifo = Lifo::new(4, 2);
-        let mut items = 1..7;
-        lifo.extend(&mut items);
-        assert!(!lifo.push(5) && items.eq(5..7));
+        assert_eq!(lifo.extend(&[1, 2, 3, 4, 5, 6], |&item| item), 4);
+        assert!(!lifo.push(5));
         let mut cold = Vec::new();
         lifo.coldest(2, |i| cold.push(i));
         assert_eq!((cold, lifo.room()), (vec![1, 2], 2));
