@@ -80,6 +80,18 @@ impl Frame {
         Frame { desc }
     }
 
+    /// As [`Frame::from_desc`], without data, which is to begin at `off`.
+    ///
+    /// # Safety
+    /// As [`Frame::from_desc`]; `id` is not 0, and `off` below 2^16.
+    #[inline(always)]
+    pub(crate) unsafe fn empty(id: u32, off: u32) -> Frame {
+        // Two words, not three fields: so several frames are written at once.
+        let off = if cfg!(target_endian = "little") { off } else { off << 16 };
+        // SAFETY: a Frame is a Desc is `id`, then `off` and `len` in one word; `len` is 0.
+        unsafe { std::mem::transmute::<[u32; 2], Frame>([id, off]) }
+    }
+
     /// Gives the claim up to whoever takes the descriptor: a ring, a list.
     #[inline(always)]
     pub(crate) fn into_desc(self) -> Desc {

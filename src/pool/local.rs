@@ -74,10 +74,10 @@ impl Local {
 /// Where a pool's frames begin their data: headroom, and a colour of 0..=7 lines more by the frame's number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start {
-    headroom: u16,
-    /// log2 of the chunks between two frames of one colour run.
+    headroom: u32,
+    /// Bits by which a number is shifted so that its colour counts lines.
     shift: u32,
-    /// Colours less one; a power of two less one.
+    /// The bits of the colour, in bytes.
     mask: u32,
 }
 
@@ -86,16 +86,16 @@ impl Start {
     pub(crate) fn new(size: usize, headroom: usize, data: usize) -> Self {
         let lines = size.saturating_sub(headroom + data) / CACHE_LINE;
         let colours = (lines + 1).min(8);
-        let mask = (1 << colours.ilog2()) - 1;
-        // Neighbouring frames already fall into different sets when their stride is one chunk.
-        let shift = (size / CHUNK_SIZE).trailing_zeros() + u32::from(size == CHUNK_SIZE);
-        Start { headroom: headroom as u16, shift, mask }
+        let mask = ((1 << colours.ilog2()) - 1) * CACHE_LINE as u32;
+        // A run of frames of one colour: neighbours already fall into different sets when their stride is one chunk.
+        let run = (size / CHUNK_SIZE).trailing_zeros() + u32::from(size == CHUNK_SIZE);
+        Start { headroom: headroom as u32, shift: CACHE_LINE.trailing_zeros() - run, mask }
     }
 
     /// Bytes from the chunk's start to the data of the empty frame `id`.
     #[inline(always)]
-    pub(crate) fn of(self, id: u32) -> u16 {
-        self.headroom + (((id >> self.shift) & self.mask) as u16) * CACHE_LINE as u16
+    pub(crate) fn of(self, id: u32) -> u32 {
+        self.headroom + ((id << self.shift) & self.mask)
     }
 }
 
@@ -106,9 +106,9 @@ mod tests {
     #[test]
     fn neighbours_begin_in_different_lines_and_every_start_leaves_room() {
         let start = Start::new(2048, 64, 1518);
-        let offsets: std::collections::BTreeSet<u16> = (0..16).map(|id| start.of(id)).collect();
+        let offsets: std::collections::BTreeSet<u32> = (0..16).map(|id| start.of(id)).collect();
         assert_eq!(offsets.len(), 8);
-        assert!(offsets.iter().all(|&off| off >= 64 && usize::from(off) + 1518 <= 2048));
+        assert!(offsets.iter().all(|&off| off >= 64 && off + 1518 <= 2048));
         assert_eq!(Start::new(2048, 256, 1792).of(3), 256, "no room, one colour");
     }
 }

@@ -148,7 +148,7 @@ impl Pool {
             Some(id) => id,
             None => self.alloc_missed(w)?,
         };
-        self.shared.claim(id)
+        Some(self.shared.claim(id))
     }
 
     #[cold]

@@ -91,21 +91,21 @@ pub(crate) struct Shared {
 impl Shared {
     /// Claims a frame, empty, whose id the caller just took off one of the pool's lists.
     #[inline(always)]
-    pub(super) fn claim(&self, id: u32) -> Option<Frame> {
-        let desc = Desc { id: NonZeroU32::new(id)?, off: self.start.of(id), len: 0 };
+    pub(super) fn claim(&self, id: u32) -> Frame {
         // SAFETY: the lists hold the pool's own free frames, each on one list once and with no claim on it, and
-        // this one was just taken off; headroom and colours lie within the frame.
-        Some(unsafe { Frame::from_desc(desc) })
+        // this one was just taken off; headroom and colours lie within the frame. No chunk has the number 0.
+        unsafe {
+            let id = NonZeroU32::new_unchecked(id);
+            Frame::from_desc(Desc { id, off: self.start.of(id.get()) as u16, len: 0 })
+        }
     }
 
     /// As [`Shared::claim`] for several, appended to a batch that has room for them; returns how many.
     #[inline(always)]
     pub(super) fn give(&self, ids: &[u32], batch: &mut Batch) -> usize {
-        // SAFETY: as in `claim`, for each id; no number of a chunk is 0.
-        let claim = |&id: &u32| unsafe {
-            Frame::from_desc(Desc { id: NonZeroU32::new_unchecked(id), off: self.start.of(id), len: 0 })
-        };
-        batch.extend_of(self, ids.iter().map(claim))
+        let start = self.start;
+        // SAFETY: as in `claim`, for each id.
+        batch.extend_of(self, ids.iter().map(|&id| unsafe { Frame::empty(id, start.of(id)) }))
     }
 
     /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the way home.
