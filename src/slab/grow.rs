@@ -46,15 +46,16 @@ fn pop_own(shared: &Shared, w: &mut Worker) -> Option<Ref> {
     Some(object)
 }
 
-/// As [`pop_own`], for a free.
+/// As [`pop_own`], for frees, from the end of `objects` as far as they are of that slab; returns how many are left.
 #[inline]
-fn push_own(shared: &Shared, w: &mut Worker, object: Ref) -> bool {
-    let Some(mut held) = shared.locals.enter(w) else { return false };
+fn push_own(shared: &Shared, w: &mut Worker, objects: &[Ref]) -> usize {
+    let Some(mut held) = shared.locals.enter(w) else { return objects.len() };
     let (lane, local) = held.split();
-    // SAFETY: the object was given back by its holder and is on no list.
-    let kept = unsafe { local.cpu.push_own(&shared.slabs, shared.ground(), object) };
-    lane.free_fastpath.add(u64::from(kept));
-    kept
+    // SAFETY: the objects were given back by their holders and are on no list.
+    let own = |&&object: &&Ref| unsafe { local.cpu.push_own(&shared.slabs, shared.ground(), object) };
+    let kept = objects.iter().rev().take_while(own).count();
+    lane.free_fastpath.add(kept as u64);
+    objects.len() - kept
 }
 
 fn find(shared: &Shared, w: &mut Worker) -> Option<Ref> {
@@ -204,9 +205,7 @@ fn new_active(shared: &Shared, w: &mut Worker, page: Page, empty: &mut Vec<u32>)
 #[cold]
 #[inline(never)]
 pub(super) fn free(shared: &Shared, w: &mut Worker, object: Ref, site: Site) {
-    if shared.checker.is_some() || !push_own(shared, w, object) {
-        free_bulk(shared, w, &mut [object], site);
-    }
+    free_bulk(shared, w, &mut [object], site);
 }
 
 /// Keeps objects for a worker whose main sheaf is full: in the spare one and the barn, and what they have no room for
@@ -218,7 +217,10 @@ pub(super) fn free_bulk(shared: &Shared, w: &mut Worker, objects: &mut [Ref], si
         // SAFETY: the objects came back from their holders just now.
         objects.iter().for_each(|&object| unsafe { checker.on_free(shared.pointer(object), site) });
     }
-    keep(shared, w, objects);
+    match push_own(shared, w, objects) {
+        0 => {}
+        left => keep(shared, w, &mut objects[..left]),
+    }
 }
 
 /// Pointers come back that may be anything: those of a cache with debug are checked first. On an error nothing has
