@@ -56,6 +56,7 @@ pub use stats::{NodeStats, PageStats};
 pub use table::DescriptorSize;
 
 pub(crate) use list::List;
+pub(crate) use refs::{Left, Refs};
 #[cfg(not(loom))]
 pub(crate) use table::Pair;
 pub(crate) use table::{Desc, Table};

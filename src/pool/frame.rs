@@ -25,6 +25,14 @@ pub struct NoRoom {
     pub room: usize,
 }
 
+impl NoRoom {
+    /// `wanted`, if there is that much room, which no frame has more of than its 32 KiB.
+    #[inline(always)]
+    pub(super) fn check(wanted: usize, room: usize) -> Result<u16, NoRoom> {
+        if wanted > room { Err(NoRoom { wanted, room }) } else { Ok(wanted as u16) }
+    }
+}
+
 /// What a frame says, without the claim: what lies in rings and comes back from devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
@@ -181,7 +189,10 @@ impl Frame {
     /// [`NoRoom`] when the headroom is smaller.
     #[inline]
     pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
-        self.set(self.headroom(), n, |d, n| (d.off - n, d.len + n))
+        let n = NoRoom::check(n, self.headroom())?;
+        self.desc.off -= n;
+        self.desc.len += n;
+        Ok(())
     }
 
     /// Begins the data `n` bytes later.
@@ -190,7 +201,10 @@ impl Frame {
     /// [`NoRoom`] when there is less data.
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
-        self.set(self.len(), n, |d, n| (d.off + n, d.len - n))
+        let n = NoRoom::check(n, self.len())?;
+        self.desc.off += n;
+        self.desc.len -= n;
+        Ok(())
     }
 
     /// Ends the data `n` bytes later.
@@ -199,7 +213,8 @@ impl Frame {
     /// [`NoRoom`] when the tailroom is smaller.
     #[inline]
     pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
-        self.set(self.tailroom(), n, |d, n| (d.off, d.len + n))
+        self.desc.len += NoRoom::check(n, self.tailroom())?;
+        Ok(())
     }
 
     /// Cuts the data to its first `len` bytes.
@@ -208,15 +223,7 @@ impl Frame {
     /// [`NoRoom`] when there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
-        self.set(self.len(), len, |d, n| (d.off, n))
-    }
-
-    #[inline(always)]
-    fn set(&mut self, room: usize, n: usize, to: impl Fn(Desc, u16) -> (u16, u16)) -> Result<(), NoRoom> {
-        if n > room {
-            return Err(NoRoom { wanted: n, room });
-        }
-        (self.desc.off, self.desc.len) = to(self.desc, n as u16);
+        self.desc.len = NoRoom::check(len, self.len())?;
         Ok(())
     }
 

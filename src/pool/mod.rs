@@ -16,6 +16,8 @@
 mod batch;
 mod dma;
 #[allow(unsafe_code)]
+mod fragment;
+#[allow(unsafe_code)]
 mod frame;
 mod grow;
 mod home;
@@ -26,6 +28,8 @@ mod origin;
 #[allow(clippy::module_inception)]
 mod pool;
 #[allow(unsafe_code)]
+mod share;
+#[allow(unsafe_code)]
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -34,9 +38,11 @@ mod yard;
 
 pub use batch::{Batch, Drain};
 pub use dma::DmaMap;
+pub use fragment::{Fragment, Fragments};
 pub(crate) use frame::Desc;
 pub use frame::{Frame, NoRoom};
 pub use ledger::{Ledger, StillOut};
 pub(crate) use ledger::{posted, unposted, unposted_from_anywhere};
 pub(crate) use origin::Origin;
 pub use pool::{Pool, PoolConfig, PoolError};
+pub use share::SharedFrame;

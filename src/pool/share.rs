@@ -1,0 +1,210 @@
+//! The shared frame: one of several read-only claims on a frame.
+//!
+//! The claims are counted in the yard, one count a frame; a [`Frame`] never touches it. Only the last claim's end
+//! makes a `Frame` again, and only a `Frame` can be freed: so a frame goes home at one reference, by its type.
+
+use super::frame::{Desc, Frame, NoRoom};
+use super::yard;
+use crate::page::{Left, Refs};
+use crate::sync::Worker;
+use crate::sys::region;
+use std::mem::ManuallyDrop;
+use std::num::NonZeroU32;
+
+/// One of several claims on a frame: read-only, eight bytes, `Option<SharedFrame>` is eight too.
+///
+/// Made by [`Frame::share`] and [`Fragment::share`](super::Fragment::share). Each claim has a view of its own, which
+/// it can only narrow. More than 2^31 claims on one frame (cloned and forgotten) end the process, as with `Arc`.
+///
+/// ```
+/// # use netmem::{page::{Memory, MemoryConfig}, pool::{Pool, PoolConfig}};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+/// # let mut w = memory.worker()?;
+/// # let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 16, ..Default::default() })?;
+/// let mut frame = pool.alloc(&mut w).ok_or("no frame")?;
+/// frame.put(5)?;
+/// frame.data_mut().copy_from_slice(b"hello");
+/// let whole = frame.share();
+/// let mut end = whole.clone();
+/// end.pull(3)?;
+/// assert_eq!((whole.data(), end.data(), end.is_unique()), (&b"hello"[..], &b"lo"[..], false));
+/// whole.free(&mut w); // the frame stays with the other holder
+/// let frame = end.into_frame().map_err(|_| "several holders")?; // and is to be written again
+/// frame.free(&mut w);
+/// # Ok(())
+/// # }
+/// ```
+/// ```compile_fail,E0599
+/// # fn f(mut shared: netmem::pool::SharedFrame) {
+/// shared.data_mut(); // nobody writes what others read
+/// # }
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct SharedFrame {
+    /// Invariant: one of the claims that the frame's count holds; `off` and `len` lie within bytes that nobody writes
+    /// as long as this claim is there.
+    desc: Desc,
+}
+
+const _: () = assert!(size_of::<SharedFrame>() == 8 && size_of::<Option<SharedFrame>>() == 8);
+
+impl Frame {
+    /// Makes the frame one that can have several holders, none of whom writes.
+    ///
+    /// # Cost
+    /// A store into the yard; no locked instruction.
+    #[inline]
+    pub fn share(self) -> SharedFrame {
+        let shared = SharedFrame { desc: self.into_desc() };
+        shared.refs().begin();
+        shared
+    }
+}
+
+impl SharedFrame {
+    /// A claim of those that the frame's count holds already.
+    ///
+    /// # Safety
+    /// The claim is nobody else's, and nobody writes the bytes of `desc` as long as it is there.
+    #[inline(always)]
+    pub(super) unsafe fn from_desc(desc: Desc) -> SharedFrame {
+        SharedFrame { desc }
+    }
+
+    /// The frame's count.
+    #[inline(always)]
+    fn refs(&self) -> Refs<'_> {
+        // SAFETY: this claim keeps the frame out, and that its yard, for as long as it is borrowed.
+        unsafe { yard::of(self.desc.id) }.refs(self.desc.id)
+    }
+
+    /// Process-wide number of the frame's first 2 KiB chunk; the same for all claims on the frame.
+    #[inline(always)]
+    pub fn id(&self) -> NonZeroU32 {
+        self.desc.id
+    }
+
+    /// Bytes of data in this claim's view.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        usize::from(self.desc.len)
+    }
+
+    /// Whether the view holds no data.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.desc.len == 0
+    }
+
+    /// The data in this claim's view.
+    #[inline(always)]
+    pub fn data(&self) -> &[u8] {
+        let start = region::address(self.desc.id.get()).wrapping_add(usize::from(self.desc.off));
+        // SAFETY: the frame is mapped while a claim on it is out, and by the invariant of `desc` the bytes lie within it
+        // and nobody writes them; memory from the system is initialised.
+        unsafe { std::slice::from_raw_parts(start, self.len()) }
+    }
+
+    /// Begins this claim's view `n` bytes later.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is less data.
+    #[inline]
+    pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
+        let n = NoRoom::check(n, self.len())?;
+        self.desc.off += n;
+        self.desc.len -= n;
+        Ok(())
+    }
+
+    /// Cuts this claim's view to its first `len` bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is less data.
+    #[inline]
+    pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
+        self.desc.len = NoRoom::check(len, self.len())?;
+        Ok(())
+    }
+
+    /// Claims on the frame at this moment; pieces of it that [`Fragments`](super::Fragments) may still give out count
+    /// too.
+    pub fn holders(&self) -> u32 {
+        self.refs().count()
+    }
+
+    /// Whether this is the only claim: then nobody can make another meanwhile.
+    #[inline]
+    pub fn is_unique(&self) -> bool {
+        self.holders() == 1
+    }
+
+    /// The frame itself, to be written, if this is the only claim on it; its data is this claim's view.
+    ///
+    /// # Errors
+    /// The claim again, when there are others.
+    ///
+    /// # Cost
+    /// One locked instruction.
+    #[inline]
+    pub fn into_frame(self) -> Result<Frame, SharedFrame> {
+        if !self.refs().end() {
+            return Err(self);
+        }
+        // SAFETY: the count went from one, this claim, to none: nobody else has the frame.
+        Ok(unsafe { Frame::from_desc(ManuallyDrop::new(self).desc) })
+    }
+
+    /// Gives this claim up; the frame itself if it was the last one, to be freed in bulk or used again.
+    ///
+    /// # Cost
+    /// One locked instruction; none where this is the only claim.
+    #[inline]
+    pub fn release(self) -> Option<Frame> {
+        ManuallyDrop::new(self).give_up()
+    }
+
+    /// Gives this claim up; the last one sends the frame home through the worker.
+    ///
+    /// # Cost
+    /// As [`SharedFrame::release`], and for the last one as [`Frame::free`].
+    #[inline]
+    pub fn free(self, w: &mut Worker) {
+        if let Some(frame) = self.release() {
+            frame.free(w);
+        }
+    }
+
+    /// Called once, at the claim's end.
+    #[inline]
+    fn give_up(&mut self) -> Option<Frame> {
+        match self.refs().release() {
+            // SAFETY: the count is at none, told to this release alone: nobody else has the frame.
+            Left::Nothing => Some(unsafe { Frame::from_desc(self.desc) }),
+            Left::One | Left::Several => None,
+        }
+    }
+}
+
+impl Clone for SharedFrame {
+    /// Another claim with the same view.
+    ///
+    /// # Cost
+    /// One locked instruction.
+    #[inline]
+    fn clone(&self) -> Self {
+        self.refs().clone_claim();
+        SharedFrame { desc: self.desc }
+    }
+}
+
+impl Drop for SharedFrame {
+    /// As [`SharedFrame::free`], without a worker: the last one's frame goes home by the slow way.
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        drop(self.give_up());
+    }
+}
