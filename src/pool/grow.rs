@@ -109,7 +109,7 @@ fn enter(shared: &Shared, stock: &mut Stock, page: Page) {
         stock.spare.push(id.get());
         frames += 1;
     });
-    shared.total.add(frames);
+    shared.inflight.hold(frames);
     stock.pages.push(page);
 }
 

@@ -1,17 +1,14 @@
 //! The conservation law: every frame is in exactly one place, and the places can be counted at any time.
 
-use super::batch::each_pool;
-use super::frame::Frame;
+use super::place::Place;
 use super::shared::{PoolLane, Shared};
 use crate::stats::Count;
-use crate::sync::Worker;
 use crate::sync::shim::lock;
-use std::ptr;
 
 /// Where a pool's frames are.
 ///
 /// `free + cached + ready + owned + posted + queued + returning == total` at every quiescent point. `owned` and
-/// `posted` are counted on their own by every worker, never as what is missing, so the sum can fail.
+/// each place are counted on their own by every worker, never as what is missing, so the sum can fail.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
     /// The pool's name.
@@ -22,13 +19,14 @@ pub struct Ledger {
     pub free: u64,
     /// In the owner's cache.
     pub cached: u64,
-    /// In ready pools of head and data (none so far).
+    /// In ready pools of head and data.
     pub ready: u64,
-    /// With the program: taken from the pool and neither given back nor posted.
+    /// With the program: taken from the pool and neither given back nor put
+    /// at one of the places here. A frame with several holders, or cut into fragments, is one.
     pub owned: u64,
     /// With devices: fill, rx, tx and completion rings.
     pub posted: u64,
-    /// In hand-off queues between workers (none so far).
+    /// In hand-off queues between workers.
     pub queued: u64,
     /// On the way home.
     pub returning: u64,
@@ -42,6 +40,11 @@ impl Ledger {
         places.into_iter().fold(0, u64::wrapping_add) == self.total
     }
 
+    /// Frames that are neither free nor on their way: with the program, devices, queues and ready pools.
+    pub fn out(&self) -> u64 {
+        [self.ready, self.posted, self.queued].into_iter().fold(self.owned, u64::wrapping_add)
+    }
+
     /// Whether every frame is free, in the stock, in the cache or on its way there.
     pub fn all_home(&self) -> bool {
         self.balanced() && self.free + self.cached + self.returning == self.total
@@ -50,8 +53,8 @@ impl Ledger {
 
 /// A closed pool has frames that did not come home by the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("pool {}: {} of {} frames are still out ({} with the program, {} with devices)",
-    .0.name, .0.owned + .0.posted, .0.total, .0.owned, .0.posted)]
+#[error("pool {}: {} of {} frames are still out ({} with the program, {} with devices, {} in queues, {} in ready pools)",
+    .0.name, .0.out(), .0.total, .0.owned, .0.posted, .0.queued, .0.ready)]
 pub struct StillOut(
     /// Where they are.
     pub Ledger,
@@ -61,7 +64,8 @@ impl Shared {
     /// Counts the places.
     pub(super) fn ledger(&self) -> Ledger {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
-        let posted = sum(|lane| &lane.posted).wrapping_sub(sum(|lane| &lane.unposted));
+        let at = |place: Place| self.lanes.sum(|lane| &lane.places[place as usize]);
+        let (ready, posted, queued) = (at(Place::Ready), at(Place::Posted), at(Place::Queued));
         // As a thief, so that the owner need not say at each frame what it does. Where it stays inside for too long this
         // is as it was when it was last asked.
         let (slot, owner) = (self.local.slot(), self.local.slot().gauges());
@@ -69,7 +73,7 @@ impl Shared {
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
         let given = sum(|lane| &lane.given).wrapping_add(owner.given.get());
         let stock = lock(&self.stock);
-        let total = self.total.get();
+        let total = self.total();
         // Frames that came after closing are counted by the latch alone.
         let late =
             if stock.closed { total.saturating_sub(stock.spare.len() as u64 + self.latch.out()) } else { 0 };
@@ -78,26 +82,11 @@ impl Shared {
             total,
             free: stock.spare.len() as u64 + late,
             cached: owner.cached.get(),
-            ready: 0,
-            owned: taken.wrapping_sub(given).wrapping_sub(posted),
+            ready,
+            owned: [given, ready, posted, queued].into_iter().fold(taken, u64::wrapping_sub),
             posted,
-            queued: 0,
+            queued,
             returning: self.home.len(),
         }
     }
-}
-
-/// Takes note that `frames` go to a device, just before their claims are given up.
-pub(crate) fn posted(w: &Worker, frames: &[Frame]) {
-    each_pool(frames, ptr::null(), |pool, n| pool.lanes.add(w, n as u64, |lane| &lane.posted));
-}
-
-/// Takes note that `frames` came back from a device, just after they were claimed.
-pub(crate) fn unposted(w: &Worker, frames: &[Frame]) {
-    each_pool(frames, ptr::null(), |pool, n| pool.lanes.add(w, n as u64, |lane| &lane.unposted));
-}
-
-/// As [`unposted`], without a worker: for a port that is torn down.
-pub(crate) fn unposted_from_anywhere(frames: &[Frame]) {
-    each_pool(frames, ptr::null(), |pool, n| pool.lanes.strangers().unposted.add_shared(n as u64));
 }

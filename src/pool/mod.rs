@@ -8,6 +8,9 @@
 //!   owner ──────────┘
 //!   freed elsewhere ──► shared.rs   the way home: a ring, and past it a stack    one CAS a batch
 //! ```
+//! A frame has one holder ([`Frame`]), or several that read it ([`SharedFrame`]), or is cut into pieces with a holder each
+//! ([`Fragment`]); it goes home at its last holder.
+//!
 //! A pool keeps its pages (and their device mapping) until it is closed and the last frame is home. Which
 //! pool a frame is of stands in a byte per chunk ([`yard`](self)), so a frame freed anywhere, on any worker or
 //! on none, finds its way.
@@ -21,10 +24,12 @@ mod fragment;
 mod frame;
 mod grow;
 mod home;
+mod inflight;
 mod ledger;
 mod local;
 #[allow(unsafe_code)]
 mod origin;
+mod place;
 #[allow(clippy::module_inception)]
 mod pool;
 #[allow(unsafe_code)]
@@ -42,7 +47,7 @@ pub use fragment::{Fragment, Fragments};
 pub(crate) use frame::Desc;
 pub use frame::{Frame, NoRoom};
 pub use ledger::{Ledger, StillOut};
-pub(crate) use ledger::{posted, unposted, unposted_from_anywhere};
 pub(crate) use origin::Origin;
+pub(crate) use place::Place;
 pub use pool::{Pool, PoolConfig, PoolError};
 pub use share::SharedFrame;

@@ -1,16 +1,18 @@
-//! Which pool the frames inside a device are of.
+//! Which pool the frames inside a queue are of.
 //!
-//! A port counts what it posts and what comes back by pool. While all that is inside a queue is of one pool (the
-//! usual case by far), neither direction looks a frame's pool up.
+//! Whoever keeps frames counts what goes in and what comes back by pool. While all that is inside a queue is of one pool
+//! (the usual case by far), neither direction looks a frame's pool up.
 
-use super::batch::Batch;
+use super::batch::{Batch, each_pool};
+use super::place::Place;
 use super::shared::Shared;
 use crate::sync::Worker;
 use std::ptr;
 
-/// The frames inside one queue of a device: how many, and of which pool.
+/// The frames inside one queue: how many, of which pool, and which place of the ledger the queue is.
 #[derive(Debug)]
 pub(crate) struct Origin {
+    place: Place,
     inside: usize,
     /// Null, or the pool that all the frames inside are of, if there are any: they keep it.
     pool: *const Shared,
@@ -21,8 +23,9 @@ pub(crate) struct Origin {
 unsafe impl Send for Origin {}
 
 impl Origin {
-    pub(crate) fn new() -> Origin {
-        Origin { inside: 0, pool: ptr::null() }
+    /// An empty queue at `place`.
+    pub(crate) fn new(place: Place) -> Origin {
+        Origin { place, inside: 0, pool: ptr::null() }
     }
 
     /// Frames inside.
@@ -34,12 +37,11 @@ impl Origin {
         self.pool
     }
 
-    /// Takes note that the first `n` frames of `batch` go to the device, just before their claims are given up:
-    /// owned → posted.
+    /// Takes note that the first `n` frames of `batch` go in, just before their claims are given up.
     #[inline]
-    pub(crate) fn post(&mut self, w: &Worker, batch: &Batch, n: usize) {
+    pub(crate) fn enter(&mut self, w: &Worker, batch: &Batch, n: usize) {
         batch.each_pool(n, |pool, n| {
-            pool.lanes.add(w, n as u64, |lane| &lane.posted);
+            self.place.count(pool, Some(w), n as u64);
             if self.inside == 0 {
                 self.pool = pool;
             } else if !ptr::eq(self.pool, pool) {
@@ -49,13 +51,11 @@ impl Origin {
         });
     }
 
-    /// Takes note that the last `n` frames of `batch` came back, just after they were claimed: posted → owned.
+    /// Takes note that the last `n` frames of `batch` came back, just after they were claimed.
     #[inline]
-    pub(crate) fn unpost(&mut self, w: &Worker, batch: &Batch, n: usize) {
+    pub(crate) fn leave(&mut self, w: &Worker, batch: &Batch, n: usize) {
         let frames = &batch[batch.len() - n..];
-        super::batch::each_pool(frames, self.pool, |pool, n| {
-            pool.lanes.add(w, n as u64, |lane| &lane.unposted);
-        });
+        each_pool(frames, self.pool, |pool, n| self.place.count(pool, Some(w), (n as u64).wrapping_neg()));
         self.inside -= n;
     }
 }

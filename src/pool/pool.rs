@@ -5,13 +5,14 @@ use super::dma::{Dma, DmaMap};
 use super::frame::Frame;
 use super::grow;
 use super::home::{Home, Latch};
+use super::inflight::Inflight;
 use super::ledger::{Ledger, StillOut};
 use super::local::{Local, Start};
 use super::shared::{Shared, Stock};
 use super::yard::Yard;
 use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
-use crate::stats::{Count, Lanes};
+use crate::stats::Lanes;
 use crate::sync::shim::Mutex;
 use crate::sync::{Handle, Owned, Worker};
 use std::sync::Arc;
@@ -81,7 +82,7 @@ pub enum PoolError {
 /// Clone the handle freely. When the last one goes the pool closes as by [`Pool::close`].
 #[derive(Debug, Clone)]
 pub struct Pool {
-    shared: Handle<Shared>,
+    pub(super) shared: Handle<Shared>,
 }
 
 impl Pool {
@@ -111,7 +112,7 @@ impl Pool {
                 name: config.name.clone(),
                 home: Box::new(Home::new(config.cache as u32)),
                 stock: Mutex::new(stock),
-                total: Count::default(),
+                inflight: Inflight::new(),
                 latch: Latch::new(),
                 handles: AtomicUsize::new(0),
                 dma: Dma::new(config.dma),
@@ -210,6 +211,12 @@ impl Pool {
     /// Counts where the pool's frames are; exact at a quiescent point.
     pub fn ledger(&self) -> Ledger {
         self.shared.ledger()
+    }
+
+    /// Frames that came into the pool with their pages and have not left with them, wherever they are: page_pool's
+    /// `inflight`, the signed difference of two counters that wrap at 2^32.
+    pub fn inflight(&self) -> i32 {
+        self.shared.inflight.frames()
     }
 
     /// Allocations that found no free frame anywhere.

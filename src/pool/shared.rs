@@ -8,6 +8,7 @@ use super::batch::Batch;
 use super::dma::Dma;
 use super::frame::{Desc, Frame};
 use super::home::{Home, Latch};
+use super::inflight::Inflight;
 use super::local::{Gauges, Local, Start};
 use super::yard::Yard;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -28,9 +29,8 @@ pub(crate) struct PoolLane {
     /// Frames this worker took out of the pool, and gave back.
     pub(crate) taken: Count,
     pub(crate) given: Count,
-    /// Frames this worker gave to devices, and got back from them.
-    pub(crate) posted: Count,
-    pub(crate) unposted: Count,
+    /// Frames this worker put at each [`Place`](super::place::Place), less those it took from there.
+    pub(crate) places: [Count; 3],
     /// Allocations that found no frame anywhere.
     pub(crate) failed: Count,
 }
@@ -62,7 +62,7 @@ impl Stock {
 
 /// One pool.
 ///
-/// Conservation: `free + cached + owned + posted + returning == total`; see [`Ledger`](super::Ledger).
+/// Conservation: `free + cached + ready + owned + posted + queued + returning == total`; see [`Ledger`](super::Ledger).
 ///
 /// The owner's cache has the first line, what is only read the next; then what crosses workers.
 #[derive(Debug)]
@@ -80,8 +80,7 @@ pub(crate) struct Shared {
     pub(super) name: String,
     pub(super) home: Box<Home>,
     pub(super) stock: Mutex<Stock>,
-    /// Frames the pool has so far.
-    pub(super) total: Count,
+    pub(super) inflight: Inflight,
     pub(super) latch: Latch,
     pub(super) handles: AtomicUsize,
     pub(super) dma: Dma,
@@ -207,7 +206,7 @@ impl Shared {
         self.home.close(self.yard.links(), |id| back.push(id));
         let mut stock = lock(&self.stock);
         stock.spare.append(&mut back);
-        let out = self.total.get() - stock.spare.len() as u64;
+        let out = self.total() - stock.spare.len() as u64;
         drop(stock);
         if self.latch.arm(out) {
             // SAFETY: closed, with nothing out; exactly one caller learns it.
@@ -230,11 +229,16 @@ impl Shared {
                 shared.each_frame(&page, |id| shared.yard.set_home(id, 0));
                 shared.dma.unmap(&shared.memory, &page);
             }
-            shared.total.set(0);
+            shared.inflight.release(shared.inflight.frames() as u32);
             drop(stock);
             shared.yard.leave(shared.number)
         };
         drop(kept);
+    }
+
+    /// Frames the pool has.
+    pub(super) fn total(&self) -> u64 {
+        self.inflight.frames() as u64
     }
 
     /// Where a device finds the frame's data, by the mapping that was made when its page entered the pool.

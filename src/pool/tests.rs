@@ -1,6 +1,10 @@
 //! The pool stage against a model, and what happens at its edges.
 
-use super::{Batch, DmaMap, Frame, Ledger, Pool, PoolConfig, posted, unposted};
+mod fragment;
+mod places;
+mod share;
+
+use super::{Batch, DmaMap, Frame, Ledger, Place, Pool, PoolConfig};
 use crate::page::{Memory, MemoryConfig};
 use crate::sync::Worker;
 use crate::sys::region::BackingWish;
@@ -145,11 +149,11 @@ impl Game {
             }
             Op::Post { n } => {
                 let frames: Vec<Frame> = (0..n).filter_map(|pick| take(&mut self.held, pick)).collect();
-                posted(&self.workers[0], &frames);
+                Place::Posted.enter(Some(&self.workers[0]), &frames);
                 self.device.extend(frames);
             }
             Op::Unpost => {
-                unposted(&self.workers[1], &self.device);
+                Place::Posted.leave(Some(&self.workers[1]), &self.device);
                 for mut frame in std::mem::take(&mut self.device) {
                     frame.trim(0).unwrap();
                     self.hold(frame);
@@ -161,7 +165,7 @@ impl Game {
 
     fn end(self) {
         let Game { memory, workers, pool, held, device } = self;
-        unposted(&workers[0], &device);
+        Place::Posted.leave(Some(&workers[0]), &device);
         drop((held, device));
         assert!(check(&pool, 0).all_home());
         pool.wait(Duration::ZERO).unwrap();

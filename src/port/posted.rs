@@ -1,7 +1,7 @@
 //! The posted frame: one that a device inside this process holds, and the ring it lies in.
 
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Frame, Origin, unposted_from_anywhere};
+use crate::pool::{Batch, Frame, Origin, Place};
 use crate::ring::Lender;
 use crate::sync::Worker;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -29,7 +29,7 @@ impl Drop for Posted {
     fn drop(&mut self) {
         // SAFETY: this is the end of the Posted: the frame is taken once.
         let frame = unsafe { ManuallyDrop::take(&mut self.0) };
-        unposted_from_anywhere(std::slice::from_ref(&frame));
+        Place::Posted.leave(None, std::slice::from_ref(&frame));
     }
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Descriptors {
 
 impl Descriptors {
     pub(crate) fn new(ring: Lender<Posted>) -> Descriptors {
-        Descriptors { ring, inside: Origin::new() }
+        Descriptors { ring, inside: Origin::new(Place::Posted) }
     }
 
     /// Frames posted and not claimed again.
@@ -62,7 +62,7 @@ impl Descriptors {
     /// Eight bytes copied a frame, and the ring's index once; no look-up where the batch knows its pool.
     #[inline]
     pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
-        self.inside.post(w, frames, n);
+        self.inside.enter(w, frames, n);
         let items = frames[..n].as_ptr().cast::<Posted>();
         // SAFETY: Posted is a transparent Frame. The claims of as many as are lent go into the ring, and the batch
         // gives them up in the same breath.
@@ -86,7 +86,7 @@ impl Descriptors {
         // SAFETY: the ring initialises as many places as it says, with claims that were its own.
         let n = unsafe { frames.grow(take, &self.inside) };
         self.ring.prefetch_returned(BATCH_MAX);
-        self.inside.unpost(w, frames, n);
+        self.inside.leave(w, frames, n);
         n
     }
 

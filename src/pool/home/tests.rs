@@ -1,6 +1,7 @@
 //! The way home in every interleaving: who brings frames, who takes them, and who closes.
 
 use super::{Home, Latch, Links};
+use crate::page::{Left, Refs};
 use crate::ring::tests::{model, thread};
 use crate::sync::shim::AtomicU32;
 use std::sync::Arc;
@@ -10,12 +11,14 @@ struct Way {
     home: Home,
     latch: Latch,
     next: Vec<AtomicU32>,
+    /// Claims on frame 1.
+    refs: AtomicU32,
 }
 
 impl Way {
     fn new() -> Arc<Way> {
         let next = (0..4).map(|_| AtomicU32::new(0)).collect();
-        Arc::new(Way { home: Home::new(1), latch: Latch::new(), next })
+        Arc::new(Way { home: Home::new(1), latch: Latch::new(), next, refs: AtomicU32::new(0) })
     }
 
     fn links(&self) -> Links<'_> {
@@ -26,6 +29,11 @@ impl Way {
     fn bring(&self, ids: std::ops::Range<u32>) -> bool {
         let late = self.home.push(self.links(), ids);
         late > 0 && self.latch.down(late as u64)
+    }
+
+    /// Gives claims on frame 1 up; true if they were the last ones, and the frame came after closing.
+    fn release(&self, claims: u32) -> bool {
+        Refs(&self.refs).release_many(claims) == Left::Nothing && self.bring(1..2)
     }
 }
 
@@ -68,5 +76,29 @@ fn frames_brought_while_the_owner_takes_are_taken_once() {
         gather();
         assert_eq!(seen, [0, 1, 1, 1]);
         assert_eq!(way.home.len(), 0);
+    });
+}
+
+#[test]
+fn a_frame_that_two_workers_release_last_while_its_pool_closes_comes_home_once() {
+    model(|| {
+        let way = Way::new();
+        // A cutter's bias with one piece out, which is shared once more.
+        Refs(&way.refs).begin_with(10);
+        Refs(&way.refs).clone_claim();
+        let holders: Vec<_> = [9, 1]
+            .into_iter()
+            .map(|claims| {
+                let way = Arc::clone(&way);
+                thread::spawn(move || way.release(claims))
+            })
+            .collect();
+        let mut last = usize::from(way.release(1));
+        let mut taken = 0;
+        way.home.close(way.links(), |_| taken += 1);
+        last += usize::from(way.latch.arm(1 - taken));
+        last += holders.into_iter().map(|holder| usize::from(holder.join().unwrap())).sum::<usize>();
+        assert_eq!(last, 1, "exactly one ends the pool");
+        assert_eq!((way.latch.out(), Refs(&way.refs).count()), (0, 0));
     });
 }

@@ -1,7 +1,7 @@
 //! Taking a port down, and bringing its frames home. COLD.
 
 use super::{Queues, XdpPort};
-use crate::pool::{Batch, Frame, unposted_from_anywhere};
+use crate::pool::{Batch, Frame, Place};
 use crate::sys::xdp::Wake;
 use std::iter::from_fn;
 use std::thread;
@@ -56,7 +56,7 @@ impl XdpPort {
             let _ = queues.complete.burst(&mut self.sent, &mut frames);
             self.counters.completed.add(frames.len() as u64);
             home += frames.len();
-            unposted_from_anywhere(&frames);
+            Place::Posted.leave(None, &frames);
             let unsent = queues.tx.unsent().map_or(0, |n| n as usize);
             if stuck && frames.is_empty() && self.sent.count() <= unsent {
                 break;
@@ -69,7 +69,7 @@ impl XdpPort {
 
 /// Counts the frames back and drops them; returns how many.
 fn go_home(frames: impl Iterator<Item = Frame>) -> usize {
-    frames.inspect(|frame| unposted_from_anywhere(std::slice::from_ref(frame))).count()
+    frames.inspect(|frame| Place::Posted.leave(None, std::slice::from_ref(frame))).count()
 }
 
 impl Drop for XdpPort {

@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort};
-use crate::pool::{Batch, unposted};
+use crate::pool::{Batch, Place};
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
@@ -53,7 +53,7 @@ impl XdpPort {
         let done = queues.complete.burst(&mut self.sent, frames);
         let completed = &frames[before..];
         if !completed.is_empty() {
-            unposted(w, completed);
+            Place::Posted.leave(Some(w), completed);
             self.counters.completed.add(completed.len() as u64);
         }
         let n = completed.len();

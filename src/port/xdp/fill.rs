@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
-use crate::pool::{Batch, posted};
+use crate::pool::{Batch, Place};
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
 use crate::sync::Worker;
@@ -37,7 +37,7 @@ impl FillQueue {
         frames: &mut Batch,
     ) -> Result<usize, Corrupt> {
         let n = self.producer.room(frames.len() as u32)?;
-        posted(w, &frames[..n as usize]);
+        Place::Posted.enter_batch(Some(w), frames, n as usize);
         for (i, frame) in (0..n).zip(frames.drain()) {
             self.ring.write(self.producer.slot(i), filled.post(frame));
         }

@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort};
-use crate::pool::{Batch, unposted};
+use crate::pool::{Batch, Place};
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
@@ -52,7 +52,7 @@ impl XdpPort {
         let done = queues.rx.burst(&mut self.filled, frames);
         let received = &frames[before..];
         if !received.is_empty() {
-            unposted(w, received);
+            Place::Posted.leave(Some(w), received);
             self.counters.rx.add(received.len() as u64);
             self.counters.rx_bytes.add(received.iter().map(|frame| frame.len() as u64).sum());
         }

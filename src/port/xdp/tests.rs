@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Pool, PoolConfig};
+use crate::pool::{Place, Pool, PoolConfig};
 use crate::ring::cursor::{Consumer, Producer};
 use crate::sys::region::BackingWish;
 use crate::sys::xdp::{Entry, Ring};
@@ -75,8 +75,8 @@ fn a_frame_goes_through_fill_and_rx_and_is_rebased() {
     let mut received = Batch::new();
     assert_eq!(rx.burst(&mut filled, &mut received), Ok(()));
     assert_eq!((received[0].id(), received[0].headroom(), received[0].len()), (ids[3], 256, 60));
-    crate::pool::unposted(&w, &received);
-    crate::pool::unposted_from_anywhere(&std::iter::from_fn(|| filled.claim_any()).collect::<Vec<_>>());
+    Place::Posted.leave(Some(&w), &received);
+    Place::Posted.leave(None, &std::iter::from_fn(|| filled.claim_any()).collect::<Vec<_>>());
     drop((frames, received));
     assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
 }
@@ -195,7 +195,7 @@ fn a_ring_wraps_and_keeps_every_frame() {
         }
         assert_eq!(rx.burst(&mut filled, &mut frames), Ok(()));
         assert_eq!((frames.len(), filled.count()), (n, 0));
-        crate::pool::unposted(&w, &frames);
+        Place::Posted.leave(Some(&w), &frames);
         frames.free(&mut w);
     }
     assert!(pool.ledger().all_home());

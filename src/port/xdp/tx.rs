@@ -3,7 +3,7 @@
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
 use crate::limits::CHUNK_SIZE;
-use crate::pool::{Batch, Frame, posted};
+use crate::pool::{Batch, Frame, Place};
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
 use crate::sync::Worker;
@@ -35,7 +35,7 @@ impl TxQueue {
         frames: &mut Batch,
     ) -> Result<(usize, u64), Corrupt> {
         let n = self.producer.room(frames.len() as u32)?;
-        posted(w, &frames[..n as usize]);
+        Place::Posted.enter_batch(Some(w), frames, n as usize);
         let mut bytes = 0;
         for (i, frame) in (0..n).zip(frames.drain()) {
             let (off, len) = (frame.headroom() as u64, frame.len() as u32);

@@ -1,0 +1,65 @@
+//! How many frames a pool has: page_pool's hold and release counters.
+
+use crate::sync::shim::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Frames that came into the pool with their pages and have not left with them, wherever they are.
+///
+/// Two counters that wrap at 2^32. Conservation: their difference is the ledger's total; it is right across the wrap because it never
+/// comes near 2^31.
+#[derive(Debug)]
+pub(crate) struct Inflight {
+    hold: AtomicU32,
+    release: AtomicU32,
+}
+
+impl Inflight {
+    /// No frame.
+    pub(crate) fn new() -> Inflight {
+        Inflight { hold: AtomicU32::new(0), release: AtomicU32::new(0) }
+    }
+
+    /// Sets both counters of a pool without frames, to see them wrap.
+    #[cfg(test)]
+    pub(crate) fn start_at(&self, count: u32) {
+        self.hold.store(count, Relaxed);
+        self.release.store(count, Relaxed);
+    }
+
+    /// `n` frames came.
+    pub(crate) fn hold(&self, n: u32) {
+        self.hold.fetch_add(n, Relaxed);
+    }
+
+    /// `n` frames went.
+    pub(crate) fn release(&self, n: u32) {
+        self.release.fetch_add(n, Relaxed);
+    }
+
+    /// Frames there are, as the signed difference; a reading while frames come or go may be a moment old.
+    pub(crate) fn frames(&self) -> i32 {
+        // Released ones first: a frame that comes meanwhile cannot seem to be missing.
+        let release = self.release.load(Relaxed);
+        self.hold.load(Relaxed).wrapping_sub(release) as i32
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_difference_is_right_when_either_counter_has_wrapped_or_both() {
+        for start in [0, 1 << 31, (1 << 31) - 5, u32::MAX - 4, u32::MAX] {
+            let inflight = Inflight::new();
+            inflight.start_at(start);
+            inflight.hold(10);
+            assert_eq!(inflight.frames(), 10, "hold wrapped, from {start}");
+            inflight.release(3);
+            inflight.release(7);
+            assert_eq!(inflight.frames(), 0, "both wrapped, from {start}");
+            inflight.release(1);
+            assert_eq!(inflight.frames(), -1, "one too many shows as such");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The places of the ledger that frames move into from the program's hands, and out of again.
+//!
+//! Whoever keeps frames at such a place says so by what is here: just before it gives the claims up (or puts the frames
+//! where they are to lie), and just after it has them again. A run of frames of one pool is one addition.
+
+use super::batch::{Batch, each_pool};
+use super::frame::Frame;
+use super::shared::Shared;
+use crate::sync::Worker;
+use std::ptr;
+
+/// Where frames are that the program has neither in its hands nor given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a ready pool, attached to a head.
+    Ready,
+    /// With a device.
+    Posted,
+    /// In a hand-off queue to another worker.
+    Queued,
+}
+
+impl Place {
+    /// `frames` come here: owned → here. Without a worker it costs a locked instruction for each run of one pool.
+    #[inline]
+    #[allow(dead_code, reason = "ports have batches; ready pools and queues come with their stages")]
+    pub(crate) fn enter(self, w: Option<&Worker>, frames: &[Frame]) {
+        each_pool(frames, ptr::null(), |pool, n| self.count(pool, w, n as u64));
+    }
+
+    /// `frames` leave: here → owned.
+    #[inline]
+    pub(crate) fn leave(self, w: Option<&Worker>, frames: &[Frame]) {
+        each_pool(frames, ptr::null(), |pool, n| self.count(pool, w, (n as u64).wrapping_neg()));
+    }
+
+    /// As [`Place::enter`] for the first `n` frames of a batch; no look-up where the batch knows its pool.
+    #[inline]
+    pub(crate) fn enter_batch(self, w: Option<&Worker>, batch: &Batch, n: usize) {
+        batch.each_pool(n, |pool, n| self.count(pool, w, n as u64));
+    }
+
+    /// As [`Place::leave`] for the first `n` frames of a batch; no look-up where the batch knows its pool.
+    #[inline]
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) fn leave_batch(self, w: Option<&Worker>, batch: &Batch, n: usize) {
+        batch.each_pool(n, |pool, n| self.count(pool, w, (n as u64).wrapping_neg()));
+    }
+
+    /// `n` frames of `pool` more are here, or fewer (the counters wrap).
+    #[inline(always)]
+    pub(super) fn count(self, pool: &Shared, w: Option<&Worker>, n: u64) {
+        match w {
+            Some(w) => pool.lanes.add(w, n, |lane| &lane.places[self as usize]),
+            None => pool.lanes.strangers().places[self as usize].add_shared(n),
+        }
+    }
+}

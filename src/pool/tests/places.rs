@@ -1,0 +1,67 @@
+//! The ledger's places, and the pool's two wrapping counters.
+
+use super::*;
+
+#[test]
+fn frames_are_counted_at_every_place_by_whoever_brings_and_fetches_them() {
+    let memory = memory(2);
+    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let (pool, second) = (pool(&memory, &mut w, 64), pool(&memory, &mut other, 64));
+    let mut batch = Batch::new();
+    for place in [Place::Ready, Place::Posted, Place::Queued] {
+        for i in 0..30 {
+            let pool = if i % 10 < 7 { &pool } else { &second };
+            batch.push(pool.alloc(&mut w).unwrap()).unwrap();
+        }
+        place.enter_batch(Some(&w), &batch, 20);
+        place.enter(None, &batch[20..]);
+        let at = |pool: &Pool| {
+            let ledger = pool.ledger();
+            assert!(ledger.balanced(), "{ledger:?}");
+            (ledger.owned, ledger.out(), [ledger.ready, ledger.posted, ledger.queued][place as usize])
+        };
+        assert_eq!((at(&pool), at(&second)), ((0, 21, 21), (0, 9, 9)), "{place:?}");
+        place.leave(Some(&other), &batch[..10]);
+        assert_eq!((at(&pool), at(&second)), ((7, 21, 14), (3, 9, 6)), "{place:?}");
+        let mut rest = Batch::new();
+        batch.drain().skip(10).for_each(|frame| rest.push(frame).unwrap());
+        place.leave_batch(Some(&w), &rest, 20);
+        assert_eq!((at(&pool).2, at(&second).2), (0, 0), "{place:?}");
+        rest.free(&mut other);
+        assert!(pool.ledger().all_home() && second.ledger().all_home());
+    }
+}
+
+#[test]
+fn a_closed_pool_says_at_which_place_frames_still_are() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 16);
+    let frames: Vec<Frame> = (0..6).map(|_| pool.alloc(&mut w).unwrap()).collect();
+    for (place, n) in [(Place::Ready, 1), (Place::Posted, 2), (Place::Queued, 3)] {
+        place.enter(Some(&w), &frames[..n]);
+        let out = pool.wait(Duration::ZERO).unwrap_err();
+        assert_eq!((out.0.out(), out.0.balanced(), out.0.owned), (6, true, 6 - n as u64));
+        place.leave(Some(&w), &frames[..n]);
+    }
+    let said = pool.wait(Duration::ZERO).unwrap_err().to_string();
+    assert!(said.contains("6 of 16") && said.contains("6 with the program"), "{said}");
+    drop(frames);
+    pool.wait(Duration::ZERO).unwrap();
+}
+
+#[test]
+fn a_pool_counts_its_frames_right_across_the_wrap_of_its_counters() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    for start in [u32::MAX - 3, (1 << 31) - 3] {
+        let pool = pool(&memory, &mut w, 64);
+        pool.shared.inflight.start_at(start);
+        let mut batch = Batch::new();
+        assert_eq!(pool.alloc_burst(&mut w, &mut batch, 64), 64);
+        assert_eq!((pool.inflight(), check(&pool, 64).total), (64, 64));
+        batch.free(&mut w);
+        pool.wait(Duration::ZERO).unwrap();
+        assert_eq!(pool.inflight(), 0);
+    }
+}
