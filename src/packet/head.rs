@@ -1,79 +1,82 @@
-//! The packet's head, and the cache heads come from.
+//! The packet's head: what is known of a packet beside its bytes.
 
+use super::data::Data;
 use super::packet::Packet;
-use crate::page::Memory;
-use crate::pool::Frame;
-use crate::slab::{Cache, CacheConfig, CacheError, SlabStats};
-use crate::sync::Worker;
+use crate::slab::Object;
+use std::mem;
+
+/// Whose array a head goes back to: the number of its [`Heads`](super::Heads), and the worker's slot below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin(u64);
+
+impl Origin {
+    const SLOT_BITS: u32 = 8;
+    /// The slot of who has none.
+    const NO_SLOT: u64 = 0xff;
+
+    /// The worker of `slot`, or somebody who is no worker of the heads' memory.
+    pub(super) fn new(heads: u64, slot: Option<usize>) -> Origin {
+        Origin(heads << Self::SLOT_BITS | slot.map_or(Self::NO_SLOT, |slot| slot as u64))
+    }
+
+    /// The heads' number.
+    pub(super) fn heads(self) -> u64 {
+        self.0 >> Self::SLOT_BITS
+    }
+
+    /// The worker's slot; out of range for who has none.
+    pub(super) fn slot(self) -> usize {
+        (self.0 & Self::NO_SLOT) as usize
+    }
+
+    /// Not 0 if the two differ.
+    #[inline(always)]
+    pub(super) fn differs(self, other: Origin) -> u64 {
+        self.0 ^ other.0
+    }
+}
 
 /// What is known of a packet beside its bytes. One cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Head {
-    /// The bytes.
-    pub(super) frame: Frame,
-    /// The receive queue it came by, if it came by one.
-    pub(super) rx_queue: Option<u16>,
+    /// The bytes. Invariant: [`Data::Nothing`] in a head that is no packet's, and in no other.
+    pub(super) data: Data,
+    /// The next part of the same packet. Invariant: None in a head that is no packet's.
+    pub(super) next: Option<Packet>,
+    /// Whose array it was taken from; written when a worker gets the head from the cache.
+    pub(super) origin: Origin,
     /// The flow's hash; 0 while nobody has computed it.
     pub(super) flow_hash: u32,
+    /// The receive queue it came by, if it came by one.
+    pub(super) rx_queue: Option<u16>,
 }
 
 const _: () = assert!(size_of::<Head>() == 64);
 
-/// The cache of packet heads of one memory.
-#[derive(Debug, Clone)]
-pub struct Heads {
-    cache: Cache<Head>,
+impl Head {
+    /// A head that is no packet's.
+    pub(super) fn blank(origin: Origin) -> Head {
+        Head { data: Data::Nothing, next: None, origin, flow_hash: 0, rx_queue: None }
+    }
 }
 
-impl Heads {
-    /// Makes the cache.
-    ///
-    /// # Errors
-    /// [`CacheError`].
-    #[cold]
-    pub fn new(memory: &Memory) -> Result<Heads, CacheError> {
-        // Never merged, as in Linux since 6.6: bulk frees want neighbours of one slab (source 000).
-        let config = CacheConfig { name: "packet_head".into(), merge: false, ..CacheConfig::default() };
-        Heads::with(memory, &config)
-    }
+/// Makes a blank head a packet's: everything that its last user may have left is written over.
+#[inline(always)]
+pub(super) fn begin(mut head: Object<Head>, data: Data) -> Packet {
+    // What was there is nothing, by the invariant, and need not be looked at.
+    mem::forget(mem::replace(&mut head.data, data));
+    mem::forget(head.next.take());
+    (head.rx_queue, head.flow_hash) = (None, 0);
+    Packet::new(head)
+}
 
-    /// Makes the cache with settings of one's own.
-    ///
-    /// # Errors
-    /// [`CacheError`].
-    #[cold]
-    pub fn with(memory: &Memory, config: &CacheConfig) -> Result<Heads, CacheError> {
-        Ok(Heads { cache: Cache::new(memory, config)? })
-    }
-
-    /// Gives a frame a head: it becomes a packet.
-    ///
-    /// # Errors
-    /// The frame, when there is no memory for a head.
-    ///
-    /// # Cost
-    /// A head from the worker's sheaf, and one line to write.
-    #[inline]
-    pub fn attach(&self, w: &mut Worker, frame: Frame) -> Result<Packet, Frame> {
-        let head = Head { frame, rx_queue: None, flow_hash: 0 };
-        self.cache.alloc(w, head).map(Packet::new).map_err(|head| head.frame)
-    }
-
-    /// Takes a packet's head off: it becomes a frame again.
-    #[inline]
-    pub fn detach(&self, w: &mut Worker, packet: Packet) -> Frame {
-        self.cache.take(w, packet.into_head()).frame
-    }
-
-    /// Gives a packet back: its frame to the frame's pool, its head to the cache.
-    #[inline]
-    pub fn free(&self, w: &mut Worker, packet: Packet) {
-        self.detach(w, packet).free(w);
-    }
-
-    /// The cache's counters.
-    pub fn stats(&self) -> SlabStats {
-        self.cache.stats()
+impl Drop for Head {
+    /// Parts go one by one: a long chain is not a deep recursion.
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(mut part) = next {
+            next = part.take_next();
+        }
     }
 }

@@ -4,11 +4,15 @@
 //! well, an object of its own with what the path learns about it: where it came from, its flow's hash. A frame
 //! becomes a packet and a packet a frame without a copy.
 
+mod data;
 mod head;
+mod heads;
 #[allow(clippy::module_inception)]
 mod packet;
+mod packets;
 #[cfg(test)]
 mod tests;
 
-pub use head::Heads;
+pub use heads::{Form, Heads, HeadsConfig, HeadsError, HeadsStats};
 pub use packet::Packet;
+pub use packets::Packets;

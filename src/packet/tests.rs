@@ -30,7 +30,7 @@ fn a_frame_becomes_a_packet_and_a_frame_again_without_a_copy() {
     packet.pull(1).unwrap();
     assert_eq!((packet.data(), packet.rx_queue(), packet.flow_hash()), (&b"ello"[..], Some(3), 0xabcd));
     packet.push(1).unwrap();
-    let frame = heads.detach(&mut w, packet);
+    let frame = heads.detach(&mut w, packet).unwrap();
     assert_eq!((frame.id(), frame.data().as_ptr(), frame.data()), (id, at, &b"hello"[..]));
     frame.free(&mut w);
     assert!(pool.ledger().all_home());
@@ -73,7 +73,7 @@ fn a_packet_freed_through_other_heads_loses_nothing() {
     let packet = heads.attach(&mut w, frame).unwrap();
     others.free(&mut w, packet);
     assert!(pool.ledger().all_home());
-    assert_eq!(others.stats().cached, 0);
+    assert_eq!(others.stats().ready, 0);
 }
 
 #[test]

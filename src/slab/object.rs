@@ -106,13 +106,7 @@ impl<T> Object<T> {
 /// Drops all values and gives all claims up; the tagged objects, in the room that the handles had.
 #[inline]
 pub(super) fn end_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
-    // SAFETY: an Object is a transparent u64; the claims are given up with the vector's length, and the words are read
-    // while the vector is borrowed.
-    let words = unsafe {
-        let n = objects.len();
-        objects.set_len(0);
-        std::slice::from_raw_parts_mut(objects.as_mut_ptr().cast::<Ref>(), n)
-    };
+    let words = forget_all(objects);
     if needs_drop::<T>() {
         for &mut object in &mut *words {
             // SAFETY: initialised, and given up above, so dropped once; a panic leaks the rest.
@@ -120,6 +114,18 @@ pub(super) fn end_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
         }
     }
     words
+}
+
+/// As [`end_all`], but the values are not dropped.
+#[inline]
+pub(super) fn forget_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
+    // SAFETY: an Object is a transparent u64; the claims are given up with the vector's length, and the words are read
+    // while the vector is borrowed.
+    unsafe {
+        let n = objects.len();
+        objects.set_len(0);
+        std::slice::from_raw_parts_mut(objects.as_mut_ptr().cast::<Ref>(), n)
+    }
 }
 
 /// Free objects that were taken for a vector, in the room behind its end, and not claimed yet. Those that are still

@@ -1,0 +1,89 @@
+//! What heads are made with, and what can be changed while they run.
+
+use crate::slab::{CacheConfig, CacheError};
+
+/// What a worker keeps of free heads above their cache: source 000's steps, from none to today's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing: every head from the cache and back by a call of its own, also in bulk calls (Linux before 4.6).
+    Each,
+    /// Nothing: what a bulk call moves, the cache moves in bulk.
+    Bulk,
+    /// An array that collects freed heads and gives them to the cache in bulk when it is full and when a poll round
+    /// ends; heads are never taken from it (Linux 4.6 to 5.11).
+    FlushOnly,
+    /// An array that heads are freed into and taken from: empty, it is refilled in bulk, full, its colder part is freed in
+    /// bulk (Linux since 5.12).
+    TwoSided,
+}
+
+/// What heads are made with.
+#[derive(Debug, Clone)]
+pub struct HeadsConfig {
+    /// The cache that heads come from.
+    pub cache: CacheConfig,
+    /// What a worker keeps above the cache.
+    pub form: Form,
+    /// Heads in a worker's array at most, 1..=4096 (Linux: 64, since 6.19 128).
+    pub size: usize,
+    /// Heads taken from the cache when the array is empty, 1..=size (Linux: 16, since 6.19 32).
+    pub refill: usize,
+    /// Heads given to the cache when the array is full, 1..=size (Linux: 32, first half of the array, then a quarter).
+    pub free: usize,
+    /// Heads freed on other workers that wait for the worker that took them, at most; past that they stay where they were
+    /// freed. 0 to 65536, 0 sends none home (Linux: 64, since 6.19 128).
+    pub defer_max: usize,
+}
+
+impl Default for HeadsConfig {
+    fn default() -> Self {
+        HeadsConfig {
+            // Never merged, as in Linux since 6.6: bulk frees want neighbours of one slab (source 000).
+            cache: CacheConfig { name: "packet_head".into(), merge: false, ..CacheConfig::default() },
+            form: Form::TwoSided,
+            size: 128,
+            refill: 32,
+            free: 32,
+            defer_max: 128,
+        }
+    }
+}
+
+/// Why heads could not be made, or a tunable not be changed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum HeadsError {
+    /// The cache could not be made, or its tunable not be changed.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// A number is out of range.
+    #[error("{what} {value}: give {least} to {most}")]
+    Range {
+        /// Which one.
+        what: &'static str,
+        /// What was given.
+        value: usize,
+        /// The least that would be right.
+        least: usize,
+        /// The most that would be right.
+        most: usize,
+    },
+}
+
+/// The largest array.
+const SIZE_MAX: usize = 4096;
+/// The most heads that may wait for a worker.
+const DEFER_MAX: usize = 1 << 16;
+
+/// The tunables of the arrays, by their names.
+pub(super) const TUNABLES: [&str; 4] = ["ready_size", "ready_refill", "ready_free", "defer_max"];
+
+/// The values of [`TUNABLES`] belong together: refill and free are at most the size.
+pub(super) fn check([size, refill, free, defer]: [usize; 4]) -> Result<(), HeadsError> {
+    let ranges = [(size, 1, SIZE_MAX), (refill, 1, size), (free, 1, size), (defer, 0, DEFER_MAX)];
+    for (what, (value, least, most)) in TUNABLES.into_iter().zip(ranges) {
+        if !(least..=most).contains(&value) {
+            return Err(HeadsError::Range { what, value, least, most });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! COLD: where heads come from when a worker's array is empty, and go when it is full or they are another worker's.
+//!
+//! ```text
+//!   take   home from other workers ─► the cache ─► what other workers keep
+//!   keep   own: the array, its colder part to the cache · another worker's: its inbox, in batches
+//! ```
+//! The worker is never inside its own array while the cache is asked. An allocation fails only when no free head
+//! exists and the cache can make none.
+
+use super::config::Form;
+use super::local::Local;
+use super::shared::Shared;
+use super::stats::HeadsLane;
+use crate::packet::head::Head;
+use crate::slab::Object;
+use crate::sync::Worker;
+use std::mem;
+
+/// Heads of another worker that are sent at once.
+const AWAY: usize = 32;
+
+/// Gets one head for a worker whose array is empty.
+#[cold]
+#[inline(never)]
+pub(super) fn take(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
+    find(shared, w).or_else(|| {
+        shared.locals.add(w, 1, |lane| &lane.steal);
+        empty_all(shared, w);
+        find(shared, w)
+    })
+}
+
+fn find(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
+    if shared.form == Form::TwoSided
+        && refill(shared, w)
+        && let Some(head) = shared.take_hot(w)
+    {
+        return Some(head);
+    }
+    let head = shared.cache.alloc(w, Head::blank(shared.origin(w))).ok()?;
+    shared.locals.add(w, 1, |lane| &lane.cache_taken);
+    Some(head)
+}
+
+/// Gets `n` heads for a worker whose array has none left and gives them to `take`; returns how many there were.
+#[cold]
+#[inline(never)]
+pub(super) fn take_bulk(
+    shared: &Shared,
+    w: &mut Worker,
+    n: usize,
+    mut give: impl FnMut(Object<Head>),
+) -> usize {
+    let mut got = 0;
+    while shared.form == Form::TwoSided && got < n && refill(shared, w) {
+        got += shared.take_hot_bulk(w, n - got, &mut give);
+    }
+    if matches!(shared.form, Form::Bulk | Form::FlushOnly) {
+        let (mut heads, origin) = (scratch(shared, w), shared.origin(w));
+        if shared.cache.alloc_bulk(w, n, &mut heads, || Head::blank(origin)) {
+            got += heads.len();
+            shared.locals.add(w, n as u64, |lane| &lane.cache_taken);
+        }
+        heads.drain(..).for_each(&mut give);
+        put_away(shared, w, heads);
+    }
+    while got < n {
+        let Some(head) = take(shared, w) else { break };
+        give(head);
+        got += 1;
+    }
+    got
+}
+
+/// Fills the worker's array up to the refill; false if there is nothing in it then.
+fn refill(shared: &Shared, w: &mut Worker) -> bool {
+    let (want, origin) = (shared.refill(), shared.origin(w));
+    let mut heads = scratch(shared, w);
+    let Some(inbox) = shared.inboxes.get(origin.slot()) else { return false };
+    let home = inbox.take(want, &mut heads);
+    let rest = want - home;
+    if rest > 0 {
+        // All or nothing; what there is less than that is found one by one.
+        shared.cache.alloc_bulk(w, rest, &mut heads, || Head::blank(origin));
+    }
+    let n = heads.len();
+    if let Some(mut held) = shared.locals.enter(w) {
+        let (lane, local) = held.split();
+        local.stay(lane, |local| {
+            let mut cut = Vec::new();
+            shared.resize(local, &mut cut);
+            let room = local.ready.capacity() - local.ready.len();
+            local.ready.extend(heads.drain(heads.len().saturating_sub(room)..));
+            heads.append(&mut cut);
+            lane.refill.add(u64::from(n > 0));
+            lane.refilled.add(n as u64);
+            lane.came_home.add(home as u64);
+            lane.flushed.add(heads.len() as u64);
+        });
+    }
+    let left = heads.len();
+    shared.cache.forget_bulk(w, &mut heads);
+    put_away(shared, w, heads);
+    n > left
+}
+
+/// Keeps one blank head that the hot path did not.
+#[cold]
+#[inline(never)]
+pub(super) fn keep(shared: &Shared, w: &mut Worker, head: Object<Head>) {
+    keep_bulk(shared, w, std::iter::once(head));
+}
+
+/// Keeps blank heads that the hot path did not: they may be anybody's.
+#[cold]
+#[inline(never)]
+pub(super) fn keep_bulk(shared: &Shared, w: &mut Worker, heads: impl Iterator<Item = Object<Head>>) {
+    let (own, defers) = (shared.origin(w), shared.defers());
+    let mut mine = scratch(shared, w);
+    for mut head in heads {
+        if head.origin.heads() != shared.number {
+            // Other heads': dropped, it goes to its own cache.
+            drop(head);
+        } else if head.origin == own || !defers || head.origin.slot() >= shared.inboxes.len() {
+            head.origin = own;
+            mine.push(head);
+        } else {
+            send(shared, w, head, &mut mine);
+        }
+    }
+    match shared.form {
+        Form::Each => {
+            shared.locals.add(w, mine.len() as u64, |lane| &lane.cache_given);
+            mine.drain(..).for_each(|head| shared.cache.free(w, head));
+        }
+        Form::Bulk => {
+            shared.locals.add(w, mine.len() as u64, |lane| &lane.cache_given);
+            shared.cache.forget_bulk(w, &mut mine);
+        }
+        Form::FlushOnly => collect(shared, w, &mut mine),
+        Form::TwoSided => into_array(shared, w, &mut mine),
+    }
+    put_away(shared, w, mine);
+}
+
+/// Into the two-sided array; each time it is full its coldest heads go to the cache.
+fn into_array(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
+    let mut cold = Vec::new();
+    while !mine.is_empty() {
+        let Some(mut held) = shared.locals.enter(w) else { break };
+        let (lane, local) = held.split();
+        local.stay(lane, |local| {
+            shared.resize(local, &mut cold);
+            let room = local.ready.capacity() - local.ready.len();
+            if mine.len() > room {
+                lane.flush.add(1);
+                let n = shared.free().min(local.ready.len());
+                cold.extend(local.ready.drain(..n));
+            }
+            let room = local.ready.capacity() - local.ready.len();
+            let moved = mine.len().min(room);
+            local.ready.extend(mine.drain(..moved));
+            lane.kept.add(moved as u64);
+            lane.flushed.add(cold.len() as u64);
+        });
+        drop(held);
+        shared.cache.forget_bulk(w, &mut cold);
+    }
+    shared.locals.add(w, mine.len() as u64, |lane| &lane.cache_given);
+    shared.cache.forget_bulk(w, mine);
+}
+
+/// Into the array that is only flushed.
+fn collect(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
+    while !mine.is_empty() {
+        let Some(mut held) = shared.locals.enter(w) else { break };
+        let (lane, local) = held.split();
+        let full = local.stay(lane, |local| {
+            let n = mine.len().min(shared.size().saturating_sub(local.freed.len()));
+            local.freed.extend(mine.drain(..n));
+            lane.kept.add(n as u64);
+            local.freed.len() >= shared.size()
+        });
+        drop(held);
+        if full {
+            flush(shared, w);
+        }
+    }
+    shared.locals.add(w, mine.len() as u64, |lane| &lane.cache_given);
+    shared.cache.forget_bulk(w, mine);
+}
+
+/// Gives what was collected to the cache.
+fn flush(shared: &Shared, w: &mut Worker) {
+    let Some(mut freed) = with_local(shared, w, |local, lane| {
+        lane.flush.add(u64::from(!local.freed.is_empty()));
+        lane.flushed.add(local.freed.len() as u64);
+        mem::take(&mut local.freed)
+    }) else {
+        return;
+    };
+    shared.cache.forget_bulk(w, &mut freed);
+    // The same room again.
+    with_local(shared, w, |local, _| local.freed = freed);
+}
+
+/// Keeps another worker's head until there are enough to send; what cannot be sent becomes this worker's.
+fn send(shared: &Shared, w: &mut Worker, head: Object<Head>, mine: &mut Vec<Object<Head>>) {
+    let origin = head.origin;
+    let other = |local: &Local| local.away.first().is_some_and(|first| first.origin != origin);
+    if with_local(shared, w, |local, _| other(local)) == Some(true) {
+        send_away(shared, w, mine);
+    }
+    let mut head = Some(head);
+    let full = with_local(shared, w, |local, _| {
+        local.away.extend(head.take());
+        local.away.len() >= AWAY
+    });
+    if full == Some(true) {
+        send_away(shared, w, mine);
+    }
+    mine.extend(head);
+}
+
+/// Sends the heads that wait to be sent; what their worker has no room for becomes this worker's.
+fn send_away(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
+    let Some(mut away) = with_local(shared, w, |local, _| mem::take(&mut local.away)) else { return };
+    let inbox = away.first().and_then(|first| shared.inboxes.get(first.origin.slot()));
+    let sent = inbox.map_or(0, |inbox| inbox.put(&mut away, shared.defer_max()));
+    let (own, refused) = (shared.origin(w), away.len());
+    mine.extend(away.drain(..).map(|mut head| {
+        head.origin = own;
+        head
+    }));
+    with_local(shared, w, |local, lane| {
+        lane.sent_home.add(sent as u64);
+        lane.refused.add(refused as u64);
+        // The same room again.
+        local.away = away;
+    });
+}
+
+/// A poll round ends: nothing waits for the next one.
+#[cold]
+#[inline(never)]
+pub(super) fn end_round(shared: &Shared, w: &mut Worker) {
+    match shared.form {
+        Form::Each | Form::Bulk => {}
+        Form::FlushOnly => flush(shared, w),
+        Form::TwoSided => {
+            let mut mine = scratch(shared, w);
+            send_away(shared, w, &mut mine);
+            if !mine.is_empty() {
+                into_array(shared, w, &mut mine);
+            }
+            put_away(shared, w, mine);
+        }
+    }
+}
+
+/// As a thief: all that workers keep goes to the cache.
+fn empty_all(shared: &Shared, w: &mut Worker) {
+    let mut heads = Vec::new();
+    for slot in shared.locals.slots() {
+        slot.steal(|local| {
+            local.stay(slot.gauges(), |local| {
+                slot.gauges().flushed.add((local.ready.len() + local.freed.len()) as u64);
+                heads.append(&mut local.ready);
+                heads.append(&mut local.freed);
+                heads.append(&mut local.away);
+            });
+        });
+    }
+    shared.inboxes.iter().for_each(|inbox| inbox.empty(&mut heads));
+    shared.cache.forget_bulk(w, &mut heads);
+}
+
+/// The worker's own state, in a cold stay; None for a worker of another memory and while a thief is inside.
+fn with_local<R>(
+    shared: &Shared,
+    w: &mut Worker,
+    work: impl FnOnce(&mut Local, &HeadsLane) -> R,
+) -> Option<R> {
+    let mut held = shared.locals.enter(w)?;
+    let (lane, local) = held.split();
+    Some(local.stay(lane, |local| work(local, lane)))
+}
+
+/// An empty vector to move heads with, which has room from earlier uses.
+fn scratch(shared: &Shared, w: &mut Worker) -> Vec<Object<Head>> {
+    shared.locals.enter(w).map(|mut local| mem::take(&mut local.scratch)).unwrap_or_default()
+}
+
+/// Puts that vector away for the next use.
+fn put_away(shared: &Shared, w: &mut Worker, vector: Vec<Object<Head>>) {
+    debug_assert!(vector.is_empty());
+    if let Some(mut local) = shared.locals.enter(w) {
+        local.scratch = vector;
+    }
+}

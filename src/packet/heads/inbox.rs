@@ -1,0 +1,148 @@
+//! Where heads that were freed on other workers wait for the worker that took them.
+
+use crate::sync::shim::{AtomicU32, Mutex, lock};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What `waiting` says while the worker is not there.
+const SHUT: u32 = u32::MAX;
+
+/// A worker's inbox: bounded, filled in batches by others, emptied by the worker.
+///
+/// Shut until the worker first looks into it, and again when the worker has left: what is put into it is taken out by
+/// somebody, or refused.
+#[derive(Debug)]
+pub(super) struct Inbox<T> {
+    /// How many wait, for a look without the lock; [`SHUT`] while the box is shut. Written under the lock only.
+    waiting: AtomicU32,
+    items: Mutex<Vec<T>>,
+}
+
+impl<T> Inbox<T> {
+    pub(super) fn new() -> Inbox<T> {
+        Inbox { waiting: AtomicU32::new(SHUT), items: Mutex::new(Vec::new()) }
+    }
+
+    /// Puts items in until `most` are inside; the others stay in `from`, all of them if the box is shut. Returns how
+    /// many went in.
+    ///
+    /// # Cost
+    /// A lock for all of them.
+    pub(super) fn put(&self, from: &mut Vec<T>, most: usize) -> usize {
+        let mut items = lock(&self.items);
+        // Relaxed: the lock orders it.
+        if self.waiting.load(Relaxed) == SHUT {
+            return 0;
+        }
+        let n = from.len().min(most.saturating_sub(items.len()));
+        items.extend(from.drain(from.len() - n..));
+        self.waiting.store(items.len() as u32, Relaxed);
+        n
+    }
+
+    /// Takes up to `n` items, those put in last first, and opens the box; returns how many. For its worker.
+    ///
+    /// # Cost
+    /// A load while nothing waits.
+    pub(super) fn take(&self, n: usize, into: &mut Vec<T>) -> usize {
+        // Relaxed: a hint; what it misses is seen the next time.
+        if self.waiting.load(Relaxed) == 0 {
+            return 0;
+        }
+        let mut items = lock(&self.items);
+        let rest = items.len() - n.min(items.len());
+        let n = items.len() - rest;
+        into.extend(items.drain(rest..));
+        self.waiting.store(rest as u32, Relaxed);
+        n
+    }
+
+    /// Takes everything, for whoever found nothing elsewhere; the box stays as it is.
+    pub(super) fn empty(&self, into: &mut Vec<T>) {
+        let mut items = lock(&self.items);
+        into.append(&mut items);
+        if self.waiting.load(Relaxed) != SHUT {
+            self.waiting.store(0, Relaxed);
+        }
+    }
+
+    /// The worker leaves: takes everything, and nothing goes in until the next worker of the slot takes.
+    pub(super) fn shut(&self, into: &mut Vec<T>) {
+        let mut items = lock(&self.items);
+        into.append(&mut items);
+        self.waiting.store(SHUT, Relaxed);
+    }
+
+    /// Items inside.
+    pub(super) fn len(&self) -> usize {
+        lock(&self.items).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Inbox;
+    use crate::ring::tests::{model, thread};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_box_takes_what_there_is_room_for_and_nothing_before_its_worker_came_or_after_it_left() {
+        let inbox = Inbox::new();
+        let mut heads = vec![1, 2, 3];
+        assert_eq!((inbox.put(&mut heads, 8), heads.len()), (0, 3), "nobody is there");
+        let mut mine = Vec::new();
+        assert_eq!(inbox.take(8, &mut mine), 0);
+        assert_eq!((inbox.put(&mut heads, 2), heads.len()), (2, 1), "room for two");
+        assert_eq!((inbox.take(1, &mut mine), inbox.len()), (1, 1));
+        inbox.shut(&mut mine);
+        assert_eq!((inbox.put(&mut heads, 8), heads.len(), mine.len()), (0, 1, 2), "it left");
+    }
+
+    #[test]
+    fn heads_put_in_while_the_worker_leaves_are_taken_out_by_one_of_the_two() {
+        model(|| {
+            let inbox = Arc::new(Inbox::new());
+            let mut mine = Vec::new();
+            inbox.take(1, &mut mine);
+            let sender = {
+                let inbox = Arc::clone(&inbox);
+                thread::spawn(move || {
+                    let mut back = vec![1, 2];
+                    inbox.put(&mut back, 1);
+                    inbox.put(&mut back, 2);
+                    back
+                })
+            };
+            inbox.take(1, &mut mine);
+            inbox.shut(&mut mine);
+            mine.append(&mut sender.join().unwrap());
+            mine.sort_unstable();
+            assert_eq!(mine, [1, 2]);
+            assert_eq!(inbox.len(), 0);
+        });
+    }
+
+    #[test]
+    fn heads_put_in_while_a_thief_empties_the_box_are_taken_once() {
+        model(|| {
+            let inbox = Arc::new(Inbox::new());
+            let mut mine = Vec::new();
+            inbox.take(1, &mut mine);
+            let thief = {
+                let inbox = Arc::clone(&inbox);
+                thread::spawn(move || {
+                    let mut loot = Vec::new();
+                    inbox.empty(&mut loot);
+                    loot
+                })
+            };
+            let mut back = vec![1, 2];
+            inbox.put(&mut back, 2);
+            inbox.take(2, &mut mine);
+            mine.append(&mut back);
+            mine.append(&mut thief.join().unwrap());
+            inbox.take(2, &mut mine);
+            mine.sort_unstable();
+            assert_eq!(mine, [1, 2]);
+        });
+    }
+}

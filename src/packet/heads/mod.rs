@@ -1,0 +1,237 @@
+//! Heads: where they come from, and the array of ready ones above their cache.
+//!
+//! ```text
+//!   Heads::attach, free ◄─► local.rs    the worker's array             HOT, no atomics
+//!                             ▲  │ empty, full, another worker's
+//!                             │  ▼
+//!                           grow.rs ──► the cache, in bulk             COLD
+//!                             │
+//!                             └──► inbox.rs   of the worker that took the heads: one lock a batch
+//! ```
+//! Source 000's two-sided array; its earlier forms are [`Form`]s.
+
+mod config;
+mod grow;
+mod inbox;
+mod local;
+mod shared;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use super::data::Data;
+use super::head::begin;
+use super::packet::Packet;
+use super::packets::Packets;
+use crate::page::Memory;
+use crate::pool::{Batch, Frame};
+use crate::slab::Attributes;
+use crate::sync::Worker;
+pub use config::{Form, HeadsConfig, HeadsError};
+use shared::Shared;
+pub use stats::HeadsStats;
+use std::sync::Arc;
+
+/// The packet heads of one memory.
+///
+/// Clone the handle freely. Packets that are out when the last one goes stay good.
+#[derive(Debug, Clone)]
+pub struct Heads {
+    shared: Arc<Shared>,
+}
+
+impl Heads {
+    /// Makes them as Linux has them today: an array of 128 for each worker, refilled and freed by 32.
+    ///
+    /// # Errors
+    /// [`HeadsError`].
+    #[cold]
+    pub fn new(memory: &Memory) -> Result<Heads, HeadsError> {
+        Heads::with(memory, &HeadsConfig::default())
+    }
+
+    /// Makes them with settings of one's own.
+    ///
+    /// # Errors
+    /// [`HeadsError`]; nothing is left behind then.
+    #[cold]
+    pub fn with(memory: &Memory, config: &HeadsConfig) -> Result<Heads, HeadsError> {
+        Ok(Heads { shared: Shared::new(memory, config)? })
+    }
+
+    /// Gives a frame a head: it becomes a packet.
+    ///
+    /// # Errors
+    /// The frame, when there is no memory for a head.
+    ///
+    /// # Cost
+    /// A head from the worker's array: no locked instruction, and one line to write.
+    #[inline]
+    pub fn attach(&self, w: &mut Worker, frame: Frame) -> Result<Packet, Frame> {
+        let head = match self.shared.take_hot(w) {
+            Some(head) => head,
+            None => match grow::take(&self.shared, w) {
+                Some(head) => head,
+                None => return Err(frame),
+            },
+        };
+        Ok(begin(head, Data::Frame(frame)))
+    }
+
+    /// Gives frames from the front of `frames` heads and appends them to `packets`, as far as there are frames, room and
+    /// heads; returns how many.
+    ///
+    /// # Cost
+    /// As [`Heads::attach`], with one look at the worker's array for all.
+    #[inline]
+    pub fn attach_bulk(&self, w: &mut Worker, frames: &mut Batch, packets: &mut Packets) -> usize {
+        let n = frames.len().min(packets.room());
+        let mut frames = frames.drain();
+        let mut join = |head| {
+            let packet = frames.next().map(|frame| begin(head, Data::Frame(frame)));
+            packets.extend(packet.into_iter());
+        };
+        let mut got = self.shared.take_hot_bulk(w, n, &mut join);
+        if got < n {
+            got += grow::take_bulk(&self.shared, w, n - got, &mut join);
+        }
+        got
+    }
+
+    /// Takes a packet's head off: it becomes a frame again, without a copy.
+    ///
+    /// # Errors
+    /// The packet, when its bytes are not one frame that is its alone.
+    #[inline]
+    pub fn detach(&self, w: &mut Worker, mut packet: Packet) -> Result<Frame, Packet> {
+        match packet.take_frame() {
+            Some(frame) => {
+                self.keep(w, packet);
+                Ok(frame)
+            }
+            None => Err(packet),
+        }
+    }
+
+    /// Takes the heads off packets, from the front of `packets`, and appends their frames to `frames`, until there is no
+    /// room or a packet's bytes are not one frame that is its alone; returns how many.
+    #[inline]
+    pub fn detach_bulk(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
+        let Some(origin) = packets.first().map(Packet::origin) else { return 0 };
+        let most = packets.len().min(frames.room());
+        let (mut n, mut differs) = (0, 0);
+        for packet in &mut packets[..most] {
+            let Some(frame) = packet.take_frame() else { break };
+            // There is room, so none comes back.
+            let _ = frames.push(frame).map_err(drop);
+            differs |= packet.origin().differs(origin);
+            n += 1;
+        }
+        let heads = packets.drain_heads(n);
+        if differs != 0 {
+            grow::keep_bulk(&self.shared, w, heads);
+        } else if let Err(heads) = self.shared.keep_hot_bulk(w, origin, heads) {
+            grow::keep_bulk(&self.shared, w, heads);
+        }
+        n
+    }
+
+    /// Gives a packet back: its bytes to where they are from, its head to the worker's array or, if another worker took
+    /// it, in a batch to that one's.
+    ///
+    /// # Cost
+    /// The head's line, which says where the bytes are; none of theirs.
+    #[inline]
+    pub fn free(&self, w: &mut Worker, mut packet: Packet) {
+        match packet.take_frame() {
+            Some(frame) => {
+                self.keep(w, packet);
+                frame.free(w);
+            }
+            None => self.free_odd(w, packet),
+        }
+    }
+
+    /// Gives packets back as [`Heads::free`] does, in bulk: first all the heads, then all the frames. `packets` is empty
+    /// then.
+    #[inline]
+    pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
+        let mut frames = Batch::new();
+        self.detach_bulk(w, packets, &mut frames);
+        if !packets.is_empty() {
+            self.free_rest(w, packets, &mut frames);
+        }
+        frames.free(w);
+    }
+
+    /// Among the packets there are some that are more than a head and a frame.
+    #[cold]
+    #[inline(never)]
+    fn free_rest(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) {
+        while let Some(odd) = packets.pop_first() {
+            self.free_odd(w, odd);
+            self.detach_bulk(w, packets, frames);
+        }
+    }
+
+    /// Gives back a packet that is more than a head and a frame.
+    #[cold]
+    #[inline(never)]
+    fn free_odd(&self, w: &mut Worker, packet: Packet) {
+        let mut next = Some(packet);
+        while let Some(mut part) = next {
+            next = part.take_next();
+            part.take_data().free(w);
+            self.keep(w, part);
+        }
+    }
+
+    /// Ends a poll round: heads that wait to be flushed or to be sent home go now.
+    ///
+    /// # Cost
+    /// A call, where nothing waits.
+    pub fn end_round(&self, w: &mut Worker) {
+        grow::end_round(&self.shared, w);
+    }
+
+    /// Changes a tunable with effect at once: `ready_size`, `ready_refill`, `ready_free`, `defer_max`, or one of the
+    /// cache's. A smaller size takes refill and free down with it.
+    ///
+    /// # Errors
+    /// [`HeadsError`]: unknown, or out of range; nothing changes then.
+    #[cold]
+    pub fn set(&self, name: &str, value: usize) -> Result<(), HeadsError> {
+        self.shared.set(name, value)
+    }
+
+    /// The value of a tunable.
+    ///
+    /// # Errors
+    /// [`HeadsError`]: unknown.
+    pub fn get(&self, name: &str) -> Result<usize, HeadsError> {
+        self.shared.get(name)
+    }
+
+    /// What a worker keeps above the cache.
+    pub fn form(&self) -> Form {
+        self.shared.form
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> HeadsStats {
+        self.shared.stats()
+    }
+
+    /// All that is known of the cache below, as SLUB shows it.
+    pub fn attributes(&self) -> Attributes {
+        self.shared.cache.attributes()
+    }
+
+    /// Keeps the head of a packet whose bytes were taken.
+    #[inline(always)]
+    fn keep(&self, w: &mut Worker, packet: Packet) {
+        if let Err(head) = self.shared.keep_hot(w, packet.into_head()) {
+            grow::keep(&self.shared, w, head);
+        }
+    }
+}

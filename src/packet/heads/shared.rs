@@ -1,0 +1,153 @@
+//! The heads of one memory as all workers see them: the cache, the workers' arrays and their inboxes.
+
+use super::config::{Form, HeadsConfig, HeadsError, TUNABLES, check};
+use super::inbox::Inbox;
+use super::local::Local;
+use super::stats::HeadsLane;
+use crate::packet::head::{Head, Origin};
+use crate::page::Memory;
+use crate::slab::{Cache, Object};
+use crate::sync::{Leave, PerWorker, Worker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The number of the next heads.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// The heads of one memory.
+///
+/// Conservation: `with packets + ready + away + freed + waiting == objects out of the cache`.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) locals: PerWorker<Local, HeadsLane>,
+    /// Process-wide number, which heads carry.
+    pub(super) number: u64,
+    pub(super) form: Form,
+    /// The values of [`TUNABLES`].
+    tunables: [AtomicUsize; TUNABLES.len()],
+    /// By worker.
+    pub(super) inboxes: Box<[Inbox<Object<Head>>]>,
+    pub(super) cache: Cache<Head>,
+}
+
+impl Shared {
+    #[cold]
+    pub(super) fn new(memory: &Memory, config: &HeadsConfig) -> Result<Arc<Shared>, HeadsError> {
+        let values = [config.size, config.refill, config.free, config.defer_max];
+        check(values)?;
+        let cache = Cache::new(memory, &config.cache)?;
+        // Relaxed: only has to differ from others.
+        let number = NUMBERS.fetch_add(1, Relaxed);
+        let room = if config.form == Form::TwoSided { config.size } else { 0 };
+        let mut slots = 0..;
+        let shared = Arc::new(Shared {
+            locals: PerWorker::new(memory.roster(), || Local::new(Origin::new(number, slots.next()), room)),
+            number,
+            form: config.form,
+            tunables: values.map(AtomicUsize::new),
+            inboxes: (0..memory.roster().workers()).map(|_| Inbox::new()).collect(),
+            cache,
+        });
+        memory.roster().on_leave(&shared);
+        Ok(shared)
+    }
+
+    /// Heads in a worker's array at most.
+    pub(super) fn size(&self) -> usize {
+        self.tunables[0].load(Relaxed)
+    }
+
+    /// Heads that an empty array is refilled with.
+    pub(super) fn refill(&self) -> usize {
+        self.tunables[1].load(Relaxed)
+    }
+
+    /// Heads that a full array gives up.
+    pub(super) fn free(&self) -> usize {
+        self.tunables[2].load(Relaxed)
+    }
+
+    /// Heads that may wait for a worker.
+    pub(super) fn defer_max(&self) -> usize {
+        self.tunables[3].load(Relaxed)
+    }
+
+    /// The origin of heads that `w` takes.
+    pub(super) fn origin(&self, w: &Worker) -> Origin {
+        Origin::new(self.number, self.locals.lane(w).map(|_| w.slot()))
+    }
+
+    /// Whether heads go home to the worker that took them.
+    pub(super) fn defers(&self) -> bool {
+        self.form == Form::TwoSided && self.defer_max() > 0
+    }
+
+    /// The value of a tunable, of the arrays or of the cache.
+    pub(super) fn get(&self, name: &str) -> Result<usize, HeadsError> {
+        match TUNABLES.iter().position(|known| *known == name) {
+            Some(at) => Ok(self.tunables[at].load(Relaxed)),
+            None => Ok(self.cache.get(name)?),
+        }
+    }
+
+    /// Changes a tunable. A smaller size takes refill and free down with it.
+    #[cold]
+    pub(super) fn set(&self, name: &str, value: usize) -> Result<(), HeadsError> {
+        let Some(at) = TUNABLES.iter().position(|known| *known == name) else {
+            return Ok(self.cache.set(name, value)?);
+        };
+        let mut values = [self.size(), self.refill(), self.free(), self.defer_max()];
+        values[at] = value;
+        if at == 0 {
+            let most = value.max(1);
+            (values[1], values[2]) = (values[1].min(most), values[2].min(most));
+        }
+        check(values)?;
+        self.tunables.iter().zip(values).for_each(|(tunable, value)| tunable.store(value, Relaxed));
+        if at == 0 {
+            let mut cut = Vec::new();
+            for slot in self.locals.slots() {
+                // A worker that stays inside for too long does it itself when its array is next empty or full.
+                slot.steal(|local| local.stay(slot.gauges(), |local| self.resize(local, &mut cut)));
+            }
+            self.locals.strangers().flushed.add_shared(cut.len() as u64);
+            // Blank heads, dropped: they go back to the cache without a worker.
+            drop(cut);
+        }
+        Ok(())
+    }
+
+    /// Makes an array of the size that arrays are to have now; its coldest heads that there is no room for come out.
+    pub(super) fn resize(&self, local: &mut Local, cut: &mut Vec<Object<Head>>) {
+        let room = if self.form == Form::TwoSided { self.size() } else { 0 };
+        if local.ready.capacity() == room {
+            return;
+        }
+        let mut ready = Vec::with_capacity(room);
+        let over = local.ready.len().saturating_sub(room);
+        cut.extend(local.ready.drain(..over));
+        ready.append(&mut local.ready);
+        local.ready = ready;
+    }
+}
+
+impl Leave for Shared {
+    /// The worker goes: its array to the cache, and nobody sends it heads any more.
+    fn leave(&self, worker: &mut Worker) {
+        let mut heads = Vec::new();
+        let slot = worker.slot();
+        if let Some(mut held) = self.locals.enter(worker) {
+            let (lane, local) = held.split();
+            local.stay(lane, |local| {
+                lane.flushed.add((local.ready.len() + local.freed.len()) as u64);
+                heads.append(&mut local.ready);
+                heads.append(&mut local.freed);
+                heads.append(&mut local.away);
+            });
+        }
+        if let Some(inbox) = self.inboxes.get(slot) {
+            inbox.shut(&mut heads);
+        }
+        self.cache.forget_bulk(worker, &mut heads);
+    }
+}

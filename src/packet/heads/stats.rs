@@ -1,0 +1,72 @@
+//! What the arrays of heads count.
+
+use super::shared::Shared;
+use crate::slab::SlabStats;
+use crate::stats::Count;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One worker's counters.
+        #[derive(Debug, Default)]
+        pub(super) struct HeadsLane {
+            $(pub(super) $name: Count,)*
+        }
+
+        /// The counters of [`Heads`](super::Heads), summed over the workers.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct HeadsStats {
+            /// Heads of other workers that wait in workers' inboxes.
+            pub waiting: u64,
+            /// The cache's own.
+            pub cache: SlabStats,
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Shared {
+            pub(super) fn stats(&self) -> HeadsStats {
+                // As a thief, so that the hot path need not say after each head how many are left.
+                for slot in self.locals.slots() {
+                    slot.steal(|local| local.stay(slot.gauges(), |_| {}));
+                }
+                HeadsStats {
+                    waiting: self.inboxes.iter().map(|inbox| inbox.len() as u64).sum(),
+                    cache: self.cache.stats(),
+                    $($name: self.locals.sum(|lane| &lane.$name),)*
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Free heads in the workers' arrays.
+    ready,
+    /// Heads of other workers that wait until there are enough to send.
+    away,
+    /// Freed heads that wait for the flush, in [`Form::FlushOnly`](super::Form::FlushOnly).
+    freed,
+    /// Heads taken from an array.
+    taken,
+    /// Heads freed into an array.
+    kept,
+    /// Times an empty array was refilled.
+    refill,
+    /// Heads that came into an array by that, from the cache and home from other workers.
+    refilled,
+    /// Times a full array gave a part to the cache, or a flush.
+    flush,
+    /// Heads that left an array by that.
+    flushed,
+    /// Heads taken one by one from the cache.
+    cache_taken,
+    /// Heads given past any array to the cache.
+    cache_given,
+    /// Heads sent to the worker that took them.
+    sent_home,
+    /// Heads that came home from other workers.
+    came_home,
+    /// Heads that were to be sent and were kept: the worker has as many as may wait, or has left.
+    refused,
+    /// Times nothing was free anywhere and other workers' arrays were emptied.
+    steal,
+}

@@ -1,0 +1,105 @@
+//! Packets in order, the unit in which bulk calls move them.
+
+use super::head::Head;
+use super::packet::Packet;
+use crate::limits::BATCH_MAX;
+use crate::slab::Object;
+use std::ops::{Deref, DerefMut};
+use std::vec;
+
+/// Up to [`BATCH_MAX`] packets, oldest first; derefs to a slice of them.
+///
+/// Its room is allocated once: make it before the loop. Dropped with packets inside, it sends them home by the slow way;
+/// [`Heads::free_bulk`](super::Heads::free_bulk) is the fast one.
+#[derive(Debug)]
+pub struct Packets {
+    /// Invariant: at most [`BATCH_MAX`], for which there is room.
+    packets: Vec<Packet>,
+}
+
+impl Packets {
+    /// An empty one.
+    ///
+    /// # Cost
+    /// An allocation of 512 bytes.
+    pub fn new() -> Packets {
+        Packets { packets: Vec::with_capacity(BATCH_MAX) }
+    }
+
+    /// Packets there is room for.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        BATCH_MAX - self.packets.len()
+    }
+
+    /// Appends a packet.
+    ///
+    /// # Errors
+    /// The packet, when there is no room.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        if self.room() == 0 {
+            return Err(packet);
+        }
+        self.packets.push(packet);
+        Ok(())
+    }
+
+    /// Takes the newest packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Packet> {
+        self.packets.pop()
+    }
+
+    /// Takes all packets, oldest first.
+    #[inline]
+    pub fn drain(&mut self) -> vec::Drain<'_, Packet> {
+        self.packets.drain(..)
+    }
+
+    /// Moves packets from the front of `other` until there is no room or `other` is empty; returns how many.
+    #[inline]
+    pub fn append(&mut self, other: &mut Packets) -> usize {
+        let n = other.packets.len().min(self.room());
+        self.packets.extend(other.packets.drain(..n));
+        n
+    }
+
+    /// Appends packets for which there is room.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
+        self.packets.extend(packets.take(self.room()));
+    }
+
+    /// Takes the oldest packet; the others move up.
+    pub(super) fn pop_first(&mut self) -> Option<Packet> {
+        (!self.packets.is_empty()).then(|| self.packets.remove(0))
+    }
+
+    /// Takes the heads of the `n` oldest packets.
+    #[inline(always)]
+    pub(super) fn drain_heads(&mut self, n: usize) -> impl ExactSizeIterator<Item = Object<Head>> + '_ {
+        self.packets.drain(..n).map(Packet::into_head)
+    }
+}
+
+impl Default for Packets {
+    fn default() -> Self {
+        Packets::new()
+    }
+}
+
+impl Deref for Packets {
+    type Target = [Packet];
+    #[inline(always)]
+    fn deref(&self) -> &[Packet] {
+        &self.packets
+    }
+}
+
+impl DerefMut for Packets {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Packet] {
+        &mut self.packets
+    }
+}
