@@ -1,8 +1,10 @@
 //! COLD: where frames come from when the owner's cache is empty.
 //!
-//! In this order: the way home, the stock, new pages (up to the pool's size). Who does not own the pool
-//! takes from the stock and from new pages, and at last, as a thief, from the owner's cache and the way home:
-//! an allocation fails only when no free frame of the pool exists anywhere.
+//! In this order: the way home, the stock, new pages (up to the pool's size), what others keep ready
+//! ([`Pressure`](super::Pressure)). Who does not own the pool takes from the stock and from new pages, and at last, as a
+//! thief, from the owner's cache and the way home: an allocation fails only when no free frame of the pool exists
+//! anywhere. What is stranded then is not free: at most what keepers did not give back, and the rest of one frame for
+//! each [`Fragments`](super::Fragments).
 
 use super::shared::{Shared, Stock};
 use crate::limits::PAGE_SIZE;
@@ -20,6 +22,13 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize 
     let mut got = refill_and_take(shared, w, into);
     while got < into.len() && new_pages(shared, w) > 0 {
         got += refill_and_take(shared, w, &mut into[got..]);
+    }
+    while got < into.len() && shared.relieve(w) > 0 {
+        let found = refill_and_take(shared, w, &mut into[got..]);
+        if found == 0 {
+            break;
+        }
+        got += found;
     }
     if got < into.len() {
         let stolen = steal(shared, &mut into[got..]);

@@ -65,7 +65,8 @@ impl Shared {
     pub(super) fn ledger(&self) -> Ledger {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
         let at = |place: Place| self.lanes.sum(|lane| &lane.places[place as usize]);
-        let (ready, posted, queued) = (at(Place::Ready), at(Place::Posted), at(Place::Queued));
+        let ready = at(Place::Ready).wrapping_add(self.keepers.ready());
+        let (posted, queued) = (at(Place::Posted), at(Place::Queued));
         // As a thief, so that the owner need not say at each frame what it does. Where it stays inside for too long this
         // is as it was when it was last asked.
         let (slot, owner) = (self.local.slot(), self.local.slot().gauges());

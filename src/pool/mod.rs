@@ -32,6 +32,7 @@ mod origin;
 mod place;
 #[allow(clippy::module_inception)]
 mod pool;
+mod pressure;
 #[allow(unsafe_code)]
 mod share;
 #[allow(unsafe_code)]
@@ -50,4 +51,5 @@ pub use ledger::{Ledger, StillOut};
 pub(crate) use origin::Origin;
 pub(crate) use place::Place;
 pub use pool::{Pool, PoolConfig, PoolError};
+pub use pressure::Pressure;
 pub use share::SharedFrame;

@@ -8,6 +8,7 @@ use super::home::{Home, Latch};
 use super::inflight::Inflight;
 use super::ledger::{Ledger, StillOut};
 use super::local::{Local, Start};
+use super::pressure::{Keepers, Pressure};
 use super::shared::{Shared, Stock};
 use super::yard::Yard;
 use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
@@ -15,8 +16,8 @@ use crate::page::Memory;
 use crate::stats::Lanes;
 use crate::sync::shim::Mutex;
 use crate::sync::{Handle, Owned, Worker};
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// What a pool is made with.
@@ -114,6 +115,7 @@ impl Pool {
                 stock: Mutex::new(stock),
                 inflight: Inflight::new(),
                 latch: Latch::new(),
+                keepers: Keepers::default(),
                 handles: AtomicUsize::new(0),
                 dma: Dma::new(config.dma),
                 memory: memory.clone(),
@@ -222,6 +224,13 @@ impl Pool {
     /// Allocations that found no free frame anywhere.
     pub fn failed(&self) -> u64 {
         self.shared.lanes.sum(|lane| &lane.failed)
+    }
+
+    /// Registers somebody who keeps frames of the pool ready: asked for them before an allocation fails, and for how many
+    /// there are by the ledger. Forgotten when it is gone.
+    #[cold]
+    pub fn on_pressure(&self, keeper: Weak<dyn Pressure>) {
+        self.shared.keepers.add(keeper);
     }
 
     /// Where the pool's device finds the frame's data (its offset in the UMEM); None for a frame of another pool

@@ -10,6 +10,7 @@ use super::frame::{Desc, Frame};
 use super::home::{Home, Latch};
 use super::inflight::Inflight;
 use super::local::{Gauges, Local, Start};
+use super::pressure::Keepers;
 use super::yard::Yard;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     pub(super) stock: Mutex<Stock>,
     pub(super) inflight: Inflight,
     pub(super) latch: Latch,
+    /// Who keeps frames ready beside the pool.
+    pub(super) keepers: Keepers,
     pub(super) handles: AtomicUsize,
     pub(super) dma: Dma,
     pub(super) memory: Memory,

@@ -2,6 +2,7 @@
 
 mod fragment;
 mod places;
+mod pressure;
 mod share;
 
 use super::{Batch, DmaMap, Frame, Ledger, Place, Pool, PoolConfig};

@@ -1,0 +1,54 @@
+//! Those who keep a pool's frames ready beside it, and give them back when it runs dry.
+
+use super::shared::Shared;
+use crate::sync::Worker;
+use crate::sync::shim::{Mutex, lock};
+use std::sync::{Arc, Weak};
+
+/// Somebody who keeps frames of a pool that nobody uses: a ready pool. The pool asks it before an allocation fails.
+///
+/// Both are called inside of nothing: no lock is held and no slot entered, so they may allocate and free.
+pub trait Pressure: Send + Sync {
+    /// Gives back, to the pool, what of its frames the caller's worker can reach; returns how many frames that are.
+    fn relieve(&self, w: &mut Worker) -> usize;
+
+    /// Frames of the pool that it keeps now: the ledger's `ready`.
+    fn ready(&self) -> u64;
+}
+
+/// Who is to be asked, oldest first.
+#[derive(Default)]
+pub(crate) struct Keepers(Mutex<Vec<Weak<dyn Pressure>>>);
+
+impl Keepers {
+    /// One more; those that are gone are forgotten.
+    pub(super) fn add(&self, keeper: Weak<dyn Pressure>) {
+        let mut keepers = lock(&self.0);
+        keepers.retain(|keeper| keeper.strong_count() > 0);
+        keepers.push(keeper);
+    }
+
+    /// Those that are there, to be called without the lock.
+    fn alive(&self) -> Vec<Arc<dyn Pressure>> {
+        lock(&self.0).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Frames they keep.
+    pub(super) fn ready(&self) -> u64 {
+        self.alive().iter().fold(0, |sum, keeper| sum.wrapping_add(keeper.ready()))
+    }
+}
+
+impl std::fmt::Debug for Keepers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Keepers").field(&lock(&self.0).len()).finish()
+    }
+}
+
+impl Shared {
+    /// Asks one keeper after the other until frames came back; returns how many.
+    #[cold]
+    pub(super) fn relieve(&self, w: &mut Worker) -> usize {
+        self.keepers.alive().iter().map(|keeper| keeper.relieve(w)).find(|&n| n > 0).unwrap_or(0)
+    }
+}

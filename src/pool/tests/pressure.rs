@@ -1,0 +1,58 @@
+//! Who keeps frames ready is asked for them before an allocation fails.
+
+use super::*;
+use crate::pool::Pressure;
+use std::sync::{Arc, Mutex, Weak};
+
+/// Keeps frames, and gives `each` of them back when asked.
+struct Keeper {
+    frames: Mutex<Vec<Frame>>,
+    each: usize,
+}
+
+impl Pressure for Keeper {
+    fn relieve(&self, w: &mut Worker) -> usize {
+        let mut frames = self.frames.lock().unwrap();
+        let n = frames.len().min(self.each);
+        frames.drain(..n).for_each(|frame| frame.free(w));
+        n
+    }
+
+    fn ready(&self) -> u64 {
+        self.frames.lock().unwrap().len() as u64
+    }
+}
+
+#[test]
+fn frames_that_are_kept_ready_are_counted_so_and_come_back_before_an_allocation_fails() {
+    let memory = memory(2);
+    let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
+    let pool = pool(&memory, &mut workers[0], 64);
+    let frames = (0..20).map(|_| pool.alloc(&mut workers[0]).unwrap()).collect();
+    let keeper = Arc::new(Keeper { frames: Mutex::new(frames), each: 3 });
+    let keeper: Arc<dyn Pressure> = keeper;
+    pool.on_pressure(Arc::downgrade(&keeper));
+    assert_eq!((check(&pool, 0).ready, pool.ledger().out()), (20, 20));
+    let mut held = Vec::new();
+    for i in 0..64 {
+        held.push(pool.alloc(&mut workers[i % 2]).expect("no false empty"));
+    }
+    assert_eq!((check(&pool, 64).ready, pool.failed()), (0, 0));
+    assert!(pool.alloc(&mut workers[0]).is_none());
+    drop(held);
+    let mut batch = Batch::new();
+    assert!(pool.alloc_bulk(&mut workers[1], &mut batch, 64), "in bulk as well");
+}
+
+#[test]
+fn a_keeper_that_has_nothing_or_is_gone_changes_nothing() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 2);
+    let none: Arc<dyn Pressure> = Arc::new(Keeper { frames: Mutex::default(), each: 1 });
+    pool.on_pressure(Arc::downgrade(&none));
+    pool.on_pressure(Weak::<Keeper>::new());
+    let held = [pool.alloc(&mut w), pool.alloc(&mut w)];
+    assert!(held.iter().all(Option::is_some) && pool.alloc(&mut w).is_none());
+    assert_eq!(pool.failed(), 1);
+}
