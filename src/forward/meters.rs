@@ -5,7 +5,7 @@ use crate::stats::{Count, Windows};
 
 /// The forwarder's counters, written by its worker and read by any thread.
 ///
-/// Conservation, at every quiescent point: `received == transmitted + drops.total() + held`; and once all
+/// Conservation, at every quiescent point: `received == transmitted + drops.total() + held + passed`; and once all
 /// ports are idle, `transmitted == completed`.
 #[derive(Debug, Default)]
 pub struct Meters {
@@ -17,6 +17,8 @@ pub struct Meters {
     pub completed: Count,
     /// Frames that wait for a place in a transmit ring.
     pub held: Count,
+    /// Frames that the holder took.
+    pub passed: Count,
     /// Frames dropped, by reason.
     pub drops: Drops,
     /// Time per received frame, over windows in which there was work.

@@ -1,10 +1,14 @@
 //! Stage `forward`: the poll loop, and what becomes of a frame in it.
 //!
 //! [`poll`](Forwarder::poll) is the loop, on one screen; [`ip`] decides; [`route`] finds the next hop;
-//! [`verdict`] names every reason for which a frame is dropped; [`traffic`] is the built-in generator's.
+//! [`verdict`] names every reason for which a frame is dropped; [`holder`] is where passed frames go; [`traffic`] is
+//! the built-in generator's.
 
+pub mod holder;
 pub mod ip;
+mod lane;
 mod meters;
+mod mode;
 mod poll;
 pub mod route;
 #[cfg(test)]
@@ -13,4 +17,5 @@ pub mod traffic;
 pub mod verdict;
 
 pub use meters::Meters;
-pub use poll::{ForwardError, Forwarder, Free, Mode};
+pub use mode::{ForwardError, Free, Mode};
+pub use poll::Forwarder;

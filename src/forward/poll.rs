@@ -1,15 +1,17 @@
 //! HOT: the poll loop.
 //!
 //! ```text
-//!   rx ─► verdict ─┬─ redirect ─► that port's batch ─► tx      each round, per port
+//!   rx ─► verdict ─┬─ redirect, tx ─► that port's batch ─► tx      each round, per port
+//!                  ├─ pass ─► the holder's queue
 //!                  └─ drop ─► counted ─► free in bulk
 //!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came
 //!   refill the fill ring, kick     each round
 //! ```
 
-use super::ip::{Interface, forward_ipv4};
+use super::holder::Holder;
+use super::lane::Lane;
 use super::meters::Meters;
-use super::route::Table;
+use super::mode::{ForwardError, Free, Mode};
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Drain, Pool};
@@ -27,49 +29,6 @@ const PATIENCE: u32 = 64;
 /// cost one look at the device's index. A round that receives nothing always looks, and one that is short of frames
 /// or of room to transmit.
 const REAP: usize = 4 * BATCH_MAX;
-/// Frames ahead of the one in work whose headers are asked for.
-const AHEAD: usize = 24;
-
-/// How frames find their way.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one to a forwarder, and the table is read in place")]
-pub enum Mode {
-    /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses.
-    Ip {
-        /// The routes.
-        table: Table,
-        /// The router's end of each port's link, in the order of the ports.
-        interfaces: Vec<Interface>,
-    },
-    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
-    CrossConnect,
-}
-
-/// How sent and dropped frames are freed: for measurements, `Bulk` is what one wants (source 000).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Free {
-    /// A batch at once.
-    #[default]
-    Bulk,
-    /// One call for each frame.
-    Single,
-}
-
-/// Why a forwarder could not be made.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum ForwardError {
-    /// Frames need a port to leave by.
-    #[error("{0} ports: give two or more (an even number in cross-connect mode), at most 255")]
-    Ports(usize),
-    /// Every port needs an interface.
-    #[error("{interfaces} interfaces for {ports} ports: give one for each")]
-    Interfaces {
-        /// Interfaces given.
-        interfaces: usize,
-        /// Ports given.
-        ports: usize,
-    },
-}
 
 /// Ports, a pool for what they receive, and a mode: forwards on one worker.
 pub struct Forwarder {
@@ -77,18 +36,14 @@ pub struct Forwarder {
     pool: Pool,
     mode: Mode,
     free: Free,
+    /// Where passed frames go; without one they are dropped.
+    holder: Option<Holder>,
     meters: Arc<Meters>,
     watch: Stopwatch,
     /// Frames a port may have posted for reception: no port can take what another needs.
     share: usize,
     /// The last round left a fill ring short of its share.
     short: bool,
-}
-
-/// A port and the frames that are to leave by it.
-struct Lane {
-    port: Box<dyn Port>,
-    out: Batch,
 }
 
 impl Forwarder {
@@ -98,26 +53,22 @@ impl Forwarder {
     /// [`ForwardError`] when the ports do not fit the mode.
     #[cold]
     pub fn new(ports: Vec<Box<dyn Port>>, pool: Pool, mode: Mode) -> Result<Forwarder, ForwardError> {
-        let n = ports.len();
-        let paired = !matches!(mode, Mode::CrossConnect) || n.is_multiple_of(2);
-        if !(2..=255).contains(&n) || !paired {
-            return Err(ForwardError::Ports(n));
-        }
-        match &mode {
-            Mode::Ip { interfaces, .. } if interfaces.len() != n => {
-                return Err(ForwardError::Interfaces { interfaces: interfaces.len(), ports: n });
-            }
-            _ => {}
-        }
-        let lanes = ports.into_iter().map(|port| Lane { port, out: Batch::new() }).collect();
+        mode.check(ports.len())?;
+        let share = (pool.frames() / ports.len()).max(1);
+        let lanes = ports.into_iter().map(Lane::new).collect();
         let (meters, watch) = (Arc::default(), Windows::stopwatch());
-        let share = (pool.frames() / n).max(1);
-        Ok(Forwarder { lanes, pool, mode, free: Free::Bulk, meters, watch, share, short: false })
+        let (free, holder) = (Free::Bulk, None);
+        Ok(Forwarder { lanes, pool, mode, free, holder, meters, watch, share, short: false })
     }
 
     /// Chooses how frames are freed.
     pub fn set_free(&mut self, free: Free) {
         self.free = free;
+    }
+
+    /// Gives frames with the verdict [`Verdict::Pass`] a place to go; the one that was there before is dropped.
+    pub fn set_holder(&mut self, holder: Holder) {
+        self.holder = Some(holder);
     }
 
     /// The counters, readable from any thread.
@@ -156,7 +107,7 @@ impl Forwarder {
     /// Gives a port what is to leave by it; returns how many frames must wait.
     #[inline]
     fn transmit(&mut self, port: usize, w: &mut Worker) -> usize {
-        match send(&mut self.lanes[port], w, &self.meters) {
+        match self.lanes[port].send(w, &self.meters) {
             0 => 0,
             _ => self.transmit_again(port, w),
         }
@@ -167,7 +118,7 @@ impl Forwarder {
     #[inline(never)]
     fn transmit_again(&mut self, port: usize, w: &mut Worker) -> usize {
         self.complete(port, w);
-        send(&mut self.lanes[port], w, &self.meters)
+        self.lanes[port].send(w, &self.meters)
     }
 
     /// Frees what a port has sent.
@@ -195,30 +146,18 @@ impl Forwarder {
         }
         self.meters.received.add(received as u64);
         let mut verdicts = [Verdict::Redirect(0); BATCH_MAX];
-        self.verdicts(from, &mut burst, &mut verdicts);
+        self.mode.decide_all(from, &mut burst, &mut verdicts);
         // Frames move on in runs of one verdict, in order.
         let mut drain = burst.drain();
         for run in verdicts[..received].chunk_by(PartialEq::eq) {
             match run[0] {
                 Verdict::Redirect(to) => self.redirect(usize::from(to), &mut drain, run.len(), w),
+                Verdict::Tx => self.redirect(from, &mut drain, run.len(), w),
                 Verdict::Drop(reason) => self.discard(reason, &mut drain, run.len(), w),
+                Verdict::Pass => self.pass(&mut drain, run.len(), w),
             }
         }
         received
-    }
-
-    /// Writes what becomes of each frame of a burst.
-    #[inline]
-    fn verdicts(&self, from: usize, burst: &mut Batch, verdicts: &mut [Verdict; BATCH_MAX]) {
-        match &self.mode {
-            Mode::CrossConnect => verdicts.fill(Verdict::Redirect((from ^ 1) as u8)),
-            Mode::Ip { table, interfaces } => {
-                let ingress = interfaces[from];
-                burst.each_data_mut(AHEAD, |i, data| {
-                    verdicts[i] = forward_ipv4(data, &ingress, table, interfaces);
-                });
-            }
-        }
     }
 
     /// Puts the next `n` frames of a burst into a port's batch; when it is full, sends it.
@@ -233,19 +172,36 @@ impl Forwarder {
                 return;
             }
             if self.transmit(to, w) == BATCH_MAX {
-                give_up(&mut self.lanes[to], Reason::TxFull, w, &self.meters);
+                self.lanes[to].give_up(Reason::TxFull, w, &self.meters);
             }
         }
     }
 
     /// Drops the next `n` frames of a burst.
-    #[cold]
     #[inline(never)]
     fn discard(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         let mut dropped = Batch::new();
         burst.move_to(&mut dropped, n);
         self.meters.drops.add(reason, dropped.len() as u64);
         self.free(&mut dropped, w);
+    }
+
+    /// Gives the next `n` frames of a burst to the holder; what it has no place for is dropped.
+    #[inline(never)]
+    fn pass(&mut self, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+        let mut passed = Batch::new();
+        burst.move_to(&mut passed, n);
+        let reason = match &mut self.holder {
+            Some(holder) if holder.is_read() => {
+                self.meters.passed.add(holder.put(w, &mut passed) as u64);
+                Reason::HolderFull
+            }
+            _ => Reason::NoHolder,
+        };
+        if !passed.is_empty() {
+            self.meters.drops.add(reason, passed.len() as u64);
+            self.free(&mut passed, w);
+        }
     }
 
     #[inline]
@@ -282,25 +238,4 @@ impl Forwarder {
             std::thread::yield_now();
         }
     }
-}
-
-/// Gives a port what is to leave by it, as far as it takes it; returns how many frames are left.
-#[inline]
-fn send(lane: &mut Lane, w: &mut Worker, meters: &Meters) -> usize {
-    if !lane.out.is_empty() {
-        let sent = lane.port.tx(w, &mut lane.out);
-        meters.transmitted.add(sent as u64);
-        if sent == 0 && lane.port.in_flight() == 0 {
-            give_up(lane, Reason::TxRefused, w, meters);
-        }
-    }
-    lane.out.len()
-}
-
-/// Drops all that waits for a port: its ring stayed full, or it is empty and the port takes nothing (link down).
-#[cold]
-#[inline(never)]
-fn give_up(lane: &mut Lane, reason: Reason, w: &mut Worker, meters: &Meters) {
-    meters.drops.add(reason, lane.out.len() as u64);
-    lane.out.free(w);
 }

@@ -10,6 +10,10 @@ pub enum Verdict {
     Drop(Reason),
     /// It leaves by the port with this number, which may be the one it came from.
     Redirect(u8),
+    /// It leaves by the port it came from.
+    Tx,
+    /// It goes to the [holder](super::holder): to be read, kept and freed elsewhere.
+    Pass,
 }
 
 const _: () = assert!(size_of::<Verdict>() == 2);
@@ -52,11 +56,17 @@ pub enum Reason {
     TxFull,
     /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
     TxRefused,
+    /// The mode, or a filter rule, says so.
+    Policy,
+    /// It was to be passed, and the holder had no place left.
+    HolderFull,
+    /// It was to be passed, and there is no holder, or its reader is gone.
+    NoHolder,
 }
 
 impl Reason {
     /// All reasons, in the order of their [`index`](Self::index).
-    pub const ALL: [Reason; 17] = [
+    pub const ALL: [Reason; 20] = [
         Reason::Short,
         Reason::UnknownEthertype,
         Reason::Arp,
@@ -74,6 +84,9 @@ impl Reason {
         Reason::TooLong,
         Reason::TxFull,
         Reason::TxRefused,
+        Reason::Policy,
+        Reason::HolderFull,
+        Reason::NoHolder,
     ];
 
     /// The name of its counter.
@@ -96,6 +109,9 @@ impl Reason {
             Reason::TooLong => "too_long",
             Reason::TxFull => "tx_full",
             Reason::TxRefused => "tx_refused",
+            Reason::Policy => "policy",
+            Reason::HolderFull => "holder_full",
+            Reason::NoHolder => "no_holder",
         }
     }
 

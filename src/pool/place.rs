@@ -23,7 +23,7 @@ pub(crate) enum Place {
 impl Place {
     /// `frames` come here: owned → here. Without a worker it costs a locked instruction for each run of one pool.
     #[inline]
-    #[allow(dead_code, reason = "ports have batches; ready pools and queues come with their stages")]
+    #[allow(dead_code, reason = "ready pools come with their stage")]
     pub(crate) fn enter(self, w: Option<&Worker>, frames: &[Frame]) {
         each_pool(frames, ptr::null(), |pool, n| self.count(pool, w, n as u64));
     }
@@ -42,7 +42,6 @@ impl Place {
 
     /// As [`Place::leave`] for the first `n` frames of a batch; no look-up where the batch knows its pool.
     #[inline]
-    #[allow(dead_code, reason = "as above")]
     pub(crate) fn leave_batch(self, w: Option<&Worker>, batch: &Batch, n: usize) {
         batch.each_pool(n, |pool, n| self.count(pool, w, (n as u64).wrapping_neg()));
     }

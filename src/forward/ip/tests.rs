@@ -266,6 +266,7 @@ fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
                 dropped[reason.index()] += 1;
                 assert_eq!(frame, before, "{reason:?}");
             }
+            other => panic!("a router says {other:?}"),
         }
     }
     assert_eq!(forwarded + dropped.iter().sum::<u64>(), frames);

@@ -12,6 +12,8 @@ pub enum Hop {
     Routed,
     /// A cross-connect: no byte changed.
     Unchanged,
+    /// Back to the host it came from: the link addresses swapped, no other byte changed.
+    Reflected,
 }
 
 /// What the sink found in a frame.
@@ -112,6 +114,7 @@ impl Sink {
         let format = match hop {
             Hop::Routed => Format::new(flows, size, INTERFACES[1].mac, HOSTS[1], TTL - 1)?,
             Hop::Unchanged => Format::new(flows, size, HOSTS[0], INTERFACES[0].mac, TTL)?,
+            Hop::Reflected => Format::new(flows, size, INTERFACES[0].mac, HOSTS[0], TTL)?,
         };
         Ok(Sink { format, flows: vec![Flow::default(); flows].into(), tally: Tally::default() })
     }

@@ -1,0 +1,131 @@
+//! The holder: where passed frames go, as packets go to the queue of a socket.
+//!
+//! ```text
+//!   forwarder ── Holder::put ──► bounded queue ──► Reader::read   on any worker: read, and free there
+//!                                              └─► Keeper::turn   keeps the last ones, frees what is older
+//! ```
+//! What lies in the queue or with a keeper is `queued` in the ledger of the frames' pool. A reader that is slow, or
+//! stands still, fills the queue and costs no more than that many frames; one that is gone holds none.
+
+mod keeper;
+mod queued;
+
+pub use keeper::{Keep, Keeper};
+
+use self::queued::Queued;
+use crate::pool::{Batch, Place};
+use crate::ring::{Receiver, Sender, ring};
+use crate::stats::Count;
+use crate::sync::Worker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// What became of the frames that a holder took, readable from any thread.
+///
+/// Conservation, once nothing moves: `taken == given + waiting + kept`, and what a reader or keeper that is gone
+/// left behind has been freed with it.
+#[derive(Debug, Default)]
+pub struct HolderCounters {
+    /// Frames that the queue took from the forwarder.
+    pub taken: Count,
+    /// Frames that a reader read, or a keeper freed.
+    pub given: Count,
+    /// Frames that a keeper keeps.
+    pub kept: Count,
+    /// The reader is gone: nothing more is taken.
+    gone: AtomicBool,
+}
+
+impl HolderCounters {
+    /// Frames that are held: in the queue, or with the keeper.
+    pub fn held(&self) -> u64 {
+        if self.gone.load(Relaxed) { 0 } else { self.taken.get().wrapping_sub(self.given.get()) }
+    }
+}
+
+/// The forwarder's end of the queue.
+#[derive(Debug)]
+pub struct Holder {
+    queue: Sender<Queued>,
+    counters: Arc<HolderCounters>,
+}
+
+/// The other end, for whichever worker reads.
+///
+/// Dropped, it frees what waits, and the forwarder drops from then on what it would pass.
+#[derive(Debug)]
+pub struct Reader {
+    queue: Receiver<Queued>,
+    counters: Arc<HolderCounters>,
+}
+
+/// A queue of at least `frames` places (rounded up to a power of two, at most 2^20).
+#[cold]
+pub fn holder(frames: u32) -> (Holder, Reader) {
+    let (sender, receiver) = ring(frames.min(1 << 20));
+    let counters = Arc::new(HolderCounters::default());
+    let reader = Reader { queue: receiver, counters: Arc::clone(&counters) };
+    (Holder { queue: sender, counters }, reader)
+}
+
+impl Holder {
+    /// Whether there is somebody to read what is put here.
+    #[inline]
+    pub fn is_read(&self) -> bool {
+        !self.counters.gone.load(Relaxed)
+    }
+
+    /// Takes frames from the front of `frames`, as many as there is room for; returns how many.
+    ///
+    /// # Cost
+    /// Eight bytes copied a frame, the queue's index once, and one count in the pool.
+    #[inline]
+    pub fn put(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let n = self.queue.room(frames.len());
+        Place::Queued.enter_batch(Some(w), frames, n);
+        let sent = self.queue.send_burst(n, &mut frames.drain().map(Queued::new));
+        self.counters.taken.add(sent as u64);
+        sent
+    }
+
+    /// The queue's counters.
+    pub fn counters(&self) -> Arc<HolderCounters> {
+        Arc::clone(&self.counters)
+    }
+}
+
+impl Reader {
+    /// Appends frames to `frames`, oldest first, as many as wait and have room; returns how many.
+    #[inline]
+    pub fn read(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let before = frames.len();
+        let read = self.queue.recv_burst(frames.room(), |queued| {
+            if let Some(frame) = queued.into_frame() {
+                // There is room: no more were asked for.
+                drop(frames.push(frame));
+            }
+        });
+        Place::Queued.leave(Some(w), &frames[before..]);
+        self.counters.given.add(read as u64);
+        read
+    }
+
+    /// Frames that wait, at most `want`.
+    #[inline]
+    pub fn waiting(&mut self, want: usize) -> usize {
+        self.queue.ready(want)
+    }
+
+    /// The queue's counters.
+    pub fn counters(&self) -> Arc<HolderCounters> {
+        Arc::clone(&self.counters)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.counters.gone.store(true, Relaxed);
+        // What the forwarder puts meanwhile goes with the ring, at the latest when the forwarder's end is dropped.
+        self.queue.recv_burst(usize::MAX, drop);
+    }
+}

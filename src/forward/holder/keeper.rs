@@ -1,0 +1,123 @@
+//! A keeper: holds frames as a sender does until they are acknowledged, or an application that reads late.
+
+use super::Reader;
+use super::queued::Queued;
+use crate::pool::{Batch, Place};
+use crate::stats::Count;
+use crate::sync::Worker;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How much a keeper keeps and how long: both can be changed from any one thread while it works.
+///
+/// A frame goes when `packets` newer ones have come, or when it is older than the time.
+#[derive(Debug)]
+pub struct Keep {
+    packets: Count,
+    nanoseconds: Count,
+}
+
+impl Keep {
+    /// At most `packets` frames, each at most `time`.
+    pub fn new(packets: usize, time: Duration) -> Keep {
+        let keep = Keep { packets: Count::default(), nanoseconds: Count::default() };
+        keep.set_packets(packets);
+        keep.set_time(time);
+        keep
+    }
+
+    /// Changes how many; what is more goes at the next turn.
+    pub fn set_packets(&self, packets: usize) {
+        self.packets.set(packets as u64);
+    }
+
+    /// Changes how long.
+    pub fn set_time(&self, time: Duration) {
+        self.nanoseconds.set(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// How many.
+    pub fn packets(&self) -> usize {
+        self.packets.get() as usize
+    }
+
+    /// How long.
+    pub fn time(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.get())
+    }
+}
+
+/// Takes what a [`Reader`] gets, keeps it, and frees it on its own worker.
+#[derive(Debug)]
+pub struct Keeper {
+    reader: Reader,
+    keep: Arc<Keep>,
+    /// Oldest first, each with when it came.
+    kept: VecDeque<(Queued, Instant)>,
+}
+
+impl Keeper {
+    /// A keeper that takes over `reader`.
+    pub fn new(reader: Reader, keep: Arc<Keep>) -> Keeper {
+        Keeper { reader, keep, kept: VecDeque::new() }
+    }
+
+    /// Takes what waits, then frees what is to be kept no longer; returns how many frames it took and freed.
+    ///
+    /// # Cost
+    /// One look at the clock; frees in bulk.
+    pub fn turn(&mut self, w: &mut Worker) -> usize {
+        let now = Instant::now();
+        let taken = self.reader.queue.recv_burst(usize::MAX, |queued| self.kept.push_back((queued, now)));
+        taken + self.free(w, self.keep.packets(), now.checked_sub(self.keep.time()))
+    }
+
+    /// Frees all that is kept and all that waits; returns how many frames.
+    pub fn release(&mut self, w: &mut Worker) -> usize {
+        let now = Instant::now();
+        self.reader.queue.recv_burst(usize::MAX, |queued| self.kept.push_back((queued, now)));
+        self.free(w, 0, None)
+    }
+
+    /// Frees the oldest frames until at most `most` are kept, none of which came before `since`.
+    fn free(&mut self, w: &mut Worker, most: usize, since: Option<Instant>) -> usize {
+        let mut freed = 0;
+        let mut batch = Batch::new();
+        loop {
+            let late = |came: Instant| since.is_some_and(|since| came < since);
+            while batch.room() > 0
+                && (self.kept.len() > most || self.kept.front().is_some_and(|&(_, came)| late(came)))
+                && let Some(frame) = self.kept.pop_front().and_then(|(queued, _)| queued.into_frame())
+            {
+                // There is room.
+                drop(batch.push(frame));
+            }
+            if batch.is_empty() {
+                break;
+            }
+            freed += batch.len();
+            Place::Queued.leave_batch(Some(w), &batch, batch.len());
+            batch.free(w);
+        }
+        self.reader.counters.given.add(freed as u64);
+        self.reader.counters.kept.set(self.kept.len() as u64);
+        freed
+    }
+
+    /// Frames that are kept.
+    pub fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// The frames that are kept, oldest first.
+    pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        self.kept.iter().filter_map(|(queued, _)| queued.data())
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.reader.counters.kept.set(0);
+    }
+}

@@ -1,0 +1,42 @@
+//! A frame while it is held: counted as `queued` in its pool's ledger.
+
+use crate::pool::{Frame, Place};
+use std::slice;
+
+/// A frame that was counted as queued before it was made one of these.
+///
+/// Dropped (with a queue or a keeper) it is counted back and goes home.
+#[derive(Debug)]
+pub(super) struct Queued(
+    /// None only at its end.
+    Option<Frame>,
+);
+
+const _: () = assert!(size_of::<Queued>() == 8);
+
+impl Queued {
+    #[inline(always)]
+    pub(super) fn new(frame: Frame) -> Queued {
+        Queued(Some(frame))
+    }
+
+    /// The bytes.
+    pub(super) fn data(&self) -> Option<&[u8]> {
+        self.0.as_ref().map(Frame::data)
+    }
+
+    /// The frame, which the caller counts as no longer queued.
+    #[inline(always)]
+    pub(super) fn into_frame(mut self) -> Option<Frame> {
+        self.0.take()
+    }
+}
+
+impl Drop for Queued {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(frame) = self.0.take() {
+            Place::Queued.leave(None, slice::from_ref(&frame));
+        }
+    }
+}

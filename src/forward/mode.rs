@@ -1,0 +1,99 @@
+//! How frames find their way, and how they are freed.
+
+use super::ip::{Interface, forward_ipv4};
+use super::route::Table;
+use super::verdict::{Reason, Verdict};
+use crate::limits::BATCH_MAX;
+use crate::pool::Batch;
+use crate::wire::Ethernet;
+
+/// Frames ahead of the one in work whose headers are asked for.
+const AHEAD: usize = 24;
+
+/// How frames find their way.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one to a forwarder, and the table is read in place")]
+pub enum Mode {
+    /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses.
+    Ip {
+        /// The routes.
+        table: Table,
+        /// The router's end of each port's link, in the order of the ports.
+        interfaces: Vec<Interface>,
+    },
+    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
+    CrossConnect,
+    /// Every frame leaves by the port it came from, its link addresses swapped (source 004's `XDP_TX`).
+    Reflect,
+    /// Every frame is dropped unread (source 004's `XDP_DROP`).
+    Drop,
+    /// Every frame goes to the holder, unread (source 004's packets in sockets).
+    Pass,
+}
+
+/// How sent and dropped frames are freed: for measurements, `Bulk` is what one wants (source 000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Free {
+    /// A batch at once.
+    #[default]
+    Bulk,
+    /// One call for each frame.
+    Single,
+}
+
+/// Why a forwarder could not be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ForwardError {
+    /// Frames need a port to leave by.
+    #[error("{0} ports: give two or more (an even number in cross-connect mode), at most 255")]
+    Ports(usize),
+    /// Every port needs an interface.
+    #[error("{interfaces} interfaces for {ports} ports: give one for each")]
+    Interfaces {
+        /// Interfaces given.
+        interfaces: usize,
+        /// Ports given.
+        ports: usize,
+    },
+}
+
+impl Mode {
+    /// Whether `ports` ports can work so.
+    pub(super) fn check(&self, ports: usize) -> Result<(), ForwardError> {
+        let paired = !matches!(self, Mode::CrossConnect) || ports.is_multiple_of(2);
+        if !(2..=255).contains(&ports) || !paired {
+            return Err(ForwardError::Ports(ports));
+        }
+        match self {
+            Mode::Ip { interfaces, .. } if interfaces.len() != ports => {
+                Err(ForwardError::Interfaces { interfaces: interfaces.len(), ports })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what becomes of each frame of a burst that came by port `from`.
+    #[inline]
+    pub(super) fn decide_all(&self, from: usize, burst: &mut Batch, verdicts: &mut [Verdict; BATCH_MAX]) {
+        match self {
+            Mode::Ip { table, interfaces } => {
+                let ingress = interfaces[from];
+                burst.each_data_mut(AHEAD, |i, data| {
+                    verdicts[i] = forward_ipv4(data, &ingress, table, interfaces);
+                });
+            }
+            Mode::Reflect => burst.each_data_mut(AHEAD, |i, data| verdicts[i] = reflect(data)),
+            Mode::CrossConnect => verdicts.fill(Verdict::Redirect((from ^ 1) as u8)),
+            Mode::Drop => verdicts.fill(Verdict::Drop(Reason::Policy)),
+            Mode::Pass => verdicts.fill(Verdict::Pass),
+        }
+    }
+}
+
+/// Swaps the link addresses, so that the frame goes back to whoever sent it.
+#[inline]
+fn reflect(frame: &mut [u8]) -> Verdict {
+    let Ok((link, _)) = Ethernet::parse_mut(frame) else { return Verdict::Drop(Reason::Short) };
+    std::mem::swap(&mut link.dst, &mut link.src);
+    Verdict::Tx
+}
