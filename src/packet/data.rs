@@ -1,16 +1,23 @@
-//! Where a packet's bytes are.
+//! Where the bytes of one part of a packet are.
 
-use crate::pool::{Frame, NoRoom};
+use super::external::External;
+use crate::pool::{Fragment, Frame, NoRoom, SharedFrame};
 use crate::sync::Worker;
 use std::mem;
 
-/// Where a packet's bytes are.
+/// Where the bytes of one part of a packet are.
 #[derive(Debug)]
 pub(super) enum Data {
     /// Nowhere: the head is no packet's.
     Nothing,
-    /// In a frame that is the packet's alone.
+    /// In a frame that is the part's alone.
     Frame(Frame),
+    /// In a frame that others read too, each with a view of its own.
+    Shared(SharedFrame),
+    /// In a piece of a frame that is the part's alone.
+    Fragment(Fragment),
+    /// In memory that is not ours, which others may read too.
+    External(External),
 }
 
 impl Data {
@@ -25,6 +32,46 @@ impl Data {
         match self {
             Data::Nothing => {}
             Data::Frame(frame) => frame.free(w),
+            Data::Shared(shared) => shared.free(w),
+            Data::Fragment(fragment) => fragment.free(w),
+            Data::External(external) => drop(external),
+        }
+    }
+
+    /// A second holder of the same bytes; neither writes them from now on.
+    pub(super) fn share(&mut self) -> Data {
+        let shared = match self.take() {
+            Data::Frame(frame) => Data::Shared(frame.share()),
+            Data::Fragment(fragment) => Data::Shared(fragment.share()),
+            shared => shared,
+        };
+        let second = match &shared {
+            Data::Shared(shared) => Data::Shared(shared.clone()),
+            Data::External(external) => Data::External(external.clone()),
+            _ => Data::Nothing,
+        };
+        *self = shared;
+        second
+    }
+
+    /// Takes a shared frame back for itself alone, if the other holders are gone; whether the bytes are its alone now.
+    pub(super) fn reclaim(&mut self) -> bool {
+        if let Data::Shared(_) = self
+            && let Data::Shared(shared) = self.take()
+        {
+            *self = shared.into_frame().map_or_else(Data::Shared, Data::Frame);
+        }
+        matches!(self, Data::Frame(_) | Data::Fragment(_))
+    }
+
+    /// Bytes of memory that cannot be used for anything else while this part is held.
+    pub(super) fn pinned(&self) -> usize {
+        match self {
+            Data::Nothing => 0,
+            Data::Frame(frame) => frame.size(),
+            Data::Shared(shared) => shared.pinned(),
+            Data::Fragment(fragment) => fragment.pinned(),
+            Data::External(external) => external.pinned(),
         }
     }
 
@@ -33,15 +80,22 @@ impl Data {
         match self {
             Data::Nothing => &[],
             Data::Frame(frame) => frame.data(),
+            Data::Shared(shared) => shared.data(),
+            Data::Fragment(fragment) => fragment.data(),
+            Data::External(external) => external.data(),
         }
     }
 
     /// The bytes, to write, if nobody else can see them.
     #[inline(always)]
     pub(super) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if !matches!(self, Data::Frame(_)) && !self.reclaim() {
+            return None;
+        }
         match self {
-            Data::Nothing => None,
             Data::Frame(frame) => Some(frame.data_mut()),
+            Data::Fragment(fragment) => Some(fragment.data_mut()),
+            _ => None,
         }
     }
 
@@ -50,59 +104,77 @@ impl Data {
         match self {
             Data::Nothing => 0,
             Data::Frame(frame) => frame.len(),
+            Data::Shared(shared) => shared.len(),
+            Data::Fragment(fragment) => fragment.len(),
+            Data::External(external) => external.len(),
         }
     }
 
     #[inline]
     pub(super) fn headroom(&self) -> usize {
         match self {
-            Data::Nothing => 0,
             Data::Frame(frame) => frame.headroom(),
+            Data::Fragment(fragment) => fragment.headroom(),
+            Data::Nothing | Data::Shared(_) | Data::External(_) => 0,
         }
     }
 
     #[inline]
     pub(super) fn tailroom(&self) -> usize {
         match self {
-            Data::Nothing => 0,
             Data::Frame(frame) => frame.tailroom(),
+            Data::Fragment(fragment) => fragment.tailroom(),
+            Data::Nothing | Data::Shared(_) | Data::External(_) => 0,
         }
     }
 
     #[inline]
     pub(super) fn push(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Nothing => none(n),
             Data::Frame(frame) => frame.push(n),
+            Data::Fragment(fragment) => fragment.push(n),
+            Data::Nothing | Data::Shared(_) | Data::External(_) => nothing_but(n),
         }
     }
 
     #[inline]
     pub(super) fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Nothing => none(n),
+            Data::Nothing => nothing_but(n),
             Data::Frame(frame) => frame.pull(n),
+            Data::Shared(shared) => shared.pull(n),
+            Data::Fragment(fragment) => fragment.pull(n),
+            Data::External(external) => external.pull(n),
         }
     }
 
     #[inline]
     pub(super) fn put(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Nothing => none(n),
             Data::Frame(frame) => frame.put(n),
+            Data::Fragment(fragment) => fragment.put(n),
+            Data::Nothing | Data::Shared(_) | Data::External(_) => nothing_but(n),
         }
     }
 
     #[inline]
     pub(super) fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Nothing => none(len),
+            Data::Nothing => nothing_but(len),
             Data::Frame(frame) => frame.trim(len),
+            Data::Shared(shared) => shared.trim(len),
+            Data::Fragment(fragment) => fragment.trim(len),
+            Data::External(external) => external.trim(len),
         }
     }
 }
 
-/// Where there is no room at all, only nothing fits.
-fn none(wanted: usize) -> Result<(), NoRoom> {
-    if wanted == 0 { Ok(()) } else { Err(NoRoom { wanted, room: 0 }) }
+/// Where there is no room at all, nothing fits but no bytes.
+fn nothing_but(wanted: usize) -> Result<(), NoRoom> {
+    within(wanted, 0).map(drop)
+}
+
+/// `wanted`, if there is that much room.
+pub(super) fn within(wanted: usize, room: usize) -> Result<usize, NoRoom> {
+    if wanted > room { Err(NoRoom { wanted, room }) } else { Ok(wanted) }
 }

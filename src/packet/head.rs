@@ -76,7 +76,7 @@ impl Drop for Head {
     fn drop(&mut self) {
         let mut next = self.next.take();
         while let Some(mut part) = next {
-            next = part.take_next();
+            next = part.head_mut().next.take();
         }
     }
 }

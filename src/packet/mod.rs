@@ -3,8 +3,20 @@
 //! Two levels. A [`Frame`](crate::pool::Frame) is enough to drop, send on or redirect. A [`Packet`] has a head as
 //! well, an object of its own with what the path learns about it: where it came from, its flow's hash. A frame
 //! becomes a packet and a packet a frame without a copy.
+//!
+//! | question | answer |
+//! |---|---|
+//! | where a head comes from | [`Heads`]: a worker's array above a slab cache, in one of the [`Form`]s of source 000 |
+//! | where the bytes are | in a frame, a frame that others read too, a piece of one, or [`External`] memory |
+//! | one more packet over the same bytes | [`Heads::share`], [`Heads::split`]; nobody writes meanwhile |
+//! | bytes in several places | [`Packet::append`], [`Packet::segments`], [`Heads::linearize`] |
+//! | packets that are kept | [`Condense`]: small slices are copied out of the large memory that they pin |
 
+mod chain;
+mod condense;
+mod copy;
 mod data;
+mod external;
 mod head;
 mod heads;
 #[allow(clippy::module_inception)]
@@ -13,6 +25,10 @@ mod packets;
 #[cfg(test)]
 mod tests;
 
+pub use chain::SplitError;
+pub use condense::Condense;
+pub use copy::CopyError;
+pub use external::External;
 pub use heads::{Form, Heads, HeadsConfig, HeadsError, HeadsStats};
 pub use packet::Packet;
 pub use packets::Packets;

@@ -1,12 +1,18 @@
-//! The packet: a head and its bytes.
+//! The packet: a head and its bytes, and what can be done with them without a worker.
 
-use super::data::Data;
+use super::data::{Data, within};
 use super::head::{Head, Origin};
+use crate::limits::CACHE_LINE;
 use crate::pool::{Frame, NoRoom};
 use crate::slab::Object;
 use crate::sys::cpu;
+use std::iter::successors;
 
 /// A packet that is yours alone: eight bytes, move-only.
+///
+/// Most packets are one part, whose bytes are in one frame: then [`Packet::data`] is all of them. Others are a chain of
+/// parts ([`Packet::append`]), or share their bytes with others ([`Heads::share`](super::Heads::share)) and cannot be
+/// written meanwhile. Lengths are always those of the whole packet.
 ///
 /// Dropped anywhere, head and bytes go home by the slow way; [`Heads::free`](super::Heads::free) is the fast one.
 #[derive(Debug)]
@@ -29,6 +35,11 @@ impl Packet {
     }
 
     #[inline(always)]
+    pub(super) fn head_mut(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
+    #[inline(always)]
     pub(super) fn origin(&self) -> Origin {
         self.head.origin
     }
@@ -41,54 +52,68 @@ impl Packet {
         }
         match self.head.data.take() {
             Data::Frame(frame) => Some(frame),
-            Data::Nothing => None,
+            _ => None,
         }
     }
 
-    /// Takes the bytes out, whatever they are.
-    pub(super) fn take_data(&mut self) -> Data {
-        self.head.data.take()
+    /// The packet's parts, first to last.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Packet> {
+        successors(Some(self), |part| part.head.next.as_ref())
     }
 
-    /// Takes the parts behind the first.
-    pub(super) fn take_next(&mut self) -> Option<Packet> {
-        self.head.next.take()
+    /// Where the bytes of each part are, first to last.
+    pub(super) fn each_data_mut(&mut self) -> DataMut<'_> {
+        DataMut { head: Some(&mut self.head) }
     }
 
-    /// The bytes of the first part; of most packets these are all.
+    /// The bytes of the first part; all of them where the packet is linear.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
         self.head.data.bytes()
     }
 
-    /// The bytes of the first part, to write; None while anybody else can see them.
+    /// The bytes of the first part, to write; None while anybody else may read them.
     #[inline(always)]
     pub fn data_mut(&mut self) -> Option<&mut [u8]> {
         self.head.data.bytes_mut()
     }
 
-    /// How many bytes the first part has.
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.head.data.len()
+    /// The bytes of each part in turn; some may be empty.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts().map(Packet::data)
     }
 
-    /// Whether the first part has no bytes.
+    /// Whether all bytes are in one part, and so in [`Packet::data`].
+    #[inline]
+    pub fn is_linear(&self) -> bool {
+        self.head.next.is_none()
+    }
+
+    /// How many bytes the packet has.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        let first = self.head.data.len();
+        match &self.head.next {
+            None => first,
+            Some(next) => first + next.parts().map(|part| part.head.data.len()).sum::<usize>(),
+        }
+    }
+
+    /// Whether the packet has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes before the data that [`Packet::push`] can take; 0 where they are not this packet's alone.
+    /// Bytes before the data that [`Packet::push`] can take; 0 while others may read the first part.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.head.data.headroom()
     }
 
-    /// Bytes after the data that [`Packet::put`] can take; 0 where they are not this packet's alone.
-    #[inline]
+    /// Bytes after the data that [`Packet::put`] can take; 0 while others may read the last part.
     pub fn tailroom(&self) -> usize {
-        self.head.data.tailroom()
+        self.parts().last().map_or(0, |last| last.head.data.tailroom())
     }
 
     /// Begins the data `n` bytes earlier, for a header in front.
@@ -100,31 +125,88 @@ impl Packet {
         self.head.data.push(n)
     }
 
-    /// Begins the data of the first part `n` bytes later.
+    /// Begins the data `n` bytes later. Parts that are empty then stay where they are.
     ///
     /// # Errors
     /// [`NoRoom`] when there is less data.
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
-        self.head.data.pull(n)
+        if self.is_linear() {
+            return self.head.data.pull(n);
+        }
+        let mut left = within(n, self.len())?;
+        self.each_data_mut().try_for_each(|data| {
+            let here = left.min(data.len());
+            left -= here;
+            data.pull(here)
+        })
     }
 
-    /// Ends the data of the first part `n` bytes later.
+    /// Ends the data `n` bytes later.
     ///
     /// # Errors
     /// [`NoRoom`] when the tailroom is smaller.
     #[inline]
     pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
-        self.head.data.put(n)
+        if self.is_linear() {
+            return self.head.data.put(n);
+        }
+        self.each_data_mut().last().map_or(Ok(()), |data| data.put(n))
     }
 
-    /// Cuts the data of the first part to its first `len` bytes.
+    /// Puts a copy of `bytes` behind the data.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the tailroom is smaller.
+    pub fn put_slice(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
+        let Some(last) = self.each_data_mut().last() else { return Ok(()) };
+        let old = last.len();
+        last.put(bytes.len())?;
+        if let Some(to) = last.bytes_mut() {
+            to[old..].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Cuts the data to its first `len` bytes. Parts that are empty then stay where they are.
     ///
     /// # Errors
     /// [`NoRoom`] when there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
-        self.head.data.trim(len)
+        if self.is_linear() {
+            return self.head.data.trim(len);
+        }
+        let mut left = within(len, self.len())?;
+        self.each_data_mut().try_for_each(|data| {
+            let here = left.min(data.len());
+            left -= here;
+            data.trim(here)
+        })
+    }
+
+    /// Puts `other` behind this packet's bytes, without a copy. What `other` had recorded is no longer looked at.
+    ///
+    /// # Cost
+    /// One line for each part that this packet has.
+    pub fn append(&mut self, other: Packet) {
+        let mut end = &mut self.head.next;
+        while let Some(part) = end {
+            end = &mut part.head.next;
+        }
+        *end = Some(other);
+    }
+
+    /// Looks whether those who shared this packet's bytes are gone, and takes them back for itself alone; whether all its
+    /// bytes can be written now. Memory of others never can.
+    pub fn reclaim(&mut self) -> bool {
+        self.each_data_mut().fold(true, |all, data| data.reclaim() && all)
+    }
+
+    /// Bytes of memory that cannot be used for anything else while this packet is held: its heads, and the whole frame
+    /// behind each part, also where others hold that too (what Linux calls truesize).
+    pub fn pinned(&self) -> usize {
+        self.parts().map(|part| CACHE_LINE + part.head.data.pinned()).sum()
     }
 
     /// Asks for the first line of data before it is needed.
@@ -155,5 +237,20 @@ impl Packet {
     #[inline]
     pub fn set_flow_hash(&mut self, hash: u32) {
         self.head.flow_hash = hash;
+    }
+}
+
+/// Where the bytes of each part are, to change.
+pub(super) struct DataMut<'a> {
+    head: Option<&'a mut Head>,
+}
+
+impl<'a> Iterator for DataMut<'a> {
+    type Item = &'a mut Data;
+
+    fn next(&mut self) -> Option<&'a mut Data> {
+        let Head { data, next, .. } = self.head.take()?;
+        self.head = next.as_mut().map(Packet::head_mut);
+        Some(data)
     }
 }

@@ -1,4 +1,9 @@
 //! Heads on frames, and off again.
+#![cfg(not(loom))]
+
+mod bytes;
+mod condense;
+mod failure;
 
 use super::{Heads, Packet};
 use crate::page::{Memory, MemoryConfig};
@@ -6,7 +11,7 @@ use crate::pool::{Frame, Pool, PoolConfig};
 use crate::sync::Worker;
 use crate::sys::region::BackingWish;
 
-fn bench(frames: usize) -> (Memory, Worker, Pool, Heads) {
+pub(super) fn bench(frames: usize) -> (Memory, Worker, Pool, Heads) {
     let config =
         MemoryConfig { bytes: 2 << 20, workers: 2, backing: BackingWish::Small, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();

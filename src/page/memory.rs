@@ -186,4 +186,10 @@ impl Memory {
     pub(crate) fn refuse(&self, n: usize) {
         self.shared.refusal.set(n);
     }
+
+    /// Whether that allocation came and failed; none will from now on.
+    #[cfg(test)]
+    pub(crate) fn refusal_spent(&self) -> bool {
+        self.shared.refusal.take()
+    }
 }

@@ -37,6 +37,11 @@ impl Refusal {
         self.0.store(n, Relaxed);
     }
 
+    /// Whether the failure has come; none will from now on.
+    pub(crate) fn take(&self) -> bool {
+        self.0.swap(NEVER, Relaxed) == NEVER
+    }
+
     /// Of `want` blocks how many may be had now.
     pub(crate) fn granted(&self, want: usize) -> usize {
         let left = self.0.load(Relaxed);

@@ -86,15 +86,17 @@ mod tests {
 
     #[test]
     fn a_box_takes_what_there_is_room_for_and_nothing_before_its_worker_came_or_after_it_left() {
-        let inbox = Inbox::new();
-        let mut heads = vec![1, 2, 3];
-        assert_eq!((inbox.put(&mut heads, 8), heads.len()), (0, 3), "nobody is there");
-        let mut mine = Vec::new();
-        assert_eq!(inbox.take(8, &mut mine), 0);
-        assert_eq!((inbox.put(&mut heads, 2), heads.len()), (2, 1), "room for two");
-        assert_eq!((inbox.take(1, &mut mine), inbox.len()), (1, 1));
-        inbox.shut(&mut mine);
-        assert_eq!((inbox.put(&mut heads, 8), heads.len(), mine.len()), (0, 1, 2), "it left");
+        model(|| {
+            let inbox = Inbox::new();
+            let mut heads = vec![1, 2, 3];
+            assert_eq!((inbox.put(&mut heads, 8), heads.len()), (0, 3), "nobody is there");
+            let mut mine = Vec::new();
+            assert_eq!(inbox.take(8, &mut mine), 0);
+            assert_eq!((inbox.put(&mut heads, 2), heads.len()), (2, 1), "room for two");
+            assert_eq!((inbox.take(1, &mut mine), inbox.len()), (1, 1));
+            inbox.shut(&mut mine);
+            assert_eq!((inbox.put(&mut heads, 8), heads.len(), mine.len()), (0, 1, 2), "it left");
+        });
     }
 
     #[test]

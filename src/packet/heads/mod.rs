@@ -20,12 +20,12 @@ mod stats;
 mod tests;
 
 use super::data::Data;
-use super::head::begin;
+use super::head::{Head, begin};
 use super::packet::Packet;
 use super::packets::Packets;
 use crate::page::Memory;
 use crate::pool::{Batch, Frame};
-use crate::slab::Attributes;
+use crate::slab::{Attributes, Object};
 use crate::sync::Worker;
 pub use config::{Form, HeadsConfig, HeadsError};
 use shared::Shared;
@@ -68,14 +68,19 @@ impl Heads {
     /// A head from the worker's array: no locked instruction, and one line to write.
     #[inline]
     pub fn attach(&self, w: &mut Worker, frame: Frame) -> Result<Packet, Frame> {
-        let head = match self.shared.take_hot(w) {
-            Some(head) => head,
-            None => match grow::take(&self.shared, w) {
-                Some(head) => head,
-                None => return Err(frame),
-            },
-        };
-        Ok(begin(head, Data::Frame(frame)))
+        match self.head(w) {
+            Some(head) => Ok(begin(head, Data::Frame(frame))),
+            None => Err(frame),
+        }
+    }
+
+    /// A blank head, from the worker's array if that has one.
+    #[inline(always)]
+    pub(super) fn head(&self, w: &mut Worker) -> Option<Object<Head>> {
+        match self.shared.take_hot(w) {
+            None => grow::take(&self.shared, w),
+            hit => hit,
+        }
     }
 
     /// Gives frames from the front of `frames` heads and appends them to `packets`, as far as there are frames, room and
@@ -109,8 +114,18 @@ impl Heads {
                 self.keep(w, packet);
                 Ok(frame)
             }
-            None => Err(packet),
+            None => self.detach_odd(w, packet),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn detach_odd(&self, w: &mut Worker, mut packet: Packet) -> Result<Frame, Packet> {
+        // Those who shared the frame may be gone.
+        packet.reclaim();
+        let Some(frame) = packet.take_frame() else { return Err(packet) };
+        self.keep(w, packet);
+        Ok(frame)
     }
 
     /// Takes the heads off packets, from the front of `packets`, and appends their frames to `frames`, until there is no
@@ -180,8 +195,8 @@ impl Heads {
     fn free_odd(&self, w: &mut Worker, packet: Packet) {
         let mut next = Some(packet);
         while let Some(mut part) = next {
-            next = part.take_next();
-            part.take_data().free(w);
+            next = part.head_mut().next.take();
+            part.head_mut().data.take().free(w);
             self.keep(w, part);
         }
     }

@@ -1,0 +1,105 @@
+//! What copies bytes: into a frame that can be written, or into one part.
+
+use super::data::Data;
+use super::head::Head;
+use super::heads::Heads;
+use super::packet::Packet;
+use crate::pool::{Frame, Pool};
+use crate::sync::Worker;
+
+/// Why bytes could not be copied into frames; the packet is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CopyError {
+    /// The pool has no frame.
+    #[error("the pool has no free frame")]
+    NoFrame,
+    /// The bytes do not fit into one frame.
+    #[error("{len} bytes to copy into a frame with room for {room}")]
+    TooLong {
+        /// Bytes to copy.
+        len: usize,
+        /// Bytes a frame of the pool has room for.
+        room: usize,
+    },
+}
+
+impl Packet {
+    /// Makes all bytes such that they can be written: parts that others may read are copied into frames of `pool`.
+    ///
+    /// # Errors
+    /// [`CopyError`]; the bytes are the same, and some parts may have been copied.
+    ///
+    /// # Cost
+    /// A look at each part where all are this packet's alone.
+    pub fn make_writable(&mut self, w: &mut Worker, pool: &Pool) -> Result<(), CopyError> {
+        for data in self.each_data_mut() {
+            if !data.reclaim() {
+                let frame = copied(w, pool, data.len(), [data.bytes()])?;
+                std::mem::replace(data, Data::Frame(frame)).free(w);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the first bytes of the packet, as many as `to` has room for; returns how many.
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        let mut done = 0;
+        for bytes in self.segments() {
+            let n = bytes.len().min(to.len() - done);
+            to[done..done + n].copy_from_slice(&bytes[..n]);
+            done += n;
+        }
+        done
+    }
+}
+
+impl Heads {
+    /// Brings all bytes into one part: behind those of the first, if it can be written and has the room, or else into a
+    /// frame of `pool`.
+    ///
+    /// # Errors
+    /// [`CopyError`]; the packet is as it was.
+    pub fn linearize(&self, w: &mut Worker, packet: &mut Packet, pool: &Pool) -> Result<(), CopyError> {
+        let len = packet.len();
+        let Head { data, next, .. } = packet.head_mut();
+        let Some(rest) = next.take() else { return Ok(()) };
+        let first = data.len();
+        if data.reclaim() && data.put(len - first).is_ok() {
+            if let Some(bytes) = data.bytes_mut() {
+                rest.copy_to(&mut bytes[first..]);
+            }
+        } else {
+            let segments = [data.bytes()].into_iter().chain(rest.segments());
+            match copied(w, pool, len, segments) {
+                Ok(frame) => std::mem::replace(data, Data::Frame(frame)).free(w),
+                Err(error) => {
+                    *next = Some(rest);
+                    return Err(error);
+                }
+            }
+        }
+        self.free(w, rest);
+        Ok(())
+    }
+}
+
+/// A frame of `pool` with a copy of `segments`, which have `len` bytes together.
+fn copied<'a>(
+    w: &mut Worker,
+    pool: &Pool,
+    len: usize,
+    segments: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Frame, CopyError> {
+    let mut frame = pool.alloc(w).ok_or(CopyError::NoFrame)?;
+    if let Err(no) = frame.put(len) {
+        frame.free(w);
+        return Err(CopyError::TooLong { len, room: no.room });
+    }
+    let mut to = frame.data_mut();
+    for bytes in segments {
+        let (here, behind) = to.split_at_mut(bytes.len().min(to.len()));
+        here.copy_from_slice(&bytes[..here.len()]);
+        to = behind;
+    }
+    Ok(frame)
+}

@@ -1,0 +1,123 @@
+//! External memory: bytes that a packet carries and that are not the memory's own.
+
+use crate::pool::NoRoom;
+use std::fmt;
+use std::sync::Arc;
+
+/// Memory of somebody else, with what is to be done when its last holder is gone.
+struct Loan<O, F: FnOnce(O)> {
+    /// Taken out once, at the end.
+    held: Option<(O, F)>,
+}
+
+/// What a view needs of a loan, whoever it is from.
+trait Lent: Send + Sync {
+    fn bytes(&self) -> &[u8];
+}
+
+impl<O: AsRef<[u8]> + Send + Sync, F: FnOnce(O) + Send + Sync> Lent for Loan<O, F> {
+    fn bytes(&self) -> &[u8] {
+        self.held.as_ref().map_or(&[], |(owner, _)| owner.as_ref())
+    }
+}
+
+impl<O, F: FnOnce(O)> Drop for Loan<O, F> {
+    fn drop(&mut self) {
+        if let Some((owner, on_release)) = self.held.take() {
+            on_release(owner);
+        }
+    }
+}
+
+/// A read-only view of memory that belongs to the caller, for a packet to carry.
+///
+/// Clone it freely: each clone has a view of its own, which it can only narrow. When the last one is gone, with the last
+/// packet that carries it, the memory is given back through `on_release`, on whatever thread that is: outside all of
+/// this library's locks, but in the middle of a poll loop, so be brief.
+///
+/// ```
+/// # use netmem::packet::External;
+/// let (back, home) = std::sync::mpsc::channel();
+/// let external = External::new(vec![1, 2, 3], move |memory| drop(back.send(memory)));
+/// let mut end = external.clone();
+/// end.pull(2)?;
+/// assert_eq!(end.data(), [3]);
+/// drop(external);
+/// assert!(home.try_recv().is_err());
+/// drop(end);
+/// assert_eq!(home.try_recv(), Ok(vec![1, 2, 3]));
+/// # Ok::<(), netmem::pool::NoRoom>(())
+/// ```
+#[derive(Clone)]
+pub struct External {
+    lent: Arc<dyn Lent>,
+    off: u32,
+    len: u32,
+}
+
+impl External {
+    /// A view of all of `owner`'s bytes (of the first 4 GiB less one, if there are more), which are given back through
+    /// `on_release`.
+    ///
+    /// # Cost
+    /// An allocation of the program's own allocator.
+    pub fn new<O>(owner: O, on_release: impl FnOnce(O) + Send + Sync + 'static) -> External
+    where
+        O: AsRef<[u8]> + Send + Sync + 'static,
+    {
+        let len = owner.as_ref().len().try_into().unwrap_or(u32::MAX);
+        External { lent: Arc::new(Loan { held: Some((owner, on_release)) }), off: 0, len }
+    }
+
+    /// The bytes of this view; none, should the owner say that it has fewer than it once said.
+    pub fn data(&self) -> &[u8] {
+        let (off, len) = (self.off as usize, self.len as usize);
+        self.lent.bytes().get(off..off + len).unwrap_or_default()
+    }
+
+    /// Bytes of this view.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the view has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes that stay with the holders however small their views are: all that was lent.
+    pub fn pinned(&self) -> usize {
+        self.lent.bytes().len()
+    }
+
+    /// Begins this view `n` bytes later.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there are fewer.
+    pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
+        let n = self.within(n)?;
+        self.off += n;
+        self.len -= n;
+        Ok(())
+    }
+
+    /// Cuts this view to its first `len` bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there are fewer.
+    pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
+        self.len = self.within(len)?;
+        Ok(())
+    }
+
+    fn within(&self, n: usize) -> Result<u32, NoRoom> {
+        let room = self.len();
+        u32::try_from(n).ok().filter(|&n| n <= self.len).ok_or(NoRoom { wanted: n, room })
+    }
+}
+
+impl fmt::Debug for External {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("External").field("off", &self.off).field("len", &self.len).finish()
+    }
+}

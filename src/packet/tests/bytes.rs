@@ -1,0 +1,238 @@
+//! What becomes of a packet's bytes.
+
+use super::bench;
+use crate::packet::{CopyError, External, Heads, Packet, Packets, SplitError};
+use crate::pool::{Batch, Fragments, NoRoom, Pool, PoolConfig};
+use crate::sync::Worker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+fn packet(w: &mut Worker, pool: &Pool, heads: &Heads, bytes: &[u8]) -> Packet {
+    let frame = pool.alloc(w).unwrap();
+    let mut packet = heads.attach(w, frame).unwrap();
+    packet.put_slice(bytes).unwrap();
+    packet
+}
+
+fn all(packet: &Packet) -> Vec<u8> {
+    packet.segments().collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn bytes_with_two_holders_are_read_by_both_and_written_by_none_until_one_is_left() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let mut first = packet(&mut w, &pool, &heads, b"hello world");
+    first.record_rx_queue(3);
+    first.set_flow_hash(9);
+    let mut second = heads.share(&mut w, &mut first).unwrap();
+    assert_eq!((second.rx_queue(), second.flow_hash()), (Some(3), 9));
+    second.pull(6).unwrap();
+    first.trim(5).unwrap();
+    assert_eq!((first.data(), second.data()), (&b"hello"[..], &b"world"[..]));
+    assert!(first.data_mut().is_none() && second.data_mut().is_none());
+    assert_eq!((second.headroom(), second.tailroom()), (0, 0));
+    assert_eq!(second.push(1), Err(NoRoom { wanted: 1, room: 0 }));
+    heads.free(&mut w, first);
+    assert_eq!(pool.ledger().owned, 1, "the second holder keeps the frame");
+    second.data_mut().unwrap()[0] = b'W';
+    second.push(6).unwrap();
+    assert_eq!(second.data(), b"hello World");
+    heads.free(&mut w, second);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_packet_is_copied_to_be_written_while_others_read_it() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let mut first = packet(&mut w, &pool, &heads, b"hello");
+    first.make_writable(&mut w, &pool).unwrap();
+    assert_eq!(pool.ledger().owned, 1, "nothing is copied that is its alone");
+    let second = heads.share(&mut w, &mut first).unwrap();
+    first.make_writable(&mut w, &pool).unwrap();
+    first.data_mut().unwrap()[0] = b'J';
+    assert_eq!((first.data(), second.data()), (&b"Jello"[..], &b"hello"[..]));
+    assert_eq!(pool.ledger().owned, 2);
+    let mut packets = Packets::new();
+    packets.push(first).unwrap();
+    packets.push(second).unwrap();
+    heads.free_bulk(&mut w, &mut packets);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_chain_is_one_packet() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let mut chain = packet(&mut w, &pool, &heads, b"one");
+    chain.append(packet(&mut w, &pool, &heads, b"two"));
+    chain.append(packet(&mut w, &pool, &heads, b"three"));
+    assert_eq!((chain.len(), chain.is_linear(), chain.data()), (11, false, &b"one"[..]));
+    chain.put_slice(b"!").unwrap();
+    chain.pull(4).unwrap();
+    assert_eq!(all(&chain), b"wothree!");
+    chain.trim(3).unwrap();
+    assert_eq!(all(&chain), b"wot");
+    assert_eq!(chain.trim(4), Err(NoRoom { wanted: 4, room: 3 }));
+    assert_eq!(chain.pull(4), Err(NoRoom { wanted: 4, room: 3 }));
+    let chain = heads.detach(&mut w, chain).unwrap_err();
+    assert_eq!(all(&chain), b"wot", "a chain is no frame");
+    heads.free(&mut w, chain);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_long_chain_dropped_anywhere_is_no_deep_recursion() {
+    let (_memory, mut w, pool, heads) = bench(4);
+    let mut packet = packet(&mut w, &pool, &heads, b"x");
+    let mut chain = heads.share(&mut w, &mut packet).unwrap();
+    for _ in 0..15_000 {
+        let mut front = heads.share(&mut w, &mut packet).unwrap();
+        front.append(chain);
+        chain = front;
+    }
+    assert_eq!(chain.len(), 15_001);
+    std::thread::Builder::new().stack_size(64 << 10).spawn(move || drop(chain)).unwrap().join().unwrap();
+    heads.free(&mut w, packet);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_packet_is_split_at_any_byte() {
+    for at in 0..=11 {
+        let (_memory, mut w, pool, heads) = bench(8);
+        let mut front = packet(&mut w, &pool, &heads, b"one");
+        front.append(packet(&mut w, &pool, &heads, b"two"));
+        front.append(packet(&mut w, &pool, &heads, b"three"));
+        front.set_flow_hash(7);
+        let back = heads.split(&mut w, &mut front, at).unwrap();
+        assert_eq!((all(&front), all(&back)), (b"onetwothree"[..at].into(), b"onetwothree"[at..].into()));
+        assert_eq!(back.flow_hash(), 7);
+        assert_eq!(
+            heads.split(&mut w, &mut front, at + 1).unwrap_err(),
+            SplitError::TooShort(NoRoom { wanted: at + 1, room: at })
+        );
+        heads.free(&mut w, front);
+        heads.free(&mut w, back);
+        assert!(pool.ledger().all_home());
+    }
+}
+
+#[test]
+fn a_chain_becomes_one_part_in_the_first_ones_room_or_in_a_new_frame() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let mut chain = packet(&mut w, &pool, &heads, b"one");
+    chain.append(packet(&mut w, &pool, &heads, b"two"));
+    let at = chain.data().as_ptr();
+    heads.linearize(&mut w, &mut chain, &pool).unwrap();
+    assert_eq!((chain.data(), chain.is_linear(), chain.data().as_ptr()), (&b"onetwo"[..], true, at));
+    let second = heads.share(&mut w, &mut chain).unwrap();
+    chain.append(packet(&mut w, &pool, &heads, b"three"));
+    heads.linearize(&mut w, &mut chain, &pool).unwrap();
+    assert_eq!((chain.data(), second.data()), (&b"onetwothree"[..], &b"onetwo"[..]));
+    heads.free(&mut w, chain);
+    heads.free(&mut w, second);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn what_does_not_fit_into_one_frame_stays_a_chain() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let mut chain = packet(&mut w, &pool, &heads, &[1; 1500]);
+    chain.append(packet(&mut w, &pool, &heads, &[2; 1500]));
+    let error = heads.linearize(&mut w, &mut chain, &pool).unwrap_err();
+    assert!(matches!(error, CopyError::TooLong { len: 3000, room } if room < 2048), "{error}");
+    assert_eq!((chain.len(), chain.is_linear()), (3000, false));
+    let mut rest = Batch::new();
+    while pool.alloc_burst(&mut w, &mut rest, 64) > 0 {}
+    let mut second = heads.share(&mut w, &mut chain).unwrap();
+    assert_eq!(second.make_writable(&mut w, &pool), Err(CopyError::NoFrame));
+    heads.free(&mut w, chain);
+    heads.free(&mut w, second);
+    rest.free(&mut w);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn external_memory_goes_back_when_the_last_packet_with_it_is_gone() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let back = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&back);
+    let external = External::new(b"external".to_vec(), move |memory| {
+        count.fetch_add(memory.len(), Relaxed);
+    });
+    let mut first = heads.attach_external(&mut w, external).unwrap();
+    assert!(first.data_mut().is_none() && first.put(1).is_err() && first.push(1).is_err());
+    let first = heads.detach(&mut w, first).map(drop).unwrap_err();
+    let mut first = first;
+    let mut second = heads.split(&mut w, &mut first, 2).unwrap();
+    assert_eq!((first.data(), second.data()), (&b"ex"[..], &b"ternal"[..]));
+    heads.free(&mut w, first);
+    assert_eq!(back.load(Relaxed), 0);
+    second.make_writable(&mut w, &pool).unwrap();
+    assert_eq!(back.load(Relaxed), 8, "the copy was the last holder's");
+    second.data_mut().unwrap()[0] = b'T';
+    assert_eq!(second.data(), b"Ternal");
+    heads.free(&mut w, second);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn pieces_of_a_frame_are_packets() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let mut pieces = Fragments::new(&pool);
+    let mut make = |w: &mut Worker, bytes: &[u8]| {
+        let piece = pieces.alloc(w, 64).unwrap();
+        let mut packet = heads.attach_fragment(w, piece).unwrap();
+        packet.put_slice(bytes).unwrap();
+        packet
+    };
+    let (mut one, two) = (make(&mut w, b"one"), make(&mut w, b"two"));
+    one.data_mut().unwrap()[0] = b'O';
+    assert_eq!((one.data(), two.data(), pool.ledger().owned), (&b"One"[..], &b"two"[..], 1));
+    let second = heads.share(&mut w, &mut one).unwrap();
+    assert_eq!(second.data(), b"One");
+    for packet in [one, two, second] {
+        heads.free(&mut w, packet);
+    }
+    pieces.flush(&mut w);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_shared_frame_becomes_a_packet_and_a_frame_again_when_nobody_else_has_it() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let mut frame = pool.alloc(&mut w).unwrap();
+    frame.put(4).unwrap();
+    let shared = frame.share();
+    let other = shared.clone();
+    let packet = heads.attach_shared(&mut w, shared).unwrap();
+    let packet = heads.detach(&mut w, packet).unwrap_err();
+    other.free(&mut w);
+    let frame = heads.detach(&mut w, packet).unwrap();
+    assert_eq!(frame.len(), 4);
+    frame.free(&mut w);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_bulk_of_all_kinds_is_freed_whole() {
+    let (memory, mut w, pool, heads) = bench(64);
+    let other = Pool::new(&memory, &mut w, &PoolConfig { frames: 8, ..PoolConfig::default() }).unwrap();
+    let mut packets = Packets::new();
+    for i in 0..12 {
+        let pool = if i % 3 == 0 { &other } else { &pool };
+        let mut one = packet(&mut w, pool, &heads, &[i; 9]);
+        match i % 4 {
+            0 => one.append(packet(&mut w, pool, &heads, b"end")),
+            1 => packets.push(heads.share(&mut w, &mut one).unwrap()).unwrap(),
+            _ => {}
+        }
+        packets.push(one).unwrap();
+        let external = External::new(vec![i], drop);
+        packets.push(heads.attach_external(&mut w, external).unwrap()).unwrap();
+        if i % 3 == 2 {
+            heads.free_bulk(&mut w, &mut packets);
+        }
+    }
+    assert!(packets.is_empty());
+    assert!(pool.ledger().all_home() && other.ledger().all_home());
+}

@@ -1,0 +1,105 @@
+//! One allocation fails, whichever it is: nothing is lost.
+
+use crate::packet::{Condense, External, Form, Heads, HeadsConfig, Packet, Packets};
+use crate::page::{Lists, Memory, MemoryConfig};
+use crate::pool::{Batch, Fragments, Pool, PoolConfig};
+use crate::slab::{CacheConfig, Sizes};
+use crate::sync::Worker;
+use crate::sys::region::BackingWish;
+
+struct Scene {
+    pool: Pool,
+    heads: Heads,
+    sizes: Sizes,
+}
+
+fn scene(memory: &Memory, w: &mut Worker, form: Form) -> Option<Scene> {
+    let config = PoolConfig { frames: 64, cache: 4, refill: 2, ..PoolConfig::default() };
+    let pool = Pool::new(memory, w, &config).unwrap();
+    let cache = CacheConfig { sheaf: Some(2), order: Some(0), ..HeadsConfig::default().cache };
+    let config = HeadsConfig { cache, form, size: 4, refill: 3, free: 2, defer_max: 4 };
+    let heads = Heads::with(memory, &config).unwrap();
+    Some(Scene { pool, heads, sizes: Sizes::new(memory, &CacheConfig::default()).unwrap() })
+}
+
+/// Every operation that takes memory, and what the packets hold afterwards. Returns how many were refused.
+fn run(scene: &Scene, w: &mut Worker) -> usize {
+    let Scene { pool, heads, sizes } = scene;
+    let (mut held, mut refused): (Vec<Packet>, usize) = (Vec::new(), 0);
+    let (mut frames, mut packets) = (Batch::new(), Packets::new());
+    let mut pieces = Fragments::new(pool);
+    for i in 0..24_u8 {
+        refused += 8 - pool.alloc_burst(w, &mut frames, 8);
+        heads.attach_bulk(w, &mut frames, &mut packets);
+        refused += frames.len();
+        frames.free(w);
+        packets.iter_mut().for_each(|packet| packet.put_slice(&[i; 100]).unwrap());
+        let Some(mut one) = packets.pop() else { continue };
+        let before = [one.data().to_vec(), one.data().to_vec()].concat();
+        if let Some(other) = packets.pop() {
+            one.append(other);
+        }
+        let len = one.len();
+        match heads.share(w, &mut one) {
+            Some(second) => held.push(second),
+            None => refused += 1,
+        }
+        match heads.split(w, &mut one, 50) {
+            Ok(back) => one.append(back),
+            Err(_) => refused += 1,
+        }
+        refused += usize::from(heads.linearize(w, &mut one, pool).is_err());
+        refused += usize::from(one.make_writable(w, pool).is_err());
+        let piece =
+            pieces.alloc(w, 40).map(|piece| heads.attach_fragment(w, piece).map_err(|piece| piece.free(w)));
+        let external = heads.attach_external(w, External::new([i; 30], drop)).map_err(drop);
+        for part in [piece.unwrap_or(Err(())), external] {
+            part.map_or_else(|()| refused += 1, |part| one.append(part));
+        }
+        let mut whole = vec![0; before.len().min(len)];
+        assert_eq!((one.copy_to(&mut whole), &whole[..]), (len, &before[..len]));
+        let condense = Condense::new(sizes);
+        held.iter_mut().chain([&mut one]).for_each(|packet| {
+            condense.condense(w, packet);
+        });
+        held.push(one);
+        heads.free_bulk(w, &mut packets);
+        if held.len() > 8 {
+            held.drain(..5).for_each(|packet| heads.free(w, packet));
+        }
+    }
+    held.into_iter().for_each(|packet| heads.free(w, packet));
+    pieces.flush(w);
+    refused
+}
+
+#[test]
+fn the_failure_of_any_one_allocation_loses_nothing() {
+    let lists = Lists::Fixed { high: 0, batch: 0 };
+    let backing = BackingWish::Small;
+    let memory =
+        Memory::new(&MemoryConfig { lists, backing, bytes: 4 << 20, workers: 1, ..MemoryConfig::default() })
+            .unwrap();
+    for form in [Form::Each, Form::Bulk, Form::FlushOnly, Form::TwoSided] {
+        let mut failures = 0;
+        for n in 0.. {
+            let mut w = memory.worker().unwrap();
+            let scene = scene(&memory, &mut w, form).unwrap();
+            memory.refuse(n);
+            failures += usize::from(run(&scene, &mut w) > 0);
+            let spent = memory.refusal_spent();
+            assert!(
+                scene.pool.ledger().all_home(),
+                "after the failure of allocation {n}: {:?}",
+                scene.pool.ledger()
+            );
+            drop((scene, w));
+            assert_eq!(memory.stats().free, memory.stats().total, "after the failure of allocation {n}");
+            if !spent {
+                assert!(n > 20, "the scenario asks for memory {n} times");
+                break;
+            }
+        }
+        assert!(failures > 0 || form == Form::TwoSided, "{form:?}: some failure is seen by the caller");
+    }
+}
