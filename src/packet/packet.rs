@@ -200,7 +200,8 @@ impl Packet {
     /// Looks whether those who shared this packet's bytes are gone, and takes them back for itself alone; whether all its
     /// bytes can be written now. Memory of others never can.
     pub fn reclaim(&mut self) -> bool {
-        self.each_data_mut().fold(true, |all, data| data.reclaim() && all)
+        // Each of them is looked at, also behind one that stays shared.
+        self.each_data_mut().map(Data::reclaim).filter(|&alone| !alone).count() == 0
     }
 
     /// Bytes of memory that cannot be used for anything else while this packet is held: its heads, and the whole frame
