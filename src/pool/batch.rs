@@ -110,6 +110,22 @@ impl Batch {
     #[inline]
     pub fn free(&mut self, w: &mut Worker) {
         let end = std::mem::take(&mut self.len);
+        if end == 0 {
+            return;
+        }
+        // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are this
+        // function's, and end here or in `free_runs`.
+        let frames = unsafe { initialised(&self.frames[..end]) };
+        // SAFETY: a batch with frames knows a pool only if it is theirs; they are out, and keep it.
+        let kept = unsafe { self.pool.as_ref() }.is_some_and(|pool| pool.keep_hot(w, frames));
+        if !kept {
+            self.free_runs(w, end);
+        }
+    }
+
+    /// As [`Batch::free`], of frames that their owner's cache does not take at once.
+    #[inline(never)]
+    fn free_runs(&self, w: &mut Worker, end: usize) {
         let mut at = 0;
         while at < end {
             // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are

@@ -40,12 +40,12 @@ impl Local {
         Some(id)
     }
 
-    /// The `n` frames given back last, or as many as there are.
+    /// The `n` frames given back last; None when there are fewer.
     #[inline(always)]
-    pub(crate) fn take_slice(&mut self, n: usize) -> &[u32] {
-        let ids = self.stack.pop_slice(n);
-        self.took += ids.len() as u64;
-        ids
+    pub(crate) fn take_exactly(&mut self, n: usize) -> Option<&[u32]> {
+        let ids = self.stack.pop_exactly(n)?;
+        self.took += n as u64;
+        Some(ids)
     }
 
     /// Keeps a frame; false when there is no room.
@@ -54,9 +54,16 @@ impl Local {
         self.stack.push(id)
     }
 
-    /// Keeps as many frames as there is room for, from the first on; returns how many.
+    /// Keeps frames; false when there is no room for all.
     #[inline(always)]
-    pub(crate) fn give_all(&mut self, frames: &[Frame]) -> usize {
+    pub(crate) fn give_all(&mut self, frames: &[Frame]) -> bool {
+        let Some(places) = self.stack.places(frames.len()) else { return false };
+        places.iter_mut().zip(frames).for_each(|(place, frame)| *place = frame.id().get());
+        true
+    }
+
+    /// Keeps as many frames as there is room for, from the first on; returns how many.
+    pub(crate) fn give_some(&mut self, frames: &[Frame]) -> usize {
         self.stack.extend(frames, |frame| frame.id().get())
     }
 

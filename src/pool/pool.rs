@@ -169,11 +169,12 @@ impl Pool {
     pub fn alloc_burst(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
         let shared = &*self.shared;
         let n = n.min(batch.room());
-        let hit = shared.local.enter(w).map(|mut local| shared.give(local.take_slice(n), batch));
-        match hit.unwrap_or(0) {
-            got if got < n => got + self.burst_missed(w, batch, n - got),
-            got => got,
+        if let Some(mut local) = shared.local.enter(w)
+            && let Some(ids) = local.take_exactly(n)
+        {
+            return shared.give(ids, batch);
         }
+        self.burst_missed(w, batch, n)
     }
 
     #[cold]

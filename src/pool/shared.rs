@@ -125,6 +125,12 @@ impl Shared {
         }
     }
 
+    /// Ends the claims of frames of this pool, if the caller owns it and its cache has room for all.
+    #[inline(always)]
+    pub(super) fn keep_hot(&self, w: &mut Worker, frames: &[Frame]) -> bool {
+        self.local.enter(w).is_some_and(|mut local| local.give_all(frames))
+    }
+
     /// Ends the claim of one frame of this pool; a frame of another one goes home to its own.
     #[inline(always)]
     pub(super) fn free_one(&self, w: &mut Worker, frame: Frame) {
@@ -156,10 +162,10 @@ impl Shared {
         };
         if let Some(mut held) = self.local.enter(w) {
             let (gauges, local) = held.split();
-            let mut kept = local.give_all(frames);
+            let mut kept = local.give_some(frames);
             while kept < frames.len() {
                 self.spill(gauges, local);
-                kept += local.give_all(&frames[kept..]);
+                kept += local.give_some(&frames[kept..]);
             }
             return 0;
         }

@@ -35,6 +35,15 @@ impl<T: Copy + Default> Lifo<T> {
         self.items.get(self.len..end).unwrap_or_default()
     }
 
+    /// The newest `n` items, oldest of them first; None when there are fewer.
+    #[inline(always)]
+    pub(crate) fn pop_exactly(&mut self, n: usize) -> Option<&[T]> {
+        let rest = self.len.checked_sub(n)?;
+        let items = self.items.get(rest..rest + n)?;
+        self.len = rest;
+        Some(items)
+    }
+
     /// Keeps an item; false when the array is full.
     #[inline(always)]
     pub(crate) fn push(&mut self, item: T) -> bool {
