@@ -44,6 +44,12 @@ impl Packet {
         self.head.origin
     }
 
+    /// Where the bytes of the first part are.
+    #[inline(always)]
+    pub(super) fn data_kind(&self) -> &Data {
+        &self.head.data
+    }
+
     /// Takes the bytes out, if they are one frame that is this packet's alone.
     #[inline(always)]
     pub(super) fn take_frame(&mut self) -> Option<Frame> {

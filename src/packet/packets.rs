@@ -57,6 +57,12 @@ impl Packets {
         self.packets.drain(..)
     }
 
+    /// All of them, for who takes some out.
+    #[inline(always)]
+    pub(super) fn all_mut(&mut self) -> &mut Vec<Packet> {
+        &mut self.packets
+    }
+
     /// Moves packets from the front of `other` until there is no room or `other` is empty; returns how many.
     #[inline]
     pub fn append(&mut self, other: &mut Packets) -> usize {

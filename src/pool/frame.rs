@@ -227,6 +227,12 @@ impl Frame {
         Ok(())
     }
 
+    /// Makes the frame empty, its data to begin at `off`, which lies within it.
+    #[inline(always)]
+    pub(super) fn begin_at(&mut self, off: u16) {
+        (self.desc.off, self.desc.len) = (off, 0);
+    }
+
     /// Sends the frame home through the worker: fast if the worker owns its pool.
     #[inline]
     pub fn free(self, w: &mut Worker) {

@@ -1,6 +1,9 @@
 //! Those who keep a pool's frames ready beside it, and give them back when it runs dry.
 
+use super::frame::Frame;
+use super::pool::Pool;
 use super::shared::Shared;
+use crate::page::Memory;
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
 use std::sync::{Arc, Weak};
@@ -14,6 +17,9 @@ pub trait Pressure: Send + Sync {
 
     /// Frames of the pool that it keeps now: the ledger's `ready`.
     fn ready(&self) -> u64;
+
+    /// The pool closes: gives back what it can reach, and keeps nothing from now on.
+    fn close(&self);
 }
 
 /// Who is to be asked, oldest first.
@@ -33,6 +39,11 @@ impl Keepers {
         lock(&self.0).iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// Tells them that the pool closes.
+    pub(super) fn close(&self) {
+        self.alive().iter().for_each(|keeper| keeper.close());
+    }
+
     /// Frames they keep.
     pub(super) fn ready(&self) -> u64 {
         self.alive().iter().fold(0, |sum, keeper| sum.wrapping_add(keeper.ready()))
@@ -50,5 +61,24 @@ impl Shared {
     #[cold]
     pub(super) fn relieve(&self, w: &mut Worker) -> usize {
         self.keepers.alive().iter().map(|keeper| keeper.relieve(w)).find(|&n| n > 0).unwrap_or(0)
+    }
+}
+
+impl Pool {
+    /// The memory its frames are of.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.shared.memory
+    }
+
+    /// Whether the frame is of this pool.
+    #[inline(always)]
+    pub(crate) fn owns(&self, frame: &Frame) -> bool {
+        self.shared.yard.home(frame.id()) == self.shared.number
+    }
+
+    /// Makes a frame of this pool as it is when just allocated.
+    #[inline(always)]
+    pub(crate) fn begin_again(&self, frame: &mut Frame) {
+        frame.begin_at(self.shared.start.of(frame.id().get()) as u16);
     }
 }

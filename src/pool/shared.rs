@@ -209,6 +209,7 @@ impl Shared {
             return;
         }
         drop(stock);
+        self.keepers.close();
         let mut back = Vec::new();
         let slot = self.local.slot();
         slot.shut(|local| local.stay(slot.gauges(), |stack| stack.drain(|id| back.push(id))));

@@ -21,6 +21,10 @@ impl Pressure for Keeper {
     fn ready(&self) -> u64 {
         self.frames.lock().unwrap().len() as u64
     }
+
+    fn close(&self) {
+        self.frames.lock().unwrap().clear();
+    }
 }
 
 #[test]

@@ -1,0 +1,274 @@
+//! Ready pairs: packets whose head and frame stay together from one use to the next.
+//!
+//! Source 003's pool: a transmitted buffer that is a single mbuf with a private writable cluster is kept as a pair, and
+//! the receive side takes it instead of allocating both. What is kept is brought into its first state when it is put, so
+//! taking one is a pop and looks at nothing.
+//!
+//! ```text
+//!   Pairs::get  ◄─► stacks.rs   the worker's pairs, at most `max`     HOT, no atomics
+//!   Pairs::free       │  none; not a pair, or too many
+//!                     └──► Pool::alloc + Heads::attach, Heads::free
+//! ```
+//! The frames count as `ready` in their pool's ledger. The pool asks for them before an allocation of it fails, and gets
+//! them all when it closes: so pairs never starve it. [`PairStack`] is the form of the source, for one stack under the
+//! caller's own lock.
+
+mod stack;
+mod stacks;
+#[cfg(test)]
+mod tests;
+
+use super::data::Data;
+use super::heads::Heads;
+use super::packet::Packet;
+use super::packets::Packets;
+use crate::pool::{Batch, Pool, Pressure};
+use crate::sync::{Leave, Worker};
+pub use stack::{PairStack, Reset};
+use stacks::Stacks;
+use std::sync::{Arc, Weak};
+
+/// What a ready pool of pairs counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PairsStats {
+    /// Pairs ready now.
+    pub now: u64,
+    /// Pairs there may be: for each worker, or in the stack.
+    pub max: u64,
+    /// Pairs taken.
+    pub taken: u64,
+    /// Pairs put.
+    pub kept: u64,
+    /// Packets that had to be made because there was no pair.
+    pub missed: u64,
+    /// Packets freed the ordinary way: not a pair, or there were as many as there may be.
+    pub passed: u64,
+    /// Pairs given back unused: the most was lowered, the frames ran out, the worker left, or the pool closed.
+    pub released: u64,
+}
+
+/// Ready pairs of one pool's frames and heads, by worker.
+///
+/// Clone the handle freely. When the last one goes, the pairs are given back.
+#[derive(Debug, Clone)]
+pub struct Pairs {
+    shared: Arc<Shared>,
+}
+
+/// Conservation: `kept - taken - released == now`, and each is a frame of `pool` that nobody else has.
+#[derive(Debug)]
+struct Shared {
+    /// Packets as they are when just made: empty, nothing recorded.
+    stacks: Stacks<Packet>,
+    pool: Pool,
+    heads: Heads,
+}
+
+impl Pairs {
+    /// Pairs each worker may have unless somebody says otherwise: source 003's `em_pool_max`.
+    pub const MAX: usize = 50;
+
+    /// Pairs of frames of `pool` and heads of `heads`, at most `max` for each worker; 0 keeps none.
+    #[cold]
+    pub fn new(pool: &Pool, heads: &Heads, max: usize) -> Pairs {
+        let roster = pool.memory().roster();
+        let stacks = Stacks::new(roster, max);
+        let shared = Arc::new(Shared { stacks, pool: pool.clone(), heads: heads.clone() });
+        roster.on_leave(&shared);
+        let keeper: Weak<Shared> = Arc::downgrade(&shared);
+        pool.on_pressure(keeper);
+        Pairs { shared }
+    }
+
+    /// An empty packet: a ready pair, or a frame of the pool with a head; None when there is no frame or no memory for a
+    /// head.
+    ///
+    /// # Cost
+    /// A ready one: a pop from the worker's stack, no locked instruction, and neither head nor frame is looked at.
+    #[inline]
+    pub fn get(&self, w: &mut Worker) -> Option<Packet> {
+        match self.shared.stacks.get(w) {
+            None => self.shared.make(w),
+            hit => hit,
+        }
+    }
+
+    /// Appends up to `n` empty packets to `packets`, as many as there are and fit; returns how many.
+    #[inline]
+    pub fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+        let n = n.min(packets.room());
+        let got = self.shared.stacks.get_bulk(w, n, |packet| packets.extend(Some(packet).into_iter()));
+        if got < n { got + self.shared.make_bulk(w, packets, n - got) } else { got }
+    }
+
+    /// Gives a packet back: it stays ready if it is one part, in a frame of the pool that is its alone, and there is room;
+    /// else it goes the ordinary way ([`Heads::free`]).
+    ///
+    /// # Cost
+    /// The head's line, and a byte of the yard; none of the data's.
+    #[inline]
+    pub fn free(&self, w: &mut Worker, mut packet: Packet) {
+        let shared = &*self.shared;
+        if !begin_again(&shared.pool, &mut packet) {
+            return shared.pass(w, packet);
+        }
+        if let Err(packet) = shared.stacks.put(w, packet) {
+            shared.pass(w, packet);
+        }
+    }
+
+    /// Gives packets back as [`Pairs::free`] does; `packets` is empty then.
+    #[inline]
+    pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
+        let shared = &*self.shared;
+        let all = packets.iter_mut().all(|packet| begin_again(&shared.pool, packet));
+        if !all || !shared.stacks.put_bulk(w, packets.all_mut()) {
+            shared.free_mixed(w, packets);
+        }
+    }
+
+    /// Pairs ready now, with all workers.
+    pub fn now(&self) -> usize {
+        self.shared.stacks.now()
+    }
+
+    /// Pairs each worker may have.
+    pub fn max(&self) -> usize {
+        self.shared.stacks.max()
+    }
+
+    /// Changes how many pairs each worker may have, with effect at once: those too many are given back.
+    #[cold]
+    pub fn set_max(&self, max: usize) {
+        drop(self.shared.stacks.set_max(max));
+    }
+
+    /// Gives all pairs of all workers back; returns how many.
+    #[cold]
+    pub fn drain(&self, w: &mut Worker) -> usize {
+        self.shared.relieve(w)
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> PairsStats {
+        let Stacks { locals, .. } = &self.shared.stacks;
+        // Asked first: this counts what the hot path did not.
+        let now = self.now() as u64;
+        PairsStats {
+            now,
+            max: self.max() as u64,
+            taken: locals.sum(|lane| &lane.taken),
+            kept: locals.sum(|lane| &lane.kept),
+            missed: locals.sum(|lane| &lane.missed),
+            passed: locals.sum(|lane| &lane.passed),
+            released: locals.sum(|lane| &lane.released),
+        }
+    }
+}
+
+impl Shared {
+    /// Makes a packet the ordinary way.
+    #[cold]
+    #[inline(never)]
+    fn make(&self, w: &mut Worker) -> Option<Packet> {
+        self.stacks.locals.add(w, 1, |lane| &lane.missed);
+        make(&self.pool, &self.heads, w)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+        self.stacks.locals.add(w, n as u64, |lane| &lane.missed);
+        let mut frames = Batch::new();
+        self.pool.alloc_burst(w, &mut frames, n);
+        let got = self.heads.attach_bulk(w, &mut frames, packets);
+        frames.free(w);
+        got
+    }
+
+    /// Frees a packet the ordinary way.
+    #[cold]
+    #[inline(never)]
+    fn pass(&self, w: &mut Worker, packet: Packet) {
+        self.stacks.locals.add(w, 1, |lane| &lane.passed);
+        self.heads.free(w, packet);
+    }
+
+    /// Some are no pairs, or there is not room for all.
+    #[cold]
+    #[inline(never)]
+    fn free_mixed(&self, w: &mut Worker, packets: &mut Packets) {
+        let mut others = Packets::new();
+        for mut packet in packets.drain() {
+            let refused = match begin_again(&self.pool, &mut packet) {
+                true => self.stacks.put(w, packet).err(),
+                false => Some(packet),
+            };
+            others.extend(refused.into_iter());
+        }
+        self.stacks.locals.add(w, others.len() as u64, |lane| &lane.passed);
+        self.heads.free_bulk(w, &mut others);
+    }
+}
+
+/// A packet made the ordinary way.
+fn make(pool: &Pool, heads: &Heads, w: &mut Worker) -> Option<Packet> {
+    let frame = pool.alloc(w)?;
+    heads.attach(w, frame).map_err(|frame| frame.free(w)).ok()
+}
+
+/// Whether the packet is a pair: a head and a frame of `pool` that is its alone, and no more.
+#[inline(always)]
+fn is_pair(pool: &Pool, packet: &Packet) -> bool {
+    packet.is_linear() && matches!(packet.data_kind(), Data::Frame(frame) if pool.owns(frame))
+}
+
+/// Brings a pair into its first state, as if it were just made; false if the packet is none.
+#[inline(always)]
+fn begin_again(pool: &Pool, packet: &mut Packet) -> bool {
+    let head = packet.head_mut();
+    if head.next.is_some() {
+        return false;
+    }
+    match &mut head.data {
+        Data::Frame(frame) if pool.owns(frame) => pool.begin_again(frame),
+        _ => return false,
+    }
+    (head.rx_queue, head.flow_hash) = (None, 0);
+    true
+}
+
+/// Gives packets back through the worker, in bulk.
+fn free_all(heads: &Heads, w: &mut Worker, packets: Vec<Packet>) -> usize {
+    let n = packets.len();
+    let mut bulk = Packets::new();
+    for packet in packets {
+        if let Err(packet) = bulk.push(packet) {
+            heads.free_bulk(w, &mut bulk);
+            bulk.extend(Some(packet).into_iter());
+        }
+    }
+    heads.free_bulk(w, &mut bulk);
+    n
+}
+
+impl Pressure for Shared {
+    fn relieve(&self, w: &mut Worker) -> usize {
+        free_all(&self.heads, w, self.stacks.empty())
+    }
+
+    fn ready(&self) -> u64 {
+        self.stacks.now() as u64
+    }
+
+    fn close(&self) {
+        drop(self.stacks.shut());
+    }
+}
+
+impl Leave for Shared {
+    fn leave(&self, worker: &mut Worker) {
+        let pairs = self.stacks.leave(worker);
+        free_all(&self.heads, worker, pairs);
+    }
+}

@@ -1,0 +1,166 @@
+//! Source 003's own form: one stack of pairs, under whatever lock the caller holds already.
+
+use super::{PairsStats, begin_again, free_all, is_pair, make};
+use crate::packet::heads::Heads;
+use crate::packet::packet::Packet;
+use crate::pool::{Pool, Pressure};
+use crate::sync::Worker;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// When a pair is brought into its first state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reset {
+    /// When it is put, as in the source's sketch of June: its lines are in the cache then.
+    #[default]
+    AtPut,
+    /// When it is taken, as drivers do with what they receive into.
+    AtGet,
+}
+
+/// What the pool may know of a stack that it cannot reach.
+#[derive(Debug, Default)]
+struct Gauge {
+    now: AtomicU64,
+    /// The pool's frames ran out: the stack is to be emptied.
+    wanted: AtomicBool,
+    /// The pool closed: the stack is to stay empty.
+    closed: AtomicBool,
+}
+
+impl Pressure for Gauge {
+    /// Nothing can be had without the caller's lock; the next one who has it gives the pairs back.
+    fn relieve(&self, _: &mut Worker) -> usize {
+        self.wanted.store(true, Relaxed);
+        0
+    }
+
+    fn ready(&self) -> u64 {
+        self.now.load(Relaxed)
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Relaxed);
+        self.wanted.store(true, Relaxed);
+    }
+}
+
+/// One stack of ready pairs, for all who share a lock of their own; see [`Pairs`](super::Pairs) for one by worker.
+///
+/// What others cannot reach they cannot take: when the pool's frames run out, at most `max` are here until the lock is
+/// next taken, by [`PairStack::get`], [`PairStack::free`] or [`PairStack::drain`].
+#[derive(Debug)]
+pub struct PairStack {
+    /// Newest last, at most `max`.
+    pairs: Vec<Packet>,
+    max: usize,
+    reset: Reset,
+    stats: PairsStats,
+    gauge: Arc<Gauge>,
+    pool: Pool,
+    heads: Heads,
+}
+
+impl PairStack {
+    /// Pairs of frames of `pool` and heads of `heads`, at most `max`; 0 keeps none.
+    #[cold]
+    pub fn new(pool: &Pool, heads: &Heads, max: usize, reset: Reset) -> PairStack {
+        let gauge = Arc::new(Gauge::default());
+        let keeper: Weak<Gauge> = Arc::downgrade(&gauge);
+        pool.on_pressure(keeper);
+        let (pool, heads) = (pool.clone(), heads.clone());
+        PairStack {
+            pairs: Vec::with_capacity(max),
+            max,
+            reset,
+            stats: PairsStats::default(),
+            gauge,
+            pool,
+            heads,
+        }
+    }
+
+    /// An empty packet: a ready pair, or a frame of the pool with a head; None when there is no frame or no memory for a
+    /// head.
+    pub fn get(&mut self, w: &mut Worker) -> Option<Packet> {
+        self.give_what_is_wanted(w);
+        let Some(mut packet) = self.pairs.pop() else {
+            self.stats.missed += 1;
+            return make(&self.pool, &self.heads, w);
+        };
+        self.stats.taken += 1;
+        self.note();
+        if self.reset == Reset::AtGet {
+            begin_again(&self.pool, &mut packet);
+        }
+        Some(packet)
+    }
+
+    /// Gives a packet back: it stays ready if it is one part, in a frame of the pool that is its alone, and there is room;
+    /// else it goes the ordinary way ([`Heads::free`]).
+    pub fn free(&mut self, w: &mut Worker, mut packet: Packet) {
+        self.give_what_is_wanted(w);
+        let ready = self.pairs.len() < self.max
+            && match self.reset {
+                Reset::AtPut => begin_again(&self.pool, &mut packet),
+                Reset::AtGet => is_pair(&self.pool, &packet),
+            };
+        if !ready {
+            self.stats.passed += 1;
+            return self.heads.free(w, packet);
+        }
+        self.pairs.push(packet);
+        self.stats.kept += 1;
+        self.note();
+    }
+
+    /// Pairs ready now.
+    pub fn now(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Pairs there may be.
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Changes how many pairs there may be: those too many, coldest first, are given back.
+    pub fn set_max(&mut self, w: &mut Worker, max: usize) {
+        self.max = max;
+        let surplus = self.pairs.drain(..self.pairs.len().saturating_sub(max)).collect();
+        self.release(w, surplus);
+    }
+
+    /// Gives all pairs back; returns how many.
+    pub fn drain(&mut self, w: &mut Worker) -> usize {
+        let all = std::mem::take(&mut self.pairs);
+        self.release(w, all)
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> PairsStats {
+        PairsStats { now: self.now() as u64, max: self.max as u64, ..self.stats }
+    }
+
+    fn release(&mut self, w: &mut Worker, pairs: Vec<Packet>) -> usize {
+        self.note();
+        let n = free_all(&self.heads, w, pairs);
+        self.stats.released += n as u64;
+        n
+    }
+
+    #[inline]
+    fn give_what_is_wanted(&mut self, w: &mut Worker) {
+        if self.gauge.wanted.load(Relaxed) {
+            self.gauge.wanted.store(false, Relaxed);
+            if self.gauge.closed.load(Relaxed) {
+                self.max = 0;
+            }
+            self.drain(w);
+        }
+    }
+
+    fn note(&self) {
+        self.gauge.now.store(self.pairs.len() as u64, Relaxed);
+    }
+}

@@ -1,0 +1,218 @@
+//! HOT: a worker's stack of ready pairs, of at most `max`.
+
+use crate::stats::Count;
+use crate::sync::{PerWorker, Roster, Worker};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// One worker's pairs.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Stack<T> {
+    /// Newest last. Its room is the most there may be.
+    items: Vec<T>,
+    /// Items taken since the last cold stay; what was put is reckoned from it, as for [`Heads`](crate::packet::Heads).
+    took: u64,
+    settled: usize,
+}
+
+/// One worker's counters.
+#[derive(Debug, Default)]
+pub(super) struct PairsLane {
+    pub(super) taken: Count,
+    pub(super) kept: Count,
+    pub(super) missed: Count,
+    pub(super) passed: Count,
+    pub(super) released: Count,
+}
+
+/// Every worker's pairs.
+///
+/// Conservation: `kept - taken - released == now`.
+#[derive(Debug)]
+pub(super) struct Stacks<T> {
+    pub(super) locals: PerWorker<Stack<T>, PairsLane>,
+    max: AtomicUsize,
+}
+
+impl<T> Stack<T> {
+    fn new(max: usize) -> Self {
+        Stack { items: Vec::with_capacity(max), took: 0, settled: 0 }
+    }
+
+    /// Does what the hot path cannot do: first what that has done is counted, and items that come out are, at last.
+    fn stay<R>(&mut self, lane: &PairsLane, work: impl FnOnce(&mut Vec<T>) -> R) -> R {
+        lane.taken.add(self.took);
+        lane.kept.add((self.items.len() as u64 + self.took).wrapping_sub(self.settled as u64));
+        let before = self.items.len();
+        let done = work(&mut self.items);
+        lane.released.add((before - self.items.len()) as u64);
+        (self.took, self.settled) = (0, self.items.len());
+        done
+    }
+}
+
+impl<T> Stacks<T> {
+    pub(super) fn new(roster: &Roster, max: usize) -> Self {
+        Stacks { locals: PerWorker::new(roster, || Stack::new(max)), max: AtomicUsize::new(max) }
+    }
+
+    /// The worker's newest item.
+    #[inline(always)]
+    pub(super) fn get(&self, w: &mut Worker) -> Option<T> {
+        let mut stack = self.locals.enter(w)?;
+        let item = stack.items.pop()?;
+        stack.took += 1;
+        Some(item)
+    }
+
+    /// The worker's `n` newest items, or as many as there are, each given to `take`; returns how many.
+    #[inline(always)]
+    pub(super) fn get_bulk(&self, w: &mut Worker, n: usize, take: impl FnMut(T)) -> usize {
+        let Some(mut stack) = self.locals.enter(w) else { return 0 };
+        let rest = stack.items.len() - n.min(stack.items.len());
+        let n = stack.items.len() - rest;
+        stack.took += n as u64;
+        stack.items.drain(rest..).for_each(take);
+        n
+    }
+
+    /// Keeps an item.
+    ///
+    /// # Errors
+    /// The item, when there are as many as there may be.
+    #[inline(always)]
+    pub(super) fn put(&self, w: &mut Worker, item: T) -> Result<(), T> {
+        let Some(mut stack) = self.locals.enter(w) else { return Err(item) };
+        if stack.items.len() == stack.items.capacity() {
+            return Err(item);
+        }
+        stack.items.push(item);
+        Ok(())
+    }
+
+    /// Keeps all items, and leaves none; false, and nothing changes, when there would be more than there may be.
+    #[inline(always)]
+    pub(super) fn put_bulk(&self, w: &mut Worker, items: &mut Vec<T>) -> bool {
+        let Some(mut stack) = self.locals.enter(w) else { return false };
+        let room = stack.items.capacity() - stack.items.len();
+        if room >= items.len() {
+            stack.items.append(items);
+            return true;
+        }
+        false
+    }
+
+    /// Items there may be in each stack.
+    pub(super) fn max(&self) -> usize {
+        self.max.load(Relaxed)
+    }
+
+    /// Changes how many there may be in each stack, at once; those too many, coldest first, come out.
+    #[cold]
+    pub(super) fn set_max(&self, max: usize) -> Vec<T> {
+        self.max.store(max, Relaxed);
+        let mut surplus = Vec::new();
+        self.rob(|items| {
+            // Once more: another who changes it may have been faster.
+            let max = self.max();
+            let mut stack = Vec::with_capacity(max);
+            surplus.extend(items.drain(..items.len().saturating_sub(max)));
+            stack.append(items);
+            *items = stack;
+        });
+        surplus
+    }
+
+    /// Takes all items out of all stacks.
+    #[cold]
+    pub(super) fn empty(&self) -> Vec<T> {
+        let mut all = Vec::new();
+        self.rob(|items| all.append(items));
+        all
+    }
+
+    /// As [`Stacks::empty`], and keeps nothing from now on.
+    #[cold]
+    pub(super) fn shut(&self) -> Vec<T> {
+        let mut all = Vec::new();
+        for slot in self.locals.slots() {
+            slot.shut(|stack| stack.stay(slot.gauges(), |items| all.append(items)));
+        }
+        all
+    }
+
+    /// Takes all items out of one worker's stack, for that worker.
+    #[cold]
+    pub(super) fn leave(&self, w: &mut Worker) -> Vec<T> {
+        let mut all = Vec::new();
+        if let Some(mut held) = self.locals.enter(w) {
+            let (lane, stack) = held.split();
+            stack.stay(lane, |items| all.append(items));
+        }
+        all
+    }
+
+    /// Items in all stacks.
+    pub(super) fn now(&self) -> usize {
+        let mut now = 0;
+        self.rob(|items| now += items.len());
+        now
+    }
+
+    /// Goes into each worker's stack as a thief.
+    fn rob(&self, mut work: impl FnMut(&mut Vec<T>)) {
+        for slot in self.locals.slots() {
+            // A worker's hot calls are short and do not block, so the wait ends.
+            while slot.steal(|stack| stack.stay(slot.gauges(), &mut work)).is_none() {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stacks;
+    use crate::ring::tests::{model, thread};
+    use crate::sync::Roster;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_put_while_the_most_is_lowered_is_kept_refused_or_comes_out() {
+        model(|| {
+            let roster = Roster::new(1);
+            let mut w = roster.claim().unwrap();
+            let stacks = Arc::new(Stacks::new(&roster, 2));
+            stacks.put(&mut w, 1).unwrap();
+            let lower = {
+                let stacks = Arc::clone(&stacks);
+                thread::spawn(move || stacks.set_max(1))
+            };
+            let mut all: Vec<u32> = stacks.put(&mut w, 2).err().into_iter().collect();
+            all.extend(lower.join().unwrap());
+            assert!(stacks.now() <= 1);
+            all.extend(stacks.put(&mut w, 3).err());
+            all.extend(stacks.leave(&mut w));
+            all.sort_unstable();
+            assert_eq!(all, [1, 2, 3]);
+        });
+    }
+
+    #[test]
+    fn what_is_put_and_taken_while_a_thief_empties_the_stacks_is_somewhere_once() {
+        model(|| {
+            let roster = Roster::new(1);
+            let mut w = roster.claim().unwrap();
+            let stacks = Arc::new(Stacks::new(&roster, 2));
+            stacks.put(&mut w, 1).unwrap();
+            let thief = {
+                let stacks = Arc::clone(&stacks);
+                thread::spawn(move || stacks.shut())
+            };
+            let mut all: Vec<u32> = stacks.put(&mut w, 2).err().into_iter().collect();
+            all.extend(stacks.get(&mut w));
+            all.extend(thief.join().unwrap());
+            assert_eq!(stacks.put(&mut w, 3), Err(3));
+            all.sort_unstable();
+            assert_eq!(all, [1, 2]);
+        });
+    }
+}

@@ -1,0 +1,255 @@
+//! Pairs: what stays ready and what does not, in which state it comes out, and that it starves nobody.
+#![cfg(not(loom))]
+
+use super::{PairStack, Pairs, PairsStats, Reset};
+use crate::packet::{External, Heads, Packet, Packets};
+use crate::page::{Memory, MemoryConfig};
+use crate::pool::{Batch, Pool, PoolConfig};
+use crate::sync::Worker;
+use crate::sys::region::BackingWish;
+use std::time::Duration;
+
+struct Bench {
+    memory: Memory,
+    workers: [Worker; 2],
+    pool: Pool,
+    heads: Heads,
+}
+
+fn bench(frames: usize) -> Bench {
+    let config =
+        MemoryConfig { bytes: 4 << 20, workers: 2, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let memory = Memory::new(&config).unwrap();
+    let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
+    let config = PoolConfig { frames, cache: 16, refill: 8, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut workers[0], &config).unwrap();
+    let heads = Heads::new(&memory).unwrap();
+    Bench { memory, workers, pool, heads }
+}
+
+#[track_caller]
+fn check(stats: &PairsStats) {
+    assert_eq!(stats.now, stats.kept.wrapping_sub(stats.taken + stats.released), "{stats:?}");
+}
+
+/// What a packet is like that nobody has used yet.
+#[track_caller]
+fn assert_new(packet: &Packet, start: usize) {
+    assert_eq!((packet.len(), packet.headroom()), (0, start));
+    assert_eq!((packet.rx_queue(), packet.flow_hash(), packet.is_linear()), (None, 0, true));
+}
+
+fn use_up(packet: &mut Packet) {
+    packet.put_slice(&[7; 100]).unwrap();
+    packet.pull(30).unwrap();
+    packet.record_rx_queue(3);
+    packet.set_flow_hash(9);
+}
+
+#[test]
+fn a_pair_comes_out_again_as_if_it_were_new() {
+    let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
+    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let mut packet = pairs.get(&mut w).unwrap();
+    let (at, start) = (packet.data().as_ptr(), packet.headroom());
+    for _ in 0..10 {
+        assert_new(&packet, start);
+        use_up(&mut packet);
+        pairs.free(&mut w, packet);
+        assert_eq!((pairs.now(), pool.ledger().ready, pool.ledger().owned), (1, 1, 0));
+        packet = pairs.get(&mut w).unwrap();
+        assert_eq!(packet.data().as_ptr(), at, "the same frame");
+    }
+    let stats = pairs.stats();
+    assert_eq!((stats.taken, stats.kept, stats.missed, stats.passed), (10, 10, 1, 0));
+    check(&stats);
+    heads.free(&mut w, packet);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn only_single_private_writable_packets_of_the_pool_stay_ready() {
+    let Bench { memory, workers: [mut w, _], pool, heads } = bench(16);
+    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let other =
+        Pool::new(&memory, &mut w, &PoolConfig { frame_size: 4096, frames: 4, ..PoolConfig::default() });
+    let other = other.unwrap();
+    let mut chain = pairs.get(&mut w).unwrap();
+    chain.append(pairs.get(&mut w).unwrap());
+    let mut shared = pairs.get(&mut w).unwrap();
+    let second = heads.share(&mut w, &mut shared).unwrap();
+    let external = heads.attach_external(&mut w, External::new(vec![1], drop)).unwrap();
+    let frame = other.alloc(&mut w).unwrap();
+    let wrong_size = heads.attach(&mut w, frame).unwrap();
+    for packet in [chain, shared, second, external, wrong_size] {
+        pairs.free(&mut w, packet);
+    }
+    assert_eq!((pairs.now(), pairs.stats().passed), (0, 5));
+    assert!(pool.ledger().all_home() && other.ledger().all_home());
+    let frame = pool.alloc(&mut w).unwrap();
+    let ordinary = heads.attach(&mut w, frame).unwrap();
+    pairs.free(&mut w, ordinary);
+    assert_eq!(pairs.now(), 1, "made the ordinary way, it may stay all the same");
+}
+
+#[test]
+fn there_are_never_more_than_the_most_which_changes_at_once() {
+    let Bench { workers: [mut w, _], pool, heads, .. } = bench(128);
+    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let mut packets = Packets::new();
+    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 64), 64);
+    pairs.free_bulk(&mut w, &mut packets);
+    assert_eq!((pairs.now(), pairs.max(), packets.len()), (50, 50, 0));
+    assert_eq!(pool.ledger().ready, 50);
+    pairs.set_max(20);
+    assert_eq!((pairs.now(), pool.ledger().ready, pairs.stats().released), (20, 20, 30));
+    pairs.set_max(0);
+    assert!(pool.ledger().all_home());
+    let packet = pairs.get(&mut w).unwrap();
+    pairs.free(&mut w, packet);
+    assert_eq!(pairs.now(), 0, "0 keeps none");
+    pairs.set_max(100);
+    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 64), 64);
+    pairs.free_bulk(&mut w, &mut packets);
+    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 40), 40);
+    let stats = pairs.stats();
+    assert_eq!((stats.now, stats.missed), (24, 64 + 1 + 64));
+    check(&stats);
+    pairs.free_bulk(&mut w, &mut packets);
+    assert_eq!(pairs.drain(&mut w), 64);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_bulk_of_pairs_and_others_keeps_the_pairs() {
+    let Bench { workers: [mut w, _], pool, heads, .. } = bench(64);
+    let pairs = Pairs::new(&pool, &heads, 6);
+    let mut packets = Packets::new();
+    pairs.get_bulk(&mut w, &mut packets, 10);
+    let mut shared = pairs.get(&mut w).unwrap();
+    packets.push(heads.share(&mut w, &mut shared).unwrap()).unwrap();
+    packets.push(shared).unwrap();
+    packets.iter_mut().take(10).for_each(use_up);
+    pairs.free_bulk(&mut w, &mut packets);
+    assert_eq!((pairs.now(), pairs.stats().passed, pool.ledger().ready), (6, 6, 6));
+    pairs.get_bulk(&mut w, &mut packets, 6);
+    packets.iter().for_each(|packet| assert_new(packet, packet.headroom()));
+    assert!(packets.iter().all(|packet| (64..64 + 8 * 64).contains(&packet.headroom())));
+    drop(packets);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn pairs_are_given_up_before_the_pool_has_no_frame_for_somebody() {
+    let Bench { workers: [mut a, mut b], pool, heads, .. } = bench(32);
+    let pairs = Pairs::new(&pool, &heads, 50);
+    let mut packets = Packets::new();
+    assert_eq!(pairs.get_bulk(&mut a, &mut packets, 32), 32);
+    pairs.free_bulk(&mut b, &mut packets);
+    assert_eq!((pairs.now(), pool.ledger().ready), (32, 32), "all with the worker that only frees");
+    let mut frames = Batch::new();
+    assert_eq!(pool.alloc_burst(&mut a, &mut frames, 32), 32);
+    assert_eq!((pairs.stats().released, pool.failed()), (32, 0));
+    frames.free(&mut a);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_worker_that_leaves_takes_no_pairs_along() {
+    let Bench { memory, workers: [mut a, b], pool, heads } = bench(32);
+    let pairs = Pairs::new(&pool, &heads, 50);
+    let mut b = b;
+    let mut packets = Packets::new();
+    pairs.get_bulk(&mut a, &mut packets, 20);
+    pairs.free_bulk(&mut b, &mut packets);
+    drop(b);
+    assert_eq!((pairs.now(), pairs.stats().released), (0, 20));
+    assert!(pool.ledger().all_home());
+    drop((pairs, heads, pool, a));
+    assert_eq!(memory.stats().free, memory.stats().total);
+}
+
+#[test]
+fn without_a_frame_or_a_head_there_is_no_packet_and_nothing_is_lost() {
+    let Bench { memory, workers: [mut w, _], pool, heads } = bench(4);
+    let pairs = Pairs::new(&pool, &heads, 50);
+    let mut packets = Packets::new();
+    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 9), 4);
+    assert!(pairs.get(&mut w).is_none());
+    drop(packets);
+    let mut heads_of_others: Vec<Packet> = Vec::new();
+    let pages: Vec<_> = std::iter::from_fn(|| memory.alloc(&mut w, 0)).collect();
+    while let Ok(packet) = heads.attach_external(&mut w, External::new([0], drop)) {
+        heads_of_others.push(packet);
+    }
+    assert!(pairs.get(&mut w).is_none() && pairs.get_bulk(&mut w, &mut Packets::new(), 4) == 0);
+    assert!(pool.ledger().all_home());
+    drop((pages, heads_of_others));
+    assert!(pairs.get(&mut w).is_some());
+}
+
+#[test]
+fn a_pool_that_closes_gets_the_pairs_back_and_no_more_are_kept() {
+    let Bench { memory, workers: [mut w, _], pool, heads } = bench(16);
+    let pairs = Pairs::new(&pool, &heads, 50);
+    let mut packets = Packets::new();
+    pairs.get_bulk(&mut w, &mut packets, 8);
+    let late = packets.pop().unwrap();
+    pairs.free_bulk(&mut w, &mut packets);
+    assert_eq!((pool.ledger().ready, pool.ledger().owned), (7, 1));
+    let still = pool.wait(Duration::ZERO).unwrap_err();
+    assert_eq!((still.0.ready, still.0.owned), (0, 1), "{still}");
+    assert!(pairs.get(&mut w).is_none());
+    pairs.free(&mut w, late);
+    pool.wait(Duration::ZERO).unwrap();
+    assert_eq!(pairs.now(), 0);
+    drop((pairs, pool, heads, w));
+    assert_eq!(memory.stats().free, memory.stats().total);
+}
+
+#[test]
+fn a_stack_under_a_lock_keeps_pairs_in_either_way_of_beginning_again() {
+    for reset in [Reset::AtPut, Reset::AtGet] {
+        let Bench { workers: [mut a, mut b], pool, heads, .. } = bench(64);
+        let stack = std::sync::Mutex::new(PairStack::new(&pool, &heads, 50, reset));
+        let mut packet = stack.lock().unwrap().get(&mut a).unwrap();
+        let start = packet.headroom();
+        use_up(&mut packet);
+        stack.lock().unwrap().free(&mut b, packet);
+        assert_eq!(pool.ledger().ready, 1);
+        let mut packet = stack.lock().unwrap().get(&mut a).unwrap();
+        assert_new(&packet, start);
+        let mut stack = stack.into_inner().unwrap();
+        let second = heads.share(&mut a, &mut packet).unwrap();
+        stack.free(&mut a, second);
+        stack.free(&mut a, packet);
+        assert_eq!((stack.now(), stack.stats().passed), (0, 2), "{reset:?}: shared");
+        let packets: Vec<_> = (0..60).map(|_| stack.get(&mut a).unwrap()).collect();
+        packets.into_iter().for_each(|packet| stack.free(&mut a, packet));
+        assert_eq!((stack.now(), stack.max(), pool.ledger().ready), (50, 50, 50));
+        stack.set_max(&mut a, 10);
+        assert_eq!((stack.now(), pool.ledger().ready, stack.stats().released), (10, 10, 40));
+        check(&stack.stats());
+        drop(stack);
+        assert!(pool.ledger().all_home());
+    }
+}
+
+#[test]
+fn a_stack_gives_its_pairs_back_with_the_next_call_after_frames_ran_out_or_the_pool_closed() {
+    let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
+    let mut stack = PairStack::new(&pool, &heads, 50, Reset::AtPut);
+    let packets: Vec<_> = (0..10).map(|_| stack.get(&mut w).unwrap()).collect();
+    packets.into_iter().for_each(|packet| stack.free(&mut w, packet));
+    let mut frames = Batch::new();
+    assert_eq!(pool.alloc_burst(&mut w, &mut frames, 16), 6, "the lock is another's, for all the pool knows");
+    let packet = stack.get(&mut w).unwrap();
+    assert_eq!((stack.now(), pool.ledger().ready), (0, 0));
+    stack.free(&mut w, packet);
+    frames.free(&mut w);
+    let still = pool.wait(Duration::ZERO).unwrap_err();
+    assert_eq!((still.0.ready, still.0.owned), (1, 0), "{still}");
+    assert!(stack.get(&mut w).is_none());
+    pool.wait(Duration::ZERO).unwrap();
+    assert_eq!((stack.now(), stack.max()), (0, 0));
+}
