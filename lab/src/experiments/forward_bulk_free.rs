@@ -9,7 +9,7 @@ use netmem::page::{Memory, MemoryConfig};
 
 use super::Experiment;
 use super::relay::{PACKET_BYTES, Relay};
-use super::router::Router;
+use super::router::{Fate, Router, Setup};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::{Published, params};
 use crate::method::poll::{PollLoop, PollSampler, Shape};
@@ -62,8 +62,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let config = MemoryConfig { bytes: POOLED * ring * CHUNK_SIZE, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
     let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
-    let (mut base, mut base_far) = Router::new(&memory, &mut worker, ring, Free::Single)?;
-    let (mut bulk, mut bulk_far) = Router::new(&memory, &mut worker, ring, Free::Bulk)?;
+    let setup = |free| Setup { ring, fate: Fate::Routed, free };
+    let (mut base, mut base_far) = Router::new(&memory, &mut worker, setup(Free::Single))?;
+    let (mut bulk, mut bulk_far) = Router::new(&memory, &mut worker, setup(Free::Bulk))?;
     let (mut relay, mut relay_far) = Relay::new(&memory, &mut worker, 2 * ring)?;
 
     let worker = RefCell::new(worker);

@@ -15,6 +15,7 @@ mod slab_descriptor;
 mod slab_objects;
 mod slab_windows;
 mod slab_working_set;
+mod xdp_verdicts;
 
 use netmem::pool::Pool;
 
@@ -47,6 +48,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     page_cross_worker::EXPERIMENT,
     slab_bulk::EXPERIMENT,
     slab_descriptor::EXPERIMENT,
+    xdp_verdicts::EXPERIMENT,
     forward_bulk_free::EXPERIMENT,
 ];
 

@@ -1,6 +1,10 @@
 //! The product's forwarder between two `mem` wires, and the far side of both: a generator that sends one UDP flow
-//! from prebuilt frames, and a sink that compares every byte of what comes out.
+//! from prebuilt frames, a sink that compares every byte of what comes out, and a keeper of what is passed up.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use netmem::forward::holder::{HolderCounters, Keep, Keeper, holder};
 use netmem::forward::traffic::{self, Hop, INTERFACES, Outcome, Sink, Traffic};
 use netmem::forward::{Forwarder, Free, Mode};
 use netmem::limits::BATCH_MAX;
@@ -20,7 +24,34 @@ const FRAMES: usize = 256;
 /// Rounds after which a forwarder that still has packets in flight has lost them.
 const SETTLE_ROUNDS: usize = 100_000;
 
+/// A packet that is kept goes when enough newer ones came, not by its age.
+const AGES: Duration = Duration::from_secs(3_600);
+
 type Bytes = [u8; PACKET_BYTES];
+
+/// What becomes of the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// They leave by the other port, as an IPv4 router sends them on.
+    Routed,
+    /// They leave by the other port as they came.
+    Redirected,
+    /// They leave by the port they came from.
+    Reflected,
+    /// They are dropped.
+    Dropped,
+    /// They go to a holder, which frees them, on a worker of its own, when as many newer ones have come.
+    Kept(usize),
+}
+
+/// How a router is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setup {
+    /// Places in each ring of the wires.
+    pub(super) ring: usize,
+    pub(super) fate: Fate,
+    pub(super) free: Free,
+}
 
 /// The device under test.
 pub(super) struct Router {
@@ -28,10 +59,13 @@ pub(super) struct Router {
     pool: Pool,
 }
 
-/// Generator and sink.
+/// Generator, sink and keeper.
 pub(super) struct FarSide {
-    ingress: MemDevice,
-    egress: MemDevice,
+    /// What the ports are joined to; packets go in by the first.
+    devices: [MemDevice; 2],
+    /// The device by which they come out.
+    out: Option<usize>,
+    socket: Option<Socket>,
     /// Each frame as it is sent, and as it must come out.
     frames: Vec<(Bytes, Bytes)>,
     sent: u64,
@@ -40,32 +74,45 @@ pub(super) struct FarSide {
     corrupt: u64,
 }
 
+/// Who keeps what is passed up, on a worker of its own.
+struct Socket {
+    keeper: Keeper,
+    worker: Worker,
+    counters: Arc<HolderCounters>,
+}
+
 impl Router {
-    /// A forwarder in `ip` mode that frees in the way of `free`, over wires with `ring` places a ring.
+    /// A forwarder over two wires, its rings filled.
     pub(super) fn new(
         memory: &Memory,
         worker: &mut Worker,
-        ring: usize,
-        free: Free,
+        setup: Setup,
     ) -> Result<(Router, FarSide), SetUpError> {
+        let Setup { ring, fate, free } = setup;
+        let kept = if let Fate::Kept(kept) = fate { kept } else { 0 };
         // More than all rings hold that ever fill, so that the pool does not run dry.
-        let config = PoolConfig { name: format!("{free:?}"), frames: 8 * ring, ..PoolConfig::default() };
+        let name = format!("{fate:?} {free:?}");
+        let config = PoolConfig { name, frames: 8 * ring + kept, ..PoolConfig::default() };
         let pool = Pool::new(memory, worker, &config).map_err(SetUpError::at("pool"))?;
         // The way out holds twice what the way in can deliver: a sink that is paused costs no packet.
         let wire = |name, ring| wire(name, &MemConfig { ring, ..MemConfig::default() });
         let (port_in, ingress) = wire("0", ring).map_err(SetUpError::at("wire"))?;
         let (port_out, egress) = wire("1", 2 * ring).map_err(SetUpError::at("wire"))?;
-        let mode =
-            Mode::Ip { table: traffic::routes().into_iter().collect(), interfaces: INTERFACES.to_vec() };
         let ports: Vec<Box<dyn Port>> = vec![Box::new(port_in), Box::new(port_out)];
-        let mut forwarder = Forwarder::new(ports, pool.clone(), mode).map_err(SetUpError::at("forwarder"))?;
+        let mut forwarder =
+            Forwarder::new(ports, pool.clone(), mode(fate)).map_err(SetUpError::at("forwarder"))?;
         forwarder.set_free(free);
+        let socket = match fate {
+            Fate::Kept(kept) => Some(socket(memory, &mut forwarder, 4 * ring, kept)?),
+            _ => None,
+        };
         // Fills the fill rings.
         forwarder.poll(worker);
-        let frames = frames().map_err(SetUpError::at("traffic"))?;
+        let frames = frames(fate).map_err(SetUpError::at("traffic"))?;
+        let (devices, out) = ([ingress, egress], out(fate));
         Ok((
             Router { forwarder, pool },
-            FarSide { ingress, egress, frames, sent: 0, received: 0, corrupt: 0 },
+            FarSide { devices, out, socket, frames, sent: 0, received: 0, corrupt: 0 },
         ))
     }
 
@@ -84,18 +131,26 @@ impl Router {
         bench: &mut Bench<'_>,
     ) {
         for _ in 0..SETTLE_ROUNDS {
-            let moved = self.poll(worker) + far.sink();
+            let moved = self.poll(worker) + far.take_in();
             if moved == 0 && self.forwarder.ports().all(|port| port.in_flight() == 0) {
                 break;
             }
         }
         let meters = self.forwarder.meters();
         let (dropped, completed) = (meters.drops.total(), meters.completed.get());
+        let passed = far.release();
         let FarSide { sent, received, corrupt, .. } = far;
+        let ended = match far.out {
+            Some(_) => [received, completed],
+            None if far.socket.is_some() => [passed, meters.passed.get()],
+            None => [dropped; 2],
+        };
         bench.check(
             &format!("{variant}: every packet accounted for"),
-            dropped == 0 && sent == meters.received.get() && sent == received && sent == completed,
-            format!("{sent} sent, {dropped} dropped, {received} received, {completed} completed"),
+            sent == meters.received.get() && ended == [sent; 2] && (dropped == 0 || far.drops()),
+            format!(
+                "{sent} sent, {dropped} dropped, {received} received, {completed} completed, {passed} kept"
+            ),
         );
         bench.check(
             &format!("{variant}: contents intact"),
@@ -110,8 +165,8 @@ impl Router {
 impl FarSide {
     /// One turn: all that came out is taken in, then a batch is sent.
     pub(super) fn turn(&mut self) {
-        while self.sink() == BATCH_MAX {}
-        let Self { ingress, frames, sent, .. } = self;
+        while self.take_in() == BATCH_MAX {}
+        let Self { devices: [ingress, _], frames, sent, .. } = self;
         ingress.deliver(BATCH_MAX, |room| {
             let (frame, _) = &frames[*sent as usize % FRAMES];
             *sent += 1;
@@ -122,30 +177,102 @@ impl FarSide {
         });
     }
 
-    /// Takes at most a batch of what came out; returns how many.
-    fn sink(&mut self) -> usize {
-        let Self { egress, frames, received, corrupt, .. } = self;
-        egress.collect(BATCH_MAX, |data| {
+    /// Takes at most a batch of what came out, and what was passed up; returns how many packets came out.
+    fn take_in(&mut self) -> usize {
+        let Self { devices, out, socket, frames, received, corrupt, .. } = self;
+        if let Some(Socket { keeper, worker, .. }) = socket {
+            keeper.turn(worker);
+        }
+        let Some(device) = *out else { return 0 };
+        devices[device].collect(BATCH_MAX, |data| {
             let (_, wanted) = &frames[*received as usize % FRAMES];
             *received += 1;
             *corrupt += u64::from(data != wanted);
         })
     }
+
+    /// Whether packets are meant to be dropped.
+    fn drops(&self) -> bool {
+        self.out.is_none() && self.socket.is_none()
+    }
+
+    /// Frees all that is kept, after comparing it; returns how many packets were ever passed up.
+    fn release(&mut self) -> u64 {
+        let Some(Socket { keeper, worker, counters }) = &mut self.socket else { return 0 };
+        keeper.turn(worker);
+        let first = self.sent - keeper.kept() as u64;
+        for (number, data) in (first..).zip(keeper.frames()) {
+            self.received += 1;
+            self.corrupt += u64::from(data != self.frames[number as usize % FRAMES].1);
+        }
+        keeper.release(worker);
+        counters.given.get()
+    }
 }
 
-/// The frames of the product's generator, each beside what a router must make of it: the product's sink says so.
-fn frames() -> Result<Vec<(Bytes, Bytes)>, String> {
+fn mode(fate: Fate) -> Mode {
+    match fate {
+        Fate::Routed => {
+            Mode::Ip { table: traffic::routes().into_iter().collect(), interfaces: INTERFACES.to_vec() }
+        }
+        Fate::Redirected => Mode::CrossConnect,
+        Fate::Reflected => Mode::Reflect,
+        Fate::Dropped => Mode::Drop,
+        Fate::Kept(_) => Mode::Pass,
+    }
+}
+
+/// The device by which packets come out.
+fn out(fate: Fate) -> Option<usize> {
+    match fate {
+        Fate::Routed | Fate::Redirected => Some(1),
+        Fate::Reflected => Some(0),
+        Fate::Dropped | Fate::Kept(_) => None,
+    }
+}
+
+/// A holder for the forwarder, and who reads it.
+fn socket(
+    memory: &Memory,
+    forwarder: &mut Forwarder,
+    queue: usize,
+    kept: usize,
+) -> Result<Socket, SetUpError> {
+    let (holder, reader) = holder(queue as u32);
+    forwarder.set_holder(holder);
+    let worker = memory.worker().map_err(SetUpError::at("the keeper's worker"))?;
+    let counters = reader.counters();
+    Ok(Socket { keeper: Keeper::new(reader, Arc::new(Keep::new(kept, AGES))), worker, counters })
+}
+
+/// The frames of the product's generator, each beside what must come out: the product's sink says so.
+fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
     let said = |error: traffic::TrafficError| error.to_string();
+    let hop = match fate {
+        Fate::Routed => Hop::Routed,
+        Fate::Reflected => Hop::Reflected,
+        Fate::Redirected | Fate::Dropped | Fate::Kept(_) => Hop::Unchanged,
+    };
     let mut traffic = Traffic::new(1, PACKET_BYTES).map_err(said)?;
-    let mut sink = Sink::new(1, PACKET_BYTES, Hop::Routed).map_err(said)?;
+    let mut sink = Sink::new(1, PACKET_BYTES, hop).map_err(said)?;
     let table = traffic::routes().into_iter().collect();
     let mut pair = || {
         let mut sent = [0; PACKET_BYTES];
         traffic.write(&mut sent);
-        let mut routed = sent;
-        netmem::forward::ip::forward_ipv4(&mut routed, &INTERFACES[0], &table, &INTERFACES);
-        match sink.verify(&routed) {
-            Outcome::Good { .. } => Ok((sent, routed)),
+        let mut out = sent;
+        match fate {
+            Fate::Routed => {
+                netmem::forward::ip::forward_ipv4(&mut out, &INTERFACES[0], &table, &INTERFACES);
+            }
+            Fate::Reflected => {
+                let (to, from) = (sent[..6].to_vec(), sent[6..12].to_vec());
+                out[..6].copy_from_slice(&from);
+                out[6..12].copy_from_slice(&to);
+            }
+            Fate::Redirected | Fate::Dropped | Fate::Kept(_) => {}
+        }
+        match sink.verify(&out) {
+            Outcome::Good { .. } => Ok((sent, out)),
             Outcome::Corrupt(fault) => Err(format!("the sink refuses a prebuilt frame: {}", fault.name())),
         }
     };
@@ -160,10 +287,11 @@ mod tests {
     use netmem::page::MemoryConfig;
 
     /// Forwards some packets, lets `spoil` do what it wants to what is in flight, and settles.
-    fn settled(free: Free, spoil: impl FnOnce(&mut FarSide)) -> Report {
+    fn settled(fate: Fate, free: Free, spoil: impl FnOnce(&mut FarSide)) -> Report {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let mut worker = memory.worker().unwrap();
-        let (mut router, mut far) = Router::new(&memory, &mut worker, 256, free).unwrap();
+        let setup = Setup { ring: 256, fate, free };
+        let (mut router, mut far) = Router::new(&memory, &mut worker, setup).unwrap();
         for _ in 0..100 {
             far.turn();
             assert_eq!(router.poll(&mut worker), BATCH_MAX);
@@ -174,26 +302,31 @@ mod tests {
 
     #[test]
     fn every_packet_is_accounted_for_and_every_frame_goes_home() {
-        for free in [Free::Single, Free::Bulk] {
-            let report = settled(free, |_| ());
-            assert!(report.ok() && report.checks.len() == 3, "{:?}", report.checks);
+        for fate in
+            [Fate::Routed, Fate::Redirected, Fate::Reflected, Fate::Dropped, Fate::Kept(0), Fate::Kept(300)]
+        {
+            for free in [Free::Single, Free::Bulk] {
+                let report = settled(fate, free, |_| ());
+                assert!(report.ok() && report.checks.len() == 3, "{fate:?} {:?}", report.checks);
+            }
         }
     }
 
     #[test]
     fn a_packet_lost_on_the_way_fails_its_check() {
-        let report = settled(Free::Bulk, |far| {
-            far.egress.collect(1, |_| ());
+        let report = settled(Fate::Routed, Free::Bulk, |far| {
+            far.devices[1].collect(1, |_| ());
         });
         assert!(!report.checks[0].ok, "{:?}", report.checks);
     }
 
     #[test]
     fn a_packet_spoilt_on_the_way_fails_its_check() {
-        let report = settled(Free::Bulk, |far| {
-            let next = far.received as usize % FRAMES;
-            far.frames[next].1[60] ^= 1;
-        });
-        assert!(report.checks[0].ok && !report.checks[1].ok, "{:?}", report.checks);
+        for fate in [Fate::Reflected, Fate::Kept(300)] {
+            let report = settled(fate, Free::Bulk, |far| {
+                far.frames.iter_mut().for_each(|(_, wanted)| wanted[60] ^= 1)
+            });
+            assert!(report.checks[0].ok && !report.checks[1].ok, "{fate:?} {:?}", report.checks);
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::scene::Scene;
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::experiments::check_home;
 use crate::experiments::relay::PACKET_BYTES;
-use crate::experiments::router::{FarSide, Router};
+use crate::experiments::router::{FarSide, Fate, Router, Setup};
 use crate::json::params;
 use crate::method::poll::{PollLoop, PollSampler, Shape};
 use crate::method::round::{Label, Series, Variant};
@@ -93,7 +93,8 @@ impl<'a> Stage<'a> {
         let frames = (WORDS + 1) * (IN_FLIGHT + 1);
         let config = PoolConfig { name: "heads".to_owned(), frames, ..PoolConfig::default() };
         let pool = Pool::new(memory, &mut worker.borrow_mut(), &config).map_err(SetUpError::at("pool"))?;
-        let (router, far) = Router::new(memory, &mut worker.borrow_mut(), RING, Free::Bulk)?;
+        let setup = Setup { ring: RING, fate: Fate::Routed, free: Free::Bulk };
+        let (router, far) = Router::new(memory, &mut worker.borrow_mut(), setup)?;
         Ok(Self { worker, router: RefCell::new(router), far: Mutex::new(far), pool })
     }
 

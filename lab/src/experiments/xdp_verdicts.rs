@@ -1,0 +1,191 @@
+//! `xdp-verdicts`: what a packet costs that is dropped, sent back, redirected to a second device, or passed to a
+//! holder that keeps it and frees it elsewhere. The memory is the same in each; only where it comes home from differs.
+
+use std::cell::RefCell;
+
+use netmem::forward::Free;
+use netmem::limits::{BATCH_MAX, CHUNK_SIZE};
+use netmem::page::{Memory, MemoryConfig};
+
+use super::Experiment;
+use super::relay::{PACKET_BYTES, Relay};
+use super::router::{FarSide, Fate, Router, Setup};
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::json::{Published, params};
+use crate::method::poll::{PollLoop, PollSampler, Shape};
+use crate::method::round::{Label, Series, Variant};
+use crate::metric::Metric;
+use crate::settings::Key;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "xdp-verdicts",
+    source: "004_4959864586ce918c.txt",
+    question: "What does a packet cost when its page stays mapped and comes home from here, from a second device, or from a holder?",
+    seconds: 8,
+    keys: KEYS,
+    run,
+};
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "ring",
+        what: "places in each ring of the wires (rounded up to a power of two)",
+        min: 256,
+        max: 16_384,
+        full: 1_024,
+        quick: 1_024,
+    },
+    Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 768, quick: 768 },
+    Key {
+        name: "kept",
+        what: "packets that the second holder keeps",
+        min: 1,
+        max: 65_536,
+        full: 4_096,
+        quick: 4_096,
+    },
+];
+
+/// The verdicts, by their places among the variants; behind them stands the bare relay.
+const DROP: usize = 0;
+const TX: usize = 1;
+const REDIRECT: usize = 2;
+const ROUTE: usize = 3;
+const PASS: usize = 4;
+const KEPT: usize = 5;
+const LIMIT: usize = 6;
+
+const COMPARISONS: &[Comparison] = &[
+    Comparison { a: TX, b: DROP, metric: Metric::NsPerPacket },
+    Comparison { a: REDIRECT, b: DROP, metric: Metric::NsPerPacket },
+    Comparison { a: ROUTE, b: TX, metric: Metric::NsPerPacket },
+    Comparison { a: PASS, b: REDIRECT, metric: Metric::NsPerPacket },
+    Comparison { a: KEPT, b: PASS, metric: Metric::NsPerPacket },
+    Comparison { a: ROUTE, b: LIMIT, metric: Metric::NsPerPacket },
+];
+
+/// A verdict's variant, and what becomes of its packets.
+fn verdicts(kept: usize) -> [(&'static str, Fate); LIMIT] {
+    [
+        ("netmem/drop", Fate::Dropped),
+        ("netmem/tx", Fate::Reflected),
+        ("netmem/redirect", Fate::Redirected),
+        ("netmem/route", Fate::Routed),
+        ("netmem/pass", Fate::Kept(0)),
+        ("netmem/pass-kept", Fate::Kept(kept)),
+    ]
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let Some(&peer_core) = bench.cores.get(1) else {
+        bench.check("two cores", false, "the device needs one and its far side another".to_owned());
+        return Ok(());
+    };
+    let (clock, kept) = (bench.clock, bench.setting("kept") as usize);
+    let ring = (bench.setting("ring") as usize).next_power_of_two();
+    let shape = Shape { burst: BATCH_MAX, packets: bench.setting("packets"), waits: false };
+    // Six routers' pools, the relay's, and some to spare.
+    let bytes = (56 * ring + 2 * kept) * CHUNK_SIZE;
+    let memory = Memory::new(&MemoryConfig { bytes, workers: 3, ..MemoryConfig::default() });
+    let memory = memory.map_err(SetUpError::at("memory"))?;
+    let worker = RefCell::new(memory.worker().map_err(SetUpError::at("worker"))?);
+    let verdicts = verdicts(kept);
+    let routers = verdicts.map(|(_, fate)| {
+        Router::new(&memory, &mut worker.borrow_mut(), Setup { ring, fate, free: Free::Bulk })
+    });
+    let mut routers: Vec<(Router, FarSide)> = routers.into_iter().collect::<Result<_, _>>()?;
+    let (mut relay, mut relay_far) = Relay::new(&memory, &mut worker.borrow_mut(), 2 * ring)?;
+
+    let poll_loop = |label, poll, far| -> Box<dyn Variant> {
+        Box::new(PollLoop::new(label, PollSampler::new(&clock, shape), Some(peer_core), poll, far))
+    };
+    let mut variants: Vec<Box<dyn Variant + '_>> = Vec::new();
+    for ((router, far), (variant, fate)) in routers.iter_mut().zip(verdicts) {
+        let poll = Box::new(|| router.poll(&mut worker.borrow_mut()));
+        variants.push(poll_loop(label(variant, fate, ring), poll, Box::new(|| far.turn())));
+    }
+    let poll = Box::new(|| relay.poll(BATCH_MAX));
+    variants.push(poll_loop(relay_label(ring), poll, Box::new(|| relay_far.turn())));
+    let series = bench.measure(&mut variants, COMPARISONS, Cores::Cross);
+    drop(variants);
+    rows(bench, &series);
+    let mut worker = worker.into_inner();
+    for ((router, far), (variant, _)) in routers.into_iter().zip(verdicts) {
+        router.settle(far, &mut worker, variant, bench);
+    }
+    relay.settle(relay_far, &mut worker, bench);
+    findings(bench, &memory);
+    Ok(())
+}
+
+fn rows(bench: &mut Bench<'_>, series: &[Series]) {
+    for (place, one) in series.iter().enumerate() {
+        let published = match place {
+            DROP => Some(published(17e6, "XDP_DROP")),
+            TX => Some(published(10e6, "XDP_TX")),
+            _ => None,
+        };
+        bench.row(one, Metric::Pps, published);
+        bench.row(one, Metric::NsPerPacket, None);
+    }
+    bench.check_generator(series);
+}
+
+/// What the source found, and what it could not ask yet.
+fn findings(bench: &mut Bench<'_>, memory: &Memory) {
+    bench.note(format!("memory: {}", memory.region().backing()));
+    bench.note(
+        "the source had DROP and TX only, on a card of 50 Gbit/s whose driver kept its pages mapped; its rates hold a \
+         card's work and PCI, these a wire inside the process: compare their order, not their size",
+    );
+    bench.note(
+        "drop, redirect and pass read no byte, tx and route write the header's line; redirect and route go to a second \
+         device, whose completions free the frames; pass goes through a queue to a holder on the other core, whose frees \
+         come by the way home",
+    );
+    let said = |a, b| {
+        bench.reported_ratio(a, b).map(|ratio| format!("{} ({} to {})", ratio.median, ratio.low, ratio.high))
+    };
+    let (tx, route) = (said("netmem/tx", "netmem/drop"), said("netmem/route", "netmem/tx"));
+    if let (Some(tx), Some(route)) = (tx, route) {
+        bench.note(format!(
+            "the source: a packet sent back costs 1.7 times one that is dropped; here {tx}. What it missed, a second \
+             device that completes later, costs {route} of sending back, look-up of the route included",
+        ));
+    }
+}
+
+fn label(variant: &str, fate: Fate, ring: usize) -> Label {
+    let kept = if let Fate::Kept(kept) = fate { kept } else { 0 };
+    let touch = matches!(fate, Fate::Reflected | Fate::Routed);
+    let fate = match fate {
+        Fate::Routed => "route",
+        Fate::Redirected => "redirect",
+        Fate::Reflected => "tx",
+        Fate::Dropped => "drop",
+        Fate::Kept(_) => "pass",
+    };
+    labelled(variant, "forward", ring, touch, &[("verdict", fate.into()), ("kept", kept.into())])
+}
+
+fn relay_label(ring: usize) -> Label {
+    labelled("limit", "relay", ring, true, &[])
+}
+
+fn labelled(variant: &str, work: &str, ring: usize, touch: bool, own: &[(&str, serde_json::Value)]) -> Label {
+    let mut params = params([
+        ("work", work.into()),
+        ("burst", BATCH_MAX.into()),
+        ("cores", "cross".into()),
+        ("bytes", PACKET_BYTES.into()),
+        ("touch", touch.into()),
+        ("frames", (2 * ring).into()),
+    ]);
+    params.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    Label { variant: variant.to_owned(), params }
+}
+
+fn published(pps: f64, what: &str) -> Published {
+    let of = format!("Linux 4.9, {what} on one core, mlx5 at 50 Gbit/s, 64-byte packets");
+    Published { value: pps, unit: "pps".to_owned(), of }
+}
