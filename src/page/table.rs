@@ -74,8 +74,9 @@ pub(crate) struct Desc {
     /// (under the node's lock), the holder's while out (under the holder's lock).
     next: AtomicU32,
     prev: AtomicU32,
-    /// Claims on a shared block, and 0 while it is a [`Page`](super::Page)'s or nobody's; see `refs.rs`.
-    pub(super) refs: AtomicU32,
+    /// Claims on a shared block; see `refs.rs`. While it is a [`Page`](super::Page)'s alone a number of the holder's, who
+    /// leaves 0.
+    pub(crate) refs: AtomicU32,
     /// Who holds the page: 0, a slab cache's number, or one of [`OWNERS`](crate::limits::PAGE_OWNERS); written by the
     /// holder.
     pub(crate) owner: AtomicU16,

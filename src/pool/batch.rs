@@ -106,7 +106,7 @@ impl Batch {
     ///
     /// # Cost
     /// Frames of a pool that the worker owns: a place in the cache each, no locked instruction; a byte of the yard
-    /// each where the batch does not know its pool. Others: one CAS for each run of one pool.
+    /// each where the batch does not know its pool. Others: one CAS for each pool, in whatever order frames lie.
     #[inline]
     pub fn free(&mut self, w: &mut Worker) {
         let end = std::mem::take(&mut self.len);
@@ -114,27 +114,40 @@ impl Batch {
             return;
         }
         // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are this
-        // function's, and end here or in `free_runs`.
+        // function's, and end here or in `free_in_rounds`.
         let frames = unsafe { initialised(&self.frames[..end]) };
         // SAFETY: a batch with frames knows a pool only if it is theirs; they are out, and keep it.
         let kept = unsafe { self.pool.as_ref() }.is_some_and(|pool| pool.keep_hot(w, frames));
         if !kept {
-            self.free_runs(w, end);
+            self.free_in_rounds(w, end);
         }
     }
 
-    /// As [`Batch::free`], of frames that their owner's cache does not take at once.
+    /// As [`Batch::free`], of frames that their owner's cache does not take at once: in each round all frames of one
+    /// pool, those of others are kept for the next (as page_pool's bulk put).
     #[inline(never)]
-    fn free_runs(&self, w: &mut Worker, end: usize) {
-        let mut at = 0;
-        while at < end {
-            // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are
-            // this function's, and each is ended once, by `free_run` for its run.
-            let rest = unsafe { initialised(&self.frames[at..end]) };
-            let (pool, n) = if self.pool.is_null() { first_run(rest) } else { (self.pool, rest.len()) };
-            // SAFETY: as above; the frames are out until `free_run` puts them down, and keep their pool.
-            unsafe { Shared::free_run(pool, Some(&mut *w), &rest[..n]) };
-            at += n;
+    fn free_in_rounds(&mut self, w: &mut Worker, mut end: usize) {
+        while end > 0 {
+            // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are this
+            // function's, and each is ended once, by `free_run` for its round.
+            let frames = unsafe { initialised(&self.frames[..end]) };
+            let (pool, n) = if self.pool.is_null() { first_run(frames) } else { (self.pool, end) };
+            if n == end {
+                // SAFETY: as above; the frames are out until `free_run` puts them down, and keep their pool.
+                return unsafe { Shared::free_run(pool, Some(w), frames) };
+            }
+            let (mut round, mut n, mut kept) = ([const { MaybeUninit::uninit() }; BATCH_MAX], 0, 0);
+            for at in 0..end {
+                let place = std::mem::replace(&mut self.frames[at], MaybeUninit::uninit());
+                // SAFETY: the place was initialised.
+                let own = pool_of(unsafe { place.assume_init_ref() }) == pool;
+                let (to, len) = if own { (&mut round, &mut n) } else { (&mut self.frames, &mut kept) };
+                to[*len] = place;
+                *len += 1;
+            }
+            // SAFETY: the first `n` are initialised, and frames of `pool` whose claims end here.
+            unsafe { Shared::free_run(pool, Some(&mut *w), initialised(&round[..n])) };
+            end = kept;
         }
     }
 
@@ -207,6 +220,13 @@ impl Batch {
 unsafe fn initialised(places: &[MaybeUninit<Frame>]) -> &[Frame] {
     // SAFETY: MaybeUninit<Frame> has Frame's layout, and the caller promises the rest.
     unsafe { std::slice::from_raw_parts(places.as_ptr().cast::<Frame>(), places.len()) }
+}
+
+/// The pool that a frame is of, which it keeps.
+#[inline]
+fn pool_of(frame: &Frame) -> *const Shared {
+    // SAFETY: the frame is out for as long as it is borrowed, and keeps its yard.
+    unsafe { yard::of(frame.id()) }.pool(frame.id())
 }
 
 /// The pool of the first of `frames` and how many from there on are of it; `frames` are not empty.

@@ -6,7 +6,7 @@
 //! anywhere. What is stranded then is not free: at most what keepers did not give back, and the rest of one frame for
 //! each [`Fragments`](super::Fragments).
 
-use super::shared::{Shared, Stock};
+use super::shared::Shared;
 use crate::limits::PAGE_SIZE;
 use crate::page::Page;
 use crate::sync::shim::lock;
@@ -14,15 +14,17 @@ use crate::sync::{Lifo, Worker};
 
 /// Pages asked of the page stage at once (page_pool's 64 frames).
 const PAGES: usize = 32;
+/// Frames that are copied from the stock to the cache at once.
+const REFILL: usize = 64;
 
 /// Gets frames for a caller who found the cache short; returns how many of `into` it filled.
 #[cold]
 #[inline(never)]
 pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
     let mut got = refill_and_take(shared, w, into);
-    while got < into.len() && new_pages(shared, w) > 0 {
-        got += refill_and_take(shared, w, &mut into[got..]);
-    }
+    let found = got > 0;
+    shared.lanes.add(w, 1, |lane| if found { &lane.refills } else { &lane.empty });
+    got += new_and_take(shared, w, &mut into[got..]);
     while got < into.len() && shared.relieve(w) > 0 {
         let found = refill_and_take(shared, w, &mut into[got..]);
         if found == 0 {
@@ -35,8 +37,24 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize 
         shared.lanes.add(w, stolen as u64, |lane| &lane.taken);
         got += stolen;
     }
+    if shared.is_unsettled() {
+        // What was found on its way left with its page, which makes room for another.
+        shared.settle(w);
+        got += new_and_take(shared, w, &mut into[got..]);
+    }
+    shared.lanes.add(w, got as u64, |lane| &lane.cold);
     if got < into.len() {
         shared.lanes.add(w, 1, |lane| &lane.failed);
+    }
+    got
+}
+
+/// Takes new pages until `into` is filled or there are no more; returns how many frames.
+fn new_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
+    let mut got = 0;
+    while got < into.len() && new_pages(shared, w, into, &mut got) > 0 {
+        shared.lanes.add(w, 1, |lane| &lane.slow);
+        got += refill_and_take(shared, w, &mut into[got..]);
     }
     got
 }
@@ -44,11 +62,16 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize 
 /// The owner fills its cache and takes from it; everybody else takes from the stock.
 fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
     let Some(mut held) = shared.local.enter(w) else {
-        let got = lock(&shared.stock).take(into);
+        let got = shared.take(&mut lock(&shared.stock), into);
         shared.lanes.add(w, got as u64, |lane| &lane.taken);
         return got;
     };
     let (gauges, local) = held.split();
+    if local.capacity() == 0 {
+        let got = take_past_cache(shared, into);
+        gauges.taken.add(got as u64);
+        return got;
+    }
     let got = local.stay(gauges, |stack| {
         let mut got = 0;
         while got < into.len() {
@@ -65,6 +88,17 @@ fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
     got
 }
 
+/// The owner has no cache: from the stock, and what is on the way home if that is not enough.
+fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
+    let mut stock = lock(&shared.stock);
+    let got = shared.take(&mut stock, into);
+    if got == into.len() || stock.closed {
+        return got;
+    }
+    shared.gather(&mut stock);
+    got + shared.take(&mut stock, &mut into[got..])
+}
+
 /// Fills an empty cache up to its batch; returns how many frames it has now.
 fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
     let want = stack.batch;
@@ -73,53 +107,68 @@ fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
     });
     if stack.len() < want {
         let mut stock = lock(&shared.stock);
-        shared.home.pop_stack(shared.yard.links(), |id| stock.spare.push(id));
-        let rest = stock.spare.len() - stock.spare.len().min(want - stack.len());
-        for id in stock.spare.drain(rest..) {
-            stack.push(id);
+        shared.home.pop_stack(shared.yard.links(), |id| shared.put(&mut stock, id));
+        let mut ids = [0; REFILL];
+        while stack.len() < want {
+            let most = REFILL.min(want - stack.len());
+            let n = shared.take(&mut stock, &mut ids[..most]);
+            stack.extend(&ids[..n], |&id| id);
+            if n < most {
+                break;
+            }
         }
     }
     stack.len()
 }
 
-/// Takes pages in bulk, as far as the pool's size and the memory allow; their frames go to the stock. Returns
-/// how many pages.
-fn new_pages(shared: &Shared, w: &mut Worker) -> usize {
-    let per_page = (PAGE_SIZE / shared.frame_size).max(1);
-    let order = (shared.frame_size / PAGE_SIZE).max(1).ilog2() as u8;
-    let most = shared.frames / per_page;
-    let want = PAGES.min(most - lock(&shared.stock).pages.len());
+/// Takes pages in bulk, as far as the pool's limit and the memory allow; their frames go to the stock. Returns how many
+/// pages.
+///
+/// Pages that are not to be kept are used before anybody finds them home: of those the caller gets what it wants here,
+/// in `into` behind the first `got`.
+fn new_pages(shared: &Shared, w: &mut Worker, into: &mut [u32], got: &mut usize) -> usize {
+    let want = {
+        let stock = lock(&shared.stock);
+        let wanted = (into.len() - *got).div_ceil(shared.per_page());
+        let most = if stock.takes_singly() { wanted } else { PAGES };
+        most.min(PAGES).min(stock.limit.saturating_sub(stock.pages.len()))
+    };
     let mut pages: [Option<Page>; PAGES] = [const { None }; PAGES];
-    if order == 0 {
-        shared.memory.alloc_bulk(w, &mut pages[..want]);
-    } else {
-        pages[..want].iter_mut().for_each(|place| *place = shared.memory.alloc(w, order));
-    }
+    take_pages(shared, w, &mut pages[..want]);
     let mut stock = lock(&shared.stock);
     // Another worker may have grown or closed the pool meanwhile: what has no room goes back.
-    let room = if stock.closed { 0 } else { most - stock.pages.len() };
-    let entered = pages
+    let room = if stock.closed { 0 } else { stock.limit.saturating_sub(stock.pages.len()) };
+    let admitted = pages
         .iter_mut()
         .filter_map(Option::take)
         .take(room)
-        .map(|page| enter(shared, &mut stock, page))
+        .map(|page| shared.admit(&mut stock, page))
         .count();
+    let singly = stock.takes_singly();
+    let direct = if singly { shared.take(&mut stock, &mut into[*got..]) } else { 0 };
     drop(stock);
+    shared.lanes.add(w, direct as u64, |lane| &lane.taken);
+    *got += direct;
     shared.memory.free_bulk(w, &mut pages);
-    entered
+    if singly {
+        shared.settle(w);
+    }
+    admitted
 }
 
-/// A page becomes the pool's: mapped for its device, its frames counted and put into the stock.
-fn enter(shared: &Shared, stock: &mut Stock, page: Page) {
-    shared.dma.map(&shared.memory, &page);
-    let mut frames = 0;
-    shared.each_frame(&page, |id| {
-        shared.yard.set_home(id, shared.number);
-        stock.spare.push(id.get());
-        frames += 1;
-    });
-    shared.inflight.hold(frames);
-    stock.pages.push(page);
+/// Fills `pages` as far as the memory has any; one of the reserve if it has none and the pool may.
+fn take_pages(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) {
+    let order = (shared.frame_size / PAGE_SIZE).max(1).ilog2() as u8;
+    if order == 0 {
+        shared.memory.alloc_bulk(w, pages);
+    } else {
+        pages.iter_mut().for_each(|place| *place = shared.memory.alloc(w, order));
+    }
+    if let Some(first @ None) = pages.first_mut()
+        && shared.urgent
+    {
+        *first = shared.memory.alloc_urgent(w, order);
+    }
 }
 
 /// As a thief: what the owner's cache and the way home hold goes to the stock, then `into` is filled from it.
@@ -130,10 +179,9 @@ fn steal(shared: &Shared, into: &mut [u32]) -> usize {
         if stock.closed {
             return 0;
         }
-        local.stay(slot.gauges(), |stack| stack.drain(|id| stock.spare.push(id)));
-        while shared.home.pop_ring(usize::MAX, |id| stock.spare.push(id)) > 0 {}
-        shared.home.pop_stack(shared.yard.links(), |id| stock.spare.push(id));
-        stock.take(into)
+        local.stay(slot.gauges(), |stack| stack.drain(|id| shared.put(&mut stock, id)));
+        shared.gather(&mut stock);
+        shared.take(&mut stock, into)
     });
     found.unwrap_or(0)
 }

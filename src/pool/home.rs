@@ -41,11 +41,18 @@ pub(crate) struct Home {
     top: AtomicU32,
     /// Frames on the stack; counted before they are pushed.
     stacked: AtomicU32,
+    /// Frames that went to the stack so far.
+    overflowed: AtomicU64,
 }
 
 impl Home {
     pub(crate) fn new(ring: u32) -> Self {
-        Home { ring: Mpsc::new(ring, 0), top: AtomicU32::new(EMPTY), stacked: AtomicU32::new(0) }
+        Home {
+            ring: Mpsc::new(ring, 0),
+            top: AtomicU32::new(EMPTY),
+            stacked: AtomicU32::new(0),
+            overflowed: AtomicU64::new(0),
+        }
     }
 
     /// Sends frames home; returns how many were refused because the way is shut (the last ones of `ids`).
@@ -66,10 +73,12 @@ impl Home {
             id
         });
         self.stacked.fetch_add(n as u32, Relaxed);
+        self.overflowed.fetch_add(n as u64, Relaxed);
         let mut below = self.top.load(Relaxed);
         loop {
             if below == SHUT {
                 self.stacked.fetch_sub(n as u32, Relaxed);
+                self.overflowed.fetch_sub(n as u64, Relaxed);
                 return n;
             }
             links.of(last).store(below, Relaxed);
@@ -116,6 +125,11 @@ impl Home {
             return 0;
         }
         u64::from(self.ring.len()) + u64::from(self.stacked.load(Relaxed))
+    }
+
+    /// Frames that found the ring full so far.
+    pub(crate) fn overflowed(&self) -> u64 {
+        self.overflowed.load(Relaxed)
     }
 
     /// Shuts the way and takes all that is on it.

@@ -36,6 +36,11 @@ impl Inflight {
         self.release.fetch_add(n, Relaxed);
     }
 
+    /// Frames that went so far; wraps at 2^32.
+    pub(crate) fn released(&self) -> u32 {
+        self.release.load(Relaxed)
+    }
+
     /// Frames there are, as the signed difference; a reading while frames come or go may be a moment old.
     pub(crate) fn frames(&self) -> i32 {
         // Released ones first: a frame that comes meanwhile cannot seem to be missing.

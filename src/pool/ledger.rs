@@ -61,16 +61,21 @@ pub struct StillOut(
 );
 
 impl Shared {
+    /// Brings the owner's gauges up to date: as a thief, so that the owner need not say at each frame what it does. Where
+    /// it stays inside for too long they are as they were when it was last asked.
+    pub(super) fn reckon(&self) {
+        let slot = self.local.slot();
+        slot.steal(|local| local.stay(slot.gauges(), |_| {}));
+    }
+
     /// Counts the places.
     pub(super) fn ledger(&self) -> Ledger {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
         let at = |place: Place| self.lanes.sum(|lane| &lane.places[place as usize]);
         let ready = at(Place::Ready).wrapping_add(self.keepers.ready());
         let (posted, queued) = (at(Place::Posted), at(Place::Queued));
-        // As a thief, so that the owner need not say at each frame what it does. Where it stays inside for too long this
-        // is as it was when it was last asked.
-        let (slot, owner) = (self.local.slot(), self.local.slot().gauges());
-        slot.steal(|local| local.stay(owner, |_| {}));
+        self.reckon();
+        let owner = self.local.slot().gauges();
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
         let given = sum(|lane| &lane.given).wrapping_add(owner.given.get());
         let stock = lock(&self.stock);

@@ -24,6 +24,8 @@ pub(crate) struct Gauges {
     pub(super) cached: Count,
     pub(super) taken: Count,
     pub(super) given: Count,
+    /// Frames that the cache had no room for.
+    pub(super) spilled: Count,
 }
 
 impl Local {
@@ -65,6 +67,11 @@ impl Local {
     /// Keeps as many frames as there is room for, from the first on; returns how many.
     pub(crate) fn give_some(&mut self, frames: &[Frame]) -> usize {
         self.stack.extend(frames, |frame| frame.id().get())
+    }
+
+    /// Frames there is room for when it is empty.
+    pub(crate) fn capacity(&self) -> usize {
+        self.stack.capacity()
     }
 
     /// Does what the hot path cannot do: first what that has done is counted, at last what is left is noted.

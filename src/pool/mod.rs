@@ -8,6 +8,9 @@
 //!   owner ──────────┘
 //!   freed elsewhere ──► shared.rs   the way home: a ring, and past it a stack    one CAS a batch
 //! ```
+//! When pages are to leave (a smaller pool, another node, the reserve) every frame falls into the cold half, where it is
+//! looked at: the owner's cache has no room then (`stock.rs`, `watch.rs`).
+//!
 //! A frame has one holder ([`Frame`]), or several that read it ([`SharedFrame`]), or is cut into pieces with a holder each
 //! ([`Fragment`]); it goes home at its last holder.
 //!
@@ -33,12 +36,17 @@ mod place;
 #[allow(clippy::module_inception)]
 mod pool;
 mod pressure;
+mod recycle;
 #[allow(unsafe_code)]
 mod share;
 #[allow(unsafe_code)]
 mod shared;
+mod stats;
+mod stock;
 #[cfg(test)]
 mod tests;
+mod tuning;
+mod watch;
 #[allow(unsafe_code)]
 mod yard;
 
@@ -52,4 +60,6 @@ pub(crate) use origin::Origin;
 pub(crate) use place::Place;
 pub use pool::{Pool, PoolConfig, PoolError};
 pub use pressure::Pressure;
+pub use recycle::Recycle;
 pub use share::SharedFrame;
+pub use stats::{AllocStats, PoolStats, RecycleStats};

@@ -9,14 +9,17 @@ use super::inflight::Inflight;
 use super::ledger::{Ledger, StillOut};
 use super::local::{Local, Start};
 use super::pressure::{Keepers, Pressure};
-use super::shared::{Shared, Stock};
+use super::recycle::Recycle;
+use super::shared::Shared;
+use super::stock::Stock;
+use super::tuning;
 use super::yard::Yard;
 use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
-use crate::stats::Lanes;
+use crate::stats::{Count, Lanes};
 use crate::sync::shim::Mutex;
 use crate::sync::{Handle, Owned, Worker};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -27,6 +30,8 @@ pub struct PoolConfig {
     pub name: String,
     /// Frames at most, 1..=2^22; pages are taken as they are needed.
     pub frames: usize,
+    /// Frames that [`Pool::resize`] may give it room for, to 2^22; 0 is no more than `frames`.
+    pub capacity: usize,
     /// Bytes of a frame: 2048, 4096, 8192, 16384 or 32768.
     pub frame_size: usize,
     /// Bytes kept free before the data of a frame that is given out.
@@ -34,12 +39,17 @@ pub struct PoolConfig {
     /// Bytes of data a frame must have room for wherever it begins; what is left over becomes colours.
     pub data: usize,
     /// Frames the owner's cache holds at most. page_pool has 128 for budgets of 64; completions that are looked for
-    /// every 256 frames want twice that, as DPDK has.
+    /// every 256 frames want twice that, as DPDK has. 0: every frame passes the stock, under its lock.
     pub cache: usize,
     /// Frames the cache is refilled to, at most the cache (page_pool: 64).
     pub refill: usize,
     /// How the device knows the frames.
     pub dma: DmaMap,
+    /// What becomes of a page whose frames have come home.
+    pub recycle: Recycle,
+    /// Whether to use the page stage's reserve, page by page, when nothing else is left. Such a page is not kept: it goes
+    /// back as soon as its frames are home.
+    pub urgent: bool,
 }
 
 impl Default for PoolConfig {
@@ -47,12 +57,15 @@ impl Default for PoolConfig {
         PoolConfig {
             name: "pool".into(),
             frames: 4096,
+            capacity: 0,
             frame_size: CHUNK_SIZE,
             headroom: 64,
             data: 1518,
             cache: 512,
             refill: 256,
             dma: DmaMap::None,
+            recycle: Recycle::Pool,
+            urgent: false,
         }
     }
 }
@@ -99,21 +112,30 @@ impl Pool {
         }
         let yard = Yard::of_memory(memory);
         let per_page = (PAGE_SIZE / config.frame_size).max(1);
-        let frames = config.frames.next_multiple_of(per_page);
+        let [frames, capacity] =
+            [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
+        let cache = (config.cache.min(capacity), config.refill.min(config.cache));
         let shared = yard.register(config.frame_size, |number| {
-            let stock = Stock::new(frames, frames / per_page);
+            let mut stock =
+                Stock::new(capacity, capacity / per_page, frames / per_page, cache, config.recycle);
+            stock.watched = stock.must_watch();
+            let (now, refill) = stock.cache_now();
             Arc::new(Shared {
-                local: Owned::new(owner, Local::new(config.cache.min(frames), config.refill)),
+                local: Owned::new(owner, Local::new(now, refill)),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
                 yard: Arc::clone(&yard),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,
-                frames,
+                capacity,
+                urgent: config.urgent,
                 name: config.name.clone(),
                 home: Box::new(Home::new(config.cache as u32)),
                 stock: Mutex::new(stock),
                 inflight: Inflight::new(),
+                waived: Count::default(),
+                unsettled: AtomicBool::new(false),
+                outrun: Count::default(),
                 latch: Latch::new(),
                 keepers: Keepers::default(),
                 handles: AtomicUsize::new(0),
@@ -131,9 +153,14 @@ impl Pool {
         &self.shared.name
     }
 
-    /// Frames at most.
+    /// Frames at most now.
     pub fn frames(&self) -> usize {
-        self.shared.frames
+        self.shared.limit()
+    }
+
+    /// Frames that [`Pool::resize`] may give it room for.
+    pub fn capacity(&self) -> usize {
+        self.shared.capacity
     }
 
     /// Bytes of each frame.
@@ -283,11 +310,10 @@ fn check(config: &PoolConfig) -> Result<(), PoolError> {
         ),
         ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),
         ("headroom", config.headroom, config.headroom <= room, "at most the frame size less the data"),
-        ("cache", config.cache, (1..=1 << 16).contains(&config.cache), "1 to 65536"),
-        ("refill", config.refill, (1..=config.cache).contains(&config.refill), "1 to the cache"),
+        ("capacity", config.capacity, config.capacity <= 1 << 22, "0 to 4194304"),
     ];
     match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
         Some((what, value, _, range)) => Err(PoolError::Range { what, value, range }),
-        None => Ok(()),
+        None => tuning::check_cache(config.cache, config.refill),
     }
 }

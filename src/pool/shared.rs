@@ -11,6 +11,7 @@ use super::home::{Home, Latch};
 use super::inflight::Inflight;
 use super::local::{Gauges, Local, Start};
 use super::pressure::Keepers;
+use super::stock::Stock;
 use super::yard::Yard;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
@@ -21,7 +22,7 @@ use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// One worker's counters of a pool, beside what the owner's cache counts. All wrap; only sums over the workers mean
 /// something.
@@ -32,33 +33,14 @@ pub(crate) struct PoolLane {
     pub(crate) given: Count,
     /// Frames this worker put at each [`Place`](super::place::Place), less those it took from there.
     pub(crate) places: [Count; 3],
+    /// Frames that the cold half got for this worker.
+    pub(crate) cold: Count,
+    /// Cold allocations that found frames in the pool; that found none there; and that took new pages.
+    pub(crate) refills: Count,
+    pub(crate) empty: Count,
+    pub(crate) slow: Count,
     /// Allocations that found no frame anywhere.
     pub(crate) failed: Count,
-}
-
-/// What needs a lock: never held while waiting for the owner's slot.
-#[derive(Debug)]
-pub(crate) struct Stock {
-    /// Free frames that no cache holds; room for all of the pool's is reserved, so pushing never allocates.
-    pub(crate) spare: Vec<u32>,
-    /// The pool's pages.
-    pub(crate) pages: Vec<Page>,
-    pub(crate) closed: bool,
-}
-
-impl Stock {
-    /// Empty, with room for all the frames and pages of a pool.
-    pub(super) fn new(frames: usize, pages: usize) -> Self {
-        Stock { spare: Vec::with_capacity(frames), pages: Vec::with_capacity(pages), closed: false }
-    }
-
-    /// Takes out as many free frames as there are, at most `into.len()`; none once the pool is closed.
-    pub(super) fn take(&mut self, into: &mut [u32]) -> usize {
-        let n = if self.closed { 0 } else { into.len().min(self.spare.len()) };
-        let rest = self.spare.len() - n;
-        into.iter_mut().zip(self.spare.drain(rest..)).for_each(|(place, id)| *place = id);
-        n
-    }
 }
 
 /// One pool.
@@ -76,12 +58,20 @@ pub(crate) struct Shared {
     pub(super) yard: Arc<Yard>,
     pub(super) lanes: Lanes<PoolLane>,
     pub(super) frame_size: usize,
-    /// Frames at most.
-    pub(super) frames: usize,
+    /// Frames it can be given room for.
+    pub(super) capacity: usize,
+    /// Whether the page stage's reserve may be used.
+    pub(super) urgent: bool,
     pub(super) name: String,
     pub(super) home: Box<Home>,
     pub(super) stock: Mutex<Stock>,
     pub(super) inflight: Inflight,
+    /// Frames that left because they were of another node than the one set.
+    pub(super) waived: Count,
+    /// Whether pages left since the last [`Shared::settle`].
+    pub(super) unsettled: AtomicBool,
+    /// Pages that were given up because they were not home yet when it was their turn.
+    pub(super) outrun: Count,
     pub(super) latch: Latch,
     /// Who keeps frames ready beside the pool.
     pub(super) keepers: Keepers,
@@ -160,17 +150,17 @@ impl Shared {
             self.lanes.strangers().given.add_shared(frames.len() as u64);
             return self.send_home(frames);
         };
-        if let Some(mut held) = self.local.enter(w) {
-            let (gauges, local) = held.split();
-            let mut kept = local.give_some(frames);
-            while kept < frames.len() {
-                self.spill(gauges, local);
-                kept += local.give_some(&frames[kept..]);
-            }
-            return 0;
+        let Some(mut held) = self.local.enter(w) else {
+            self.lanes.add(w, frames.len() as u64, |lane| &lane.given);
+            return self.send_home(frames);
+        };
+        let (gauges, local) = held.split();
+        let kept = local.give_some(frames);
+        if kept < frames.len() && self.overflow(gauges, local, &frames[kept..]) {
+            drop(held);
+            self.settle(w);
         }
-        self.lanes.add(w, frames.len() as u64, |lane| &lane.given);
-        self.send_home(frames)
+        0
     }
 
     #[inline]
@@ -178,12 +168,27 @@ impl Shared {
         self.home.push(self.yard.links(), frames.iter().map(|frame| frame.id().get()))
     }
 
-    /// The cache is full: its colder half goes to the stock.
+    /// The cache is full: its colder half goes to the stock, as often as it takes. Where the cache has no room at all the
+    /// frames do; true if pages left by that.
     #[cold]
     #[inline(never)]
-    fn spill(&self, gauges: &Gauges, local: &mut Local) {
+    fn overflow(&self, gauges: &Gauges, local: &mut Local, frames: &[Frame]) -> bool {
         let mut stock = lock(&self.stock);
-        local.stay(gauges, |stack| stack.coldest(stack.len().div_ceil(2), |cold| stock.spare.push(cold)));
+        if stock.watched || local.capacity() == 0 {
+            frames.iter().for_each(|frame| self.put(&mut stock, frame.id().get()));
+            gauges.given.add(frames.len() as u64);
+            gauges.spilled.add(frames.len() as u64);
+            return self.is_unsettled();
+        }
+        let mut kept = 0;
+        while kept < frames.len() {
+            local.stay(gauges, |stack| {
+                gauges.spilled.add(stack.len().div_ceil(2) as u64);
+                stack.coldest(stack.len().div_ceil(2), |cold| self.put(&mut stock, cold));
+            });
+            kept += local.give_some(&frames[kept..]);
+        }
+        false
     }
 
     /// Counts late frames down; the last one ends the pool.
@@ -233,14 +238,17 @@ impl Shared {
         // SAFETY: the yard's count keeps the pool until `kept` goes out of scope.
         let kept = unsafe {
             let shared = &*pool;
-            let mut stock = lock(&shared.stock);
-            stock.spare.clear();
-            for page in stock.pages.drain(..) {
-                shared.each_frame(&page, |id| shared.yard.set_home(id, 0));
-                shared.dma.unmap(&shared.memory, &page);
-            }
-            shared.inflight.release(shared.inflight.frames() as u32);
-            drop(stock);
+            let (mut pages, leaving) = {
+                let mut stock = lock(&shared.stock);
+                stock.spare.clear();
+                (std::mem::take(&mut stock.pages), std::mem::take(&mut stock.leaving))
+            };
+            pages.iter().for_each(|page| {
+                shared.disown(page);
+            });
+            pages.extend(leaving);
+            // Without the lock: the page stage calls who waits for pages.
+            drop(pages);
             shared.yard.leave(shared.number)
         };
         drop(kept);

@@ -4,6 +4,7 @@ mod fragment;
 mod places;
 mod pressure;
 mod share;
+mod tuning;
 
 use super::{Batch, DmaMap, Frame, Ledger, Place, Pool, PoolConfig};
 use crate::page::{Memory, MemoryConfig};
@@ -345,7 +346,9 @@ fn absurd_configurations_are_refused_by_name() {
         PoolConfig { frame_size: 3000, ..base.clone() },
         PoolConfig { headroom: 2000, ..base.clone() },
         PoolConfig { data: 0, ..base.clone() },
-        PoolConfig { cache: 0, ..base.clone() },
+        PoolConfig { cache: 1 << 17, ..base.clone() },
+        PoolConfig { refill: 0, ..base.clone() },
+        PoolConfig { capacity: usize::MAX, ..base.clone() },
         PoolConfig { refill: 999, ..base.clone() },
     ] {
         assert!(Pool::new(&memory, &mut w, &config).is_err(), "{config:?}");

@@ -105,6 +105,11 @@ impl<T: Copy + Default> Lifo<T> {
         self.len
     }
 
+    /// Items there is room for when it is empty.
+    pub(crate) fn capacity(&self) -> usize {
+        self.items.len()
+    }
+
     /// Items there is room for.
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {

@@ -1,0 +1,87 @@
+//! A pool's counters under the names of the kernel's page_pool.
+//!
+//! The hot path counts nothing for them: what it did is reckoned from the cache when the owner is in the cold half, or
+//! when somebody asks.
+
+use super::pool::Pool;
+use super::shared::PoolLane;
+use crate::limits::PAGE_SIZE;
+use crate::stats::Count;
+
+/// A pool's counters; those of allocations count frames where it says so, else calls of the cold half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolStats {
+    /// How frames were got.
+    pub alloc: AllocStats,
+    /// What became of frames that came back.
+    pub recycle: RecycleStats,
+    /// Frames that left the pool with their pages (made smaller, reserve, another node, no recycling).
+    pub released: u64,
+    /// Allocations that found no free frame anywhere.
+    pub failed: u64,
+}
+
+/// page_pool's `alloc` statistics (`rx_pp_alloc_*` of ethtool).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AllocStats {
+    /// Frames out of the owner's cache.
+    pub fast: u64,
+    /// Times new single pages had to be taken.
+    pub slow: u64,
+    /// Times new blocks of pages had to be taken, for frames larger than a page.
+    pub slow_high_order: u64,
+    /// Times no free frame was on the way home or in the stock.
+    pub empty: u64,
+    /// Times the cache was refilled from the way home or the stock.
+    pub refill: u64,
+    /// Frames given up because they were of another node.
+    pub waive: u64,
+}
+
+/// page_pool's `recycle` statistics (`rx_pp_recycle_*` of ethtool).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RecycleStats {
+    /// Frames that the owner put into its cache.
+    pub cached: u64,
+    /// Frames that the owner's cache had no room for: to the stock.
+    pub cache_full: u64,
+    /// Frames sent home by others, through the ring.
+    pub ring: u64,
+    /// Frames sent home by others that the ring had no room for: over the stack.
+    pub ring_full: u64,
+    /// Pages given up because somebody else still held them: a frame goes home only at one reference, by its type, so
+    /// only [`Recycle::Head`](super::Recycle::Head) has any.
+    pub released_refcnt: u64,
+}
+
+impl Pool {
+    /// The counters so far; exact at a quiescent point.
+    pub fn stats(&self) -> PoolStats {
+        let shared = &*self.shared;
+        let sum = |pick: fn(&PoolLane) -> &Count| shared.lanes.sum(pick);
+        shared.reckon();
+        let owner = shared.local.slot().gauges();
+        let (slow, high) = if shared.frame_size > PAGE_SIZE { (0, 1) } else { (1, 0) };
+        let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
+        let (sent, ring_full) = (sum(|lane| &lane.given), shared.home.overflowed());
+        PoolStats {
+            alloc: AllocStats {
+                fast: taken.wrapping_sub(sum(|lane| &lane.cold)),
+                slow: slow * sum(|lane| &lane.slow),
+                slow_high_order: high * sum(|lane| &lane.slow),
+                empty: sum(|lane| &lane.empty),
+                refill: sum(|lane| &lane.refills),
+                waive: shared.waived.get(),
+            },
+            recycle: RecycleStats {
+                cached: owner.given.get().saturating_sub(owner.spilled.get()),
+                cache_full: owner.spilled.get(),
+                ring: sent.saturating_sub(ring_full),
+                ring_full,
+                released_refcnt: shared.outrun.get(),
+            },
+            released: u64::from(shared.inflight.released()),
+            failed: sum(|lane| &lane.failed),
+        }
+    }
+}

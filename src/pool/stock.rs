@@ -1,0 +1,94 @@
+//! COLD: what a pool has under its lock: free frames that no cache holds, its pages, and which of them are to leave.
+//!
+//! As long as nothing is to leave, frames pass through the owner's cache and are not looked at. When pages are to leave
+//! (the pool was made smaller, pages are of another node or out of the reserve) or every allocation is to be seen, the
+//! stock is *watched*: the owner's cache has no room then, so that every frame falls into the cold half and passes here,
+//! and the page descriptors tally how many frames of each page are home. A page leaves when all of them are.
+
+use super::recycle::Recycle;
+use crate::page::Page;
+
+/// What needs a lock: never held while waiting for the owner's slot, nor while the page stage is called.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    /// Free frames that no cache holds; room for all of the pool's is reserved, so pushing never allocates.
+    pub(super) spare: Vec<u32>,
+    /// The pool's pages.
+    pub(super) pages: Vec<Page>,
+    /// Pages that are the pool's no more, to be given back without the lock.
+    pub(super) leaving: Vec<Page>,
+    pub(super) closed: bool,
+    /// Pages the pool may have now.
+    pub(super) limit: usize,
+    /// What the owner's cache is to hold and to be refilled to.
+    pub(super) cache: (usize, usize),
+    /// The node that pages are to be of, if it matters.
+    pub(super) node: Option<usize>,
+    /// Pages of another node or out of the reserve.
+    pub(super) unfit: usize,
+    pub(super) recycle: Recycle,
+    /// Whether every allocation is to be seen.
+    pub(super) traced: bool,
+    /// Whether every frame passes here, and the descriptors' tallies are right.
+    pub(super) watched: bool,
+}
+
+impl Stock {
+    /// Empty, with room for all the frames and pages that a pool can have.
+    pub(super) fn new(
+        frames: usize,
+        pages: usize,
+        limit: usize,
+        cache: (usize, usize),
+        recycle: Recycle,
+    ) -> Self {
+        Stock {
+            spare: Vec::with_capacity(frames),
+            pages: Vec::with_capacity(pages),
+            leaving: Vec::new(),
+            closed: false,
+            limit,
+            cache,
+            node: None,
+            unfit: 0,
+            recycle,
+            traced: false,
+            watched: false,
+        }
+    }
+
+    /// Whether every frame has to pass here.
+    pub(super) fn must_watch(&self) -> bool {
+        !self.closed && (self.traced || self.recycle != Recycle::Pool || self.has_unwanted())
+    }
+
+    /// Whether there are pages that are to leave as soon as their frames are home.
+    pub(super) fn has_unwanted(&self) -> bool {
+        self.pages.len() > self.limit || self.unfit > 0 || self.recycle == Recycle::Never
+    }
+
+    /// Whether there is no use in taking many pages at once: they are not kept.
+    pub(super) fn takes_singly(&self) -> bool {
+        self.unfit > 0 || self.recycle == Recycle::Never
+    }
+
+    /// Whether this page is to leave as soon as its frames are home.
+    pub(super) fn is_unwanted(&self, page: &Page) -> bool {
+        self.pages.len() > self.limit || self.recycle == Recycle::Never || self.is_unfit(page)
+    }
+
+    /// Whether a page may be used but not kept: out of the reserve, or of another node.
+    pub(super) fn is_unfit(&self, page: &Page) -> bool {
+        page.is_reserve() || self.is_elsewhere(page)
+    }
+
+    /// Whether a page is of another node than the one set.
+    pub(super) fn is_elsewhere(&self, page: &Page) -> bool {
+        self.node.is_some_and(|node| node != page.node())
+    }
+
+    /// What the owner's cache is to hold and to be refilled to now.
+    pub(super) fn cache_now(&self) -> (usize, usize) {
+        if self.watched { (0, 0) } else { self.cache }
+    }
+}

@@ -1,0 +1,89 @@
+//! COLD: what of a pool can be changed while it runs.
+
+use super::pool::{Pool, PoolError};
+use super::shared::Shared;
+use crate::sync::Worker;
+use crate::sync::shim::lock;
+
+impl Pool {
+    /// Lets the pool have `frames` at most from now on (rounded up to whole pages), 1 to its capacity.
+    ///
+    /// Up: pages are taken as they are needed. Down: pages too many whose frames are all home are unmapped and given back
+    /// now, others as the last of their frames comes home (those on the way home when a worker next takes or gives
+    /// frames in the cold half, or this is called again). As long as there are such pages the owner's cache stays empty,
+    /// so that every frame is looked at; nothing is allocated beyond what the pool has meanwhile.
+    ///
+    /// # Errors
+    /// [`PoolError::Range`]; nothing has changed then.
+    #[cold]
+    pub fn resize(&self, w: &mut Worker, frames: usize) -> Result<(), PoolError> {
+        if !(1..=self.capacity()).contains(&frames) {
+            return Err(PoolError::Range {
+                what: "frames",
+                value: frames,
+                range: "1 to the pool's capacity",
+            });
+        }
+        let pages = frames.div_ceil(self.shared.per_page());
+        self.shared.change(w, |stock| stock.limit = pages);
+        Ok(())
+    }
+
+    /// Lets the owner's cache hold `cache` frames, 0 to 65536, and be refilled to `refill`, 1 to the cache. With no cache
+    /// every frame passes the stock, under its lock.
+    ///
+    /// # Errors
+    /// [`PoolError::Range`]; nothing has changed then.
+    #[cold]
+    pub fn set_cache(&self, w: &mut Worker, cache: usize, refill: usize) -> Result<(), PoolError> {
+        check_cache(cache, refill)?;
+        let cache = cache.min(self.capacity());
+        self.shared.change(w, |stock| stock.cache = (cache, refill.min(cache)));
+        Ok(())
+    }
+
+    /// What the owner's cache may hold, and what it is refilled to.
+    pub fn cache(&self) -> (usize, usize) {
+        lock(&self.shared.stock).cache
+    }
+
+    /// Keeps only pages of `node` from now on; None: of any. Pages of other nodes leave when their frames are home, and
+    /// those frames are counted as waived.
+    ///
+    /// New pages come from the home node of whoever needs them
+    /// ([`Memory::set_home_node`](crate::page::Memory::set_home_node)): where that is another one, pages are used once.
+    #[cold]
+    pub fn set_node(&self, w: &mut Worker, node: Option<usize>) {
+        self.shared.change(w, |stock| stock.node = node);
+    }
+
+    /// Pages that are to leave and whose frames are not all home yet.
+    pub fn leaving_pages(&self) -> usize {
+        let stock = lock(&self.shared.stock);
+        stock
+            .pages
+            .iter()
+            .filter(|page| stock.is_unfit(page))
+            .count()
+            .max(stock.pages.len().saturating_sub(stock.limit))
+    }
+}
+
+/// Whether a cache can hold this many frames and be refilled so.
+pub(super) fn check_cache(cache: usize, refill: usize) -> Result<(), PoolError> {
+    let checks = [
+        ("cache", cache, cache <= 1 << 16, "0 to 65536"),
+        ("refill", refill, cache == 0 || (1..=cache).contains(&refill), "1 to the cache"),
+    ];
+    match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
+        Some((what, value, _, range)) => Err(PoolError::Range { what, value, range }),
+        None => Ok(()),
+    }
+}
+
+impl Shared {
+    /// Frames the pool may have now.
+    pub(super) fn limit(&self) -> usize {
+        lock(&self.stock).limit * self.per_page()
+    }
+}
