@@ -1,13 +1,18 @@
-//! The `netmem` program: forwards packets between ports, and runs the lab's experiments.
+//! The `netmem` program: forwards packets between ports, is looked at and tuned meanwhile, and runs the lab's
+//! experiments.
 //!
-//! [`args`] says what can be asked for, [`forward`] and [`lab`] do it, [`failure`] is how it goes wrong.
+//! [`args`] says what can be asked for, [`forward`], [`stat`], [`set`] and [`lab`] do it, [`failure`] is how it goes
+//! wrong.
 #![forbid(unsafe_code)]
 
 mod args;
+mod control;
 mod failure;
 mod forward;
 mod lab;
 mod output;
+mod set;
+mod stat;
 mod stop;
 
 use args::{Command, LabCommand};
@@ -28,6 +33,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Forward(args) => forward::run(&args),
+        Command::Stat(args) => stat::run(&args),
+        Command::Set(args) => set::run(&args),
         Command::Lab(LabCommand::List { json }) => lab::list(json),
         Command::Lab(LabCommand::Run(args)) => lab::run(&args),
     }

@@ -135,6 +135,11 @@ impl Memory {
         self.shared.statistics.store(on, Relaxed);
     }
 
+    /// Whether the counters are kept.
+    pub fn statistics(&self) -> bool {
+        self.shared.statistics.load(Relaxed)
+    }
+
     /// The page counters. Exact at a quiescent point: then `free + cached` plus the pages out is `total`.
     pub fn stats(&self) -> PageStats {
         self.shared.stats()

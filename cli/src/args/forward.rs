@@ -6,6 +6,7 @@ use netmem::forward::route::Route;
 use netmem::forward::traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
 use netmem::port::xdp::XdpModeWish;
 use std::fmt;
+use std::path::PathBuf;
 
 /// Packets that can be asked for at most.
 const PACKETS_MAX: u64 = 1_000_000_000_000;
@@ -83,6 +84,10 @@ pub struct ForwardArgs {
     /// Where the redirect program of an xdp port runs; needs --port [default: auto]
     #[arg(long, value_name = "MODE", value_enum)]
     pub xdp_mode: Option<XdpModeArg>,
+
+    /// Listen on a Unix socket at PATH, for netmem stat and netmem set; it is its owner's alone (mode 0600).
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
 
     /// Print one JSON object on standard output instead of the summary, and no line while running.
     #[arg(long)]

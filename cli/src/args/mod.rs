@@ -4,9 +4,11 @@ mod fold;
 mod forward;
 mod lab;
 mod number;
+mod observe;
 
 pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabRunArgs};
+pub use observe::{SetArgs, StatArgs};
 
 use crate::failure::Failure;
 use crate::output;
@@ -35,6 +37,8 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Forward(Box<ForwardArgs>),
+    Stat(StatArgs),
+    Set(SetArgs),
     /// The published experiments, measured on this machine beside the published figures.
     #[command(subcommand)]
     Lab(LabCommand),

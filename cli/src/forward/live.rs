@@ -114,7 +114,8 @@ mod tests {
     fn dataplane() -> Dataplane {
         let offer = Offer { flows: 1, size: 64, packets: None, pause: true };
         let source = Source::BuiltIn(offer);
-        let plan = Plan { source, mode: ModeArg::Ip, frames: 64, ring: 32, time: None, live: true };
+        let plan =
+            Plan { source, mode: ModeArg::Ip, frames: 64, ring: 32, time: None, live: true, control: None };
         set_up::open(&plan).unwrap()
     }
 

@@ -3,10 +3,12 @@
 //! ```text
 //!   plan ─► set_up ─► run ─┬─ forwarding   the forwarder, on a core of its own
 //!                          ├─ network      generator and sink, where the ports are mem ports
-//!                          └─ live         the line on a terminal
+//!                          ├─ live         the line on a terminal
+//!                          └─ board        what the control socket shows, where there is one
 //!                     └──► report ─► check ─► summary or json
 //! ```
 
+mod board;
 mod check;
 mod forwarding;
 mod json;

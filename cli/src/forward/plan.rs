@@ -4,6 +4,7 @@ use crate::args::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
 use crate::failure::Failure;
 use netmem::forward::route::Route;
 use netmem::port::xdp::XdpModeWish;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Ports that a route can number.
@@ -24,6 +25,8 @@ pub struct Plan {
     pub time: Option<Duration>,
     /// Whether a terminal may be written to meanwhile.
     pub live: bool,
+    /// Where the control socket is to be.
+    pub control: Option<PathBuf>,
 }
 
 /// Where packets come from and go to.
@@ -74,6 +77,7 @@ impl Plan {
             ring,
             time: seconds.map(Duration::from_secs_f64),
             live: !args.json,
+            control: args.control.clone(),
         })
     }
 }

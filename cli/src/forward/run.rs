@@ -38,13 +38,15 @@ struct Ran {
 /// # Errors
 /// [`Failure::Run`] if a thread of the run died.
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
-    let Dataplane { memory, pool, mut worker, mut forwarder, network, details } = dataplane;
+    let Dataplane { memory, pool, mut worker, mut forwarder, network, details, control } = dataplane;
     let meters = forwarder.meters();
     let mut live = Live::new(&forwarder, &pool, plan.live);
     // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
     forwarder.poll(&mut worker);
     let ran = threads(&mut forwarder, &mut worker, network, &mut live, plan, stop)?;
     live.clear();
+    // Before the pool is closed: the board holds handles of it.
+    drop(control);
 
     let ports = forwarder.ports().zip(details);
     let mut ports = ports.map(|(port, detail)| PortReport::new(port, detail)).collect::<Vec<_>>();

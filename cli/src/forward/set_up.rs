@@ -1,9 +1,11 @@
 //! Memory, pool, ports and forwarder as planned. Interfaces are touched last; what was made before a failure
 //! is dropped.
 
+use super::board::board;
 use super::network::Network;
 use super::plan::{Offer, Plan, Source};
 use crate::args::{ModeArg, PortSpec};
+use crate::control::server::Server;
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Route, Table};
@@ -29,6 +31,8 @@ pub struct Dataplane {
     pub network: Option<Network>,
     /// What there is to say about each port besides its name: the XDP mode.
     pub details: Vec<String>,
+    /// The control socket, if one was asked for.
+    pub control: Option<Server>,
 }
 
 /// Ports with all that comes with them.
@@ -45,7 +49,8 @@ struct Ports {
 /// [`Failure::Input`] with the step and the remedy.
 pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let bytes = plan.frames * CHUNK_SIZE;
-    let config = MemoryConfig { bytes, workers: 1, ..MemoryConfig::default() };
+    // The forwarder's worker, and the control socket's.
+    let config = MemoryConfig { bytes, workers: 2, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(Failure::input)?;
     let mut worker = memory.worker().map_err(Failure::input)?;
     let dma = match plan.source {
@@ -62,7 +67,12 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         }
     };
     let forwarder = Forwarder::new(ports, pool.clone(), mode).map_err(Failure::input)?;
-    Ok(Dataplane { memory, pool, worker, forwarder, network, details })
+    let control = plan.control.as_deref().map(|path| {
+        let own = memory.worker().map_err(Failure::input)?;
+        Server::start(path, board(&memory, &pool, &forwarder, own))
+    });
+    let control = control.transpose()?;
+    Ok(Dataplane { memory, pool, worker, forwarder, network, details, control })
 }
 
 /// Two wires, and the built-in network at their far ends.

@@ -1,0 +1,47 @@
+//! `netmem stat` and `netmem set`.
+
+use super::number::seconds;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Look at a running `netmem forward --control`.
+///
+/// Without WHAT: forward, ports, pools and drops. There is also pages. Pools show where every frame is, and
+/// counters under the names of the kernel's page_pool.
+#[derive(Debug, Args)]
+pub struct StatArgs {
+    /// One of forward, ports, pools, drops, pages.
+    pub what: Option<String>,
+
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show again every S seconds, with what counters grew by in a second, until Ctrl-C.
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    pub interval: Option<f64>,
+
+    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+}
+
+/// Tune a running `netmem forward --control`; without KEY, list the keys with values and ranges.
+///
+/// It takes effect at once. A value that is out of range changes nothing.
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    /// A key as netmem set lists them, for example pool.rx.cache.
+    pub key: Option<String>,
+
+    /// Its new value.
+    pub value: Option<String>,
+
+    /// List the keys as JSON.
+    #[arg(long)]
+    pub json: bool,
+
+    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+}

@@ -1,0 +1,207 @@
+//! What can be seen of a running dataplane, and its keys.
+
+use super::record::Record;
+use netmem::sync::Worker;
+use std::fmt::Display;
+
+/// Something that can be turned while it runs.
+pub struct Key {
+    /// Its name, as in `pool.rx.cache`.
+    pub name: String,
+    /// What may be given, in words.
+    pub range: String,
+    /// What a value counts.
+    pub unit: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    read: Box<dyn Fn() -> String + Send>,
+    #[allow(clippy::type_complexity, reason = "named by its field")]
+    write: Box<dyn Fn(&mut Worker, &str) -> Result<(), String> + Send>,
+}
+
+/// A section's name, and what reads it.
+type Section = (&'static str, Box<dyn Fn() -> Vec<Record> + Send>);
+
+/// What can be asked of a dataplane: sections of records, and keys. Belongs to the server's thread.
+pub struct Board {
+    /// For what needs one: the server's own.
+    worker: Worker,
+    sections: Vec<Section>,
+    keys: Vec<Key>,
+}
+
+impl Board {
+    /// A board without sections and keys.
+    pub fn new(worker: Worker) -> Board {
+        Board { worker, sections: Vec::new(), keys: Vec::new() }
+    }
+
+    /// Adds a section.
+    pub fn section(&mut self, name: &'static str, read: impl Fn() -> Vec<Record> + Send + 'static) {
+        self.sections.push((name, Box::new(read)));
+    }
+
+    /// Adds a key that is a number.
+    pub fn number<E: Display>(
+        &mut self,
+        name: impl Into<String>,
+        (range, unit, what): (impl Into<String>, &'static str, &'static str),
+        read: impl Fn() -> usize + Send + 'static,
+        write: impl Fn(&mut Worker, usize) -> Result<(), E> + Send + 'static,
+    ) {
+        let write = move |w: &mut Worker, text: &str| {
+            let value = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
+            write(w, value).map_err(|error| error.to_string())
+        };
+        self.key(name.into(), (range.into(), unit, what), move || read().to_string(), write);
+    }
+
+    /// Adds a key that is on or off.
+    pub fn switch(
+        &mut self,
+        name: impl Into<String>,
+        what: &'static str,
+        read: impl Fn() -> bool + Send + 'static,
+        write: impl Fn(&mut Worker, bool) + Send + 'static,
+    ) {
+        let read = move || if read() { "on".to_owned() } else { "off".to_owned() };
+        let write = move |w: &mut Worker, text: &str| {
+            let states = [("on", true), ("off", false)];
+            let state = states.into_iter().find(|(name, _)| *name == text);
+            let (_, on) = state.ok_or_else(|| format!("{text:?} is neither on nor off"))?;
+            write(w, on);
+            Ok(())
+        };
+        self.key(name.into(), ("on or off".into(), "", what), read, write);
+    }
+
+    fn key(
+        &mut self,
+        name: String,
+        (range, unit, what): (String, &'static str, &'static str),
+        read: impl Fn() -> String + Send + 'static,
+        write: impl Fn(&mut Worker, &str) -> Result<(), String> + Send + 'static,
+    ) {
+        self.keys.push(Key { name, range, unit, what, read: Box::new(read), write: Box::new(write) });
+    }
+
+    /// The records of a section.
+    ///
+    /// # Errors
+    /// One line with the sections there are.
+    pub fn read(&self, section: &str) -> Result<Vec<Record>, String> {
+        let found = self.sections.iter().find(|(name, _)| *name == section);
+        let names = || self.sections.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        found
+            .map(|(_, read)| read())
+            .ok_or_else(|| format!("nothing called {section:?}: there are {}", names()))
+    }
+
+    /// Every key with its value.
+    pub fn keys(&self) -> Vec<Record> {
+        let record = |key: &Key| {
+            Record::default()
+                .with("key", key.name.as_str())
+                .with("value", (key.read)())
+                .with("range", key.range.as_str())
+                .with("unit", key.unit)
+                .with("what", key.what)
+        };
+        self.keys.iter().map(record).collect()
+    }
+
+    /// Turns a key.
+    ///
+    /// # Errors
+    /// One line: the nearest key where there is none of that name, the range where the value is not in it. Nothing has
+    /// changed then.
+    pub fn write(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let Board { worker, keys, .. } = self;
+        let Some(key) = keys.iter().find(|key| key.name == name) else {
+            let nearest = keys.iter().min_by_key(|key| distance(&key.name, name));
+            let nearest = nearest.map_or_else(String::new, |key| format!(": did you mean {}?", key.name));
+            return Err(format!("no key {name:?}{nearest}"));
+        };
+        (key.write)(worker, value)
+            .map_err(|why| format!("{}: {why}; give {} ({})", key.name, key.range, key.what))
+    }
+}
+
+/// Letters to be changed, put in or taken out to make `b` of `a` (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use netmem::page::{Memory, MemoryConfig};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// A board with one section and two keys.
+    pub fn board() -> Board {
+        let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
+        let mut board = Board::new(memory.worker().unwrap());
+        board.section("things", || vec![Record::default().with("name", "one").with("count", 7)]);
+        let (size, read) = (Arc::new(AtomicUsize::new(3)), memory);
+        let written = Arc::clone(&size);
+        board.number(
+            "thing.size",
+            ("1 to 9", "places", "how large"),
+            move || size.load(Relaxed),
+            move |_, value| {
+                (1..=9).contains(&value).then(|| written.store(value, Relaxed)).ok_or("out of range")
+            },
+        );
+        board.switch(
+            "thing.statistics",
+            "whether it counts",
+            {
+                let memory = read.clone();
+                move || memory.statistics()
+            },
+            move |_, on| read.set_statistics(on),
+        );
+        board
+    }
+
+    #[test]
+    fn keys_are_turned_and_what_is_wrong_is_said_with_what_would_be_right() {
+        let mut board = board();
+        assert_eq!(board.write("thing.size", "9"), Ok(()));
+        assert_eq!(board.keys()[0].text("value"), "9");
+        for (key, value, said) in [
+            ("thing.size", "10", "thing.size: out of range; give 1 to 9 (how large)"),
+            ("thing.size", "-1", "thing.size: \"-1\" is no whole number; give 1 to 9 (how large)"),
+            ("thing.sise", "1", "no key \"thing.sise\": did you mean thing.size?"),
+            (
+                "thing.statistics",
+                "yes",
+                "thing.statistics: \"yes\" is neither on nor off; give on or off (whether it counts)",
+            ),
+        ] {
+            assert_eq!(board.write(key, value).unwrap_err(), said);
+        }
+        assert_eq!(board.keys()[0].text("value"), "9");
+        assert_eq!(board.write("thing.statistics", "off"), Ok(()));
+        assert_eq!(board.keys()[1].text("value"), "off");
+    }
+
+    #[test]
+    fn a_section_that_is_not_there_names_those_that_are() {
+        let board = board();
+        assert_eq!(board.read("things").unwrap().len(), 1);
+        assert_eq!(board.read("thing").unwrap_err(), "nothing called \"thing\": there are things");
+    }
+}

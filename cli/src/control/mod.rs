@@ -1,0 +1,17 @@
+//! The control socket: what runs is looked at and tuned from outside.
+//!
+//! ```text
+//!   netmem stat, set ─► client ─► [socket] ─► server ─► request ─► board   what can be seen, and the keys
+//! ```
+//! One JSON object a line each way. The forwarder's thread has no part in it: the server reads counters and turns the
+//! library's tunables on a thread, and with a worker, of its own.
+
+pub mod board;
+pub mod client;
+mod record;
+mod request;
+pub mod server;
+mod socket;
+
+pub use record::Record;
+pub use socket::default_path;

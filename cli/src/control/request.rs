@@ -1,0 +1,90 @@
+//! One line asked, one line answered.
+
+use super::board::Board;
+use super::record::Record;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What can be asked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    get: Option<String>,
+    of: Option<String>,
+    set: Option<Setting>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Setting {
+    key: String,
+    value: Value,
+}
+
+/// What comes back.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// Records; none where something was set.
+    Ok(Vec<Record>),
+    /// One line.
+    Error(String),
+}
+
+const FORMS: &str =
+    r#"give {"get":"stat","of":SECTION}, {"get":"keys"} or {"set":{"key":KEY,"value":VALUE}}"#;
+
+/// Answers one line.
+pub fn answer(board: &mut Board, line: &[u8]) -> Answer {
+    let request = match serde_json::from_slice(line) {
+        Ok(request) => request,
+        Err(error) => return Answer::Error(format!("not a request ({error}): {FORMS}")),
+    };
+    let done = match request {
+        Request { get: Some(what), of: Some(section), set: None } if what == "stat" => board.read(&section),
+        Request { get: Some(what), of: None, set: None } if what == "keys" => Ok(board.keys()),
+        Request { get: None, of: None, set: Some(Setting { key, value }) } => {
+            board.write(&key, &plain(&value)).map(|()| Vec::new())
+        }
+        _ => Err(format!("not a request: {FORMS}")),
+    };
+    done.map_or_else(Answer::Error, Answer::Ok)
+}
+
+/// A value as one would type it.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::board::tests::board;
+
+    #[test]
+    fn requests_are_answered_and_everything_else_gets_one_line() {
+        let mut board = board();
+        let mut ask = |line: &str| serde_json::to_string(&answer(&mut board, line.as_bytes())).unwrap();
+        assert_eq!(ask(r#"{"get":"stat","of":"things"}"#), r#"{"ok":[{"name":"one","count":7}]}"#);
+        assert_eq!(ask(r#"{"set":{"key":"thing.size","value":4}}"#), r#"{"ok":[]}"#);
+        assert_eq!(ask(r#"{"set":{"key":"thing.size","value":"5"}}"#), r#"{"ok":[]}"#);
+        assert!(ask(r#"{"get":"keys"}"#).contains(r#""key":"thing.size","value":"5""#));
+        for bad in [
+            "",
+            "get",
+            "[]",
+            "{}",
+            r#"{"get":"stat"}"#,
+            r#"{"get":"all","of":"things"}"#,
+            r#"{"get":"keys","of":"things"}"#,
+            r#"{"get":"keys","more":1}"#,
+            r#"{"set":{"key":"thing.size"}}"#,
+            r#"{"set":{"key":"thing.size","value":null}}"#,
+            r#"{"set":{"key":"thing.size","value":[4]}}"#,
+            "\u{0}\u{1}",
+        ] {
+            let said = ask(bad);
+            assert!(said.starts_with(r#"{"error":"#) && !said.contains('\n'), "{bad}: {said}");
+        }
+    }
+}

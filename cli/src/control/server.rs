@@ -1,0 +1,194 @@
+//! Who listens and answers, on threads of its own: a client that is slow, silent or hostile costs its thread's time and a
+//! line's memory, and nobody else anything.
+
+use super::board::Board;
+use super::request::{Answer, answer};
+use super::socket::Socket;
+use crate::failure::Failure;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Clients at once; one more is told so and sent away.
+const CLIENTS: usize = 8;
+/// Bytes of a line at most.
+const LINE: usize = 4096;
+/// How often threads look whether it is over.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a client may say nothing, and how long it may take to take an answer.
+const SILENCE: Duration = Duration::from_secs(60);
+const DEAF: Duration = Duration::from_secs(2);
+
+/// The control socket of this process; dropped, it is gone.
+pub struct Server {
+    over: Arc<AtomicBool>,
+    listening: Option<JoinHandle<()>>,
+}
+
+/// What all clients' threads share.
+struct Shared {
+    board: Mutex<Board>,
+    clients: AtomicUsize,
+    over: Arc<AtomicBool>,
+}
+
+impl Server {
+    /// Listens at `path` and answers from `board`.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] with the remedy.
+    pub fn start(path: &Path, board: Board) -> Result<Server, Failure> {
+        let socket = Socket::bind(path).map_err(Failure::Input)?;
+        let over = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared {
+            board: Mutex::new(board),
+            clients: AtomicUsize::new(0),
+            over: Arc::clone(&over),
+        });
+        let listening = thread::Builder::new().name("control".into()).spawn(move || listen(&socket, &shared));
+        let listening = listening.map_err(|error| Failure::input(format!("control socket: {error}")))?;
+        Ok(Server { over, listening: Some(listening) })
+    }
+}
+
+impl Drop for Server {
+    /// Waits for the threads, and with them for the socket's removal and the board's worker.
+    fn drop(&mut self) {
+        // Relaxed: the joins order everything else.
+        self.over.store(true, Relaxed);
+        if let Some(listening) = self.listening.take() {
+            let _ = listening.join();
+        }
+    }
+}
+
+/// Takes clients until it is over, then waits for those that are there.
+fn listen(socket: &Socket, shared: &Arc<Shared>) {
+    let mut serving: Vec<JoinHandle<()>> = Vec::new();
+    while !shared.over.load(Relaxed) {
+        serving.retain(|client| !client.is_finished());
+        match socket.listener.accept() {
+            Ok((stream, _)) => serving.extend(take(stream, shared)),
+            // Nobody there, or one that has gone again; out of descriptors is over when a client goes.
+            Err(_) => thread::sleep(TICK),
+        }
+    }
+    for client in serving {
+        let _ = client.join();
+    }
+}
+
+/// A thread for one client, if there is room.
+fn take(stream: UnixStream, shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+    let patient = stream
+        .set_nonblocking(false)
+        .and_then(|()| stream.set_read_timeout(Some(TICK)))
+        .and_then(|()| stream.set_write_timeout(Some(DEAF)));
+    patient.ok()?;
+    if shared.clients.fetch_add(1, Relaxed) >= CLIENTS {
+        shared.clients.fetch_sub(1, Relaxed);
+        let _ = send(&stream, &Answer::Error(format!("{CLIENTS} clients are here already: try again later")));
+        return None;
+    }
+    let served = Arc::clone(shared);
+    let thread = thread::Builder::new().name("control client".into()).spawn(move || {
+        serve(&stream, &served);
+        served.clients.fetch_sub(1, Relaxed);
+    });
+    thread.map_err(|_| shared.clients.fetch_sub(1, Relaxed)).ok()
+}
+
+/// Answers a client's lines until it goes, says nothing for too long, says too much at once, or all is over.
+fn serve(stream: &UnixStream, shared: &Shared) {
+    let (mut said, mut heard) = (Vec::with_capacity(LINE), Instant::now());
+    let mut chunk = [0; 512];
+    while !shared.over.load(Relaxed) && heard.elapsed() < SILENCE {
+        match (&*stream).read(&mut chunk) {
+            Ok(0) => return,
+            Ok(n) => said.extend_from_slice(&chunk[..n]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        }
+        heard = Instant::now();
+        while let Some(end) = said.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = said.drain(..=end).take(end).collect();
+            let mut board = shared.board.lock().unwrap_or_else(PoisonError::into_inner);
+            let answer = answer(&mut board, &line);
+            drop(board);
+            if send(stream, &answer).is_none() {
+                return;
+            }
+        }
+        if said.len() >= LINE {
+            let _ = send(stream, &Answer::Error(format!("a line of over {LINE} bytes: shorter, please")));
+            return;
+        }
+    }
+}
+
+/// Sends an answer on one line; None if it was not taken.
+fn send(mut stream: &UnixStream, answer: &Answer) -> Option<()> {
+    let mut line = serde_json::to_vec(answer).ok()?;
+    line.push(b'\n');
+    stream.write_all(&line).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::board::tests::board;
+    use crate::control::client::ask;
+    use std::env;
+    use std::io::{BufRead, BufReader};
+    use std::path::PathBuf;
+
+    fn served(name: &str) -> (Server, PathBuf) {
+        let path = env::temp_dir().join(format!("netmem-server-{}-{name}", std::process::id()));
+        (Server::start(&path, board()).unwrap(), path)
+    }
+
+    #[test]
+    fn clients_are_answered_line_by_line_and_the_socket_goes_with_the_server() {
+        let (server, path) = served("lines");
+        let stream = UnixStream::connect(&path).unwrap();
+        (&stream).write_all(b"{\"get\":\"stat\",\"of\":\"things\"}\nnonsense\n{\"get\":").unwrap();
+        let mut lines = BufReader::new(&stream).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), r#"{"ok":[{"name":"one","count":7}]}"#);
+        assert!(lines.next().unwrap().unwrap().contains("not a request"));
+        (&stream).write_all(b"\"keys\"}\n").unwrap();
+        assert!(lines.next().unwrap().unwrap().contains("thing.size"));
+        drop(server);
+        assert!(lines.next().is_none_or(|line| line.is_err()), "the server is gone");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_cut_off_and_one_client_too_many_is_told_so() {
+        let (_server, path) = served("flood");
+        let stream = UnixStream::connect(&path).unwrap();
+        let _ = (&stream).write_all(&[b'x'; 2 * LINE]);
+        let mut said = String::new();
+        // The rest of the flood may reset the connection after the answer.
+        let _ = BufReader::new(&stream).read_line(&mut said);
+        assert!(said.is_empty() || said.contains("over 4096 bytes"), "{said}");
+        let silent: Vec<_> = (0..CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let refused = (0..200).find_map(|_| {
+            thread::sleep(Duration::from_millis(20));
+            ask(&path, &serde_json::json!({"get": "keys"}))
+                .err()
+                .filter(|why| why.contains("try again later"))
+        });
+        assert!(refused.is_some(), "eight silent clients are all there is room for");
+        drop(silent);
+        let again = (0..200).any(|_| {
+            thread::sleep(Duration::from_millis(20));
+            ask(&path, &serde_json::json!({"get": "keys"})).is_ok()
+        });
+        assert!(again, "their places are free again");
+    }
+}

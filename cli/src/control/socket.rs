@@ -1,0 +1,146 @@
+//! The socket in the file system: there for its owner alone from the first moment, never taken from one who listens.
+
+use std::env;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Where the socket is if nobody says: `$NETMEM_CONTROL`, else `netmem.sock` in `$XDG_RUNTIME_DIR`, else in `/run`.
+pub fn default_path() -> PathBuf {
+    let given = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    given("NETMEM_CONTROL").unwrap_or_else(|| {
+        given("XDG_RUNTIME_DIR").unwrap_or_else(|| PathBuf::from("/run")).join("netmem.sock")
+    })
+}
+
+/// A listening socket at a path; dropped, the path is free again.
+#[derive(Debug)]
+pub struct Socket {
+    pub listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode of what was put there.
+    identity: (u64, u64),
+}
+
+impl Socket {
+    /// Listens at `path`. A socket that nobody listens at any more is replaced.
+    ///
+    /// # Errors
+    /// One line with the remedy.
+    pub fn bind(path: &Path) -> Result<Socket, String> {
+        let failed =
+            |what: &str, error: io::Error| format!("control socket {}: {what}: {error}", path.display());
+        clear_stale(path)?;
+        // Made in a directory that is its owner's alone and linked from there, which replaces nothing: so it is never
+        // open to others, and of two that come at once one is refused.
+        let name =
+            path.file_name().ok_or_else(|| format!("control socket {}: give a file name", path.display()))?;
+        let mut hidden = name.to_owned();
+        hidden.push(format!(".{}", std::process::id()));
+        let private = path.with_file_name(hidden);
+        DirBuilder::new().mode(0o700).create(&private).map_err(|error| failed("cannot make it", error))?;
+        let made = private.join("s");
+        let listening = UnixListener::bind(&made).and_then(|listener| {
+            fs::set_permissions(&made, Permissions::from_mode(0o600))?;
+            fs::hard_link(&made, path)?;
+            listener.set_nonblocking(true)?;
+            let meta = fs::symlink_metadata(path)?;
+            Ok(Socket { listener, path: path.into(), identity: (meta.dev(), meta.ino()) })
+        });
+        // Of a directory just made; what is left of it does no harm.
+        let _ = fs::remove_file(&made);
+        let _ = fs::remove_dir(&private);
+        listening.map_err(|error| failed("cannot listen", error))
+    }
+}
+
+/// Removes a socket that nobody listens at; everything else at `path` is refused.
+fn clear_stale(path: &Path) -> Result<(), String> {
+    let at = path.display();
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(format!("control socket {at}: {error}")),
+    };
+    if !meta.file_type().is_socket() {
+        return Err(format!(
+            "control socket {at}: something else is there, and no socket: give another path"
+        ));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|error| format!("control socket {at}: cannot replace it: {error}"))
+        }
+        Ok(_) => {
+            Err(format!("control socket {at}: another program listens there: give another path, or end it"))
+        }
+        Err(error) => Err(format!("control socket {at}: {error}: give another path")),
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Somebody may have put his own there meanwhile.
+        let ours =
+            fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.identity);
+        if ours {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of this test's own.
+    fn place(name: &str) -> PathBuf {
+        let place = env::temp_dir().join(format!("netmem-socket-{}-{name}", std::process::id()));
+        fs::create_dir_all(&place).unwrap();
+        place
+    }
+
+    #[test]
+    fn it_is_its_owners_alone_and_gone_when_it_is_dropped() {
+        let place = place("own");
+        let path = place.join("c");
+        let socket = Socket::bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "nothing beside it");
+        let refused = Socket::bind(&path).unwrap_err();
+        assert!(refused.contains("another program listens"), "{refused}");
+        drop(socket);
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+        fs::remove_dir(place).unwrap();
+    }
+
+    #[test]
+    fn a_stale_one_is_replaced_and_anything_else_is_left_alone() {
+        let place = place("stale");
+        let path = place.join("c");
+        drop(UnixListener::bind(&path).unwrap());
+        drop(Socket::bind(&path).unwrap());
+        fs::write(&path, "mine").unwrap();
+        let refused = Socket::bind(&path).unwrap_err();
+        assert!(refused.contains("no socket"), "{refused}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        assert!(Socket::bind(&place.join("none").join("c")).is_err());
+        fs::remove_file(&path).unwrap();
+        fs::remove_dir(place).unwrap();
+    }
+
+    #[test]
+    fn one_that_was_replaced_by_others_is_not_removed() {
+        let place = place("other");
+        let path = place.join("c");
+        let socket = Socket::bind(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        drop(socket);
+        assert!(path.exists());
+        fs::remove_file(&path).unwrap();
+        fs::remove_dir(place).unwrap();
+    }
+}

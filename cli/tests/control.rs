@@ -1,0 +1,184 @@
+//! The control socket of a forwarding run: looked at and tuned by the program itself, and by clients that mean no good.
+
+mod netmem;
+
+use netmem::{assert_adds_up, netmem, object, output, start, stderr, stdout};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+/// A forwarding run with a control socket of its own.
+struct Run {
+    child: Option<Child>,
+    path: PathBuf,
+}
+
+impl Run {
+    fn start(name: &str) -> Run {
+        let path = env::temp_dir().join(format!("netmem-control-{}-{name}", std::process::id()));
+        let child = start(&format!("forward --seconds 600 --json --control {}", path.display()));
+        let run = Run { child: Some(child), path };
+        let since = Instant::now();
+        while UnixStream::connect(&run.path).is_err() {
+            assert!(since.elapsed() < Duration::from_secs(60), "no socket");
+            thread::sleep(Duration::from_millis(20));
+        }
+        run
+    }
+
+    /// A command that looks at this run.
+    fn ask(&self, words: &str) -> std::process::Output {
+        output(&format!("{words} --control {}", self.path.display()))
+    }
+
+    fn json(&self, words: &str) -> Value {
+        let out = self.ask(words);
+        assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)), "{words}");
+        serde_json::from_str(&stdout(&out)).expect("one JSON value")
+    }
+
+    /// Ends it by SIGINT; everything has to add up, and the socket to be gone.
+    fn end(mut self) -> Value {
+        let child = self.child.take().expect("it runs");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it can be signalled");
+        let report = object(&child.wait_with_output().expect("it ends"));
+        assert_adds_up(&report);
+        assert!(!self.path.exists(), "the socket is gone");
+        report
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
+    let run = Run::start("look");
+    assert_eq!(fs::metadata(&run.path).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = stdout(&run.ask("stat"));
+    for part in
+        ["forward forward\n", "ports mem:0\n", "ports mem:1\n", "pools rx\n", "drops forward\n", "alloc_fast"]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let pool = &run.json("stat pools --json")["pools"][0];
+    assert!(pool["name"] == "rx" && pool["total"].as_u64() > Some(0), "{pool}");
+    assert!(run.json("stat pages --json")["pages"][0]["total"].as_u64() > Some(0));
+    let mut watching = netmem(&format!("stat forward --interval 0.1 --control {}", run.path.display()));
+    let mut watching = watching.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let grown = lines.take(200).any(|line| line.unwrap().ends_with("/s"));
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(grown, "what grew is shown by the second");
+    run.end();
+}
+
+#[test]
+fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
+    let run = Run::start("keys");
+    let keys = run.json("set --json");
+    let names: Vec<_> = keys.as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
+    assert_eq!(names, ["page.statistics", "pool.rx.frames", "pool.rx.cache", "pool.rx.refill"]);
+    let value = |key: &str| {
+        let keys = run.json("set --json");
+        let key = keys.as_array().unwrap().iter().find(|entry| entry["key"] == key).unwrap();
+        key["value"].as_str().unwrap().to_owned()
+    };
+    for (key, new) in [("pool.rx.cache", "128"), ("pool.rx.refill", "64"), ("page.statistics", "off")] {
+        let out = run.ask(&format!("set {key} {new}"));
+        assert_eq!((stdout(&out).as_str(), stderr(&out).as_str(), out.status.code()), ("", "", Some(0)));
+        assert_eq!(value(key), new);
+    }
+    for (words, said) in [
+        ("set pool.rx.cash 1", "error: no key \"pool.rx.cash\": did you mean pool.rx.cache?\n"),
+        ("set pool.rx.frames 0", "pool.rx.frames: "),
+        ("set pool.rx.cache many", "\"many\" is no whole number; give 0 to 65536"),
+        ("set page.statistics maybe", "is neither on nor off; give on or off"),
+        ("set pool.rx.cache", "pool.rx.cache: give a value"),
+        ("stat pool", "nothing called \"pool\": there are pools, ports, drops, forward, pages"),
+    ] {
+        let out = run.ask(words);
+        assert!(
+            stderr(&out).contains(said) && stderr(&out).lines().count() == 1,
+            "{words}: {}",
+            stderr(&out)
+        );
+        assert_eq!((stdout(&out).as_str(), out.status.code()), ("", Some(2)), "{words}");
+    }
+    assert_eq!(value("pool.rx.cache"), "128");
+    run.end();
+}
+
+#[test]
+fn a_thousand_changes_under_traffic_lose_no_frame() {
+    let run = Run::start("thousand");
+    let stream = UnixStream::connect(&run.path).unwrap();
+    let mut lines = BufReader::new(&stream).lines();
+    for turn in 0..1_000 {
+        let (key, value) = match turn % 4 {
+            0 => ("pool.rx.cache", [0, 64, 512, 1024][turn / 4 % 4]),
+            1 => ("pool.rx.frames", [4096, 3000, 3500, 4000][turn / 4 % 4]),
+            2 => ("pool.rx.cache", [512, 32, 700, 2][turn / 4 % 4]),
+            _ => ("pool.rx.refill", 1 + turn / 4 % 2),
+        };
+        let request = format!("{{\"set\":{{\"key\":\"{key}\",\"value\":{value}}}}}\n");
+        (&stream).write_all(request.as_bytes()).unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "{\"ok\":[]}", "{request}");
+    }
+    drop(lines);
+    drop(stream);
+    let report = run.end();
+    assert!(report["received"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
+fn clients_that_mean_no_good_are_survived() {
+    let run = Run::start("bad");
+    let said = |bytes: &[u8]| {
+        let stream = UnixStream::connect(&run.path).unwrap();
+        (&stream).write_all(bytes).unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        line
+    };
+    for garbage in [&b"\n"[..], b"\xff\xfe\n", b"{\"get\":{}}\n", b"{\"set\":{\"key\":1,\"value\":1}}\n"] {
+        assert!(said(garbage).starts_with("{\"error\":"), "{garbage:?}");
+    }
+    // One that goes without its answer, one that says half a line and goes, and eight that stay silent.
+    UnixStream::connect(&run.path).unwrap().write_all(b"{\"get\":\"keys\"}\n").unwrap();
+    UnixStream::connect(&run.path).unwrap().write_all(b"{\"get\":").unwrap();
+    let silent: Vec<_> = (0..8).map(|_| UnixStream::connect(&run.path).unwrap()).collect();
+    drop(silent);
+    run.end();
+}
+
+#[test]
+fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
+    let run = Run::start("twice");
+    let at = run.path.display().to_string();
+    let out = output(&format!("forward --seconds 1 --control {at}"));
+    assert_eq!((stdout(&out).as_str(), out.status.code()), ("", Some(2)));
+    assert!(stderr(&out).contains("another program listens there") && stderr(&out).lines().count() == 1);
+    run.end();
+    drop(UnixListener::bind(&at).unwrap());
+    assert!(Path::new(&at).exists());
+    let out = output(&format!("forward --packets 1000 --json --control {at}"));
+    assert_adds_up(&object(&out));
+    assert!(!Path::new(&at).exists());
+    let out = output(&format!("stat --control {at}"));
+    assert_eq!(out.status.code(), Some(2));
+    assert!(stderr(&out).contains("is netmem forward --control"), "{}", stderr(&out));
+}
