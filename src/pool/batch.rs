@@ -153,7 +153,7 @@ impl Batch {
 
     /// The first `n` frames (fewer if there are fewer) by pool: calls `f` for each run of one pool.
     #[inline]
-    pub(crate) fn each_pool(&self, n: usize, f: impl FnMut(&Shared, usize)) {
+    pub(crate) fn each_pool(&self, n: usize, f: impl FnMut(&Shared, &[Frame])) {
         let frames = &self[..n.min(self.len)];
         each_pool(frames, self.pool, f);
     }
@@ -245,12 +245,12 @@ fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
 
 /// Calls `f` for each run of `frames` that are of one pool: `known`, unless that is null.
 #[inline]
-pub(crate) fn each_pool(frames: &[Frame], known: *const Shared, mut f: impl FnMut(&Shared, usize)) {
+pub(crate) fn each_pool(frames: &[Frame], known: *const Shared, mut f: impl FnMut(&Shared, &[Frame])) {
     let mut rest = frames;
     while !rest.is_empty() {
         let (pool, n) = if known.is_null() { first_run(rest) } else { (known, rest.len()) };
         // SAFETY: the run's frames are out for as long as they are borrowed, and keep their pool.
-        f(unsafe { &*pool }, n);
+        f(unsafe { &*pool }, &rest[..n]);
         rest = &rest[n..];
     }
 }

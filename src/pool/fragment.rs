@@ -58,6 +58,7 @@ impl Fragments {
     /// # Cost
     /// No locked instruction while the open frame has room; one a frame after that.
     #[inline]
+    #[track_caller]
     pub fn alloc(&mut self, w: &mut Worker, bytes: usize) -> Option<Fragment> {
         let size = self.pool.frame_size();
         if bytes > size {
@@ -73,8 +74,13 @@ impl Fragments {
     /// Opens the next frame: the same one again if all its pieces are gone.
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn turn(&mut self, w: &mut Worker) -> Option<()> {
-        let frame = self.finish().or_else(|| self.pool.alloc(w))?;
+        // No closure: it would be the caller that a trace names.
+        let frame = match self.finish() {
+            Some(frame) => frame,
+            None => self.pool.alloc(w)?,
+        };
         let id = frame.into_desc().id;
         refs(id).begin_with(BIAS);
         self.open = Some(Open { id, at: 0, pieces: 0 });

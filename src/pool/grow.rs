@@ -11,16 +11,23 @@ use crate::limits::PAGE_SIZE;
 use crate::page::Page;
 use crate::sync::shim::lock;
 use crate::sync::{Lifo, Worker};
+use std::panic::Location;
 
 /// Pages asked of the page stage at once (page_pool's 64 frames).
 const PAGES: usize = 32;
 /// Frames that are copied from the stock to the cache at once.
 const REFILL: usize = 64;
 
-/// Gets frames for a caller who found the cache short; returns how many of `into` it filled.
+/// Gets frames for a caller who found the cache short; returns how many of `into` it filled. `site`
+/// is where the caller is, for those who trace.
 #[cold]
 #[inline(never)]
-pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
+pub(super) fn alloc(
+    shared: &Shared,
+    w: &mut Worker,
+    into: &mut [u32],
+    site: &'static Location<'static>,
+) -> usize {
     let mut got = refill_and_take(shared, w, into);
     let found = got > 0;
     shared.lanes.add(w, 1, |lane| if found { &lane.refills } else { &lane.empty });
@@ -39,10 +46,13 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize 
     }
     if shared.is_unsettled() {
         // What was found on its way left with its page, which makes room for another.
-        shared.settle(w);
+        shared.settle(Some(w));
         got += new_and_take(shared, w, &mut into[got..]);
     }
     shared.lanes.add(w, got as u64, |lane| &lane.cold);
+    if shared.is_traced() {
+        shared.note(&into[..got], site);
+    }
     if got < into.len() {
         shared.lanes.add(w, 1, |lane| &lane.failed);
     }
@@ -151,7 +161,7 @@ fn new_pages(shared: &Shared, w: &mut Worker, into: &mut [u32], got: &mut usize)
     *got += direct;
     shared.memory.free_bulk(w, &mut pages);
     if singly {
-        shared.settle(w);
+        shared.settle(Some(w));
     }
     admitted
 }

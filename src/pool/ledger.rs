@@ -4,6 +4,9 @@ use super::place::Place;
 use super::shared::{PoolLane, Shared};
 use crate::stats::Count;
 use crate::sync::shim::lock;
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
 
 /// Where a pool's frames are.
 ///
@@ -51,14 +54,49 @@ impl Ledger {
     }
 }
 
+/// Who holds frames of a pool, and where they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Where they were allocated; None where that was before tracing began ([`Pool::trace`](super::Pool::trace)).
+    pub site: Option<&'static Location<'static>>,
+    /// How many.
+    pub frames: u64,
+    /// Since when it has the oldest of them, to the millisecond; since tracing began where that was before it, and 0
+    /// without tracing.
+    pub oldest: Duration,
+    /// Where they are; None with the program, or where that is not known.
+    pub place: Option<Place>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} allocated ", self.frames)?;
+        match self.site {
+            Some(site) => write!(f, "at {site}")?,
+            None => f.write_str("before tracing began")?,
+        }
+        write!(f, ", {}", self.place.map_or("with the program", Place::name))?;
+        write!(f, ", the oldest for {:.1} s", self.oldest.as_secs_f64())
+    }
+}
+
 /// A closed pool has frames that did not come home by the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("pool {}: {} of {} frames are still out ({} with the program, {} with devices, {} in queues, {} in ready pools)",
-    .0.name, .0.out(), .0.total, .0.owned, .0.posted, .0.queued, .0.ready)]
+#[error(
+    "pool {}: {} of {} frames are still out ({} with the program, {} with devices, {} in queues, {} in ready pools){}",
+    .0.name, .0.out(), .0.total, .0.owned, .0.posted, .0.queued, .0.ready, by(.1)
+)]
 pub struct StillOut(
     /// Where they are.
     pub Ledger,
+    /// By whom and since when, as far as that was traced.
+    pub Vec<Holder>,
 );
+
+/// Holders with a known call site, behind each other.
+fn by(holders: &[Holder]) -> String {
+    holders.iter().filter(|holder| holder.site.is_some()).map(|holder| format!("; {holder}")).collect()
+}
 
 impl Shared {
     /// Brings the owner's gauges up to date: as a thief, so that the owner need not say at each frame what it does. Where

@@ -45,6 +45,8 @@ mod stats;
 mod stock;
 #[cfg(test)]
 mod tests;
+#[allow(unsafe_code)]
+mod trace;
 mod tuning;
 mod watch;
 #[allow(unsafe_code)]
@@ -55,9 +57,9 @@ pub use dma::DmaMap;
 pub use fragment::{Fragment, Fragments};
 pub(crate) use frame::Desc;
 pub use frame::{Frame, NoRoom};
-pub use ledger::{Ledger, StillOut};
+pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;
-pub(crate) use place::Place;
+pub use place::Place;
 pub use pool::{Pool, PoolConfig, PoolError};
 pub use pressure::Pressure;
 pub use recycle::Recycle;

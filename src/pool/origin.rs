@@ -40,14 +40,14 @@ impl Origin {
     /// Takes note that the first `n` frames of `batch` go in, just before their claims are given up.
     #[inline]
     pub(crate) fn enter(&mut self, w: &Worker, batch: &Batch, n: usize) {
-        batch.each_pool(n, |pool, n| {
-            self.place.count(pool, Some(w), n as u64);
+        batch.each_pool(n, |pool, run| {
+            self.place.count(pool, Some(w), run, true);
             if self.inside == 0 {
                 self.pool = pool;
             } else if !ptr::eq(self.pool, pool) {
                 self.pool = ptr::null();
             }
-            self.inside += n;
+            self.inside += run.len();
         });
     }
 
@@ -55,7 +55,7 @@ impl Origin {
     #[inline]
     pub(crate) fn leave(&mut self, w: &Worker, batch: &Batch, n: usize) {
         let frames = &batch[batch.len() - n..];
-        each_pool(frames, self.pool, |pool, n| self.place.count(pool, Some(w), (n as u64).wrapping_neg()));
+        each_pool(frames, self.pool, |pool, run| self.place.count(pool, Some(w), run, false));
         self.inside -= n;
     }
 }

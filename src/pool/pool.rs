@@ -19,6 +19,7 @@ use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::Mutex;
 use crate::sync::{Handle, Owned, Worker};
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -134,6 +135,7 @@ impl Pool {
                 stock: Mutex::new(stock),
                 inflight: Inflight::new(),
                 waived: Count::default(),
+                traced: AtomicBool::new(false),
                 unsettled: AtomicBool::new(false),
                 outrun: Count::default(),
                 latch: Latch::new(),
@@ -173,6 +175,7 @@ impl Pool {
     /// # Cost
     /// The owner, from its cache: no locked instruction, one line of the cache and one of counters.
     #[inline]
+    #[track_caller]
     pub fn alloc(&self, w: &mut Worker) -> Option<Frame> {
         let id = match self.shared.local.enter(w).and_then(|mut local| local.take()) {
             Some(id) => id,
@@ -183,9 +186,11 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn alloc_missed(&self, w: &mut Worker) -> Option<u32> {
         let mut one = [0];
-        (grow::alloc(&self.shared, w, &mut one) == 1).then_some(one[0])
+        let got = grow::alloc(&self.shared, w, &mut one, Location::caller());
+        (got == 1).then_some(one[0])
     }
 
     /// Appends up to `n` empty frames to `batch`, as many as there are and fit; returns how many.
@@ -193,6 +198,7 @@ impl Pool {
     /// # Cost
     /// As [`Pool::alloc`], with the counters once for all.
     #[inline]
+    #[track_caller]
     pub fn alloc_burst(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
         let shared = &*self.shared;
         let n = n.min(batch.room());
@@ -206,9 +212,10 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn burst_missed(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
         let mut ids = [0; BATCH_MAX];
-        let got = grow::alloc(&self.shared, w, &mut ids[..n]);
+        let got = grow::alloc(&self.shared, w, &mut ids[..n], Location::caller());
         self.shared.give(&ids[..got], batch)
     }
 
@@ -216,6 +223,7 @@ impl Pool {
     ///
     /// False when the batch has no room for `n` or the pool has not as many free frames.
     #[inline]
+    #[track_caller]
     pub fn alloc_bulk(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> bool {
         if n > batch.room() {
             return false;
@@ -289,7 +297,7 @@ impl Pool {
         let begun = Instant::now();
         while self.shared.latch.out() > 0 {
             if begun.elapsed() >= deadline {
-                return Err(StillOut(self.ledger()));
+                return Err(StillOut(self.ledger(), self.holders()));
             }
             std::thread::sleep(Duration::from_millis(1).min(deadline));
         }

@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(super) inflight: Inflight,
     /// Frames that left because they were of another node than the one set.
     pub(super) waived: Count,
+    /// Whether allocations are to remember their call sites.
+    pub(super) traced: AtomicBool,
     /// Whether pages left since the last [`Shared::settle`].
     pub(super) unsettled: AtomicBool,
     /// Pages that were given up because they were not home yet when it was their turn.
@@ -111,7 +113,7 @@ impl Shared {
         let late = unsafe { (*pool).free(w, frames) };
         if late > 0 {
             // SAFETY: `late` frames were refused and still keep the pool.
-            unsafe { Shared::free_late(pool, late as u64) }
+            unsafe { Shared::free_late(pool, &frames[frames.len() - late..]) }
         }
     }
 
@@ -139,7 +141,7 @@ impl Shared {
         let late = self.free(Some(w), slice::from_ref(frame));
         if late > 0 {
             // SAFETY: the frame was refused and its claim ends here; the handle behind `&self` keeps the pool.
-            unsafe { Shared::free_late(self, late as u64) }
+            unsafe { Shared::free_late(self, slice::from_ref(frame)) }
         }
     }
 
@@ -158,7 +160,7 @@ impl Shared {
         let kept = local.give_some(frames);
         if kept < frames.len() && self.overflow(gauges, local, &frames[kept..]) {
             drop(held);
-            self.settle(w);
+            self.settle(Some(w));
         }
         0
     }
@@ -194,12 +196,16 @@ impl Shared {
     /// Counts late frames down; the last one ends the pool.
     ///
     /// # Safety
-    /// `n` frames whose claims end with this call were refused by the closed pool, which lives until then.
+    /// The claims on `frames` end with this call; they were refused by the closed pool, which lives until then.
     #[cold]
     #[inline(never)]
-    unsafe fn free_late(pool: *const Shared, n: u64) {
+    unsafe fn free_late(pool: *const Shared, frames: &[Frame]) {
         // SAFETY: the frames keep the pool until they are counted down.
-        if unsafe { (*pool).latch.down(n) } {
+        let last = unsafe {
+            (*pool).note_late(frames.iter().map(Frame::id));
+            (*pool).latch.down(frames.len() as u64)
+        };
+        if last {
             // SAFETY: the last frame is home, and exactly one caller learns it.
             unsafe { Shared::retire(pool) }
         }

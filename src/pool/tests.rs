@@ -4,6 +4,7 @@ mod fragment;
 mod places;
 mod pressure;
 mod share;
+mod trace;
 mod tuning;
 
 use super::{Batch, DmaMap, Frame, Ledger, Place, Pool, PoolConfig};

@@ -2,7 +2,6 @@
 
 use super::pool::{Pool, PoolError};
 use super::shared::Shared;
-use crate::sync::Worker;
 use crate::sync::shim::lock;
 
 impl Pool {
@@ -16,7 +15,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Range`]; nothing has changed then.
     #[cold]
-    pub fn resize(&self, w: &mut Worker, frames: usize) -> Result<(), PoolError> {
+    pub fn resize(&self, frames: usize) -> Result<(), PoolError> {
         if !(1..=self.capacity()).contains(&frames) {
             return Err(PoolError::Range {
                 what: "frames",
@@ -25,7 +24,7 @@ impl Pool {
             });
         }
         let pages = frames.div_ceil(self.shared.per_page());
-        self.shared.change(w, |stock| stock.limit = pages);
+        self.shared.change(|stock| stock.limit = pages);
         Ok(())
     }
 
@@ -35,10 +34,10 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Range`]; nothing has changed then.
     #[cold]
-    pub fn set_cache(&self, w: &mut Worker, cache: usize, refill: usize) -> Result<(), PoolError> {
+    pub fn set_cache(&self, cache: usize, refill: usize) -> Result<(), PoolError> {
         check_cache(cache, refill)?;
         let cache = cache.min(self.capacity());
-        self.shared.change(w, |stock| stock.cache = (cache, refill.min(cache)));
+        self.shared.change(|stock| stock.cache = (cache, refill.min(cache)));
         Ok(())
     }
 
@@ -53,8 +52,8 @@ impl Pool {
     /// New pages come from the home node of whoever needs them
     /// ([`Memory::set_home_node`](crate::page::Memory::set_home_node)): where that is another one, pages are used once.
     #[cold]
-    pub fn set_node(&self, w: &mut Worker, node: Option<usize>) {
-        self.shared.change(w, |stock| stock.node = node);
+    pub fn set_node(&self, node: Option<usize>) {
+        self.shared.change(|stock| stock.node = node);
     }
 
     /// Pages that are to leave and whose frames are not all home yet.

@@ -119,7 +119,7 @@ impl Shared {
 
     /// Changes what the stock is to keep, and does what follows from it. Nothing once the pool is closed.
     #[cold]
-    pub(super) fn change(&self, w: &mut Worker, change: impl FnOnce(&mut Stock)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Stock)) {
         {
             let mut stock = lock(&self.stock);
             if stock.closed {
@@ -130,7 +130,7 @@ impl Shared {
             self.turn(&mut stock);
         }
         self.fit_cache();
-        self.settle(w);
+        self.settle(None);
     }
 
     /// Begins or ends the watch, and lets go what is home and to leave; true if the watch began or ended.
@@ -189,7 +189,7 @@ impl Shared {
     /// What has to be done outside the lock and the slot after frames passed the watched stock: ends the watch when
     /// nothing is to leave any more, and gives the pages back that left.
     #[cold]
-    pub(super) fn settle(&self, w: &mut Worker) {
+    pub(super) fn settle(&self, mut w: Option<&mut Worker>) {
         self.unsettled.store(false, Relaxed);
         loop {
             let (turned, page) = {
@@ -199,10 +199,11 @@ impl Shared {
             if turned {
                 self.fit_cache();
             }
-            match page {
-                Some(page) => self.memory.free(w, page),
-                None if turned => {}
-                None => return,
+            match (page, &mut w) {
+                (Some(page), Some(w)) => self.memory.free(w, page),
+                (Some(page), None) => drop(page),
+                (None, _) if turned => {}
+                (None, _) => return,
             }
         }
     }

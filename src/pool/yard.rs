@@ -5,6 +5,7 @@
 
 use super::home::Links;
 use super::shared::Shared;
+use super::trace::Traces;
 use crate::page::{Memory, Refs};
 use crate::sync::shim::AtomicU32;
 use crate::sys::region::{Region, SEGMENT_SHIFT, SEGMENTS};
@@ -14,7 +15,7 @@ use std::ptr;
 use std::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32 as Size, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// The yard of each segment of the number space, for frames that come home from anywhere.
 static YARDS: [AtomicPtr<Yard>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
@@ -38,6 +39,8 @@ pub(crate) struct Yard {
     /// Claims on a frame that has several holders; what stands there means nothing while it is a
     /// [`Frame`](super::Frame) or free.
     refs: Box<[AtomicU32]>,
+    /// Who holds which frame, once a pool has traced.
+    traces: OnceLock<Traces>,
     /// The pools by number; each entry holds a strong count of its pool.
     pools: [AtomicPtr<Shared>; POOLS],
     /// Bytes of a frame of each pool.
@@ -73,6 +76,7 @@ impl Yard {
             homes: chunks.clone().map(|_| AtomicU8::new(0)).collect(),
             next: chunks.clone().map(|_| AtomicU32::new(0)).collect(),
             refs: chunks.map(|_| AtomicU32::new(0)).collect(),
+            traces: OnceLock::new(),
             pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
             sizes: [const { Size::new(0) }; POOLS],
         });
@@ -121,6 +125,22 @@ impl Yard {
     #[inline(always)]
     pub(super) fn refs(&self, id: NonZeroU32) -> Refs<'_> {
         Refs(&self.refs[id.get().wrapping_sub(self.first) as usize])
+    }
+
+    /// Where a chunk of this region stands in the side arrays.
+    pub(super) fn index(&self, id: NonZeroU32) -> usize {
+        id.get().wrapping_sub(self.first) as usize
+    }
+
+    /// Who holds which frame, if a pool has traced.
+    pub(super) fn traces(&self) -> Option<&Traces> {
+        self.traces.get()
+    }
+
+    /// As [`Yard::traces`], made if need be.
+    #[cold]
+    pub(super) fn make_traces(&self) -> &Traces {
+        self.traces.get_or_init(|| Traces::new(self.homes.len()))
     }
 
     /// A free pool number, taken until [`Yard::leave`]; None when all 255 are in use.

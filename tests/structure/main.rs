@@ -25,6 +25,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "pool::origin",
     "pool::share",
     "pool::shared",
+    "pool::trace",
     "pool::yard",
     "slab::constructed",
     "slab::constructor",

@@ -110,7 +110,7 @@ mod tests {
     fn a_pool_that_lost_a_frame_and_a_port_that_is_down_are_named() {
         let lost = said(|report, _| report.pools[0].free -= 1);
         assert!(lost.len() == 1 && lost[0].contains("pool rx") && lost[0].contains("free: 59"), "{lost:?}");
-        let out = said(|report, _| report.still_out = Some(StillOut(report.pools[0].clone())));
+        let out = said(|report, _| report.still_out = Some(StillOut(report.pools[0].clone(), Vec::new())));
         assert!(out.len() == 1 && out[0].contains("still out"), "{out:?}");
         let down = said(|report, _| report.ports[0].state = PortState::Down("gone".into()));
         assert_eq!(down, ["port mem:0 is down: gone"]);

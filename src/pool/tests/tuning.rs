@@ -28,11 +28,11 @@ fn a_pool_grows_to_its_capacity_and_no_further() {
     let pool = growing(&memory, &mut w, 16, 64, 2048);
     let mut held = all(&pool, &mut w);
     assert_eq!((held.len(), pool.frames(), pool.capacity()), (16, 16, 64));
-    pool.resize(&mut w, 41).unwrap();
+    pool.resize(41).unwrap();
     held.extend(all(&pool, &mut w));
     assert_eq!((held.len(), pool.frames()), (42, 42), "whole pages");
     for frames in [0, 65, usize::MAX] {
-        assert!(matches!(pool.resize(&mut w, frames), Err(PoolError::Range { .. })), "{frames}");
+        assert!(matches!(pool.resize(frames), Err(PoolError::Range { .. })), "{frames}");
     }
     drop(held);
     assert_eq!(check(&pool, 0).total, 42);
@@ -49,7 +49,7 @@ fn a_pool_made_smaller_gives_pages_back_at_once_or_with_their_last_frame() {
         let free = memory.stats().free + memory.stats().cached;
         held.drain(..20).for_each(|frame| frame.free(&mut w));
         held.drain(..10).for_each(|frame| frame.free(&mut other));
-        pool.resize(&mut w, 8).unwrap();
+        pool.resize(8).unwrap();
         let total = check(&pool, held.len() as u64).total;
         assert!((34..=36).contains(&total), "{total}: what was home has left");
         assert!(
@@ -80,13 +80,13 @@ fn frames_of_a_smaller_pool_that_others_send_home_leave_with_the_next_cold_call(
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
     let pool = growing(&memory, &mut w, 32, 0, 2048);
     let held = all(&pool, &mut w);
-    pool.resize(&mut w, 4).unwrap();
+    pool.resize(4).unwrap();
     held.into_iter().for_each(|frame| frame.free(&mut other));
     assert_eq!(check(&pool, 0).returning, 32);
     assert!(pool.alloc(&mut w).is_some());
-    pool.resize(&mut w, 4).unwrap();
+    pool.resize(4).unwrap();
     assert_eq!((check(&pool, 0).total, pool.leaving_pages()), (4, 0));
-    pool.resize(&mut w, 32).unwrap();
+    pool.resize(32).unwrap();
     let mut batch = Batch::new();
     assert!(pool.alloc_bulk(&mut other, &mut batch, 32), "and up again");
 }
@@ -97,7 +97,7 @@ fn after_the_last_page_too_many_the_cache_is_used_again() {
     let mut w = memory.worker().unwrap();
     let pool = growing(&memory, &mut w, 32, 0, 2048);
     let held = all(&pool, &mut w);
-    pool.resize(&mut w, 8).unwrap();
+    pool.resize(8).unwrap();
     let mut one = held.into_iter();
     let last = one.next_back();
     one.for_each(|frame| frame.free(&mut w));
@@ -116,7 +116,7 @@ fn the_cache_changes_its_size_while_it_is_full() {
     let pool = pool(&memory, &mut w, 128);
     for (cache, refill, cached) in [(64, 32, 64), (4, 4, 4), (0, 0, 0), (1, 1, 1), (32, 16, 32)] {
         let mut batch = Batch::new();
-        pool.set_cache(&mut w, cache, refill).unwrap();
+        pool.set_cache(cache, refill).unwrap();
         assert_eq!(pool.cache(), (cache, refill));
         assert_eq!(pool.alloc_burst(&mut w, &mut batch, 64), 64);
         check(&pool, 64);
@@ -127,8 +127,8 @@ fn the_cache_changes_its_size_while_it_is_full() {
         assert!(ledger.all_home() && ledger.cached <= cached, "{ledger:?}");
         assert_eq!(ledger.cached > 0, cache > 0, "{ledger:?}");
     }
-    assert!(pool.set_cache(&mut w, 1 << 17, 1).is_err() && pool.set_cache(&mut w, 8, 9).is_err());
-    assert!(pool.set_cache(&mut w, 8, 0).is_err());
+    assert!(pool.set_cache(1 << 17, 1).is_err() && pool.set_cache(8, 9).is_err());
+    assert!(pool.set_cache(8, 0).is_err());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn pages_of_another_node_are_used_once_and_their_frames_waived() {
     let pool = pool(&memory, &mut w, 32);
     let mut held = all(&pool, &mut w);
     held.truncate(16);
-    pool.set_node(&mut w, Some(1));
+    pool.set_node(Some(1));
     assert_eq!((check(&pool, 16).total, pool.stats().alloc.waive), (16, 16), "what was home has left");
     held.into_iter().for_each(|frame| frame.free(&mut w));
     assert_eq!((check(&pool, 0).total, pool.stats().alloc.waive, pool.mapped_pages()), (0, 32, 0));
@@ -158,7 +158,7 @@ fn pages_of_another_node_are_used_once_and_their_frames_waived() {
         );
     }
     memory.set_home_node(&mut w, 1);
-    pool.set_node(&mut w, Some(1));
+    pool.set_node(Some(1));
     drop(all(&pool, &mut w));
     let waived = pool.stats().alloc.waive;
     assert_eq!(check(&pool, 0).total, 32);

@@ -1,0 +1,187 @@
+//! COLD: who holds frames: the call site of each allocation and when it was, while tracing is on.
+//!
+//! What is remembered stands in a side array of the yard, made when a pool first traces. Tracing puts no branch on the
+//! allocations' hot path: a traced pool's stock is watched, so the owner's cache is empty and every allocation comes by
+//! the cold half. Nothing is forgotten at a free: who asks for the holders first finds what is free.
+
+use super::ledger::Holder;
+use super::place::Place;
+use super::pool::Pool;
+use super::shared::Shared;
+use super::yard::Yard;
+use crate::sync::shim::lock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::panic::Location;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Says of a frame that it came home after its pool was closed.
+const HOME: u8 = u8::MAX;
+
+/// A yard's side array: one entry a chunk, used for frames of the pools that trace.
+#[derive(Debug)]
+pub(super) struct Traces {
+    begun: Instant,
+    entries: Box<[Entry]>,
+}
+
+/// What is known of one frame. Written by its holder, or by the one who begins to trace.
+#[derive(Debug, Default)]
+struct Entry {
+    /// Null, or a `&'static Location`: where it was allocated.
+    site: AtomicPtr<Location<'static>>,
+    /// Milliseconds after `begun` when that was.
+    at: AtomicU32,
+    /// 0, a [`Place`] and 1, or [`HOME`].
+    place: AtomicU8,
+}
+
+impl Traces {
+    /// Entries for as many chunks, nothing known.
+    pub(super) fn new(chunks: usize) -> Traces {
+        Traces { begun: Instant::now(), entries: (0..chunks).map(|_| Entry::default()).collect() }
+    }
+
+    fn now(&self) -> u32 {
+        self.begun.elapsed().as_millis() as u32
+    }
+}
+
+impl Yard {
+    /// The entry of frame `id`, if any pool of this yard has traced.
+    fn trace(&self, id: NonZeroU32) -> Option<&Entry> {
+        self.traces()?.entries.get(self.index(id))
+    }
+}
+
+impl Pool {
+    /// From now on each allocation remembers its call site and time, for [`Pool::holders`] and
+    /// [`Pool::wait`]; or no more.
+    ///
+    /// # Cost
+    /// While it is on every frame passes the stock under its lock, and 16 bytes of side array are written an allocation;
+    /// the array is 16 bytes for each 2 KiB of the memory, made when first switched on. Off: nothing.
+    #[cold]
+    pub fn trace(&self, on: bool) {
+        let shared = &*self.shared;
+        if on && !shared.is_traced() {
+            let traces = shared.yard.make_traces();
+            let now = traces.now();
+            let pages: Vec<_> = lock(&shared.stock).pages.iter().map(|page| page.first_chunk()).collect();
+            for id in pages.into_iter().flat_map(|first| shared.frames_from(first)) {
+                shared.remember(id, None, now);
+            }
+        }
+        shared.traced.store(on, Relaxed);
+        shared.change(|stock| stock.traced = on);
+    }
+
+    /// Whether allocations remember their call sites.
+    pub fn is_traced(&self) -> bool {
+        self.shared.is_traced()
+    }
+
+    /// Who holds the frames that are out, those with most frames first: by call site where tracing is on, without one
+    /// where it is not. Frames that move meanwhile may be counted where they were.
+    #[cold]
+    pub fn holders(&self) -> Vec<Holder> {
+        self.shared.holders()
+    }
+}
+
+impl Shared {
+    pub(super) fn is_traced(&self) -> bool {
+        self.traced.load(Relaxed)
+    }
+
+    /// Takes note of who just allocated these frames.
+    #[cold]
+    pub(super) fn note(&self, ids: &[u32], site: &'static Location<'static>) {
+        let now = self.yard.traces().map_or(0, Traces::now);
+        ids.iter().filter_map(|&id| NonZeroU32::new(id)).for_each(|id| self.remember(id, Some(site), now));
+    }
+
+    fn remember(&self, id: NonZeroU32, site: Option<&'static Location<'static>>, now: u32) {
+        let Some(entry) = self.yard.trace(id) else { return };
+        entry.site.store(site.map_or(ptr::null_mut(), |site| ptr::from_ref(site).cast_mut()), Relaxed);
+        entry.at.store(now, Relaxed);
+        entry.place.store(0, Relaxed);
+    }
+
+    /// Takes note of where frames are: at a place, or with the program.
+    #[cold]
+    pub(super) fn note_place(&self, ids: impl Iterator<Item = NonZeroU32>, place: Option<Place>) {
+        let place = place.map_or(0, |place| place as u8 + 1);
+        ids.filter_map(|id| self.yard.trace(id)).for_each(|entry| entry.place.store(place, Relaxed));
+    }
+
+    /// Takes note that frames came home after the pool was closed, just before they are counted down.
+    pub(super) fn note_late(&self, ids: impl Iterator<Item = NonZeroU32>) {
+        ids.filter_map(|id| self.yard.trace(id)).for_each(|entry| entry.place.store(HOME, Relaxed));
+    }
+
+    /// The frames that lie in the page with this first chunk.
+    fn frames_from(&self, first: u32) -> impl Iterator<Item = NonZeroU32> {
+        let step = self.frame_size / crate::limits::CHUNK_SIZE;
+        (0..self.per_page()).filter_map(move |i| NonZeroU32::new(first + (i * step) as u32))
+    }
+
+    /// The pool's frames that are neither free nor on their way.
+    fn out(&self) -> Vec<NonZeroU32> {
+        // As a thief: all that is free goes to the stock, so that what is not there is out.
+        let slot = self.local.slot();
+        slot.steal(|local| {
+            let mut stock = lock(&self.stock);
+            if !stock.closed {
+                local.stay(slot.gauges(), |stack| stack.drain(|id| self.put(&mut stock, id)));
+                self.gather(&mut stock);
+            }
+        });
+        let stock = lock(&self.stock);
+        let free: BTreeSet<u32> = stock.spare.iter().copied().collect();
+        let all = stock.pages.iter().flat_map(|page| self.frames_from(page.first_chunk()));
+        all.filter(|id| !free.contains(&id.get())).collect()
+    }
+
+    pub(super) fn holders(&self) -> Vec<Holder> {
+        let Some(traces) = self.yard.traces().filter(|_| self.is_traced()) else {
+            return self.unknown_holder();
+        };
+        let now = traces.now();
+        let mut holders: BTreeMap<_, Holder> = BTreeMap::new();
+        for (site, at, place) in self.out().into_iter().filter_map(|id| self.yard.trace(id)).map(Entry::read)
+        {
+            if place == HOME {
+                continue;
+            }
+            let key = (site.map(|site| (site.file(), site.line(), site.column())), place);
+            let place = Place::ALL.into_iter().find(|known| *known as u8 + 1 == place);
+            let holder =
+                holders.entry(key).or_insert(Holder { site, frames: 0, oldest: Duration::ZERO, place });
+            holder.frames += 1;
+            holder.oldest = holder.oldest.max(Duration::from_millis(u64::from(now.wrapping_sub(at))));
+        }
+        let mut holders: Vec<Holder> = holders.into_values().collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.frames));
+        holders
+    }
+
+    /// All frames that are out, when nobody knows who has them.
+    fn unknown_holder(&self) -> Vec<Holder> {
+        let closed = lock(&self.stock).closed;
+        let frames = if closed { self.latch.out() } else { self.out().len() as u64 };
+        let holder = Holder { site: None, frames, oldest: Duration::ZERO, place: None };
+        if frames > 0 { vec![holder] } else { Vec::new() }
+    }
+}
+
+impl Entry {
+    /// Site, time and place.
+    fn read(&self) -> (Option<&'static Location<'static>>, u32, u8) {
+        let site = self.site.load(Relaxed);
+        // SAFETY: null, or made of a reference to a Location, which the compiler keeps for ever.
+        (unsafe { site.as_ref() }, self.at.load(Relaxed), self.place.load(Relaxed))
+    }
+}
