@@ -119,12 +119,11 @@ impl Shared {
         let stock = lock(&self.stock);
         let total = self.total();
         // Frames that came after closing are counted by the latch alone.
-        let late =
-            if stock.closed { total.saturating_sub(stock.spare.len() as u64 + self.latch.out()) } else { 0 };
+        let late = if stock.closed { total.saturating_sub(stock.free() + self.latch.out()) } else { 0 };
         Ledger {
             name: self.name.clone(),
             total,
-            free: stock.spare.len() as u64 + late,
+            free: stock.free() + late,
             cached: owner.cached.get(),
             ready,
             owned: [given, ready, posted, queued].into_iter().fold(taken, u64::wrapping_sub),

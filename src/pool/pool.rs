@@ -318,6 +318,12 @@ fn check(config: &PoolConfig) -> Result<(), PoolError> {
         ),
         ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),
         ("headroom", config.headroom, config.headroom <= room, "at most the frame size less the data"),
+        (
+            "frame size",
+            size,
+            config.recycle != Recycle::Head || size >= PAGE_SIZE,
+            "4096 or more where the head of a queue of pages is reused",
+        ),
         ("capacity", config.capacity, config.capacity <= 1 << 22, "0 to 4194304"),
     ];
     match checks.into_iter().find(|&(_, _, ok, _)| !ok) {

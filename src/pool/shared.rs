@@ -227,7 +227,7 @@ impl Shared {
         self.home.close(self.yard.links(), |id| back.push(id));
         let mut stock = lock(&self.stock);
         stock.spare.append(&mut back);
-        let out = self.total() - stock.spare.len() as u64;
+        let out = self.total() - stock.free();
         drop(stock);
         if self.latch.arm(out) {
             // SAFETY: closed, with nothing out; exactly one caller learns it.

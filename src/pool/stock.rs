@@ -5,7 +5,7 @@
 //! stock is *watched*: the owner's cache has no room then, so that every frame falls into the cold half and passes here,
 //! and the page descriptors tally how many frames of each page are home. A page leaves when all of them are.
 
-use super::recycle::Recycle;
+use super::recycle::{Queue, Recycle};
 use crate::page::Page;
 
 /// What needs a lock: never held while waiting for the owner's slot, nor while the page stage is called.
@@ -27,6 +27,7 @@ pub(crate) struct Stock {
     /// Pages of another node or out of the reserve.
     pub(super) unfit: usize,
     pub(super) recycle: Recycle,
+    pub(super) queue: Queue,
     /// Whether every allocation is to be seen.
     pub(super) traced: bool,
     /// Whether every frame passes here, and the descriptors' tallies are right.
@@ -52,9 +53,15 @@ impl Stock {
             node: None,
             unfit: 0,
             recycle,
+            queue: Queue::default(),
             traced: false,
             watched: false,
         }
+    }
+
+    /// Free frames here.
+    pub(super) fn free(&self) -> u64 {
+        (self.spare.len() + self.queue.resting) as u64
     }
 
     /// Whether every frame has to pass here.
@@ -69,7 +76,7 @@ impl Stock {
 
     /// Whether there is no use in taking many pages at once: they are not kept.
     pub(super) fn takes_singly(&self) -> bool {
-        self.unfit > 0 || self.recycle == Recycle::Never
+        self.unfit > 0 || self.recycle != Recycle::Pool
     }
 
     /// Whether this page is to leave as soon as its frames are home.

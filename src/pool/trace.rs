@@ -142,7 +142,7 @@ impl Shared {
         let stock = lock(&self.stock);
         let free: BTreeSet<u32> = stock.spare.iter().copied().collect();
         let all = stock.pages.iter().flat_map(|page| self.frames_from(page.first_chunk()));
-        all.filter(|id| !free.contains(&id.get())).collect()
+        all.filter(|id| !free.contains(&id.get()) && !self.is_resting(&stock, id.get())).collect()
     }
 
     pub(super) fn holders(&self) -> Vec<Holder> {

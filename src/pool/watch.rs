@@ -1,5 +1,6 @@
 //! COLD: the watched stock: pages that are to leave go when the last of their frames comes home.
 
+use super::recycle::Recycle;
 use super::shared::Shared;
 use super::stock::Stock;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -17,9 +18,19 @@ impl Shared {
 
     /// How many frames of the page that `id` lies in are in the stock. In the page's descriptor; written under the
     /// stock's lock, right while the stock is watched.
-    fn tally(&self, id: u32) -> Option<&AtomicU32> {
+    fn tally_of(&self, id: u32) -> Option<&AtomicU32> {
         let page = NonZeroU32::new(id / (PAGE_SIZE / CHUNK_SIZE) as u32)?;
         self.memory.desc(page).map(|desc| &desc.refs)
+    }
+
+    pub(super) fn tally(&self, id: u32) -> u32 {
+        self.tally_of(id).map_or(0, |tally| tally.load(Relaxed))
+    }
+
+    pub(super) fn set_tally(&self, id: u32, home: u32) {
+        if let Some(tally) = self.tally_of(id) {
+            tally.store(home, Relaxed);
+        }
     }
 
     fn tallied(&self, page: &Page) -> usize {
@@ -29,36 +40,47 @@ impl Shared {
     /// Puts a free frame into the stock.
     #[inline]
     pub(super) fn put(&self, stock: &mut Stock, id: u32) {
-        stock.spare.push(id);
         if stock.watched {
             self.put_watched(stock, id);
+        } else {
+            stock.spare.push(id);
         }
     }
 
     #[cold]
     fn put_watched(&self, stock: &mut Stock, id: u32) {
-        let Some(tally) = self.tally(id) else { return };
-        let home = tally.load(Relaxed) + 1;
-        tally.store(home, Relaxed);
+        if stock.recycle == Recycle::Head {
+            return self.put_in_queue(stock, id);
+        }
+        stock.spare.push(id);
+        let home = self.tally(id) + 1;
+        self.set_tally(id, home);
         if home as usize == self.per_page() && stock.has_unwanted() {
-            let page = id / (PAGE_SIZE / CHUNK_SIZE) as u32;
-            // From the end: what went out last often comes home first.
-            let at = stock.pages.iter().rposition(|kept| kept.number().get() == page);
-            if let Some(at) = at.filter(|&at| stock.is_unwanted(&stock.pages[at])) {
-                self.expel(stock, at);
-            }
+            self.let_go(stock, id, Stock::is_unwanted);
+        }
+    }
+
+    /// Lets the page of `id`, whose frames are home, leave if `leaves` says so.
+    pub(super) fn let_go(&self, stock: &mut Stock, id: u32, leaves: impl Fn(&Stock, &Page) -> bool) {
+        let page = id / (PAGE_SIZE / CHUNK_SIZE) as u32;
+        // From the end: what went out last often comes home first.
+        let at = stock.pages.iter().rposition(|kept| kept.number().get() == page);
+        if let Some(at) = at.filter(|&at| leaves(stock, &stock.pages[at])) {
+            self.expel(stock, at);
         }
     }
 
     /// Takes out as many free frames as there are, at most `into.len()`; none once the pool is closed.
     pub(super) fn take(&self, stock: &mut Stock, into: &mut [u32]) -> usize {
+        if stock.recycle == Recycle::Head {
+            return self.take_from_queue(stock, into);
+        }
         let n = if stock.closed { 0 } else { into.len().min(stock.spare.len()) };
         let rest = stock.spare.len() - n;
         into[..n].copy_from_slice(&stock.spare[rest..]);
         stock.spare.truncate(rest);
         if stock.watched {
-            let tallies = into[..n].iter().filter_map(|&id| self.tally(id));
-            tallies.for_each(|tally| tally.store(tally.load(Relaxed).wrapping_sub(1), Relaxed));
+            into[..n].iter().for_each(|&id| self.set_tally(id, self.tally(id).wrapping_sub(1)));
         }
         n
     }
@@ -92,6 +114,7 @@ impl Shared {
         let first = page.first_chunk();
         let chunks = page.bytes().len() / CHUNK_SIZE;
         stock.spare.retain(|id| id.wrapping_sub(first) as usize >= chunks);
+        stock.queue.forget(first, self.tally(first));
         let frames = self.disown(&page);
         stock.unfit -= usize::from(stock.is_unfit(&page));
         if stock.is_elsewhere(&page) {
@@ -139,8 +162,7 @@ impl Shared {
         if stock.must_watch() && !before {
             let numbers = stock.pages.iter().map(Page::number);
             numbers.filter_map(|page| self.memory.desc(page)).for_each(|desc| desc.refs.store(0, Relaxed));
-            let tallies = stock.spare.iter().filter_map(|&id| self.tally(id));
-            tallies.for_each(|tally| tally.store(tally.load(Relaxed) + 1, Relaxed));
+            stock.spare.iter().for_each(|&id| self.set_tally(id, self.tally(id) + 1));
             stock.watched = true;
         }
         if stock.watched && stock.has_unwanted() {

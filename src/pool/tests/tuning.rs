@@ -219,6 +219,64 @@ fn a_pool_that_recycles_nothing_maps_and_unmaps_a_page_for_every_use() {
 }
 
 #[test]
+fn the_head_of_the_queue_is_used_again_when_it_is_home_and_given_up_when_it_is_not() {
+    let memory = memory(2);
+    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let config = PoolConfig {
+        frames: 16,
+        frame_size: 4096,
+        cache: 4,
+        refill: 4,
+        recycle: Recycle::Head,
+        dma: DmaMap::Umem,
+        ..PoolConfig::default()
+    };
+    let pool = Pool::new(&memory, &mut w, &config).unwrap();
+    let ids: Vec<_> = (0..20)
+        .map(|_| {
+            let frame = pool.alloc(&mut w).unwrap();
+            let id = frame.id();
+            frame.free(&mut w);
+            id
+        })
+        .collect();
+    assert_eq!((&ids[4..8], &ids[16..20]), (&ids[..4], &ids[..4]), "round and round, oldest first");
+    let mut kept = vec![pool.alloc(&mut w).unwrap()];
+    for _ in 0..8 {
+        pool.alloc(&mut w).unwrap().free(&mut other);
+        pool.alloc(&mut w).unwrap().free(&mut w);
+        check(&pool, 1);
+    }
+    let stats = pool.stats();
+    assert!(stats.recycle.released_refcnt >= 1, "{stats:?}");
+    let mapped = pool.mapped_pages();
+    let first = kept.remove(0);
+    let total = check(&pool, 1).total;
+    first.free(&mut w);
+    assert_eq!(
+        (check(&pool, 0).total, pool.mapped_pages()),
+        (total - 1, mapped - 1),
+        "unmapped when it came home"
+    );
+    while let Some(frame) = pool.alloc(&mut other) {
+        kept.push(frame);
+    }
+    assert_eq!(kept.len(), 16, "no false empty");
+    kept.drain(..).for_each(|frame| frame.free(&mut w));
+    for frame in 0..16 {
+        kept.push(pool.alloc(&mut w).unwrap_or_else(|| panic!("no false empty: {frame}")));
+    }
+    pool.resize(2).unwrap();
+    drop(kept);
+    pool.resize(2).unwrap();
+    let ledger = check(&pool, 0);
+    assert!(ledger.total <= 2 && ledger.all_home(), "given up or too many: {ledger:?}");
+    pool.wait(Duration::ZERO).unwrap();
+    let halves = PoolConfig { frame_size: 2048, recycle: Recycle::Head, ..PoolConfig::default() };
+    assert!(Pool::new(&memory, &mut w, &halves).is_err());
+}
+
+#[test]
 fn the_kernels_counters_say_how_frames_were_got_and_where_they_went() {
     let memory = memory(2);
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
