@@ -8,6 +8,7 @@
 //! cargo bench --bench instructions -- --record   writes the record anew
 //! ```
 
+use netmem::packet::{Heads, Packet, Packets, Pairs};
 use netmem::page::{Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
@@ -58,6 +59,10 @@ const PATHS: &[Path] = &[
     Path { name: "object of 256 bytes alloc + free, cpu_slab", each: 1, run: objects_of_a_cpu_slab },
     Path { name: "frame alloc + free", each: 1, run: frames },
     Path { name: "frame alloc + free, bulk 32, per frame", each: BULK as u64, run: frames_in_bulk },
+    Path { name: "packet alloc + free, 64 bytes written", each: 1, run: packets },
+    Path { name: "packet alloc + free, bulk 32, per packet", each: BULK as u64, run: packets_in_bulk },
+    Path { name: "ready pair get + free, 64 bytes written", each: 1, run: pairs },
+    Path { name: "ready pair get + free, bulk 32, per packet", each: BULK as u64, run: pairs_in_bulk },
 ];
 
 fn pages(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
@@ -131,6 +136,66 @@ fn frames_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure
         }
         black_box(&mut batch).free(w);
     }
+    Ok(())
+}
+
+/// Heads and frames, which packets are made of.
+fn makings(memory: &Memory, w: &mut Worker) -> Result<(Pool, Heads), Failure> {
+    let config = PoolConfig { frames: 1024, ..PoolConfig::default() };
+    Ok((Pool::new(memory, w, &config)?, Heads::new(memory)?))
+}
+
+fn packets(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let (pool, heads) = makings(memory, w)?;
+    for _ in 0..n {
+        let frame = pool.alloc(w).ok_or("no frame")?;
+        let mut packet = heads.attach(w, frame).map_err(|_| "no head")?;
+        write(&mut packet)?;
+        heads.free(w, black_box(packet));
+    }
+    Ok(())
+}
+
+fn packets_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let (pool, heads) = makings(memory, w)?;
+    let (mut frames, mut packets) = (Batch::new(), Packets::new());
+    for _ in 0..n {
+        pool.alloc_burst(w, &mut frames, BULK);
+        if heads.attach_bulk(w, &mut frames, &mut packets) < BULK {
+            return Err("not enough packets".into());
+        }
+        heads.free_bulk(w, black_box(&mut packets));
+    }
+    Ok(())
+}
+
+fn pairs(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let (pool, heads) = makings(memory, w)?;
+    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    for _ in 0..n {
+        let mut packet = pairs.get(w).ok_or("no packet")?;
+        write(&mut packet)?;
+        pairs.free(w, black_box(packet));
+    }
+    Ok(())
+}
+
+fn pairs_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let (pool, heads) = makings(memory, w)?;
+    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let mut packets = Packets::new();
+    for _ in 0..n {
+        if pairs.get_bulk(w, &mut packets, BULK) < BULK {
+            return Err("not enough packets".into());
+        }
+        pairs.free_bulk(w, black_box(&mut packets));
+    }
+    Ok(())
+}
+
+fn write(packet: &mut Packet) -> Result<(), Failure> {
+    packet.put(64)?;
+    packet.data_mut().ok_or("shared")?.fill(7);
     Ok(())
 }
 

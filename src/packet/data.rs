@@ -6,6 +6,8 @@ use crate::sync::Worker;
 use std::mem;
 
 /// Where the bytes of one part of a packet are.
+///
+/// What can be done with them is written for a frame, in line, and for all the others out of line.
 #[derive(Debug)]
 pub(super) enum Data {
     /// Nowhere: the head is no packet's.
@@ -78,6 +80,15 @@ impl Data {
     #[inline(always)]
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
+            Data::Frame(frame) => frame.data(),
+            _ => self.bytes_elsewhere(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn bytes_elsewhere(&self) -> &[u8] {
+        match self {
             Data::Nothing => &[],
             Data::Frame(frame) => frame.data(),
             Data::Shared(shared) => shared.data(),
@@ -89,9 +100,16 @@ impl Data {
     /// The bytes, to write, if nobody else can see them.
     #[inline(always)]
     pub(super) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        if !matches!(self, Data::Frame(_)) && !self.reclaim() {
-            return None;
+        match self {
+            Data::Frame(frame) => Some(frame.data_mut()),
+            _ => self.bytes_mut_elsewhere(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn bytes_mut_elsewhere(&mut self) -> Option<&mut [u8]> {
+        self.reclaim();
         match self {
             Data::Frame(frame) => Some(frame.data_mut()),
             Data::Fragment(fragment) => Some(fragment.data_mut()),
@@ -102,6 +120,15 @@ impl Data {
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         match self {
+            Data::Frame(frame) => frame.len(),
+            _ => self.len_elsewhere(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn len_elsewhere(&self) -> usize {
+        match self {
             Data::Nothing => 0,
             Data::Frame(frame) => frame.len(),
             Data::Shared(shared) => shared.len(),
@@ -110,8 +137,17 @@ impl Data {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn headroom(&self) -> usize {
+        match self {
+            Data::Frame(frame) => frame.headroom(),
+            _ => self.headroom_elsewhere(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn headroom_elsewhere(&self) -> usize {
         match self {
             Data::Frame(frame) => frame.headroom(),
             Data::Fragment(fragment) => fragment.headroom(),
@@ -119,8 +155,17 @@ impl Data {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn tailroom(&self) -> usize {
+        match self {
+            Data::Frame(frame) => frame.tailroom(),
+            _ => self.tailroom_elsewhere(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tailroom_elsewhere(&self) -> usize {
         match self {
             Data::Frame(frame) => frame.tailroom(),
             Data::Fragment(fragment) => fragment.tailroom(),
@@ -128,8 +173,17 @@ impl Data {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, n: usize) -> Result<(), NoRoom> {
+        match self {
+            Data::Frame(frame) => frame.push(n),
+            _ => self.push_elsewhere(n),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
             Data::Frame(frame) => frame.push(n),
             Data::Fragment(fragment) => fragment.push(n),
@@ -137,8 +191,17 @@ impl Data {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
+        match self {
+            Data::Frame(frame) => frame.pull(n),
+            _ => self.pull_elsewhere(n),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pull_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
             Data::Nothing => nothing_but(n),
             Data::Frame(frame) => frame.pull(n),
@@ -148,8 +211,17 @@ impl Data {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn put(&mut self, n: usize) -> Result<(), NoRoom> {
+        match self {
+            Data::Frame(frame) => frame.put(n),
+            _ => self.put_elsewhere(n),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
             Data::Frame(frame) => frame.put(n),
             Data::Fragment(fragment) => fragment.put(n),
@@ -157,8 +229,17 @@ impl Data {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
+        match self {
+            Data::Frame(frame) => frame.trim(len),
+            _ => self.trim_elsewhere(len),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn trim_elsewhere(&mut self, len: usize) -> Result<(), NoRoom> {
         match self {
             Data::Nothing => nothing_but(len),
             Data::Frame(frame) => frame.trim(len),

@@ -64,11 +64,19 @@ impl Head {
 /// Makes a blank head a packet's: everything that its last user may have left is written over.
 #[inline(always)]
 pub(super) fn begin(mut head: Object<Head>, data: Data) -> Packet {
-    // What was there is nothing, by the invariant, and need not be looked at.
-    mem::forget(mem::replace(&mut head.data, data));
-    mem::forget(head.next.take());
-    (head.rx_queue, head.flow_hash) = (None, 0);
+    head.begin(data);
     Packet::new(head)
+}
+
+impl Head {
+    /// As [`begin`], in place.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, data: Data) {
+        // What was there is nothing, by the invariant, and need not be looked at.
+        mem::forget(mem::replace(&mut self.data, data));
+        mem::forget(self.next.take());
+        (self.rx_queue, self.flow_hash) = (None, 0);
+    }
 }
 
 impl Drop for Head {

@@ -17,7 +17,7 @@ use std::iter::successors;
 /// Dropped anywhere, head and bytes go home by the slow way; [`Heads::free`](super::Heads::free) is the fast one.
 #[derive(Debug)]
 pub struct Packet {
-    /// Invariant: its data is not [`Data::Nothing`], except on the way into an array of free heads.
+    /// Invariant: its data is not [`Data::Nothing`], except on the way into an array of free heads or out of it.
     head: Object<Head>,
 }
 
@@ -53,10 +53,11 @@ impl Packet {
     /// Takes the bytes out, if they are one frame that is this packet's alone.
     #[inline(always)]
     pub(super) fn take_frame(&mut self) -> Option<Frame> {
-        if self.head.next.is_some() || !matches!(self.head.data, Data::Frame(_)) {
+        let head = &mut *self.head;
+        if head.next.is_some() || !matches!(head.data, Data::Frame(_)) {
             return None;
         }
-        match self.head.data.take() {
+        match head.data.take() {
             Data::Frame(frame) => Some(frame),
             _ => None,
         }
@@ -99,10 +100,13 @@ impl Packet {
     #[inline(always)]
     pub fn len(&self) -> usize {
         let first = self.head.data.len();
-        match &self.head.next {
-            None => first,
-            Some(next) => first + next.parts().map(|part| part.head.data.len()).sum::<usize>(),
-        }
+        if self.is_linear() { first } else { self.len_of_parts() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn len_of_parts(&self) -> usize {
+        self.parts().map(|part| part.head.data.len()).sum()
     }
 
     /// Whether the packet has no bytes.
@@ -140,6 +144,12 @@ impl Packet {
         if self.is_linear() {
             return self.head.data.pull(n);
         }
+        self.pull_parts(n)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pull_parts(&mut self, n: usize) -> Result<(), NoRoom> {
         let mut left = within(n, self.len())?;
         self.each_data_mut().try_for_each(|data| {
             let here = left.min(data.len());
@@ -157,6 +167,12 @@ impl Packet {
         if self.is_linear() {
             return self.head.data.put(n);
         }
+        self.put_parts(n)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_parts(&mut self, n: usize) -> Result<(), NoRoom> {
         self.each_data_mut().last().map_or(Ok(()), |data| data.put(n))
     }
 
@@ -183,6 +199,12 @@ impl Packet {
         if self.is_linear() {
             return self.head.data.trim(len);
         }
+        self.trim_parts(len)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn trim_parts(&mut self, len: usize) -> Result<(), NoRoom> {
         let mut left = within(len, self.len())?;
         self.each_data_mut().try_for_each(|data| {
             let here = left.min(data.len());

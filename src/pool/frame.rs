@@ -237,9 +237,25 @@ impl Frame {
     #[inline]
     pub fn free(self, w: &mut Worker) {
         let frame = ManuallyDrop::new(self);
-        // SAFETY: the claim was this frame's and ends here.
-        unsafe { Shared::free_run(yard::of(frame.id()).pool(frame.id()), Some(w), slice::from_ref(&*frame)) }
+        // SAFETY: the frame is out, and so keeps its yard and its pool, until it is kept; the claim ends here, once.
+        unsafe {
+            let pool = yard::of(frame.id()).pool(frame.id());
+            if !(*pool).keep_hot_one(w, &frame) {
+                free_missed(pool, w, &frame);
+            }
+        }
     }
+}
+
+/// Sends a frame home that its pool's owner could not just keep.
+///
+/// # Safety
+/// As [`Shared::free_run`].
+#[cold]
+#[inline(never)]
+unsafe fn free_missed(pool: *const Shared, w: &mut Worker, frame: &Frame) {
+    // SAFETY: the caller's promise.
+    unsafe { Shared::free_run(pool, Some(w), slice::from_ref(frame)) }
 }
 
 impl Drop for Frame {

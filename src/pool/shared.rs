@@ -123,6 +123,12 @@ impl Shared {
         self.local.enter(w).is_some_and(|mut local| local.give_all(frames))
     }
 
+    /// As [`Shared::keep_hot`] for one.
+    #[inline(always)]
+    pub(super) fn keep_hot_one(&self, w: &mut Worker, frame: &Frame) -> bool {
+        self.local.enter(w).is_some_and(|mut local| local.give(frame.id().get()))
+    }
+
     /// Ends the claim of one frame of this pool; a frame of another one goes home to its own.
     #[inline(always)]
     pub(super) fn free_one(&self, w: &mut Worker, frame: Frame) {
@@ -130,7 +136,7 @@ impl Shared {
             return frame.free(w);
         }
         let frame = ManuallyDrop::new(frame);
-        if !self.local.enter(w).is_some_and(|mut local| local.give(frame.id().get())) {
+        if !self.keep_hot_one(w, &frame) {
             self.free_missed(w, &frame);
         }
     }

@@ -12,6 +12,7 @@ use super::local::Local;
 use super::shared::Shared;
 use super::stats::HeadsLane;
 use crate::packet::head::Head;
+use crate::packet::packet::Packet;
 use crate::slab::Object;
 use crate::sync::Worker;
 use std::mem;
@@ -42,18 +43,13 @@ fn find(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
     Some(head)
 }
 
-/// Gets `n` heads for a worker whose array has none left and gives them to `take`; returns how many there were.
+/// Gets `n` heads for a worker whose array has none left and appends them, blank, to `into`; returns how many there were.
 #[cold]
 #[inline(never)]
-pub(super) fn take_bulk(
-    shared: &Shared,
-    w: &mut Worker,
-    n: usize,
-    mut give: impl FnMut(Object<Head>),
-) -> usize {
+pub(super) fn take_bulk(shared: &Shared, w: &mut Worker, n: usize, into: &mut Vec<Packet>) -> usize {
     let mut got = 0;
     while shared.form == Form::TwoSided && got < n && refill(shared, w) {
-        got += shared.take_hot_bulk(w, n - got, &mut give);
+        got += shared.take_hot_bulk(w, n - got, into);
     }
     if matches!(shared.form, Form::Bulk | Form::FlushOnly) {
         let (mut heads, origin) = (scratch(shared, w), shared.origin(w));
@@ -61,12 +57,12 @@ pub(super) fn take_bulk(
             got += heads.len();
             shared.locals.add(w, n as u64, |lane| &lane.cache_taken);
         }
-        heads.drain(..).for_each(&mut give);
+        into.extend(heads.drain(..).map(Packet::new));
         put_away(shared, w, heads);
     }
     while got < n {
         let Some(head) = take(shared, w) else { break };
-        give(head);
+        into.push(Packet::new(head));
         got += 1;
     }
     got

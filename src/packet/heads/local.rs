@@ -3,6 +3,7 @@
 use super::shared::Shared;
 use super::stats::HeadsLane;
 use crate::packet::head::{Head, Origin};
+use crate::packet::packet::Packet;
 use crate::slab::Object;
 use crate::sync::Worker;
 
@@ -69,14 +70,14 @@ impl Shared {
         Some(head)
     }
 
-    /// The `n` heads freed last (fewer if there are fewer), each given to `take`; returns how many.
+    /// Appends the `n` heads freed last (fewer if there are fewer) to `into`; returns how many. They are blank still.
     #[inline(always)]
-    pub(super) fn take_hot_bulk(&self, w: &mut Worker, n: usize, take: impl FnMut(Object<Head>)) -> usize {
+    pub(super) fn take_hot_bulk(&self, w: &mut Worker, n: usize, into: &mut Vec<Packet>) -> usize {
         let Some(mut local) = self.locals.enter(w) else { return 0 };
         let rest = local.ready.len() - n.min(local.ready.len());
         let n = local.ready.len() - rest;
         local.took += n as u64;
-        local.ready.drain(rest..).for_each(take);
+        into.extend(local.ready.drain(rest..).map(Packet::new));
         n
     }
 

@@ -90,16 +90,15 @@ impl Heads {
     /// As [`Heads::attach`], with one look at the worker's array for all.
     #[inline]
     pub fn attach_bulk(&self, w: &mut Worker, frames: &mut Batch, packets: &mut Packets) -> usize {
-        let n = frames.len().min(packets.room());
-        let mut frames = frames.drain();
-        let mut join = |head| {
-            let packet = frames.next().map(|frame| begin(head, Data::Frame(frame)));
-            packets.extend(packet.into_iter());
-        };
-        let mut got = self.shared.take_hot_bulk(w, n, &mut join);
+        let (from, n) = (packets.len(), frames.len().min(packets.room()));
+        let packets = packets.all_mut();
+        let mut got = self.shared.take_hot_bulk(w, n, packets);
         if got < n {
-            got += grow::take_bulk(&self.shared, w, n - got, &mut join);
+            got += grow::take_bulk(&self.shared, w, n - got, packets);
         }
+        packets[from..].iter_mut().zip(frames.drain()).for_each(|(packet, frame)| {
+            packet.head_mut().begin(Data::Frame(frame));
+        });
         got
     }
 

@@ -97,7 +97,7 @@ impl Pairs {
     #[inline]
     pub fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         let n = n.min(packets.room());
-        let got = self.shared.stacks.get_bulk(w, n, |packet| packets.extend(Some(packet).into_iter()));
+        let got = self.shared.stacks.get_bulk(w, n, packets.all_mut());
         if got < n { got + self.shared.make_bulk(w, packets, n - got) } else { got }
     }
 

@@ -65,14 +65,14 @@ impl<T> Stacks<T> {
         Some(item)
     }
 
-    /// The worker's `n` newest items, or as many as there are, each given to `take`; returns how many.
+    /// Appends the worker's `n` newest items, or as many as there are, to `into`; returns how many.
     #[inline(always)]
-    pub(super) fn get_bulk(&self, w: &mut Worker, n: usize, take: impl FnMut(T)) -> usize {
+    pub(super) fn get_bulk(&self, w: &mut Worker, n: usize, into: &mut Vec<T>) -> usize {
         let Some(mut stack) = self.locals.enter(w) else { return 0 };
         let rest = stack.items.len() - n.min(stack.items.len());
         let n = stack.items.len() - rest;
         stack.took += n as u64;
-        stack.items.drain(rest..).for_each(take);
+        into.extend(stack.items.drain(rest..));
         n
     }
 
