@@ -1,9 +1,10 @@
-//! The general allocators that netmem is measured beside, in the same process and the same rounds.
+//! What netmem is measured beside, in the same process and the same rounds: general allocators, and [`dpdk`].
 //!
 //! Their timed loops are C (`shim/rivals.c`) and call the allocator directly, so that no single operation crosses
 //! the border between two languages. They are built in with the feature `rivals`; without it, [`note_missing`]
 //! says so in the report.
 
+pub mod dpdk;
 #[cfg(feature = "rivals")]
 #[allow(unsafe_code)]
 mod shim;

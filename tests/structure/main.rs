@@ -44,6 +44,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "port::xdp::bind",
     "port::xdp::held",
     "lab::src::experiments::slab_objects",
+    "lab::src::rivals::dpdk::shim",
     "lab::src::rivals::shim",
 ];
 

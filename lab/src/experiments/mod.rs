@@ -8,6 +8,7 @@ mod page_order;
 mod page_outstanding;
 mod pages;
 mod relay;
+mod rivals;
 mod router;
 mod slab_bulk;
 mod slab_descriptor;
@@ -50,6 +51,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     slab_descriptor::EXPERIMENT,
     xdp_verdicts::EXPERIMENT,
     forward_bulk_free::EXPERIMENT,
+    rivals::EXPERIMENT,
 ];
 
 /// Checks that every frame of `pool` is home.

@@ -1,0 +1,178 @@
+//! `rivals`: the same work by netmem and by DPDK in the same rounds: frames, packets, packets that cross cores, the ring
+//! alone.
+
+mod crossing;
+mod frames;
+mod packets;
+mod sides;
+mod target;
+
+use std::cell::RefCell;
+
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Pool, PoolConfig};
+use netmem::sync::Worker;
+use netmem::sys::region::BackingWish;
+
+use super::Experiment;
+use super::slab_windows::short;
+use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
+use crate::json::params;
+use crate::method::clock::Tsc;
+use crate::method::round::{Label, Series, Variant};
+use crate::method::window::OpLoop;
+use crate::metric::Metric;
+use crate::rivals::dpdk::Dpdk;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "rivals",
+    source: "004_4959864586ce918c.txt",
+    question: "What do frames, packets and rings cost beside DPDK's, on the same pages in the same rounds?",
+    seconds: 60,
+    keys: &[],
+    run,
+};
+
+/// Frames, or packets, that are out at the same time.
+const BURSTS: [usize; 5] = [1, 8, 32, 64, 256];
+
+/// Bytes written: one line, which is the whole packet.
+const LINE: usize = 64;
+
+/// What every byte of it holds, but for a number.
+const STAMP: u8 = 0xa5;
+
+/// Bytes of a frame on both sides, beside what DPDK keeps in front of it.
+const FRAME: usize = 2_048;
+
+/// Frames of a pool; DPDK's best is one less than a power of two.
+const FRAMES: usize = 8_191;
+
+/// Frames in a worker's cache on both sides: DPDK's largest.
+const CACHE: usize = 512;
+
+/// Enough for the pools of a group, their heads and what they keep aside.
+const MEMORY_BYTES: usize = 96 << 20;
+
+/// What all groups of the run share.
+struct Scene<'a> {
+    memory: &'a Memory,
+    worker: &'a RefCell<Worker>,
+    clock: &'a Tsc,
+    effort: Effort,
+    dpdk: Option<Dpdk>,
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let clock = bench.clock;
+    // DPDK runs without huge pages here, so netmem does too.
+    let config = MemoryConfig { bytes: MEMORY_BYTES, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
+    let worker = RefCell::new(memory.worker().map_err(SetUpError::at("worker"))?);
+    let dpdk = Dpdk::start();
+    note_sides(bench, &memory, &dpdk);
+    let effort = short(bench.effort(), 1);
+    let scene = Scene { memory: &memory, worker: &worker, clock: &clock, effort, dpdk: dpdk.ok() };
+    let mut targets = Vec::new();
+    for burst in BURSTS {
+        targets.extend(frames::group(&scene, bench, burst, false)?);
+        targets.extend(frames::group(&scene, bench, burst, true)?);
+        targets.extend(packets::group(&scene, bench, burst)?);
+    }
+    match bench.cores.get(1).copied() {
+        Some(peer) => targets.extend(crossing::groups(&scene, bench, peer)?),
+        None => {
+            bench.check("two cores", false, "what crosses needs one to leave and one to reach".to_owned())
+        }
+    }
+    target::note(bench, &targets);
+    Ok(())
+}
+
+/// What stands on which side, or how to get the side that is missing.
+fn note_sides(bench: &mut Bench<'_>, memory: &Memory, dpdk: &Result<Dpdk, String>) {
+    bench.note(format!(
+        "netmem: {}, pools of {FRAMES} frames of {FRAME} bytes, {CACHE} in a worker's cache",
+        memory.region().backing()
+    ));
+    match dpdk {
+        Ok(dpdk) => bench.note(format!(
+            "dpdk: {}, 4 KiB pages (--no-huge), its objects laid out as on huge pages, one core's cache of {CACHE}, its \
+             loops in C with pkg-config's flags",
+            dpdk.version()
+        )),
+        Err(remedy) => bench.note(format!("rival dpdk: {remedy}")),
+    }
+}
+
+impl Scene<'_> {
+    /// A loop on this core; `body` does as many operations as it is told, in bursts as the label says.
+    fn op_loop<'a>(
+        &'a self,
+        label: Label,
+        burst: usize,
+        body: impl FnMut(u32) + 'a,
+    ) -> Box<dyn Variant + 'a> {
+        Box::new(OpLoop::of(burst as u32, label, self.clock, Box::new(body)))
+    }
+
+    /// A pool of its own for a group.
+    fn pool(&self) -> Result<Pool, SetUpError> {
+        let config = PoolConfig {
+            name: "rivals".to_owned(),
+            frames: FRAMES,
+            frame_size: FRAME,
+            cache: CACHE,
+            ..PoolConfig::default()
+        };
+        Pool::new(self.memory, &mut self.worker.borrow_mut(), &config).map_err(SetUpError::at("pool"))
+    }
+
+    /// Measures what stays on this core, the first variant over each other one.
+    fn measure(&self, bench: &mut Bench<'_>, variants: &mut [Box<dyn Variant + '_>]) -> Vec<Series> {
+        let series = bench.measure_with(variants, &over_first(variants.len()), Cores::Same, self.effort);
+        rows(bench, &series);
+        series
+    }
+}
+
+fn over_first(variants: usize) -> Vec<Comparison> {
+    (1..variants).map(|b| Comparison { a: 0, b, metric: Metric::NsPerOp }).collect()
+}
+
+fn rows(bench: &mut Bench<'_>, series: &[Series]) {
+    for one in series {
+        bench.row(one, Metric::NsPerOp, None);
+        bench.row(one, Metric::CyclesPerOp, None);
+    }
+}
+
+fn label(variant: &str, work: &str, burst: usize, cores: &str, bytes: usize, touch: bool) -> Label {
+    let params = params([
+        ("work", work.into()),
+        ("burst", burst.into()),
+        ("cores", cores.into()),
+        ("bytes", bytes.into()),
+        ("touch", touch.into()),
+    ]);
+    Label { variant: variant.to_owned(), params }
+}
+
+/// Checks that DPDK never refused and has everything back.
+fn check_dpdk(bench: &mut Bench<'_>, what: &str, refused: u64, out: u64) {
+    bench.check(
+        &format!("dpdk, {what}: every object accounted for"),
+        refused == 0 && out == 0,
+        format!("{refused} refused, {out} still out"),
+    );
+}
+
+/// Checks that netmem never refused, that what was written stayed, and that every frame is home.
+fn check_netmem(bench: &mut Bench<'_>, what: &str, refused: u64, spoilt: u64, pool: &Pool) {
+    bench.check(
+        &format!("netmem, {what}: nothing refused, contents intact"),
+        refused == 0 && spoilt == 0,
+        format!("{refused} refused, {spoilt} not as written"),
+    );
+    super::check_home(bench, &format!("netmem, {what}"), pool);
+}

@@ -1,0 +1,133 @@
+//! Frames out of their pool and back on the core that owns it, beside a mempool's objects.
+
+use std::hint::black_box;
+
+use netmem::limits::BATCH_MAX;
+use netmem::pool::{Batch, Frame, Pool};
+use netmem::sync::Worker;
+
+use super::target::Target;
+use super::{CACHE, FRAME, FRAMES, LINE, STAMP, Scene, check_dpdk, check_netmem, label};
+use crate::bench::{Bench, SetUpError};
+use crate::method::round::Series;
+
+/// Bursts of one pool: all of a burst are out before the first goes back.
+struct Trip {
+    pool: Pool,
+    burst: usize,
+    /// Room for a burst.
+    hands: Vec<Batch>,
+    refused: u64,
+}
+
+impl Trip {
+    fn new(pool: Pool, burst: usize) -> Self {
+        let hands = (0..burst.div_ceil(BATCH_MAX)).map(|_| Batch::new()).collect();
+        Self { pool, burst, hands, refused: 0 }
+    }
+
+    fn run(&mut self, w: &mut Worker, touch: bool, ops: u32) {
+        match (self.burst, touch) {
+            (1, true) => self.one::<true>(w, ops),
+            (1, false) => self.one::<false>(w, ops),
+            (_, true) => self.bursts::<true>(w, ops),
+            (_, false) => self.bursts::<false>(w, ops),
+        }
+    }
+
+    #[inline(never)]
+    fn one<const TOUCH: bool>(&mut self, w: &mut Worker, ops: u32) {
+        for _ in 0..ops {
+            match self.pool.alloc(w) {
+                Some(mut frame) => {
+                    if TOUCH {
+                        write_line(&mut frame);
+                    }
+                    black_box(());
+                    self.pool.free(w, frame);
+                }
+                None => self.refused += 1,
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn bursts<const TOUCH: bool>(&mut self, w: &mut Worker, ops: u32) {
+        for _ in 0..ops as usize / self.burst {
+            let mut left = self.burst;
+            for hand in &mut self.hands {
+                let wanted = left.min(BATCH_MAX);
+                left -= wanted;
+                self.refused += (wanted - self.pool.alloc_burst(w, hand, wanted)) as u64;
+                if TOUCH {
+                    hand.iter_mut().for_each(write_line);
+                }
+            }
+            for hand in black_box(&mut self.hands) {
+                hand.free(w);
+            }
+        }
+    }
+
+    /// One more burst, each frame with a number of its own; returns how many do not hold theirs when all are written.
+    fn spoilt(&mut self, w: &mut Worker) -> u64 {
+        let mut frames: Vec<Frame> = (0..self.burst).map_while(|_| self.pool.alloc(w)).collect();
+        for (frame, number) in frames.iter_mut().zip(0_u64..) {
+            write_line(frame);
+            frame.data_mut()[..8].copy_from_slice(&number.to_le_bytes());
+        }
+        let whole = |(frame, number): &(Frame, u64)| frame.data()[..8] == number.to_le_bytes();
+        let whole = frames.into_iter().zip(0_u64..).filter(whole).map(|(frame, _)| frame.free(w)).count();
+        (self.burst - whole) as u64
+    }
+}
+
+/// Makes the first line the frame's data, and writes it.
+#[inline(always)]
+fn write_line(frame: &mut Frame) {
+    if let (Ok(()), Some(line)) = (frame.put(LINE), frame.data_mut().first_chunk_mut::<LINE>()) {
+        *line = [STAMP; LINE];
+    }
+}
+
+/// Measures one burst, written or not.
+pub(super) fn group(
+    scene: &Scene<'_>,
+    bench: &mut Bench<'_>,
+    burst: usize,
+    touch: bool,
+) -> Result<Option<Target>, SetUpError> {
+    let named = |variant| label(variant, "frame", burst, "same", FRAME, touch);
+    let mut ours = Trip::new(scene.pool()?, burst);
+    let mut theirs = match scene.dpdk {
+        Some(dpdk) => Some(dpdk.frames(FRAMES, FRAME, CACHE).map_err(SetUpError::at("mempool"))?),
+        None => None,
+    };
+    let mut refused = 0;
+    let run = |ops| ours.run(&mut scene.worker.borrow_mut(), touch, ops);
+    let mut variants = vec![scene.op_loop(named("netmem"), burst, run)];
+    if let Some(frames) = &mut theirs {
+        let run = |ops| refused += frames.run(burst, touch, ops);
+        variants.push(scene.op_loop(named("dpdk"), burst, run));
+    }
+    let series = scene.measure(bench, &mut variants);
+    drop(variants);
+    let what = format!("frames by {burst}{}", if touch { ", written" } else { "" });
+    let spoilt = ours.spoilt(&mut scene.worker.borrow_mut());
+    check_netmem(bench, &what, ours.refused, spoilt, &ours.pool);
+    if let Some(frames) = &theirs {
+        check_dpdk(bench, &what, refused, frames.out());
+    }
+    Ok(target(bench, &what, burst, touch, &series))
+}
+
+fn target(bench: &Bench<'_>, what: &str, burst: usize, touch: bool, series: &[Series]) -> Option<Target> {
+    let at_most = match (burst, touch) {
+        (1, false) => 0.45,
+        (32, false) => 0.75,
+        (32, true) => 1.15,
+        _ => return None,
+    };
+    let (ours, rivals) = series.split_first()?;
+    Target::over_fastest(bench, what, at_most, ours, &rivals.iter().collect::<Vec<_>>())
+}

@@ -1,0 +1,209 @@
+//! Packets: a head and a frame out, a line written, and back, on one core, beside mbufs.
+
+use std::cell::Cell;
+use std::hint::black_box;
+
+use netmem::limits::BATCH_MAX;
+use netmem::packet::{Heads, Packet, Packets, Pairs};
+use netmem::pool::{Batch, Pool};
+use netmem::sync::Worker;
+
+use super::target::Target;
+use super::{CACHE, FRAME, FRAMES, LINE, STAMP, Scene, check_dpdk, check_netmem, label};
+use crate::bench::{Bench, SetUpError};
+use crate::method::round::Series;
+use crate::rivals::dpdk;
+
+/// Where packets come from and go to.
+trait Way {
+    fn get(&self, w: &mut Worker) -> Option<Packet>;
+    fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize;
+    fn free(&self, w: &mut Worker, packet: Packet);
+    fn free_bulk(&self, w: &mut Worker, packets: &mut Packets);
+}
+
+/// Head and frame stay together while they are free.
+impl Way for Pairs {
+    #[inline(always)]
+    fn get(&self, w: &mut Worker) -> Option<Packet> {
+        Pairs::get(self, w)
+    }
+
+    #[inline(always)]
+    fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+        Pairs::get_bulk(self, w, packets, n)
+    }
+
+    #[inline(always)]
+    fn free(&self, w: &mut Worker, packet: Packet) {
+        Pairs::free(self, w, packet);
+    }
+
+    #[inline(always)]
+    fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
+        Pairs::free_bulk(self, w, packets);
+    }
+}
+
+/// Each frame gets a head when it comes.
+impl Way for (Pool, Heads) {
+    #[inline(always)]
+    fn get(&self, w: &mut Worker) -> Option<Packet> {
+        let frame = self.0.alloc(w)?;
+        self.1.attach(w, frame).map_err(drop).ok()
+    }
+
+    #[inline(always)]
+    fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+        let mut frames = Batch::new();
+        self.0.alloc_burst(w, &mut frames, n);
+        self.1.attach_bulk(w, &mut frames, packets)
+    }
+
+    #[inline(always)]
+    fn free(&self, w: &mut Worker, packet: Packet) {
+        self.1.free(w, packet);
+    }
+
+    #[inline(always)]
+    fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
+        self.1.free_bulk(w, packets);
+    }
+}
+
+/// Bursts: all of a burst are out, and written, before the first goes back.
+struct Trip<W> {
+    way: W,
+    burst: usize,
+    /// Room for a burst.
+    hands: Vec<Packets>,
+    refused: u64,
+}
+
+impl<W: Way> Trip<W> {
+    fn new(way: W, burst: usize) -> Self {
+        let hands = (0..burst.div_ceil(BATCH_MAX)).map(|_| Packets::new()).collect();
+        Self { way, burst, hands, refused: 0 }
+    }
+
+    fn run(&mut self, w: &mut Worker, ops: u32) {
+        if self.burst == 1 { self.one(w, ops) } else { self.bursts(w, ops) }
+    }
+
+    #[inline(never)]
+    fn one(&mut self, w: &mut Worker, ops: u32) {
+        for _ in 0..ops {
+            match self.way.get(w) {
+                Some(mut packet) => {
+                    write_line(&mut packet);
+                    black_box(());
+                    self.way.free(w, packet);
+                }
+                None => self.refused += 1,
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn bursts(&mut self, w: &mut Worker, ops: u32) {
+        for _ in 0..ops as usize / self.burst {
+            let mut left = self.burst;
+            for hand in &mut self.hands {
+                let wanted = left.min(BATCH_MAX);
+                left -= wanted;
+                self.refused += (wanted - self.way.get_bulk(w, hand, wanted)) as u64;
+                hand.iter_mut().for_each(write_line);
+            }
+            for hand in black_box(&mut self.hands) {
+                self.way.free_bulk(w, hand);
+            }
+        }
+    }
+
+    /// One more burst, each packet with a number of its own; returns how many do not hold theirs when all are written.
+    fn spoilt(&mut self, w: &mut Worker) -> u64 {
+        let mut packets: Vec<Packet> = (0..self.burst).map_while(|_| self.way.get(w)).collect();
+        for (packet, number) in packets.iter_mut().zip(0_u64..) {
+            write_line(packet);
+            if let Some(data) = packet.data_mut() {
+                data[..8].copy_from_slice(&number.to_le_bytes());
+            }
+        }
+        let mut whole = 0;
+        for (packet, number) in packets.into_iter().zip(0_u64..) {
+            whole += u64::from(packet.len() == LINE && packet.data()[..8] == number.to_le_bytes());
+            self.way.free(w, packet);
+        }
+        self.burst as u64 - whole
+    }
+}
+
+/// Makes the first line the packet's data, and writes it.
+#[inline(always)]
+pub(super) fn write_line(packet: &mut Packet) {
+    let grown = packet.put(LINE);
+    if let (Ok(()), Some(line)) = (grown, packet.data_mut().and_then(|data| data.first_chunk_mut::<LINE>())) {
+        *line = [STAMP; LINE];
+    }
+}
+
+/// Measures one burst.
+pub(super) fn group(
+    scene: &Scene<'_>,
+    bench: &mut Bench<'_>,
+    burst: usize,
+) -> Result<Option<Target>, SetUpError> {
+    let named = |variant| label(variant, "packet", burst, "same", LINE, true);
+    let (pool, plain) = (scene.pool()?, scene.pool()?);
+    let heads = || Heads::new(scene.memory).map_err(SetUpError::at("heads"));
+    let mut pairs = Trip::new(Pairs::new(&pool, &heads()?, CACHE), burst);
+    let mut attach = Trip::new((plain.clone(), heads()?), burst);
+    let mut theirs = rivals(scene, burst)?;
+    let refused = Cell::new(0);
+    let in_pairs = |ops| pairs.run(&mut scene.worker.borrow_mut(), ops);
+    let attached = |ops| attach.run(&mut scene.worker.borrow_mut(), ops);
+    let mut variants = vec![
+        scene.op_loop(named("netmem"), burst, in_pairs),
+        scene.op_loop(named("netmem/attach"), burst, attached),
+    ];
+    variants.extend(theirs.iter_mut().map(|(variant, packets)| {
+        let run = |ops| refused.set(refused.get() + packets.run(burst, ops));
+        scene.op_loop(named(variant), burst, run)
+    }));
+    let series = scene.measure(bench, &mut variants);
+    drop(variants);
+    let what = format!("packets by {burst}");
+    let mut w = scene.worker.borrow_mut();
+    let spoilt = [pairs.spoilt(&mut w), attach.spoilt(&mut w)];
+    pairs.way.drain(&mut w);
+    check_netmem(bench, &what, pairs.refused, spoilt[0], &pool);
+    check_netmem(bench, &format!("attached {what}"), attach.refused, spoilt[1], &plain);
+    for (variant, packets) in &mut theirs {
+        packets.give_back();
+        check_dpdk(bench, &format!("{what} ({variant})"), refused.get(), packets.out());
+    }
+    Ok(target(bench, &what, burst, &series))
+}
+
+/// A mempool of mbufs; for a burst of one a second, in the slower of the two modes that there are.
+///
+/// The modes: a single goes out of and into one place of the cache's array again and again. Where that place lies a
+/// multiple of 4 KiB from the cache's own counter, each load of the one seems to wait for the store to the other.
+fn rivals(scene: &Scene<'_>, burst: usize) -> Result<Vec<(&'static str, dpdk::Packets)>, SetUpError> {
+    let Some(dpdk) = scene.dpdk else { return Ok(Vec::new()) };
+    let mempool = || dpdk.packets(FRAMES, FRAME, CACHE).map_err(SetUpError::at("mempool of mbufs"));
+    let mut rivals = vec![("dpdk", mempool()?)];
+    if burst == 1 {
+        let mut aliased = mempool()?;
+        if aliased.alias() {
+            rivals.push(("dpdk/aliased", aliased));
+        }
+    }
+    Ok(rivals)
+}
+
+fn target(bench: &Bench<'_>, what: &str, burst: usize, series: &[Series]) -> Option<Target> {
+    let (ours, _) = series.split_first()?;
+    let rivals: Vec<&Series> = series.iter().filter(|one| one.label.variant.starts_with("dpdk")).collect();
+    [1, 32].contains(&burst).then(|| Target::over_fastest(bench, what, 0.5, ours, &rivals))?
+}

@@ -1,0 +1,159 @@
+//! The two ends of what crosses from one core to another: numbers or packets, netmem's or DPDK's.
+
+use netmem::packet::{Heads, Packet, Packets};
+use netmem::pool::{Batch, Pool};
+use netmem::ring::{Receiver, Sender};
+use netmem::sync::Worker;
+
+use super::packets::write_line;
+use crate::rivals::dpdk::{BURST, PacketReceiving, PacketSending, Passed, Receiving, Sending};
+
+/// Items that a side passes between two readings of the clock.
+const PASS: u64 = 256;
+
+/// Looks in vain after which a waiting side lets its caller look at the clock.
+const LOOKS: usize = 1_024;
+
+/// One end of a ring, on one core.
+pub(super) trait Side: Send {
+    /// Passes bursts, the first item having number `next`, until there were [`PASS`] items or the other side did not come
+    /// for [`LOOKS`] looks.
+    fn pass(&mut self, next: u64) -> Passed;
+}
+
+/// `step` passes a burst, or nothing, with the number of items passed before it.
+#[inline(always)]
+fn pass(next: u64, mut step: impl FnMut(u64) -> Passed) -> Passed {
+    let (mut done, mut looks) = (Passed::default(), 0);
+    while done.items < PASS && looks < LOOKS {
+        let Passed { items, wrong } = step(next + done.items);
+        done.items += items;
+        done.wrong += wrong;
+        looks += usize::from(items == 0);
+    }
+    done
+}
+
+/// Numbers in order.
+impl Side for Sender<u64> {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        pass(next, |next| {
+            let room = self.room(BURST) == BURST;
+            let items = if room { self.send_burst(BURST, &mut (next..next + BURST as u64)) } else { 0 };
+            Passed { items: items as u64, wrong: 0 }
+        })
+    }
+}
+
+impl Side for Receiver<u64> {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        pass(next, |next| {
+            let (mut wanted, mut wrong) = (next, 0);
+            let items = self.recv_burst(BURST, |number| {
+                wrong += u64::from(number != wanted);
+                wanted += 1;
+            });
+            Passed { items: items as u64, wrong }
+        })
+    }
+}
+
+/// Packets with a number each: allocated, written, sent.
+#[repr(align(128))]
+pub(super) struct Giving {
+    pub(super) worker: Worker,
+    pub(super) pool: Pool,
+    pub(super) heads: Heads,
+    pub(super) packets: Packets,
+    pub(super) ring: Sender<Packet>,
+}
+
+impl Giving {
+    #[inline(always)]
+    fn burst(&mut self, next: u64) -> Passed {
+        let Self { worker, pool, heads, packets, ring } = self;
+        if ring.room(BURST) < BURST {
+            return Passed::default();
+        }
+        let mut frames = Batch::new();
+        pool.alloc_burst(worker, &mut frames, BURST);
+        let made = heads.attach_bulk(worker, &mut frames, packets);
+        for (packet, number) in packets.iter_mut().zip(next..) {
+            write_line(packet);
+            if let Some(place) = packet.data_mut().and_then(|data| data.first_chunk_mut()) {
+                *place = number.to_ne_bytes();
+            }
+        }
+        let items = ring.send_burst(made, &mut packets.drain()) as u64;
+        Passed { items, wrong: (BURST - made) as u64 }
+    }
+}
+
+impl Side for Giving {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        let done = pass(next, |next| self.burst(next));
+        self.heads.end_round(&mut self.worker);
+        done
+    }
+}
+
+/// Packets with a number each: received, read, freed.
+#[repr(align(128))]
+pub(super) struct Taking {
+    pub(super) worker: Worker,
+    pub(super) heads: Heads,
+    pub(super) packets: Packets,
+    pub(super) ring: Receiver<Packet>,
+}
+
+impl Taking {
+    #[inline(always)]
+    fn burst(&mut self, next: u64) -> Passed {
+        let Self { worker, heads, packets, ring } = self;
+        let items = ring.recv_burst(BURST, |packet| {
+            // There is room: a burst is at most what packets hold.
+            let _ = packets.push(packet).map_err(drop);
+        });
+        let wrong =
+            |(packet, number): &(&Packet, u64)| packet.data().first_chunk() != Some(&number.to_ne_bytes());
+        let wrong = packets.iter().zip(next..).filter(wrong).count() as u64;
+        heads.free_bulk(worker, packets);
+        Passed { items: items as u64, wrong }
+    }
+}
+
+impl Side for Taking {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        let done = pass(next, |next| self.burst(next));
+        self.heads.end_round(&mut self.worker);
+        done
+    }
+}
+
+impl Side for Sending {
+    fn pass(&mut self, next: u64) -> Passed {
+        self.send(next, PASS)
+    }
+}
+
+impl Side for Receiving {
+    fn pass(&mut self, next: u64) -> Passed {
+        self.receive(next, PASS)
+    }
+}
+
+impl Side for PacketSending {
+    fn pass(&mut self, next: u64) -> Passed {
+        self.send(next, PASS)
+    }
+}
+
+impl Side for PacketReceiving {
+    fn pass(&mut self, next: u64) -> Passed {
+        self.receive(next, PASS)
+    }
+}

@@ -1,0 +1,89 @@
+//! DPDK: mempools, mbufs, and rings between one producer and one consumer.
+//!
+//! Its environment is started when it is first asked for, on the thread that asks: without huge pages, devices, files
+//! of its own or signal handlers; one thread of its own sleeps for good. Each thread that uses a pool is registered
+//! first, so that it has caches, and is unregistered when it ends.
+
+#[cfg(not(dpdk))]
+mod absent;
+#[cfg(dpdk)]
+#[allow(unsafe_code)]
+mod shim;
+
+#[cfg(not(dpdk))]
+use absent as built;
+#[cfg(dpdk)]
+use shim as built;
+
+pub use built::{Dpdk, Frames, PacketReceiving, PacketSending, Packets, Receiving, Sending};
+
+/// What a side of a ring has done in one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Items that went through.
+    pub items: u64,
+    /// Allocations that failed, or items that were not what was sent in their place.
+    pub wrong: u64,
+}
+
+/// Items that one call of a ring moves.
+pub const BURST: usize = 32;
+
+#[cfg(all(test, dpdk))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn every_frame_and_packet_comes_back() {
+        let dpdk = Dpdk::start().unwrap();
+        let mut frames = dpdk.frames(1_023, 2_048, 256).unwrap();
+        let mut packets = dpdk.packets(1_023, 2_048, 256).unwrap();
+        for burst in [1, 8, 32, 64, 256] {
+            for touch in [false, true] {
+                assert_eq!(frames.run(burst, touch, 1_024), 0);
+            }
+            assert_eq!(packets.run(burst, 1_024), 0);
+        }
+        assert_eq!((frames.out(), packets.out()), (0, 0));
+    }
+
+    #[test]
+    fn what_a_pool_does_not_have_is_refused_and_what_is_kept_is_out() {
+        let dpdk = Dpdk::start().unwrap();
+        let mut frames = dpdk.frames(63, 2_048, 0).unwrap();
+        assert_eq!(frames.run(64, false, 640), 640);
+        let mut packets = dpdk.packets(63, 2_048, 0).unwrap();
+        assert!(packets.keep(7));
+        assert_eq!(packets.out(), 7);
+        assert_eq!(packets.run(57, 57), 57);
+        packets.give_back();
+        assert_eq!(packets.out(), 0);
+    }
+
+    #[test]
+    fn packets_cross_threads_whole_and_in_order() {
+        let dpdk = Dpdk::start().unwrap();
+        let packets = dpdk.packets(4_095, 2_048, 256).unwrap();
+        let (mut sending, mut receiving) = packets.ring(256).unwrap();
+        let (mut sent, mut received) = (0, 0);
+        while received < 10_000 {
+            let there = &mut sending;
+            let more = thread::scope(|scope| scope.spawn(|| there.send(sent, 128)).join().unwrap());
+            assert_eq!(more.wrong, 0);
+            sent += more.items;
+            let came = receiving.receive(received, more.items);
+            assert_eq!(came, Passed { items: more.items, wrong: 0 });
+            received += came.items;
+        }
+        assert_eq!((sent, packets.out()), (received, 0));
+    }
+
+    #[test]
+    fn a_number_that_was_not_sent_is_seen() {
+        let (mut sending, mut receiving) = Dpdk::start().unwrap().ring(64).unwrap();
+        assert_eq!(sending.send(0, 32), Passed { items: 32, wrong: 0 });
+        assert_eq!(receiving.receive(1, 32), Passed { items: 32, wrong: 32 });
+        assert_eq!(receiving.receive(33, 32).items, 0);
+    }
+}

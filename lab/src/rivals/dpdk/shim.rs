@@ -1,0 +1,376 @@
+//! The border to DPDK's loops in C.
+//!
+//! Sound because each object of DPDK lies behind one handle that frees it: a mempool may be used by several threads at
+//! once, each with an lcore id of its own, which [`ready`] sees to; an end of a ring belongs to one thread at a time,
+//! as `&mut`.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::marker::{PhantomData, PhantomPinned};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::Passed;
+
+/// An object of DPDK, of which only the address is known here.
+#[repr(C)]
+struct Opaque {
+    _bytes: [u8; 0],
+    _pinned: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+// All of these but the first two want `rival_dpdk_thread` to have given 0 on the calling thread, pools and rings that
+// live, and room for as many pointers as are said.
+unsafe extern "C" {
+    safe fn rival_dpdk_thread() -> c_int;
+    safe fn rival_dpdk_version() -> *const c_char;
+    fn rival_dpdk_frames_new(name: *const c_char, count: c_uint, bytes: c_uint, cache: c_uint)
+    -> *mut Opaque;
+    fn rival_dpdk_packets_new(
+        name: *const c_char,
+        count: c_uint,
+        bytes: c_uint,
+        cache: c_uint,
+    ) -> *mut Opaque;
+    fn rival_dpdk_out(pool: *const Opaque) -> c_uint;
+    fn rival_dpdk_pool_free(pool: *mut Opaque);
+    fn rival_dpdk_frames_single(pool: *mut Opaque, touched: c_int, ops: u64) -> u64;
+    fn rival_dpdk_frames_bulk(
+        pool: *mut Opaque,
+        held: *mut *mut c_void,
+        burst: c_uint,
+        touched: c_int,
+        ops: u64,
+    ) -> u64;
+    fn rival_dpdk_packets_single(pool: *mut Opaque, ops: u64) -> u64;
+    fn rival_dpdk_packets_bulk(pool: *mut Opaque, held: *mut *mut c_void, burst: c_uint, ops: u64) -> u64;
+    fn rival_dpdk_packets_take(pool: *mut Opaque, held: *mut *mut c_void, count: c_uint) -> c_int;
+    fn rival_dpdk_packets_above_alias(pool: *mut Opaque) -> c_uint;
+    fn rival_dpdk_packets_give(held: *mut *mut c_void, count: c_uint);
+    fn rival_dpdk_ring_new(name: *const c_char, slots: c_uint) -> *mut Opaque;
+    fn rival_dpdk_ring_free(ring: *mut Opaque);
+    fn rival_dpdk_ring_send(ring: *mut Opaque, next: u64, ops: u64) -> u64;
+    fn rival_dpdk_ring_receive(ring: *mut Opaque, next: u64, ops: u64, wrong: *mut u64) -> u64;
+    fn rival_dpdk_packets_send(
+        pool: *mut Opaque,
+        ring: *mut Opaque,
+        next: u64,
+        ops: u64,
+        refused: *mut u64,
+    ) -> u64;
+    fn rival_dpdk_packets_receive(ring: *mut Opaque, next: u64, ops: u64, wrong: *mut u64) -> u64;
+}
+
+/// Whether the calling thread may use DPDK: starts and registers what is missing.
+fn ready() -> bool {
+    rival_dpdk_thread() == 0
+}
+
+/// A name that no pool or ring has had.
+fn name() -> CString {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    // Digits and letters hold no NUL.
+    CString::new(format!("netmem{}", NUMBER.fetch_add(1, Relaxed))).unwrap_or_default()
+}
+
+/// The object that DPDK made, or why not.
+fn made(object: *mut Opaque, what: &str) -> Result<NonNull<Opaque>, String> {
+    NonNull::new(object).ok_or_else(|| format!("DPDK has no memory for {what}: ask for fewer"))
+}
+
+/// DPDK, started.
+#[derive(Debug, Clone, Copy)]
+pub struct Dpdk(());
+
+impl Dpdk {
+    /// Starts DPDK, if that has not been done.
+    ///
+    /// # Errors
+    /// The cause and its remedy.
+    pub fn start() -> Result<Dpdk, String> {
+        ready().then_some(Dpdk(())).ok_or_else(|| {
+            "its environment does not start: give it 512 MiB of memory, or leave the feature rivals out"
+                .to_owned()
+        })
+    }
+
+    /// Its name and version, as it gives them.
+    pub fn version(&self) -> String {
+        // SAFETY: a static string that ends in a NUL.
+        unsafe { CStr::from_ptr(rival_dpdk_version()) }.to_string_lossy().into_owned()
+    }
+
+    /// A mempool of `count` bare objects of `bytes`, with `cache` of them for each thread.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn frames(&self, count: usize, bytes: usize, cache: usize) -> Result<Frames, String> {
+        let [count, bytes, cache] = [count, bytes, cache].map(|number| number as c_uint);
+        // SAFETY: DPDK runs; the name ends in a NUL.
+        let pool = unsafe { rival_dpdk_frames_new(name().as_ptr(), count, bytes, cache) };
+        Ok(Frames(Mempool(made(pool, "a mempool")?)))
+    }
+
+    /// A mempool of `count` mbufs with room for `bytes` behind the headroom, with `cache` of them for each thread.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn packets(&self, count: usize, bytes: usize, cache: usize) -> Result<Packets, String> {
+        let [count, bytes, cache] = [count, bytes, cache].map(|number| number as c_uint);
+        // SAFETY: as above.
+        let pool = unsafe { rival_dpdk_packets_new(name().as_ptr(), count, bytes, cache) };
+        Ok(Packets { pool: Arc::new(Mempool(made(pool, "a mempool of mbufs")?)), kept: Vec::new() })
+    }
+
+    /// A ring of `slots`, a power of two, of which it uses all but one.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn ring(&self, slots: usize) -> Result<(Sending, Receiving), String> {
+        let ring = Ring::new(slots)?;
+        Ok((Sending(Arc::clone(&ring)), Receiving(ring)))
+    }
+}
+
+/// Places for `count` pointers.
+fn places(count: usize) -> Vec<*mut c_void> {
+    vec![ptr::null_mut(); count]
+}
+
+/// Invariant: the mempool lives, until this is dropped.
+#[derive(Debug)]
+struct Mempool(NonNull<Opaque>);
+
+// SAFETY: a mempool may be used by any thread, and by several at once.
+unsafe impl Send for Mempool {}
+// SAFETY: as above.
+unsafe impl Sync for Mempool {}
+
+impl Mempool {
+    fn out(&self) -> u64 {
+        // SAFETY: it lives.
+        u64::from(unsafe { rival_dpdk_out(self.0.as_ptr()) })
+    }
+}
+
+impl Drop for Mempool {
+    fn drop(&mut self) {
+        // SAFETY: nobody can use it after this.
+        unsafe { rival_dpdk_pool_free(self.0.as_ptr()) }
+    }
+}
+
+/// A mempool of bare objects.
+#[derive(Debug)]
+pub struct Frames(Mempool);
+
+impl Frames {
+    /// `burst` frames out and back at once, until `ops` went round; with `touch` the first line of each is written.
+    /// Returns how many were refused.
+    #[inline]
+    pub fn run(&mut self, burst: usize, touch: bool, ops: u32) -> u64 {
+        let (pool, touched, ops) = (self.0.0.as_ptr(), touch.into(), u64::from(ops));
+        if !ready() {
+            return ops;
+        }
+        if burst == 1 {
+            // SAFETY: the thread is ready, the pool lives.
+            return unsafe { rival_dpdk_frames_single(pool, touched, ops) };
+        }
+        let mut held = places(burst);
+        // SAFETY: as above; `held` has `burst` places.
+        unsafe { rival_dpdk_frames_bulk(pool, held.as_mut_ptr(), burst as c_uint, touched, ops) }
+    }
+
+    /// Frames that are neither in the pool nor in a cache.
+    pub fn out(&self) -> u64 {
+        self.0.out()
+    }
+}
+
+/// A mempool of mbufs.
+#[derive(Debug)]
+pub struct Packets {
+    pool: Arc<Mempool>,
+    /// Packets that are out until [`give_back`](Self::give_back).
+    kept: Vec<*mut c_void>,
+}
+
+// SAFETY: mbufs may be freed by any thread; `kept` is reached by `&mut` only.
+unsafe impl Send for Packets {}
+// SAFETY: as above.
+unsafe impl Sync for Packets {}
+
+impl Packets {
+    /// `burst` packets of a line out, written and back at once, until `ops` went round. Returns how many were refused.
+    #[inline]
+    pub fn run(&mut self, burst: usize, ops: u32) -> u64 {
+        let (pool, ops) = (self.pool.0.as_ptr(), u64::from(ops));
+        if !ready() {
+            return ops;
+        }
+        if burst == 1 {
+            // SAFETY: the thread is ready, the pool lives.
+            return unsafe { rival_dpdk_packets_single(pool, ops) };
+        }
+        let mut held = places(burst);
+        // SAFETY: as above; `held` has `burst` places.
+        unsafe { rival_dpdk_packets_bulk(pool, held.as_mut_ptr(), burst as c_uint, ops) }
+    }
+
+    /// Packets that are neither in the pool nor in a cache.
+    pub fn out(&self) -> u64 {
+        self.pool.out()
+    }
+
+    /// A ring of `slots`, a power of two, of which it uses all but one, for packets of this pool.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn ring(&self, slots: usize) -> Result<(PacketSending, PacketReceiving), String> {
+        let ring = Ring::new(slots)?;
+        let sending = PacketSending { ring: Arc::clone(&ring), pool: Arc::clone(&self.pool) };
+        Ok((sending, PacketReceiving { ring, _pool: Arc::clone(&self.pool) }))
+    }
+
+    /// Takes `count` packets and keeps them, besides none; false if there are not as many.
+    pub fn keep(&mut self, count: usize) -> bool {
+        self.give_back();
+        let mut held = places(count);
+        // SAFETY: the thread is ready if `ready` says so, the pool lives, `held` has `count` places.
+        let taken = ready()
+            && unsafe { rival_dpdk_packets_take(self.pool.0.as_ptr(), held.as_mut_ptr(), count as c_uint) }
+                == 0;
+        if taken {
+            self.kept = held;
+        }
+        taken
+    }
+
+    /// Takes and keeps as many packets as it needs for single ones, from here on, to go out of and into a place of this
+    /// thread's cache that lies a multiple of 4 KiB from the cache's counter; false if there is no such place.
+    pub fn alias(&mut self) -> bool {
+        // One out and back fills the cache.
+        if self.run(1, 1) > 0 {
+            return false;
+        }
+        // SAFETY: the thread is ready, or nothing would have come; the pool lives.
+        let above = unsafe { rival_dpdk_packets_above_alias(self.pool.0.as_ptr()) };
+        above > 0 && self.keep(above as usize)
+    }
+
+    /// Gives back what is kept.
+    pub fn give_back(&mut self) {
+        let mut kept = std::mem::take(&mut self.kept);
+        if !kept.is_empty() && ready() {
+            // SAFETY: the thread is ready; each was taken from the pool once and is given back once.
+            unsafe { rival_dpdk_packets_give(kept.as_mut_ptr(), kept.len() as c_uint) }
+        }
+    }
+}
+
+impl Drop for Packets {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// Invariant: the ring lives, until this is dropped.
+#[derive(Debug)]
+struct Ring(NonNull<Opaque>);
+
+// SAFETY: each end is used by one thread at a time, through the one `&mut` to its handle.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    fn new(slots: usize) -> Result<Arc<Ring>, String> {
+        // SAFETY: the name ends in a NUL; whoever calls this has a handle that only a started DPDK gives.
+        let ring = unsafe { rival_dpdk_ring_new(name().as_ptr(), slots as c_uint) };
+        Ok(Arc::new(Ring(made(ring, "a ring")?)))
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: both ends are gone.
+        unsafe { rival_dpdk_ring_free(self.0.as_ptr()) }
+    }
+}
+
+/// The sending end of a ring of numbers.
+#[derive(Debug)]
+pub struct Sending(Arc<Ring>);
+
+impl Sending {
+    /// Sends numbers from `next` on, until `ops` went or the ring stayed full.
+    #[inline]
+    pub fn send(&mut self, next: u64, ops: u64) -> Passed {
+        // SAFETY: the ring lives; this is its one sending end. It needs no lcore.
+        let items = unsafe { rival_dpdk_ring_send(self.0.0.as_ptr(), next, ops) };
+        Passed { items, wrong: 0 }
+    }
+}
+
+/// The receiving end of a ring of numbers.
+#[derive(Debug)]
+pub struct Receiving(Arc<Ring>);
+
+impl Receiving {
+    /// Receives numbers, which must begin at `next`, until `ops` came or the ring stayed empty.
+    #[inline]
+    pub fn receive(&mut self, next: u64, ops: u64) -> Passed {
+        let mut done = Passed::default();
+        // SAFETY: the ring lives; this is its one receiving end. It needs no lcore.
+        done.items = unsafe { rival_dpdk_ring_receive(self.0.0.as_ptr(), next, ops, &raw mut done.wrong) };
+        done
+    }
+}
+
+/// The sending end of a ring of packets.
+#[derive(Debug)]
+pub struct PacketSending {
+    ring: Arc<Ring>,
+    /// Where the packets are from.
+    pool: Arc<Mempool>,
+}
+
+impl PacketSending {
+    /// Allocates packets, writes a line into each, its number first, from `next` on, and sends them, until `ops` went or
+    /// the ring stayed full.
+    #[inline]
+    pub fn send(&mut self, next: u64, ops: u64) -> Passed {
+        let mut done = Passed { items: 0, wrong: u64::from(!ready()) };
+        if done.wrong == 0 {
+            let (pool, ring) = (self.pool.0.as_ptr(), self.ring.0.as_ptr());
+            // SAFETY: the thread is ready; pool and ring live; this is the ring's one sending end.
+            done.items = unsafe { rival_dpdk_packets_send(pool, ring, next, ops, &raw mut done.wrong) };
+        }
+        done
+    }
+}
+
+/// The receiving end of a ring of packets.
+#[derive(Debug)]
+pub struct PacketReceiving {
+    ring: Arc<Ring>,
+    /// Lives as long as packets may wait in the ring.
+    _pool: Arc<Mempool>,
+}
+
+impl PacketReceiving {
+    /// Receives packets, reads of each its number, which must begin at `next`, and frees it, until `ops` came or the ring
+    /// stayed empty.
+    #[inline]
+    pub fn receive(&mut self, next: u64, ops: u64) -> Passed {
+        let mut done = Passed { items: 0, wrong: u64::from(!ready()) };
+        if done.wrong == 0 {
+            let ring = self.ring.0.as_ptr();
+            // SAFETY: the thread is ready; ring and pool live; this is the ring's one receiving end, and its other end
+            // sends packets only.
+            done.items = unsafe { rival_dpdk_packets_receive(ring, next, ops, &raw mut done.wrong) };
+        }
+        done
+    }
+}
