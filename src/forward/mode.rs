@@ -88,6 +88,18 @@ impl Mode {
             Mode::Pass => verdicts.fill(Verdict::Pass),
         }
     }
+
+    /// What becomes of one frame that came by port `from`.
+    #[inline]
+    pub(super) fn decide(&self, from: usize, frame: &mut [u8]) -> Verdict {
+        match self {
+            Mode::Ip { table, interfaces } => forward_ipv4(frame, &interfaces[from], table, interfaces),
+            Mode::Reflect => reflect(frame),
+            Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),
+            Mode::Drop => Verdict::Drop(Reason::Policy),
+            Mode::Pass => Verdict::Pass,
+        }
+    }
 }
 
 /// Swaps the link addresses, so that the frame goes back to whoever sent it.

@@ -8,12 +8,14 @@
 //!   refill the fill ring, kick     each round
 //! ```
 
+use super::full::FullPath;
 use super::holder::Holder;
 use super::lane::Lane;
 use super::meters::Meters;
 use super::mode::{ForwardError, Free, Mode};
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
+use crate::packet::Flight;
 use crate::pool::{Batch, Drain, Pool};
 use crate::port::Port;
 use crate::stats::{Stopwatch, Windows};
@@ -32,13 +34,15 @@ const REAP: usize = 4 * BATCH_MAX;
 
 /// Ports, a pool for what they receive, and a mode: forwards on one worker.
 pub struct Forwarder {
-    lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Lane>,
     pool: Pool,
-    mode: Mode,
-    free: Free,
+    pub(super) mode: Mode,
+    pub(super) free: Free,
+    /// The way of packets through the hooks; None where frames take the fast path.
+    pub(super) full: Option<Box<FullPath>>,
     /// Where passed frames go; without one they are dropped.
-    holder: Option<Holder>,
-    meters: Arc<Meters>,
+    pub(super) holder: Option<Holder>,
+    pub(super) meters: Arc<Meters>,
     watch: Stopwatch,
     /// Frames a port may have posted for reception: no port can take what another needs.
     share: usize,
@@ -57,13 +61,19 @@ impl Forwarder {
         let share = (pool.frames() / ports.len()).max(1);
         let lanes = ports.into_iter().map(Lane::new).collect();
         let (meters, watch) = (Arc::default(), Windows::stopwatch());
-        let (free, holder) = (Free::Bulk, None);
-        Ok(Forwarder { lanes, pool, mode, free, holder, meters, watch, share, short: false })
+        let (free, full, holder) = (Free::Bulk, None, None);
+        Ok(Forwarder { lanes, pool, mode, free, full, holder, meters, watch, share, short: false })
     }
 
     /// Chooses how frames are freed.
     pub fn set_free(&mut self, free: Free) {
         self.free = free;
+    }
+
+    /// Takes frames the full path from now on: as packets, through hooks. Frames that are out as such are freed as such.
+    pub fn set_full_path(&mut self, full: FullPath) {
+        self.lanes.iter_mut().for_each(|lane| lane.flight = Flight::new(self.pool.frames()));
+        self.full = Some(Box::new(full));
     }
 
     /// Gives frames with the verdict [`Verdict::Pass`] a place to go; the one that was there before is dropped.
@@ -99,6 +109,9 @@ impl Forwarder {
             short |= lane.port.filled() < self.share && lane.port.fill_room() > 0;
             lane.port.kick();
         }
+        if let Some(full) = &self.full {
+            full.end_round(w);
+        }
         self.short = short;
         self.meters.held.set(held as u64);
         received
@@ -106,8 +119,8 @@ impl Forwarder {
 
     /// Gives a port what is to leave by it; returns how many frames must wait.
     #[inline]
-    fn transmit(&mut self, port: usize, w: &mut Worker) -> usize {
-        match self.lanes[port].send(w, &self.meters) {
+    pub(super) fn transmit(&mut self, port: usize, w: &mut Worker) -> usize {
+        match self.send(port, w) {
             0 => 0,
             _ => self.transmit_again(port, w),
         }
@@ -118,7 +131,33 @@ impl Forwarder {
     #[inline(never)]
     fn transmit_again(&mut self, port: usize, w: &mut Worker) -> usize {
         self.complete(port, w);
-        self.lanes[port].send(w, &self.meters)
+        self.send(port, w)
+    }
+
+    /// Gives the port what is to leave by it, as far as it takes it; returns how many frames are left.
+    #[inline]
+    fn send(&mut self, port: usize, w: &mut Worker) -> usize {
+        let lane = &mut self.lanes[port];
+        if !lane.out.is_empty() {
+            let sent = lane.port.tx(w, &mut lane.out);
+            self.meters.transmitted.add(sent as u64);
+            if sent == 0 && lane.port.in_flight() == 0 {
+                self.give_up(port, Reason::TxRefused, w);
+            }
+        }
+        self.lanes[port].out.len()
+    }
+
+    /// Drops all that waits: the port's ring stayed full, or it is empty and the port takes nothing (link down).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {
+        let lane = &mut self.lanes[port];
+        self.meters.drops.add(reason, lane.out.len() as u64);
+        match &mut self.full {
+            Some(full) => full.free_unsent(lane, w),
+            None => lane.out.free(w),
+        }
     }
 
     /// Frees what a port has sent.
@@ -128,7 +167,10 @@ impl Forwarder {
         loop {
             let n = self.lanes[port].port.complete(w, &mut sent);
             self.meters.completed.add(n as u64);
-            self.free(&mut sent, w);
+            match &mut self.full {
+                Some(full) => full.free_sent(&mut self.lanes[port], &mut sent, self.free, w),
+                None => self.free(&mut sent, w),
+            }
             // Fewer than asked for: that was all, and another look would only fetch the device's index.
             if n < BATCH_MAX {
                 return;
@@ -139,6 +181,9 @@ impl Forwarder {
     /// Takes a burst off a port and decides about each frame.
     #[inline]
     fn receive(&mut self, from: usize, w: &mut Worker) -> usize {
+        if self.full.is_some() {
+            return self.receive_packets(from, w);
+        }
         let mut burst = Batch::new();
         let received = self.lanes[from].port.rx(w, &mut burst);
         if received == 0 {
@@ -172,7 +217,7 @@ impl Forwarder {
                 return;
             }
             if self.transmit(to, w) == BATCH_MAX {
-                self.lanes[to].give_up(Reason::TxFull, w, &self.meters);
+                self.give_up(to, Reason::TxFull, w);
             }
         }
     }
@@ -191,16 +236,21 @@ impl Forwarder {
     fn pass(&mut self, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         let mut passed = Batch::new();
         burst.move_to(&mut passed, n);
+        self.hold(&mut passed, w);
+    }
+
+    /// Gives frames to the holder; what it has no place for is dropped.
+    pub(super) fn hold(&mut self, passed: &mut Batch, w: &mut Worker) {
         let reason = match &mut self.holder {
             Some(holder) if holder.is_read() => {
-                self.meters.passed.add(holder.put(w, &mut passed) as u64);
+                self.meters.passed.add(holder.put(w, passed) as u64);
                 Reason::HolderFull
             }
             _ => Reason::NoHolder,
         };
         if !passed.is_empty() {
             self.meters.drops.add(reason, passed.len() as u64);
-            self.free(&mut passed, w);
+            self.free(passed, w);
         }
     }
 

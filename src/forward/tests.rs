@@ -1,5 +1,6 @@
 //! The whole path on two `mem` ports.
 
+mod full;
 mod holding;
 
 use super::traffic::{self, Hop, Sink, Traffic};

@@ -62,11 +62,13 @@ pub enum Reason {
     HolderFull,
     /// It was to be passed, and there is no holder, or its reader is gone.
     NoHolder,
+    /// There was no memory for a packet's head.
+    NoHead,
 }
 
 impl Reason {
     /// All reasons, in the order of their [`index`](Self::index).
-    pub const ALL: [Reason; 20] = [
+    pub const ALL: [Reason; 21] = [
         Reason::Short,
         Reason::UnknownEthertype,
         Reason::Arp,
@@ -87,6 +89,7 @@ impl Reason {
         Reason::Policy,
         Reason::HolderFull,
         Reason::NoHolder,
+        Reason::NoHead,
     ];
 
     /// The name of its counter.
@@ -112,6 +115,7 @@ impl Reason {
             Reason::Policy => "policy",
             Reason::HolderFull => "holder_full",
             Reason::NoHolder => "no_holder",
+            Reason::NoHead => "no_head",
         }
     }
 

@@ -18,6 +18,7 @@ mod condense;
 mod copy;
 mod data;
 mod external;
+mod flight;
 mod head;
 mod heads;
 #[allow(clippy::module_inception)]
@@ -31,6 +32,7 @@ pub use chain::SplitError;
 pub use condense::Condense;
 pub use copy::CopyError;
 pub use external::External;
+pub use flight::Flight;
 pub use heads::{Form, Heads, HeadsConfig, HeadsError, HeadsStats};
 pub use packet::Packet;
 pub use packets::Packets;

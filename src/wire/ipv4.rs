@@ -172,6 +172,12 @@ impl Ipv4 {
         self.fragment.get() & 0x3fff != 0
     }
 
+    /// Where in the larger packet this piece begins, in units of eight bytes; 0 in the first, and in a whole packet.
+    #[inline]
+    pub const fn fragment_offset(&self) -> u16 {
+        self.fragment.get() & 0x1fff
+    }
+
     /// How many more routers may forward the packet, this one included.
     #[inline]
     pub const fn ttl(&self) -> u8 {

@@ -48,6 +48,12 @@ pub struct Headers {
 impl Headers {
     /// The view over the first 34 bytes of `frame`, and the bytes behind it; `None` if there are fewer.
     #[inline]
+    pub fn read(frame: &[u8]) -> Option<(&Headers, &[u8])> {
+        Headers::ref_from_prefix(frame).ok()
+    }
+
+    /// [`read`](Self::read), to rewrite.
+    #[inline]
     pub fn over(frame: &mut [u8]) -> Option<(&mut Headers, &mut [u8])> {
         Headers::mut_from_prefix(frame).ok()
     }

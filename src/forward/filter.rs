@@ -1,0 +1,222 @@
+//! The filter: a list of rules, of which the first that matches a packet decides, and is counted.
+//!
+//! ```text
+//!   FilterControl::replace, insert, remove    any thread: a new list, one lock
+//!                    │
+//!   Filter::refresh  ▼                        the forwarder, once a round: one load while nothing changed
+//!   Filter::judge    first match wins         one packet
+//! ```
+//! A rule that is in the old list and the new one keeps its counts.
+
+mod fields;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use fields::Fields;
+pub use rule::{Action, Rule, RuleError};
+
+use crate::stats::Count;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Rules at most.
+pub const RULES_MAX: usize = 1024;
+
+/// A rule and what it decided about; written by the forwarder, read by any thread.
+#[derive(Debug)]
+struct Counted {
+    rule: Rule,
+    packets: Count,
+    bytes: Count,
+}
+
+/// A list of rules; never changed, only replaced.
+type List = Arc<[Arc<Counted>]>;
+
+#[derive(Debug)]
+struct Shared {
+    /// Changes of `list` so far.
+    changes: AtomicU64,
+    list: Mutex<List>,
+    unmatched: Count,
+}
+
+/// A rule and what it has decided about so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleCount {
+    /// The rule.
+    pub rule: Rule,
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The rules were not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    /// Too many.
+    #[error("{rules} rules: give at most {RULES_MAX}")]
+    TooMany {
+        /// How many there would be.
+        rules: usize,
+    },
+    /// There is no such place.
+    #[error("no rule has number {at}: there are {rules}")]
+    NoSuchRule {
+        /// The number given.
+        at: usize,
+        /// How many rules there are.
+        rules: usize,
+    },
+}
+
+/// The rules as the forwarder has them.
+#[derive(Debug)]
+pub struct Filter {
+    shared: Arc<Shared>,
+    list: List,
+    /// The value of `changes` that `list` is as new as.
+    seen: u64,
+}
+
+/// The rules as others read and change them, while packets pass.
+#[derive(Debug, Clone)]
+pub struct FilterControl {
+    shared: Arc<Shared>,
+}
+
+/// A filter of these rules, and what changes it.
+///
+/// # Errors
+/// [`FilterError::TooMany`].
+#[cold]
+pub fn filter(rules: Vec<Rule>) -> Result<(Filter, FilterControl), FilterError> {
+    let list = renewed(&[], rules)?;
+    let shared = Arc::new(Shared {
+        changes: AtomicU64::new(0),
+        list: Mutex::new(Arc::clone(&list)),
+        unmatched: Count::default(),
+    });
+    Ok((Filter { shared: Arc::clone(&shared), list, seen: 0 }, FilterControl { shared }))
+}
+
+/// A list of `rules`; those that `old` has too keep their counts, each once.
+fn renewed(old: &[Arc<Counted>], rules: Vec<Rule>) -> Result<List, FilterError> {
+    if rules.len() > RULES_MAX {
+        return Err(FilterError::TooMany { rules: rules.len() });
+    }
+    let mut old: Vec<_> = old.iter().collect();
+    let list = rules.into_iter().map(|rule| match old.iter().position(|counted| counted.rule == rule) {
+        Some(at) => Arc::clone(old.remove(at)),
+        None => Arc::new(Counted { rule, packets: Count::default(), bytes: Count::default() }),
+    });
+    Ok(list.collect())
+}
+
+impl Filter {
+    /// Takes note of changed rules, if there are any and nobody is changing them this moment.
+    ///
+    /// # Cost
+    /// One load while nothing changed.
+    #[inline]
+    pub fn refresh(&mut self) {
+        // Relaxed: the lock orders the list itself.
+        if self.shared.changes.load(Relaxed) != self.seen {
+            self.renew();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn renew(&mut self) {
+        let Ok(list) = self.shared.list.try_lock() else { return };
+        self.list = Arc::clone(&list);
+        self.seen = self.shared.changes.load(Relaxed);
+    }
+
+    /// What the first rule that matches says, which counts the packet of `bytes`; None if none does.
+    #[inline]
+    pub fn judge(&self, fields: &Fields, bytes: usize) -> Option<Action> {
+        match self.list.iter().find(|counted| counted.rule.matches(fields)) {
+            Some(counted) => {
+                counted.packets.add(1);
+                counted.bytes.add(bytes as u64);
+                Some(counted.rule.action)
+            }
+            None => {
+                self.shared.unmatched.add(1);
+                None
+            }
+        }
+    }
+}
+
+impl FilterControl {
+    /// The rules in their order, each with its counts.
+    pub fn rules(&self) -> Vec<RuleCount> {
+        let count = |counted: &Arc<Counted>| RuleCount {
+            rule: counted.rule.clone(),
+            packets: counted.packets.get(),
+            bytes: counted.bytes.get(),
+        };
+        self.list().iter().map(count).collect()
+    }
+
+    /// Packets that no rule matched.
+    pub fn unmatched(&self) -> u64 {
+        self.shared.unmatched.get()
+    }
+
+    /// Puts other rules in place of all there are.
+    ///
+    /// # Errors
+    /// [`FilterError::TooMany`].
+    pub fn replace(&self, rules: Vec<Rule>) -> Result<(), FilterError> {
+        self.change(|_| Ok(rules))
+    }
+
+    /// Puts a rule in front of number `at`; behind the last one if there are as many.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn insert(&self, at: usize, rule: Rule) -> Result<(), FilterError> {
+        self.change(|mut rules| match rules.len() {
+            len if at > len => Err(FilterError::NoSuchRule { at, rules: len }),
+            _ => {
+                rules.insert(at, rule);
+                Ok(rules)
+            }
+        })
+    }
+
+    /// Takes rule number `at` out.
+    ///
+    /// # Errors
+    /// [`FilterError::NoSuchRule`].
+    pub fn remove(&self, at: usize) -> Result<(), FilterError> {
+        self.change(|mut rules| match rules.len() {
+            len if at >= len => Err(FilterError::NoSuchRule { at, rules: len }),
+            _ => {
+                rules.remove(at);
+                Ok(rules)
+            }
+        })
+    }
+
+    fn change(
+        &self,
+        to: impl FnOnce(Vec<Rule>) -> Result<Vec<Rule>, FilterError>,
+    ) -> Result<(), FilterError> {
+        let mut list = self.list();
+        let rules = to(list.iter().map(|counted| counted.rule.clone()).collect())?;
+        *list = renewed(&list, rules)?;
+        self.shared.changes.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.shared.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,224 @@
+//! The full path: packets with heads, rules, and ports of every manner.
+
+use super::*;
+use crate::forward::FullPath;
+use crate::forward::filter::{FilterControl, filter};
+use crate::forward::holder::holder;
+use crate::packet::{Form, Heads, HeadsConfig};
+use crate::pool::Frame;
+use std::thread;
+
+/// A rig on the full path with these rules.
+fn full(frames: usize, mode: Mode, form: Form, rules: &[&str]) -> (Rig, FilterControl) {
+    let mut rig = rig(frames, mode);
+    let control = take_full_path(&mut rig, form, rules);
+    (rig, control)
+}
+
+fn take_full_path(rig: &mut Rig, form: Form, rules: &[&str]) -> FilterControl {
+    let config = HeadsConfig { form, size: 64, refill: 16, free: 32, ..HeadsConfig::default() };
+    let heads = Heads::with(&rig.memory, &config).unwrap();
+    let (filter, control) = filter(rules.iter().map(|text| text.parse().unwrap()).collect()).unwrap();
+    rig.forwarder.set_full_path(FullPath::new(heads, filter));
+    control
+}
+
+impl Rig {
+    /// Sends `n` packets of seven flows through, which the sink verifies; gives its tally.
+    fn send_through(&mut self, n: usize) -> traffic::Tally {
+        let (mut traffic, mut sink) =
+            (Traffic::new(7, 300).unwrap(), Sink::new(7, 300, Hop::Routed).unwrap());
+        let mut sent = 0;
+        self.forwarder.poll(&mut self.w);
+        while sent < n {
+            sent += self.devices[0].deliver((n - sent).min(100), |room| traffic.write(room));
+            self.forwarder.poll(&mut self.w);
+            self.devices[1].collect(128, |data| check(&mut sink, data));
+            self.check();
+        }
+        self.settle(|data| check(&mut sink, data));
+        sink.tally()
+    }
+}
+
+#[test]
+fn every_packet_arrives_once_in_order_whatever_form_the_ready_heads_have() {
+    for form in [Form::Each, Form::Bulk, Form::FlushOnly, Form::TwoSided] {
+        for free in [Free::Bulk, Free::Single] {
+            let (mut rig, control) = full(2048, ip(), form, &[]);
+            rig.forwarder.set_free(free);
+            let tally = rig.send_through(10_000);
+            assert_eq!((tally.received, tally.corrupt, tally.reordered), (10_000, 0, 0), "{form:?}");
+            assert_eq!(control.unmatched(), 10_000);
+            rig.end();
+        }
+    }
+}
+
+#[test]
+fn the_first_rule_that_matches_decides_and_every_packet_is_counted_under_one() {
+    // Seven flows, from 49152 on, to 10.1.0.1 and the addresses behind it.
+    let rules =
+        ["accept,sport=49152", "drop,dst=10.1.0.0/30", "pass,proto=udp,sport=49155-49156", "drop,in=1"];
+    let (mut rig, control) = full(2048, ip(), Form::TwoSided, &rules);
+    let (holder, mut reader) = holder(4096);
+    rig.forwarder.set_holder(holder);
+    let tally = rig.send_through(700);
+    let counts = control.rules().into_iter().map(|count| (count.packets, count.bytes)).collect::<Vec<_>>();
+    assert_eq!(counts, [(100, 30_000), (200, 60_000), (200, 60_000), (0, 0)]);
+    let meters = rig.forwarder.meters();
+    assert_eq!((meters.drops.get(Reason::Policy), meters.passed.get(), control.unmatched()), (200, 200, 200));
+    assert_eq!((tally.received, tally.corrupt), (300, 0));
+    assert_eq!(reader.waiting(4096), 200);
+    drop(reader);
+    rig.end();
+}
+
+#[test]
+fn the_statistics_hook_counts_each_packet_under_what_it_carries() {
+    let (mut rig, _control) = full(512, Mode::Drop, Form::TwoSided, &[]);
+    let protocols = rig.forwarder.full.as_ref().unwrap().protocols();
+    rig.forwarder.poll(&mut rig.w);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    for (at, value) in [(23, 17), (23, 6), (23, 1), (23, 89), (14, 0x65), (13, 6), (12, 0x86)] {
+        rig.devices[0].deliver(1, |room| {
+            let len = traffic.write(room);
+            room[at] = value;
+            len
+        });
+    }
+    rig.settle(|_| ());
+    let counts = protocols.iter().map(|(_, packets)| packets).collect::<Vec<_>>();
+    assert_eq!((counts, protocols.bytes.get()), (vec![1, 1, 1, 2, 0, 1, 1], 7 * 64));
+    rig.end();
+}
+
+#[test]
+fn rules_are_changed_under_traffic_and_no_packet_is_lost_or_counted_twice() {
+    let (mut rig, control) = full(2048, ip(), Form::TwoSided, &["accept,in=0"]);
+    let total = thread::scope(|scope| {
+        let changing = scope.spawn(move || {
+            for round in 0..300 {
+                match round % 3 {
+                    0 => control.insert(0, "drop,sport=49153".parse().unwrap()).unwrap(),
+                    1 => control.insert(1, "accept,proto=udp".parse().unwrap()).unwrap(),
+                    _ => (0..2).for_each(|_| control.remove(0).unwrap()),
+                }
+                thread::yield_now();
+            }
+            control
+        });
+        let mut total = traffic::Tally::default();
+        while !changing.is_finished() || total.received == 0 {
+            let tally = rig.send_through(700);
+            assert_eq!((tally.corrupt, tally.duplicates), (0, 0));
+            total.received += tally.received;
+        }
+        let control = changing.join().unwrap();
+        assert_eq!(control.rules().len(), 1);
+        assert!(control.rules()[0].packets > 0);
+        total.received
+    });
+    let meters = rig.forwarder.meters();
+    assert_eq!(meters.received.get(), total + meters.drops.get(Reason::Policy));
+    rig.end();
+}
+
+#[test]
+fn a_sink_that_stands_still_costs_counted_drops_and_no_head() {
+    let (mut rig, _control) = full(4096, ip(), Form::TwoSided, &[]);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    rig.forwarder.poll(&mut rig.w);
+    for _ in 0..100 {
+        rig.devices[0].deliver(64, |room| traffic.write(room));
+        rig.forwarder.poll(&mut rig.w);
+        rig.check();
+    }
+    assert!(rig.forwarder.meters().drops.get(Reason::TxFull) > 0);
+    let lane = &rig.forwarder.lanes[1];
+    assert_eq!(lane.flight.len(), lane.port.in_flight() + lane.out.len());
+    rig.settle(|_| ());
+    assert!(rig.forwarder.lanes[1].flight.is_empty());
+    rig.end();
+}
+
+/// Keeps what was sent, and gives it back last first.
+struct Backwards {
+    port: MemPort,
+    sent: Vec<Frame>,
+}
+
+#[test]
+fn a_port_that_completes_out_of_order_is_served_as_any_other() {
+    let mut rig = rig(2048, ip());
+    let config = MemConfig::default();
+    let ((a, da), (b, db)) = (wire("0", &config).unwrap(), wire("1", &config).unwrap());
+    rig.devices = [da, db];
+    let backwards = Backwards { port: b, sent: Vec::new() };
+    rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(backwards)], rig.pool.clone(), ip()).unwrap();
+    take_full_path(&mut rig, Form::TwoSided, &[]);
+    let tally = rig.send_through(5_000);
+    assert_eq!((tally.received, tally.corrupt, tally.reordered), (5_000, 0, 0));
+    assert!(rig.forwarder.lanes[1].flight.is_empty());
+    rig.end();
+}
+
+impl Port for Backwards {
+    fn name(&self) -> &str {
+        self.port.name()
+    }
+    fn kind(&self) -> &'static str {
+        self.port.kind()
+    }
+    fn fill_room(&mut self) -> usize {
+        self.port.fill_room()
+    }
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.port.fill(w, frames)
+    }
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.port.rx(w, frames)
+    }
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.port.tx(w, frames)
+    }
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let mut batch = Batch::new();
+        self.port.complete(w, &mut batch);
+        self.sent.extend(batch.drain());
+        let n = frames.room().min(self.sent.len());
+        self.sent.drain(self.sent.len() - n..).rev().for_each(|frame| frames.push(frame).unwrap());
+        n
+    }
+    fn kick(&mut self) {
+        self.port.kick();
+    }
+    fn filled(&self) -> usize {
+        self.port.filled()
+    }
+    fn in_flight(&self) -> usize {
+        self.port.in_flight() + self.sent.len()
+    }
+    fn state(&self) -> PortState {
+        self.port.state()
+    }
+    fn counters(&self) -> Arc<PortCounters> {
+        self.port.counters()
+    }
+}
+
+#[test]
+fn without_memory_for_heads_packets_are_dropped_for_that_reason_and_frames_go_home() {
+    let (mut rig, _control) = full(512, ip(), Form::Each, &[]);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    rig.forwarder.poll(&mut rig.w);
+    rig.devices[0].deliver(20, |room| traffic.write(room));
+    let all = std::iter::from_fn(|| rig.memory.alloc(&mut rig.w, 0)).collect::<Vec<_>>();
+    rig.forwarder.poll(&mut rig.w);
+    drop(all);
+    rig.devices[0].deliver(20, |room| traffic.write(room));
+    rig.settle(|_| ());
+    let meters = rig.forwarder.meters();
+    assert_eq!((meters.drops.get(Reason::NoHead), meters.transmitted.get()), (20, 20));
+    rig.end();
+}
