@@ -8,12 +8,14 @@ use crate::port::Port;
 pub(super) struct Lane {
     pub(super) port: Box<dyn Port>,
     pub(super) out: Batch,
-    /// On the full path, the heads of what is in flight and then of what is in `out`; on the fast path empty.
+    /// Where frames are packets: the heads of what is in flight and then of what is in `out`.
     pub(super) flight: Flight,
+    /// Where packets are posted: the heads of the frames in the fill ring.
+    pub(super) filling: Flight,
 }
 
 impl Lane {
     pub(super) fn new(port: Box<dyn Port>) -> Lane {
-        Lane { port, out: Batch::new(), flight: Flight::default() }
+        Lane { port, out: Batch::new(), flight: Flight::default(), filling: Flight::default() }
     }
 }

@@ -5,12 +5,12 @@
 //! the built-in generator's.
 
 pub mod filter;
-mod full;
 pub mod holder;
 pub mod ip;
 mod lane;
 mod meters;
 mod mode;
+mod packets;
 mod poll;
 pub mod route;
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod tests;
 pub mod traffic;
 pub mod verdict;
 
-pub use full::{FullPath, Protocols};
 pub use meters::Meters;
 pub use mode::{ForwardError, Free, Mode};
+pub use packets::{PacketPath, Protocols};
 pub use poll::Forwarder;

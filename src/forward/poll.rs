@@ -8,11 +8,11 @@
 //!   refill the fill ring, kick     each round
 //! ```
 
-use super::full::FullPath;
 use super::holder::Holder;
 use super::lane::Lane;
 use super::meters::Meters;
 use super::mode::{ForwardError, Free, Mode};
+use super::packets::PacketPath;
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::packet::Flight;
@@ -38,8 +38,8 @@ pub struct Forwarder {
     pool: Pool,
     pub(super) mode: Mode,
     pub(super) free: Free,
-    /// The way of packets through the hooks; None where frames take the fast path.
-    pub(super) full: Option<Box<FullPath>>,
+    /// What makes frames packets; None where they stay frames.
+    pub(super) packets: Option<Box<PacketPath>>,
     /// Where passed frames go; without one they are dropped.
     pub(super) holder: Option<Holder>,
     pub(super) meters: Arc<Meters>,
@@ -61,8 +61,8 @@ impl Forwarder {
         let share = (pool.frames() / ports.len()).max(1);
         let lanes = ports.into_iter().map(Lane::new).collect();
         let (meters, watch) = (Arc::default(), Windows::stopwatch());
-        let (free, full, holder) = (Free::Bulk, None, None);
-        Ok(Forwarder { lanes, pool, mode, free, full, holder, meters, watch, share, short: false })
+        let (free, packets, holder) = (Free::Bulk, None, None);
+        Ok(Forwarder { lanes, pool, mode, free, packets, holder, meters, watch, share, short: false })
     }
 
     /// Chooses how frames are freed.
@@ -70,10 +70,14 @@ impl Forwarder {
         self.free = free;
     }
 
-    /// Takes frames the full path from now on: as packets, through hooks. Frames that are out as such are freed as such.
-    pub fn set_full_path(&mut self, full: FullPath) {
-        self.lanes.iter_mut().for_each(|lane| lane.flight = Flight::new(self.pool.frames()));
-        self.full = Some(Box::new(full));
+    /// Makes packets of frames from now on. Frames that are out as such are freed as such.
+    #[cold]
+    pub fn set_packet_path(&mut self, path: PacketPath) {
+        for lane in &mut self.lanes {
+            lane.flight = Flight::new(self.pool.frames());
+            lane.filling = Flight::new(self.pool.frames());
+        }
+        self.packets = Some(Box::new(path));
     }
 
     /// Gives frames with the verdict [`Verdict::Pass`] a place to go; the one that was there before is dropped.
@@ -105,12 +109,15 @@ impl Forwarder {
                 self.complete(port, w);
             }
             let lane = &mut self.lanes[port];
-            lane.port.refill_to(w, &self.pool, self.share);
+            match &mut self.packets {
+                Some(path) => path.refill(lane, &self.pool, self.share, w),
+                None => drop(lane.port.refill_to(w, &self.pool, self.share)),
+            }
             short |= lane.port.filled() < self.share && lane.port.fill_room() > 0;
             lane.port.kick();
         }
-        if let Some(full) = &self.full {
-            full.end_round(w);
+        if let Some(path) = &self.packets {
+            path.end_round(w);
         }
         self.short = short;
         self.meters.held.set(held as u64);
@@ -154,8 +161,8 @@ impl Forwarder {
     pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {
         let lane = &mut self.lanes[port];
         self.meters.drops.add(reason, lane.out.len() as u64);
-        match &mut self.full {
-            Some(full) => full.free_unsent(lane, w),
+        match &mut self.packets {
+            Some(path) => path.free_unsent(lane, w),
             None => lane.out.free(w),
         }
     }
@@ -167,8 +174,8 @@ impl Forwarder {
         loop {
             let n = self.lanes[port].port.complete(w, &mut sent);
             self.meters.completed.add(n as u64);
-            match &mut self.full {
-                Some(full) => full.free_sent(&mut self.lanes[port], &mut sent, self.free, w),
+            match &mut self.packets {
+                Some(path) => path.free_sent(&mut self.lanes[port], &mut sent, self.free, w),
                 None => self.free(&mut sent, w),
             }
             // Fewer than asked for: that was all, and another look would only fetch the device's index.
@@ -181,7 +188,7 @@ impl Forwarder {
     /// Takes a burst off a port and decides about each frame.
     #[inline]
     fn receive(&mut self, from: usize, w: &mut Worker) -> usize {
-        if self.full.is_some() {
+        if self.packets.is_some() {
             return self.receive_packets(from, w);
         }
         let mut burst = Batch::new();

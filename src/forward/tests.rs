@@ -1,7 +1,7 @@
 //! The whole path on two `mem` ports.
 
-mod full;
 mod holding;
+mod packets;
 
 use super::traffic::{self, Hop, Sink, Traffic};
 use super::verdict::Reason;

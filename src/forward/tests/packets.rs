@@ -1,10 +1,10 @@
 //! The full path: packets with heads, rules, and ports of every manner.
 
 use super::*;
-use crate::forward::FullPath;
+use crate::forward::PacketPath;
 use crate::forward::filter::{FilterControl, filter};
 use crate::forward::holder::holder;
-use crate::packet::{Form, Heads, HeadsConfig};
+use crate::packet::{Form, Heads, HeadsConfig, Pairs};
 use crate::pool::Frame;
 use std::thread;
 
@@ -19,7 +19,7 @@ fn take_full_path(rig: &mut Rig, form: Form, rules: &[&str]) -> FilterControl {
     let config = HeadsConfig { form, size: 64, refill: 16, free: 32, ..HeadsConfig::default() };
     let heads = Heads::with(&rig.memory, &config).unwrap();
     let (filter, control) = filter(rules.iter().map(|text| text.parse().unwrap()).collect()).unwrap();
-    rig.forwarder.set_full_path(FullPath::new(heads, filter));
+    rig.forwarder.set_packet_path(PacketPath::new(heads).with_hooks(filter));
     control
 }
 
@@ -56,6 +56,47 @@ fn every_packet_arrives_once_in_order_whatever_form_the_ready_heads_have() {
 }
 
 #[test]
+fn with_ready_pairs_packets_stay_together_from_completion_to_the_next_fill() {
+    for (max, free) in [(0, Free::Bulk), (50, Free::Bulk), (50, Free::Single), (1000, Free::Bulk)] {
+        let mut rig = rig(2048, ip());
+        let heads = Heads::new(&rig.memory).unwrap();
+        let pairs = Pairs::new(&rig.pool, &heads, max);
+        rig.forwarder.set_packet_path(PacketPath::new(heads).with_pairs(pairs.clone()));
+        rig.forwarder.set_free(free);
+        let tally = rig.send_through(10_000);
+        assert_eq!((tally.received, tally.corrupt, tally.reordered), (10_000, 0, 0), "max {max}");
+        let stats = pairs.stats();
+        assert_eq!(stats.taken > 0, max > 0, "{stats:?}");
+        assert!(pairs.now() <= max, "{stats:?}");
+        let Rig { forwarder, pool, .. } = &rig;
+        let waiting = forwarder.lanes.iter().map(|lane| lane.filling.len()).sum::<usize>();
+        let posted = forwarder.ports().map(Port::filled).sum::<usize>();
+        assert_eq!((waiting, pool.ledger().ready), (posted, pairs.now() as u64));
+        pairs.drain(&mut rig.w);
+        drop(pairs);
+        rig.end();
+    }
+}
+
+#[test]
+fn the_number_of_ready_pairs_is_changed_under_traffic_also_below_what_there_is() {
+    let mut rig = rig(1024, ip());
+    let heads = Heads::new(&rig.memory).unwrap();
+    let pairs = Pairs::new(&rig.pool, &heads, 200);
+    rig.forwarder.set_packet_path(PacketPath::new(heads).with_pairs(pairs.clone()));
+    for max in [200, 7, 0, 64, 1] {
+        pairs.set_max(max);
+        assert!(pairs.now() <= max);
+        let tally = rig.send_through(1_000);
+        assert_eq!((tally.received, tally.corrupt), (1_000, 0), "max {max}");
+        assert!(pairs.now() <= max);
+    }
+    pairs.set_max(0);
+    drop(pairs);
+    rig.end();
+}
+
+#[test]
 fn the_first_rule_that_matches_decides_and_every_packet_is_counted_under_one() {
     // Seven flows, from 49152 on, to 10.1.0.1 and the addresses behind it.
     let rules =
@@ -77,7 +118,7 @@ fn the_first_rule_that_matches_decides_and_every_packet_is_counted_under_one() {
 #[test]
 fn the_statistics_hook_counts_each_packet_under_what_it_carries() {
     let (mut rig, _control) = full(512, Mode::Drop, Form::TwoSided, &[]);
-    let protocols = rig.forwarder.full.as_ref().unwrap().protocols();
+    let protocols = rig.forwarder.packets.as_ref().unwrap().protocols().unwrap();
     rig.forwarder.poll(&mut rig.w);
     let mut traffic = Traffic::new(1, 64).unwrap();
     for (at, value) in [(23, 17), (23, 6), (23, 1), (23, 89), (14, 0x65), (13, 6), (12, 0x86)] {

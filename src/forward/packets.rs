@@ -1,0 +1,191 @@
+//! HOT: frames as packets, with heads, and on the full path through hooks.
+//!
+//! ```text
+//!   rx ─► heads ─► rules ─► statistics ─► the mode's verdict ─┬─ redirect, tx ─► frames to the port, heads wait
+//!                    └─ drop, pass                            ├─ pass ─► the holder, without heads
+//!                                                             └─ drop ─► heads and frames freed in bulk
+//!   complete ─► packets again ─► heads and frames freed in bulk, or kept together as pairs
+//! ```
+//! What a hook says goes before the mode's verdict: a packet that a rule drops is not rewritten.
+
+mod buffers;
+mod hooks;
+mod protocols;
+
+pub use protocols::Protocols;
+
+use self::buffers::Buffers;
+use self::hooks::Hooks;
+use super::filter::Filter;
+use super::lane::Lane;
+use super::mode::{Free, Mode};
+use super::poll::Forwarder;
+use super::verdict::{Reason, Verdict};
+use crate::limits::BATCH_MAX;
+use crate::packet::{Heads, Packet, Packets, Pairs};
+use crate::pool::{Batch, Pool};
+use crate::sync::Worker;
+use std::sync::Arc;
+
+/// Packets ahead of the one in work whose headers are asked for.
+const AHEAD: usize = 8;
+
+/// What frames need to be packets on their way: where heads come from, and what hooks there are.
+#[derive(Debug)]
+pub struct PacketPath {
+    buffers: Buffers,
+    hooks: Option<Hooks>,
+}
+
+impl PacketPath {
+    /// Packets get `heads` when they are received, and go through no hooks.
+    pub fn new(heads: Heads) -> PacketPath {
+        PacketPath { buffers: Buffers::new(heads), hooks: None }
+    }
+
+    /// The full path: packets go through `filter`, and are counted by what they carry.
+    #[must_use]
+    pub fn with_hooks(mut self, filter: Filter) -> PacketPath {
+        self.hooks = Some(Hooks { filter, protocols: Arc::default() });
+        self
+    }
+
+    /// Packets are made when the fill rings are refilled, from ready `pairs` where there are; they must be of the
+    /// forwarder's pool and of these heads.
+    #[must_use]
+    pub fn with_pairs(mut self, pairs: Pairs) -> PacketPath {
+        self.buffers.pairs = Some(pairs);
+        self
+    }
+
+    /// What the statistics hook counts, readable from any thread; None where there are no hooks.
+    pub fn protocols(&self) -> Option<Arc<Protocols>> {
+        self.hooks.as_ref().map(|hooks| Arc::clone(&hooks.protocols))
+    }
+
+    /// Frees the packets whose frames a port has sent; frames that were never packets too.
+    #[inline]
+    pub(super) fn free_sent(&mut self, lane: &mut Lane, sent: &mut Batch, free: Free, w: &mut Worker) {
+        let mut packets = self.buffers.take_spare();
+        lane.flight.arrive(sent, &mut packets);
+        self.buffers.free(packets, free, w);
+        sent.free(w);
+    }
+
+    /// Frees the packets that wait for a port.
+    pub(super) fn free_unsent(&mut self, lane: &mut Lane, w: &mut Worker) {
+        let mut packets = self.buffers.take_spare();
+        lane.flight.recall(&mut lane.out, &mut packets);
+        self.buffers.free(packets, Free::Bulk, w);
+        lane.out.free(w);
+    }
+
+    /// Tops a port's fill ring up to `most` frames.
+    #[inline]
+    pub(super) fn refill(&mut self, lane: &mut Lane, pool: &Pool, most: usize, w: &mut Worker) {
+        self.buffers.refill(&mut *lane.port, &mut lane.filling, pool, most, w);
+    }
+
+    /// Ends a poll round.
+    pub(super) fn end_round(&self, w: &mut Worker) {
+        self.buffers.heads.end_round(w);
+    }
+
+    /// Writes what becomes of each packet: what the hooks say, or else the mode.
+    #[inline]
+    fn decide_all(&mut self, mode: &Mode, from: usize, packets: &mut Packets, verdicts: &mut [Verdict]) {
+        if let Some(hooks) = &mut self.hooks {
+            hooks.filter.refresh();
+        }
+        packets.iter().take(AHEAD).for_each(Packet::prefetch);
+        for i in 0..packets.len() {
+            if let Some(next) = packets.get(i + AHEAD) {
+                next.prefetch();
+            }
+            let packet = &mut packets[i];
+            packet.record_rx_queue(from as u16);
+            let said = self.hooks.as_ref().and_then(|hooks| hooks.judge(packet.data(), from));
+            verdicts[i] = match (said, packet.data_mut()) {
+                (Some(verdict), _) => verdict,
+                (None, Some(data)) => mode.decide(from, data),
+                // A packet just received is its frame's only holder, so this is never seen.
+                (None, None) => Verdict::Drop(Reason::Policy),
+            };
+        }
+    }
+}
+
+impl Forwarder {
+    /// As `receive`, with packets.
+    #[inline(never)]
+    pub(super) fn receive_packets(&mut self, from: usize, w: &mut Worker) -> usize {
+        let Some(path) = &mut self.packets else { return 0 };
+        let Lane { port, filling, .. } = &mut self.lanes[from];
+        let mut burst = Batch::new();
+        let received = port.rx(w, &mut burst);
+        if received == 0 {
+            return 0;
+        }
+        self.meters.received.add(received as u64);
+        let mut packets = path.buffers.receive(&mut burst, filling, w);
+        if !burst.is_empty() {
+            self.meters.drops.add(Reason::NoHead, burst.len() as u64);
+            burst.free(w);
+        }
+        let mut verdicts = [Verdict::Pass; BATCH_MAX];
+        path.decide_all(&self.mode, from, &mut packets, &mut verdicts);
+        let decided = packets.len();
+        let mut rest = packets.drain();
+        for run in verdicts[..decided].chunk_by(PartialEq::eq) {
+            let run_of = rest.by_ref().take(run.len());
+            match run[0] {
+                Verdict::Redirect(to) => self.redirect_packets(usize::from(to), run_of, w),
+                Verdict::Tx => self.redirect_packets(from, run_of, w),
+                Verdict::Drop(reason) => self.discard_packets(reason, run_of, w),
+                Verdict::Pass => self.pass_packets(run_of, w),
+            }
+        }
+        drop(rest);
+        if let Some(path) = &mut self.packets {
+            path.buffers.put_spare(packets);
+        }
+        received
+    }
+
+    /// Takes packets apart: their frames go to a port's batch, their heads wait; a full batch is sent.
+    #[inline]
+    fn redirect_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        if to >= self.lanes.len() {
+            return self.discard_packets(Reason::NoRoute, packets, w);
+        }
+        for packet in packets {
+            if self.lanes[to].out.room() == 0 && self.transmit(to, w) == BATCH_MAX {
+                self.give_up(to, Reason::TxFull, w);
+            }
+            let Lane { flight, out, .. } = &mut self.lanes[to];
+            if let Err(odd) = flight.depart(packet, out) {
+                self.discard_packets(Reason::TxRefused, std::iter::once(odd), w);
+            }
+        }
+    }
+
+    /// Drops packets.
+    #[inline(never)]
+    fn discard_packets(&mut self, reason: Reason, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        let Some(path) = &mut self.packets else { return };
+        let dropped = path.buffers.collect(packets);
+        self.meters.drops.add(reason, dropped.len() as u64);
+        path.buffers.free(dropped, self.free, w);
+    }
+
+    /// Takes the heads off packets and gives their frames to the holder.
+    #[inline(never)]
+    fn pass_packets(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        let Some(path) = &mut self.packets else { return };
+        let mut passed = path.buffers.collect(packets);
+        let mut frames = Batch::new();
+        path.buffers.heads.detach_bulk(w, &mut passed, &mut frames);
+        path.buffers.put_spare(passed);
+        self.hold(&mut frames, w);
+    }
+}

@@ -1,0 +1,109 @@
+//! Where packets come from and go: heads that are attached when frames come, or pairs that are posted.
+//!
+//! | | heads | pairs (source 003) |
+//! |---|---|---|
+//! | a fill ring gets | frames of the pool | frames of packets, whose heads wait |
+//! | a received frame gets | a head | the head that has waited longest |
+//! | a packet that was sent | is a head and a frame to be freed | stays together, ready for the next fill |
+
+use crate::forward::mode::Free;
+use crate::limits::BATCH_MAX;
+use crate::packet::{Flight, Heads, Packet, Packets, Pairs};
+use crate::pool::{Batch, Pool};
+use crate::port::Port;
+use crate::sync::Worker;
+
+/// Heads, and perhaps ready pairs above them.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    pub(super) heads: Heads,
+    pub(super) pairs: Option<Pairs>,
+    /// Empty ones, kept so that no round allocates.
+    spare: Vec<Packets>,
+}
+
+impl Buffers {
+    pub(super) fn new(heads: Heads) -> Buffers {
+        Buffers { heads, pairs: None, spare: Vec::new() }
+    }
+
+    /// An empty one.
+    #[inline]
+    pub(super) fn take_spare(&mut self) -> Packets {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes it back, empty again.
+    #[inline]
+    pub(super) fn put_spare(&mut self, packets: Packets) {
+        self.spare.push(packets);
+    }
+
+    /// Packets in a bundle of their own; at most [`BATCH_MAX`].
+    #[inline]
+    pub(super) fn collect(&mut self, packets: impl Iterator<Item = Packet>) -> Packets {
+        let mut collected = self.take_spare();
+        // A run is at most a burst, for which there is room.
+        packets.for_each(|packet| drop(collected.push(packet)));
+        collected
+    }
+
+    /// Makes packets of received frames: with heads that wait in `filling`, then with new ones; what is left in `frames`
+    /// found none.
+    #[inline]
+    pub(super) fn receive(&mut self, frames: &mut Batch, filling: &mut Flight, w: &mut Worker) -> Packets {
+        let mut packets = self.take_spare();
+        if !filling.is_empty() {
+            filling.arrive(frames, &mut packets);
+        }
+        if !frames.is_empty() {
+            self.heads.attach_bulk(w, frames, &mut packets);
+        }
+        packets
+    }
+
+    /// Frees packets: as pairs, or the heads first.
+    #[inline]
+    pub(super) fn free(&mut self, mut packets: Packets, free: Free, w: &mut Worker) {
+        match (&self.pairs, free) {
+            (None, Free::Bulk) => self.heads.free_bulk(w, &mut packets),
+            (None, Free::Single) => packets.drain().for_each(|packet| self.heads.free(w, packet)),
+            (Some(pairs), Free::Bulk) => pairs.free_bulk(w, &mut packets),
+            (Some(pairs), Free::Single) => packets.drain().for_each(|packet| pairs.free(w, packet)),
+        }
+        self.spare.push(packets);
+    }
+
+    /// Tops a port's fill ring up to `most` frames: with those of pairs, whose heads wait in `filling`, or of `pool`.
+    #[inline]
+    pub(super) fn refill(
+        &mut self,
+        port: &mut dyn Port,
+        filling: &mut Flight,
+        pool: &Pool,
+        most: usize,
+        w: &mut Worker,
+    ) {
+        let Some(pairs) = self.pairs.clone() else {
+            port.refill_to(w, pool, most);
+            return;
+        };
+        let mut frames = Batch::new();
+        loop {
+            let want = port.fill_room().min(most.saturating_sub(port.filled())).min(BATCH_MAX);
+            let mut packets = self.take_spare();
+            if want == 0 || pairs.get_bulk(w, &mut packets, want) == 0 {
+                return self.put_spare(packets);
+            }
+            // A new packet is one frame, and there is room for as many as were asked for.
+            packets.drain().for_each(|packet| drop(filling.depart(packet, &mut frames)));
+            port.fill(w, &mut frames);
+            if frames.is_empty() {
+                self.put_spare(packets);
+                continue;
+            }
+            filling.recall(&mut frames, &mut packets);
+            return self.free(packets, Free::Bulk, w);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The hooks of the full path: rules, then statistics.
+
+use super::Protocols;
+use crate::forward::filter::{Action, Fields, Filter};
+use crate::forward::verdict::{Reason, Verdict};
+use std::sync::Arc;
+
+/// What packets go through before the mode decides.
+#[derive(Debug)]
+pub(super) struct Hooks {
+    pub(super) filter: Filter,
+    pub(super) protocols: Arc<Protocols>,
+}
+
+impl Hooks {
+    /// What the hooks say of a packet that came by port `from`; None to go on.
+    #[inline]
+    pub(super) fn judge(&self, data: &[u8], from: usize) -> Option<Verdict> {
+        let fields = Fields::read(data, from as u8);
+        self.protocols.count(&fields, data.len());
+        match self.filter.judge(&fields, data.len()) {
+            Some(Action::Drop) => Some(Verdict::Drop(Reason::Policy)),
+            Some(Action::Pass) => Some(Verdict::Pass),
+            Some(Action::Accept) | None => None,
+        }
+    }
+}
