@@ -183,7 +183,10 @@ fn words_that_are_unknown_or_missing_are_folded_to_one_line() {
     let values = |right: &str| format!("[possible values: {right}] {see}");
     refused(
         "forward --mode bridge",
-        &format!("invalid value 'bridge' for '--mode <MODE>' {}", values("ip, cross-connect")),
+        &format!(
+            "invalid value 'bridge' for '--mode <MODE>' {}",
+            values("ip, cross-connect, reflect, drop, pass")
+        ),
     );
     refused(
         "forward --xdp-mode x",
@@ -203,5 +206,37 @@ fn words_that_are_unknown_or_missing_are_folded_to_one_line() {
     refused(
         "lab run",
         "the following required arguments were not provided: <NAME>... (see netmem lab run --help)",
+    );
+}
+
+#[test]
+fn rules_and_what_belongs_to_packets_are_told_the_form() {
+    let form = "no action \"reject\": begin with accept, drop or pass, as in drop,proto=udp,dport=53";
+    refused_values("--rule", "RULE", &["reject"], form);
+    let range = "dport=9-1: give a port, or two with - between, the lower first, as 1000-2000";
+    refused_values("--rule", "RULE", &["drop,dport=9-1"], range);
+    let heads = "write SIZE/REFILL/FREE, as in 128/32/32, SIZE up to 4096 and the others up to SIZE, or 0";
+    refused_values("--ready-heads", "SIZE/REFILL/FREE", &["64", "16/32/8", "a/b/c"], heads);
+    let pairs = "give a whole number from 0 to 65536";
+    refused_values("--ready-pairs", "MAX", &["-1", "65537", "many"], pairs);
+    refused_values("--hold", "N", &["-1", "1048577"], "give a whole number from 0 to 1048576");
+}
+
+#[test]
+fn what_does_not_fit_the_path_or_the_mode_is_refused() {
+    refused("forward --rule drop,proto=udp", "--rule needs --path full: the fast path has no filter");
+    for words in ["--hold 5", "--hold-seconds 1 --path full --rule drop"] {
+        refused(
+            &format!("forward {words}"),
+            "--hold is for passed frames: give --mode pass, or --path full and a --rule pass,...",
+        );
+    }
+    refused(
+        "forward --mode pass --hold 64 --frames 64",
+        "--hold 64 with 64 frames leaves none to receive into: hold fewer",
+    );
+    refused(
+        &format!("{XDP} --mode drop --route 10.0.0.0/8,0,02:00:00:00:00:01"),
+        "--route is for --mode ip: leave it out, or leave --mode drop out",
     );
 }

@@ -89,3 +89,73 @@ fn without_json_a_summary_says_where_every_packet_and_frame_is() {
     }
     assert!(!text.contains('\u{1b}'), "no colours");
 }
+
+#[test]
+fn every_mode_accounts_for_every_packet() {
+    let run = object(&output("forward --mode reflect --packets 5000 --json"));
+    assert_adds_up(&run);
+    assert_eq!((number(&run, "sink.received"), number(&run["ports"][0], "tx")), (5_000, 5_000), "{run}");
+    let run = object(&output("forward --mode drop --packets 5000 --json"));
+    assert_adds_up(&run);
+    assert_eq!((number(&run, "dropped.policy"), number(&run, "sink.received")), (5_000, 0), "{run}");
+    let run = object(&output("forward --mode pass --packets 5000 --hold 100 --json"));
+    assert_adds_up(&run);
+    let passed = number(&run, "passed");
+    assert_eq!(passed + number(&run, "dropped.holder_full"), 5_000, "{run}");
+    assert_eq!((number(&run, "holder.taken"), number(&run, "holder.kept")), (passed, 100), "{run}");
+}
+
+#[test]
+fn a_holder_frees_what_is_older_than_it_may_be() {
+    let run = object(&output("forward --mode pass --seconds 0.3 --hold 2000 --hold-seconds 0.000001 --json"));
+    assert_adds_up(&run);
+    assert_eq!(number(&run, "holder.freed"), number(&run, "holder.taken"), "{run}");
+}
+
+#[test]
+fn on_the_full_path_rules_decide_and_are_counted() {
+    let rules = "--rule accept,sport=49152 --rule drop,dst=10.1.0.0/30 --rule pass,sport=49155-49156";
+    let run = object(&output(&format!("forward --path full {rules} --flows 10 --packets 10000 --json")));
+    assert_adds_up(&run);
+    let counts = |i: usize| number(&run["filter"]["rules"][i], "packets");
+    assert_eq!([counts(0), counts(1), counts(2)], [1_000, 2_000, 2_000], "{run}");
+    assert_eq!((number(&run, "dropped.policy"), number(&run, "sink.received")), (2_000, 6_000), "{run}");
+    assert_eq!((number(&run, "filter.unmatched"), number(&run, "filter.protocols.udp")), (5_000, 10_000));
+    assert_eq!(run["filter"]["rules"][1]["rule"], "drop,dst=10.1.0.0/30");
+    assert_eq!(run["path"], "full");
+}
+
+#[test]
+fn ready_heads_and_pairs_of_any_size_lose_no_packet() {
+    for path in ["fast", "full"] {
+        for ready in [
+            "--ready-pairs 0",
+            "--ready-pairs 50",
+            "--ready-pairs 50 --free single",
+            "--ready-heads 64/16/32",
+            "--ready-heads 0",
+            "--ready-heads 8/8/8 --ready-pairs 1",
+        ] {
+            let run = object(&output(&format!("forward --path {path} {ready} --packets 20000 --json")));
+            assert_adds_up(&run);
+            assert_eq!(number(&run, "sink.received"), 20_000, "{path} {ready}: {run}");
+            assert_eq!(run["ready_pairs"].is_object(), ready.contains("pairs"), "{path} {ready}: {run}");
+        }
+    }
+}
+
+#[test]
+fn the_summary_shows_rules_pairs_and_the_holder() {
+    let out = output("forward --path full --rule pass,proto=udp --ready-pairs 50 --packets 3000");
+    let text = stdout(&out);
+    assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""), "{text}");
+    for part in [
+        "pass,proto=17  3,000 packets",
+        "no rule  0 packets",
+        "carried  udp 3,000",
+        "ready pairs",
+        "passed  ",
+    ] {
+        assert!(text.contains(part), "{part} in:\n{text}");
+    }
+}

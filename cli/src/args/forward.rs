@@ -1,6 +1,7 @@
 //! `netmem forward`.
 
 use super::number::{power_of_two, seconds, whole};
+use super::packets::PacketArgs;
 use clap::{Args, ValueEnum};
 use netmem::forward::route::Route;
 use netmem::forward::traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
@@ -24,7 +25,7 @@ const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
 ///
 /// While it runs, a terminal shows one line on standard error, once a second. At the end, or at Ctrl-C or
 /// SIGTERM, a summary goes to standard output: every packet received was transmitted, dropped for a named
-/// reason, or is held; and every frame of the pool is accounted for.
+/// reason, passed to the holder, or is held; and every frame of the pool is accounted for.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub struct ForwardArgs {
@@ -89,6 +90,9 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub way: PacketArgs,
+
     /// Print one JSON object on standard output instead of the summary, and no line while running.
     #[arg(long)]
     pub json: bool,
@@ -101,6 +105,25 @@ pub enum ModeArg {
     Ip,
     /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
     CrossConnect,
+    /// Every frame leaves by the port it came from, its link addresses swapped.
+    Reflect,
+    /// Every frame is dropped unread.
+    Drop,
+    /// Every frame goes to the holder.
+    Pass,
+}
+
+impl ModeArg {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ModeArg::Ip => "ip",
+            ModeArg::CrossConnect => "cross-connect",
+            ModeArg::Reflect => "reflect",
+            ModeArg::Drop => "drop",
+            ModeArg::Pass => "pass",
+        }
+    }
 }
 
 /// Values of `--xdp-mode`.
@@ -178,6 +201,8 @@ macro_rules! examples {
 Examples:
   netmem forward --flows 1000 --seconds 3
   netmem forward --packets 1000000 --size 1514 --json
+  netmem forward --path full --rule drop,proto=udp,sport=49152 --flows 10 --ready-pairs 50
+  netmem forward --mode pass --hold 1000
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
       --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02"
@@ -198,11 +223,14 @@ Figures:
   pps_mean       packets received / seconds of the run, idle time and pauses included.
 
 The object of --json:
-  seconds, pps, ns_per_packet, pps_mean, mode (\"ip\" or \"cross-connect\"),
+  seconds, pps, ns_per_packet, pps_mean, mode (as in --mode), path (as in --path),
   backing (of the memory: which pages, and why not larger ones),
   windows {counted, dropped, p10, p90} or null,
   generator {sent, refused} or null,
-  received, transmitted, held, dropped {reason: n},
+  received, transmitted, held, passed, dropped {reason: n},
+  holder {taken, freed, kept} or null (of what was passed; kept when the run ended),
+  filter {unmatched, rules [{rule, packets, bytes}], protocols {name: packets}} or null (--path full),
+  ready_pairs {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, missing} or null,
   ports [{name, kind, detail, rx, tx, and every other counter}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
@@ -211,7 +239,8 @@ The object of --json:
 
 What is checked at the end, or the exit code is 1 and a line says which:
   sent = received + rx_no_frame + rx_ring_full + rx_dropped      (generator)
-  received = transmitted + dropped + held                        (forwarder)
+  received = transmitted + dropped + held + passed               (forwarder)
+  passed = taken = freed + kept                                  (holder)
   transmitted = completed = received by the sink, none corrupt, none twice
   every pool balanced, and every frame home after the ports are closed; no port down
 

@@ -5,10 +5,12 @@ mod forward;
 mod lab;
 mod number;
 mod observe;
+mod packets;
 
 pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
+pub use packets::{PacketArgs, PathArg, ReadyHeads};
 
 use crate::failure::Failure;
 use crate::output;

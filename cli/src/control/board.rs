@@ -1,7 +1,6 @@
 //! What can be seen of a running dataplane, and its keys.
 
 use super::record::Record;
-use netmem::sync::Worker;
 use std::fmt::Display;
 
 /// Something that can be turned while it runs.
@@ -16,7 +15,7 @@ pub struct Key {
     pub what: &'static str,
     read: Box<dyn Fn() -> String + Send>,
     #[allow(clippy::type_complexity, reason = "named by its field")]
-    write: Box<dyn Fn(&mut Worker, &str) -> Result<(), String> + Send>,
+    write: Box<dyn Fn(&str) -> Result<(), String> + Send>,
 }
 
 /// A section's name, and what reads it.
@@ -24,16 +23,14 @@ type Section = (&'static str, Box<dyn Fn() -> Vec<Record> + Send>);
 
 /// What can be asked of a dataplane: sections of records, and keys. Belongs to the server's thread.
 pub struct Board {
-    /// For what needs one: the server's own.
-    worker: Worker,
     sections: Vec<Section>,
     keys: Vec<Key>,
 }
 
 impl Board {
     /// A board without sections and keys.
-    pub fn new(worker: Worker) -> Board {
-        Board { worker, sections: Vec::new(), keys: Vec::new() }
+    pub fn new() -> Board {
+        Board { sections: Vec::new(), keys: Vec::new() }
     }
 
     /// Adds a section.
@@ -47,11 +44,11 @@ impl Board {
         name: impl Into<String>,
         (range, unit, what): (impl Into<String>, &'static str, &'static str),
         read: impl Fn() -> usize + Send + 'static,
-        write: impl Fn(&mut Worker, usize) -> Result<(), E> + Send + 'static,
+        write: impl Fn(usize) -> Result<(), E> + Send + 'static,
     ) {
-        let write = move |w: &mut Worker, text: &str| {
+        let write = move |text: &str| {
             let value = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
-            write(w, value).map_err(|error| error.to_string())
+            write(value).map_err(|error| error.to_string())
         };
         self.key(name.into(), (range.into(), unit, what), move || read().to_string(), write);
     }
@@ -62,14 +59,14 @@ impl Board {
         name: impl Into<String>,
         what: &'static str,
         read: impl Fn() -> bool + Send + 'static,
-        write: impl Fn(&mut Worker, bool) + Send + 'static,
+        write: impl Fn(bool) + Send + 'static,
     ) {
         let read = move || if read() { "on".to_owned() } else { "off".to_owned() };
-        let write = move |w: &mut Worker, text: &str| {
+        let write = move |text: &str| {
             let states = [("on", true), ("off", false)];
             let state = states.into_iter().find(|(name, _)| *name == text);
             let (_, on) = state.ok_or_else(|| format!("{text:?} is neither on nor off"))?;
-            write(w, on);
+            write(on);
             Ok(())
         };
         self.key(name.into(), ("on or off".into(), "", what), read, write);
@@ -80,7 +77,7 @@ impl Board {
         name: String,
         (range, unit, what): (String, &'static str, &'static str),
         read: impl Fn() -> String + Send + 'static,
-        write: impl Fn(&mut Worker, &str) -> Result<(), String> + Send + 'static,
+        write: impl Fn(&str) -> Result<(), String> + Send + 'static,
     ) {
         self.keys.push(Key { name, range, unit, what, read: Box::new(read), write: Box::new(write) });
     }
@@ -115,14 +112,13 @@ impl Board {
     /// # Errors
     /// One line: the nearest key where there is none of that name, the range where the value is not in it. Nothing has
     /// changed then.
-    pub fn write(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let Board { worker, keys, .. } = self;
-        let Some(key) = keys.iter().find(|key| key.name == name) else {
-            let nearest = keys.iter().min_by_key(|key| distance(&key.name, name));
+    pub fn write(&self, name: &str, value: &str) -> Result<(), String> {
+        let Some(key) = self.keys.iter().find(|key| key.name == name) else {
+            let nearest = self.keys.iter().min_by_key(|key| distance(&key.name, name));
             let nearest = nearest.map_or_else(String::new, |key| format!(": did you mean {}?", key.name));
             return Err(format!("no key {name:?}{nearest}"));
         };
-        (key.write)(worker, value)
+        (key.write)(value)
             .map_err(|why| format!("{}: {why}; give {} ({})", key.name, key.range, key.what))
     }
 }
@@ -152,7 +148,7 @@ pub mod tests {
     /// A board with one section and two keys.
     pub fn board() -> Board {
         let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
-        let mut board = Board::new(memory.worker().unwrap());
+        let mut board = Board::new();
         board.section("things", || vec![Record::default().with("name", "one").with("count", 7)]);
         let (size, read) = (Arc::new(AtomicUsize::new(3)), memory);
         let written = Arc::clone(&size);
@@ -160,7 +156,7 @@ pub mod tests {
             "thing.size",
             ("1 to 9", "places", "how large"),
             move || size.load(Relaxed),
-            move |_, value| {
+            move |value| {
                 (1..=9).contains(&value).then(|| written.store(value, Relaxed)).ok_or("out of range")
             },
         );
@@ -171,14 +167,14 @@ pub mod tests {
                 let memory = read.clone();
                 move || memory.statistics()
             },
-            move |_, on| read.set_statistics(on),
+            move |on| read.set_statistics(on),
         );
         board
     }
 
     #[test]
     fn keys_are_turned_and_what_is_wrong_is_said_with_what_would_be_right() {
-        let mut board = board();
+        let board = board();
         assert_eq!(board.write("thing.size", "9"), Ok(()));
         assert_eq!(board.keys()[0].text("value"), "9");
         for (key, value, said) in [

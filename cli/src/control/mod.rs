@@ -4,7 +4,7 @@
 //!   netmem stat, set ─► client ─► [socket] ─► server ─► request ─► board   what can be seen, and the keys
 //! ```
 //! One JSON object a line each way. The forwarder's thread has no part in it: the server reads counters and turns the
-//! library's tunables on a thread, and with a worker, of its own.
+//! library's tunables on a thread of its own.
 
 pub mod board;
 pub mod client;

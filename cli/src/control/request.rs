@@ -35,7 +35,7 @@ const FORMS: &str =
     r#"give {"get":"stat","of":SECTION}, {"get":"keys"} or {"set":{"key":KEY,"value":VALUE}}"#;
 
 /// Answers one line.
-pub fn answer(board: &mut Board, line: &[u8]) -> Answer {
+pub fn answer(board: &Board, line: &[u8]) -> Answer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => return Answer::Error(format!("not a request ({error}): {FORMS}")),
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn requests_are_answered_and_everything_else_gets_one_line() {
-        let mut board = board();
-        let mut ask = |line: &str| serde_json::to_string(&answer(&mut board, line.as_bytes())).unwrap();
+        let board = board();
+        let ask = |line: &str| serde_json::to_string(&answer(&board, line.as_bytes())).unwrap();
         assert_eq!(ask(r#"{"get":"stat","of":"things"}"#), r#"{"ok":[{"name":"one","count":7}]}"#);
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":4}}"#), r#"{"ok":[]}"#);
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":"5"}}"#), r#"{"ok":[]}"#);

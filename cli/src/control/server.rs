@@ -56,7 +56,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Waits for the threads, and with them for the socket's removal and the board's worker.
+    /// Waits for the threads, and with them for the socket's removal and the board's handles.
     fn drop(&mut self) {
         // Relaxed: the joins order everything else.
         self.over.store(true, Relaxed);
@@ -117,8 +117,8 @@ fn serve(stream: &UnixStream, shared: &Shared) {
         heard = Instant::now();
         while let Some(end) = said.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = said.drain(..=end).take(end).collect();
-            let mut board = shared.board.lock().unwrap_or_else(PoisonError::into_inner);
-            let answer = answer(&mut board, &line);
+            let board = shared.board.lock().unwrap_or_else(PoisonError::into_inner);
+            let answer = answer(&board, &line);
             drop(board);
             if send(stream, &answer).is_none() {
                 return;

@@ -5,11 +5,10 @@ use crate::control::board::Board;
 use netmem::forward::Forwarder;
 use netmem::page::Memory;
 use netmem::pool::{Ledger, Pool, PoolStats};
-use netmem::sync::Worker;
 
 /// The board of a forwarder over one memory and pool.
-pub fn board(memory: &Memory, pool: &Pool, forwarder: &Forwarder, worker: Worker) -> Board {
-    let mut board = Board::new(worker);
+pub fn board(memory: &Memory, pool: &Pool, forwarder: &Forwarder) -> Board {
+    let mut board = Board::new();
     sections(&mut board, memory, pool, forwarder);
     keys(&mut board, memory, pool);
     board
@@ -99,7 +98,7 @@ fn keys(board: &mut Board, memory: &Memory, pool: &Pool) {
         "page.statistics",
         "whether the page counters count",
         move || of.statistics(),
-        move |_, on| to.set_statistics(on),
+        move |on| to.set_statistics(on),
     );
     let name = pool.name().to_owned();
     let (of, to) = (pool.clone(), pool.clone());
@@ -107,20 +106,20 @@ fn keys(board: &mut Board, memory: &Memory, pool: &Pool) {
         format!("pool.{name}.frames"),
         (format!("1 to {}", pool.capacity()), "frames", "how many the pool may have"),
         move || of.frames(),
-        move |w, frames| to.resize(w, frames),
+        move |frames| to.resize(frames),
     );
     let (of, to) = (pool.clone(), pool.clone());
     board.number(
         format!("pool.{name}.cache"),
         ("0 to 65536", "frames", "how many the owner's cache holds; a smaller one takes refill down with it"),
         move || of.cache().0,
-        move |w, cache| to.set_cache(w, cache, to.cache().1.clamp(1, cache.max(1))),
+        move |cache| to.set_cache(cache, to.cache().1.clamp(1, cache.max(1))),
     );
     let (of, to) = (pool.clone(), pool.clone());
     board.number(
         format!("pool.{name}.refill"),
         ("1 to the cache", "frames", "how many the owner's cache is refilled to"),
         move || of.cache().1,
-        move |w, refill| to.set_cache(w, to.cache().0, refill),
+        move |refill| to.set_cache(to.cache().0, refill),
     );
 }

@@ -1,18 +1,36 @@
 //! What must add up when a run is over.
 
+use super::holding::HolderReport;
 use super::network::Traveled;
 use super::report::Report;
+use netmem::forward::verdict::Reason;
 use netmem::port::PortState;
 
 /// One line for everything that does not hold.
 pub fn broken(report: &Report) -> Vec<String> {
     let mut broken = Vec::new();
-    let Report { received, transmitted, held, .. } = *report;
+    let Report { received, transmitted, held, passed, .. } = *report;
     let dropped = report.dropped_total();
-    if received != transmitted + dropped + held {
+    if received != transmitted + dropped + held + passed {
         broken.push(format!(
-            "check failed: received {received} = transmitted {transmitted} + dropped {dropped} + held {held}"
+            "check failed: received {received} = transmitted {transmitted} + dropped {dropped} + held {held} \
+             + passed {passed}"
         ));
+    }
+    if let Some(HolderReport { taken, freed, kept }) = report.holder
+        && (passed != taken || taken != freed + kept)
+    {
+        broken.push(format!("check failed: passed {passed} = taken {taken} = freed {freed} + kept {kept}"));
+    }
+    if let Some(filter) = &report.filter {
+        let seen: u64 = filter.protocols.iter().map(|(_, packets)| packets).sum();
+        let headless = report.dropped.iter().find(|(reason, _)| *reason == Reason::NoHead.name());
+        let headless = headless.map_or(0, |(_, frames)| *frames);
+        if received != seen + headless {
+            broken.push(format!(
+                "check failed: received {received} = seen by the hooks {seen} + without a head {headless}"
+            ));
+        }
     }
     if let Some(traveled) = &report.traveled {
         check_network(report, traveled, &mut broken);
@@ -59,7 +77,7 @@ fn check_network(report: &Report, traveled: &Traveled, broken: &mut Vec<String>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forward::report::sample;
+    use crate::forward::report::{FilterReport, sample};
     use netmem::forward::traffic::Fault;
     use netmem::pool::StillOut;
 
@@ -81,7 +99,17 @@ mod tests {
     fn each_equality_that_does_not_hold_is_named_with_its_numbers() {
         assert_eq!(
             said(|report, _| report.held = 3),
-            ["check failed: received 100 = transmitted 90 + dropped 8 + held 3"]
+            ["check failed: received 100 = transmitted 90 + dropped 8 + held 3 + passed 0"]
+        );
+        let holder = HolderReport { taken: 5, freed: 3, kept: 1 };
+        assert_eq!(
+            said(|report, _| report.holder = Some(holder)),
+            ["check failed: passed 0 = taken 5 = freed 3 + kept 1"]
+        );
+        let filter = FilterReport { unmatched: 0, rules: Vec::new(), protocols: vec![("udp", 99)] };
+        assert_eq!(
+            said(|report, _| report.filter = Some(filter)),
+            ["check failed: received 100 = seen by the hooks 99 + without a head 0"]
         );
         assert_eq!(
             said(|_, traveled| traveled.sent = 101),

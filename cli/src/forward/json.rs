@@ -1,9 +1,12 @@
 //! The object of `--json`; `netmem forward --help` describes it.
 
-use super::report::{PortReport, Report};
-use crate::args::ModeArg;
+use super::holding::HolderReport;
+use super::report::{FilterReport, PortReport, Report};
+use crate::args::PathArg;
+use netmem::packet::PairsStats;
 use netmem::pool::Ledger;
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 
 #[derive(Serialize)]
 struct Object<'a> {
@@ -12,13 +15,18 @@ struct Object<'a> {
     ns_per_packet: Option<f64>,
     pps_mean: f64,
     mode: &'static str,
+    path: &'static str,
     backing: &'a str,
     windows: Option<Windows>,
     generator: Option<Generator>,
     received: u64,
     transmitted: u64,
     held: u64,
+    passed: u64,
     dropped: Counters<'a>,
+    holder: Option<Counters<'a>>,
+    filter: Option<Filter<'a>>,
+    ready_pairs: Option<Counters<'a>>,
     sink: Option<Sink>,
     ports: Vec<Port<'a>>,
     pools: Vec<Pool<'a>>,
@@ -70,8 +78,22 @@ struct Pool<'a> {
     balanced: bool,
 }
 
+#[derive(Serialize)]
+struct Filter<'a> {
+    unmatched: u64,
+    rules: Vec<Rule>,
+    protocols: Counters<'a>,
+}
+
+#[derive(Serialize)]
+struct Rule {
+    rule: String,
+    packets: u64,
+    bytes: u64,
+}
+
 /// Counters by name, in their order.
-struct Counters<'a>(&'a [(&'static str, u64)]);
+struct Counters<'a>(Cow<'a, [(&'static str, u64)]>);
 
 impl Serialize for Counters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -86,9 +108,10 @@ pub fn object(report: &Report) -> String {
         pps: report.pps().map(f64::round),
         ns_per_packet: report.windows.map(|windows| rounded(windows.p50)),
         pps_mean: report.pps_mean().round(),
-        mode: match report.mode {
-            ModeArg::Ip => "ip",
-            ModeArg::CrossConnect => "cross-connect",
+        mode: report.mode.name(),
+        path: match report.path {
+            PathArg::Fast => "fast",
+            PathArg::Full => "full",
         },
         backing: &report.backing,
         windows: report.windows.map(|q| Windows {
@@ -101,7 +124,11 @@ pub fn object(report: &Report) -> String {
         received: report.received,
         transmitted: report.transmitted,
         held: report.held,
-        dropped: Counters(&report.dropped),
+        passed: report.passed,
+        dropped: Counters((&report.dropped).into()),
+        holder: report.holder.map(holder),
+        filter: report.filter.as_ref().map(filter),
+        ready_pairs: report.pairs.map(pairs),
         sink: report.traveled.map(|traveled| {
             let netmem::forward::traffic::Tally { received, corrupt, reordered, duplicates, missing } =
                 traveled.sink;
@@ -115,8 +142,42 @@ pub fn object(report: &Report) -> String {
         .map_or_else(|error| format!("{{\"error\":\"{error}\"}}\n"), |text| text + "\n")
 }
 
+fn holder(holder: HolderReport) -> Counters<'static> {
+    let HolderReport { taken, freed, kept } = holder;
+    Counters(vec![("taken", taken), ("freed", freed), ("kept", kept)].into())
+}
+
+fn filter(filter: &FilterReport) -> Filter<'_> {
+    let rules = filter.rules.iter().map(|count| Rule {
+        rule: count.rule.to_string(),
+        packets: count.packets,
+        bytes: count.bytes,
+    });
+    let protocols = Counters((&filter.protocols).into());
+    Filter { unmatched: filter.unmatched, rules: rules.collect(), protocols }
+}
+
+fn pairs(stats: PairsStats) -> Counters<'static> {
+    let PairsStats { now, max, taken, kept, missed, passed, released } = stats;
+    let counts = [
+        ("now", now),
+        ("max", max),
+        ("taken", taken),
+        ("kept", kept),
+        ("missed", missed),
+        ("passed", passed),
+        ("released", released),
+    ];
+    Counters(counts.to_vec().into())
+}
+
 fn port(port: &PortReport) -> Port<'_> {
-    Port { name: &port.name, kind: port.kind, detail: &port.detail, counters: Counters(&port.counters) }
+    Port {
+        name: &port.name,
+        kind: port.kind,
+        detail: &port.detail,
+        counters: Counters((&port.counters).into()),
+    }
 }
 
 fn pool(ledger: &Ledger) -> Pool<'_> {
@@ -151,8 +212,8 @@ mod tests {
             "{\"seconds\":2.0,\"pps\":20000000.0,\"ns_per_packet\":50.0,\"pps_mean\":50.0,\"mode\":\"ip\",";
         assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         for part in [
-            "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"transmitted\":90,\"held\":2,",
-            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"sink\":{\"received\":90,\"corrupt\":0,",
+            "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"transmitted\":90,\"held\":2,\"passed\":0,",
+            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"holder\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":90,\"corrupt\":0,",
             "{\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"balanced\":true}]",
         ] {

@@ -110,12 +110,14 @@ mod tests {
     use crate::args::ModeArg;
     use crate::forward::plan::{Offer, Plan, Source};
     use crate::forward::set_up::{self, Dataplane};
+    use netmem::forward::Free;
 
     fn dataplane() -> Dataplane {
         let offer = Offer { flows: 1, size: 64, packets: None, pause: true };
         let source = Source::BuiltIn(offer);
-        let plan =
-            Plan { source, mode: ModeArg::Ip, frames: 64, ring: 32, time: None, live: true, control: None };
+        let (packets, hold, free) = (None, None, Free::Bulk);
+        let (mode, time) = (ModeArg::Ip, None);
+        let plan = Plan { source, mode, packets, hold, free, frames: 64, ring: 32, time, live: true, control: None };
         set_up::open(&plan).unwrap()
     }
 

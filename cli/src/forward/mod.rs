@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   plan ─► set_up ─► run ─┬─ forwarding   the forwarder, on a core of its own
+//!                          ├─ holding      the holder, where frames are passed to it
 //!                          ├─ network      generator and sink, where the ports are mem ports
 //!                          ├─ live         the line on a terminal
 //!                          └─ board        what the control socket shows, where there is one
@@ -11,6 +12,8 @@
 mod board;
 mod check;
 mod forwarding;
+mod holding;
+mod hooks;
 mod json;
 mod live;
 mod network;

@@ -129,8 +129,8 @@ impl Generator {
         };
         let mut ended = arrived;
         if window + ended < self.sent + burst as u64 {
-            // What was dropped on the way is not under way any more.
-            ended += meters.drops.total();
+            // What was dropped or passed on the way is not under way any more.
+            ended += meters.drops.total() + meters.passed.get();
         }
         let room = (window + ended).saturating_sub(self.sent);
         let allowed = burst.min(usize::try_from(room).unwrap_or(burst));

@@ -1,7 +1,9 @@
 //! The arguments, checked against each other: what is wrong is said before anything is set up.
 
-use crate::args::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
+use crate::args::{ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, Switch, XdpModeArg};
 use crate::failure::Failure;
+use netmem::forward::Free;
+use netmem::forward::filter::{Action, Rule};
 use netmem::forward::route::Route;
 use netmem::port::xdp::XdpModeWish;
 use std::path::PathBuf;
@@ -17,6 +19,12 @@ pub struct Plan {
     pub source: Source,
     /// How they find their way.
     pub mode: ModeArg,
+    /// What makes packets of frames; None where they stay frames.
+    pub packets: Option<PacketPlan>,
+    /// What the holder keeps; None where nothing is passed.
+    pub hold: Option<Hold>,
+    /// How sent and dropped frames are freed.
+    pub free: Free,
     /// Frames in the pool.
     pub frames: usize,
     /// Places in each ring.
@@ -27,6 +35,26 @@ pub struct Plan {
     pub live: bool,
     /// Where the control socket is to be.
     pub control: Option<PathBuf>,
+}
+
+/// Frames as packets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PacketPlan {
+    /// Rules of the full path; None on the fast path.
+    pub rules: Option<Vec<Rule>>,
+    /// Ready heads; None as many as there are by default.
+    pub heads: Option<ReadyHeads>,
+    /// Ready pairs at most; None where heads are attached to received frames.
+    pub pairs: Option<usize>,
+}
+
+/// What the holder keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hold {
+    /// Frames.
+    pub frames: usize,
+    /// How long each.
+    pub time: Duration,
 }
 
 /// Where packets come from and go to.
@@ -70,16 +98,55 @@ impl Plan {
         } else {
             (xdp(args)?, args.port.len(), args.ring.unwrap_or(2048), args.seconds)
         };
+        let (packets, hold) = (packets(&args.way)?, hold(&args.way, args.mode)?);
+        let kept = hold.map_or(0, |hold| hold.frames);
+        let frames = args.frames.unwrap_or((4 * ports * ring as usize + kept).clamp(64, 1 << 20));
+        if kept >= frames {
+            return refuse(format!(
+                "--hold {kept} with {frames} frames leaves none to receive into: hold fewer"
+            ));
+        }
         Ok(Plan {
             source,
             mode: args.mode,
-            frames: args.frames.unwrap_or((4 * ports * ring as usize).clamp(64, 1 << 20)),
+            packets,
+            hold,
+            free: args.way.free.into(),
+            frames,
             ring,
             time: seconds.map(Duration::from_secs_f64),
             live: !args.json,
             control: args.control.clone(),
         })
     }
+}
+
+impl Plan {
+    /// Whether packets go through hooks.
+    pub fn path(&self) -> PathArg {
+        match &self.packets {
+            Some(PacketPlan { rules: Some(_), .. }) => PathArg::Full,
+            _ => PathArg::Fast,
+        }
+    }
+}
+
+fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
+    if args.path == PathArg::Fast && !args.rule.is_empty() {
+        return refuse("--rule needs --path full: the fast path has no filter");
+    }
+    let rules = (args.path == PathArg::Full).then(|| args.rule.clone());
+    let wanted = rules.is_some() || args.ready_heads.is_some() || args.ready_pairs.is_some();
+    Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, pairs: args.ready_pairs }))
+}
+
+fn hold(args: &PacketArgs, mode: ModeArg) -> Result<Option<Hold>, Failure> {
+    let passes = mode == ModeArg::Pass || args.rule.iter().any(|rule| rule.action == Action::Pass);
+    if !passes && (args.hold > 0 || args.hold_seconds.is_some()) {
+        return refuse("--hold is for passed frames: give --mode pass, or --path full and a --rule pass,...");
+    }
+    let time = args.hold_seconds.map_or(Duration::MAX, Duration::from_secs_f64);
+    Ok(passes.then_some(Hold { frames: args.hold, time }))
 }
 
 fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
@@ -139,8 +206,9 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg) -> Result<(), Failure> {
 
 fn check_routes(routes: &[Route], ports: usize, mode: ModeArg) -> Result<(), Failure> {
     match (mode, routes.is_empty()) {
-        (ModeArg::CrossConnect, false) => {
-            return refuse("--route is for --mode ip: leave it out, or leave --mode cross-connect out");
+        (other, false) if other != ModeArg::Ip => {
+            let name = other.name();
+            return refuse(format!("--route is for --mode ip: leave it out, or leave --mode {name} out"));
         }
         (ModeArg::Ip, true) => {
             return refuse(

@@ -1,7 +1,11 @@
 //! What a run came to.
 
+use super::holding::HolderReport;
 use super::network::Traveled;
-use crate::args::ModeArg;
+use crate::args::{ModeArg, PathArg};
+use netmem::forward::Protocols;
+use netmem::forward::filter::{FilterControl, RuleCount};
+use netmem::packet::PairsStats;
 use netmem::pool::{Ledger, StillOut};
 use netmem::port::{Port, PortCounters, PortState};
 use netmem::stats::Quantiles;
@@ -11,6 +15,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Report {
     pub mode: ModeArg,
+    pub path: PathArg,
     /// From the first packet until the generator, or the forwarder, stopped.
     pub seconds: f64,
     /// The cores that the forwarder and the network were pinned to.
@@ -20,6 +25,13 @@ pub struct Report {
     pub received: u64,
     pub transmitted: u64,
     pub held: u64,
+    pub passed: u64,
+    /// None where nothing is passed.
+    pub holder: Option<HolderReport>,
+    /// None on the fast path.
+    pub filter: Option<FilterReport>,
+    /// None without ready pairs.
+    pub pairs: Option<PairsStats>,
     /// Every reason, those without a drop too.
     pub dropped: Vec<(&'static str, u64)>,
     /// The forwarder's time per packet; None before the first window was full.
@@ -32,6 +44,27 @@ pub struct Report {
     /// Bytes of memory, and what it stands on.
     pub bytes: usize,
     pub backing: String,
+}
+
+/// What the hooks of the full path counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterReport {
+    /// Packets that no rule matched.
+    pub unmatched: u64,
+    pub rules: Vec<RuleCount>,
+    /// Packets by what they carry.
+    pub protocols: Vec<(&'static str, u64)>,
+}
+
+impl FilterReport {
+    /// What they have counted by now.
+    pub fn new(control: &FilterControl, protocols: &Protocols) -> FilterReport {
+        FilterReport {
+            unmatched: control.unmatched(),
+            rules: control.rules(),
+            protocols: protocols.iter().collect(),
+        }
+    }
 }
 
 /// One port.
@@ -105,12 +138,17 @@ pub fn sample() -> Report {
     let sink = Tally { received: 90, ..Tally::default() };
     let mut report = Report {
         mode: ModeArg::Ip,
+        path: PathArg::Fast,
         seconds: 2.0,
         cores: [Some(1), None],
         traveled: Some(Traveled { sent: 100, refused: 3, sink, first_fault: None }),
         received: 100,
         transmitted: 90,
         held: 2,
+        passed: 0,
+        holder: None,
+        filter: None,
+        pairs: None,
         dropped: vec![("no_route", 0), ("tx_full", 8)],
         windows: Some(Quantiles { p10: 40.0, p50: 50.0, p90: 60.0, windows: 7, dropped: 1 }),
         ports: vec![port("0").unwrap(), port("1").unwrap()],

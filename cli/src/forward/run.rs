@@ -4,6 +4,8 @@
 //! stops; the ports are dropped; the ledger is read; the pool is closed and waited for.
 
 use super::forwarding::{cores, forward, pin};
+use super::holding::{HolderReport, Holding};
+use super::hooks::Hooks;
 use super::live::Live;
 use super::network::{Network, Traveled};
 use super::phases::Phases;
@@ -12,6 +14,7 @@ use super::report::{PortReport, Report};
 use super::set_up::Dataplane;
 use crate::failure::Failure;
 use netmem::forward::Forwarder;
+use netmem::packet::Pairs;
 use netmem::sync::Worker;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,6 +31,7 @@ const HOME: Duration = Duration::from_secs(2);
 /// What the threads came back with.
 struct Ran {
     traveled: Option<Traveled>,
+    holder: Option<HolderReport>,
     seconds: f64,
     /// The forwarder's core and the network's, where they were pinned.
     cores: [Option<usize>; 2],
@@ -38,12 +42,12 @@ struct Ran {
 /// # Errors
 /// [`Failure::Run`] if a thread of the run died.
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
-    let Dataplane { memory, pool, mut worker, mut forwarder, network, details, control } = dataplane;
+    let Dataplane { memory, pool, mut worker, mut forwarder, network, holding, hooks, details, control } = dataplane;
     let meters = forwarder.meters();
     let mut live = Live::new(&forwarder, &pool, plan.live);
     // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
     forwarder.poll(&mut worker);
-    let ran = threads(&mut forwarder, &mut worker, network, &mut live, plan, stop)?;
+    let ran = threads((&mut forwarder, &mut worker), (network, holding), &mut live, plan, stop)?;
     live.clear();
     // Before the pool is closed: the board holds handles of it.
     drop(control);
@@ -51,6 +55,9 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let ports = forwarder.ports().zip(details);
     let mut ports = ports.map(|(port, detail)| PortReport::new(port, detail)).collect::<Vec<_>>();
     drop(forwarder);
+    let filter = hooks.as_ref().and_then(Hooks::report);
+    let pairs = hooks.as_ref().and_then(|hooks| hooks.pairs.as_ref()).map(Pairs::stats);
+    drop(hooks);
     // What closing the ports completed counts as well.
     ports.iter_mut().for_each(PortReport::read_counters);
     let pools = vec![pool.ledger()];
@@ -58,12 +65,17 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     drop(worker);
     Ok(Report {
         mode: plan.mode,
+        path: plan.path(),
         seconds: ran.seconds,
         cores: ran.cores,
         traveled: ran.traveled,
         received: meters.received.get(),
         transmitted: meters.transmitted.get(),
         held: meters.held.get(),
+        passed: meters.passed.get(),
+        holder: ran.holder,
+        filter,
+        pairs,
         dropped: meters.drops.iter().map(|(reason, frames)| (reason.name(), frames)).collect(),
         windows: meters.windows.quantiles(),
         ports,
@@ -74,11 +86,10 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     })
 }
 
-/// Runs the forwarder and the network, each on its own thread, and watches them from this one.
+/// Runs the forwarder, the network and the holder, each on its own thread, and watches them from this one.
 fn threads(
-    forwarder: &mut Forwarder,
-    worker: &mut Worker,
-    network: Option<Network>,
+    (forwarder, worker): (&mut Forwarder, &mut Worker),
+    (network, holding): (Option<Network>, Option<Holding>),
     live: &mut Live,
     plan: &Plan,
     stop: &AtomicBool,
@@ -90,6 +101,7 @@ fn threads(
     thread::scope(|scope| {
         let network =
             network.map(|network| scope.spawn(move || (pin(far_core), network.run(phases, meters))));
+        let holding = holding.map(|holding| scope.spawn(move || holding.run(phases)));
         let forwarding = scope.spawn(move || {
             let core = pin(core);
             forward(forwarder, worker, phases);
@@ -100,10 +112,13 @@ fn threads(
         let forwarded = forwarding.join();
         phases.drained();
         let traveled = network.map(|network| network.join()).transpose();
+        let holder = holding.map(|holding| holding.join()).transpose();
+        let holder = holder.map_err(|_| Failure::run("the holder's thread died"))?;
         let core = forwarded.map_err(|_| Failure::run("the forwarder's thread died"))?;
         let traveled = traveled.map_err(|_| Failure::run("the generator's thread died"))?;
         let far_core = traveled.as_ref().and_then(|(core, _)| *core);
-        Ok(Ran { traveled: traveled.map(|(_, traveled)| traveled), seconds, cores: [core, far_core] })
+        let traveled = traveled.map(|(_, traveled)| traveled);
+        Ok(Ran { traveled, holder, seconds, cores: [core, far_core] })
     })
 }
 

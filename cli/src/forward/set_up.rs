@@ -2,11 +2,14 @@
 //! is dropped.
 
 use super::board::board;
+use super::holding::Holding;
+use super::hooks::{self, Hooks};
 use super::network::Network;
-use super::plan::{Offer, Plan, Source};
+use super::plan::{Hold, Offer, Plan, Source};
 use crate::args::{ModeArg, PortSpec};
 use crate::control::server::Server;
 use crate::failure::Failure;
+use netmem::forward::holder::{Keep, Keeper, holder};
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Route, Table};
 use netmem::forward::{Forwarder, Mode, traffic};
@@ -20,6 +23,9 @@ use netmem::sync::Worker;
 use netmem::wire::MacAddr;
 use std::sync::Arc;
 
+/// Places of the holder's queue at least.
+const QUEUE: u32 = 1024;
+
 /// Everything a run needs.
 pub struct Dataplane {
     pub memory: Memory,
@@ -29,6 +35,10 @@ pub struct Dataplane {
     pub forwarder: Forwarder,
     /// What the mem ports are joined to; None with interfaces.
     pub network: Option<Network>,
+    /// Who takes passed frames; None where none are passed.
+    pub holding: Option<Holding>,
+    /// What can be asked about packets; None where frames stay frames.
+    pub hooks: Option<Hooks>,
     /// What there is to say about each port besides its name: the XDP mode.
     pub details: Vec<String>,
     /// The control socket, if one was asked for.
@@ -48,9 +58,9 @@ struct Ports {
 /// # Errors
 /// [`Failure::Input`] with the step and the remedy.
 pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
-    let bytes = plan.frames * CHUNK_SIZE;
-    // The forwarder's worker, and the control socket's.
-    let config = MemoryConfig { bytes, workers: 2, ..MemoryConfig::default() };
+    let bytes = plan.frames * CHUNK_SIZE + plan.packets.as_ref().map_or(0, |_| hooks::room(plan.frames));
+    let workers = 1 + usize::from(plan.hold.is_some());
+    let config = MemoryConfig { bytes, workers, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(Failure::input)?;
     let mut worker = memory.worker().map_err(Failure::input)?;
     let dma = match plan.source {
@@ -66,13 +76,22 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
             xdp_ports(ports.iter().map(open).collect::<Result<_, _>>()?, plan.mode, routes)?
         }
     };
-    let forwarder = Forwarder::new(ports, pool.clone(), mode).map_err(Failure::input)?;
-    let control = plan.control.as_deref().map(|path| {
-        let own = memory.worker().map_err(Failure::input)?;
-        Server::start(path, board(&memory, &pool, &forwarder, own))
-    });
-    let control = control.transpose()?;
-    Ok(Dataplane { memory, pool, worker, forwarder, network, details, control })
+    let mut forwarder = Forwarder::new(ports, pool.clone(), mode).map_err(Failure::input)?;
+    forwarder.set_free(plan.free);
+    let hooks = plan.packets.as_ref().map(|packets| hooks::set(&mut forwarder, &memory, &pool, packets));
+    let hooks = hooks.transpose()?;
+    let holding = plan.hold.map(|hold| hold_for(&mut forwarder, &memory, plan.ring, hold)).transpose()?;
+    let listen = |path| Server::start(path, board(&memory, &pool, &forwarder));
+    let control = plan.control.as_deref().map(listen).transpose()?;
+    Ok(Dataplane { memory, pool, worker, forwarder, network, holding, hooks, details, control })
+}
+
+/// Gives the forwarder somebody to pass frames to.
+fn hold_for(forwarder: &mut Forwarder, memory: &Memory, ring: u32, hold: Hold) -> Result<Holding, Failure> {
+    let worker = memory.worker().map_err(Failure::input)?;
+    let (holder, reader) = holder((2 * ring).max(QUEUE));
+    forwarder.set_holder(holder);
+    Ok(Holding { keeper: Keeper::new(reader, Arc::new(Keep::new(hold.frames, hold.time))), worker })
 }
 
 /// Two wires, and the built-in network at their far ends.
@@ -87,6 +106,9 @@ fn mem_ports(plan: &Plan, offer: &Offer) -> Result<Ports, Failure> {
             (Mode::Ip { table, interfaces: traffic::INTERFACES.into() }, traffic::Hop::Routed)
         }
         ModeArg::CrossConnect => (Mode::CrossConnect, traffic::Hop::Unchanged),
+        ModeArg::Reflect => (Mode::Reflect, traffic::Hop::Reflected),
+        ModeArg::Drop => (Mode::Drop, traffic::Hop::Unchanged),
+        ModeArg::Pass => (Mode::Pass, traffic::Hop::Unchanged),
     };
     let network = Network::new([device0, device1], plan.ring, offer, hop).map_err(Failure::input)?;
     let ports: Vec<Box<dyn Port>> = vec![Box::new(port0), Box::new(port1)];
@@ -112,6 +134,9 @@ fn opener(
 fn xdp_ports(ports: Vec<XdpPort>, mode: ModeArg, routes: &[Route]) -> Result<Ports, Failure> {
     let mode = match mode {
         ModeArg::CrossConnect => Mode::CrossConnect,
+        ModeArg::Reflect => Mode::Reflect,
+        ModeArg::Drop => Mode::Drop,
+        ModeArg::Pass => Mode::Pass,
         ModeArg::Ip => {
             let interfaces = ports.iter().map(interface).collect::<Result<_, _>>()?;
             Mode::Ip { table: routes.iter().copied().collect::<Table>(), interfaces }

@@ -1,19 +1,17 @@
 //! The summary for a person.
 
+use super::holding::HolderReport;
 use super::report::{PortReport, Report};
-use crate::args::ModeArg;
 use netmem::pool::Ledger;
 use netmem_lab::table::thousands;
 
 /// The whole text.
 pub fn text(report: &Report) -> String {
     let names = report.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
-    let mode = match report.mode {
-        ModeArg::Ip => "ip",
-        ModeArg::CrossConnect => "cross-connect",
-    };
+    let mode = report.mode.name();
     let mut text = format!("{names}: {mode} mode, {:.2} s{}\n\n", report.seconds, cores(report));
     text += &packets(report);
+    text += &hooks(report);
     text += &rates(report);
     text.push_str("\nports\n");
     report.ports.iter().for_each(|port| text += &port_line(port));
@@ -40,10 +38,14 @@ fn packets(report: &Report) -> String {
     }
     let rx_drops: u64 = report.ports.iter().map(PortReport::rx_drops).sum();
     lines.push(("rx drops", rx_drops, "at the devices, for want of a frame or a place".into()));
-    lines.push(("received", report.received, "= transmitted + dropped + held".into()));
+    lines.push(("received", report.received, "= transmitted + dropped + held + passed".into()));
     lines.push(("transmitted", report.transmitted, String::new()));
     lines.push(("dropped", report.dropped_total(), listed(report.dropped.iter().copied())));
     lines.push(("held", report.held, String::new()));
+    if let Some(HolderReport { freed, kept, .. }) = report.holder {
+        let note = format!("to the holder, which freed {} and kept {}", thousands(freed), thousands(kept));
+        lines.push(("passed", report.passed, note));
+    }
     if let Some(traveled) = &report.traveled {
         lines.push((
             "sink",
@@ -56,6 +58,25 @@ fn packets(report: &Report) -> String {
         format!("  {name:<12} {:>width$}  {note}", thousands(*count)).trim_end().to_owned() + "\n"
     };
     "packets\n".to_owned() + &lines.iter().map(line).collect::<String>()
+}
+
+/// What rules and statistics of the full path counted, and the ready pairs.
+fn hooks(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(filter) = &report.filter {
+        text.push_str("\nrules\n");
+        for count in &filter.rules {
+            let (packets, bytes) = (thousands(count.packets), thousands(count.bytes));
+            text += &format!("  {}  {packets} packets, {bytes} bytes\n", count.rule);
+        }
+        text += &format!("  no rule  {} packets\n", thousands(filter.unmatched));
+        text += &format!("  carried  {}\n", listed(filter.protocols.iter().copied()));
+    }
+    if let Some(pairs) = report.pairs {
+        let counts = [("taken", pairs.taken), ("kept", pairs.kept), ("missed", pairs.missed)];
+        text += &format!("\nready pairs\n  at most {}: {}\n", pairs.max, listed(counts.into_iter()));
+    }
+    text
 }
 
 /// How fast, and what that means.

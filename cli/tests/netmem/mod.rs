@@ -66,7 +66,12 @@ pub fn assert_adds_up(value: &Value) {
     let rx_drops: u64 =
         ["rx_no_frame", "rx_ring_full", "rx_dropped"].iter().map(|cause| ports(value, cause)).sum();
     assert_eq!(number(value, "generator.sent"), received + rx_drops, "{value}");
-    assert_eq!(received, transmitted + dropped(value) + number(value, "held"), "{value}");
+    let passed = number(value, "passed");
+    assert_eq!(received, transmitted + dropped(value) + number(value, "held") + passed, "{value}");
+    if !value["holder"].is_null() {
+        let (taken, freed) = (number(value, "holder.taken"), number(value, "holder.freed"));
+        assert_eq!((passed, taken), (taken, freed + number(value, "holder.kept")), "{value}");
+    }
     assert_eq!(transmitted, ports(value, "completed"), "{value}");
     assert_eq!(transmitted, number(value, "sink.received"), "{value}");
     assert_eq!((number(value, "sink.corrupt"), number(value, "sink.duplicates")), (0, 0), "{value}");

@@ -1,7 +1,7 @@
 //! A keeper: holds frames as a sender does until they are acknowledged, or an application that reads late.
 
-use super::Reader;
 use super::queued::Queued;
+use super::{HolderCounters, Reader};
 use crate::pool::{Batch, Place};
 use crate::stats::Count;
 use crate::sync::Worker;
@@ -103,6 +103,11 @@ impl Keeper {
         self.reader.counters.given.add(freed as u64);
         self.reader.counters.kept.set(self.kept.len() as u64);
         freed
+    }
+
+    /// The queue's counters.
+    pub fn counters(&self) -> Arc<HolderCounters> {
+        self.reader.counters()
     }
 
     /// Frames that are kept.

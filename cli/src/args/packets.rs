@@ -1,0 +1,133 @@
+//! `netmem forward`: what becomes of frames on their way, and where passed ones go.
+
+use super::number::{seconds, whole};
+use clap::{Args, ValueEnum};
+use netmem::forward::Free;
+use netmem::forward::filter::{Rule, RuleError};
+
+/// Frames a holder may keep at most.
+const HOLD_MAX: usize = 1 << 20;
+/// Ready pairs at most.
+const PAIRS_MAX: usize = 1 << 16;
+
+/// Flags about packets, rules and the holder.
+#[derive(Debug, Args)]
+pub struct PacketArgs {
+    /// How far frames go into being packets.
+    #[arg(long, value_name = "PATH", value_enum, default_value_t = PathArg::Fast)]
+    pub path: PathArg,
+
+    /// A filter rule, ACTION[,KEY=VALUE...]; needs --path full. Repeatable; the first that matches decides.
+    ///
+    /// ACTION is accept (go on as --mode says), drop, or pass (to the holder). The keys are in (number of the port it
+    /// came by), ethertype (a number, ipv4, ipv6, arp), src and dst (IPv4 prefixes), proto (a number, icmp, tcp, udp),
+    /// sport and dport (a port of TCP or UDP, or a range). For example drop,in=0,proto=udp,dport=53.
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    pub rule: Vec<Rule>,
+
+    /// Ready heads of each worker: how many at most, how many taken at once, how many freed at once; 0 for none. Makes
+    /// packets of frames on the fast path too [default: 128/32/32 where there are packets]
+    #[arg(long, value_name = "SIZE/REFILL/FREE", value_parser = ready_heads)]
+    pub ready_heads: Option<ReadyHeads>,
+
+    /// Ready pairs of head and frame at most, 0 to 65536: heads are then attached when fill rings are refilled, and pairs
+    /// stay together from completion to the next fill. Makes packets of frames on the fast path too.
+    #[arg(long, value_name = "MAX", value_parser = whole(0..=PAIRS_MAX), allow_negative_numbers = true)]
+    pub ready_pairs: Option<usize>,
+
+    /// How sent and dropped frames are freed.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = FreeArg::Bulk)]
+    pub free: FreeArg,
+
+    /// Passed frames that the holder keeps, the newest: 0 to 1048576; 0 frees them as soon as it has read them.
+    #[arg(long, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
+          allow_negative_numbers = true)]
+    pub hold: usize,
+
+    /// How long the holder keeps a frame at most; fractions are fine [default: until newer ones come]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    pub hold_seconds: Option<f64>,
+}
+
+/// Values of `--path`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PathArg {
+    /// Frames as they are; with --ready-heads or --ready-pairs packets, without hooks.
+    Fast,
+    /// Packets, through the rules and the statistics.
+    Full,
+}
+
+/// Values of `--free`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FreeArg {
+    /// A batch at once.
+    Bulk,
+    /// One by one.
+    Single,
+}
+
+impl From<FreeArg> for Free {
+    fn from(free: FreeArg) -> Free {
+        match free {
+            FreeArg::Bulk => Free::Bulk,
+            FreeArg::Single => Free::Single,
+        }
+    }
+}
+
+/// The value of `--ready-heads`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadyHeads {
+    /// All heads straight from the cache.
+    None,
+    /// An array for each worker.
+    Array {
+        /// Heads at most.
+        size: usize,
+        /// Heads taken at once.
+        refill: usize,
+        /// Heads freed at once.
+        free: usize,
+    },
+}
+
+fn rule(text: &str) -> Result<Rule, RuleError> {
+    text.parse()
+}
+
+fn ready_heads(text: &str) -> Result<ReadyHeads, String> {
+    if text == "0" {
+        return Ok(ReadyHeads::None);
+    }
+    let numbers = text.split('/').map(str::parse).collect::<Result<Vec<usize>, _>>().unwrap_or_default();
+    match numbers[..] {
+        [size, refill, free]
+            if (1..=4096).contains(&size) && (1..=size).contains(&refill) && (1..=size).contains(&free) =>
+        {
+            Ok(ReadyHeads::Array { size, refill, free })
+        }
+        _ => {
+            Err("write SIZE/REFILL/FREE, as in 128/32/32, SIZE up to 4096 and the others up to SIZE, or 0"
+                .into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_heads_are_three_numbers_of_which_the_first_is_the_largest() {
+        let array = |size, refill, free| Ok(ReadyHeads::Array { size, refill, free });
+        assert_eq!(ready_heads("64/16/32"), array(64, 16, 32));
+        assert_eq!(ready_heads("4096/1/4096"), array(4096, 1, 4096));
+        assert_eq!(ready_heads("0"), Ok(ReadyHeads::None));
+        for bad in
+            ["", "64", "64/16", "64/16/32/8", "16/32/8", "16/8/32", "4097/1/1", "8/0/1", "8/1/0", "a/b/c"]
+        {
+            assert!(ready_heads(bad).unwrap_err().contains("128/32/32"), "{bad}");
+        }
+    }
+}
