@@ -1,7 +1,7 @@
 //! Stage `forward`: the poll loop, and what becomes of a frame in it.
 //!
 //! [`poll`](Forwarder::poll) is the loop, on one screen; [`ip`] decides; [`route`] finds the next hop;
-//! [`verdict`] names every reason for which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`] is where passed frames go; [`traffic`] is
+//! [`verdict`] names every reason for which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`] is where passed frames go, a [`tap`] sees what was sent; [`traffic`] is
 //! the built-in generator's.
 
 pub mod filter;
@@ -13,6 +13,7 @@ mod mode;
 mod packets;
 mod poll;
 pub mod route;
+pub mod tap;
 #[cfg(test)]
 mod tests;
 pub mod traffic;

@@ -72,6 +72,14 @@ impl PacketPath {
         sent.free(w);
     }
 
+    /// Takes the heads off the packets whose frames a port has sent.
+    pub(super) fn detach_sent(&mut self, lane: &mut Lane, sent: &mut Batch, w: &mut Worker) {
+        let mut packets = self.buffers.take_spare();
+        lane.flight.arrive(sent, &mut packets);
+        self.buffers.heads.detach_bulk(w, &mut packets, sent);
+        self.buffers.put_spare(packets);
+    }
+
     /// Frees the packets that wait for a port.
     pub(super) fn free_unsent(&mut self, lane: &mut Lane, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();

@@ -13,6 +13,7 @@ use super::lane::Lane;
 use super::meters::Meters;
 use super::mode::{ForwardError, Free, Mode};
 use super::packets::PacketPath;
+use super::tap::{Tap, offer_sent};
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::packet::Flight;
@@ -42,6 +43,8 @@ pub struct Forwarder {
     pub(super) packets: Option<Box<PacketPath>>,
     /// Where passed frames go; without one they are dropped.
     pub(super) holder: Option<Holder>,
+    /// Who sees what was sent.
+    taps: Vec<Tap>,
     pub(super) meters: Arc<Meters>,
     watch: Stopwatch,
     /// Frames a port may have posted for reception: no port can take what another needs.
@@ -62,7 +65,19 @@ impl Forwarder {
         let lanes = ports.into_iter().map(Lane::new).collect();
         let (meters, watch) = (Arc::default(), Windows::stopwatch());
         let (free, packets, holder) = (Free::Bulk, None, None);
-        Ok(Forwarder { lanes, pool, mode, free, packets, holder, meters, watch, share, short: false })
+        Ok(Forwarder {
+            lanes,
+            pool,
+            mode,
+            free,
+            packets,
+            holder,
+            taps: Vec::new(),
+            meters,
+            watch,
+            share,
+            short: false,
+        })
     }
 
     /// Chooses how frames are freed.
@@ -78,6 +93,12 @@ impl Forwarder {
             lane.filling = Flight::new(self.pool.frames());
         }
         self.packets = Some(Box::new(path));
+    }
+
+    /// Shows what is sent from now on to one more tap. A tapped frame is not kept as a pair.
+    #[cold]
+    pub fn add_tap(&mut self, tap: Tap) {
+        self.taps.push(tap);
     }
 
     /// Gives frames with the verdict [`Verdict::Pass`] a place to go; the one that was there before is dropped.
@@ -175,14 +196,28 @@ impl Forwarder {
             let n = self.lanes[port].port.complete(w, &mut sent);
             self.meters.completed.add(n as u64);
             match &mut self.packets {
-                Some(path) => path.free_sent(&mut self.lanes[port], &mut sent, self.free, w),
-                None => self.free(&mut sent, w),
+                None if self.taps.is_empty() => self.free(&mut sent, w),
+                Some(path) if self.taps.is_empty() => {
+                    path.free_sent(&mut self.lanes[port], &mut sent, self.free, w);
+                }
+                _ => self.tap_sent(port, &mut sent, w),
             }
             // Fewer than asked for: that was all, and another look would only fetch the device's index.
             if n < BATCH_MAX {
                 return;
             }
         }
+    }
+
+    /// Shows the taps what a port has sent, and frees what none of them holds.
+    #[cold]
+    #[inline(never)]
+    fn tap_sent(&mut self, port: usize, sent: &mut Batch, w: &mut Worker) {
+        if let Some(path) = &mut self.packets {
+            path.detach_sent(&mut self.lanes[port], sent, w);
+        }
+        offer_sent(&mut self.taps, sent);
+        self.free(sent, w);
     }
 
     /// Takes a burst off a port and decides about each frame.

@@ -2,6 +2,7 @@
 
 mod holding;
 mod packets;
+mod tapping;
 
 use super::traffic::{self, Hop, Sink, Traffic};
 use super::verdict::Reason;
