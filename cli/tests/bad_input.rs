@@ -233,7 +233,7 @@ fn what_does_not_fit_the_path_or_the_mode_is_refused() {
     }
     refused(
         "forward --mode pass --hold 64 --frames 64",
-        "--hold 64 with 64 frames leaves none to receive into: hold fewer",
+        "--hold and --tap keep 64 frames of 64: that leaves none to receive into, keep fewer",
     );
     refused(
         &format!("{XDP} --mode drop --route 10.0.0.0/8,0,02:00:00:00:00:01"),

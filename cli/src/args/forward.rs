@@ -229,6 +229,7 @@ The object of --json:
   generator {sent, refused} or null,
   received, transmitted, held, passed, dropped {reason: n},
   holder {taken, freed, kept} or null (of what was passed; kept when the run ended),
+  tap {taken, missed, kept} or null (of what was sent; kept when the run ended),
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name: packets}} or null (--path full),
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, missing} or null,
@@ -241,6 +242,7 @@ What is checked at the end, or the exit code is 1 and a line says which:
   sent = received + rx_no_frame + rx_ring_full + rx_dropped      (generator)
   received = transmitted + dropped + held + passed               (forwarder)
   passed = taken = freed + kept                                  (holder)
+  completed by the forwarder = taken + missed                    (tap)
   transmitted = completed = received by the sink, none corrupt, none twice
   every pool balanced, and every frame home after the ports are closed; no port down
 

@@ -44,6 +44,11 @@ pub struct PacketArgs {
           allow_negative_numbers = true)]
     pub hold: usize,
 
+    /// Clones of sent frames that a tap keeps, the newest: 1 to 1048576. They are read-only; a frame goes home when the
+    /// tap has released its clone.
+    #[arg(long, value_name = "N", value_parser = whole(1..=HOLD_MAX), allow_negative_numbers = true)]
+    pub tap: Option<usize>,
+
     /// How long the holder keeps a frame at most; fractions are fine [default: until newer ones come]
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub hold_seconds: Option<f64>,

@@ -118,8 +118,7 @@ impl Board {
             let nearest = nearest.map_or_else(String::new, |key| format!(": did you mean {}?", key.name));
             return Err(format!("no key {name:?}{nearest}"));
         };
-        (key.write)(value)
-            .map_err(|why| format!("{}: {why}; give {} ({})", key.name, key.range, key.what))
+        (key.write)(value).map_err(|why| format!("{}: {why}; give {} ({})", key.name, key.range, key.what))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What must add up when a run is over.
 
-use super::holding::HolderReport;
+use super::holding::{HolderReport, TapReport};
 use super::network::Traveled;
 use super::report::Report;
 use netmem::forward::verdict::Reason;
@@ -21,6 +21,12 @@ pub fn broken(report: &Report) -> Vec<String> {
         && (passed != taken || taken != freed + kept)
     {
         broken.push(format!("check failed: passed {passed} = taken {taken} = freed {freed} + kept {kept}"));
+    }
+    if let Some(TapReport { taken, missed, .. }) = report.tap
+        && report.completed != taken + missed
+    {
+        let completed = report.completed;
+        broken.push(format!("check failed: completed {completed} = tapped {taken} + missed {missed}"));
     }
     if let Some(filter) = &report.filter {
         let seen: u64 = filter.protocols.iter().map(|(_, packets)| packets).sum();
@@ -105,6 +111,11 @@ mod tests {
         assert_eq!(
             said(|report, _| report.holder = Some(holder)),
             ["check failed: passed 0 = taken 5 = freed 3 + kept 1"]
+        );
+        let tap = TapReport { taken: 80, missed: 9, kept: 0 };
+        assert_eq!(
+            said(|report, _| report.tap = Some(tap)),
+            ["check failed: completed 90 = tapped 80 + missed 9"]
         );
         let filter = FilterReport { unmatched: 0, rules: Vec::new(), protocols: vec![("udp", 99)] };
         assert_eq!(

@@ -1,6 +1,6 @@
 //! The object of `--json`; `netmem forward --help` describes it.
 
-use super::holding::HolderReport;
+use super::holding::{HolderReport, TapReport};
 use super::report::{FilterReport, PortReport, Report};
 use crate::args::PathArg;
 use netmem::packet::PairsStats;
@@ -25,6 +25,7 @@ struct Object<'a> {
     passed: u64,
     dropped: Counters<'a>,
     holder: Option<Counters<'a>>,
+    tap: Option<Counters<'a>>,
     filter: Option<Filter<'a>>,
     ready_pairs: Option<Counters<'a>>,
     sink: Option<Sink>,
@@ -127,6 +128,7 @@ pub fn object(report: &Report) -> String {
         passed: report.passed,
         dropped: Counters((&report.dropped).into()),
         holder: report.holder.map(holder),
+        tap: report.tap.map(tap),
         filter: report.filter.as_ref().map(filter),
         ready_pairs: report.pairs.map(pairs),
         sink: report.traveled.map(|traveled| {
@@ -145,6 +147,11 @@ pub fn object(report: &Report) -> String {
 fn holder(holder: HolderReport) -> Counters<'static> {
     let HolderReport { taken, freed, kept } = holder;
     Counters(vec![("taken", taken), ("freed", freed), ("kept", kept)].into())
+}
+
+fn tap(tap: TapReport) -> Counters<'static> {
+    let TapReport { taken, missed, kept } = tap;
+    Counters(vec![("taken", taken), ("missed", missed), ("kept", kept)].into())
 }
 
 fn filter(filter: &FilterReport) -> Filter<'_> {
@@ -213,7 +220,7 @@ mod tests {
         assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"transmitted\":90,\"held\":2,\"passed\":0,",
-            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"holder\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":90,\"corrupt\":0,",
+            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":90,\"corrupt\":0,",
             "{\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"balanced\":true}]",
         ] {

@@ -117,7 +117,19 @@ mod tests {
         let source = Source::BuiltIn(offer);
         let (packets, hold, free) = (None, None, Free::Bulk);
         let (mode, time) = (ModeArg::Ip, None);
-        let plan = Plan { source, mode, packets, hold, free, frames: 64, ring: 32, time, live: true, control: None };
+        let plan = Plan {
+            source,
+            mode,
+            packets,
+            hold,
+            tap: None,
+            free,
+            frames: 64,
+            ring: 32,
+            time,
+            live: true,
+            control: None,
+        };
         set_up::open(&plan).unwrap()
     }
 

@@ -23,6 +23,8 @@ pub struct Plan {
     pub packets: Option<PacketPlan>,
     /// What the holder keeps; None where nothing is passed.
     pub hold: Option<Hold>,
+    /// Clones that the tap keeps; None where there is no tap.
+    pub tap: Option<usize>,
     /// How sent and dropped frames are freed.
     pub free: Free,
     /// Frames in the pool.
@@ -99,11 +101,12 @@ impl Plan {
             (xdp(args)?, args.port.len(), args.ring.unwrap_or(2048), args.seconds)
         };
         let (packets, hold) = (packets(&args.way)?, hold(&args.way, args.mode)?);
-        let kept = hold.map_or(0, |hold| hold.frames);
+        let tap = args.way.tap;
+        let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
         let frames = args.frames.unwrap_or((4 * ports * ring as usize + kept).clamp(64, 1 << 20));
         if kept >= frames {
             return refuse(format!(
-                "--hold {kept} with {frames} frames leaves none to receive into: hold fewer"
+                "--hold and --tap keep {kept} frames of {frames}: that leaves none to receive into, keep fewer"
             ));
         }
         Ok(Plan {
@@ -111,6 +114,7 @@ impl Plan {
             mode: args.mode,
             packets,
             hold,
+            tap,
             free: args.way.free.into(),
             frames,
             ring,

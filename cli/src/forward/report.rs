@@ -1,6 +1,6 @@
 //! What a run came to.
 
-use super::holding::HolderReport;
+use super::holding::{HolderReport, TapReport};
 use super::network::Traveled;
 use crate::args::{ModeArg, PathArg};
 use netmem::forward::Protocols;
@@ -28,6 +28,10 @@ pub struct Report {
     pub passed: u64,
     /// None where nothing is passed.
     pub holder: Option<HolderReport>,
+    /// None without a tap.
+    pub tap: Option<TapReport>,
+    /// Frames that the forwarder got back sent, before the ports were closed.
+    pub completed: u64,
     /// None on the fast path.
     pub filter: Option<FilterReport>,
     /// None without ready pairs.
@@ -147,6 +151,8 @@ pub fn sample() -> Report {
         held: 2,
         passed: 0,
         holder: None,
+        tap: None,
+        completed: 90,
         filter: None,
         pairs: None,
         dropped: vec![("no_route", 0), ("tx_full", 8)],

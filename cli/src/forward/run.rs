@@ -4,7 +4,7 @@
 //! stops; the ports are dropped; the ledger is read; the pool is closed and waited for.
 
 use super::forwarding::{cores, forward, pin};
-use super::holding::{HolderReport, Holding};
+use super::holding::{HolderReport, Holding, TapReport};
 use super::hooks::Hooks;
 use super::live::Live;
 use super::network::{Network, Traveled};
@@ -32,6 +32,7 @@ const HOME: Duration = Duration::from_secs(2);
 struct Ran {
     traveled: Option<Traveled>,
     holder: Option<HolderReport>,
+    tap: Option<TapReport>,
     seconds: f64,
     /// The forwarder's core and the network's, where they were pinned.
     cores: [Option<usize>; 2],
@@ -42,7 +43,8 @@ struct Ran {
 /// # Errors
 /// [`Failure::Run`] if a thread of the run died.
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
-    let Dataplane { memory, pool, mut worker, mut forwarder, network, holding, hooks, details, control } = dataplane;
+    let Dataplane { memory, pool, mut worker, mut forwarder, network, holding, hooks, details, control } =
+        dataplane;
     let meters = forwarder.meters();
     let mut live = Live::new(&forwarder, &pool, plan.live);
     // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
@@ -74,6 +76,8 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         held: meters.held.get(),
         passed: meters.passed.get(),
         holder: ran.holder,
+        tap: ran.tap,
+        completed: meters.completed.get(),
         filter,
         pairs,
         dropped: meters.drops.iter().map(|(reason, frames)| (reason.name(), frames)).collect(),
@@ -113,12 +117,12 @@ fn threads(
         phases.drained();
         let traveled = network.map(|network| network.join()).transpose();
         let holder = holding.map(|holding| holding.join()).transpose();
-        let holder = holder.map_err(|_| Failure::run("the holder's thread died"))?;
+        let (holder, tap) = holder.map_err(|_| Failure::run("the holder's thread died"))?.unwrap_or_default();
         let core = forwarded.map_err(|_| Failure::run("the forwarder's thread died"))?;
         let traveled = traveled.map_err(|_| Failure::run("the generator's thread died"))?;
         let far_core = traveled.as_ref().and_then(|(core, _)| *core);
         let traveled = traveled.map(|(_, traveled)| traveled);
-        Ok(Ran { traveled, holder, seconds, cores: [core, far_core] })
+        Ok(Ran { traveled, holder, tap, seconds, cores: [core, far_core] })
     })
 }
 

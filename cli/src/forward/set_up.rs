@@ -2,16 +2,17 @@
 //! is dropped.
 
 use super::board::board;
-use super::holding::Holding;
+use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
 use super::network::Network;
-use super::plan::{Hold, Offer, Plan, Source};
+use super::plan::{Offer, Plan, Source};
 use crate::args::{ModeArg, PortSpec};
 use crate::control::server::Server;
 use crate::failure::Failure;
 use netmem::forward::holder::{Keep, Keeper, holder};
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Route, Table};
+use netmem::forward::tap::tap;
 use netmem::forward::{Forwarder, Mode, traffic};
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::{Memory, MemoryConfig};
@@ -59,7 +60,8 @@ struct Ports {
 /// [`Failure::Input`] with the step and the remedy.
 pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let bytes = plan.frames * CHUNK_SIZE + plan.packets.as_ref().map_or(0, |_| hooks::room(plan.frames));
-    let workers = 1 + usize::from(plan.hold.is_some());
+    let holds = plan.hold.is_some() || plan.tap.is_some();
+    let workers = 1 + usize::from(holds);
     let config = MemoryConfig { bytes, workers, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(Failure::input)?;
     let mut worker = memory.worker().map_err(Failure::input)?;
@@ -80,18 +82,27 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     forwarder.set_free(plan.free);
     let hooks = plan.packets.as_ref().map(|packets| hooks::set(&mut forwarder, &memory, &pool, packets));
     let hooks = hooks.transpose()?;
-    let holding = plan.hold.map(|hold| hold_for(&mut forwarder, &memory, plan.ring, hold)).transpose()?;
+    let holding = holds.then(|| hold_for(&mut forwarder, &memory, plan)).transpose()?;
     let listen = |path| Server::start(path, board(&memory, &pool, &forwarder));
     let control = plan.control.as_deref().map(listen).transpose()?;
     Ok(Dataplane { memory, pool, worker, forwarder, network, holding, hooks, details, control })
 }
 
-/// Gives the forwarder somebody to pass frames to.
-fn hold_for(forwarder: &mut Forwarder, memory: &Memory, ring: u32, hold: Hold) -> Result<Holding, Failure> {
+/// Gives the forwarder somebody to pass frames to, and to show them to, as planned.
+fn hold_for(forwarder: &mut Forwarder, memory: &Memory, plan: &Plan) -> Result<Holding, Failure> {
     let worker = memory.worker().map_err(Failure::input)?;
-    let (holder, reader) = holder((2 * ring).max(QUEUE));
-    forwarder.set_holder(holder);
-    Ok(Holding { keeper: Keeper::new(reader, Arc::new(Keep::new(hold.frames, hold.time))), worker })
+    let places = (2 * plan.ring).max(QUEUE);
+    let keeper = plan.hold.map(|hold| {
+        let (holder, reader) = holder(places);
+        forwarder.set_holder(holder);
+        Keeper::new(reader, Arc::new(Keep::new(hold.frames, hold.time)))
+    });
+    let tapped = plan.tap.map(|keep| {
+        let (tap, reader) = tap(places);
+        forwarder.add_tap(tap);
+        Tapped::new(reader, keep)
+    });
+    Ok(Holding { keeper, tapped, worker })
 }
 
 /// Two wires, and the built-in network at their far ends.

@@ -1,6 +1,6 @@
 //! The summary for a person.
 
-use super::holding::HolderReport;
+use super::holding::{HolderReport, TapReport};
 use super::report::{PortReport, Report};
 use netmem::pool::Ledger;
 use netmem_lab::table::thousands;
@@ -52,6 +52,10 @@ fn packets(report: &Report) -> String {
             traveled.sink.received,
             format!("verified, {} corrupt", thousands(traveled.sink.corrupt)),
         ));
+    }
+    if let Some(TapReport { taken, missed, kept }) = report.tap {
+        let note = format!("of what was sent, {} missed, {} clones kept", thousands(missed), thousands(kept));
+        lines.push(("tapped", taken, note));
     }
     let width = lines.iter().map(|(_, count, _)| thousands(*count).len()).max().unwrap_or(0);
     let line = |(name, count, note): &(&str, u64, String)| {

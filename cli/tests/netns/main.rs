@@ -7,6 +7,7 @@ mod accounting;
 mod endings;
 mod forwarder;
 mod forwarding;
+mod packets;
 mod refusals;
 mod start;
 mod stream;

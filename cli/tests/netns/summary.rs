@@ -17,9 +17,11 @@ impl Summary {
         Summary(value)
     }
 
-    /// The number under that name.
-    pub fn number(&self, name: &str) -> u64 {
-        number(&self.0, name)
+    /// The number at a path like `holder.taken`.
+    pub fn number(&self, path: &str) -> u64 {
+        let (names, name) = path.rsplit_once('.').unwrap_or(("", path));
+        let within = names.split('.').filter(|name| !name.is_empty());
+        number(within.fold(&self.0, |value, name| &value[name]), name)
     }
 
     /// A counter of the port with that number.
@@ -58,7 +60,8 @@ impl Summary {
     pub fn assert_adds_up(&self) {
         let (received, transmitted) = (self.number("received"), self.number("transmitted"));
         assert_eq!(received, self.ports("rx"), "received by the forwarder and by its ports: {}", self.0);
-        assert_eq!(received, transmitted + self.dropped_in_all() + self.number("held"), "{}", self.0);
+        let left = self.number("held") + self.number("passed");
+        assert_eq!(received, transmitted + self.dropped_in_all() + left, "{}", self.0);
         assert_eq!(transmitted, self.ports("tx"), "{}", self.0);
         assert_eq!(transmitted, self.ports("completed"), "{}", self.0);
         assert!(self.0["generator"].is_null() && self.0["sink"].is_null(), "{}", self.0);

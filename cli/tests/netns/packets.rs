@@ -1,0 +1,74 @@
+//! Real packets with heads, ready pools, rules, a holder and a tap, ended in the middle of traffic.
+
+use crate::forwarder::Forwarder;
+use crate::summary::Summary;
+use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways, wait_for_the_path};
+use crate::wire::Wire;
+use std::process::{Child, Stdio};
+
+#[test]
+fn hosts_reach_each_other_by_packets_without_ready_pools() {
+    hosts_reach_each_other(&["--path=full", "--ready-heads=0", "--ready-pairs=0"]);
+}
+
+#[test]
+fn hosts_reach_each_other_by_packets_with_ready_heads_and_pairs() {
+    hosts_reach_each_other(&["--path=full", "--ready-heads=64/16/32", "--ready-pairs=50", "--rule=accept"]);
+}
+
+#[test]
+fn hosts_reach_each_other_while_a_tap_holds_clones_of_what_was_sent() {
+    let Some(summary) = hosts_reach_each_other(&["--tap=500", "--ready-pairs=50"]) else { return };
+    assert_eq!(summary.number("tap.kept"), 500);
+}
+
+/// Ping and TCP cross both ways; then it is ended while a host floods the path, and all must add up.
+fn hosts_reach_each_other(options: &[&str]) -> Option<Summary> {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping", "iperf3"]) else { return None };
+    let forwarder = Forwarder::start(&bed, options);
+    wait_for_the_path(&bed);
+    assert_ping_both_ways(&bed);
+    assert_tcp_both_ways(&bed);
+    let _flood = Flood::start(&bed);
+    let summary = forwarder.interrupt();
+    summary.assert_adds_up();
+    bed.assert_nothing_left();
+    Some(summary)
+}
+
+#[test]
+fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let rules = ["--rule=pass,proto=icmp,in=1", "--rule=drop,dst=10.77.2.0/24,dport=9000", "--hold=20"];
+    let forwarder = Forwarder::start(&bed, &[&["--path=full", "--ready-pairs=50"], &rules[..]].concat());
+    let flood = Flood::start(&bed);
+    let summary = forwarder.interrupt();
+    drop(flood);
+    summary.assert_adds_up();
+    // Requests cross; the answers, which come by port 1, are held.
+    assert!(summary.number("passed") > 0 && summary.number("transmitted") > 0);
+    assert_eq!(summary.number("holder.taken"), summary.number("passed"));
+    bed.assert_nothing_left();
+}
+
+/// Pings from h1 to h2, as many as go, until dropped.
+struct Flood(Child);
+
+impl Flood {
+    /// Starts it and waits until packets are under way.
+    fn start(bed: &Testbed) -> Flood {
+        let mut command = bed.h1.command("ping");
+        command.args(["-f", "-W", "1", &bed.address(2)]).stdout(Stdio::null()).stderr(Stdio::null());
+        let flood = Flood(command.spawn().expect("ping"));
+        let before = Wire::read(&bed.h2, "eth0").rx;
+        wait_until("packets reach h2", || Wire::read(&bed.h2, "eth0").rx > before + 100);
+        flood
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).map(drop).ok();
+    }
+}
