@@ -25,7 +25,7 @@ fn hosts_reach_each_other_while_a_tap_holds_clones_of_what_was_sent() {
 
 /// Ping and TCP cross both ways; then it is ended while a host floods the path, and all must add up.
 fn hosts_reach_each_other(options: &[&str]) -> Option<Summary> {
-    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping", "iperf3"]) else { return None };
+    let bed = Testbed::lay(Wiring::Routed, &["ping", "iperf3"])?;
     let forwarder = Forwarder::start(&bed, options);
     wait_for_the_path(&bed);
     assert_ping_both_ways(&bed);
