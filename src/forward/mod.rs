@@ -8,6 +8,7 @@ pub mod filter;
 pub mod holder;
 pub mod ip;
 mod lane;
+mod latency;
 mod meters;
 mod mode;
 mod packets;

@@ -2,8 +2,10 @@
 
 mod count;
 mod lanes;
+mod samples;
 mod window;
 
 pub use count::Count;
 pub(crate) use lanes::Lanes;
+pub(crate) use samples::Samples;
 pub use window::{Quantiles, Stopwatch, Windows};

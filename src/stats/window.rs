@@ -4,11 +4,10 @@
 //! into short windows; each gives one sample (ticks per item); windows that held a gap are thrown away and
 //! counted; what is reported are quantiles over windows.
 
+use super::samples::Samples;
 use crate::sys::clock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Samples kept: the most recent ones, a power of two.
-const KEPT: usize = 1 << 12;
 /// Items that close a window.
 const ITEMS: u64 = 256;
 /// A silence between two marks longer than this many nanoseconds is a gap: no burst takes that long.
@@ -30,11 +29,10 @@ pub struct Quantiles {
 }
 
 /// Samples of one worker's busy windows; written by that worker, read by any thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Windows {
     /// Ticks per 256 items of each recent window.
-    samples: Box<[AtomicU32]>,
-    counted: AtomicU64,
+    samples: Samples,
     dropped: AtomicU64,
 }
 
@@ -46,13 +44,6 @@ pub struct Stopwatch {
     last: Option<u64>,
     ticks: u64,
     items: u64,
-}
-
-impl Default for Windows {
-    fn default() -> Self {
-        let samples = (0..KEPT).map(|_| AtomicU32::new(0)).collect();
-        Windows { samples, counted: AtomicU64::new(0), dropped: AtomicU64::new(0) }
-    }
 }
 
 impl Windows {
@@ -81,25 +72,15 @@ impl Windows {
     }
 
     fn close(&self, watch: &mut Stopwatch) {
-        let sample = (watch.ticks * ITEMS / watch.items).min(u64::from(u32::MAX)) as u32;
-        let counted = self.counted.load(Relaxed);
-        self.samples[counted as usize & (KEPT - 1)].store(sample, Relaxed);
-        self.counted.store(counted + 1, Relaxed);
+        self.samples.take(watch.ticks * ITEMS / watch.items);
         (watch.ticks, watch.items) = (0, 0);
     }
 
     /// The quantiles over the most recent windows; None before the first has closed.
     pub fn quantiles(&self) -> Option<Quantiles> {
-        let windows = self.counted.load(Relaxed);
-        let kept = (windows as usize).min(KEPT);
-        let mut samples: Vec<u32> = self.samples[..kept].iter().map(|s| s.load(Relaxed)).collect();
-        samples.sort_unstable();
-        let at = |q: f64| {
-            let sample = *samples.get(((kept.checked_sub(1)?) as f64 * q) as usize)?;
-            Some(f64::from(sample) / ITEMS as f64 / clock::ticks_per_ns())
-        };
-        let dropped = self.dropped.load(Relaxed);
-        Some(Quantiles { p10: at(0.1)?, p50: at(0.5)?, p90: at(0.9)?, windows, dropped })
+        let ns = |sample| f64::from(sample) / ITEMS as f64 / clock::ticks_per_ns();
+        let [p10, p50, p90] = self.samples.at([0.1, 0.5, 0.9])?.map(ns);
+        Some(Quantiles { p10, p50, p90, windows: self.samples.counted(), dropped: self.dropped.load(Relaxed) })
     }
 }
 
