@@ -1,14 +1,15 @@
-//! How long packets take from their reception to their completion: one sample a burst and port.
+//! How long packets take from their reception to their completion: one sample a round and port.
 //!
-//! Time is the forwarder's own, spent in its poll rounds: what a caller does between two rounds is not latency of the
-//! memory path. A round in which the machine stopped ends all that is under way without a sample. A port is taken to
-//! complete in the order of transmission.
+//! It begins with the poll round that transmits, which is the one that received unless a transmit ring was full. Time is
+//! the forwarder's own, spent in its rounds: what a caller does between two rounds is not latency of the memory path. A
+//! round in which the machine stopped ends all that is under way without a sample. A port is taken to complete in the
+//! order of transmission.
 
 use crate::stats::{Count, Samples};
 use crate::sys::clock;
 use std::collections::VecDeque;
 
-/// Bursts under way that are timed at once, for each port; others go by untimed.
+/// Rounds under way that are timed at once, for each port; others go by untimed.
 const MARKS: usize = 1 << 10;
 /// A round longer than this many nanoseconds is a gap: no round takes that long.
 const GAP_NS: f64 = 100_000.0;
@@ -37,8 +38,7 @@ pub struct LatencyQuantiles {
 impl Latency {
     /// The quantiles of the most recent 4,096 samples; None before the first.
     pub fn quantiles(&self) -> Option<LatencyQuantiles> {
-        let [p50, p99] =
-            self.samples.at([0.5, 0.99])?.map(|ticks| f64::from(ticks) / clock::ticks_per_ns());
+        let [p50, p99] = self.samples.at([0.5, 0.99])?.map(|ticks| f64::from(ticks) / clock::ticks_per_ns());
         Some(LatencyQuantiles { p50, p99, samples: self.samples.counted(), dropped: self.dropped.get() })
     }
 }
@@ -56,10 +56,10 @@ pub(super) struct Probe {
 /// What is under way through one port.
 #[derive(Debug, Default)]
 struct Marks {
-    /// Frames that were ever to leave by the port, and that came back sent.
+    /// Frames that the port ever took, and that came back sent.
     entered: u64,
     left: u64,
-    /// The last frame of a burst, by its number, and when the burst was received.
+    /// The last frame of a round, by its number, and when the round began.
     marks: VecDeque<(u64, u64)>,
 }
 
@@ -84,29 +84,18 @@ impl Probe {
         }
     }
 
-    /// The forwarder's time.
-    pub(super) fn time(&self, now: u64) -> u64 {
-        self.before.wrapping_add(now.wrapping_sub(self.began))
-    }
-
-    /// `n` frames received at `time` are to leave by a port.
-    pub(super) fn entered(&mut self, port: usize, n: usize, time: u64) {
+    /// A port took `n` frames in this round.
+    pub(super) fn entered(&mut self, port: usize, n: usize) {
         let lane = &mut self.lanes[port];
         lane.entered += n as u64;
-        if lane.marks.len() < MARKS {
-            lane.marks.push_back((lane.entered, time));
+        if n > 0 && lane.marks.len() < MARKS {
+            lane.marks.push_back((lane.entered, self.before));
         }
     }
 
-    /// The last `n` frames that were to leave by a port were dropped.
-    pub(super) fn gave_up(&mut self, port: usize, n: usize) {
-        let lane = &mut self.lanes[port];
-        lane.entered -= n as u64;
-        while lane.marks.pop_back_if(|&mut (last, _)| last > lane.entered).is_some() {}
-    }
-
     /// `n` frames came back sent.
-    pub(super) fn left(&mut self, port: usize, n: usize, time: u64, latency: &Latency) {
+    pub(super) fn left(&mut self, port: usize, n: usize, now: u64, latency: &Latency) {
+        let time = self.before.wrapping_add(now.wrapping_sub(self.began));
         let lane = &mut self.lanes[port];
         lane.left += n as u64;
         while let Some((_, received)) = lane.marks.pop_front_if(|&mut (last, _)| last <= lane.left) {
@@ -119,44 +108,32 @@ impl Probe {
 mod tests {
     use super::*;
 
-    fn ticks(latency: &Latency, shares: [f64; 2]) -> Option<[u32; 2]> {
-        latency.samples.at(shares)
+    fn ticks(latency: &Latency) -> Option<[u32; 2]> {
+        latency.samples.at([0.0, 1.0])
     }
 
     #[test]
-    fn a_burst_is_timed_when_its_last_frame_comes_back_and_rests_between_rounds_do_not_count() {
+    fn a_round_is_timed_when_its_last_frame_comes_back_and_rests_between_rounds_do_not_count() {
         let (mut probe, latency) = (Probe::new(1), Latency::default());
         probe.begin(1_000);
-        probe.entered(0, 32, probe.time(1_010));
+        probe.entered(0, 32);
         probe.end(1_100, &latency);
         probe.begin(9_000);
-        probe.left(0, 31, probe.time(9_010), &latency);
-        assert_eq!(ticks(&latency, [0.0, 1.0]), None);
-        probe.left(0, 1, probe.time(9_050), &latency);
-        assert_eq!(ticks(&latency, [0.0, 1.0]), Some([140, 140]));
-    }
-
-    #[test]
-    fn frames_that_were_given_up_are_not_waited_for() {
-        let (mut probe, latency) = (Probe::new(1), Latency::default());
-        probe.begin(0);
-        probe.entered(0, 10, 0);
-        probe.entered(0, 10, 5);
-        probe.gave_up(0, 10);
-        probe.entered(0, 4, 7);
-        probe.left(0, 14, 20, &latency);
-        assert_eq!(ticks(&latency, [0.0, 1.0]), Some([13, 20]));
+        probe.left(0, 31, 9_010, &latency);
+        assert_eq!(ticks(&latency), None);
+        probe.left(0, 1, 9_050, &latency);
+        assert_eq!(ticks(&latency), Some([150, 150]));
     }
 
     #[test]
     fn a_round_in_which_the_machine_stopped_leaves_no_sample() {
         let (mut probe, latency) = (Probe::new(2), Latency::default());
         probe.begin(0);
-        probe.entered(0, 1, 0);
-        probe.entered(1, 1, 0);
+        probe.entered(0, 1);
+        probe.entered(1, 1);
         probe.end(probe.gap + 1, &latency);
         probe.begin(probe.gap + 2);
-        probe.left(0, 1, probe.time(probe.gap + 3), &latency);
-        assert_eq!((ticks(&latency, [0.0, 1.0]), latency.dropped.get()), (None, 2));
+        probe.left(0, 1, probe.gap + 3, &latency);
+        assert_eq!((ticks(&latency), latency.dropped.get()), (None, 2));
     }
 }

@@ -1,5 +1,6 @@
 //! What the forwarder counts.
 
+use super::latency::Latency;
 use super::verdict::Drops;
 use crate::stats::{Count, Windows};
 
@@ -21,6 +22,8 @@ pub struct Meters {
     pub passed: Count,
     /// Frames dropped, by reason.
     pub drops: Drops,
+    /// Time from reception to completion, where it is measured ([`Forwarder::measure_latency`](super::Forwarder)).
+    pub latency: Latency,
     /// Time per received frame, over windows in which there was work.
     pub windows: Windows,
 }

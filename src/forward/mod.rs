@@ -20,6 +20,7 @@ mod tests;
 pub mod traffic;
 pub mod verdict;
 
+pub use latency::{Latency, LatencyQuantiles};
 pub use meters::Meters;
 pub use mode::{ForwardError, Free, Mode};
 pub use packets::{PacketPath, Protocols};

@@ -10,6 +10,7 @@
 
 use super::holder::Holder;
 use super::lane::Lane;
+use super::latency::Probe;
 use super::meters::Meters;
 use super::mode::{ForwardError, Free, Mode};
 use super::packets::PacketPath;
@@ -47,6 +48,8 @@ pub struct Forwarder {
     taps: Vec<Tap>,
     pub(super) meters: Arc<Meters>,
     watch: Stopwatch,
+    /// What times packets; None where nobody asked.
+    probe: Option<Box<Probe>>,
     /// Frames a port may have posted for reception: no port can take what another needs.
     share: usize,
     /// The last round left a fill ring short of its share.
@@ -75,6 +78,7 @@ impl Forwarder {
             taps: Vec::new(),
             meters,
             watch,
+            probe: None,
             share,
             short: false,
         })
@@ -83,6 +87,12 @@ impl Forwarder {
     /// Chooses how frames are freed.
     pub fn set_free(&mut self, free: Free) {
         self.free = free;
+    }
+
+    /// Takes the time of packets from now on: a look at the clock twice a round, and once where frames come back sent.
+    #[cold]
+    pub fn measure_latency(&mut self) {
+        self.probe = Some(Box::new(Probe::new(self.lanes.len())));
     }
 
     /// Makes packets of frames from now on. Frames that are out as such are freed as such.
@@ -119,6 +129,18 @@ impl Forwarder {
     /// One round over all ports; returns how many frames were received.
     #[inline]
     pub fn poll(&mut self, w: &mut Worker) -> usize {
+        if let Some(probe) = &mut self.probe {
+            probe.begin(clock::ticks());
+        }
+        let received = self.round(w);
+        if let Some(probe) = &mut self.probe {
+            probe.end(clock::ticks(), &self.meters.latency);
+        }
+        received
+    }
+
+    #[inline(always)]
+    fn round(&mut self, w: &mut Worker) -> usize {
         let mut received = 0;
         for from in 0..self.lanes.len() {
             received += self.receive(from, w);
@@ -169,6 +191,9 @@ impl Forwarder {
         if !lane.out.is_empty() {
             let sent = lane.port.tx(w, &mut lane.out);
             self.meters.transmitted.add(sent as u64);
+            if let Some(probe) = &mut self.probe {
+                probe.entered(port, sent);
+            }
             if sent == 0 && lane.port.in_flight() == 0 {
                 self.give_up(port, Reason::TxRefused, w);
             }
@@ -195,6 +220,9 @@ impl Forwarder {
         loop {
             let n = self.lanes[port].port.complete(w, &mut sent);
             self.meters.completed.add(n as u64);
+            if let Some(probe) = &mut self.probe {
+                probe.left(port, n, clock::ticks(), &self.meters.latency);
+            }
             match &mut self.packets {
                 None if self.taps.is_empty() => self.free(&mut sent, w),
                 Some(path) if self.taps.is_empty() => {

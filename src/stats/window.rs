@@ -80,7 +80,13 @@ impl Windows {
     pub fn quantiles(&self) -> Option<Quantiles> {
         let ns = |sample| f64::from(sample) / ITEMS as f64 / clock::ticks_per_ns();
         let [p10, p50, p90] = self.samples.at([0.1, 0.5, 0.9])?.map(ns);
-        Some(Quantiles { p10, p50, p90, windows: self.samples.counted(), dropped: self.dropped.load(Relaxed) })
+        Some(Quantiles {
+            p10,
+            p50,
+            p90,
+            windows: self.samples.counted(),
+            dropped: self.dropped.load(Relaxed),
+        })
     }
 }
 
