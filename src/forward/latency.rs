@@ -2,8 +2,8 @@
 //!
 //! It begins with the poll round that transmits, which is the one that received unless a transmit ring was full. Time is
 //! the forwarder's own, spent in its rounds: what a caller does between two rounds is not latency of the memory path. A
-//! round in which the machine stopped ends all that is under way without a sample. A port is taken to complete in the
-//! order of transmission.
+//! round in which the machine stopped, and a time in which nothing comes back, end all that is under way without a
+//! sample. A port is taken to complete in the order of transmission.
 
 use crate::stats::{Count, Samples};
 use crate::sys::clock;
@@ -11,14 +11,15 @@ use std::collections::VecDeque;
 
 /// Rounds under way that are timed at once, for each port; others go by untimed.
 const MARKS: usize = 1 << 10;
-/// A round longer than this many nanoseconds is a gap: no round takes that long.
+/// A round longer than this many nanoseconds is a gap: no round takes that long. So is a longer time without a
+/// completion: the other side stands still.
 const GAP_NS: f64 = 100_000.0;
 
 /// Times from reception to completion; written by the forwarder's worker, read by any thread.
 #[derive(Debug, Default)]
 pub struct Latency {
     samples: Samples,
-    /// Bursts that were under way when the machine stopped.
+    /// Bursts that were under way when the machine, or the other side, stopped.
     dropped: Count,
 }
 
@@ -31,7 +32,7 @@ pub struct LatencyQuantiles {
     pub p99: f64,
     /// Bursts timed.
     pub samples: u64,
-    /// Bursts left out because the machine stopped while they were under way.
+    /// Bursts left out because the machine, or the other side, stopped while they were under way.
     pub dropped: u64,
 }
 
@@ -50,6 +51,8 @@ pub(super) struct Probe {
     /// The clock when the round began, and the ticks of the rounds before it.
     began: u64,
     before: u64,
+    /// The forwarder's time when something last came back.
+    back: u64,
     lanes: Vec<Marks>,
 }
 
@@ -66,7 +69,7 @@ struct Marks {
 impl Probe {
     pub(super) fn new(ports: usize) -> Probe {
         let lanes = (0..ports).map(|_| Marks::default()).collect();
-        Probe { gap: (GAP_NS * clock::ticks_per_ns()) as u64, began: 0, before: 0, lanes }
+        Probe { gap: (GAP_NS * clock::ticks_per_ns()) as u64, began: 0, before: 0, back: 0, lanes }
     }
 
     /// A round begins.
@@ -78,7 +81,8 @@ impl Probe {
     pub(super) fn end(&mut self, now: u64, latency: &Latency) {
         let ticks = now.wrapping_sub(self.began);
         self.before = self.before.wrapping_add(ticks);
-        if ticks > self.gap {
+        if ticks > self.gap || self.before.wrapping_sub(self.back) > self.gap {
+            self.back = self.before;
             let under_way: usize = self.lanes.iter_mut().map(|lane| lane.marks.drain(..).count()).sum();
             latency.dropped.add(under_way as u64);
         }
@@ -96,6 +100,9 @@ impl Probe {
     /// `n` frames came back sent.
     pub(super) fn left(&mut self, port: usize, n: usize, now: u64, latency: &Latency) {
         let time = self.before.wrapping_add(now.wrapping_sub(self.began));
+        if n > 0 {
+            self.back = time;
+        }
         let lane = &mut self.lanes[port];
         lane.left += n as u64;
         while let Some((_, received)) = lane.marks.pop_front_if(|&mut (last, _)| last <= lane.left) {

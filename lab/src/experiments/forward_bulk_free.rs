@@ -1,27 +1,32 @@
-//! `forward-bulk-free`: one core forwards one flow of the smallest IPv4 packets between two `mem` ports; sent
-//! packets are freed one by one, or in bulk at TX completion. Beside both, the bare relay.
+//! `forward-bulk-free`: one core forwards one flow of the smallest IPv4 packets between two `mem` ports. Every packet has
+//! a head from a slab cache, as in the source; sent packets are freed one by one, or in bulk at TX completion, over the
+//! source's slab layer in its settings, over ready arrays of heads, and over today's layer. Beside them frames without
+//! heads, and the bare relay.
+
+mod variants;
 
 use std::cell::RefCell;
 
-use netmem::forward::Free;
+use netmem::forward::{Free, LatencyQuantiles};
 use netmem::limits::{BATCH_MAX, CHUNK_SIZE};
 use netmem::page::{Memory, MemoryConfig};
 
 use super::Experiment;
 use super::relay::{PACKET_BYTES, Relay};
-use super::router::{Fate, Router, Setup};
+use super::router::{FarSide, Fate, PacketSetup, Router, Setup};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
-use crate::json::{Published, params};
+use crate::json::params;
 use crate::method::poll::{PollLoop, PollSampler, Shape};
 use crate::method::round::{Label, Series, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
+use variants::{Neighbours, VARIANTS};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "forward-bulk-free",
     source: "000_d9894a511132eb4b.txt",
     question: "Does freeing packets in bulk at TX completion forward more packets than freeing one by one?",
-    seconds: 5,
+    seconds: 12,
     keys: KEYS,
     run,
 };
@@ -32,24 +37,27 @@ const KEYS: &[Key] = &[
         what: "places in each ring of the wires (rounded up to a power of two)",
         min: 256,
         max: 16_384,
-        full: 2_048,
-        quick: 2_048,
+        full: 1_024,
+        quick: 1_024,
     },
-    Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 1_536, quick: 1_536 },
+    Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 768, quick: 768 },
 ];
 
-const BASE: usize = 0;
-const BULK: usize = 1;
-const LIMIT: usize = 2;
-
-const COMPARISONS: &[Comparison] = &[
-    Comparison { a: BULK, b: BASE, metric: Metric::Pps },
-    Comparison { a: BULK, b: LIMIT, metric: Metric::NsPerPacket },
-    Comparison { a: BASE, b: LIMIT, metric: Metric::NsPerPacket },
+/// A variant over another, and the gain that the source saw.
+const GAINS: [(&str, &str, Option<f64>); 9] = [
+    ("netmem/bulk", "netmem/base", Some(1.023)),
+    ("netmem/tuned", "netmem/base", Some(1.039)),
+    ("netmem/nomerge", "netmem/base", Some(1.038)),
+    ("netmem/ready-8", "netmem/base", None),
+    ("netmem/ready-16", "netmem/base", None),
+    ("netmem/ready-32", "netmem/base", None),
+    ("netmem/sheaf-bulk", "netmem/sheaf-base", None),
+    ("netmem/sheaf-bulk", "netmem/base", None),
+    ("netmem/frames-bulk", "netmem/frames-base", None),
 ];
 
-/// Chunks of memory for each place in a ring: two routers' pools, the relay's, and some to spare.
-const POOLED: usize = 24;
+/// Chunks of memory for each place in a ring and each router: its pool, and heads for what is in flight.
+const POOLED: usize = 12;
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let Some(&peer_core) = bench.cores.get(1) else {
@@ -59,71 +67,102 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let clock = bench.clock;
     let ring = (bench.setting("ring") as usize).next_power_of_two();
     let shape = Shape { burst: BATCH_MAX, packets: bench.setting("packets"), waits: false };
-    let config = MemoryConfig { bytes: POOLED * ring * CHUNK_SIZE, ..MemoryConfig::default() };
+    let bytes = (VARIANTS.len() + 1) * POOLED * ring * CHUNK_SIZE;
+    let config = MemoryConfig { bytes, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
-    let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
-    let setup = |free| Setup { ring, fate: Fate::Routed, free };
-    let (mut base, mut base_far) = Router::new(&memory, &mut worker, setup(Free::Single))?;
-    let (mut bulk, mut bulk_far) = Router::new(&memory, &mut worker, setup(Free::Bulk))?;
-    let (mut relay, mut relay_far) = Relay::new(&memory, &mut worker, 2 * ring)?;
+    let worker = RefCell::new(memory.worker().map_err(SetUpError::at("worker"))?);
+    // Merged caches share their slabs with these.
+    let neighbours = Neighbours::new(&memory, &mut worker.borrow_mut())?;
+    let routers = VARIANTS.iter().map(|variant| {
+        let packets = variant.heads().map(|heads| PacketSetup { heads, rules: None, pairs: None });
+        let setup = Setup { free: variant.free, packets, ..Setup::frames(ring, Fate::Routed) };
+        Router::new(&memory, &mut worker.borrow_mut(), &setup)
+    });
+    let mut routers: Vec<(Router, FarSide)> = routers.collect::<Result<_, _>>()?;
+    let (mut relay, mut relay_far) = Relay::new(&memory, &mut worker.borrow_mut(), 2 * ring)?;
 
-    let worker = RefCell::new(worker);
     let poll_loop = |label, poll, far| -> Box<dyn Variant> {
         Box::new(PollLoop::new(label, PollSampler::new(&clock, shape), Some(peer_core), poll, far))
     };
-    let mut variants = [
-        poll_loop(
-            label("netmem/base", "forward", ring, &[("free", "single"), ("mode", "ip")]),
-            Box::new(|| base.poll(&mut worker.borrow_mut())),
-            Box::new(|| base_far.turn()),
-        ),
-        poll_loop(
-            label("netmem/bulk", "forward", ring, &[("free", "bulk"), ("mode", "ip")]),
-            Box::new(|| bulk.poll(&mut worker.borrow_mut())),
-            Box::new(|| bulk_far.turn()),
-        ),
-        poll_loop(
-            label("limit", "relay", ring, &[]),
-            Box::new(|| relay.poll(BATCH_MAX)),
-            Box::new(|| relay_far.turn()),
-        ),
-    ];
-    let series = bench.measure(&mut variants, COMPARISONS, Cores::Cross);
-    drop(variants);
+    let mut loops: Vec<Box<dyn Variant + '_>> = Vec::new();
+    for ((router, far), variant) in routers.iter_mut().zip(VARIANTS) {
+        let free = if variant.free == Free::Bulk { "bulk" } else { "single" };
+        let label =
+            label(variant.name, "forward", ring, &[("free", free), ("mode", "ip"), ("heads", variant.what)]);
+        let poll = Box::new(|| router.poll(&mut worker.borrow_mut()));
+        loops.push(poll_loop(label, poll, Box::new(|| far.turn())));
+    }
+    let poll = Box::new(|| relay.poll(BATCH_MAX));
+    loops.push(poll_loop(label("limit", "relay", ring, &[]), poll, Box::new(|| relay_far.turn())));
+    let series = bench.measure(&mut loops, &comparisons(), Cores::Cross);
+    drop(loops);
     rows(bench, &series);
     let mut worker = worker.into_inner();
-    base.settle(base_far, &mut worker, "netmem/base", bench);
-    bulk.settle(bulk_far, &mut worker, "netmem/bulk", bench);
+    for ((router, far), variant) in routers.into_iter().zip(VARIANTS) {
+        latency_rows(bench, ring, variant.name, router.latency());
+        router.settle(far, &mut worker, variant.name, bench);
+    }
     relay.settle(relay_far, &mut worker, bench);
+    neighbours.settle(&mut worker, bench);
     findings(bench, &memory);
     Ok(())
 }
 
+/// The gains, and the first and last variants over the bare relay.
+fn comparisons() -> Vec<Comparison> {
+    let place =
+        |name: &str| VARIANTS.iter().position(|variant| variant.name == name).unwrap_or(VARIANTS.len());
+    let gain =
+        |(a, b, _): (&str, &str, Option<f64>)| Comparison { a: place(a), b: place(b), metric: Metric::Pps };
+    let cost = |name| Comparison { a: place(name), b: VARIANTS.len(), metric: Metric::NsPerPacket };
+    let costs = ["netmem/base", "netmem/sheaf-bulk", "netmem/frames-bulk"].map(cost);
+    GAINS.into_iter().map(gain).chain(costs).collect()
+}
+
 fn rows(bench: &mut Bench<'_>, series: &[Series]) {
-    for (one, published) in series.iter().zip([Some(published_base()), Some(published_bulk()), None]) {
+    let published = VARIANTS.iter().map(|variant| variant.published()).chain([None]);
+    for (one, published) in series.iter().zip(published) {
         bench.row(one, Metric::Pps, published);
         bench.row(one, Metric::NsPerPacket, None);
     }
     bench.check_generator(series);
 }
 
+/// From reception to completion, on the forwarder's own clock.
+fn latency_rows(bench: &mut Bench<'_>, ring: usize, variant: &str, latency: Option<LatencyQuantiles>) {
+    let Some(latency) = latency else {
+        return bench.note(format!("{variant}: no packet was timed from reception to completion"));
+    };
+    for (quantile, ns) in [("p50", latency.p50), ("p99", latency.p99)] {
+        let label = label(variant, "forward", ring, &[("mode", "ip"), ("quantile", quantile)]);
+        bench.figure(label, Metric::LatencyNs, ns, None);
+    }
+}
+
 /// What the source found, and whether it holds here.
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "the base frees each packet by a call of its own, on the frame pool; the source's base is a slab layer with \
-         a small partial list, so the sizes of the two gains are not the same question",
+        "base, bulk, tuned and nomerge: heads of one line from the layer that the source tunes, cpu_partial 13 and \
+         min_partial 5, tuned 256 and 9; their slabs are shared with a cache of the same size that is in use, but for nomerge",
     );
     bench.note(
-        "a quick device rests before a window until enough packets wait; it frees what was sent meanwhile inside \
-         the window",
+        "latency: from the begin of the round that received a burst to the completion of its last packet, in rounds only; \
+         completions are looked for every 256 packets, or when nothing came in",
     );
-    let Some(ratio) = bench.reported_ratio("netmem/bulk", "netmem/base") else { return };
-    let (median, low, high) = (ratio.median, ratio.low, ratio.high);
-    let verdict = if low > 1.0 { "holds here" } else { "does not show here" };
-    bench.note(format!(
-        "the source: bulk free forwards 1.023 times the packets; here {median} ({low} to {high}): the gain {verdict}",
-    ));
+    for (a, b, source) in GAINS {
+        let Some(ratio) = bench.reported_ratio(a, b) else { continue };
+        let (median, low, high) = (ratio.median, ratio.low, ratio.high);
+        let verdict = match () {
+            () if low > 1.0 => "a gain",
+            () if high < 1.0 => "a loss",
+            () => "no difference that shows",
+        };
+        let source = source.map_or_else(String::new, |gain| format!("; the source saw {gain}"));
+        bench.note(format!(
+            "{a} forwards {median} ({low} to {high}) times the packets of {b}: {verdict}{source}"
+        ));
+    }
 }
 
 fn label(variant: &str, work: &str, ring: usize, own: &[(&str, &str)]) -> Label {
@@ -137,19 +176,4 @@ fn label(variant: &str, work: &str, ring: usize, own: &[(&str, &str)]) -> Label 
     ]);
     params.extend(own.iter().map(|&(name, value)| (name.to_owned(), value.into())));
     Label { variant: variant.to_owned(), params }
-}
-
-fn published_base() -> Published {
-    published(2_043_575.0, "one kmem_cache_free() per packet")
-}
-
-fn published_bulk() -> Published {
-    published(2_090_522.0, "bulk free at TX completion with detached freelists")
-}
-
-fn published(pps: f64, what: &str) -> Published {
-    let of = format!(
-        "Linux 4.1.0-mmotm, one core of an i7-4790K at 4 GHz, IPv4 forwarding of one UDP flow, {what}"
-    );
-    Published { value: pps, unit: "pps".to_owned(), of }
 }

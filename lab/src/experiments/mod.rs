@@ -1,5 +1,6 @@
 //! The registry: every experiment by name, and one file for each.
 
+mod cluster_pool;
 mod forward_bulk_free;
 mod page_bulk;
 mod page_cross_worker;
@@ -50,6 +51,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     slab_bulk::EXPERIMENT,
     slab_descriptor::EXPERIMENT,
     xdp_verdicts::EXPERIMENT,
+    cluster_pool::EXPERIMENT,
     forward_bulk_free::EXPERIMENT,
     rivals::EXPERIMENT,
 ];

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use netmem::forward::filter::filter;
 use netmem::forward::holder::{HolderCounters, Keep, Keeper, holder};
 use netmem::forward::traffic::{self, Hop, INTERFACES, Outcome, Sink, Traffic};
-use netmem::forward::{Forwarder, Free, Mode};
+use netmem::forward::{Forwarder, Free, LatencyQuantiles, Mode, PacketPath};
 use netmem::limits::BATCH_MAX;
+use netmem::packet::{Heads, HeadsConfig, Pairs};
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
@@ -45,18 +47,41 @@ pub(super) enum Fate {
 }
 
 /// How a router is made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Setup {
     /// Places in each ring of the wires.
     pub(super) ring: usize,
     pub(super) fate: Fate,
     pub(super) free: Free,
+    /// What makes frames packets; None where they stay frames.
+    pub(super) packets: Option<PacketSetup>,
+    /// Frames that the pool's owner keeps in a cache of its own, and is refilled to; none where every frame passes a lock.
+    pub(super) cache: Option<(usize, usize)>,
+}
+
+/// How packets are made and freed.
+#[derive(Debug, Clone)]
+pub(super) struct PacketSetup {
+    pub(super) heads: HeadsConfig,
+    /// Rules that packets go through, none of which matches: source 003's slow forwarding. None for the fast one.
+    pub(super) rules: Option<usize>,
+    /// Pairs of head and frame that are kept ready; None where heads and frames go their own ways.
+    pub(super) pairs: Option<usize>,
+}
+
+impl Setup {
+    /// Frames that stay frames, freed in bulk.
+    pub(super) fn frames(ring: usize, fate: Fate) -> Setup {
+        let usual = PoolConfig::default();
+        Setup { ring, fate, free: Free::Bulk, packets: None, cache: Some((usual.cache, usual.refill)) }
+    }
 }
 
 /// The device under test.
 pub(super) struct Router {
     forwarder: Forwarder,
     pool: Pool,
+    pairs: Option<Pairs>,
 }
 
 /// Generator, sink and keeper.
@@ -86,13 +111,14 @@ impl Router {
     pub(super) fn new(
         memory: &Memory,
         worker: &mut Worker,
-        setup: Setup,
+        setup: &Setup,
     ) -> Result<(Router, FarSide), SetUpError> {
-        let Setup { ring, fate, free } = setup;
+        let &Setup { ring, fate, free, ref packets, cache } = setup;
         let kept = if let Fate::Kept(kept) = fate { kept } else { 0 };
         // More than all rings hold that ever fill, so that the pool does not run dry.
         let name = format!("{fate:?} {free:?}");
-        let config = PoolConfig { name, frames: 8 * ring + kept, ..PoolConfig::default() };
+        let (cache, refill) = cache.unwrap_or((0, 1));
+        let config = PoolConfig { name, frames: 8 * ring + kept, cache, refill, ..PoolConfig::default() };
         let pool = Pool::new(memory, worker, &config).map_err(SetUpError::at("pool"))?;
         // The way out holds twice what the way in can deliver: a sink that is paused costs no packet.
         let wire = |name, ring| wire(name, &MemConfig { ring, ..MemConfig::default() });
@@ -102,6 +128,13 @@ impl Router {
         let mut forwarder =
             Forwarder::new(ports, pool.clone(), mode(fate)).map_err(SetUpError::at("forwarder"))?;
         forwarder.set_free(free);
+        forwarder.measure_latency();
+        let mut pairs = None;
+        if let Some(packets) = packets {
+            let (path, ready) = packet_path(memory, &pool, packets)?;
+            forwarder.set_packet_path(path);
+            pairs = ready;
+        }
         let socket = match fate {
             Fate::Kept(kept) => Some(socket(memory, &mut forwarder, 4 * ring, kept)?),
             _ => None,
@@ -111,7 +144,7 @@ impl Router {
         let frames = frames(fate).map_err(SetUpError::at("traffic"))?;
         let (devices, out) = ([ingress, egress], out(fate));
         Ok((
-            Router { forwarder, pool },
+            Router { forwarder, pool, pairs },
             FarSide { devices, out, socket, frames, sent: 0, received: 0, corrupt: 0 },
         ))
     }
@@ -120,6 +153,16 @@ impl Router {
     #[inline]
     pub(super) fn poll(&mut self, worker: &mut Worker) -> usize {
         self.forwarder.poll(worker)
+    }
+
+    /// The time from reception to completion; None before the first sample.
+    pub(super) fn latency(&self) -> Option<LatencyQuantiles> {
+        self.forwarder.meters().latency.quantiles()
+    }
+
+    /// The ready pairs, where there are any.
+    pub(super) fn pairs(&self) -> Option<&Pairs> {
+        self.pairs.as_ref()
     }
 
     /// Lets everything in flight arrive, on this thread, and checks that nothing was lost, spoilt or leaked.
@@ -157,7 +200,7 @@ impl Router {
             corrupt == 0,
             format!("{corrupt} of {received} corrupt"),
         );
-        drop((self.forwarder, far));
+        drop((self.forwarder, self.pairs, far));
         check_home(bench, variant, &self.pool);
     }
 }
@@ -208,6 +251,28 @@ impl FarSide {
         keeper.release(worker);
         counters.given.get()
     }
+}
+
+/// What makes frames packets, and the ready pairs in it.
+fn packet_path(
+    memory: &Memory,
+    pool: &Pool,
+    setup: &PacketSetup,
+) -> Result<(PacketPath, Option<Pairs>), SetUpError> {
+    let heads = Heads::with(memory, &setup.heads).map_err(SetUpError::at("heads"))?;
+    let mut path = PacketPath::new(heads.clone());
+    if let Some(rules) = setup.rules {
+        // Ports that the flow does not use, so that every packet is held against every rule.
+        let rule = |port: usize| format!("drop,proto=tcp,dport={port}").parse();
+        let rules = (1..=rules).map(rule).collect::<Result<_, _>>().map_err(SetUpError::at("rules"))?;
+        let (filter, _) = filter(rules).map_err(SetUpError::at("rules"))?;
+        path = path.with_hooks(filter);
+    }
+    let pairs = setup.pairs.map(|max| Pairs::new(pool, &heads, max));
+    if let Some(pairs) = &pairs {
+        path = path.with_pairs(pairs.clone());
+    }
+    Ok((path, pairs))
 }
 
 fn mode(fate: Fate) -> Mode {
@@ -290,14 +355,39 @@ mod tests {
     fn settled(fate: Fate, free: Free, spoil: impl FnOnce(&mut FarSide)) -> Report {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let mut worker = memory.worker().unwrap();
-        let setup = Setup { ring: 256, fate, free };
-        let (mut router, mut far) = Router::new(&memory, &mut worker, setup).unwrap();
+        let setup = Setup { free, ..Setup::frames(256, fate) };
+        settled_with(&memory, &mut worker, &setup, spoil)
+    }
+
+    fn settled_with(
+        memory: &Memory,
+        worker: &mut Worker,
+        setup: &Setup,
+        spoil: impl FnOnce(&mut FarSide),
+    ) -> Report {
+        let (mut router, mut far) = Router::new(memory, worker, setup).unwrap();
         for _ in 0..100 {
             far.turn();
-            assert_eq!(router.poll(&mut worker), BATCH_MAX);
+            assert_eq!(router.poll(worker), BATCH_MAX);
         }
         spoil(&mut far);
-        report_of(false, |bench| router.settle(far, &mut worker, "netmem", bench))
+        report_of(false, |bench| router.settle(far, worker, "netmem", bench))
+    }
+
+    #[test]
+    fn packets_of_every_kind_are_accounted_for_and_their_frames_go_home() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let mut worker = memory.worker().unwrap();
+        for rules in [None, Some(3)] {
+            for pairs in [None, Some(0), Some(50)] {
+                for cache in [None, Some((512, 256))] {
+                    let packets = Some(PacketSetup { heads: HeadsConfig::default(), rules, pairs });
+                    let setup = Setup { packets, cache, ..Setup::frames(256, Fate::Routed) };
+                    let report = settled_with(&memory, &mut worker, &setup, |_| ());
+                    assert!(report.ok() && report.checks.len() == 3, "{setup:?} {:?}", report.checks);
+                }
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 
-use netmem::forward::Free;
 use netmem::limits::{BATCH_MAX, CHUNK_SIZE};
 use netmem::page::{Memory, MemoryConfig};
 
@@ -90,9 +89,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let memory = memory.map_err(SetUpError::at("memory"))?;
     let worker = RefCell::new(memory.worker().map_err(SetUpError::at("worker"))?);
     let verdicts = verdicts(kept);
-    let routers = verdicts.map(|(_, fate)| {
-        Router::new(&memory, &mut worker.borrow_mut(), Setup { ring, fate, free: Free::Bulk })
-    });
+    let routers =
+        verdicts.map(|(_, fate)| Router::new(&memory, &mut worker.borrow_mut(), &Setup::frames(ring, fate)));
     let mut routers: Vec<(Router, FarSide)> = routers.into_iter().collect::<Result<_, _>>()?;
     let (mut relay, mut relay_far) = Relay::new(&memory, &mut worker.borrow_mut(), 2 * ring)?;
 

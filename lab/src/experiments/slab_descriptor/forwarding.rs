@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::sync::Mutex;
 
-use netmem::forward::Free;
 use netmem::limits::BATCH_MAX;
 use netmem::packet::{Form as ArrayForm, Heads, HeadsConfig, Packet};
 use netmem::page::Memory;
@@ -93,8 +92,8 @@ impl<'a> Stage<'a> {
         let frames = (WORDS + 1) * (IN_FLIGHT + 1);
         let config = PoolConfig { name: "heads".to_owned(), frames, ..PoolConfig::default() };
         let pool = Pool::new(memory, &mut worker.borrow_mut(), &config).map_err(SetUpError::at("pool"))?;
-        let setup = Setup { ring: RING, fate: Fate::Routed, free: Free::Bulk };
-        let (router, far) = Router::new(memory, &mut worker.borrow_mut(), setup)?;
+        let setup = Setup::frames(RING, Fate::Routed);
+        let (router, far) = Router::new(memory, &mut worker.borrow_mut(), &setup)?;
         Ok(Self { worker, router: RefCell::new(router), far: Mutex::new(far), pool })
     }
 

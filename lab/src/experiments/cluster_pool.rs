@@ -1,0 +1,265 @@
+//! `cluster-pool`: source 003's eight cells. Packets are forwarded fast or through rules, their head and frame are kept
+//! together in a ready pool or not, and the allocators below are used without a lock or under one. Beside the source's 50
+//! pairs, as many as a ring holds; and `max` changed all the time.
+
+use std::cell::{Cell, RefCell};
+
+use netmem::limits::{BATCH_MAX, CHUNK_SIZE};
+use netmem::packet::{Form, HeadsConfig, Pairs};
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::PoolConfig;
+use netmem::slab::{CacheConfig, Layer, WordForm};
+
+use super::Experiment;
+use super::relay::PACKET_BYTES;
+use super::router::{FarSide, Fate, PacketSetup, Router, Setup};
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::json::{Published, params};
+use crate::method::poll::{PollLoop, PollSampler, Shape};
+use crate::method::round::{Label, Variant};
+use crate::metric::Metric;
+use crate::settings::Key;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "cluster-pool",
+    source: "003_eacc0e7e593288ea.txt",
+    question: "Does a pool of ready pairs of buffer and cluster forward more packets, and how much more where the allocators below take a lock?",
+    seconds: 10,
+    keys: KEYS,
+    run,
+};
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "ring",
+        what: "places in each ring of the wires (rounded up to a power of two)",
+        min: 256,
+        max: 16_384,
+        full: 1_024,
+        quick: 1_024,
+    },
+    Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 768, quick: 768 },
+    Key {
+        name: "rules",
+        what: "rules on the full path, none of which matches",
+        min: 1,
+        max: 1_024,
+        full: 8,
+        quick: 8,
+    },
+];
+
+/// One cell: forwarding, allocators, and pairs that are kept ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Side {
+    full: bool,
+    locked: bool,
+    max: Max,
+}
+
+/// Pairs that are kept ready at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Max {
+    Pairs(usize),
+    /// As many as the rings hold.
+    Ring,
+    /// Up and down between 0 and the ring, changed at every round.
+    Changing,
+}
+
+/// What the source measured: kpps by forwarding and system, without pairs and with 50.
+const PUBLISHED: [(bool, bool, f64, f64); 4] = [
+    (false, true, 276.0, 355.0),
+    (false, false, 365.0, 383.0),
+    (true, true, 195.0, 227.0),
+    (true, false, 142.0, 146.0),
+];
+
+/// Chunks of memory for each place in a ring and each cell: its pool, and heads for what is in flight.
+const POOLED: usize = 12;
+
+/// The eight cells of the source, then what it left out.
+fn cells() -> Vec<Side> {
+    let sides = PUBLISHED.map(|(full, locked, ..)| (full, locked));
+    let of = |max| sides.map(|(full, locked)| Side { full, locked, max });
+    let [none, source, ring] = [Max::Pairs(0), Max::Pairs(Pairs::MAX), Max::Ring].map(of);
+    let changing = Side { full: false, locked: true, max: Max::Changing };
+    none.into_iter().chain(source).chain(ring).chain([changing]).collect()
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let Some(&peer_core) = bench.cores.get(1) else {
+        bench.check("two cores", false, "the device needs one and its far side another".to_owned());
+        return Ok(());
+    };
+    let (clock, rules) = (bench.clock, bench.setting("rules") as usize);
+    let ring = (bench.setting("ring") as usize).next_power_of_two();
+    let shape = Shape { burst: BATCH_MAX, packets: bench.setting("packets"), waits: false };
+    let cells = cells();
+    let bytes = cells.len() * POOLED * ring * CHUNK_SIZE;
+    let memory = Memory::new(&MemoryConfig { bytes, ..MemoryConfig::default() });
+    let memory = memory.map_err(SetUpError::at("memory"))?;
+    let worker = RefCell::new(memory.worker().map_err(SetUpError::at("worker"))?);
+    let routers =
+        cells.iter().map(|cell| Router::new(&memory, &mut worker.borrow_mut(), &cell.setup(ring, rules)));
+    let mut routers: Vec<(Router, FarSide)> = routers.collect::<Result<_, _>>()?;
+    let changes = Cell::new(0_usize);
+
+    let mut loops: Vec<Box<dyn Variant + '_>> = Vec::new();
+    for ((router, far), cell) in routers.iter_mut().zip(&cells) {
+        let changing = (cell.max == Max::Changing).then(|| router.pairs().cloned()).flatten();
+        let changes = &changes;
+        let worker = &worker;
+        let poll = Box::new(move || {
+            if let Some(pairs) = &changing {
+                changes.set(changes.get() + 1);
+                pairs.set_max(if changes.get().is_multiple_of(2) { 0 } else { ring });
+            }
+            router.poll(&mut worker.borrow_mut())
+        });
+        let sampler = PollSampler::new(&clock, shape);
+        loops.push(Box::new(PollLoop::new(
+            cell.label(ring),
+            sampler,
+            Some(peer_core),
+            poll,
+            Box::new(|| far.turn()),
+        )));
+    }
+    let series = bench.measure(&mut loops, &comparisons(), Cores::Cross);
+    drop(loops);
+    for (one, cell) in series.iter().zip(&cells) {
+        bench.row(one, Metric::Pps, cell.published());
+        bench.row(one, Metric::NsPerPacket, None);
+    }
+    bench.check_generator(&series);
+    let mut worker = worker.into_inner();
+    for ((router, far), cell) in routers.into_iter().zip(&cells) {
+        router.settle(far, &mut worker, &cell.variant(), bench);
+    }
+    bench.check("max was changed while packets ran", changes.get() > 0, format!("{} times", changes.get()));
+    findings(bench, &memory);
+    Ok(())
+}
+
+/// Each cell with 50 pairs, then each with a ring's, over the same without; the changing one over the same with 50.
+fn comparisons() -> Vec<Comparison> {
+    let sides = PUBLISHED.len();
+    let over = |a, b| Comparison { a, b, metric: Metric::Pps };
+    let gains = (sides..3 * sides).map(|place| over(place, place % sides));
+    gains.chain([over(3 * sides, sides)]).collect()
+}
+
+impl Side {
+    fn setup(self, ring: usize, rules: usize) -> Setup {
+        let usual = PoolConfig::default();
+        let heads = if self.locked {
+            // Each head by a call of its own, its slab's word changed under a lock.
+            let cache = CacheConfig {
+                name: self.variant(),
+                layer: Layer::CpuSlab,
+                word: WordForm::Lock,
+                cpu_partial: Some(0),
+                merge: false,
+                ..CacheConfig::default()
+            };
+            HeadsConfig { cache, form: Form::Each, ..HeadsConfig::default() }
+        } else {
+            HeadsConfig::default()
+        };
+        let max = match self.max {
+            Max::Pairs(max) => max,
+            Max::Ring | Max::Changing => ring,
+        };
+        let packets = PacketSetup { heads, rules: self.full.then_some(rules), pairs: Some(max) };
+        let cache = (!self.locked).then_some((usual.cache, usual.refill));
+        Setup { packets: Some(packets), cache, ..Setup::frames(ring, Fate::Routed) }
+    }
+
+    /// `netmem/fast-lock-50`
+    fn variant(self) -> String {
+        let path = if self.full { "full" } else { "fast" };
+        let below = if self.locked { "lock" } else { "free" };
+        let max = match self.max {
+            Max::Pairs(max) => max.to_string(),
+            Max::Ring => "ring".to_owned(),
+            Max::Changing => "changing".to_owned(),
+        };
+        format!("netmem/{path}-{below}-{max}")
+    }
+
+    fn label(self, ring: usize) -> Label {
+        let params = params([
+            ("work", "forward".into()),
+            ("burst", BATCH_MAX.into()),
+            ("cores", "cross".into()),
+            ("bytes", PACKET_BYTES.into()),
+            ("touch", true.into()),
+            ("frames", (2 * ring).into()),
+            ("path", if self.full { "full" } else { "fast" }.into()),
+            ("below", if self.locked { "under a lock" } else { "without a lock" }.into()),
+        ]);
+        Label { variant: self.variant(), params }
+    }
+
+    fn published(self) -> Option<Published> {
+        let side =
+            |&&(full, locked, ..): &&(bool, bool, f64, f64)| (full, locked) == (self.full, self.locked);
+        let &(.., without, with) = PUBLISHED.iter().find(side)?;
+        let (kpps, pool) = match self.max {
+            Max::Pairs(0) => (without, "without the pool"),
+            Max::Pairs(_) => (with, "with 50 pairs"),
+            Max::Ring | Max::Changing => return None,
+        };
+        let system = if self.locked { "CURRENT" } else { "STABLE" };
+        let of = format!(
+            "FreeBSD {system} of June 2002, two em cards polled, fastforwarding {}, {pool}",
+            u8::from(!self.full)
+        );
+        Some(Published { value: kpps * 1_000.0, unit: "pps".to_owned(), of })
+    }
+}
+
+/// What the source found, cell by cell, and whether it holds here.
+fn findings(bench: &mut Bench<'_>, memory: &Memory) {
+    bench.note(format!("memory: {}", memory.region().backing()));
+    bench.note(
+        "under a lock: no cache of frames at the pool's owner, so that every frame passes the pool's lock, and heads one by \
+         one from slabs whose word is changed under a lock; without: the product's defaults. CURRENT of 2002 locked, STABLE \
+         did not",
+    );
+    bench.note("the source prints 195 pps for one cell: kpps, by its table");
+    for (full, locked, without, with) in PUBLISHED {
+        for max in [Max::Pairs(Pairs::MAX), Max::Ring] {
+            let [a, b] = [max, Max::Pairs(0)].map(|max| Side { full, locked, max }.variant());
+            let Some(ratio) = bench.reported_ratio(&a, &b) else { continue };
+            let (median, low, high) = (ratio.median, ratio.low, ratio.high);
+            let verdict = match () {
+                () if low > 1.0 => "the pool helps",
+                () if high < 1.0 => {
+                    "the pool costs more than it saves: what is below is as short as the pool itself"
+                }
+                () => "no difference that shows: what is below is as short as the pool itself",
+            };
+            bench.note(format!(
+                "{a} forwards {median} ({low} to {high}) times the packets of {b}; the source, with 50: {:.3}; {verdict}",
+                with / without
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_eight_cells_of_the_source_stand_beside_its_figures() {
+        let published: Vec<f64> = cells().iter().filter_map(|cell| Some(cell.published()?.value)).collect();
+        assert_eq!(published, [276e3, 365e3, 195e3, 142e3, 355e3, 383e3, 227e3, 146e3]);
+        let names: std::collections::BTreeSet<String> = cells().iter().map(|cell| cell.variant()).collect();
+        assert_eq!(names.len(), cells().len());
+        let places = comparisons();
+        assert!(places.iter().all(|pair| pair.a < cells().len() && pair.b < cells().len()));
+    }
+}

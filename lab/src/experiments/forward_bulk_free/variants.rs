@@ -1,0 +1,149 @@
+//! What heads come from in each variant, and who shares their slabs.
+
+use netmem::forward::Free;
+use netmem::packet::{Form, HeadsConfig};
+use netmem::page::Memory;
+use netmem::slab::{Cache, CacheConfig, Layer, Object};
+use netmem::sync::Worker;
+
+use crate::bench::{Bench, SetUpError};
+use crate::json::Published;
+
+/// Objects that the neighbour holds, each between two that were free for heads.
+const NEIGHBOURS: usize = 2_048;
+
+/// One way to make and free packets.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    /// In words, for the rows.
+    pub(super) what: &'static str,
+    pub(super) free: Free,
+    heads: Option<Source>,
+    published: Option<(f64, &'static str)>,
+}
+
+/// Where heads come from.
+#[derive(Clone, Copy)]
+struct Source {
+    layer: Layer,
+    form: Form,
+    /// Heads taken from the cache at once, in a ready array of 64.
+    refill: usize,
+    cpu_partial: usize,
+    min_partial: usize,
+    merge: bool,
+}
+
+/// The source's slab layer as it found it.
+const FOUND: Source = Source {
+    layer: Layer::CpuSlab,
+    form: Form::Each,
+    refill: 16,
+    cpu_partial: 13,
+    min_partial: 5,
+    merge: true,
+};
+const BULK: Source = Source { form: Form::Bulk, ..FOUND };
+const TUNED: Source = Source { cpu_partial: 256, min_partial: 9, ..BULK };
+const NOMERGE: Source = Source { merge: false, ..TUNED };
+
+const fn ready(refill: usize) -> Source {
+    Source { form: Form::TwoSided, refill, merge: false, ..FOUND }
+}
+
+const SHEAF: Source = Source { layer: Layer::Sheaf, merge: false, ..FOUND };
+
+const fn kind(name: &'static str, what: &'static str, free: Free, heads: Option<Source>) -> Kind {
+    Kind { name, what, free, heads, published: None }
+}
+
+pub(super) const VARIANTS: &[Kind] = &[
+    Kind {
+        published: Some((2_043_575.0, "one kmem_cache_free() per packet")),
+        ..kind("netmem/base", "cpu_slab, each", Free::Single, Some(FOUND))
+    },
+    Kind {
+        published: Some((2_090_522.0, "bulk free at TX completion with detached freelists")),
+        ..kind("netmem/bulk", "cpu_slab, bulk", Free::Bulk, Some(BULK))
+    },
+    Kind {
+        published: Some((2_124_217.0, "bulk free, cpu_partial 256 and min_partial 9")),
+        ..kind("netmem/tuned", "cpu_slab, bulk, tuned", Free::Bulk, Some(TUNED))
+    },
+    Kind {
+        published: Some((2_121_824.0, "bulk free, tuned, slab_nomerge")),
+        ..kind("netmem/nomerge", "cpu_slab, bulk, tuned, not merged", Free::Bulk, Some(NOMERGE))
+    },
+    kind("netmem/ready-8", "cpu_slab, ready 64/8/32", Free::Bulk, Some(ready(8))),
+    kind("netmem/ready-16", "cpu_slab, ready 64/16/32", Free::Bulk, Some(ready(16))),
+    kind("netmem/ready-32", "cpu_slab, ready 64/32/32", Free::Bulk, Some(ready(32))),
+    kind("netmem/sheaf-base", "sheaf, each", Free::Single, Some(SHEAF)),
+    kind("netmem/sheaf-bulk", "sheaf, bulk", Free::Bulk, Some(Source { form: Form::Bulk, ..SHEAF })),
+    kind("netmem/frames-base", "none", Free::Single, None),
+    kind("netmem/frames-bulk", "none", Free::Bulk, None),
+];
+
+impl Kind {
+    /// How heads are made; None where frames stay frames.
+    pub(super) fn heads(&self) -> Option<HeadsConfig> {
+        let Source { layer, form, refill, cpu_partial, min_partial, merge } = self.heads?;
+        let cache = cache(self.name, layer, (cpu_partial, min_partial), merge);
+        Some(HeadsConfig { cache, form, size: 64, refill, free: 32, ..HeadsConfig::default() })
+    }
+
+    /// What the source measured.
+    pub(super) fn published(&self) -> Option<Published> {
+        let (pps, what) = self.published?;
+        let of = format!(
+            "Linux 4.1.0-mmotm, one core of an i7-4790K at 4 GHz, IPv4 forwarding of one UDP flow, {what}"
+        );
+        Some(Published { value: pps, unit: "pps".to_owned(), of })
+    }
+}
+
+fn cache(name: &str, layer: Layer, (cpu_partial, min_partial): (usize, usize), merge: bool) -> CacheConfig {
+    let partial = (layer == Layer::CpuSlab).then_some(cpu_partial);
+    let (cpu_partial, min_partial) = (partial, Some(min_partial));
+    CacheConfig { name: name.to_owned(), layer, cpu_partial, min_partial, merge, ..CacheConfig::default() }
+}
+
+/// What the neighbours keep: as large and aligned as a head.
+#[repr(align(64))]
+struct Line(#[allow(dead_code, reason = "room")] [u8; 64]);
+
+/// Caches of the heads' size that are in use, as others are in a kernel: what may be merged lies between their objects.
+pub(super) struct Neighbours(Vec<(Cache<Line>, Vec<Object<Line>>)>);
+
+impl Neighbours {
+    /// One for each setting of the merged variants, every second object of its slabs held.
+    pub(super) fn new(memory: &Memory, worker: &mut Worker) -> Result<Self, SetUpError> {
+        let mut neighbours = Vec::new();
+        for partial in [(FOUND.cpu_partial, FOUND.min_partial), (TUNED.cpu_partial, TUNED.min_partial)] {
+            let config = cache("neighbour", Layer::CpuSlab, partial, true);
+            let cache = Cache::new(memory, &config).map_err(SetUpError::at("neighbour"))?;
+            let (mut kept, mut others) = (Vec::new(), Vec::new());
+            for place in 0..2 * NEIGHBOURS {
+                let Ok(object) = cache.alloc(worker, Line([0; 64])) else { continue };
+                if place % 2 == 0 { kept.push(object) } else { others.push(object) }
+            }
+            cache.free_bulk(worker, &mut others);
+            neighbours.push((cache, kept));
+        }
+        Ok(Neighbours(neighbours))
+    }
+
+    /// Gives all objects back and checks that the caches are sound.
+    pub(super) fn settle(self, worker: &mut Worker, bench: &mut Bench<'_>) {
+        let (mut held, mut wrong) = (0, 0);
+        for (cache, mut objects) in self.0 {
+            held += objects.len();
+            cache.free_bulk(worker, &mut objects);
+            wrong += cache.validate().len();
+        }
+        bench.check(
+            "neighbours: every object held, and the caches sound",
+            wrong == 0 && held == 2 * NEIGHBOURS,
+            format!("{held} held beside the heads, {wrong} found wrong"),
+        );
+    }
+}
