@@ -35,7 +35,7 @@ impl Packet {
         for data in self.each_data_mut() {
             if !data.reclaim() {
                 let frame = copied(w, pool, data.len(), [data.bytes()])?;
-                std::mem::replace(data, Data::Frame(frame)).free(w);
+                std::mem::replace(data, Data::of(frame)).free(w);
             }
         }
         Ok(())
@@ -71,7 +71,7 @@ impl Heads {
         } else {
             let segments = [data.bytes()].into_iter().chain(rest.segments());
             match copied(w, pool, len, segments) {
-                Ok(frame) => std::mem::replace(data, Data::Frame(frame)).free(w),
+                Ok(frame) => std::mem::replace(data, Data::of(frame)).free(w),
                 Err(error) => {
                     *next = Some(rest);
                     return Err(error);

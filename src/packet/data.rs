@@ -10,10 +10,9 @@ use std::mem;
 /// What can be done with them is written for a frame, in line, and for all the others out of line.
 #[derive(Debug)]
 pub(super) enum Data {
-    /// Nowhere: the head is no packet's.
-    Nothing,
-    /// In a frame that is the part's alone.
-    Frame(Frame),
+    /// In a frame that is the part's alone. None is [`Data::NOTHING`]: so that a frame is taken out by a copy of eight
+    /// bytes, just as they were written, and the others stay where they are.
+    Frame(Option<Frame>),
     /// In a frame that others read too, each with a view of its own.
     Shared(SharedFrame),
     /// In a piece of a frame that is the part's alone.
@@ -23,17 +22,26 @@ pub(super) enum Data {
 }
 
 impl Data {
+    /// Nowhere: the head is no packet's.
+    pub(super) const NOTHING: Data = Data::Frame(None);
+
+    /// In a frame.
+    #[inline(always)]
+    pub(super) fn of(frame: Frame) -> Data {
+        Data::Frame(Some(frame))
+    }
+
     /// Takes it, and leaves nothing.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Data {
-        mem::replace(self, Data::Nothing)
+        mem::replace(self, Data::NOTHING)
     }
 
     /// Sends the bytes home through the worker.
     pub(super) fn free(self, w: &mut Worker) {
         match self {
-            Data::Nothing => {}
-            Data::Frame(frame) => frame.free(w),
+            Data::Frame(None) => {}
+            Data::Frame(Some(frame)) => frame.free(w),
             Data::Shared(shared) => shared.free(w),
             Data::Fragment(fragment) => fragment.free(w),
             Data::External(external) => drop(external),
@@ -43,14 +51,14 @@ impl Data {
     /// A second holder of the same bytes; neither writes them from now on.
     pub(super) fn share(&mut self) -> Data {
         let shared = match self.take() {
-            Data::Frame(frame) => Data::Shared(frame.share()),
+            Data::Frame(Some(frame)) => Data::Shared(frame.share()),
             Data::Fragment(fragment) => Data::Shared(fragment.share()),
             shared => shared,
         };
         let second = match &shared {
             Data::Shared(shared) => Data::Shared(shared.clone()),
             Data::External(external) => Data::External(external.clone()),
-            _ => Data::Nothing,
+            _ => Data::NOTHING,
         };
         *self = shared;
         second
@@ -61,16 +69,16 @@ impl Data {
         if let Data::Shared(_) = self
             && let Data::Shared(shared) = self.take()
         {
-            *self = shared.into_frame().map_or_else(Data::Shared, Data::Frame);
+            *self = shared.into_frame().map_or_else(Data::Shared, Data::of);
         }
-        matches!(self, Data::Frame(_) | Data::Fragment(_))
+        matches!(self, Data::Frame(Some(_)) | Data::Fragment(_))
     }
 
     /// Bytes of memory that cannot be used for anything else while this part is held.
     pub(super) fn pinned(&self) -> usize {
         match self {
-            Data::Nothing => 0,
-            Data::Frame(frame) => frame.size(),
+            Data::Frame(None) => 0,
+            Data::Frame(Some(frame)) => frame.size(),
             Data::Shared(shared) => shared.pinned(),
             Data::Fragment(fragment) => fragment.pinned(),
             Data::External(external) => external.pinned(),
@@ -80,7 +88,7 @@ impl Data {
     #[inline(always)]
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
-            Data::Frame(frame) => frame.data(),
+            Data::Frame(Some(frame)) => frame.data(),
             _ => self.bytes_elsewhere(),
         }
     }
@@ -89,8 +97,8 @@ impl Data {
     #[inline(never)]
     fn bytes_elsewhere(&self) -> &[u8] {
         match self {
-            Data::Nothing => &[],
-            Data::Frame(frame) => frame.data(),
+            Data::Frame(None) => &[],
+            Data::Frame(Some(frame)) => frame.data(),
             Data::Shared(shared) => shared.data(),
             Data::Fragment(fragment) => fragment.data(),
             Data::External(external) => external.data(),
@@ -101,7 +109,7 @@ impl Data {
     #[inline(always)]
     pub(super) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
-            Data::Frame(frame) => Some(frame.data_mut()),
+            Data::Frame(Some(frame)) => Some(frame.data_mut()),
             _ => self.bytes_mut_elsewhere(),
         }
     }
@@ -111,7 +119,7 @@ impl Data {
     fn bytes_mut_elsewhere(&mut self) -> Option<&mut [u8]> {
         self.reclaim();
         match self {
-            Data::Frame(frame) => Some(frame.data_mut()),
+            Data::Frame(Some(frame)) => Some(frame.data_mut()),
             Data::Fragment(fragment) => Some(fragment.data_mut()),
             _ => None,
         }
@@ -120,7 +128,7 @@ impl Data {
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         match self {
-            Data::Frame(frame) => frame.len(),
+            Data::Frame(Some(frame)) => frame.len(),
             _ => self.len_elsewhere(),
         }
     }
@@ -129,8 +137,8 @@ impl Data {
     #[inline(never)]
     fn len_elsewhere(&self) -> usize {
         match self {
-            Data::Nothing => 0,
-            Data::Frame(frame) => frame.len(),
+            Data::Frame(None) => 0,
+            Data::Frame(Some(frame)) => frame.len(),
             Data::Shared(shared) => shared.len(),
             Data::Fragment(fragment) => fragment.len(),
             Data::External(external) => external.len(),
@@ -140,7 +148,7 @@ impl Data {
     #[inline(always)]
     pub(super) fn headroom(&self) -> usize {
         match self {
-            Data::Frame(frame) => frame.headroom(),
+            Data::Frame(Some(frame)) => frame.headroom(),
             _ => self.headroom_elsewhere(),
         }
     }
@@ -149,16 +157,16 @@ impl Data {
     #[inline(never)]
     fn headroom_elsewhere(&self) -> usize {
         match self {
-            Data::Frame(frame) => frame.headroom(),
+            Data::Frame(Some(frame)) => frame.headroom(),
             Data::Fragment(fragment) => fragment.headroom(),
-            Data::Nothing | Data::Shared(_) | Data::External(_) => 0,
+            Data::Frame(None) | Data::Shared(_) | Data::External(_) => 0,
         }
     }
 
     #[inline(always)]
     pub(super) fn tailroom(&self) -> usize {
         match self {
-            Data::Frame(frame) => frame.tailroom(),
+            Data::Frame(Some(frame)) => frame.tailroom(),
             _ => self.tailroom_elsewhere(),
         }
     }
@@ -167,16 +175,16 @@ impl Data {
     #[inline(never)]
     fn tailroom_elsewhere(&self) -> usize {
         match self {
-            Data::Frame(frame) => frame.tailroom(),
+            Data::Frame(Some(frame)) => frame.tailroom(),
             Data::Fragment(fragment) => fragment.tailroom(),
-            Data::Nothing | Data::Shared(_) | Data::External(_) => 0,
+            Data::Frame(None) | Data::Shared(_) | Data::External(_) => 0,
         }
     }
 
     #[inline(always)]
     pub(super) fn push(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Frame(frame) => frame.push(n),
+            Data::Frame(Some(frame)) => frame.push(n),
             _ => self.push_elsewhere(n),
         }
     }
@@ -185,16 +193,16 @@ impl Data {
     #[inline(never)]
     fn push_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Frame(frame) => frame.push(n),
+            Data::Frame(Some(frame)) => frame.push(n),
             Data::Fragment(fragment) => fragment.push(n),
-            Data::Nothing | Data::Shared(_) | Data::External(_) => nothing_but(n),
+            Data::Frame(None) | Data::Shared(_) | Data::External(_) => nothing_but(n),
         }
     }
 
     #[inline(always)]
     pub(super) fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Frame(frame) => frame.pull(n),
+            Data::Frame(Some(frame)) => frame.pull(n),
             _ => self.pull_elsewhere(n),
         }
     }
@@ -203,8 +211,8 @@ impl Data {
     #[inline(never)]
     fn pull_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Nothing => nothing_but(n),
-            Data::Frame(frame) => frame.pull(n),
+            Data::Frame(None) => nothing_but(n),
+            Data::Frame(Some(frame)) => frame.pull(n),
             Data::Shared(shared) => shared.pull(n),
             Data::Fragment(fragment) => fragment.pull(n),
             Data::External(external) => external.pull(n),
@@ -214,7 +222,7 @@ impl Data {
     #[inline(always)]
     pub(super) fn put(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Frame(frame) => frame.put(n),
+            Data::Frame(Some(frame)) => frame.put(n),
             _ => self.put_elsewhere(n),
         }
     }
@@ -223,16 +231,16 @@ impl Data {
     #[inline(never)]
     fn put_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Frame(frame) => frame.put(n),
+            Data::Frame(Some(frame)) => frame.put(n),
             Data::Fragment(fragment) => fragment.put(n),
-            Data::Nothing | Data::Shared(_) | Data::External(_) => nothing_but(n),
+            Data::Frame(None) | Data::Shared(_) | Data::External(_) => nothing_but(n),
         }
     }
 
     #[inline(always)]
     pub(super) fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Frame(frame) => frame.trim(len),
+            Data::Frame(Some(frame)) => frame.trim(len),
             _ => self.trim_elsewhere(len),
         }
     }
@@ -241,8 +249,8 @@ impl Data {
     #[inline(never)]
     fn trim_elsewhere(&mut self, len: usize) -> Result<(), NoRoom> {
         match self {
-            Data::Nothing => nothing_but(len),
-            Data::Frame(frame) => frame.trim(len),
+            Data::Frame(None) => nothing_but(len),
+            Data::Frame(Some(frame)) => frame.trim(len),
             Data::Shared(shared) => shared.trim(len),
             Data::Fragment(fragment) => fragment.trim(len),
             Data::External(external) => external.trim(len),

@@ -40,7 +40,7 @@ impl Origin {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Head {
-    /// The bytes. Invariant: [`Data::Nothing`] in a head that is no packet's, and in no other.
+    /// The bytes. Invariant: [`Data::NOTHING`] in a head that is no packet's, and in no other.
     pub(super) data: Data,
     /// The next part of the same packet. Invariant: None in a head that is no packet's.
     pub(super) next: Option<Packet>,
@@ -57,7 +57,7 @@ const _: () = assert!(size_of::<Head>() == 64);
 impl Head {
     /// A head that is no packet's.
     pub(super) fn blank(origin: Origin) -> Head {
-        Head { data: Data::Nothing, next: None, origin, flow_hash: 0, rx_queue: None }
+        Head { data: Data::NOTHING, next: None, origin, flow_hash: 0, rx_queue: None }
     }
 }
 

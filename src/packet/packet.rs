@@ -17,7 +17,7 @@ use std::iter::successors;
 /// Dropped anywhere, head and bytes go home by the slow way; [`Heads::free`](super::Heads::free) is the fast one.
 #[derive(Debug)]
 pub struct Packet {
-    /// Invariant: its data is not [`Data::Nothing`], except on the way into an array of free heads or out of it.
+    /// Invariant: its data is not [`Data::NOTHING`], except on the way into an array of free heads or out of it.
     head: Object<Head>,
 }
 
@@ -53,12 +53,21 @@ impl Packet {
     /// Takes the bytes out, if they are one frame that is this packet's alone.
     #[inline(always)]
     pub(super) fn take_frame(&mut self) -> Option<Frame> {
+        self.frame_alone()?.take()
+    }
+
+    /// As [`Packet::take_frame`], for a frame that is to be freed: it has no data then.
+    #[inline(always)]
+    pub(super) fn take_spent_frame(&mut self) -> Option<Frame> {
+        Frame::take_empty(self.frame_alone()?)
+    }
+
+    /// The place of the frame that has all the bytes, if it is this packet's alone.
+    #[inline(always)]
+    fn frame_alone(&mut self) -> Option<&mut Option<Frame>> {
         let head = &mut *self.head;
-        if head.next.is_some() || !matches!(head.data, Data::Frame(_)) {
-            return None;
-        }
-        match head.data.take() {
-            Data::Frame(frame) => Some(frame),
+        match &mut head.data {
+            Data::Frame(frame) if head.next.is_none() => Some(frame),
             _ => None,
         }
     }

@@ -100,6 +100,16 @@ impl Frame {
         unsafe { std::mem::transmute::<[u32; 2], Frame>([id, off]) }
     }
 
+    /// Takes the frame out of its place, with no data, to be freed: only its number is read, so that it need not wait for
+    /// bounds that were changed just before.
+    #[inline(always)]
+    pub(crate) fn take_empty(place: &mut Option<Frame>) -> Option<Frame> {
+        let id = place.as_ref()?.id();
+        std::mem::forget(place.take());
+        // SAFETY: the claim was the place's, which has none any more; no bytes at all lie within every frame.
+        Some(unsafe { Frame::from_desc(Desc { id, off: 0, len: 0 }) })
+    }
+
     /// Gives the claim up to whoever takes the descriptor: a ring, a list.
     #[inline(always)]
     pub(crate) fn into_desc(self) -> Desc {
@@ -236,12 +246,14 @@ impl Frame {
     /// Sends the frame home through the worker: fast if the worker owns its pool.
     #[inline]
     pub fn free(self, w: &mut Worker) {
-        let frame = ManuallyDrop::new(self);
+        let id = self.id();
         // SAFETY: the frame is out, and so keeps its yard and its pool, until it is kept; the claim ends here, once.
         unsafe {
-            let pool = yard::of(frame.id()).pool(frame.id());
-            if !(*pool).keep_hot_one(w, &frame) {
-                free_missed(pool, w, &frame);
+            let pool = cpu::expected(yard::of(id).pool(id), &mut w.recent);
+            if (*pool).keep_hot_one(w, id) {
+                std::mem::forget(self);
+            } else {
+                free_missed(pool, w, self);
             }
         }
     }
@@ -253,9 +265,10 @@ impl Frame {
 /// As [`Shared::free_run`].
 #[cold]
 #[inline(never)]
-unsafe fn free_missed(pool: *const Shared, w: &mut Worker, frame: &Frame) {
+unsafe fn free_missed(pool: *const Shared, w: &mut Worker, frame: Frame) {
+    let frame = ManuallyDrop::new(frame);
     // SAFETY: the caller's promise.
-    unsafe { Shared::free_run(pool, Some(w), slice::from_ref(frame)) }
+    unsafe { Shared::free_run(pool, Some(w), slice::from_ref(&*frame)) }
 }
 
 impl Drop for Frame {

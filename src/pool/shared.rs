@@ -125,8 +125,8 @@ impl Shared {
 
     /// As [`Shared::keep_hot`] for one.
     #[inline(always)]
-    pub(super) fn keep_hot_one(&self, w: &mut Worker, frame: &Frame) -> bool {
-        self.local.enter(w).is_some_and(|mut local| local.give(frame.id().get()))
+    pub(super) fn keep_hot_one(&self, w: &mut Worker, id: NonZeroU32) -> bool {
+        self.local.enter(w).is_some_and(|mut local| local.give(id.get()))
     }
 
     /// Ends the claim of one frame of this pool; a frame of another one goes home to its own.
@@ -136,7 +136,7 @@ impl Shared {
             return frame.free(w);
         }
         let frame = ManuallyDrop::new(frame);
-        if !self.keep_hot_one(w, &frame) {
+        if !self.keep_hot_one(w, frame.id()) {
             self.free_missed(w, &frame);
         }
     }

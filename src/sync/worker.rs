@@ -104,7 +104,7 @@ impl Roster {
             match self.taken.compare_exchange_weak(taken, taken | 1 << slot, Acquire, Relaxed) {
                 Ok(_) => {
                     let key = self.domain | (slot * SLOT_BYTES) as u64;
-                    return Ok(Worker { key, roster: Arc::clone(self), _not_sync: PhantomData });
+                    return Ok(Worker { key, recent: 0, roster: Arc::clone(self), _not_sync: PhantomData });
                 }
                 Err(now) => taken = now,
             }
@@ -125,6 +125,9 @@ impl std::fmt::Debug for Roster {
 pub struct Worker {
     /// The memory's number and the slot's ([`SLOT_BYTES`]), so that one comparison checks both.
     key: u64,
+    /// An address that whoever works for this worker used last and expects again; never followed unless it is compared
+    /// with the one that is meant (`sys::cpu::expected`).
+    pub(crate) recent: usize,
     roster: Arc<Roster>,
     _not_sync: PhantomData<Cell<()>>,
 }

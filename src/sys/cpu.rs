@@ -1,7 +1,7 @@
 //! Cores: which ones this process may use, and pinning a thread to one.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::io;
+use std::{io, ptr};
 
 /// The cores this thread may run on, in ascending order.
 ///
@@ -62,9 +62,41 @@ pub fn in_one_register<T>(pointer: *const T) -> *const T {
     one
 }
 
+/// The pointer `meant`, predicted to lie at `recent`, which is its address afterwards.
+///
+/// Where the guess holds, what is behind it is reached without waiting for the loads that led to `meant`: a branch, which
+/// the processor guesses, stands in their place.
+#[inline(always)]
+pub fn expected<T>(meant: *const T, recent: &mut usize) -> *const T {
+    let mut guess = *recent;
+    // SAFETY: no instruction at all, only a value whose origin the compiler does not see: where the two are equal it would
+    // take `meant` for it again.
+    unsafe {
+        core::arch::asm!("/* {0} */", inout(reg) guess, options(pure, nomem, nostack, preserves_flags))
+    };
+    let address = meant.expose_provenance();
+    if address == *recent {
+        return ptr::with_exposed_provenance(guess);
+    }
+    *recent = address;
+    meant
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pointer_is_the_one_meant_whether_it_was_expected_or_not() {
+        let (one, two) = (1_u8, 2_u8);
+        let mut recent = 0;
+        for meant in [&one, &one, &two, &two, &one] {
+            let pointer = expected(meant, &mut recent);
+            assert_eq!((pointer, recent), (ptr::from_ref(meant), pointer.addr()));
+            // SAFETY: it is the address of a live byte.
+            assert_eq!(unsafe { *pointer }, *meant);
+        }
+    }
 
     #[test]
     fn a_thread_pins_to_a_core_it_may_use_and_to_no_other() {

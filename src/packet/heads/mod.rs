@@ -30,6 +30,7 @@ use crate::sync::Worker;
 pub use config::{Form, HeadsConfig, HeadsError};
 use shared::Shared;
 pub use stats::HeadsStats;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// The packet heads of one memory.
@@ -69,7 +70,7 @@ impl Heads {
     #[inline]
     pub fn attach(&self, w: &mut Worker, frame: Frame) -> Result<Packet, Frame> {
         match self.head(w) {
-            Some(head) => Ok(begin(head, Data::Frame(frame))),
+            Some(head) => Ok(begin(head, Data::of(frame))),
             None => Err(frame),
         }
     }
@@ -97,7 +98,7 @@ impl Heads {
             got += grow::take_bulk(&self.shared, w, n - got, packets);
         }
         packets[from..].iter_mut().zip(frames.drain()).for_each(|(packet, frame)| {
-            packet.head_mut().begin(Data::Frame(frame));
+            packet.head_mut().begin(Data::of(frame));
         });
         got
     }
@@ -131,11 +132,23 @@ impl Heads {
     /// room or a packet's bytes are not one frame that is its alone; returns how many.
     #[inline]
     pub fn detach_bulk(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
+        self.take_bulk(w, packets, frames, Packet::take_frame)
+    }
+
+    /// Takes frames off packets by `take`, from the front of `packets` until there is none or no room, and keeps the heads.
+    #[inline(always)]
+    fn take_bulk(
+        &self,
+        w: &mut Worker,
+        packets: &mut Packets,
+        frames: &mut Batch,
+        take: impl Fn(&mut Packet) -> Option<Frame>,
+    ) -> usize {
         let Some(origin) = packets.first().map(Packet::origin) else { return 0 };
         let most = packets.len().min(frames.room());
         let (mut n, mut differs) = (0, 0);
         for packet in &mut packets[..most] {
-            let Some(frame) = packet.take_frame() else { break };
+            let Some(frame) = take(packet) else { break };
             // There is room, so none comes back.
             let _ = frames.push(frame).map_err(drop);
             differs |= packet.origin().differs(origin);
@@ -157,10 +170,12 @@ impl Heads {
     /// The head's line, which says where the bytes are; none of theirs.
     #[inline]
     pub fn free(&self, w: &mut Worker, mut packet: Packet) {
-        match packet.take_frame() {
+        match packet.take_spent_frame() {
             Some(frame) => {
+                // Nothing here panics; where the compiler need not provide for it, the frame stays in a register.
+                let frame = ManuallyDrop::new(frame);
                 self.keep(w, packet);
-                frame.free(w);
+                ManuallyDrop::into_inner(frame).free(w);
             }
             None => self.free_odd(w, packet),
         }
@@ -171,7 +186,7 @@ impl Heads {
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let mut frames = Batch::new();
-        self.detach_bulk(w, packets, &mut frames);
+        self.take_bulk(w, packets, &mut frames, Packet::take_spent_frame);
         if !packets.is_empty() {
             self.free_rest(w, packets, &mut frames);
         }
@@ -184,7 +199,7 @@ impl Heads {
     fn free_rest(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) {
         while let Some(odd) = packets.pop_first() {
             self.free_odd(w, odd);
-            self.detach_bulk(w, packets, frames);
+            self.take_bulk(w, packets, frames, Packet::take_spent_frame);
         }
     }
 

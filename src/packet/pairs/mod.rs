@@ -220,7 +220,7 @@ fn make(pool: &Pool, heads: &Heads, w: &mut Worker) -> Option<Packet> {
 /// Whether the packet is a pair: a head and a frame of `pool` that is its alone, and no more.
 #[inline(always)]
 fn is_pair(pool: &Pool, packet: &Packet) -> bool {
-    packet.is_linear() && matches!(packet.data_kind(), Data::Frame(frame) if pool.owns(frame))
+    packet.is_linear() && matches!(packet.data_kind(), Data::Frame(Some(frame)) if pool.owns(frame))
 }
 
 /// Brings a pair into its first state, as if it were just made; false if the packet is none.
@@ -231,7 +231,7 @@ fn begin_again(pool: &Pool, packet: &mut Packet) -> bool {
         return false;
     }
     match &mut head.data {
-        Data::Frame(frame) if pool.owns(frame) => pool.begin_again(frame),
+        Data::Frame(Some(frame)) if pool.owns(frame) => pool.begin_again(frame),
         _ => return false,
     }
     (head.rx_queue, head.flow_hash) = (None, 0);
