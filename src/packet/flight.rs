@@ -2,11 +2,11 @@
 //!
 //! A device's rings carry frames. The head waits beside the ring, in the order in which frames went in; the one that has
 //! waited longest meets the frame that comes out next. Whose frame that was does not matter: a waiting head says nothing
-//! about bytes, and only packets with nothing else to say (no hash, no queue that is still needed) go this way, so a
-//! device that completes out of order loses and mixes up nothing.
+//! about bytes, and what was recorded of its packet ends with it, so a device that completes out of order loses and mixes
+//! up nothing.
 
 use super::data::Data;
-use super::head::Head;
+use super::head::{Head, begin};
 use super::packet::Packet;
 use super::packets::Packets;
 use crate::limits::BATCH_MAX;
@@ -78,7 +78,6 @@ impl Flight {
 
 /// A packet of a frame and a head that was no packet's.
 #[inline(always)]
-fn join((mut head, frame): (Object<Head>, Frame)) -> Packet {
-    head.data = Data::Frame(frame);
-    Packet::new(head)
+fn join((head, frame): (Object<Head>, Frame)) -> Packet {
+    begin(head, Data::of(frame))
 }
