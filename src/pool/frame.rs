@@ -9,6 +9,7 @@
 
 use super::shared::Shared;
 use super::yard;
+use crate::limits::CHUNK_SIZE;
 use crate::sync::Worker;
 use crate::sys::{cpu, region};
 use std::mem::ManuallyDrop;
@@ -221,8 +222,23 @@ impl Frame {
     ///
     /// # Errors
     /// [`NoRoom`] when the tailroom is smaller.
+    ///
+    /// # Cost
+    /// No look-up while the data ends in the frame's first chunk, which every frame has.
     #[inline]
     pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
+        let end = self.headroom() + self.len();
+        if n > CHUNK_SIZE.saturating_sub(end) {
+            return self.put_far(n);
+        }
+        self.desc.len += n as u16;
+        Ok(())
+    }
+
+    /// As [`Frame::put`], for data that may end beyond the first chunk.
+    #[cold]
+    #[inline(never)]
+    fn put_far(&mut self, n: usize) -> Result<(), NoRoom> {
         self.desc.len += NoRoom::check(n, self.tailroom())?;
         Ok(())
     }
