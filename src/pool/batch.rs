@@ -238,8 +238,9 @@ fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
     let id = frames[0].id();
     // SAFETY: the frames are out for as long as they are borrowed, and keep their yard.
     let yard = unsafe { yard::of(id) };
-    let home = yard.home(id);
-    let n = frames.iter().take_while(|frame| yard.home(frame.id()) == home).count();
+    let homes = yard.homes();
+    let home = homes.of(id);
+    let n = frames.iter().take_while(|frame| homes.of(frame.id()) == home).count();
     (yard.pool(id), n.max(1))
 }
 

@@ -62,6 +62,7 @@ pub(crate) use origin::Origin;
 pub use place::Place;
 pub use pool::{Pool, PoolConfig, PoolError};
 pub use pressure::Pressure;
+pub(crate) use pressure::Renewal;
 pub use recycle::Recycle;
 pub use share::SharedFrame;
 pub use stats::{AllocStats, PoolStats, RecycleStats};

@@ -1,8 +1,10 @@
 //! Those who keep a pool's frames ready beside it, and give them back when it runs dry.
 
 use super::frame::Frame;
+use super::local::Start;
 use super::pool::Pool;
 use super::shared::Shared;
+use super::yard::Homes;
 use crate::page::Memory;
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
@@ -70,15 +72,32 @@ impl Pool {
         &self.shared.memory
     }
 
+    /// What tells this pool's frames and makes them new, for a loop over many: in registers, whatever the loop writes.
+    #[inline(always)]
+    pub(crate) fn renewal(&self) -> Renewal<'_> {
+        let Shared { yard, number, start, .. } = &*self.shared;
+        Renewal { homes: yard.homes(), number: *number, start: *start }
+    }
+}
+
+/// See [`Pool::renewal`].
+#[derive(Clone, Copy)]
+pub(crate) struct Renewal<'a> {
+    homes: Homes<'a>,
+    number: u8,
+    start: Start,
+}
+
+impl Renewal<'_> {
     /// Whether the frame is of this pool.
     #[inline(always)]
-    pub(crate) fn owns(&self, frame: &Frame) -> bool {
-        self.shared.yard.home(frame.id()) == self.shared.number
+    pub(crate) fn owns(self, frame: &Frame) -> bool {
+        self.homes.of(frame.id()) == self.number
     }
 
     /// Makes a frame of this pool as it is when just allocated.
     #[inline(always)]
-    pub(crate) fn begin_again(&self, frame: &mut Frame) {
-        frame.begin_at(self.shared.start.of(frame.id().get()) as u16);
+    pub(crate) fn begin_again(self, frame: &mut Frame) {
+        frame.begin_at(self.start.of(frame.id().get()) as u16);
     }
 }

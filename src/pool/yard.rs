@@ -91,8 +91,13 @@ impl Yard {
     /// The pool number of a chunk; 0 for none and for chunks of other regions.
     #[inline(always)]
     pub(super) fn home(&self, id: NonZeroU32) -> u8 {
-        let index = id.get().wrapping_sub(self.first);
-        self.homes.get(index as usize).map_or(0, |home| home.load(Relaxed))
+        self.homes().of(id)
+    }
+
+    /// The pool numbers of all chunks.
+    #[inline(always)]
+    pub(super) fn homes(&self) -> Homes<'_> {
+        Homes { homes: &self.homes, first: self.first }
     }
 
     /// Writes which pool a chunk is of.
@@ -175,6 +180,22 @@ impl Yard {
         let pool = self.pools[usize::from(number)].swap(ptr::null_mut(), Relaxed);
         // SAFETY: `register` put the count there, and the caller promises that nobody will look for it.
         unsafe { Arc::from_raw(pool) }
+    }
+}
+
+/// The pool numbers of a region's chunks.
+#[derive(Clone, Copy)]
+pub(super) struct Homes<'a> {
+    homes: &'a [AtomicU8],
+    first: u32,
+}
+
+impl Homes<'_> {
+    /// As [`Yard::home`].
+    #[inline(always)]
+    pub(super) fn of(self, id: NonZeroU32) -> u8 {
+        let index = id.get().wrapping_sub(self.first);
+        self.homes.get(index as usize).map_or(0, |home| home.load(Relaxed))
     }
 }
 

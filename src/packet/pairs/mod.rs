@@ -22,7 +22,7 @@ use super::data::Data;
 use super::heads::Heads;
 use super::packet::Packet;
 use super::packets::Packets;
-use crate::pool::{Batch, Pool, Pressure};
+use crate::pool::{Batch, Pool, Pressure, Renewal};
 use crate::sync::{Leave, Worker};
 pub use stack::{PairStack, Reset};
 use stacks::Stacks;
@@ -109,7 +109,7 @@ impl Pairs {
     #[inline]
     pub fn free(&self, w: &mut Worker, mut packet: Packet) {
         let shared = &*self.shared;
-        if !begin_again(&shared.pool, &mut packet) {
+        if !begin_again(shared.pool.renewal(), &mut packet) {
             return shared.pass(w, packet);
         }
         if let Err(packet) = shared.stacks.put(w, packet) {
@@ -121,7 +121,8 @@ impl Pairs {
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let shared = &*self.shared;
-        let all = packets.iter_mut().all(|packet| begin_again(&shared.pool, packet));
+        let renewal = shared.pool.renewal();
+        let all = packets.iter_mut().all(|packet| begin_again(renewal, packet));
         if !all || !shared.stacks.put_bulk(w, packets.all_mut()) {
             shared.free_mixed(w, packets);
         }
@@ -200,7 +201,7 @@ impl Shared {
     fn free_mixed(&self, w: &mut Worker, packets: &mut Packets) {
         let mut others = Packets::new();
         for mut packet in packets.drain() {
-            let refused = match begin_again(&self.pool, &mut packet) {
+            let refused = match begin_again(self.pool.renewal(), &mut packet) {
                 true => self.stacks.put(w, packet).err(),
                 false => Some(packet),
             };
@@ -217,15 +218,15 @@ fn make(pool: &Pool, heads: &Heads, w: &mut Worker) -> Option<Packet> {
     heads.attach(w, frame).map_err(|frame| frame.free(w)).ok()
 }
 
-/// Whether the packet is a pair: a head and a frame of `pool` that is its alone, and no more.
+/// Whether the packet is a pair: a head and a frame of the pool that is its alone, and no more.
 #[inline(always)]
-fn is_pair(pool: &Pool, packet: &Packet) -> bool {
+fn is_pair(pool: Renewal<'_>, packet: &Packet) -> bool {
     packet.is_linear() && matches!(packet.data_kind(), Data::Frame(Some(frame)) if pool.owns(frame))
 }
 
 /// Brings a pair into its first state, as if it were just made; false if the packet is none.
 #[inline(always)]
-fn begin_again(pool: &Pool, packet: &mut Packet) -> bool {
+fn begin_again(pool: Renewal<'_>, packet: &mut Packet) -> bool {
     let head = packet.head_mut();
     if head.next.is_some() {
         return false;

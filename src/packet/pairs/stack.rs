@@ -91,7 +91,7 @@ impl PairStack {
         self.stats.taken += 1;
         self.note();
         if self.reset == Reset::AtGet {
-            begin_again(&self.pool, &mut packet);
+            begin_again(self.pool.renewal(), &mut packet);
         }
         Some(packet)
     }
@@ -102,8 +102,8 @@ impl PairStack {
         self.give_what_is_wanted(w);
         let ready = self.pairs.len() < self.max
             && match self.reset {
-                Reset::AtPut => begin_again(&self.pool, &mut packet),
-                Reset::AtGet => is_pair(&self.pool, &packet),
+                Reset::AtPut => begin_again(self.pool.renewal(), &mut packet),
+                Reset::AtGet => is_pair(self.pool.renewal(), &packet),
             };
         if !ready {
             self.stats.passed += 1;
