@@ -9,7 +9,7 @@ use super::stats::{NodeStats, PageStats};
 use super::table::{Desc, Table};
 use crate::limits::PAGE_SIZE;
 use crate::sync::{Handle, Roster, Worker, WorkerError};
-use crate::sys::region::Region;
+use crate::sys::region::{Lent, Region};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +31,38 @@ impl Memory {
     pub fn new(config: &MemoryConfig) -> Result<Memory, MemoryError> {
         config.check(config.bytes)?;
         let region = Region::new(config.bytes, config.backing)?;
+        let pages = region.len() / PAGE_SIZE;
+        Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
+    }
+
+    /// Makes memory that the caller lends free pages; it gets it back when the last page and frame is home and every
+    /// handle gone. Pages and frames are as anywhere; slab caches cannot be made of it. `config.bytes` and
+    /// `config.backing` mean nothing here.
+    ///
+    /// ```
+    /// use netmem::page::{Memory, MemoryConfig};
+    /// use netmem::sys::region::Lent;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (tell, back) = std::sync::mpsc::channel();
+    /// let bytes = vec![0; 64 << 10].into_boxed_slice();
+    /// let lent = Lent::bytes(bytes, move |bytes| drop(tell.send(bytes.len())))?;
+    /// let memory = Memory::lent(lent, &MemoryConfig::default())?;
+    /// let mut w = memory.worker()?;
+    /// let page = memory.alloc(&mut w, 0);
+    /// drop((w, memory));
+    /// assert!(back.try_recv().is_err()); // a page is out
+    /// drop(page);
+    /// assert_eq!(back.try_recv(), Ok(64 << 10));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`MemoryError`]; the memory has been given back then.
+    #[cold]
+    pub fn lent(lent: Lent, config: &MemoryConfig) -> Result<Memory, MemoryError> {
+        let region = lent.into_region();
+        config.check(region.len())?;
         let pages = region.len() / PAGE_SIZE;
         Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
     }

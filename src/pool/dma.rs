@@ -1,7 +1,7 @@
 //! How a device knows a pool's frames: the mapping is made when a page enters the pool and undone once, when
 //! it leaves (source 004: "page kept DMA mapped").
 
-use crate::limits::PAGE_SIZE;
+use crate::limits::{CACHE_LINE, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::stats::Count;
 use crate::sync::shim::AtomicU64;
@@ -16,10 +16,19 @@ pub enum DmaMap {
     None,
     /// A device knows the whole region already and names a frame by its offset (an AF_XDP UMEM).
     Umem,
-    /// A model of an IOMMU: every page mapped or unmapped costs this many nanoseconds of the core.
+    /// A peer has mapped the region (memif) and names a frame by its offset in it.
+    Memif,
+    /// A device reaches the region at an address of its own (VFIO, a bus address): the frame's offset and this.
+    Iova {
+        /// Where the device finds the region's first byte.
+        base: u64,
+    },
+    /// A model of an IOMMU: every page mapped or unmapped, and every line handed to the device, costs the core time.
     Modelled {
         /// Nanoseconds a map or an unmap takes.
         cost_ns: u32,
+        /// Nanoseconds that handing 64 bytes to the device takes ([`Pool::sync_for_device`](super::Pool::sync_for_device)).
+        line_ns: u32,
     },
 }
 
@@ -45,13 +54,10 @@ impl Dma {
 
     /// Maps a block of pages that enters the pool; each page's address for the device goes into its descriptor.
     pub(crate) fn map(&self, memory: &Memory, block: &Page) {
-        let offset = block.address().addr() - memory.region().base().addr();
-        self.each_page(
-            memory,
-            block,
-            |word, i| word.store((offset + i * PAGE_SIZE) as u64, Relaxed),
-            &self.mapped,
-        );
+        let base = if let DmaMap::Iova { base } = self.kind { base } else { 0 };
+        let first = base.wrapping_add((block.address().addr() - memory.region().base().addr()) as u64);
+        let write = |word: &AtomicU64, i| word.store(first.wrapping_add((i * PAGE_SIZE) as u64), Relaxed);
+        self.each_page(memory, block, write, &self.mapped);
     }
 
     /// Undoes the mapping of a block of pages that leaves the pool.
@@ -63,7 +69,9 @@ impl Dma {
         let Some(first) = memory.index(block.number()).filter(|_| self.is_mapping()) else { return };
         for (i, desc) in memory.table().range(first, 1 << block.order()).enumerate() {
             write(&desc.word, i);
-            self.pay();
+            if let DmaMap::Modelled { cost_ns, .. } = self.kind {
+                spend(u64::from(cost_ns));
+            }
             count.add_shared(1);
         }
     }
@@ -73,12 +81,18 @@ impl Dma {
         self.mapped.get().wrapping_sub(self.unmapped.get())
     }
 
-    fn pay(&self) {
-        if let DmaMap::Modelled { cost_ns } = self.kind {
-            let until = clock::ticks() + (f64::from(cost_ns) * clock::ticks_per_ns()) as u64;
-            while clock::ticks() < until {
-                std::hint::spin_loop();
-            }
+    /// Pays for handing `bytes` to the device.
+    pub(crate) fn pay_sync(&self, bytes: usize) {
+        if let DmaMap::Modelled { line_ns, .. } = self.kind {
+            spend(u64::from(line_ns) * bytes.div_ceil(CACHE_LINE) as u64);
         }
+    }
+}
+
+/// Keeps the core for as many nanoseconds.
+fn spend(ns: u64) {
+    let until = clock::ticks() + (ns as f64 * clock::ticks_per_ns()) as u64;
+    while clock::ticks() < until {
+        std::hint::spin_loop();
     }
 }

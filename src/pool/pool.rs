@@ -275,6 +275,19 @@ impl Pool {
         self.shared.device_address(frame)
     }
 
+    /// Hands a frame's data, and no more of it, to the device: to be called before a frame that the core has written or
+    /// read is posted, where the device does not see the core's caches. What that costs is the mapping's matter
+    /// ([`DmaMap::Modelled`]); the bytes are counted.
+    pub fn sync_for_device(&self, w: &Worker, frame: &Frame) {
+        self.shared.dma.pay_sync(frame.len());
+        self.shared.lanes.add(w, frame.len() as u64, |lane| &lane.synced);
+    }
+
+    /// Bytes that were handed to the device so far.
+    pub fn synced_bytes(&self) -> u64 {
+        self.shared.lanes.sum(|lane| &lane.synced)
+    }
+
     /// Pages that the pool's device may reach now; 0 where there is no device mapping.
     pub fn mapped_pages(&self) -> u64 {
         self.shared.dma.pages()

@@ -33,6 +33,8 @@ pub(crate) struct PoolLane {
     pub(crate) given: Count,
     /// Frames this worker put at each [`Place`](super::place::Place), less those it took from there.
     pub(crate) places: [Count; 3],
+    /// Bytes this worker handed to the device.
+    pub(crate) synced: Count,
     /// Frames that the cold half got for this worker.
     pub(crate) cold: Count,
     /// Cold allocations that found frames in the pool; that found none there; and that took new pages.

@@ -1,8 +1,11 @@
 //! The pool stage against a model, and what happens at its edges.
 
+mod failure;
 mod fragment;
 mod places;
 mod pressure;
+mod provider;
+mod sequences;
 mod share;
 mod trace;
 mod tuning;
@@ -299,7 +302,7 @@ fn a_jumbo_frame_has_room_for_nine_thousand_bytes() {
 fn a_device_finds_a_frame_at_its_offset_in_the_region_and_only_while_its_page_is_mapped() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
-    for (frame_size, dma) in [(2048, DmaMap::Umem), (16384, DmaMap::Modelled { cost_ns: 10 })] {
+    for (frame_size, dma) in [(2048, DmaMap::Umem), (16384, DmaMap::Modelled { cost_ns: 10, line_ns: 1 })] {
         let config = PoolConfig { frames: 8, frame_size, dma, ..PoolConfig::default() };
         let pool = Pool::new(&memory, &mut w, &config).unwrap();
         let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut w)).collect();

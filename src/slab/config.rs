@@ -70,6 +70,9 @@ pub enum CacheError {
         /// The slab's order.
         order: u8,
     },
+    /// The memory is the caller's: it need not be aligned as slabs are.
+    #[error("no objects in memory that the caller lends: make the cache of a memory from the system")]
+    Lent,
     /// The alignment is no power of two, or larger than a slab.
     #[error("alignment {align}: give a power of two up to 32768")]
     Align {

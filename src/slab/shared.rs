@@ -15,6 +15,7 @@ use crate::page::{Memory, Page};
 use crate::sync::shim::{AtomicU32, Mutex, lock};
 use crate::sync::{Close, Handle, Leave, PerWorker, Worker};
 use crate::sys::clock;
+use crate::sys::region::PageKind;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -68,6 +69,9 @@ impl Shared {
         config: &CacheConfig,
         constructor: Option<Constructor>,
     ) -> Result<Handle<Shared>, CacheError> {
+        if memory.region().backing().kind == PageKind::Lent {
+            return Err(CacheError::Lent);
+        }
         if !align.is_power_of_two() || align > PAGE_SIZE << LOCAL_ORDER_MAX {
             return Err(CacheError::Align { align });
         }

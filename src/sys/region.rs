@@ -5,6 +5,10 @@
 //! table of 4,096 entries, a shift and an addition, and two memories never share a number. Regions begin at
 //! 2 GiB boundaries of the address space (only reserved, not used), so the way back is one load as well.
 
+mod lent;
+
+pub use lent::Lent;
+
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr;
@@ -48,7 +52,7 @@ pub fn address(chunk: u32) -> *mut u8 {
     base.wrapping_add(((chunk & (SEGMENT_CHUNKS - 1)) as usize) << CHUNK_SHIFT)
 }
 
-/// The number of the chunk that holds `address`, or None where no region lies.
+/// The number of the chunk that holds `address`, or None where no region lies (or a lent one).
 ///
 /// # Cost
 /// One load; the region's end is not checked.
@@ -83,6 +87,8 @@ pub enum PageKind {
     Transparent(usize),
     /// 4 KiB pages.
     Small,
+    /// The caller's own memory, of whatever kind; nothing here maps or unmaps it.
+    Lent,
 }
 
 /// What a region got, and why not better.
@@ -101,6 +107,7 @@ impl std::fmt::Display for Backing {
             PageKind::Huge2M => write!(f, "2 MiB huge pages")?,
             PageKind::Transparent(bytes) => write!(f, "transparent huge pages ({} MiB of it)", bytes >> 20)?,
             PageKind::Small => write!(f, "4 KiB pages")?,
+            PageKind::Lent => write!(f, "the caller's memory")?,
         }
         if !self.refused.is_empty() {
             write!(f, " ({})", self.refused.join("; "))?;
@@ -126,6 +133,12 @@ pub enum RegionError {
         /// Segments needed.
         segments: usize,
     },
+    /// What the caller lends is too little.
+    #[error("no whole page of 4096 bytes lies in the {bytes} bytes lent: lend more")]
+    Lent {
+        /// Bytes lent.
+        bytes: usize,
+    },
     /// The system refused the memory.
     #[error(
         "mapping {bytes} bytes failed ({errno}): ask for less, or raise the address-space or cgroup limit"
@@ -138,7 +151,8 @@ pub enum RegionError {
     },
 }
 
-/// One mapping of private memory, 2 GiB aligned, faulted in, and its range of chunk numbers.
+/// One mapping of private memory, 2 GiB aligned, faulted in, or the caller's own, page aligned ([`Lent`]); and its range
+/// of chunk numbers.
 ///
 /// Handles of later stages hold it by `Arc`; the last one unmaps it.
 #[derive(Debug)]
@@ -148,6 +162,8 @@ pub struct Region {
     first_segment: usize,
     segments: usize,
     backing: Backing,
+    /// Lent memory's: dropped last.
+    keeper: Option<lent::Keeper>,
 }
 
 // SAFETY: a Region only names the mapping; the bytes are reached through ids whose owners are exclusive.
@@ -169,13 +185,13 @@ impl Region {
         let len = bytes.next_multiple_of(HUGE_2M);
         let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
         let (base, backing) = map(len, wish)?;
-        let Some(first_segment) = take_segments(base, segments) else {
+        let Some(first_segment) = take_segments(base, segments, true) else {
             unmap(base, len);
             return Err(RegionError::Segments { segments });
         };
         // Later stages keep addresses of objects as numbers, and make pointers of them again.
         base.expose_provenance();
-        Ok(Arc::new(Region { base, len, first_segment, segments, backing }))
+        Ok(Arc::new(Region { base, len, first_segment, segments, backing, keeper: None }))
     }
 
     /// The first byte.
@@ -183,7 +199,7 @@ impl Region {
         self.base
     }
 
-    /// Bytes mapped; a multiple of 2 MiB, never zero.
+    /// Bytes mapped; a multiple of 2 MiB (of a page where it is lent), never zero.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.len
@@ -223,17 +239,23 @@ impl Drop for Region {
             let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
             for segment in self.segments() {
                 let base = BASES[segment].swap(ptr::null_mut(), Relaxed);
-                SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store(0, Relaxed);
+                if self.keeper.is_none() {
+                    SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store(0, Relaxed);
+                }
                 taken[segment] = false;
             }
         }
         // Last: from here on another region may come to lie at these addresses, and enter itself above.
-        unmap(self.base, self.len);
+        match self.keeper.take() {
+            Some(keeper) => drop(keeper),
+            None => unmap(self.base, self.len),
+        }
     }
 }
 
-/// Claims `segments` consecutive free segments and writes their bases.
-fn take_segments(base: *mut u8, segments: usize) -> Option<usize> {
+/// Claims `segments` consecutive free segments and writes their bases; `findable` regions, which begin at 2 GiB
+/// boundaries, are entered for the way back from an address as well.
+fn take_segments(base: *mut u8, segments: usize, findable: bool) -> Option<usize> {
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let first =
         (1..=(SEGMENTS - 1).checked_sub(segments)?).find(|&s| taken[s..s + segments].iter().all(|t| !t))?;
@@ -241,7 +263,9 @@ fn take_segments(base: *mut u8, segments: usize) -> Option<usize> {
         taken[first + i] = true;
         let base = base.wrapping_add(i << SEGMENT_BYTES_SHIFT);
         BASES[first + i].store(base, Relaxed);
-        SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store((first + i) as u16, Relaxed);
+        if findable {
+            SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store((first + i) as u16, Relaxed);
+        }
     }
     Some(first)
 }

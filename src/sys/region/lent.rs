@@ -1,0 +1,126 @@
+//! Memory that the caller lends: a region over it, and how it gets it back.
+
+use super::{Backing, PageKind, Region, RegionError, SEGMENT_CHUNKS, take_segments};
+use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
+use std::fmt;
+use std::sync::Arc;
+
+/// A region over the caller's memory, for one memory to be made of
+/// ([`Memory::lent`](crate::page::Memory::lent)).
+#[derive(Debug)]
+pub struct Lent(Arc<Region>);
+
+/// What keeps lent memory alive; dropped when nothing of it is in use any more.
+pub(super) struct Keeper(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keeper")
+    }
+}
+
+impl Lent {
+    /// Lends the whole pages that lie in `bytes`; `back` gets all of it when the last page and frame is home and every
+    /// handle gone, on whichever thread that happens.
+    ///
+    /// # Errors
+    /// [`RegionError`]; `back` has been called then.
+    #[cold]
+    pub fn bytes(
+        bytes: Box<[u8]>,
+        back: impl FnOnce(Box<[u8]>) + Send + Sync + 'static,
+    ) -> Result<Lent, RegionError> {
+        let len = bytes.len();
+        let bytes = Box::into_raw(bytes);
+        let keeper = Borrowed { bytes, back: Some(back) };
+        // SAFETY: the keeper owns the bytes and gives them back only when it is dropped.
+        unsafe { Lent::adopt(bytes.cast(), len, keeper) }
+    }
+
+    /// Lends the whole pages that lie in the `len` bytes at `base`: a mapping of the caller's, a UMEM it has already.
+    /// `keeper` is dropped when the last page and frame is home and every handle gone.
+    ///
+    /// # Errors
+    /// [`RegionError`]; `keeper` has been dropped then.
+    ///
+    /// # Safety
+    /// Until `keeper` is dropped the bytes are mapped, readable, writable and initialised, and nobody reads or writes them
+    /// but by what is made of this region, and devices that frames were given to.
+    #[cold]
+    pub unsafe fn adopt(
+        base: *mut u8,
+        len: usize,
+        keeper: impl Send + Sync + 'static,
+    ) -> Result<Lent, RegionError> {
+        let keeper = Keeper(Box::new(keeper));
+        let skipped = base.addr().next_multiple_of(PAGE_SIZE) - base.addr();
+        let whole = len.saturating_sub(skipped) / PAGE_SIZE * PAGE_SIZE;
+        if whole == 0 {
+            return Err(RegionError::Lent { bytes: len });
+        }
+        let base = base.wrapping_add(skipped);
+        let segments = (whole / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
+        let first_segment = take_segments(base, segments, false).ok_or(RegionError::Segments { segments })?;
+        base.expose_provenance();
+        let backing = Backing { kind: PageKind::Lent, refused: Vec::new() };
+        let keeper = Some(keeper);
+        Ok(Lent(Arc::new(Region { base, len: whole, first_segment, segments, backing, keeper })))
+    }
+
+    pub(crate) fn into_region(self) -> Arc<Region> {
+        self.0
+    }
+}
+
+/// Bytes that were a box, and who gets them back.
+struct Borrowed<F: FnOnce(Box<[u8]>)> {
+    bytes: *mut [u8],
+    back: Option<F>,
+}
+
+// SAFETY: the bytes are owned as by the box that they were, which is Send.
+unsafe impl<F: FnOnce(Box<[u8]>) + Send> Send for Borrowed<F> {}
+// SAFETY: nothing is done with a shared reference to it.
+unsafe impl<F: FnOnce(Box<[u8]>) + Sync> Sync for Borrowed<F> {}
+
+impl<F: FnOnce(Box<[u8]>)> Drop for Borrowed<F> {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came out of a box, and is made one again once, at the end of the only owner.
+        let bytes = unsafe { Box::from_raw(self.bytes) };
+        if let Some(back) = self.back.take() {
+            back(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::region;
+
+    #[test]
+    fn a_mapping_of_the_callers_own_is_numbered_kept_and_never_unmapped_by_us() {
+        let bytes = Box::leak(vec![7u8; 3 * PAGE_SIZE].into_boxed_slice());
+        let (base, len) = (bytes.as_mut_ptr(), bytes.len());
+        let keeper = Arc::new(());
+        let alive = Arc::downgrade(&keeper);
+        // SAFETY: the bytes are leaked, so mapped for ever, and nobody else uses them meanwhile.
+        let region = unsafe { Lent::adopt(base, len, keeper) }.unwrap().into_region();
+        assert_eq!(
+            (region.base().addr() % PAGE_SIZE, region.len() / PAGE_SIZE),
+            (0, 2 + usize::from(base.addr() % PAGE_SIZE == 0))
+        );
+        let first = region.first_chunk();
+        assert_eq!(region::address(first + 1), region.base().wrapping_add(CHUNK_SIZE));
+        // SAFETY: as above.
+        unsafe { region.base().write(1) };
+        let clone = Arc::clone(&region);
+        drop(region);
+        assert!(alive.upgrade().is_some());
+        let written = clone.base();
+        drop(clone);
+        assert!(alive.upgrade().is_none());
+        // SAFETY: as above.
+        assert_eq!(unsafe { written.read() }, 1);
+    }
+}
