@@ -37,11 +37,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Forgets a page that leaves the pool.
-    pub(super) fn forget(&mut self, frame: u32, tally: u32) {
+    /// Forgets a page that rested here and leaves the pool.
+    pub(super) fn forget(&mut self, frame: u32) {
         let before = self.frames.len();
         self.frames.retain(|&other| other != frame);
-        self.resting -= usize::from(self.frames.len() < before && tally == HOME);
+        self.resting -= before - self.frames.len();
     }
 }
 
@@ -51,7 +51,7 @@ impl Shared {
         let given_up = self.tally(id) == GIVEN_UP;
         self.set_tally(id, HOME);
         if given_up {
-            stock.spare.push(id);
+            self.push_watched(stock, id);
         } else {
             stock.queue.resting += 1;
         }

@@ -310,6 +310,7 @@ impl Leave for Shared {
             let (gauges, local) = held.split();
             local.stay(gauges, |stack| stack.drain(|id| cold.push(id)));
         }
-        lock(&self.stock).spare.append(&mut cold);
+        let mut stock = lock(&self.stock);
+        cold.drain(..).for_each(|id| self.put(&mut stock, id));
     }
 }

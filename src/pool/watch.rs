@@ -52,7 +52,7 @@ impl Shared {
         if stock.recycle == Recycle::Head {
             return self.put_in_queue(stock, id);
         }
-        stock.spare.push(id);
+        self.push_watched(stock, id);
         let home = self.tally(id) + 1;
         self.set_tally(id, home);
         if home as usize == self.per_page() && stock.has_unwanted() {
@@ -62,11 +62,26 @@ impl Shared {
 
     /// Lets the page of `id`, whose frames are home, leave if `leaves` says so.
     pub(super) fn let_go(&self, stock: &mut Stock, id: u32, leaves: impl Fn(&Stock, &Page) -> bool) {
-        let page = id / (PAGE_SIZE / CHUNK_SIZE) as u32;
-        // From the end: what went out last often comes home first.
-        let at = stock.pages.iter().rposition(|kept| kept.number().get() == page);
-        if let Some(at) = at.filter(|&at| leaves(stock, &stock.pages[at])) {
+        let at = self.yard.place(id).load(Relaxed) as usize;
+        if stock.pages.get(at).is_some_and(|page| leaves(stock, page)) {
             self.expel(stock, at);
+        }
+    }
+
+    /// Puts a free frame into the list, and notes where: its link is not in use while it is there.
+    pub(super) fn push_watched(&self, stock: &mut Stock, id: u32) {
+        self.yard.link(id).store(stock.spare.len() as u32, Relaxed);
+        stock.spare.push(id);
+    }
+
+    /// Takes a frame out of the list wherever it is, if it is there.
+    fn remove_watched(&self, stock: &mut Stock, id: u32) {
+        let at = self.yard.link(id).load(Relaxed) as usize;
+        if stock.spare.get(at) == Some(&id) {
+            stock.spare.swap_remove(at);
+            if let Some(&moved) = stock.spare.get(at) {
+                self.yard.link(moved).store(at as u32, Relaxed);
+            }
         }
     }
 
@@ -98,23 +113,28 @@ impl Shared {
         let mut frames = 0;
         self.each_frame(&page, |id| {
             self.yard.set_home(id, self.number);
-            stock.spare.push(id.get());
+            self.push_watched(stock, id.get());
             frames += 1;
         });
         if let Some(desc) = self.memory.desc(page.number()) {
             desc.refs.store(frames, Relaxed);
         }
         self.inflight.hold(frames);
+        self.yard.place(page.first_chunk()).store(stock.pages.len() as u32, Relaxed);
         stock.pages.push(page);
     }
 
     /// The page at this place of the list, all of whose frames are in the stock, is the pool's no more.
     fn expel(&self, stock: &mut Stock, at: usize) {
         let page = stock.pages.swap_remove(at);
-        let first = page.first_chunk();
-        let chunks = page.bytes().len() / CHUNK_SIZE;
-        stock.spare.retain(|id| id.wrapping_sub(first) as usize >= chunks);
-        stock.queue.forget(first, self.tally(first));
+        if let Some(moved) = stock.pages.get(at) {
+            self.yard.place(moved.first_chunk()).store(at as u32, Relaxed);
+        }
+        let before = stock.spare.len();
+        self.each_frame(&page, |id| self.remove_watched(stock, id.get()));
+        if stock.spare.len() == before {
+            stock.queue.forget(page.first_chunk());
+        }
         let frames = self.disown(&page);
         stock.unfit -= usize::from(stock.is_unfit(&page));
         if stock.is_elsewhere(&page) {
@@ -162,7 +182,10 @@ impl Shared {
         if stock.must_watch() && !before {
             let numbers = stock.pages.iter().map(Page::number);
             numbers.filter_map(|page| self.memory.desc(page)).for_each(|desc| desc.refs.store(0, Relaxed));
-            stock.spare.iter().for_each(|&id| self.set_tally(id, self.tally(id) + 1));
+            for (at, &id) in stock.spare.iter().enumerate() {
+                self.yard.link(id).store(at as u32, Relaxed);
+                self.set_tally(id, self.tally(id) + 1);
+            }
             stock.watched = true;
         }
         if stock.watched && stock.has_unwanted() {

@@ -6,6 +6,7 @@
 use super::home::Links;
 use super::shared::Shared;
 use super::trace::Traces;
+use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Refs};
 use crate::sync::shim::AtomicU32;
 use crate::sys::region::{Region, SEGMENT_SHIFT, SEGMENTS};
@@ -36,6 +37,8 @@ pub(crate) struct Yard {
     region: Arc<Region>,
     /// Links of the stacks on the way home.
     next: Box<[AtomicU32]>,
+    /// Where each page stands in its pool's list; written under the pool's lock.
+    places: Box<[AtomicU32]>,
     /// Claims on a frame that has several holders; what stands there means nothing while it is a
     /// [`Frame`](super::Frame) or free.
     refs: Box<[AtomicU32]>,
@@ -75,6 +78,7 @@ impl Yard {
             first: region.first_chunk(),
             homes: chunks.clone().map(|_| AtomicU8::new(0)).collect(),
             next: chunks.clone().map(|_| AtomicU32::new(0)).collect(),
+            places: chunks.clone().step_by(PAGE_SIZE / CHUNK_SIZE).map(|_| AtomicU32::new(0)).collect(),
             refs: chunks.map(|_| AtomicU32::new(0)).collect(),
             traces: OnceLock::new(),
             pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
@@ -130,6 +134,16 @@ impl Yard {
     #[inline(always)]
     pub(super) fn refs(&self, id: NonZeroU32) -> Refs<'_> {
         Refs(&self.refs[id.get().wrapping_sub(self.first) as usize])
+    }
+
+    /// Where the page of `id` stands in its pool's list.
+    pub(super) fn place(&self, id: u32) -> &AtomicU32 {
+        &self.places[id.wrapping_sub(self.first) as usize / (PAGE_SIZE / CHUNK_SIZE)]
+    }
+
+    /// The link of `id`, which is free for other use while the frame is not on the way home.
+    pub(super) fn link(&self, id: u32) -> &AtomicU32 {
+        &self.next[id.wrapping_sub(self.first) as usize]
     }
 
     /// Where a chunk of this region stands in the side arrays.
