@@ -20,8 +20,13 @@ struct Run {
 
 impl Run {
     fn start(name: &str) -> Run {
+        Run::start_with(name, "")
+    }
+
+    /// As `start`, with further options.
+    fn start_with(name: &str, options: &str) -> Run {
         let path = env::temp_dir().join(format!("netmem-control-{}-{name}", std::process::id()));
-        let child = start(&format!("forward --seconds 600 --json --control {}", path.display()));
+        let child = start(&format!("forward --seconds 600 --json {options} --control {}", path.display()));
         let run = Run { child: Some(child), path };
         let since = Instant::now();
         while UnixStream::connect(&run.path).is_err() {
@@ -181,4 +186,43 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
     let out = output(&format!("stat --control {at}"));
     assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("is netmem forward --control"), "{}", stderr(&out));
+}
+
+#[test]
+fn rules_ready_pools_and_the_holder_are_turned_under_traffic_and_all_adds_up() {
+    let options = "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100";
+    let run = Run::start_with("turn", options);
+    for words in [
+        "ready.pairs.max 7",
+        "ready.pairs.max 0",
+        "ready.pairs.max 300",
+        "ready.heads.size 16",
+        "holder.packets 3",
+        "holder.milliseconds 1",
+        "rules drop,sport=49153",
+    ] {
+        let out = run.ask(&format!("set {words}"));
+        assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)), "{words}");
+    }
+    let rules = |run: &Run| run.json("stat rules --json")["rules"].clone();
+    let since = Instant::now();
+    while rules(&run)[0]["packets"] == 0 {
+        assert!(since.elapsed() < Duration::from_secs(60), "the new rule never matched");
+    }
+    assert_eq!(rules(&run)[0]["rule"], "drop,sport=49153");
+    assert_eq!(run.json("stat ready --json")["ready"][1]["max"], 300);
+    assert!(run.json("stat holder --json")["holder"][0]["taken"].as_u64() > Some(0));
+    for (words, remedy) in [
+        ("rules reject", "begin with accept, drop or pass"),
+        ("ready.pairs.max 9999999", "give 0 to 1048576"),
+        ("ready.heads.size 5000", "1 to 4096"),
+    ] {
+        let out = run.ask(&format!("set {words}"));
+        assert!(stderr(&out).contains(remedy) && out.status.code() == Some(2), "{words}: {}", stderr(&out));
+    }
+    let report = run.end();
+    assert!(
+        report["passed"].as_u64() > Some(0) && report["dropped"]["policy"].as_u64() > Some(0),
+        "{report}"
+    );
 }

@@ -72,6 +72,17 @@ impl Board {
         self.key(name.into(), ("on or off".into(), "", what), read, write);
     }
 
+    /// Adds a key that is a text.
+    pub fn text(
+        &mut self,
+        name: impl Into<String>,
+        (range, unit, what): (impl Into<String>, &'static str, &'static str),
+        read: impl Fn() -> String + Send + 'static,
+        write: impl Fn(&str) -> Result<(), String> + Send + 'static,
+    ) {
+        self.key(name.into(), (range.into(), unit, what), read, write);
+    }
+
     fn key(
         &mut self,
         name: String,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 /// What can be asked about packets while the forwarder has them.
 pub struct Hooks {
+    pub heads: Heads,
     /// The rules, and what the statistics hook counts; None on the fast path.
     filter: Option<(FilterControl, Arc<Protocols>)>,
     /// The ready pairs, if there are any.
@@ -20,6 +21,11 @@ pub struct Hooks {
 }
 
 impl Hooks {
+    /// What reads and changes the rules, on the full path.
+    pub fn rules(&self) -> Option<&FilterControl> {
+        self.filter.as_ref().map(|(control, _)| control)
+    }
+
     /// What the hooks have counted by now.
     pub fn report(&self) -> Option<FilterReport> {
         self.filter.as_ref().map(|(control, protocols)| FilterReport::new(control, protocols))
@@ -50,7 +56,7 @@ pub fn set(
     };
     let heads = Heads::with(memory, &config).map_err(Failure::input)?;
     let pairs = plan.pairs.map(|max| Pairs::new(pool, &heads, max));
-    let mut path = PacketPath::new(heads);
+    let mut path = PacketPath::new(heads.clone());
     if let Some(pairs) = &pairs {
         path = path.with_pairs(pairs.clone());
     }
@@ -62,5 +68,5 @@ pub fn set(
     }
     let filter = control.zip(path.protocols());
     forwarder.set_packet_path(path);
-    Ok(Hooks { filter, pairs })
+    Ok(Hooks { heads, filter, pairs })
 }

@@ -17,6 +17,7 @@ mod hooks;
 mod json;
 mod live;
 mod network;
+mod packet_board;
 mod phases;
 mod plan;
 mod report;

@@ -5,6 +5,7 @@ use super::board::board;
 use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
 use super::network::Network;
+use super::packet_board;
 use super::plan::{Offer, Plan, Source};
 use crate::args::{ModeArg, PortSpec};
 use crate::control::server::Server;
@@ -83,7 +84,12 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let hooks = plan.packets.as_ref().map(|packets| hooks::set(&mut forwarder, &memory, &pool, packets));
     let hooks = hooks.transpose()?;
     let holding = holds.then(|| hold_for(&mut forwarder, &memory, plan)).transpose()?;
-    let listen = |path| Server::start(path, board(&memory, &pool, &forwarder));
+    let listen = |path| {
+        let mut board = board(&memory, &pool, &forwarder);
+        hooks.iter().for_each(|hooks| packet_board::packets(&mut board, hooks));
+        holding.iter().for_each(|holding| packet_board::holder(&mut board, holding));
+        Server::start(path, board)
+    };
     let control = plan.control.as_deref().map(listen).transpose()?;
     Ok(Dataplane { memory, pool, worker, forwarder, network, holding, hooks, details, control })
 }

@@ -1,11 +1,12 @@
 //! Real packets with heads, ready pools, rules, a holder and a tap, ended in the middle of traffic.
 
-use crate::forwarder::Forwarder;
+use crate::forwarder::{Forwarder, netmem};
 use crate::summary::Summary;
 use crate::testbed::{Testbed, Wiring, wait_until};
 use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways, wait_for_the_path};
 use crate::wire::Wire;
-use std::process::{Child, Stdio};
+use std::env;
+use std::process::{self, Child, Stdio};
 
 #[test]
 fn hosts_reach_each_other_by_packets_without_ready_pools() {
@@ -49,6 +50,37 @@ fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
     // Requests cross; the answers, which come by port 1, are held.
     assert!(summary.number("passed") > 0 && summary.number("transmitted") > 0);
     assert_eq!(summary.number("holder.taken"), summary.number("passed"));
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn tunables_are_turned_through_the_socket_while_a_tap_holds_clones_in_mid_traffic() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let socket = env::temp_dir().join(format!("netmem-netns-{}", process::id()));
+    let socket = socket.to_str().expect("a path in UTF-8");
+    let options =
+        ["--path=full", "--ready-pairs=50", "--tap=200", "--hold=50", "--rule=pass,proto=icmp,in=1"];
+    let forwarder = Forwarder::start(&bed, &[&["--control", socket], &options[..]].concat());
+    let flood = Flood::start(&bed);
+    for max in ["0", "300", "7", "64"] {
+        for (key, value) in [
+            ("ready.pairs.max", max),
+            ("ready.heads.size", "32"),
+            ("pool.rx.cache", "64"),
+            ("holder.packets", max),
+            ("rules", "accept,in=0 pass,proto=icmp"),
+        ] {
+            let out = netmem(&bed).args(["set", key, value, "--control", socket]).output().expect("netmem");
+            assert!(out.status.success(), "{key} {value}: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        let before = Wire::read(&bed.h2, "eth0").rx;
+        wait_until("packets go on reaching h2", || Wire::read(&bed.h2, "eth0").rx > before + 100);
+    }
+    let summary = forwarder.interrupt();
+    drop(flood);
+    summary.assert_adds_up();
+    assert!(summary.number("tap.taken") > 0 && summary.number("passed") > 0);
+    assert_eq!(summary.number("ready_pairs.max"), 64);
     bed.assert_nothing_left();
 }
 

@@ -105,6 +105,11 @@ impl Keeper {
         freed
     }
 
+    /// What it is told to keep.
+    pub fn keep(&self) -> Arc<Keep> {
+        Arc::clone(&self.keep)
+    }
+
     /// The queue's counters.
     pub fn counters(&self) -> Arc<HolderCounters> {
         self.reader.counters()
