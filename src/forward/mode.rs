@@ -2,7 +2,7 @@
 
 use super::ip::{Interface, forward_ipv4};
 use super::route::Table;
-use super::verdict::{Reason, Verdict};
+use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::pool::Batch;
 use crate::wire::Ethernet;
@@ -74,18 +74,18 @@ impl Mode {
 
     /// Writes what becomes of each frame of a burst that came by port `from`.
     #[inline]
-    pub(super) fn decide_all(&self, from: usize, burst: &mut Batch, verdicts: &mut [Verdict; BATCH_MAX]) {
+    pub(super) fn decide_all(&self, from: usize, burst: &mut Batch, verdicts: &mut [Code; BATCH_MAX]) {
         match self {
             Mode::Ip { table, interfaces } => {
                 let ingress = interfaces[from];
                 burst.each_data_mut(AHEAD, |i, data| {
-                    verdicts[i] = forward_ipv4(data, &ingress, table, interfaces);
+                    verdicts[i] = forward_ipv4(data, &ingress, table, interfaces).into();
                 });
             }
-            Mode::Reflect => burst.each_data_mut(AHEAD, |i, data| verdicts[i] = reflect(data)),
-            Mode::CrossConnect => verdicts.fill(Verdict::Redirect((from ^ 1) as u8)),
-            Mode::Drop => verdicts.fill(Verdict::Drop(Reason::Policy)),
-            Mode::Pass => verdicts.fill(Verdict::Pass),
+            Mode::Reflect => burst.each_data_mut(AHEAD, |i, data| verdicts[i] = reflect(data).into()),
+            Mode::CrossConnect => verdicts.fill(Verdict::Redirect((from ^ 1) as u8).into()),
+            Mode::Drop => verdicts.fill(Verdict::Drop(Reason::Policy).into()),
+            Mode::Pass => verdicts.fill(Verdict::Pass.into()),
         }
     }
 

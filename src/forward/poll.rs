@@ -15,7 +15,7 @@ use super::meters::Meters;
 use super::mode::{ForwardError, Free, Mode};
 use super::packets::PacketPath;
 use super::tap::{Tap, offer_sent};
-use super::verdict::{Reason, Verdict};
+use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::packet::Flight;
 use crate::pool::{Batch, Drain, Pool};
@@ -260,16 +260,16 @@ impl Forwarder {
             return 0;
         }
         self.meters.received.add(received as u64);
-        let mut verdicts = [Verdict::Redirect(0); BATCH_MAX];
+        let mut verdicts = [Code::FIRST; BATCH_MAX];
         self.mode.decide_all(from, &mut burst, &mut verdicts);
         // Frames move on in runs of one verdict, in order.
         let mut drain = burst.drain();
-        for run in verdicts[..received].chunk_by(PartialEq::eq) {
-            match run[0] {
-                Verdict::Redirect(to) => self.redirect(usize::from(to), &mut drain, run.len(), w),
-                Verdict::Tx => self.redirect(from, &mut drain, run.len(), w),
-                Verdict::Drop(reason) => self.discard(reason, &mut drain, run.len(), w),
-                Verdict::Pass => self.pass(&mut drain, run.len(), w),
+        for (verdict, n) in Code::runs(&verdicts[..received]) {
+            match verdict {
+                Verdict::Redirect(to) => self.redirect(usize::from(to), &mut drain, n, w),
+                Verdict::Tx => self.redirect(from, &mut drain, n, w),
+                Verdict::Drop(reason) => self.discard(reason, &mut drain, n, w),
+                Verdict::Pass => self.pass(&mut drain, n, w),
             }
         }
         received

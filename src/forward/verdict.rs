@@ -16,6 +16,63 @@ pub enum Verdict {
     Pass,
 }
 
+/// A verdict as a number, so that those of a burst are compared several at once: kind in the high byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Code(u16);
+
+impl Code {
+    const REDIRECT: u16 = 0;
+    const DROP: u16 = 1;
+    const TX: u16 = 2;
+    const PASS: u16 = 3;
+
+    /// The code of a redirect to port 0.
+    pub(super) const FIRST: Code = Code(0);
+
+    /// The verdict.
+    #[inline]
+    pub(super) fn verdict(self) -> Verdict {
+        match (self.0 >> 8, self.0 as u8) {
+            (Code::REDIRECT, port) => Verdict::Redirect(port),
+            (Code::DROP, reason) => Verdict::Drop(Reason::ALL[usize::from(reason)]),
+            (Code::TX, _) => Verdict::Tx,
+            _ => Verdict::Pass,
+        }
+    }
+
+    /// The codes cut into runs of equal ones, each with its length.
+    ///
+    /// # Cost
+    /// Where all are equal, as they mostly are, one comparison by vectors; else one for each.
+    #[inline]
+    pub(super) fn runs(codes: &[Code]) -> impl Iterator<Item = (Verdict, usize)> {
+        let first = codes.first().copied().unwrap_or(Code::FIRST);
+        let differs = codes.iter().fold(0, |differs, code| differs | (code.0 ^ first.0));
+        let mut rest = codes;
+        std::iter::from_fn(move || {
+            let first = *rest.first()?;
+            let n = match differs {
+                0 => rest.len(),
+                _ => rest.iter().take_while(|code| **code == first).count(),
+            };
+            rest = &rest[n..];
+            Some((first.verdict(), n))
+        })
+    }
+}
+
+impl From<Verdict> for Code {
+    #[inline(always)]
+    fn from(verdict: Verdict) -> Code {
+        Code(match verdict {
+            Verdict::Redirect(port) => u16::from(port),
+            Verdict::Drop(reason) => Code::DROP << 8 | reason as u16,
+            Verdict::Tx => Code::TX << 8,
+            Verdict::Pass => Code::PASS << 8,
+        })
+    }
+}
+
 const _: () = assert!(size_of::<Verdict>() == 2);
 
 /// Why the forwarder dropped a frame. Every dropped frame is counted under exactly one.
@@ -190,6 +247,21 @@ mod tests {
                 .iter()
                 .all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'))
         );
+    }
+
+    #[test]
+    fn codes_say_the_verdict_they_were_made_of_and_runs_keep_the_order() {
+        let drops = Reason::ALL.into_iter().map(Verdict::Drop);
+        let all = (0..=255).map(Verdict::Redirect).chain(drops).chain([Verdict::Tx, Verdict::Pass]);
+        let all = all.flat_map(|verdict| [verdict; 3]).collect::<Vec<_>>();
+        let runs = |verdicts: &[Verdict]| {
+            let codes = verdicts.iter().map(|&verdict| Code::from(verdict)).collect::<Vec<_>>();
+            Code::runs(&codes).collect::<Vec<_>>()
+        };
+        let wanted = all.chunk_by(PartialEq::eq).map(|run| (run[0], run.len())).collect::<Vec<_>>();
+        assert_eq!(runs(&all), wanted);
+        assert_eq!(runs(&[Verdict::Pass; 64]), [(Verdict::Pass, 64)]);
+        assert_eq!(runs(&[]), []);
     }
 
     #[test]
