@@ -8,6 +8,7 @@ mod page_fast_path;
 mod page_order;
 mod page_outstanding;
 mod pages;
+mod pool_recycle;
 mod relay;
 mod rivals;
 mod router;
@@ -50,6 +51,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     page_cross_worker::EXPERIMENT,
     slab_bulk::EXPERIMENT,
     slab_descriptor::EXPERIMENT,
+    pool_recycle::EXPERIMENT,
     xdp_verdicts::EXPERIMENT,
     cluster_pool::EXPERIMENT,
     forward_bulk_free::EXPERIMENT,

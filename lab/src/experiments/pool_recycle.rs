@@ -1,0 +1,197 @@
+//! `pool-recycle`: what it costs to get a page for a packet and to give it back, where the pool keeps pages mapped, where
+//! the older trick looks whether the head of a queue is free, and where nothing is kept; with mappings that cost nothing
+//! or much, and with none or many frames held meanwhile.
+
+mod trip;
+
+use std::cell::RefCell;
+
+use netmem::limits::PAGE_SIZE;
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{DmaMap, Recycle};
+use netmem::sync::Worker;
+use netmem::sys::region::BackingWish;
+
+use super::Experiment;
+use super::pages::{SOURCE, note_memory};
+use super::slab_windows::short;
+use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
+use crate::json::{Published, params};
+use crate::method::clock::{Clock, Tsc};
+use crate::method::round::{Label, Series, Variant};
+use crate::method::window::OpLoop;
+use crate::metric::Metric;
+use trip::{Account, Keeps, Trip};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "pool-recycle",
+    source: SOURCE,
+    question: "What is a page pool worth that keeps pages mapped, beside the drivers' older trick and no recycling?",
+    seconds: 30,
+    keys: &[],
+    run,
+};
+
+/// What a mapping costs: nothing, an IOMMU that is quick, one that is not.
+const MAP_NS: [u32; 3] = [0, 100, 500];
+
+/// Frames that are out when the next one is allocated; the oldest is freed then.
+const HELD: [usize; 4] = [0, 64, 1_024, 4_096];
+
+/// Frames in the owner's cache, and pages in the older trick's queue.
+const CACHE: usize = 512;
+
+/// Pages for each way: what is held, what two caches and the way home keep, and some to spare.
+const PAGES: usize = 8_192;
+
+/// One way to get a page and to give it back.
+struct Kind {
+    variant: &'static str,
+    keeps: Keeps,
+    /// Cycles of the kernel's page_pool, and on which of its paths.
+    published: Option<(f64, &'static str)>,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind { variant: "netmem", keeps: Keeps::Pool(Recycle::Pool), published: Some((19.0, "fast path")) },
+    Kind {
+        variant: "netmem/ring",
+        keeps: Keeps::FreedElsewhere,
+        published: Some((54.0, "through its ring")),
+    },
+    Kind { variant: "netmem/head", keeps: Keeps::Pool(Recycle::Head), published: None },
+    Kind {
+        variant: "netmem/never",
+        keeps: Keeps::Pool(Recycle::Never),
+        published: Some((238.0, "slow path: to the page allocator and back")),
+    },
+    Kind { variant: "netmem/page", keeps: Keeps::NoPool, published: None },
+];
+
+const POOL: usize = 0;
+const HEAD: usize = 2;
+const NEVER: usize = 3;
+
+/// What all groups of the run share.
+struct Scene<'a> {
+    memory: &'a Memory,
+    worker: &'a RefCell<Worker>,
+    /// Frees what comes home by the ring.
+    other: &'a RefCell<Worker>,
+    clock: &'a Tsc,
+    effort: Effort,
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let clock = bench.clock;
+    let config = MemoryConfig {
+        bytes: (KINDS.len() + 1) * PAGES * PAGE_SIZE,
+        backing: BackingWish::Small,
+        ..MemoryConfig::default()
+    };
+    let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
+    let worker = || memory.worker().map(RefCell::new).map_err(SetUpError::at("worker"));
+    let (worker, other) = (worker()?, worker()?);
+    let scene = Scene {
+        memory: &memory,
+        worker: &worker,
+        other: &other,
+        clock: &clock,
+        effort: short(bench.effort(), 1),
+    };
+    for map_ns in MAP_NS {
+        for held in HELD.into_iter().filter(|_| !bench.stopped()).collect::<Vec<_>>() {
+            group(&scene, bench, map_ns, held)?;
+        }
+    }
+    note_memory(bench, &memory);
+    bench.note(format!(
+        "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the pool; \
+         /head: a queue of {CACHE} pages whose head is used again if it is home, as drivers did; /never: every page is \
+         mapped when it is taken and unmapped when it comes home; /page: the page stage alone, never mapped"
+    ));
+    bench.note(
+        "a mapping is a model: so many nanoseconds of the core at each map and each unmap; 0 is a UMEM",
+    );
+    Ok(())
+}
+
+/// Measures all ways with one cost of mapping and one number of frames held.
+fn group(scene: &Scene<'_>, bench: &mut Bench<'_>, map_ns: u32, held: usize) -> Result<(), SetUpError> {
+    let dma = if map_ns == 0 { DmaMap::Umem } else { DmaMap::Modelled { cost_ns: map_ns } };
+    let trips = KINDS.iter().map(|kind| Trip::new(scene, kind.keeps, dma, held));
+    let mut trips: Vec<Trip<'_>> = trips.collect::<Result<_, _>>()?;
+    let variant = |(trip, kind): (_, &Kind)| -> Box<dyn Variant + '_> {
+        let trip: &mut Trip<'_> = trip;
+        let label = label(kind.variant, map_ns, held);
+        Box::new(OpLoop::new(label, scene.clock, Box::new(|ops| trip.run(ops))))
+    };
+    let mut variants: Vec<Box<dyn Variant + '_>> = trips.iter_mut().zip(&KINDS).map(variant).collect();
+    let comparisons: Vec<Comparison> =
+        (1..KINDS.len()).map(|b| Comparison { a: POOL, b, metric: Metric::NsPerOp }).collect();
+    let series = bench.measure_with(&mut variants, &comparisons, Cores::Same, scene.effort);
+    drop(variants);
+    for (one, kind) in series.iter().zip(&KINDS) {
+        let source = kind.published.filter(|_| map_ns == 0 && held == 0);
+        bench.row(one, Metric::CyclesPerOp, source.map(|(cycles, path)| published(cycles, path)));
+        bench.row(one, Metric::NsPerOp, None);
+    }
+    for (trip, kind) in trips.into_iter().zip(&KINDS) {
+        check(bench, kind, trip.settle(), (map_ns, held));
+    }
+    finding(bench, &series, map_ns, held);
+    Ok(())
+}
+
+/// Checks that every page came, kept its bytes, is home, and was kept mapped where it is to be, and nowhere else.
+fn check(bench: &mut Bench<'_>, kind: &Kind, account: Account, (map_ns, held): (u32, usize)) {
+    let Account { refused, spoilt, missing, left, .. } = account;
+    let what = format!("{}, mapping {map_ns} ns, {held} held", kind.variant);
+    bench.check(
+        &format!("{what}: every page came whole and went home"),
+        refused == 0 && spoilt == 0 && missing == 0,
+        format!("{refused} refused, {spoilt} not as written, {missing} not home"),
+    );
+    let kept = match kind.keeps {
+        Keeps::FreedElsewhere | Keeps::Pool(Recycle::Pool) => left == 0,
+        // The queue is as long as the cache: more that is held turns it without a page home.
+        Keeps::Pool(Recycle::Head) => (left > 0) == (held > CACHE),
+        Keeps::Pool(Recycle::Never) => left > 0,
+        Keeps::NoPool => return,
+    };
+    bench.check(
+        &format!("{what}: pages recycled as they are to be"),
+        kept,
+        format!("{left} frames left the pool with their pages"),
+    );
+}
+
+/// What the pool saves beside the older trick and beside no recycling.
+fn finding(bench: &mut Bench<'_>, series: &[Series], map_ns: u32, held: usize) {
+    let ns = |place: usize| {
+        let ticks = series.get(place)?.at(0.5)?;
+        Some(Metric::NsPerOp.of(ticks, bench.clock.ticks_per_ns()))
+    };
+    let (Some(pool), Some(head), Some(never)) = (ns(POOL), ns(HEAD), ns(NEVER)) else { return };
+    bench.note(format!(
+        "mapping {map_ns} ns, {held} held: the pool {pool:.1} ns a page, the older trick {head:.1}, no recycling {never:.1}"
+    ));
+}
+
+fn label(variant: &str, map_ns: u32, held: usize) -> Label {
+    let params = params([
+        ("work", "frame".into()),
+        ("burst", 1.into()),
+        ("cores", "same".into()),
+        ("bytes", PAGE_SIZE.into()),
+        ("touch", false.into()),
+        ("map_ns", map_ns.into()),
+        ("held", held.into()),
+    ]);
+    Label { variant: variant.to_owned(), params }
+}
+
+fn published(cycles: f64, path: &str) -> Published {
+    let of = format!("Linux 6.13 on an E5-1650 v4 at 3.6 GHz, page_pool's own benchmark, one page, {path}");
+    Published { value: cycles, unit: "cycles".to_owned(), of }
+}
