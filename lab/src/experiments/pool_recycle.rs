@@ -118,7 +118,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
 
 /// Measures all ways with one cost of mapping and one number of frames held.
 fn group(scene: &Scene<'_>, bench: &mut Bench<'_>, map_ns: u32, held: usize) -> Result<(), SetUpError> {
-    let dma = if map_ns == 0 { DmaMap::Umem } else { DmaMap::Modelled { cost_ns: map_ns } };
+    let dma = if map_ns == 0 { DmaMap::Umem } else { DmaMap::Modelled { cost_ns: map_ns, line_ns: 0 } };
     let trips = KINDS.iter().map(|kind| Trip::new(scene, kind.keeps, dma, held));
     let mut trips: Vec<Trip<'_>> = trips.collect::<Result<_, _>>()?;
     let variant = |(trip, kind): (_, &Kind)| -> Box<dyn Variant + '_> {
