@@ -227,19 +227,11 @@ impl Frame {
     /// No look-up while the data ends in the frame's first chunk, which every frame has.
     #[inline]
     pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
-        let end = self.headroom() + self.len();
-        if n > CHUNK_SIZE.saturating_sub(end) {
-            return self.put_far(n);
+        let mut room = CHUNK_SIZE.saturating_sub(self.headroom() + self.len());
+        if n > room {
+            room = room_beyond(self.desc);
         }
-        self.desc.len += n as u16;
-        Ok(())
-    }
-
-    /// As [`Frame::put`], for data that may end beyond the first chunk.
-    #[cold]
-    #[inline(never)]
-    fn put_far(&mut self, n: usize) -> Result<(), NoRoom> {
-        self.desc.len += NoRoom::check(n, self.tailroom())?;
+        self.desc.len += NoRoom::check(n, room)?;
         Ok(())
     }
 
@@ -285,6 +277,16 @@ unsafe fn free_missed(pool: *const Shared, w: &mut Worker, frame: Frame) {
     let frame = ManuallyDrop::new(frame);
     // SAFETY: the caller's promise.
     unsafe { Shared::free_run(pool, Some(w), slice::from_ref(&*frame)) }
+}
+
+/// The tailroom of a frame that is out, beyond its first chunk too. By value: a frame whose address nobody asks for stays
+/// in a register.
+#[cold]
+#[inline(never)]
+fn room_beyond(desc: Desc) -> usize {
+    // SAFETY: the caller has the frame, so it is out and its yard lives.
+    let size = unsafe { yard::of(desc.id) }.frame_size(desc.id);
+    size - usize::from(desc.off) - usize::from(desc.len)
 }
 
 impl Drop for Frame {
