@@ -4,7 +4,7 @@ use super::frame::Frame;
 use super::origin::Origin;
 use super::shared::Shared;
 use super::yard;
-use crate::limits::BATCH_MAX;
+use crate::limits::{BATCH_MAX, CHUNK_SIZE};
 use crate::sync::Worker;
 use crate::sys::cpu::prefetch_write;
 use std::mem::MaybeUninit;
@@ -99,6 +99,23 @@ impl Batch {
             // `&mut self` is the only claim on them.
             let data = unsafe { std::slice::from_raw_parts_mut(starts[i], place.assume_init_ref().len()) };
             f(i, data);
+        }
+    }
+
+    /// Calls `f` with the room of each frame, oldest first: from where its data begins to the end of its first 2 KiB. As
+    /// many bytes from there on as `f` returns (and there is room) are its data then; the batch's knowledge stays.
+    ///
+    /// # Cost
+    /// One load of the region table a frame, and one store beside those of `f`.
+    #[inline(always)]
+    pub fn write_each(&mut self, mut f: impl FnMut(usize, &mut [u8]) -> usize) {
+        for (i, place) in self.frames[..self.len].iter_mut().enumerate() {
+            // SAFETY: the place is inside `len`, so initialised.
+            let frame = unsafe { place.assume_init_mut() };
+            let room = CHUNK_SIZE.saturating_sub(frame.headroom());
+            // SAFETY: the first chunk is within the frame, mapped while it is out, and `&mut self` is the only claim.
+            let written = f(i, unsafe { std::slice::from_raw_parts_mut(frame.start(), room) });
+            frame.end_at(written.min(room));
         }
     }
 

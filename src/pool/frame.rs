@@ -13,7 +13,7 @@ use crate::limits::CHUNK_SIZE;
 use crate::sync::Worker;
 use crate::sys::{cpu, region};
 use std::mem::ManuallyDrop;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
 
 /// There are fewer bytes of room than asked for; nothing has changed.
@@ -46,6 +46,14 @@ pub(crate) struct Desc {
     pub(crate) len: u16,
 }
 
+impl Desc {
+    /// As it stands in a [`Frame`].
+    #[inline(always)]
+    fn word(self) -> NonZeroU64 {
+        NonZeroU64::from(self.id) | u64::from(self.off) << 32 | u64::from(self.len) << 48
+    }
+}
+
 /// A frame that is yours alone: eight bytes, move-only, `Option<Frame>` is eight too.
 ///
 /// Give it to a port, to its pool ([`Frame::free`], in bulk [`Batch::free`](super::Batch::free)), or drop it:
@@ -69,11 +77,14 @@ pub(crate) struct Desc {
 /// fn copied<T: Clone>() {}
 /// copied::<netmem::pool::Frame>(); // nor claimed twice
 /// ```
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Frame {
-    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it.
-    desc: Desc,
+    /// A [`Desc`] in one word: the id in the lower half, then `off`, then `len`. One word, so that a frame stays in a
+    /// register; as three fields it went over the stack in parts, and was waited for when it was read whole.
+    ///
+    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it. The id is not 0.
+    word: NonZeroU64,
 }
 
 const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Option<Frame>>() == 8);
@@ -86,7 +97,14 @@ impl Frame {
     /// it: neither another `Frame` nor a device.
     #[inline(always)]
     pub(crate) unsafe fn from_desc(desc: Desc) -> Frame {
-        Frame { desc }
+        Frame { word: desc.word() }
+    }
+
+    /// What the frame says.
+    #[inline(always)]
+    fn desc(&self) -> Desc {
+        let word = self.word.get();
+        Desc { id: self.id(), off: (word >> 32) as u16, len: (word >> 48) as u16 }
     }
 
     /// As [`Frame::from_desc`], without data, which is to begin at `off`.
@@ -95,10 +113,10 @@ impl Frame {
     /// As [`Frame::from_desc`]; `id` is not 0, and `off` below 2^16.
     #[inline(always)]
     pub(crate) unsafe fn empty(id: u32, off: u32) -> Frame {
-        // Two words, not three fields: so several frames are written at once.
-        let off = if cfg!(target_endian = "little") { off } else { off << 16 };
-        // SAFETY: a Frame is a Desc is `id`, then `off` and `len` in one word; `len` is 0.
-        unsafe { std::mem::transmute::<[u32; 2], Frame>([id, off]) }
+        // Two halves, not a sum: so several frames are written at once.
+        let halves = if cfg!(target_endian = "little") { [id, off] } else { [off, id] };
+        // SAFETY: a Frame is a word of these halves, and not 0; `len`, in the upper one's upper half, is 0.
+        unsafe { std::mem::transmute::<[u32; 2], Frame>(halves) }
     }
 
     /// Takes the frame out of its place, with no data, to be freed: only its number is read, so that it need not wait for
@@ -114,25 +132,26 @@ impl Frame {
     /// Gives the claim up to whoever takes the descriptor: a ring, a list.
     #[inline(always)]
     pub(crate) fn into_desc(self) -> Desc {
-        ManuallyDrop::new(self).desc
+        ManuallyDrop::new(self).desc()
     }
 
     /// Process-wide number of the frame's first 2 KiB chunk.
     #[inline(always)]
     pub fn id(&self) -> NonZeroU32 {
-        self.desc.id
+        // SAFETY: the invariant of `word`.
+        unsafe { NonZeroU32::new_unchecked(self.word.get() as u32) }
     }
 
     /// Bytes of data.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        usize::from(self.desc.len)
+        (self.word.get() >> 48) as usize
     }
 
     /// Whether there is no data.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.desc.len == 0
+        self.len() == 0
     }
 
     /// The data.
@@ -141,7 +160,7 @@ impl Frame {
     /// One load of the region table and the bytes' own lines.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
-        // SAFETY: the invariant of `desc`: mapped while the frame is out, within the frame, and `&self` excludes
+        // SAFETY: the invariant of `word`: mapped while the frame is out, within the frame, and `&self` excludes
         // writers; memory from the system is initialised.
         unsafe { std::slice::from_raw_parts(self.start(), self.len()) }
     }
@@ -169,13 +188,13 @@ impl Frame {
     /// The address of the data's first byte.
     #[inline(always)]
     pub(super) fn start(&self) -> *mut u8 {
-        region::address(self.desc.id.get()).wrapping_add(usize::from(self.desc.off))
+        region::address(self.id().get()).wrapping_add(self.headroom())
     }
 
     /// Bytes before the data.
     #[inline(always)]
     pub fn headroom(&self) -> usize {
-        usize::from(self.desc.off)
+        usize::from(self.desc().off)
     }
 
     /// Bytes after the data.
@@ -191,7 +210,7 @@ impl Frame {
     #[inline]
     pub fn size(&self) -> usize {
         // SAFETY: this frame is out, so its yard lives.
-        unsafe { yard::of(self.desc.id) }.frame_size(self.desc.id)
+        unsafe { yard::of(self.id()) }.frame_size(self.id())
     }
 
     /// Begins the data `n` bytes earlier, for a header in front.
@@ -201,8 +220,8 @@ impl Frame {
     #[inline]
     pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.headroom())?;
-        self.desc.off -= n;
-        self.desc.len += n;
+        let Desc { id, off, len } = self.desc();
+        self.word = Desc { id, off: off - n, len: len + n }.word();
         Ok(())
     }
 
@@ -213,8 +232,8 @@ impl Frame {
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.len())?;
-        self.desc.off += n;
-        self.desc.len -= n;
+        let Desc { id, off, len } = self.desc();
+        self.word = Desc { id, off: off + n, len: len - n }.word();
         Ok(())
     }
 
@@ -229,9 +248,11 @@ impl Frame {
     pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
         let mut room = CHUNK_SIZE.saturating_sub(self.headroom() + self.len());
         if n > room {
-            room = room_beyond(self.desc);
+            room = room_beyond(self.desc());
         }
-        self.desc.len += NoRoom::check(n, room)?;
+        let n = NoRoom::check(n, room)?;
+        let Desc { id, off, len } = self.desc();
+        self.word = Desc { id, off, len: len + n }.word();
         Ok(())
     }
 
@@ -241,14 +262,21 @@ impl Frame {
     /// [`NoRoom`] when there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
-        self.desc.len = NoRoom::check(len, self.len())?;
+        let len = NoRoom::check(len, self.len())?;
+        self.word = Desc { len, ..self.desc() }.word();
         Ok(())
     }
 
     /// Makes the frame empty, its data to begin at `off`, which lies within it.
     #[inline(always)]
     pub(super) fn begin_at(&mut self, off: u16) {
-        (self.desc.off, self.desc.len) = (off, 0);
+        self.word = Desc { id: self.id(), off, len: 0 }.word();
+    }
+
+    /// Lets `len` bytes from where the data begins be data; they lie within the frame's first chunk.
+    #[inline(always)]
+    pub(super) fn end_at(&mut self, len: usize) {
+        self.word = Desc { len: len as u16, ..self.desc() }.word();
     }
 
     /// Sends the frame home through the worker: fast if the worker owns its pool.
@@ -287,6 +315,12 @@ fn room_beyond(desc: Desc) -> usize {
     // SAFETY: the caller has the frame, so it is out and its yard lives.
     let size = unsafe { yard::of(desc.id) }.frame_size(desc.id);
     size - usize::from(desc.off) - usize::from(desc.len)
+}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.desc().fmt(f)
+    }
 }
 
 impl Drop for Frame {

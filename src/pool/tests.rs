@@ -360,3 +360,26 @@ fn absurd_configurations_are_refused_by_name() {
     let mut stranger = self::memory(1).worker().unwrap();
     assert!(Pool::new(&memory, &mut stranger, &base).is_err());
 }
+
+#[test]
+fn what_is_written_into_the_room_of_a_batch_is_its_frames_data() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 64);
+    let mut batch = Batch::new();
+    assert_eq!(pool.alloc_burst(&mut w, &mut batch, 40), 40);
+    batch.write_each(|i, room| {
+        room[..i].fill(i as u8);
+        if i == 39 { usize::MAX } else { i }
+    });
+    for (i, frame) in batch[..39].iter().enumerate() {
+        assert_eq!(frame.data(), vec![i as u8; i]);
+    }
+    assert_eq!(
+        (batch[39].tailroom(), batch[39].len()),
+        (0, 2048 - batch[39].headroom()),
+        "no more than there is"
+    );
+    batch.free(&mut w);
+    check(&pool, 0);
+}

@@ -60,7 +60,12 @@ impl Trip {
                 left -= wanted;
                 self.refused += (wanted - self.pool.alloc_burst(w, hand, wanted)) as u64;
                 if TOUCH {
-                    hand.iter_mut().for_each(write_line);
+                    hand.write_each(|_, room| {
+                        room.first_chunk_mut::<LINE>().map_or(0, |line| {
+                            *line = [STAMP; LINE];
+                            LINE
+                        })
+                    });
                 }
             }
             for hand in black_box(&mut self.hands) {
