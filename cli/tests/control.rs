@@ -96,7 +96,10 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
     let run = Run::start("keys");
     let keys = run.json("set --json");
     let names: Vec<_> = keys.as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
-    assert_eq!(names, ["page.statistics", "pool.rx.frames", "pool.rx.cache", "pool.rx.refill"]);
+    assert_eq!(
+        names,
+        ["page.statistics", "pool.rx.frames", "pool.rx.cache", "pool.rx.trace", "pool.rx.refill"]
+    );
     let value = |key: &str| {
         let keys = run.json("set --json");
         let key = keys.as_array().unwrap().iter().find(|entry| entry["key"] == key).unwrap();
@@ -113,7 +116,7 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
         ("set pool.rx.cache many", "\"many\" is no whole number; give 0 to 65536"),
         ("set page.statistics maybe", "is neither on nor off; give on or off"),
         ("set pool.rx.cache", "pool.rx.cache: give a value"),
-        ("stat pool", "nothing called \"pool\": there are pools, ports, drops, forward, pages"),
+        ("stat pool", "nothing called \"pool\": there are pools, ports, drops, forward, holders, pages"),
     ] {
         let out = run.ask(words);
         assert!(
@@ -124,6 +127,23 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
         assert_eq!((stdout(&out).as_str(), out.status.code()), ("", Some(2)), "{words}");
     }
     assert_eq!(value("pool.rx.cache"), "128");
+    run.end();
+}
+
+#[test]
+fn a_pool_that_traces_shows_who_holds_its_frames() {
+    let run = Run::start("trace");
+    assert_eq!(run.ask("set pool.rx.trace on").status.code(), Some(0));
+    let named = (0..200).any(|_| {
+        thread::sleep(Duration::from_millis(20));
+        let holders = run.json("stat holders --json");
+        let holders = holders["holders"].as_array().unwrap();
+        holders
+            .iter()
+            .any(|holder| holder["name"].as_str().unwrap().contains(".rs:") && holder["place"] == "posted")
+    });
+    assert!(named, "frames in the rings were taken somewhere");
+    assert_eq!(run.ask("set pool.rx.trace off").status.code(), Some(0));
     run.end();
 }
 

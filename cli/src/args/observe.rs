@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 /// Look at a running `netmem forward --control`.
 ///
-/// Without WHAT: forward, ports, pools and drops. There is also pages. Pools show where every frame is, and
-/// counters under the names of the kernel's page_pool.
+/// Without WHAT: forward, ports, pools and drops. Pools show where every frame is, and counters under the names of the
+/// kernel's page_pool; holders who took the frames that are out, after netmem set pool.rx.trace on.
 #[derive(Debug, Args)]
 pub struct StatArgs {
-    /// One of forward, ports, pools, drops, pages.
+    /// One of forward, ports, pools, drops, holders, pages, and where there are such ready, slabs, rules, holder.
     pub what: Option<String>,
 
     /// Print one JSON object a line.

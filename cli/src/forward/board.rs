@@ -4,7 +4,7 @@ use crate::control::Record;
 use crate::control::board::Board;
 use netmem::forward::Forwarder;
 use netmem::page::Memory;
-use netmem::pool::{Ledger, Pool, PoolStats};
+use netmem::pool::{Holder, Ledger, Pool, PoolStats};
 
 /// The board of a forwarder over one memory and pool.
 pub fn board(memory: &Memory, pool: &Pool, forwarder: &Forwarder) -> Board {
@@ -42,6 +42,8 @@ fn sections(board: &mut Board, memory: &Memory, pool: &Pool, forwarder: &Forward
         ];
         vec![Record::default().with("name", "forward").with_all(counters)]
     });
+    let of = pool.clone();
+    board.section("holders", move || of.holders().iter().map(holder_record).collect());
     let of = memory.clone();
     board.section("pages", move || vec![page_record(&of)]);
 }
@@ -80,6 +82,18 @@ fn pool_record(pool: &Pool) -> Record {
     record.with("inflight", pool.inflight()).with_all(counters)
 }
 
+/// Frames that are out, by who took them: known while the pool traces.
+fn holder_record(holder: &Holder) -> Record {
+    let site = holder.site.map_or_else(|| "taken before tracing was on".to_owned(), ToString::to_string);
+    let place =
+        holder.place.map_or_else(|| "program".to_owned(), |place| format!("{place:?}").to_lowercase());
+    Record::default()
+        .with("name", site)
+        .with("frames", holder.frames)
+        .with("place", place)
+        .with("oldest_seconds", holder.oldest.as_secs())
+}
+
 fn page_record(memory: &Memory) -> Record {
     let stats = memory.stats();
     Record::default().with("name", "memory").with("bytes", memory.bytes()).with_all([
@@ -114,6 +128,13 @@ fn keys(board: &mut Board, memory: &Memory, pool: &Pool) {
         ("0 to 65536", "frames", "how many the owner's cache holds; a smaller one takes refill down with it"),
         move || of.cache().0,
         move |cache| to.set_cache(cache, to.cache().1.clamp(1, cache.max(1))),
+    );
+    let (of, to) = (pool.clone(), pool.clone());
+    board.switch(
+        format!("pool.{name}.trace"),
+        "whether frames remember who took them and when; stat holders shows it",
+        move || of.is_traced(),
+        move |on| to.trace(on),
     );
     let (of, to) = (pool.clone(), pool.clone());
     board.number(

@@ -35,6 +35,8 @@ pub fn packets(board: &mut Board, hooks: &Hooks) {
         records.extend(pairs.as_ref().map(pairs_record));
         records
     });
+    let heads = hooks.heads.clone();
+    board.section("slabs", move || vec![slab_record(&heads)]);
     if let Some(pairs) = &hooks.pairs {
         let (of, to) = (pairs.clone(), pairs.clone());
         let range = (format!("0 to {MOST}"), "pairs", "how many may be ready; those too many are freed");
@@ -59,11 +61,29 @@ fn ready_heads(board: &mut Board, heads: &Heads) {
         ("ready.heads.size", "ready_size", "1 to 4096", "how many a worker has ready at most"),
         ("ready.heads.refill", "ready_refill", "1 to the size", "how many are taken at once"),
         ("ready.heads.free", "ready_free", "1 to the size", "how many are freed at once"),
+        ("slab.heads.order", "order", "0 to 10", "log2 of the pages of a new slab"),
+        ("slab.heads.min_partial", "min_partial", "0 to 1048576", "how many partial slabs are kept"),
+        ("slab.heads.sheaf_capacity", "sheaf_capacity", "1 to 65536", "how many a sheaf holds"),
     ] {
         let (of, to) = (heads.clone(), heads.clone());
         let read = move || of.get(name).unwrap_or_default();
         board.number(key, (range, "heads", what), read, move |value| to.set(name, value));
     }
+}
+
+/// The cache of heads as SLUB would show it.
+fn slab_record(heads: &Heads) -> Record {
+    let attributes = heads.attributes();
+    let mut record = Record::default().with("name", "heads");
+    for line in attributes.to_string().lines() {
+        if let Some((name, value)) = line.split_once(' ') {
+            record = match value.parse::<u64>() {
+                Ok(number) => record.with(name, number),
+                Err(_) => record.with(name, value),
+            };
+        }
+    }
+    record
 }
 
 fn heads_record(heads: &Heads) -> Record {
