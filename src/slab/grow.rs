@@ -58,6 +58,7 @@ fn push_own(shared: &Shared, w: &mut Worker, objects: &[Ref]) -> usize {
     objects.len() - kept
 }
 
+#[inline(never)]
 fn find(shared: &Shared, w: &mut Worker) -> Option<Ref> {
     let mut empty = Vec::new();
     let mut found = kept(shared, w, &mut empty).or_else(|| new_slab(shared, w, &mut empty));
@@ -260,6 +261,7 @@ pub(super) unsafe fn free_pointers(
     Ok(())
 }
 
+#[inline(never)]
 fn keep(shared: &Shared, w: &mut Worker, objects: &mut [Ref]) {
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let (mut empty, mut flushed) = (Vec::new(), Vec::new());

@@ -3,6 +3,7 @@
 //! source's slab layer in its settings, over ready arrays of heads, and over today's layer. Beside them frames without
 //! heads, and the bare relay.
 
+mod share;
 mod variants;
 
 use std::cell::RefCell;
@@ -41,6 +42,14 @@ const KEYS: &[Key] = &[
         quick: 1_024,
     },
     Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 768, quick: 768 },
+    Key {
+        name: "body",
+        what: "0; otherwise only this variant, not timed, for callgrind to watch",
+        min: 0,
+        max: 64,
+        full: 0,
+        quick: 0,
+    },
 ];
 
 /// A variant over another, and the gain that the source saw.
@@ -60,6 +69,11 @@ const GAINS: [(&str, &str, Option<f64>); 9] = [
 const POOLED: usize = 12;
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    if let Some(variant) =
+        (bench.setting("body") as usize).checked_sub(1).and_then(|place| VARIANTS.get(place))
+    {
+        return share::body(bench, variant);
+    }
     let Some(&peer_core) = bench.cores.get(1) else {
         bench.check("two cores", false, "the device needs one and its far side another".to_owned());
         return Ok(());
@@ -104,6 +118,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     }
     relay.settle(relay_far, &mut worker, bench);
     neighbours.settle(&mut worker, bench);
+    share::run(bench);
     findings(bench, &memory);
     Ok(())
 }

@@ -18,6 +18,7 @@ mod slab_descriptor;
 mod slab_objects;
 mod slab_windows;
 mod slab_working_set;
+mod valgrind;
 mod xdp_verdicts;
 
 use netmem::pool::Pool;

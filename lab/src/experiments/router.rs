@@ -149,8 +149,8 @@ impl Router {
         ))
     }
 
-    /// One poll round; returns how many packets were waiting.
-    #[inline]
+    /// One poll round; returns how many packets were waiting. A function of its own, for who counts what is in it.
+    #[inline(never)]
     pub(super) fn poll(&mut self, worker: &mut Worker) -> usize {
         self.forwarder.poll(worker)
     }

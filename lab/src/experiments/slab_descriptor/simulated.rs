@@ -3,7 +3,7 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio, id};
 use std::thread;
 
@@ -13,6 +13,7 @@ use netmem::sys::cpu;
 use super::form::{FORMS, Form, PATCHED, VANILLA};
 use crate::bench::{Bench, SetUpError};
 use crate::experiments::slab_working_set::working_set;
+use crate::experiments::valgrind;
 use crate::json::{Published, params};
 use crate::method::round::Label;
 use crate::metric::Metric;
@@ -58,7 +59,7 @@ pub(super) fn body(bench: &mut Bench<'_>, form: &Form) -> Result<(), SetUpError>
 
 /// Simulates every form and reports the rows; what could not be counted is a note.
 pub(super) fn run(bench: &mut Bench<'_>) -> Vec<(Form, Counts)> {
-    let program = match program() {
+    let program = match valgrind::program() {
         Ok(program) => program,
         Err(why) => {
             bench.note(format!("no rows of instructions, branches and last-level loads: {why}"));
@@ -78,19 +79,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Vec<(Form, Counts)> {
     }
     branch_row(bench, &counted);
     counted
-}
-
-/// This program, if it was called in a way that can be repeated, and if there is a valgrind.
-fn program() -> Result<PathBuf, String> {
-    let called: Vec<String> = env::args().skip(1).take(2).collect();
-    if called != ["lab", "run"] {
-        return Err("they need the netmem program, called as `netmem lab run`".to_owned());
-    }
-    let mut valgrind = Command::new("valgrind");
-    match valgrind.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status() {
-        Ok(status) if status.success() => env::current_exe().map_err(|error| error.to_string()),
-        _ => Err("valgrind is not installed (on Debian: apt-get install valgrind)".to_owned()),
-    }
 }
 
 /// The counts of every form, the forms shared out over the cores.
@@ -227,10 +215,5 @@ mod tests {
         for (head, other) in [("summary:", "sum:"), ("D1mr", "D1"), ("40", "forty")] {
             assert_eq!(totals(&FILE.replace(head, other)), None, "{head}");
         }
-    }
-
-    #[test]
-    fn a_program_that_was_called_otherwise_is_not_started_again() {
-        assert!(program().unwrap_err().contains("netmem lab run"));
     }
 }
