@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 /// Says of a frame that it came home after its pool was closed.
 const HOME: u8 = u8::MAX;
 
+/// An allocation noted less than so many milliseconds after the clock was read, while holders are being listed, has age 0.
+/// Ages wrap after 49 days.
+const AHEAD: u32 = 60_000;
+
 /// A yard's side array: one entry a chunk, used for frames of the pools that trace.
 #[derive(Debug)]
 pub(super) struct Traces {
@@ -161,7 +165,7 @@ impl Shared {
             let holder =
                 holders.entry(key).or_insert(Holder { site, frames: 0, oldest: Duration::ZERO, place });
             holder.frames += 1;
-            holder.oldest = holder.oldest.max(Duration::from_millis(u64::from(now.wrapping_sub(at))));
+            holder.oldest = holder.oldest.max(age(now, at));
         }
         let mut holders: Vec<Holder> = holders.into_values().collect();
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.frames));
@@ -183,5 +187,24 @@ impl Entry {
         let site = self.site.load(Relaxed);
         // SAFETY: null, or made of a reference to a Location, which the compiler keeps for ever.
         (unsafe { site.as_ref() }, self.at.load(Relaxed), self.place.load(Relaxed))
+    }
+}
+
+/// How long ago `at` was, in the clock of [`Traces`].
+fn age(now: u32, at: u32) -> Duration {
+    let age = now.wrapping_sub(at);
+    Duration::from_millis(if age > u32::MAX - AHEAD { 0 } else { age.into() })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocation_noted_while_holders_are_listed_is_new_and_the_clock_may_wrap() {
+        for (now, at, milliseconds) in [(7, 7, 0), (7, 8, 0), (9, 7, 2), (5, u32::MAX, 6), (u32::MAX, 3, 0)] {
+            assert_eq!(age(now, at), Duration::from_millis(milliseconds), "{at} at {now}");
+        }
+        assert_eq!(age(4_000_000_000, 0), Duration::from_millis(4_000_000_000));
     }
 }
