@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// What is shown when nobody asks for something particular.
-const USUAL: [&str; 4] = ["forward", "ports", "pools", "drops"];
+const USUAL: [&str; 5] = ["forward", "ports", "pools", "holders", "drops"];
 /// How often the wait looks whether it is over.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -50,7 +50,12 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
 type Sections = Vec<(String, Vec<Record>)>;
 
 fn ask(path: &Path, args: &StatArgs) -> Result<Sections, Failure> {
-    let names: Vec<&str> = args.what.as_deref().map_or_else(|| USUAL.to_vec(), |what| vec![what]);
+    let names: Vec<&str> = match args.what.as_deref() {
+        None => USUAL.to_vec(),
+        // With who took the frames that are out, where that is known.
+        Some("pools") => vec!["pools", "holders"],
+        Some(what) => vec![what],
+    };
     let one = |name: &&str| {
         let records = client::ask(path, &json!({"get": "stat", "of": name})).map_err(Failure::Input)?;
         Ok(((*name).to_owned(), records))
@@ -77,10 +82,10 @@ fn text(sections: &Sections, before: Option<(&Sections, Duration)>) -> String {
     text
 }
 
-/// The record of the same name in the same section, as it was before.
+/// The record of the same name and place in the same section, as it was before.
 fn find<'a>(old: &'a Sections, section: &str, record: &Record) -> Option<&'a Record> {
     let (_, records) = old.iter().find(|(name, _)| name == section)?;
-    records.iter().find(|known| known.text("name") == record.text("name"))
+    records.iter().find(|known| ["name", "place"].iter().all(|key| known.text(key) == record.text(key)))
 }
 
 fn block(text: &mut String, section: &str, record: &Record, before: Option<(&Record, Duration)>) {

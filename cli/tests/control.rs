@@ -133,17 +133,49 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
 #[test]
 fn a_pool_that_traces_shows_who_holds_its_frames() {
     let run = Run::start("trace");
+    assert_eq!(run.json("stat holders --json")["holders"], serde_json::json!([]), "nobody traces");
     assert_eq!(run.ask("set pool.rx.trace on").status.code(), Some(0));
     let named = (0..200).any(|_| {
         thread::sleep(Duration::from_millis(20));
         let holders = run.json("stat holders --json");
         let holders = holders["holders"].as_array().unwrap();
+        assert!(holders.iter().all(|holder| holder["oldest_ms"].as_u64() < Some(600_000)), "{holders:?}");
         holders
             .iter()
             .any(|holder| holder["name"].as_str().unwrap().contains(".rs:") && holder["place"] == "posted")
     });
     assert!(named, "frames in the rings were taken somewhere");
+    let text = stdout(&run.ask("stat pools"));
+    assert!(text.contains("\nholders ") && text.contains("oldest_ms"), "{text}");
     assert_eq!(run.ask("set pool.rx.trace off").status.code(), Some(0));
+    assert_eq!(run.json("stat pools --json")["holders"], serde_json::json!([]), "nobody traces any more");
+    run.end();
+}
+
+#[test]
+fn the_cache_of_heads_is_shown_by_slubs_names_and_turned_under_traffic() {
+    let run = Run::start_with("slabs", "--ready-heads 64/16/32");
+    let text = stdout(&run.ask("stat slabs --json"));
+    assert_eq!(text.matches("\"name\"").count(), 1, "{text}");
+    let cache = |run: &Run| run.json("stat slabs --json")["slabs"][0].clone();
+    assert_eq!(cache(&run)["name"], "heads");
+    assert!(cache(&run)["objs_per_slab"].as_u64() > Some(0), "{}", cache(&run));
+    for (tunable, value) in [("order", 3), ("min_partial", 0), ("sheaf_capacity", 1), ("sheaf_capacity", 60)]
+    {
+        let out = run.ask(&format!("set slab.heads.{tunable} {value}"));
+        assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)), "{tunable}");
+        assert_eq!(cache(&run)[tunable], value);
+    }
+    assert_eq!(stderr(&run.ask("set ready.heads.defer_max 0")), "");
+    for (words, remedy) in [
+        ("slab.heads.order 11", "give 0 to 10"),
+        ("slab.heads.sheaf_capacity 0", "give 1 to 65536"),
+        ("ready.heads.defer_max 65537", "give 0 to 65536"),
+    ] {
+        let out = run.ask(&format!("set {words}"));
+        assert!(stderr(&out).contains(remedy) && out.status.code() == Some(2), "{words}: {}", stderr(&out));
+    }
+    assert_eq!(cache(&run)["order"], 3);
     run.end();
 }
 
@@ -153,13 +185,15 @@ fn a_thousand_changes_under_traffic_lose_no_frame() {
     let stream = UnixStream::connect(&run.path).unwrap();
     let mut lines = BufReader::new(&stream).lines();
     for turn in 0..1_000 {
-        let (key, value) = match turn % 4 {
-            0 => ("pool.rx.cache", [0, 64, 512, 1024][turn / 4 % 4]),
-            1 => ("pool.rx.frames", [4096, 3000, 3500, 4000][turn / 4 % 4]),
-            2 => ("pool.rx.cache", [512, 32, 700, 2][turn / 4 % 4]),
-            _ => ("pool.rx.refill", 1 + turn / 4 % 2),
+        let round = turn / 5;
+        let (key, value) = match turn % 5 {
+            0 => ("pool.rx.cache", ["0", "64", "512", "1024"][round % 4]),
+            1 => ("pool.rx.frames", ["4096", "3000", "3500", "4000"][round % 4]),
+            2 => ("pool.rx.cache", ["512", "32", "700", "2"][round % 4]),
+            3 => ("pool.rx.trace", ["on", "off"][round % 2]),
+            _ => ("pool.rx.refill", ["1", "2"][round % 2]),
         };
-        let request = format!("{{\"set\":{{\"key\":\"{key}\",\"value\":{value}}}}}\n");
+        let request = format!("{{\"set\":{{\"key\":\"{key}\",\"value\":\"{value}\"}}}}\n");
         (&stream).write_all(request.as_bytes()).unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "{\"ok\":[]}", "{request}");
     }

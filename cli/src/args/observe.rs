@@ -7,7 +7,8 @@ use std::path::PathBuf;
 /// Look at a running `netmem forward --control`.
 ///
 /// Without WHAT: forward, ports, pools and drops. Pools show where every frame is, and counters under the names of the
-/// kernel's page_pool; holders who took the frames that are out, after netmem set pool.rx.trace on.
+/// kernel's page_pool; after netmem set pool.rx.trace on also holders: who took the frames that are out, and when.
+/// Slabs go by SLUB's names.
 #[derive(Debug, Args)]
 pub struct StatArgs {
     /// One of forward, ports, pools, drops, holders, pages, and where there are such ready, slabs, rules, holder.

@@ -43,7 +43,7 @@ fn sections(board: &mut Board, memory: &Memory, pool: &Pool, forwarder: &Forward
         vec![Record::default().with("name", "forward").with_all(counters)]
     });
     let of = pool.clone();
-    board.section("holders", move || of.holders().iter().map(holder_record).collect());
+    board.section("holders", move || holder_records(&of));
     let of = memory.clone();
     board.section("pages", move || vec![page_record(&of)]);
 }
@@ -82,7 +82,13 @@ fn pool_record(pool: &Pool) -> Record {
     record.with("inflight", pool.inflight()).with_all(counters)
 }
 
-/// Frames that are out, by who took them: known while the pool traces.
+/// Who took the frames that are out. None while the pool does not trace: it would not know, and asking takes what its
+/// owner has cached.
+fn holder_records(pool: &Pool) -> Vec<Record> {
+    let holders = if pool.is_traced() { pool.holders() } else { Vec::new() };
+    holders.iter().map(holder_record).collect()
+}
+
 fn holder_record(holder: &Holder) -> Record {
     let site = holder.site.map_or_else(|| "taken before tracing was on".to_owned(), ToString::to_string);
     let place =
@@ -91,7 +97,7 @@ fn holder_record(holder: &Holder) -> Record {
         .with("name", site)
         .with("frames", holder.frames)
         .with("place", place)
-        .with("oldest_seconds", holder.oldest.as_secs())
+        .with("oldest_ms", u64::try_from(holder.oldest.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn page_record(memory: &Memory) -> Record {

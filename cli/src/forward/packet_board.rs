@@ -57,33 +57,37 @@ fn within(value: usize, most: usize) -> Result<usize, TooMuch> {
 }
 
 fn ready_heads(board: &mut Board, heads: &Heads) {
-    for (key, name, range, what) in [
-        ("ready.heads.size", "ready_size", "1 to 4096", "how many a worker has ready at most"),
-        ("ready.heads.refill", "ready_refill", "1 to the size", "how many are taken at once"),
-        ("ready.heads.free", "ready_free", "1 to the size", "how many are freed at once"),
-        ("slab.heads.order", "order", "0 to 10", "log2 of the pages of a new slab"),
-        ("slab.heads.min_partial", "min_partial", "0 to 1048576", "how many partial slabs are kept"),
-        ("slab.heads.sheaf_capacity", "sheaf_capacity", "1 to 65536", "how many a sheaf holds"),
+    for (key, name, (range, unit, what)) in [
+        ("ready.heads.size", "ready_size", ("1 to 4096", "heads", "how many a worker has ready at most")),
+        ("ready.heads.refill", "ready_refill", ("1 to the size", "heads", "how many are taken at once")),
+        ("ready.heads.free", "ready_free", ("1 to the size", "heads", "how many are freed at once")),
+        (
+            "ready.heads.defer_max",
+            "defer_max",
+            ("0 to 65536", "heads", "how many may wait for the worker that took them; 0: none are sent home"),
+        ),
+        ("slab.heads.order", "order", ("0 to 10", "", "log2 of the pages of a new slab")),
+        (
+            "slab.heads.min_partial",
+            "min_partial",
+            ("0 to 1048576", "slabs", "how many partial slabs are kept"),
+        ),
+        ("slab.heads.sheaf_capacity", "sheaf_capacity", ("1 to 65536", "heads", "how many a sheaf holds")),
     ] {
         let (of, to) = (heads.clone(), heads.clone());
         let read = move || of.get(name).unwrap_or_default();
-        board.number(key, (range, "heads", what), read, move |value| to.set(name, value));
+        board.number(key, (range, unit, what), read, move |value| to.set(name, value));
     }
 }
 
 /// The cache of heads as SLUB would show it.
 fn slab_record(heads: &Heads) -> Record {
     let attributes = heads.attributes();
-    let mut record = Record::default().with("name", "heads");
-    for line in attributes.to_string().lines() {
-        if let Some((name, value)) = line.split_once(' ') {
-            record = match value.parse::<u64>() {
-                Ok(number) => record.with(name, number),
-                Err(_) => record.with(name, value),
-            };
-        }
-    }
-    record
+    let said = attributes.iter().filter(|&(name, value)| name != "name" && !value.is_empty());
+    said.fold(Record::default().with("name", "heads"), |record, (name, value)| match value.parse::<u64>() {
+        Ok(number) => record.with(name, number),
+        Err(_) => record.with(name, value),
+    })
 }
 
 fn heads_record(heads: &Heads) -> Record {
