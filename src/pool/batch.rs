@@ -4,7 +4,7 @@ use super::frame::Frame;
 use super::origin::Origin;
 use super::shared::Shared;
 use super::yard;
-use crate::limits::{BATCH_MAX, CHUNK_SIZE};
+use crate::limits::BATCH_MAX;
 use crate::sync::Worker;
 use crate::sys::cpu::prefetch_write;
 use std::mem::MaybeUninit;
@@ -17,6 +17,9 @@ use std::ptr;
 /// costs nothing for each frame. Single frames that are pushed or reached as `&mut Frame` end that knowledge.
 ///
 /// Dropped with frames inside, it sends them home by the slow way; [`Batch::free`] is the fast one.
+///
+/// It begins with a cache line, so that no vector of frames lies across two.
+#[repr(C, align(64))]
 pub struct Batch {
     /// Invariant: the first `len` places are initialised, the others hold no claim.
     frames: [MaybeUninit<Frame>; BATCH_MAX],
@@ -102,28 +105,28 @@ impl Batch {
         }
     }
 
-    /// Calls `f` with the room of each frame, oldest first: from where its data begins to the end of its first 2 KiB. As
-    /// many bytes from there on as `f` returns (and there is room) are its data then; the batch's knowledge stays.
+    /// Ends the data of each frame `n` bytes later, oldest first, and calls `f` to write them, until a frame has no room
+    /// for them in its first 2 KiB; returns how many were written. The batch's knowledge stays.
     ///
     /// # Cost
     /// One load of the region table a frame, and one store beside those of `f`.
     #[inline(always)]
-    pub fn write_each(&mut self, mut f: impl FnMut(usize, &mut [u8]) -> usize) {
+    pub fn put_each(&mut self, n: usize, mut f: impl FnMut(usize, &mut [u8])) -> usize {
         for (i, place) in self.frames[..self.len].iter_mut().enumerate() {
             // SAFETY: the place is inside `len`, so initialised.
             let frame = unsafe { place.assume_init_mut() };
-            let room = CHUNK_SIZE.saturating_sub(frame.headroom());
-            // SAFETY: the first chunk is within the frame, mapped while it is out, and `&mut self` is the only claim.
-            let written = f(i, unsafe { std::slice::from_raw_parts_mut(frame.start(), room) });
-            frame.end_at(written.min(room));
+            if !frame.put_within_chunk(n, |tail| f(i, tail)) {
+                return i;
+            }
         }
+        self.len
     }
 
     /// Sends all frames home through the worker, in bulk, grouped by the pool they are of.
     ///
     /// # Cost
-    /// Frames of a pool that the worker owns: a place in the cache each, no locked instruction; a byte of the yard
-    /// each where the batch does not know its pool. Others: one CAS for each pool, in whatever order frames lie.
+    /// Frames of a pool that the worker owns: a place in the cache each, no locked instruction; an entry of the table
+    /// of pools each where the batch does not know its pool. Others: one CAS for each pool, in whatever order frames lie.
     #[inline]
     pub fn free(&mut self, w: &mut Worker) {
         let end = std::mem::take(&mut self.len);
@@ -132,7 +135,7 @@ impl Batch {
         }
         // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are this
         // function's, and end here or in `free_in_rounds`.
-        let frames = unsafe { initialised(&self.frames[..end]) };
+        let frames = unsafe { initialised(self.frames.get_unchecked(..end)) };
         // SAFETY: a batch with frames knows a pool only if it is theirs; they are out, and keep it.
         let kept = unsafe { self.pool.as_ref() }.is_some_and(|pool| pool.keep_hot(w, frames));
         if !kept {
@@ -175,25 +178,19 @@ impl Batch {
         each_pool(frames, self.pool, f);
     }
 
-    /// Appends frames of one pool, for which there is room; returns how many.
+    /// The free places, for frames that are noted by [`Batch::grown`] then.
     #[inline(always)]
-    pub(super) fn extend_of(
-        &mut self,
-        pool: *const Shared,
-        frames: impl ExactSizeIterator<Item = Frame>,
-    ) -> usize {
-        let n = frames.len().min(self.room());
-        let places = &mut self.frames[self.len..self.len + n];
-        places.iter_mut().zip(frames).for_each(|(place, frame)| {
-            place.write(frame);
-        });
-        self.grown(n, pool);
-        n
+    pub(super) fn places(&mut self) -> &mut [MaybeUninit<Frame>] {
+        // SAFETY: the invariant of `frames`: `len` is at most their number.
+        unsafe { self.frames.get_unchecked_mut(self.len..) }
     }
 
     /// Takes note of `n` more frames behind the others, all of `pool`, or of unknown ones if it is null.
+    ///
+    /// # Safety
+    /// The first `n` free places are initialised, with frames whose claims are the batch's from now on.
     #[inline(always)]
-    fn grown(&mut self, n: usize, pool: *const Shared) {
+    pub(super) unsafe fn grown(&mut self, n: usize, pool: *const Shared) {
         if self.len == 0 {
             self.pool = pool;
         } else if self.pool != pool {
@@ -224,7 +221,8 @@ impl Batch {
         origin: &Origin,
     ) -> usize {
         let n = take(&mut self.frames[self.len..]);
-        self.grown(n, origin.pool());
+        // SAFETY: the caller's promise.
+        unsafe { self.grown(n, origin.pool()) };
         n
     }
 }
@@ -243,22 +241,22 @@ unsafe fn initialised(places: &[MaybeUninit<Frame>]) -> &[Frame] {
 #[inline]
 fn pool_of(frame: &Frame) -> *const Shared {
     // SAFETY: the frame is out for as long as it is borrowed, and keeps its yard.
-    unsafe { yard::of(frame.id()) }.pool(frame.id())
+    unsafe { yard::pool(frame.id()) }
 }
 
 /// The pool of the first of `frames` and how many from there on are of it; `frames` are not empty.
 ///
 /// # Cost
-/// A byte of the yard for each frame.
+/// An entry of the table of pools for each frame.
 #[inline]
 fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
     let id = frames[0].id();
     // SAFETY: the frames are out for as long as they are borrowed, and keep their yard.
-    let yard = unsafe { yard::of(id) };
-    let homes = yard.homes();
-    let home = homes.of(id);
-    let n = frames.iter().take_while(|frame| homes.of(frame.id()) == home).count();
-    (yard.pool(id), n.max(1))
+    let pool = unsafe { yard::pool(id) };
+    // SAFETY: as above.
+    let Shared { homes, number, .. } = unsafe { &*pool };
+    let n = frames.iter().take_while(|frame| homes.of(frame.id()) == *number).count();
+    (pool, n.max(1))
 }
 
 /// Calls `f` for each run of `frames` that are of one pool: `known`, unless that is null.
@@ -336,9 +334,11 @@ impl Drain<'_> {
         let from = self.batch.frames[self.next..self.next + n].as_ptr();
         // SAFETY: the places from `next` on are initialised, and given up by moving `next`; `to` has room for them
         // behind its own, and is another batch.
-        unsafe { ptr::copy_nonoverlapping(from, to.frames[to.len..].as_mut_ptr(), n) };
+        unsafe {
+            ptr::copy_nonoverlapping(from, to.frames[to.len..].as_mut_ptr(), n);
+            to.grown(n, self.batch.pool);
+        }
         self.next += n;
-        to.grown(n, self.batch.pool);
         n
     }
 }

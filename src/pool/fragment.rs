@@ -181,7 +181,7 @@ impl Fragment {
     /// Bytes that stay with the holder of this piece however small it is: those of its frame.
     pub fn pinned(&self) -> usize {
         // SAFETY: this piece keeps the frame out, and that its yard.
-        unsafe { yard::of(self.desc.id) }.frame_size(self.desc.id)
+        unsafe { yard::frame_size(self.desc.id) }
     }
 
     /// The data.

@@ -7,12 +7,13 @@
 //! Where a frame's data begins is coloured: neighbours in memory begin 64 bytes further on, so that headers
 //! do not all fall into two sets of the first-level cache.
 
+use super::local::Start;
 use super::shared::Shared;
 use super::yard;
 use crate::limits::CHUNK_SIZE;
 use crate::sync::Worker;
 use crate::sys::{cpu, region};
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
 
@@ -33,6 +34,9 @@ impl NoRoom {
         if wanted > room { Err(NoRoom { wanted, room }) } else { Ok(wanted as u16) }
     }
 }
+
+/// Frames that are written without a loop, by fours, which is what fits a vector register of every x86-64.
+pub(super) const RUN: usize = 8;
 
 /// What a frame says, without the claim: what lies in rings and comes back from devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +123,26 @@ impl Frame {
         unsafe { std::mem::transmute::<[u32; 2], Frame>(halves) }
     }
 
+    /// Writes an empty frame for each of `ids` into as many places.
+    ///
+    /// # Safety
+    /// As [`Frame::empty`], for each of `ids` and where `start` lets it begin.
+    #[inline(always)]
+    pub(super) unsafe fn write_empty(places: &mut [MaybeUninit<Frame>], ids: &[u32], start: Start) {
+        let ((runs, ones), (run_ids, one_ids)) = (places.as_chunks_mut::<RUN>(), ids.as_chunks::<RUN>());
+        for (places, ids) in runs.iter_mut().zip(run_ids) {
+            for (four, ids) in places.as_chunks_mut::<4>().0.iter_mut().zip(ids.as_chunks::<4>().0) {
+                let starts = ids.map(|id| start.of(id));
+                // SAFETY: the caller's promise.
+                *four = [0, 1, 2, 3].map(|i| MaybeUninit::new(unsafe { Frame::empty(ids[i], starts[i]) }));
+            }
+        }
+        for (one, &id) in ones.iter_mut().zip(one_ids) {
+            // SAFETY: the caller's promise.
+            one.write(unsafe { Frame::empty(id, start.of(id)) });
+        }
+    }
+
     /// Takes the frame out of its place, with no data, to be freed: only its number is read, so that it need not wait for
     /// bounds that were changed just before.
     #[inline(always)]
@@ -140,6 +164,12 @@ impl Frame {
     pub fn id(&self) -> NonZeroU32 {
         // SAFETY: the invariant of `word`.
         unsafe { NonZeroU32::new_unchecked(self.word.get() as u32) }
+    }
+
+    /// The whole claim as a number, the id in its lower half.
+    #[inline(always)]
+    pub(super) fn word(&self) -> u64 {
+        self.word.get()
     }
 
     /// Bytes of data.
@@ -206,11 +236,11 @@ impl Frame {
     /// Bytes of the whole frame.
     ///
     /// # Cost
-    /// The frame's byte in the yard and its pool's size: two loads.
+    /// The frame's entry in the table of pools, and that pool's size: three loads.
     #[inline]
     pub fn size(&self) -> usize {
         // SAFETY: this frame is out, so its yard lives.
-        unsafe { yard::of(self.id()) }.frame_size(self.id())
+        unsafe { yard::frame_size(self.id()) }
     }
 
     /// Begins the data `n` bytes earlier, for a header in front.
@@ -273,10 +303,19 @@ impl Frame {
         self.word = Desc { id: self.id(), off, len: 0 }.word();
     }
 
-    /// Lets `len` bytes from where the data begins be data; they lie within the frame's first chunk.
+    /// Ends the data `n` bytes later, if they lie within the frame's first chunk, and lets `f` write them; false if not.
     #[inline(always)]
-    pub(super) fn end_at(&mut self, len: usize) {
-        self.word = Desc { len: len as u16, ..self.desc() }.word();
+    pub(super) fn put_within_chunk(&mut self, n: usize, f: impl FnOnce(&mut [u8])) -> bool {
+        let end = self.headroom() + self.len();
+        if n > CHUNK_SIZE || end > CHUNK_SIZE - n {
+            return false;
+        }
+        let tail = region::address(self.id().get()).wrapping_add(end);
+        // SAFETY: `len` is the uppermost part and stays below 2^16, so only that changes.
+        self.word = unsafe { NonZeroU64::new_unchecked(self.word.get() + ((n as u64) << 48)) };
+        // SAFETY: the first chunk is within the frame, mapped while it is out, and `&mut self` is the only claim.
+        f(unsafe { slice::from_raw_parts_mut(tail, n) });
+        true
     }
 
     /// Sends the frame home through the worker: fast if the worker owns its pool.
@@ -285,26 +324,28 @@ impl Frame {
         let id = self.id();
         // SAFETY: the frame is out, and so keeps its yard and its pool, until it is kept; the claim ends here, once.
         unsafe {
-            let pool = cpu::expected(yard::of(id).pool(id), &mut w.recent);
+            let pool = cpu::expected(yard::pool(id), &mut w.recent);
             if (*pool).keep_hot_one(w, id) {
                 std::mem::forget(self);
             } else {
-                free_missed(pool, w, self);
+                free_missed(w, self.into_desc().id);
             }
         }
     }
 }
 
-/// Sends a frame home that its pool's owner could not just keep.
+/// Sends a frame home that its pool's owner could not just keep. By number: what else a freed frame says need not be put
+/// together.
 ///
 /// # Safety
-/// As [`Shared::free_run`].
+/// The frame is out, and the only claim on it ends with this call.
 #[cold]
 #[inline(never)]
-unsafe fn free_missed(pool: *const Shared, w: &mut Worker, frame: Frame) {
-    let frame = ManuallyDrop::new(frame);
-    // SAFETY: the caller's promise.
-    unsafe { Shared::free_run(pool, Some(w), slice::from_ref(&*frame)) }
+pub(super) unsafe fn free_missed(w: &mut Worker, id: NonZeroU32) {
+    // SAFETY: the caller's promise; no bytes at all lie within every frame.
+    let frame = ManuallyDrop::new(unsafe { Frame::from_desc(Desc { id, off: 0, len: 0 }) });
+    // SAFETY: the frame is out, and so keeps its pool, until it is put down; the claim ends here.
+    unsafe { Shared::free_run(yard::pool(id), Some(w), slice::from_ref(&*frame)) }
 }
 
 /// The tailroom of a frame that is out, beyond its first chunk too. By value: a frame whose address nobody asks for stays
@@ -313,7 +354,7 @@ unsafe fn free_missed(pool: *const Shared, w: &mut Worker, frame: Frame) {
 #[inline(never)]
 fn room_beyond(desc: Desc) -> usize {
     // SAFETY: the caller has the frame, so it is out and its yard lives.
-    let size = unsafe { yard::of(desc.id) }.frame_size(desc.id);
+    let size = unsafe { yard::frame_size(desc.id) };
     size - usize::from(desc.off) - usize::from(desc.len)
 }
 
@@ -330,6 +371,6 @@ impl Drop for Frame {
     #[inline(never)]
     fn drop(&mut self) {
         // SAFETY: the claim was this frame's and ends here.
-        unsafe { Shared::free_run(yard::of(self.id()).pool(self.id()), None, slice::from_ref(self)) }
+        unsafe { Shared::free_run(yard::pool(self.id()), None, slice::from_ref(self)) }
     }
 }

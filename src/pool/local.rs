@@ -2,10 +2,11 @@
 //!
 //! An array of frame numbers; where a frame's data begins is computed when it is given out.
 
-use super::frame::Frame;
+use super::frame::{Frame, RUN};
 use crate::limits::{CACHE_LINE, CHUNK_SIZE};
 use crate::stats::Count;
 use crate::sync::Lifo;
+use crate::sys::cpu;
 
 /// The owner's cache: within one line, with what is reckoned instead of counted.
 #[derive(Debug)]
@@ -60,7 +61,14 @@ impl Local {
     #[inline(always)]
     pub(crate) fn give_all(&mut self, frames: &[Frame]) -> bool {
         let Some(places) = self.stack.places(frames.len()) else { return false };
-        places.iter_mut().zip(frames).for_each(|(place, frame)| *place = frame.id().get());
+        let ((runs, ones), (run_frames, one_frames)) =
+            (places.as_chunks_mut::<RUN>(), frames.as_chunks::<RUN>());
+        for (places, frames) in runs.iter_mut().zip(run_frames) {
+            for (four, frames) in places.as_chunks_mut::<4>().0.iter_mut().zip(frames.as_chunks::<4>().0) {
+                *four = cpu::low_halves([0, 1, 2, 3].map(|i: usize| frames[i].word()));
+            }
+        }
+        ones.iter_mut().zip(one_frames).for_each(|(place, frame)| *place = frame.id().get());
         true
     }
 
@@ -85,31 +93,32 @@ impl Local {
     }
 }
 
-/// Where a pool's frames begin their data: headroom, and a colour of 0..=7 lines more by the frame's number.
+/// Where a pool's frames begin their data: headroom, and one of up to eight colours by the frame's number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start {
     headroom: u32,
-    /// Bits by which a number is shifted so that its colour counts lines.
-    shift: u32,
     /// The bits of the colour, in bytes.
     mask: u32,
 }
 
 impl Start {
+    /// By how much a chunk's number is shifted to be its colour in bytes: two chunks to a line, since neighbours fall into
+    /// different sets already when their stride is one chunk. The same for all pools, so that it is no load.
+    const SHIFT: u32 = CACHE_LINE.trailing_zeros() - 1;
+
     /// As many colours (1, 2, 4 or 8) as leave `data` bytes of room in a frame of `size` bytes.
     pub(crate) fn new(size: usize, headroom: usize, data: usize) -> Self {
-        let lines = size.saturating_sub(headroom + data) / CACHE_LINE;
-        let colours = (lines + 1).min(8);
-        let mask = ((1 << colours.ilog2()) - 1) * CACHE_LINE as u32;
-        // A run of frames of one colour: neighbours already fall into different sets when their stride is one chunk.
-        let run = (size / CHUNK_SIZE).trailing_zeros() + u32::from(size == CHUNK_SIZE);
-        Start { headroom: headroom as u32, shift: CACHE_LINE.trailing_zeros() - run, mask }
+        // From one colour to the next: a frame's chunks shifted, and whole lines.
+        let step = ((size / CHUNK_SIZE) << Self::SHIFT).max(CACHE_LINE);
+        let steps = size.saturating_sub(headroom + data) / step;
+        let colours = 1 << (steps + 1).min(8).ilog2();
+        Start { headroom: headroom as u32, mask: ((colours - 1) * step) as u32 }
     }
 
     /// Bytes from the chunk's start to the data of the empty frame `id`.
     #[inline(always)]
     pub(crate) fn of(self, id: u32) -> u32 {
-        self.headroom + ((id << self.shift) & self.mask)
+        self.headroom + ((id << Self::SHIFT) & self.mask)
     }
 }
 

@@ -13,12 +13,13 @@ use super::recycle::Recycle;
 use super::shared::Shared;
 use super::stock::Stock;
 use super::tuning;
-use super::yard::Yard;
+use super::yard::{self, Yard};
 use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::Mutex;
 use crate::sync::{Handle, Owned, Worker};
+use crate::sys::table::TableError;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Weak};
@@ -84,9 +85,12 @@ pub enum PoolError {
         /// What would be right.
         range: &'static str,
     },
-    /// The memory has 255 pools already.
-    #[error("this memory has 255 pools already: close one first")]
+    /// The process has 65,535 pools already.
+    #[error("there are 65535 pools already: close one first")]
     TooMany,
+    /// There is no room to note which chunk is of which pool.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// The owner is a worker of another memory.
     #[error("the owner is a worker of another memory: claim one from the memory that the pool is made of")]
     ForeignOwner,
@@ -111,18 +115,19 @@ impl Pool {
         if !memory.roster().claimed(owner) {
             return Err(PoolError::ForeignOwner);
         }
-        let yard = Yard::of_memory(memory);
+        let yard = Yard::of_memory(memory)?;
         let per_page = (PAGE_SIZE / config.frame_size).max(1);
         let [frames, capacity] =
             [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
         let cache = (config.cache.min(capacity), config.refill.min(config.cache));
-        let shared = yard.register(config.frame_size, |number| {
+        let shared = yard::register(|number| {
             let mut stock =
                 Stock::new(capacity, capacity / per_page, frames / per_page, cache, config.recycle);
             stock.watched = stock.must_watch();
             let (now, refill) = stock.cache_now();
             Arc::new(Shared {
                 local: Owned::new(owner, Local::new(now, refill)),
+                homes: yard.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
                 yard: Arc::clone(&yard),
@@ -197,17 +202,11 @@ impl Pool {
     ///
     /// # Cost
     /// As [`Pool::alloc`], with the counters once for all.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn alloc_burst(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
-        let shared = &*self.shared;
         let n = n.min(batch.room());
-        if let Some(mut local) = shared.local.enter(w)
-            && let Some(ids) = local.take_exactly(n)
-        {
-            return shared.give(ids, batch);
-        }
-        self.burst_missed(w, batch, n)
+        if self.shared.take_hot(w, n, batch) { n } else { self.burst_missed(w, batch, n) }
     }
 
     #[cold]
@@ -216,7 +215,8 @@ impl Pool {
     fn burst_missed(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
         let mut ids = [0; BATCH_MAX];
         let got = grow::alloc(&self.shared, w, &mut ids[..n], Location::caller());
-        self.shared.give(&ids[..got], batch)
+        self.shared.give(&ids[..got], batch);
+        got
     }
 
     /// Appends `n` empty frames to `batch`, or none; true if it did.
@@ -240,7 +240,7 @@ impl Pool {
     /// Gives a frame back; one of another pool goes home to its own. [`Batch::free`] is the form for many.
     ///
     /// # Cost
-    /// The owner: no locked instruction, a byte of the yard, a place in the cache and one line of counters.
+    /// The owner: no locked instruction, an entry of the table of pools, a place in the cache and one line of counters.
     #[inline]
     pub fn free(&self, w: &mut Worker, frame: Frame) {
         self.shared.free_one(w, frame);

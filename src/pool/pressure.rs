@@ -74,21 +74,21 @@ impl Pool {
 
     /// What tells this pool's frames and makes them new, for a loop over many: in registers, whatever the loop writes.
     #[inline(always)]
-    pub(crate) fn renewal(&self) -> Renewal<'_> {
-        let Shared { yard, number, start, .. } = &*self.shared;
-        Renewal { homes: yard.homes(), number: *number, start: *start }
+    pub(crate) fn renewal(&self) -> Renewal {
+        let Shared { homes, number, start, .. } = &*self.shared;
+        Renewal { homes: *homes, number: *number, start: *start }
     }
 }
 
 /// See [`Pool::renewal`].
 #[derive(Clone, Copy)]
-pub(crate) struct Renewal<'a> {
-    homes: Homes<'a>,
-    number: u8,
+pub(crate) struct Renewal {
+    homes: Homes,
+    number: u16,
     start: Start,
 }
 
-impl Renewal<'_> {
+impl Renewal {
     /// Whether the frame is of this pool.
     #[inline(always)]
     pub(crate) fn owns(self, frame: &Frame) -> bool {

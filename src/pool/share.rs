@@ -132,7 +132,7 @@ impl SharedFrame {
     /// Bytes that stay with the holders of this claim however small its view is: those of the frame.
     pub fn pinned(&self) -> usize {
         // SAFETY: this claim keeps the frame out, and that its yard.
-        unsafe { yard::of(self.desc.id) }.frame_size(self.desc.id)
+        unsafe { yard::frame_size(self.desc.id) }
     }
 
     /// Claims on the frame at this moment; pieces of it that [`Fragments`](super::Fragments) may still give out count

@@ -6,21 +6,19 @@
 
 use super::batch::Batch;
 use super::dma::Dma;
-use super::frame::{Desc, Frame};
+use super::frame::{self, Desc, Frame};
 use super::home::{Home, Latch};
 use super::inflight::Inflight;
 use super::local::{Gauges, Local, Start};
 use super::pressure::Keepers;
 use super::stock::Stock;
-use super::yard::Yard;
+use super::yard::{self, Homes, Yard};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Close, Leave, Owned, Worker};
-use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -54,9 +52,10 @@ pub(crate) struct PoolLane {
 #[repr(C, align(64))]
 pub(crate) struct Shared {
     pub(super) local: Owned<Local, Gauges>,
+    /// Which pool each chunk is of; this one's number there.
+    pub(super) homes: Homes,
+    pub(super) number: u16,
     pub(super) start: Start,
-    /// The pool's number in the yard.
-    pub(super) number: u8,
     pub(super) yard: Arc<Yard>,
     pub(super) lanes: Lanes<PoolLane>,
     pub(super) frame_size: usize,
@@ -96,12 +95,28 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::claim`] for several, appended to a batch that has room for them; returns how many.
+    /// Appends `n` frames of the owner's cache to a batch; false when the caller does not own it, or it has fewer.
     #[inline(always)]
-    pub(super) fn give(&self, ids: &[u32], batch: &mut Batch) -> usize {
-        let start = self.start;
-        // SAFETY: as in `claim`, for each id.
-        batch.extend_of(self, ids.iter().map(|&id| unsafe { Frame::empty(id, start.of(id)) }))
+    pub(super) fn take_hot(&self, w: &mut Worker, n: usize, batch: &mut Batch) -> bool {
+        let Some(places) = batch.places().get_mut(..n) else { return false };
+        let Some(mut local) = self.local.enter(w) else { return false };
+        let Some(ids) = local.take_exactly(n) else { return false };
+        // SAFETY: as in `claim`, for each id, and as many places are written.
+        unsafe {
+            Frame::write_empty(places, ids, self.start);
+            batch.grown(n, self);
+        }
+        true
+    }
+
+    /// As [`Shared::claim`] for several, appended to a batch that has room for them.
+    pub(super) fn give(&self, ids: &[u32], batch: &mut Batch) {
+        let places = &mut batch.places()[..ids.len()];
+        // SAFETY: as in `claim`, for each id, and as many places are written.
+        unsafe {
+            Frame::write_empty(places, ids, self.start);
+            batch.grown(ids.len(), self);
+        }
     }
 
     /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the way home.
@@ -134,22 +149,10 @@ impl Shared {
     /// Ends the claim of one frame of this pool; a frame of another one goes home to its own.
     #[inline(always)]
     pub(super) fn free_one(&self, w: &mut Worker, frame: Frame) {
-        if self.yard.home(frame.id()) != self.number {
-            return frame.free(w);
-        }
-        let frame = ManuallyDrop::new(frame);
-        if !self.keep_hot_one(w, frame.id()) {
-            self.free_missed(w, &frame);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn free_missed(&self, w: &mut Worker, frame: &Frame) {
-        let late = self.free(Some(w), slice::from_ref(frame));
-        if late > 0 {
-            // SAFETY: the frame was refused and its claim ends here; the handle behind `&self` keeps the pool.
-            unsafe { Shared::free_late(self, slice::from_ref(frame)) }
+        let id = frame.into_desc().id;
+        if self.homes.of(id) != self.number || !self.keep_hot_one(w, id) {
+            // SAFETY: the only claim on the frame was just given up.
+            unsafe { frame::free_missed(w, id) }
         }
     }
 
@@ -263,7 +266,7 @@ impl Shared {
             pages.extend(leaving);
             // Without the lock: the page stage calls who waits for pages.
             drop(pages);
-            shared.yard.leave(shared.number)
+            yard::leave(shared.number)
         };
         drop(kept);
     }
@@ -278,7 +281,7 @@ impl Shared {
         let chunks = (PAGE_SIZE / CHUNK_SIZE) as u32;
         let (page, within) = (frame.id().get() / chunks, frame.id().get() % chunks);
         let desc = self.memory.desc(NonZeroU32::new(page)?)?;
-        let mapped = self.dma.is_mapping() && self.yard.home(frame.id()) == self.number;
+        let mapped = self.dma.is_mapping() && self.homes.of(frame.id()) == self.number;
         let offset = within as usize * CHUNK_SIZE + frame.headroom();
         mapped.then(|| desc.word.load(Relaxed) + offset as u64)
     }

@@ -362,24 +362,24 @@ fn absurd_configurations_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_written_into_the_room_of_a_batch_is_its_frames_data() {
+fn what_is_put_into_the_frames_of_a_batch_is_their_data_until_one_has_no_room() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 64);
     let mut batch = Batch::new();
     assert_eq!(pool.alloc_burst(&mut w, &mut batch, 40), 40);
-    batch.write_each(|i, room| {
-        room[..i].fill(i as u8);
-        if i == 39 { usize::MAX } else { i }
-    });
-    for (i, frame) in batch[..39].iter().enumerate() {
-        assert_eq!(frame.data(), vec![i as u8; i]);
-    }
-    assert_eq!(
-        (batch[39].tailroom(), batch[39].len()),
-        (0, 2048 - batch[39].headroom()),
-        "no more than there is"
-    );
+    assert_eq!(batch.put_each(3, |i, tail| tail.fill(i as u8)), 40);
+    assert_eq!(batch.put_each(5, |i, tail| tail.fill(100 + i as u8)), 40);
+    let holds = |frame: &Frame, i: u8| frame.data() == [i, i, i, 100 + i, 100 + i, 100 + i, 100 + i, 100 + i];
+    assert!(batch.iter().zip(0..).all(|(frame, i)| holds(frame, i)));
+
+    let long = batch[20].tailroom() - 7;
+    batch[20].put(long).unwrap();
+    let mut seen = Vec::new();
+    assert_eq!(batch.put_each(8, |i, _| seen.push(i)), 20, "7 bytes are too few");
+    assert_eq!((seen, batch[19].len(), batch[21].len()), ((0..20).collect(), 16, 8));
+    assert_eq!(batch.put_each(7, |_, _| ()), 40);
+    assert_eq!((batch.put_each(2049, |_, _| ()), batch.put_each(usize::MAX, |_, _| ())), (0, 0));
     batch.free(&mut w);
     check(&pool, 0);
 }

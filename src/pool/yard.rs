@@ -1,7 +1,8 @@
 //! The yard: side arrays over a region's chunks that say which pool a frame is of.
 //!
-//! One byte, one link and one count a chunk, 0.44 % of the memory; made with the first pool of a memory and gone
-//! with the last.
+//! Which pool stands in a table of the whole process ([`sys::table`](crate::sys::table)), two bytes a chunk: a free finds
+//! it by the frame's number alone. A link and a count a chunk and a place a page stand in the yard of each memory, made
+//! with its first pool and gone with its last. Together 0.59 % of the memory.
 
 use super::home::Links;
 use super::shared::Shared;
@@ -10,12 +11,11 @@ use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Refs};
 use crate::sync::shim::AtomicU32;
 use crate::sys::region::{Region, SEGMENT_SHIFT, SEGMENTS};
+use crate::sys::table::{self, ChunkTable, TableError};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ptr;
-use std::sync::atomic::{
-    AtomicPtr, AtomicU8, AtomicU32 as Size, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// The yard of each segment of the number space, for frames that come home from anywhere.
@@ -23,15 +23,18 @@ static YARDS: [AtomicPtr<Yard>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mu
 /// The yards by first segment, for pools that are made.
 static KNOWN: Mutex<BTreeMap<usize, Weak<Yard>>> = Mutex::new(BTreeMap::new());
 
-/// Pools one memory can have at once: the numbers 1..=255.
-const POOLS: usize = 256;
+/// Pool numbers, of which 0 is no pool's.
+const NUMBERS: usize = 1 << 16;
+/// The pools by number; each entry holds a strong count of its pool.
+static POOLS: [AtomicPtr<Shared>; NUMBERS] = [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS];
+/// The pool each chunk is of; 0 for none. Null until the process's first pool. An entry is written when its page enters
+/// or leaves a pool.
+static HOMES: AtomicPtr<ChunkTable> = AtomicPtr::new(ptr::null_mut());
 
-/// The side arrays of one region; what a free reads comes first.
+/// The side arrays of one region.
 #[derive(Debug)]
-#[repr(C)]
 pub(crate) struct Yard {
-    /// The pool each chunk is of; 0 for none. Written when a page enters or leaves a pool.
-    homes: Box<[AtomicU8]>,
+    homes: Homes,
     /// The region's first chunk.
     first: u32,
     region: Arc<Region>,
@@ -44,10 +47,6 @@ pub(crate) struct Yard {
     refs: Box<[AtomicU32]>,
     /// Who holds which frame, once a pool has traced.
     traces: OnceLock<Traces>,
-    /// The pools by number; each entry holds a strong count of its pool.
-    pools: [AtomicPtr<Shared>; POOLS],
-    /// Bytes of a frame of each pool.
-    sizes: [Size; POOLS],
 }
 
 /// The yard that `id` lies in.
@@ -62,67 +61,98 @@ pub(super) unsafe fn of<'a>(id: NonZeroU32) -> &'a Yard {
     unsafe { &*yard }
 }
 
+/// The pool that the frame `id` is of.
+///
+/// # Safety
+/// The frame is out and stays out while the pool is used: it keeps its pool, whose strong count is given up only after
+/// the last frame came home ([`leave`]).
+#[inline(always)]
+pub(super) unsafe fn pool(id: NonZeroU32) -> *const Shared {
+    // SAFETY: there is a frame, so there was a first pool; the table is never unmapped. Relaxed: the frame's own way here
+    // comes after that.
+    let homes = Homes(unsafe { &*HOMES.load(Relaxed) });
+    // Acquire: pairs with the Release in `register`.
+    POOLS[usize::from(homes.of(id))].load(Acquire)
+}
+
+/// Bytes of the frame that begins at `id`.
+///
+/// # Safety
+/// As of [`pool`].
+#[inline]
+pub(super) unsafe fn frame_size(id: NonZeroU32) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { (*pool(id)).frame_size }
+}
+
+/// Gives a new pool a number and keeps a strong count of it until [`leave`]; None when all numbers are in use.
+#[cold]
+pub(super) fn register(make: impl FnOnce(u16) -> Arc<Shared>) -> Option<Arc<Shared>> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let number = (1..NUMBERS).find(|&n| POOLS[n].load(Relaxed).is_null())?;
+    let pool = make(number as u16);
+    // Release: pairs with the Acquire in `pool`.
+    POOLS[number].store(Arc::into_raw(Arc::clone(&pool)).cast_mut(), Release);
+    Some(pool)
+}
+
+/// Frees a pool's number and gives back the strong count of it, for the caller to drop.
+///
+/// # Safety
+/// No frame of the pool is out, its chunks are no pool's any more, and it is called once.
+#[cold]
+pub(super) unsafe fn leave(number: u16) -> Arc<Shared> {
+    let pool = POOLS[usize::from(number)].swap(ptr::null_mut(), Relaxed);
+    // SAFETY: `register` put the count there, and the caller promises that nobody will look for it.
+    unsafe { Arc::from_raw(pool) }
+}
+
 impl Yard {
     /// The yard of a memory, made if this is its first pool.
+    ///
+    /// # Errors
+    /// [`TableError`] when there is no room for the table of chunks.
     #[cold]
-    pub(super) fn of_memory(memory: &Memory) -> Arc<Yard> {
+    pub(super) fn of_memory(memory: &Memory) -> Result<Arc<Yard>, TableError> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, yard| yard.strong_count() > 0);
         let region = memory.region();
         if let Some(yard) = known.get(&region.segments().start).and_then(Weak::upgrade) {
-            return yard;
+            return Ok(yard);
         }
-        let chunks = 0..region.chunks();
+        let (first, chunks) = (region.first_chunk(), 0..region.chunks());
+        table::open(first..first + region.chunks())?;
+        let homes = table::chunk_table()?;
+        HOMES.store(ptr::from_ref(homes).cast_mut(), Relaxed);
         let yard = Arc::new(Yard {
             region: Arc::clone(region),
-            first: region.first_chunk(),
-            homes: chunks.clone().map(|_| AtomicU8::new(0)).collect(),
+            homes: Homes(homes),
+            first,
             next: chunks.clone().map(|_| AtomicU32::new(0)).collect(),
             places: chunks.clone().step_by(PAGE_SIZE / CHUNK_SIZE).map(|_| AtomicU32::new(0)).collect(),
             refs: chunks.map(|_| AtomicU32::new(0)).collect(),
             traces: OnceLock::new(),
-            pools: [const { AtomicPtr::new(ptr::null_mut()) }; POOLS],
-            sizes: [const { Size::new(0) }; POOLS],
         });
         for segment in region.segments() {
             // Release: pairs with the Acquire in `of`.
             YARDS[segment].store(Arc::as_ptr(&yard).cast_mut(), Release);
         }
         known.insert(region.segments().start, Arc::downgrade(&yard));
-        yard
-    }
-
-    /// The pool number of a chunk; 0 for none and for chunks of other regions.
-    #[inline(always)]
-    pub(super) fn home(&self, id: NonZeroU32) -> u8 {
-        self.homes().of(id)
+        Ok(yard)
     }
 
     /// The pool numbers of all chunks.
     #[inline(always)]
-    pub(super) fn homes(&self) -> Homes<'_> {
-        Homes { homes: &self.homes, first: self.first }
+    pub(super) fn homes(&self) -> Homes {
+        self.homes
     }
 
-    /// Writes which pool a chunk is of.
-    pub(super) fn set_home(&self, id: NonZeroU32, pool: u8) {
-        if let Some(index) = self.region.index_of(id.get()) {
-            self.homes[index as usize].store(pool, Relaxed);
+    /// Writes which pool a chunk of this region is of.
+    pub(super) fn set_home(&self, id: NonZeroU32, pool: u16) {
+        if self.region.index_of(id.get()).is_some() {
+            self.homes.0[id.get() as usize].store(pool, Relaxed);
         }
-    }
-
-    /// Bytes of the frame that begins at `id`.
-    #[inline]
-    pub(super) fn frame_size(&self, id: NonZeroU32) -> usize {
-        self.sizes[usize::from(self.home(id))].load(Relaxed) as usize
-    }
-
-    /// The pool that the frame `id` is of; it lives as long as the frame is out, whose claim keeps it: the
-    /// entry's strong count is given up only after the last frame came home ([`Yard::leave`]).
-    #[inline(always)]
-    pub(super) fn pool(&self, id: NonZeroU32) -> *const Shared {
-        // Acquire: pairs with the Release in `register`.
-        self.pools[usize::from(self.home(id))].load(Acquire)
     }
 
     /// The links of the stacks on the way home.
@@ -159,57 +189,25 @@ impl Yard {
     /// As [`Yard::traces`], made if need be.
     #[cold]
     pub(super) fn make_traces(&self) -> &Traces {
-        self.traces.get_or_init(|| Traces::new(self.homes.len()))
-    }
-
-    /// A free pool number, taken until [`Yard::leave`]; None when all 255 are in use.
-    ///
-    /// Called under the lock of pools being made ([`Yard::register`]).
-    fn free_number(&self) -> Option<usize> {
-        (1..POOLS).find(|&n| self.pools[n].load(Relaxed).is_null())
-    }
-
-    /// Gives a new pool its number and keeps a strong count of it until [`Yard::leave`].
-    #[cold]
-    pub(super) fn register(
-        &self,
-        frame_size: usize,
-        make: impl FnOnce(u8) -> Arc<Shared>,
-    ) -> Option<Arc<Shared>> {
-        let _one_at_a_time = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = self.free_number()?;
-        let pool = make(number as u8);
-        self.sizes[number].store(frame_size as u32, Relaxed);
-        // Release: pairs with the Acquire in `pool`.
-        self.pools[number].store(Arc::into_raw(Arc::clone(&pool)).cast_mut(), Release);
-        Some(pool)
-    }
-
-    /// Frees a pool's number and gives back the strong count of it, for the caller to drop.
-    ///
-    /// # Safety
-    /// No frame of the pool is out, its chunks are no pool's any more, and it is called once.
-    #[cold]
-    pub(super) unsafe fn leave(&self, number: u8) -> Arc<Shared> {
-        let pool = self.pools[usize::from(number)].swap(ptr::null_mut(), Relaxed);
-        // SAFETY: `register` put the count there, and the caller promises that nobody will look for it.
-        unsafe { Arc::from_raw(pool) }
+        self.traces.get_or_init(|| Traces::new(self.next.len()))
     }
 }
 
-/// The pool numbers of a region's chunks.
+/// The pool numbers of all chunks.
 #[derive(Clone, Copy)]
-pub(super) struct Homes<'a> {
-    homes: &'a [AtomicU8],
-    first: u32,
+pub(super) struct Homes(&'static ChunkTable);
+
+impl Homes {
+    /// The number of the pool that a chunk is of; 0 for none.
+    #[inline(always)]
+    pub(super) fn of(self, id: NonZeroU32) -> u16 {
+        self.0[id.get() as usize].load(Relaxed)
+    }
 }
 
-impl Homes<'_> {
-    /// As [`Yard::home`].
-    #[inline(always)]
-    pub(super) fn of(self, id: NonZeroU32) -> u8 {
-        let index = id.get().wrapping_sub(self.first);
-        self.homes.get(index as usize).map_or(0, |home| home.load(Relaxed))
+impl std::fmt::Debug for Homes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Homes")
     }
 }
 

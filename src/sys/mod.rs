@@ -10,4 +10,5 @@ pub mod cpu;
 pub mod membarrier;
 pub mod netdev;
 pub mod region;
+pub mod table;
 pub mod xdp;

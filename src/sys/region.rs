@@ -31,8 +31,9 @@ const PLACE_ATTEMPTS: usize = 64;
 const HUGE_2M: usize = 2 << 20;
 const HUGE_1G: usize = 1 << 30;
 
-/// Where each segment begins; null where no region is. Written only while no chunk of the segment is in use.
-static BASES: [AtomicPtr<u8>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
+/// Where chunk 0 would lie if the region of each segment reached down to it; null where no region is. Written only while
+/// no chunk of the segment is in use.
+static ORIGINS: [AtomicPtr<u8>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
 /// Which segment lies at each 2 GiB of the address space; 0 where none is.
 static SEGMENT_AT: [AtomicU16; PLACES] = [const { AtomicU16::new(0) }; PLACES];
 /// Which segments are taken.
@@ -48,8 +49,8 @@ static TAKEN: Mutex<[bool; SEGMENTS]> = Mutex::new([false; SEGMENTS]);
 #[inline]
 pub fn address(chunk: u32) -> *mut u8 {
     // Relaxed: the chunk's number reached this thread over an edge that happened after the region was made.
-    let base = BASES[(chunk >> SEGMENT_SHIFT) as usize].load(Relaxed);
-    base.wrapping_add(((chunk & (SEGMENT_CHUNKS - 1)) as usize) << CHUNK_SHIFT)
+    let origin = ORIGINS[(chunk >> SEGMENT_SHIFT) as usize].load(Relaxed);
+    origin.wrapping_add((chunk as usize) << CHUNK_SHIFT)
 }
 
 /// The number of the chunk that holds `address`, or None where no region lies (or a lent one).
@@ -237,10 +238,10 @@ impl Drop for Region {
     fn drop(&mut self) {
         {
             let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-            for segment in self.segments() {
-                let base = BASES[segment].swap(ptr::null_mut(), Relaxed);
+            for (i, segment) in self.segments().enumerate() {
+                ORIGINS[segment].store(ptr::null_mut(), Relaxed);
                 if self.keeper.is_none() {
-                    SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store(0, Relaxed);
+                    SEGMENT_AT[(self.base.addr() >> SEGMENT_BYTES_SHIFT) + i].store(0, Relaxed);
                 }
                 taken[segment] = false;
             }
@@ -259,12 +260,12 @@ fn take_segments(base: *mut u8, segments: usize, findable: bool) -> Option<usize
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let first =
         (1..=(SEGMENTS - 1).checked_sub(segments)?).find(|&s| taken[s..s + segments].iter().all(|t| !t))?;
+    let origin = base.wrapping_sub(first << SEGMENT_BYTES_SHIFT);
     for i in 0..segments {
         taken[first + i] = true;
-        let base = base.wrapping_add(i << SEGMENT_BYTES_SHIFT);
-        BASES[first + i].store(base, Relaxed);
+        ORIGINS[first + i].store(origin, Relaxed);
         if findable {
-            SEGMENT_AT[base.addr() >> SEGMENT_BYTES_SHIFT].store((first + i) as u16, Relaxed);
+            SEGMENT_AT[(base.addr() >> SEGMENT_BYTES_SHIFT) + i].store((first + i) as u16, Relaxed);
         }
     }
     Some(first)

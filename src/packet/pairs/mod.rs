@@ -105,7 +105,7 @@ impl Pairs {
     /// else it goes the ordinary way ([`Heads::free`]).
     ///
     /// # Cost
-    /// The head's line, and a byte of the yard; none of the data's.
+    /// The head's line, and the frame's entry in the table of pools; none of the data's.
     #[inline]
     pub fn free(&self, w: &mut Worker, mut packet: Packet) {
         let shared = &*self.shared;
@@ -220,13 +220,13 @@ fn make(pool: &Pool, heads: &Heads, w: &mut Worker) -> Option<Packet> {
 
 /// Whether the packet is a pair: a head and a frame of the pool that is its alone, and no more.
 #[inline(always)]
-fn is_pair(pool: Renewal<'_>, packet: &Packet) -> bool {
+fn is_pair(pool: Renewal, packet: &Packet) -> bool {
     packet.is_linear() && matches!(packet.data_kind(), Data::Frame(Some(frame)) if pool.owns(frame))
 }
 
 /// Brings a pair into its first state, as if it were just made; false if the packet is none.
 #[inline(always)]
-fn begin_again(pool: Renewal<'_>, packet: &mut Packet) -> bool {
+fn begin_again(pool: Renewal, packet: &mut Packet) -> bool {
     let head = packet.head_mut();
     if head.next.is_some() {
         return false;

@@ -27,51 +27,36 @@ impl Trip {
     }
 
     fn run(&mut self, w: &mut Worker, touch: bool, ops: u32) {
-        match (self.burst, touch) {
-            (1, true) => self.one::<true>(w, ops),
-            (1, false) => self.one::<false>(w, ops),
+        let (pool, burst) = (&self.pool, self.burst);
+        self.refused += match (burst, touch) {
+            (1, true) => one::<true>(pool, w, ops),
+            (1, false) => one::<false>(pool, w, ops),
+            (2..=BATCH_MAX, true) => batches::<true>(pool, w, burst, ops),
+            (2..=BATCH_MAX, false) => batches::<false>(pool, w, burst, ops),
             (_, true) => self.bursts::<true>(w, ops),
             (_, false) => self.bursts::<false>(w, ops),
-        }
+        };
     }
 
+    /// What one batch has no room for.
     #[inline(never)]
-    fn one<const TOUCH: bool>(&mut self, w: &mut Worker, ops: u32) {
-        for _ in 0..ops {
-            match self.pool.alloc(w) {
-                Some(mut frame) => {
-                    if TOUCH {
-                        write_line(&mut frame);
-                    }
-                    black_box(());
-                    self.pool.free(w, frame);
-                }
-                None => self.refused += 1,
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn bursts<const TOUCH: bool>(&mut self, w: &mut Worker, ops: u32) {
+    fn bursts<const TOUCH: bool>(&mut self, w: &mut Worker, ops: u32) -> u64 {
+        let mut refused = 0;
         for _ in 0..ops as usize / self.burst {
             let mut left = self.burst;
             for hand in &mut self.hands {
                 let wanted = left.min(BATCH_MAX);
                 left -= wanted;
-                self.refused += (wanted - self.pool.alloc_burst(w, hand, wanted)) as u64;
+                refused += wanted - self.pool.alloc_burst(w, hand, wanted);
                 if TOUCH {
-                    hand.write_each(|_, room| {
-                        room.first_chunk_mut::<LINE>().map_or(0, |line| {
-                            *line = [STAMP; LINE];
-                            LINE
-                        })
-                    });
+                    write_lines(hand);
                 }
             }
             for hand in black_box(&mut self.hands) {
                 hand.free(w);
             }
         }
+        refused as u64
     }
 
     /// One more burst, each frame with a number of its own; returns how many do not hold theirs when all are written.
@@ -85,6 +70,45 @@ impl Trip {
         let whole = frames.into_iter().zip(0_u64..).filter(whole).map(|(frame, _)| frame.free(w)).count();
         (self.burst - whole) as u64
     }
+}
+
+/// One frame at a time; returns how many were refused.
+#[inline(never)]
+fn one<const TOUCH: bool>(pool: &Pool, w: &mut Worker, ops: u32) -> u64 {
+    let mut refused = 0;
+    for _ in 0..ops {
+        match pool.alloc(w) {
+            Some(mut frame) => {
+                if TOUCH {
+                    write_line(&mut frame);
+                }
+                black_box(());
+                pool.free(w, frame);
+            }
+            None => refused += 1,
+        }
+    }
+    refused
+}
+
+/// One batch at a time; returns how many were refused.
+#[inline(never)]
+fn batches<const TOUCH: bool>(pool: &Pool, w: &mut Worker, burst: usize, ops: u32) -> u64 {
+    let (mut refused, mut hand) = (0, Batch::new());
+    for _ in 0..ops as usize / burst {
+        refused += burst - pool.alloc_burst(w, &mut hand, burst);
+        if TOUCH {
+            write_lines(&mut hand);
+        }
+        black_box(&mut hand).free(w);
+    }
+    refused as u64
+}
+
+/// Makes the first line of each frame its data, and writes it.
+#[inline(always)]
+fn write_lines(hand: &mut Batch) {
+    hand.put_each(LINE, |_, line| line.fill(STAMP));
 }
 
 /// Makes the first line the frame's data, and writes it.

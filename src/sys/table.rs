@@ -1,0 +1,73 @@
+//! A table with an entry for every chunk number there is, at one place for the whole process.
+//!
+//! 2^32 entries of two bytes are 8 GiB of addresses. Until a range is opened they are mapped to be read only, which is
+//! charged to nobody and reads as 0; so every number has an entry, and finding it is one addition and no check.
+
+use crate::limits::PAGE_SIZE;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
+use std::ops::Range;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU16;
+
+/// One entry for each chunk number.
+pub type ChunkTable = [AtomicU16; 1 << 32];
+
+/// Why the table cannot be had, or a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "mapping the table of chunks failed ({0}): raise the limit on address space (ulimit -v) or on memory"
+)]
+pub struct TableError(pub Errno);
+
+/// The process's table.
+///
+/// # Errors
+/// [`TableError`] when there are no 8 GiB of addresses; it is not tried again then.
+#[cold]
+pub fn chunk_table() -> Result<&'static ChunkTable, TableError> {
+    static TABLE: OnceLock<Result<&'static ChunkTable, TableError>> = OnceLock::new();
+    *TABLE.get_or_init(|| {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing.
+        let base =
+            unsafe { mmap_anonymous(ptr::null_mut(), size_of::<ChunkTable>(), ProtFlags::READ, flags) };
+        // SAFETY: the mapping is as large as the table, aligned to a page, zero, and never unmapped; entries are only
+        // stored to by whoever opened them.
+        base.map(|base| unsafe { &*base.cast::<ChunkTable>() }).map_err(TableError)
+    })
+}
+
+/// Makes the entries of a range of chunks writable, and those that share a page with them.
+///
+/// # Errors
+/// [`TableError`] when the system refuses.
+#[cold]
+pub fn open(chunks: Range<u32>) -> Result<(), TableError> {
+    let table = chunk_table()?;
+    let bytes = |chunk: u32| chunk as usize * size_of::<AtomicU16>();
+    let first = bytes(chunks.start) / PAGE_SIZE * PAGE_SIZE;
+    let end = bytes(chunks.end).next_multiple_of(PAGE_SIZE);
+    let base = ptr::from_ref(table).cast_mut().cast::<u8>().wrapping_add(first);
+    let access = MprotectFlags::READ | MprotectFlags::WRITE;
+    // SAFETY: whole pages of the table's own mapping, which may only gain a right by this.
+    unsafe { mprotect(base.cast(), end - first, access) }.map_err(TableError)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn every_number_has_an_entry_and_an_opened_one_keeps_what_is_stored() {
+        let table = chunk_table().unwrap();
+        assert_eq!((table[0].load(Relaxed), table[u32::MAX as usize].load(Relaxed)), (0, 0));
+        // In the last segment, which no region takes.
+        let chunk = u32::MAX - 5000;
+        open(chunk..chunk + 3).unwrap();
+        table[chunk as usize + 2].store(7, Relaxed);
+        assert_eq!([1, 2, 3].map(|i| table[chunk as usize + i].load(Relaxed)), [0, 7, 0]);
+    }
+}
