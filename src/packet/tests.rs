@@ -4,6 +4,7 @@
 mod bytes;
 mod condense;
 mod failure;
+mod scenario;
 
 use super::{Heads, Packet};
 use crate::page::{Memory, MemoryConfig};

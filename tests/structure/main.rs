@@ -246,6 +246,26 @@ fn every_module_is_named_for_what_is_inside() {
 }
 
 #[test]
+fn every_operation_of_pool_and_packet_is_in_the_scenario_in_which_allocations_fail() {
+    const SCENARIO: &str = "src/packet/tests/scenario";
+    let chapters = Source::under(SCENARIO);
+    let called = |name: &str| {
+        let forms = [format!(".{name}("), format!("::{name}(")];
+        chapters.iter().any(|chapter| chapter.lines().any(|(_, line)| forms.iter().any(|f| line.contains(f))))
+    };
+    let mut findings = Vec::new();
+    for source in ["src/pool", "src/packet"].into_iter().flat_map(Source::under) {
+        for (number, line) in source.product() {
+            let name = line.trim().strip_prefix("pub fn ").and_then(|rest| words(rest).next());
+            if let Some(name) = name.filter(|name| !called(name)) {
+                findings.push(format!("{}:{number}: {name}", source.path));
+            }
+        }
+    }
+    report(&format!("operations that are in no chapter of {SCENARIO}"), &findings);
+}
+
+#[test]
 fn grouped_and_single_paths_are_both_read() {
     assert_eq!(named_after_crate("use crate::pool::{Batch, Pool};"), ["pool"]);
     assert_eq!(

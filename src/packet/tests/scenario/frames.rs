@@ -1,0 +1,144 @@
+//! Chapters about frames: alone, in batches, with several holders, in pieces; and until there are none.
+
+use super::{CAPACITY, FRAMES, Scene};
+use crate::pool::{Batch, Frame};
+
+impl Scene {
+    pub(super) fn one_frame(&mut self) {
+        let frame = self.pool.alloc(&mut self.w);
+        let Some(mut frame) = self.got(frame) else { return };
+        assert!(frame.is_empty() && frame.size() == self.pool.frame_size());
+        frame.put(90).unwrap();
+        frame.data_mut().fill(7);
+        frame.pull(20).unwrap();
+        frame.push(10).unwrap();
+        frame.trim(70).unwrap();
+        frame.prefetch();
+        frame.prefetch_write();
+        assert_eq!((frame.len(), frame.data()), (70, &[7; 70][..]));
+        assert_eq!(frame.headroom() + frame.len() + frame.tailroom(), frame.size());
+        assert!(self.pool.device_address(&frame).is_some());
+        let before = self.pool.synced_bytes();
+        self.pool.sync_for_device(&self.w, &frame);
+        assert_eq!(self.pool.synced_bytes() - before, 70);
+        let second = self.pool.alloc(&mut self.other);
+        if let Some(second) = self.got(second) {
+            assert_ne!(second.id(), frame.id());
+            second.free(&mut self.other);
+        }
+        self.pool.free(&mut self.w, frame);
+    }
+
+    pub(super) fn batches(&mut self) {
+        let (mut batch, mut second) = (Batch::new(), Batch::default());
+        self.refused += 12 - self.pool.alloc_burst(&mut self.w, &mut batch, 12);
+        self.refused += usize::from(!self.pool.alloc_bulk(&mut self.other, &mut batch, 6));
+        batch.write_each(|i, room| {
+            room[..64].fill(i as u8);
+            64
+        });
+        batch.each_data_mut(4, |i, data| assert_eq!(data, [i as u8; 64]));
+        let all = batch.len();
+        assert_eq!(second.append(&mut batch), all);
+        let moved = second.drain().move_to(&mut batch, 5);
+        assert_eq!((batch.len(), second.room() + all - moved), (moved, 64));
+        batch.pop().into_iter().for_each(|frame| second.push(frame).unwrap());
+        batch.free(&mut self.other);
+        second.free(&mut self.w);
+    }
+
+    pub(super) fn shared(&mut self) {
+        let frame = self.pool.alloc(&mut self.w);
+        let Some(mut frame) = self.got(frame) else { return };
+        frame.put(40).unwrap();
+        let whole = frame.share();
+        let mut end = whole.clone();
+        end.pull(30).unwrap();
+        end.trim(5).unwrap();
+        assert_eq!((whole.holders(), end.is_unique(), end.is_empty(), whole.len()), (2, false, false, 40));
+        assert_eq!(
+            (end.id(), end.pinned(), end.data()),
+            (whole.id(), self.pool.frame_size(), &whole.data()[30..35])
+        );
+        let whole = whole.into_frame().unwrap_err();
+        assert!(whole.release().is_none());
+        let second = end.into_frame().unwrap().share();
+        second.clone().free(&mut self.other);
+        second.free(&mut self.w);
+    }
+
+    pub(super) fn pieces(&mut self) {
+        let mut held = Vec::new();
+        for i in 0..9 {
+            let piece = self.pieces.alloc(&mut self.w, 700);
+            let Some(mut piece) = self.got(piece) else { continue };
+            assert!(piece.is_empty() && piece.size() >= 700 && piece.pinned() == self.pool.frame_size());
+            piece.put(600).unwrap();
+            piece.pull(100).unwrap();
+            piece.push(50).unwrap();
+            piece.trim(500).unwrap();
+            piece.data_mut().fill(i);
+            assert_eq!(piece.headroom() + piece.len() + piece.tailroom(), piece.size());
+            held.push((piece, i));
+        }
+        held.iter().for_each(|(piece, i)| assert_eq!(piece.data(), [*i; 500]));
+        if let Some((piece, i)) = held.pop() {
+            let id = piece.id();
+            let shared = piece.share();
+            assert_eq!((shared.data(), shared.id()), (&[i; 500][..], id));
+            shared.free(&mut self.other);
+        }
+        let whole = held.pop().and_then(|(piece, _)| piece.release());
+        whole.into_iter().for_each(|frame| frame.free(&mut self.w));
+        held.pop().into_iter().for_each(|(piece, _)| piece.free(&mut self.other));
+        self.pieces.flush(&mut self.w);
+    }
+
+    /// Until no frame is to be had: then nobody keeps one that could be taken.
+    pub(super) fn exhaustion(&mut self) {
+        let pool = self.pool.clone();
+        let mut ready = Batch::new();
+        self.refused += 3 - pool.alloc_burst(&mut self.w, &mut ready, 3);
+        self.keeper.0.lock().unwrap().extend(ready.drain());
+        let failed = pool.failed();
+        let mut held: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut self.other)).collect();
+        held.extend(std::iter::from_fn(|| pool.alloc(&mut self.w)));
+        let ledger = pool.ledger();
+        let had = ledger.free + ledger.cached + ledger.returning + self.pairs.now() as u64;
+        assert_eq!((had, ledger.ready), (0, self.stack.now() as u64), "{ledger:?}");
+        assert_eq!(pool.failed(), failed + 2);
+        self.refused += usize::from(held.len() + self.stack.now() < pool.frames());
+        held.into_iter().enumerate().for_each(|(i, frame)| match i % 3 {
+            0 => frame.free(&mut self.w),
+            1 => frame.free(&mut self.other),
+            _ => drop(frame),
+        });
+    }
+
+    /// What can be changed while frames are out; `more` says whether it becomes more or less.
+    pub(super) fn tune(&mut self, more: bool) {
+        let Scene { pool, heads, pairs, stack, condense, w, .. } = self;
+        let held = pool.alloc(w);
+        pool.resize(if more { CAPACITY } else { FRAMES / 4 }).unwrap();
+        assert_eq!((pool.frames() > FRAMES, pool.capacity()), (more, CAPACITY));
+        assert!(pool.leaving_pages() <= CAPACITY);
+        pool.set_cache(if more { 16 } else { 2 }, 2).unwrap();
+        assert_eq!(pool.cache().1, 2);
+        // No page is of this node: each is used once.
+        pool.set_node(more.then_some(1));
+        pool.trace(more);
+        assert_eq!((pool.is_traced(), pool.name()), (more, "pool"));
+        let holders = pool.holders();
+        assert_eq!(holders.iter().map(|holder| holder.frames).sum::<u64>(), pool.ledger().out());
+        for (tunable, value) in [("ready_size", 6), ("ready_refill", 2), ("ready_free", 3), ("defer_max", 0)]
+        {
+            heads.set(tunable, value).unwrap();
+            assert_eq!(heads.get(tunable), Ok(value));
+        }
+        pairs.set_max(if more { 9 } else { 2 });
+        stack.set_max(w, if more { 9 } else { 2 });
+        assert_eq!(pairs.max(), stack.max());
+        condense.set_bound(condense.bound() / 2);
+        held.into_iter().for_each(|frame| frame.free(w));
+    }
+}

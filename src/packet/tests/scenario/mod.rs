@@ -1,0 +1,166 @@
+//! Every operation of pool and packet, with one allocation of pages failing: whichever it is, the ledger balances after
+//! each chapter and everything is back at the end.
+//!
+//! `tests/structure` finds an operation that is in none of the chapters.
+
+mod end;
+mod frames;
+mod packets;
+mod pairs;
+
+use crate::packet::{Condense, Form, Heads, HeadsConfig, PairStack, Pairs, Reset};
+use crate::page::{Lists, Memory, MemoryConfig};
+use crate::pool::{DmaMap, Fragments, Frame, Pool, PoolConfig, Pressure, Recycle};
+use crate::slab::{CacheConfig, Sizes};
+use crate::sync::Worker;
+use crate::sys::region::BackingWish;
+use std::sync::{Arc, Mutex};
+
+/// Frames the pool has at first, and after it was made larger.
+const FRAMES: usize = 40;
+const CAPACITY: usize = 64;
+
+/// What is there to work with, for a worker that owns the pool and another one.
+struct Scene {
+    pieces: Fragments,
+    pairs: Pairs,
+    stack: PairStack,
+    keeper: Arc<Keeper>,
+    condense: Condense,
+    sizes: Sizes,
+    heads: Heads,
+    pool: Pool,
+    w: Worker,
+    other: Worker,
+    /// Operations that did not give what they were asked for.
+    refused: usize,
+}
+
+/// Somebody who keeps frames of a pool ready, and is no ready pool of this library.
+#[derive(Default)]
+struct Keeper(Mutex<Vec<Frame>>);
+
+impl Keeper {
+    fn take(&self) -> Vec<Frame> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Pressure for Keeper {
+    fn relieve(&self, w: &mut Worker) -> usize {
+        let frames = self.take();
+        let n = frames.len();
+        frames.into_iter().for_each(|frame| frame.free(w));
+        n
+    }
+
+    fn ready(&self) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+
+    fn close(&self) {
+        drop(self.take());
+    }
+}
+
+impl Scene {
+    fn new(memory: &Memory, form: Form, recycle: Recycle, reset: Reset) -> Scene {
+        let (mut w, other) = (memory.worker().unwrap(), memory.worker().unwrap());
+        let config = PoolConfig {
+            frames: FRAMES,
+            capacity: CAPACITY,
+            frame_size: if recycle == Recycle::Head { 4096 } else { 2048 },
+            cache: 8,
+            refill: 4,
+            dma: DmaMap::Umem,
+            recycle,
+            ..PoolConfig::default()
+        };
+        let pool = Pool::new(memory, &mut w, &config).unwrap();
+        let cache = CacheConfig { sheaf: Some(2), order: Some(0), ..HeadsConfig::default().cache };
+        let config = HeadsConfig { cache, form, size: 4, refill: 3, free: 2, defer_max: 4 };
+        let heads = Heads::with(memory, &config).unwrap();
+        let sizes = Sizes::new(memory, &CacheConfig::default()).unwrap();
+        let keeper = Arc::new(Keeper::default());
+        pool.on_pressure(Arc::<Keeper>::downgrade(&keeper));
+        Scene {
+            pieces: Fragments::new(&pool),
+            pairs: Pairs::new(&pool, &heads, 6),
+            stack: PairStack::new(&pool, &heads, 6, reset),
+            keeper,
+            condense: Condense::new(&sizes),
+            sizes,
+            heads,
+            pool,
+            w,
+            other,
+            refused: 0,
+        }
+    }
+
+    /// Everything, in two rounds: as the pool was made, and made larger, traced, with other tunables.
+    fn run(mut self) -> usize {
+        for round in 0..2 {
+            let chapters = [
+                Scene::one_frame,
+                Scene::batches,
+                Scene::shared,
+                Scene::pieces,
+                Scene::bytes,
+                Scene::chain,
+                Scene::kinds,
+                Scene::bulk,
+                Scene::flight,
+                Scene::pairs,
+                Scene::stack,
+                Scene::exhaustion,
+            ];
+            for (i, chapter) in chapters.into_iter().enumerate() {
+                chapter(&mut self);
+                let ledger = self.pool.ledger();
+                assert!(ledger.balanced() && ledger.owned == 0, "round {round}, chapter {i}: {ledger:?}");
+            }
+            self.tune(round == 0);
+        }
+        self.end()
+    }
+
+    /// What was asked for, or one more that was refused.
+    fn got<T>(&mut self, answer: Option<T>) -> Option<T> {
+        self.refused += usize::from(answer.is_none());
+        answer
+    }
+}
+
+#[test]
+fn whichever_allocation_fails_in_all_that_pool_and_packet_do_nothing_is_lost() {
+    let config = MemoryConfig {
+        bytes: 4 << 20,
+        workers: 2,
+        lists: Lists::Fixed { high: 0, batch: 0 },
+        backing: BackingWish::Small,
+        ..MemoryConfig::default()
+    };
+    let memory = Memory::new(&config).unwrap();
+    for (form, recycle, reset) in [
+        (Form::TwoSided, Recycle::Pool, Reset::AtPut),
+        (Form::FlushOnly, Recycle::Head, Reset::AtGet),
+        (Form::Bulk, Recycle::Never, Reset::AtPut),
+        (Form::Each, Recycle::Pool, Reset::AtGet),
+    ] {
+        let setting = format!("{form:?}, {recycle:?}, {reset:?}");
+        let mut failures = 0;
+        for n in 0.. {
+            let scene = Scene::new(&memory, form, recycle, reset);
+            memory.refuse(n);
+            failures += usize::from(scene.run() > 0);
+            let (spent, stats) = (memory.refusal_spent(), memory.stats());
+            assert_eq!((stats.free, stats.cached), (stats.total, 0), "{setting}: allocation {n}");
+            if !spent {
+                assert!(n > 60, "{setting}: the scenario asks for pages {n} times");
+                break;
+            }
+        }
+        assert!(failures > 10, "{setting}: {failures} failures are seen by the caller");
+    }
+}

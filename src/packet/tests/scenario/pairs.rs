@@ -1,0 +1,58 @@
+//! Chapters about ready pairs: by worker, and in one stack.
+
+use super::Scene;
+use crate::packet::Packets;
+
+impl Scene {
+    pub(super) fn pairs(&mut self) {
+        let Scene { pairs, w, other, .. } = self;
+        let mut packets = Packets::new();
+        let one = pairs.get(w);
+        let got = usize::from(one.is_some())
+            + pairs.get_bulk(w, &mut packets, 8)
+            + pairs.get_bulk(other, &mut packets, 3);
+        packets.iter_mut().for_each(|packet| packet.put_slice(b"used").unwrap());
+        packets.pop().into_iter().for_each(|packet| pairs.free(other, packet));
+        pairs.free_bulk(w, &mut packets);
+        one.into_iter().for_each(|packet| pairs.free(w, packet));
+        let stats = pairs.stats();
+        assert_eq!((stats.now, stats.kept - stats.taken - stats.released), (pairs.now() as u64, stats.now));
+        assert_eq!(pairs.get_bulk(w, &mut packets, 2), packets.len());
+        assert!(packets.iter().all(|packet| packet.is_empty()), "a ready pair is as if just made");
+        // Not to be kept: one with a second holder.
+        let second = packets.pop().and_then(|mut packet| {
+            packet.put_slice(b"shared").unwrap();
+            let second = self.heads.share(w, &mut packet);
+            pairs.free(w, packet);
+            second
+        });
+        pairs.free_bulk(other, &mut packets);
+        second.into_iter().for_each(|packet| pairs.free(other, packet));
+        let now = pairs.now();
+        assert_eq!((pairs.drain(other), pairs.now()), (now, 0));
+        self.refused += 12 - got;
+        // Some are ready for the chapters to come.
+        pairs.get_bulk(w, &mut packets, 4);
+        pairs.free_bulk(w, &mut packets);
+    }
+
+    pub(super) fn stack(&mut self) {
+        let Scene { stack, w, other, .. } = self;
+        let packets: Vec<_> = (0..8).filter_map(|_| stack.get(w)).collect();
+        let got = packets.len();
+        for mut packet in packets {
+            packet.put_slice(b"used").unwrap();
+            stack.free(other, packet);
+        }
+        assert_eq!(stack.now(), got.min(stack.max()));
+        let again = stack.get(other);
+        assert!(again.as_ref().is_none_or(|packet| packet.is_empty()), "a ready pair is as if just made");
+        again.into_iter().for_each(|packet| stack.free(w, packet));
+        let stats = stack.stats();
+        assert_eq!(stats.kept - stats.taken - stats.released, stats.now);
+        self.refused += 8 - got;
+        assert_eq!((stack.drain(w), stack.now()), (stats.now as usize, 0));
+        // One is ready for the chapters to come.
+        stack.get(w).into_iter().for_each(|packet| stack.free(w, packet));
+    }
+}
