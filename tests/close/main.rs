@@ -57,7 +57,7 @@ impl Closed {
     }
 
     /// Received, sent, and with the device for ever.
-    fn from_the_device(&mut self, mut port: MemPort, mut device: MemDevice) {
+    fn empty_device(&mut self, mut port: MemPort, mut device: MemDevice) {
         assert_eq!(port.refill(&mut self.w, &self.pool), 0);
         let mut batch = Batch::new();
         port.rx(&mut self.w, &mut batch);
@@ -77,7 +77,7 @@ impl Closed {
         self.still_out();
     }
 
-    fn from_the_queues(&mut self, mut reader: Reader, packets: &Receiver<Packet>, heads: &Heads) {
+    fn empty_queues(&mut self, mut reader: Reader, packets: &Receiver<Packet>, heads: &Heads) {
         let mut batch = Batch::new();
         reader.read(&mut self.other, &mut batch);
         free(&mut self.other, batch, 2);
@@ -91,13 +91,13 @@ impl Closed {
         }
     }
 
-    fn from_the_stack(&mut self, mut stack: PairStack) {
+    fn empty_stack(&mut self, mut stack: PairStack) {
         assert!(stack.get(&mut self.w).is_none(), "a closed pool's pairs are given back, not out");
         self.out.ready = 0;
         self.still_out();
     }
 
-    fn from_several_holders(
+    fn release_several_holders(
         &mut self,
         [first, second]: [SharedFrame; 2],
         pieces: Fragments,
@@ -116,7 +116,7 @@ impl Closed {
         self.out.owned -= 1;
     }
 
-    fn from_the_keeper(&mut self, mut keeper: Keeper, traced: bool) {
+    fn release_keeper(&mut self, mut keeper: Keeper, traced: bool) {
         let last = self.still_out();
         let kept = last.1.iter().find(|holder| holder.place == Some(Place::Queued));
         assert_eq!(kept.map(|holder| (last.1.len(), holder.frames)), traced.then_some((1, 2)), "{last}");
@@ -147,11 +147,11 @@ fn frames_come_back_from_every_place_after_their_pool_was_closed() {
         all.check_report(&closed.still_out(), traced);
         assert!(closed.pool.alloc(&mut closed.w).is_none() && closed.pool.alloc(&mut closed.other).is_none());
         assert_eq!(all.pairs.now(), 0);
-        closed.from_the_device(all.port, all.device);
-        closed.from_the_queues(all.reader, &all.packets, &all.heads);
-        closed.from_the_stack(all.stack);
-        closed.from_several_holders([all.first, all.clone], all.pieces, all.piece);
-        closed.from_the_keeper(all.keeper, traced);
+        closed.empty_device(all.port, all.device);
+        closed.empty_queues(all.reader, &all.packets, &all.heads);
+        closed.empty_stack(all.stack);
+        closed.release_several_holders([all.first, all.clone], all.pieces, all.piece);
+        closed.release_keeper(all.keeper, traced);
         closed.pool.wait(Duration::ZERO).unwrap();
         let Closed { pool, w, other, .. } = closed;
         assert_eq!((pool.mapped_pages(), pool.inflight(), pool.holders()), (0, 0, Vec::new()));
