@@ -44,7 +44,7 @@ mod shared;
 mod stats;
 mod stock;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[allow(unsafe_code)]
 mod trace;
 mod tuning;

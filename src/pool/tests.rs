@@ -2,6 +2,7 @@
 
 mod failure;
 mod fragment;
+pub(crate) mod interleavings;
 mod places;
 mod pressure;
 mod provider;

@@ -171,9 +171,12 @@ impl<T> Stacks<T> {
 #[cfg(test)]
 mod tests {
     use super::Stacks;
+    use crate::pool::tests::interleavings::{long_model, tiny};
+    use crate::pool::{Frame, Pressure};
     use crate::ring::tests::{model, thread};
-    use crate::sync::Roster;
-    use std::sync::Arc;
+    use crate::sync::{Roster, Worker};
+    use std::sync::{Arc, Weak};
+    use std::time::Duration;
 
     #[test]
     fn what_is_put_while_the_most_is_lowered_is_kept_refused_or_comes_out() {
@@ -213,6 +216,52 @@ mod tests {
             assert_eq!(stacks.put(&mut w, 3), Err(3));
             all.sort_unstable();
             assert_eq!(all, [1, 2]);
+        });
+    }
+    /// Ready frames, kept as pairs are.
+    struct Ready(Stacks<Frame>);
+
+    impl Pressure for Ready {
+        fn relieve(&self, w: &mut Worker) -> usize {
+            self.0.empty().into_iter().map(|frame| frame.free(w)).count()
+        }
+
+        fn ready(&self) -> u64 {
+            self.0.now() as u64
+        }
+
+        fn close(&self) {
+            drop(self.0.shut());
+        }
+    }
+
+    #[test]
+    fn what_is_put_while_its_pool_closes_goes_home_and_the_last_of_it_ends_the_pool() {
+        long_model(|| {
+            let (memory, [mut w, mut other], pool) = tiny(2);
+            let ready = Arc::new(Ready(Stacks::new(pool.memory().roster(), 2)));
+            let keeper: Weak<Ready> = Arc::downgrade(&ready);
+            pool.on_pressure(keeper);
+            let frames = [(); 3].map(|()| pool.alloc(&mut w).unwrap());
+            let [kept, mine, put] = frames;
+            ready.0.put(&mut other, kept).unwrap();
+            let worker = {
+                let ready = Arc::clone(&ready);
+                thread::spawn(move || {
+                    if let Err(late) = ready.0.put(&mut other, put) {
+                        late.free(&mut other);
+                    }
+                    ready.0.get(&mut other).into_iter().for_each(|pair| pair.free(&mut other));
+                    other
+                })
+            };
+            pool.close();
+            mine.free(&mut w);
+            let other = worker.join().unwrap();
+            pool.wait(Duration::ZERO).unwrap();
+            assert_eq!((pool.mapped_pages(), pool.inflight(), ready.ready()), (0, 0, 0));
+            drop((pool, ready, w, other));
+            assert_eq!(memory.stats().free, memory.stats().total);
         });
     }
 }

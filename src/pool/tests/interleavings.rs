@@ -1,0 +1,95 @@
+//! Every interleaving, under loom (and one of them without): a pool that is made smaller, or closed, while another worker
+//! gives frames back.
+
+use crate::page::{Memory, MemoryConfig};
+use crate::pool::{DmaMap, Frame, Pool, PoolConfig};
+use crate::ring::tests::thread;
+use crate::sync::Worker;
+use crate::sys::region::Lent;
+use std::time::Duration;
+
+/// A pool of four frames on two pages, of a memory of four: loom watches every atomic of every page and chunk.
+pub(crate) fn tiny(cache: usize) -> (Memory, [Worker; 2], Pool) {
+    let lent = Lent::bytes(vec![0; (4 << 12) + 4095].into(), drop).unwrap();
+    let memory = Memory::lent(lent, &MemoryConfig { workers: 2, ..MemoryConfig::default() }).unwrap();
+    let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
+    let config = PoolConfig {
+        frames: 4,
+        cache,
+        refill: cache.div_ceil(2),
+        dma: DmaMap::Umem,
+        ..PoolConfig::default()
+    };
+    let pool = Pool::new(&memory, &mut workers[0], &config).unwrap();
+    (memory, workers, pool)
+}
+
+/// As [`model`](crate::ring::tests::model), for bodies that touch many atomics before it gets interesting.
+pub(crate) fn long_model(body: impl Fn() + Sync + Send + 'static) {
+    #[cfg(loom)]
+    {
+        let mut builder = loom::model::Builder::new();
+        builder.max_branches = 20_000;
+        builder.check(body);
+    }
+    #[cfg(not(loom))]
+    body();
+}
+
+/// All frames of the pool, by page.
+fn all_of(pool: &Pool, w: &mut Worker) -> [[Frame; 2]; 2] {
+    let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(w)).collect();
+    frames.sort_by_key(Frame::id);
+    let [a, b, c, d] = <[Frame; 4]>::try_from(frames).unwrap();
+    [[a, b], [c, d]]
+}
+
+#[test]
+fn a_pool_made_smaller_while_frames_come_back_keeps_one_page_and_gives_the_other_back_once() {
+    long_model(|| {
+        let (memory, [mut w, mut other], pool) = tiny(2);
+        let [[a, b], [c, d]] = all_of(&pool, &mut w);
+        (a.free(&mut w), c.free(&mut w));
+        let giver = thread::spawn(move || {
+            (b.free(&mut other), d.free(&mut other));
+            other
+        });
+        pool.resize(2).unwrap();
+        let mine = pool.alloc(&mut w);
+        let other = giver.join().unwrap();
+        mine.into_iter().for_each(|frame| frame.free(&mut w));
+        // Those that were still on the way home are looked at now.
+        pool.resize(2).unwrap();
+        let ledger = pool.ledger();
+        assert!(ledger.all_home() && ledger.total == 2, "{ledger:?}");
+        assert_eq!((pool.mapped_pages(), pool.inflight(), pool.leaving_pages()), (1, 2, 0));
+        assert_eq!(all_out(&pool, &mut w), 2);
+        drop((pool, w, other));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    });
+}
+
+/// How many frames can be had at once; they are given back.
+fn all_out(pool: &Pool, w: &mut Worker) -> usize {
+    let frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(w)).collect();
+    frames.into_iter().map(|frame| frame.free(w)).count()
+}
+
+#[test]
+fn the_last_frame_that_comes_back_while_its_pool_closes_gives_the_pages_back_once() {
+    long_model(|| {
+        let (memory, [mut w, mut other], pool) = tiny(2);
+        let [[a, b], [c, d]] = all_of(&pool, &mut w);
+        (a.free(&mut w), b.free(&mut w), c.free(&mut other));
+        let giver = thread::spawn(move || {
+            d.free(&mut other);
+            other
+        });
+        pool.close();
+        let other = giver.join().unwrap();
+        pool.wait(Duration::ZERO).unwrap();
+        assert_eq!((pool.mapped_pages(), pool.inflight()), (0, 0));
+        drop((pool, w, other));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    });
+}
