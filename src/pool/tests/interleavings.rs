@@ -49,9 +49,10 @@ fn a_pool_made_smaller_while_frames_come_back_keeps_one_page_and_gives_the_other
     long_model(|| {
         let (memory, [mut w, mut other], pool) = tiny(2);
         let [[a, b], [c, d]] = all_of(&pool, &mut w);
-        (a.free(&mut w), c.free(&mut w));
+        [a, c].into_iter().for_each(|frame| frame.free(&mut w));
         let giver = thread::spawn(move || {
-            (b.free(&mut other), d.free(&mut other));
+            b.free(&mut other);
+            d.free(&mut other);
             other
         });
         pool.resize(2).unwrap();
@@ -80,7 +81,8 @@ fn the_last_frame_that_comes_back_while_its_pool_closes_gives_the_pages_back_onc
     long_model(|| {
         let (memory, [mut w, mut other], pool) = tiny(2);
         let [[a, b], [c, d]] = all_of(&pool, &mut w);
-        (a.free(&mut w), b.free(&mut w), c.free(&mut other));
+        [a, b].into_iter().for_each(|frame| frame.free(&mut w));
+        c.free(&mut other);
         let giver = thread::spawn(move || {
             d.free(&mut other);
             other
