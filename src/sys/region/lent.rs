@@ -40,12 +40,57 @@ impl Lent {
     /// Lends the whole pages that lie in the `len` bytes at `base`: a mapping of the caller's, a UMEM it has already.
     /// `keeper` is dropped when the last page and frame is home and every handle gone.
     ///
+    /// Memory that another process maps too, as memif and vhost-user have it, is a mapping of a memfd. Its descriptor goes
+    /// to the peer over a Unix socket, and frames are offsets to it
+    /// ([`Pool::device_address`](crate::pool::Pool::device_address) with
+    /// [`DmaMap::Memif`](crate::pool::DmaMap::Memif)). Seal it first: a peer that could make it shorter could take pages
+    /// from under their holders, which is a SIGBUS (memfd_create(2), "File sealing").
+    ///
+    /// ```
+    /// use netmem::{page::{Memory, MemoryConfig}, pool::{DmaMap, Pool, PoolConfig}, sys::region::Lent};
+    /// use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    /// use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    ///
+    /// struct Mapping(*mut u8, usize);
+    /// // SAFETY: it only names the mapping.
+    /// unsafe impl Send for Mapping {}
+    /// // SAFETY: as above.
+    /// unsafe impl Sync for Mapping {}
+    /// impl Drop for Mapping {
+    ///     fn drop(&mut self) {
+    ///         // SAFETY: dropped when nothing of the mapping is in use any more.
+    ///         let _ = unsafe { munmap(self.0.cast(), self.1) };
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const BYTES: usize = 1 << 20;
+    /// let memfd = memfd_create("frames", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    /// ftruncate(&memfd, BYTES as u64)?;
+    /// fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    /// let (access, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+    /// // SAFETY: a new mapping, where the kernel finds room.
+    /// let base = unsafe { mmap(std::ptr::null_mut(), BYTES, access, shared, &memfd, 0) }?.cast();
+    /// // SAFETY: mapped until the keeper unmaps it; nobody else has the descriptor yet.
+    /// let lent = unsafe { Lent::adopt(base, BYTES, Mapping(base, BYTES)) }?;
+    /// let memory = Memory::lent(lent, &MemoryConfig::default())?;
+    /// let mut w = memory.worker()?;
+    /// let config = PoolConfig { frames: 256, dma: DmaMap::Memif, ..PoolConfig::default() };
+    /// let pool = Pool::new(&memory, &mut w, &config)?;
+    /// let frame = pool.alloc(&mut w).ok_or("no frame")?;
+    /// assert!(pool.device_address(&frame).is_some_and(|offset| offset < BYTES as u64));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`RegionError`]; `keeper` has been dropped then.
     ///
     /// # Safety
     /// Until `keeper` is dropped the bytes are mapped, readable, writable and initialised, and nobody reads or writes them
-    /// but by what is made of this region, and devices that frames were given to.
+    /// but by what is made of this region, and devices that frames were given to. A peer process is such a device: it may
+    /// touch the bytes of a frame from when it is given to it until it comes back. Nothing makes a peer keep to that: memory
+    /// is not to be shared so with one that is not trusted.
     #[cold]
     pub unsafe fn adopt(
         base: *mut u8,
