@@ -1,5 +1,6 @@
 //! Stage `sync`: the worker's token, and what hangs on it.
 
+mod doorbell;
 mod handle;
 mod lifo;
 #[allow(unsafe_code)]
@@ -11,6 +12,7 @@ mod slot;
 mod tests;
 mod worker;
 
+pub use doorbell::Doorbell;
 pub(crate) use handle::{Close, Handle};
 pub(crate) use lifo::Lifo;
 pub(crate) use per_worker::{Owned, PerWorker};

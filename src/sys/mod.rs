@@ -7,6 +7,7 @@ pub mod bpf;
 pub mod capability;
 pub mod clock;
 pub mod cpu;
+pub mod event;
 pub mod membarrier;
 pub mod netdev;
 pub mod region;

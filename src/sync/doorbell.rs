@@ -1,0 +1,186 @@
+//! A doorbell: wakes a sleeper, and costs those who ring it next to nothing while it is awake.
+//!
+//! Asymmetric, as the [slot](super::slot) is: whoever has put something where the sleeper looks rings with a plain load;
+//! the sleeper, which comes here only when it has nothing to do, makes every core pass a barrier (membarrier(2)) before it
+//! looks for the last time.
+//!
+//! ```text
+//!   whoever rings                         the sleeper
+//!   puts something where it looks         asleep = 1                                  arm
+//!   (compiler fence)        ◄─ pairs ─►   membarrier: a full fence on every core
+//!   asleep == 0 ? go on                   something there ? asleep = 0, work          disarm
+//!               : asleep = 0, raise                       : poll(2), then the same
+//! ```
+//! Of the two stores before the two loads at least one is seen by the other side: so either the sleeper finds what was put
+//! there, or the event is raised that it sleeps for. No wake-up is lost, and of many that ring one raises. Without membarrier
+//! `FENCED` stays set and whoever rings runs a real fence: slower, still right. Loom checks that very path.
+
+use super::shim::{AtomicU32, fence};
+use crate::sys::event::Event;
+use crate::sys::membarrier;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::compiler_fence;
+
+/// The sleeper sleeps, or is about to.
+const ASLEEP: u32 = 1;
+/// Whoever rings has to fence for itself: there is no membarrier here.
+const FENCED: u32 = 2;
+
+/// Wakes one sleeper; any number of threads may ring.
+#[derive(Debug)]
+pub struct Doorbell {
+    /// 0 while the sleeper is awake and ringing costs nothing.
+    state: AtomicU32,
+    event: Event,
+}
+
+impl Doorbell {
+    /// A doorbell whose sleeper is awake.
+    ///
+    /// # Errors
+    /// What eventfd(2) says.
+    #[cold]
+    pub fn new() -> io::Result<Doorbell> {
+        let fenced = cfg!(loom) || !membarrier::available();
+        Ok(Doorbell { state: AtomicU32::new(if fenced { FENCED } else { 0 }), event: Event::new()? })
+    }
+
+    /// Wakes the sleeper if it sleeps; what was put where it looks comes before. True if this was what woke it.
+    ///
+    /// # Cost
+    /// While it is awake one load of a line that nobody writes; else a locked instruction and one write(2) a sleep.
+    #[inline(always)]
+    pub fn ring(&self) -> bool {
+        // Keeps the caller's stores before the load in program order; the sleeper's membarrier does the rest.
+        compiler_fence(SeqCst);
+        self.state.load(Relaxed) != 0 && self.wake()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) -> bool {
+        if self.state.load(Relaxed) & FENCED != 0 {
+            // SeqCst fence: pairs with the sleeper's in `arm`; one of the two sees the other's store.
+            fence(SeqCst);
+        }
+        if self.state.load(Relaxed) & ASLEEP == 0 {
+            return false;
+        }
+        // Relaxed: it only decides who raises the event; what was put there is ordered by its own ring.
+        let woken = self.state.fetch_and(!ASLEEP, Relaxed) & ASLEEP != 0;
+        if woken {
+            self.event.raise();
+        }
+        woken
+    }
+
+    /// The sleeper is about to sleep: it looks once more at everything it sleeps for after this, and sleeps on this
+    /// descriptor only if there is nothing.
+    ///
+    /// # Cost
+    /// A membarrier(2): microseconds.
+    #[cold]
+    pub fn arm(&self) {
+        self.state.fetch_or(ASLEEP, Relaxed);
+        if cfg!(loom) || !membarrier::all_cores() {
+            // SeqCst fence: pairs with the one in `wake`.
+            fence(SeqCst);
+        }
+    }
+
+    /// The sleeper is awake again, whatever woke it.
+    #[cold]
+    pub fn disarm(&self) {
+        self.state.fetch_and(!ASLEEP, Relaxed);
+        // One who rang and has not raised it yet wakes the next sleep in vain, and does no harm.
+        self.event.clear();
+    }
+}
+
+impl AsFd for Doorbell {
+    /// What to sleep on: readable when somebody has rung since it was armed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::tests::{model, thread};
+    use crate::sys::event::sleep_until_readable;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::{Acquire, Release};
+    use std::time::Duration;
+
+    /// Things put there by each of two who ring: few under loom.
+    const THINGS: u32 = if cfg!(loom) { 1 } else { 20_000 };
+
+    #[test]
+    fn a_sleeper_finds_what_was_put_there_or_is_woken_for_it() {
+        model(|| {
+            let (bell, put) = (Arc::new(Doorbell::new().unwrap()), Arc::new(AtomicU32::new(0)));
+            let ringing: Vec<_> = (0..2)
+                .map(|_| {
+                    let (bell, put) = (Arc::clone(&bell), Arc::clone(&put));
+                    thread::spawn(move || {
+                        for _ in 0..THINGS {
+                            put.fetch_add(1, Release);
+                            bell.ring();
+                        }
+                    })
+                })
+                .collect();
+            bell.arm();
+            let sleeps = put.load(Acquire) == 0;
+            for one in ringing {
+                one.join().unwrap();
+            }
+            let woken = sleep_until_readable(&[bell.as_fd()], Duration::ZERO);
+            assert!(!sleeps || woken, "it sleeps, and nobody woke it");
+            bell.disarm();
+            assert!(!sleep_until_readable(&[bell.as_fd()], Duration::ZERO));
+        });
+    }
+
+    #[test]
+    #[cfg(not(loom))]
+    fn one_who_sleeps_whenever_there_is_nothing_gets_everything() {
+        let (bell, put) = (Doorbell::new().unwrap(), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for thing in 0..THINGS {
+                        put.fetch_add(1, Release);
+                        bell.ring();
+                        if thing.is_multiple_of(64) {
+                            thread::yield_now();
+                        }
+                    }
+                });
+            }
+            let mut got = 0;
+            while got < 2 * THINGS {
+                bell.arm();
+                if put.load(Acquire) == got {
+                    assert!(sleep_until_readable(&[bell.as_fd()], Duration::from_secs(600)));
+                }
+                bell.disarm();
+                got = put.load(Acquire);
+            }
+        });
+    }
+
+    #[test]
+    #[cfg(not(loom))]
+    fn of_many_that_ring_one_wakes() {
+        let bell = Doorbell::new().unwrap();
+        assert!(!bell.ring(), "it is awake");
+        bell.arm();
+        assert!(bell.ring() && !bell.ring());
+        bell.disarm();
+        assert!(!bell.ring());
+    }
+}
