@@ -4,7 +4,7 @@
 //! come home again.
 //!
 //! ```text
-//!  OS memory ─ sys ─► page ─► pool ──────► packet ──► port fill ─► [device] ─► port rx ─► (steer) ─┐
+//!  OS memory ─ sys ─► page ─► pool ──────► packet ──► port fill ─► [device] ─► port rx ─► steer ───┐
 //!                       └──► slab (heads) ──┘                                                      ▼
 //!    home ◄─ pool (owner: its cache · anyone else: the way home) ◄─ port complete ◄─ [device] ◄─ forward ─► port tx
 //! ```
@@ -49,5 +49,6 @@ pub mod slab;
 pub mod pool;
 pub mod packet;
 pub mod wire;
+pub mod steer;
 pub mod port;
 pub mod forward;

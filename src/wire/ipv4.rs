@@ -11,6 +11,8 @@ use super::checksum::{self, Sum};
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = size_of::<Ipv4>();
 
+/// Protocol number of TCP.
+pub const TCP: u8 = 6;
 /// Protocol number of UDP.
 pub const UDP: u8 = 17;
 

@@ -25,10 +25,12 @@
 pub mod checksum;
 pub mod ethernet;
 pub mod ipv4;
+pub mod ipv6;
 pub mod udp;
 
 pub use ethernet::{Ethernet, MacAddr, MacAddrError};
 pub use ipv4::Ipv4;
+pub use ipv6::Ipv6;
 pub use udp::Udp;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

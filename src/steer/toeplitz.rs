@@ -1,0 +1,106 @@
+//! The Toeplitz hash of receive-side scaling, by tables.
+//!
+//! The hash of an input is the exclusive or of one 32-bit window of the key for each bit of the input that is set
+//! (Microsoft, "RSS Hashing Types" and "Verifying the RSS Hash Calculation"). So it is the exclusive or of what each input
+//! byte gives at its place, and that is looked up.
+
+/// Bytes of a key.
+pub const KEY_LEN: usize = 40;
+
+/// Bytes of input that a key of [`KEY_LEN`] serves: two IPv6 addresses and two ports.
+pub const INPUT_MAX: usize = KEY_LEN - size_of::<u32>();
+
+/// The published key, of Microsoft's verification suite, and the default of many cards.
+pub const DEFAULT_KEY: [u8; KEY_LEN] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+];
+
+/// A key that gives both directions of a connection one hash: it repeats after 16 bits, so that addresses and ports may
+/// change places (Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012).
+pub const SYMMETRIC_KEY: [u8; KEY_LEN] = {
+    let mut key = [0x6d; KEY_LEN];
+    let mut at = 1;
+    while at < KEY_LEN {
+        key[at] = 0x5a;
+        at += 2;
+    }
+    key
+};
+
+/// The hash under one key.
+#[derive(Clone)]
+pub struct Toeplitz {
+    /// What a byte gives at a place: `tables[place][byte]`.
+    tables: Box<[[u32; 256]; INPUT_MAX]>,
+}
+
+impl Toeplitz {
+    /// The hash under `key`: 36 KiB of tables, of which IPv4 uses the first 12.
+    #[cold]
+    pub fn new(key: &[u8; KEY_LEN]) -> Toeplitz {
+        let mut tables = Box::new([[0; 256]; INPUT_MAX]);
+        for (place, table) in tables.iter_mut().enumerate() {
+            let key_bits =
+                key[place..place + 5].iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+            for (byte, entry) in table.iter_mut().enumerate() {
+                let windows = (0..8).filter(|bit| byte >> (7 - bit) & 1 == 1);
+                *entry = windows.fold(0, |hash, bit| hash ^ (key_bits >> (8 - bit)) as u32);
+            }
+        }
+        Toeplitz { tables }
+    }
+
+    /// The hash of `input`, of which at most the first [`INPUT_MAX`] bytes count.
+    ///
+    /// # Cost
+    /// A look-up for each byte, which do not wait for each other.
+    #[inline]
+    pub fn hash(&self, input: &[u8]) -> u32 {
+        input.iter().zip(self.tables.iter()).fold(0, |hash, (byte, table)| hash ^ table[usize::from(*byte)])
+    }
+}
+
+impl Default for Toeplitz {
+    fn default() -> Self {
+        Toeplitz::new(&DEFAULT_KEY)
+    }
+}
+
+impl std::fmt::Debug for Toeplitz {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Toeplitz").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The definition, bit by bit.
+    fn by_definition(key: &[u8; KEY_LEN], input: &[u8]) -> u32 {
+        let bit = |bytes: &[u8], at: usize| bytes[at / 8] >> (7 - at % 8) & 1 == 1;
+        let window = |from| (from..from + 32).fold(0, |bits, at| bits << 1 | u32::from(bit(key, at)));
+        (0..input.len() * 8).filter(|at| bit(input, *at)).fold(0, |hash, at| hash ^ window(at))
+    }
+
+    proptest! {
+        #[test]
+        fn tables_give_what_the_definition_gives(
+            key in prop::array::uniform32(any::<u8>()), tail in prop::array::uniform8(any::<u8>()),
+            input in prop::collection::vec(any::<u8>(), 0..=INPUT_MAX),
+        ) {
+            let key: [u8; KEY_LEN] = [&key[..], &tail[..]].concat().try_into().unwrap();
+            prop_assert_eq!(Toeplitz::new(&key).hash(&input), by_definition(&key, &input));
+        }
+
+        #[test]
+        fn the_symmetric_key_hashes_both_directions_alike(a: [u8; 4], b: [u8; 4], p: [u8; 2], q: [u8; 2]) {
+            let hash = Toeplitz::new(&SYMMETRIC_KEY);
+            let (there, back) = ([&a[..], &b, &p, &q].concat(), [&b[..], &a, &q, &p].concat());
+            prop_assert_eq!(hash.hash(&there), hash.hash(&back));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! IPv6: RFC 8200.
+
+use std::net::Ipv6Addr;
+
+use zerocopy::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of the fixed header.
+pub const HEADER_LEN: usize = size_of::<Ipv6>();
+
+/// The fixed header; extension headers, if any, lie behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Ipv6 {
+    version_class_label: U32,
+    payload_length: U16,
+    next_header: u8,
+    hop_limit: u8,
+    src: [u8; 16],
+    dst: [u8; 16],
+}
+
+const _: () = assert!(HEADER_LEN == 40);
+
+impl Ipv6 {
+    /// A header before `payload_len` bytes, for building: no traffic class, no flow label.
+    pub const fn new(src: Ipv6Addr, dst: Ipv6Addr, next_header: u8, hop_limit: u8, payload_len: u16) -> Self {
+        Ipv6 {
+            version_class_label: U32::new(6 << 28),
+            payload_length: U16::new(payload_len),
+            next_header,
+            hop_limit,
+            src: src.octets(),
+            dst: dst.octets(),
+        }
+    }
+
+    /// The header of `packet` and the bytes behind it, as many as there are; `None` if there are fewer than 40, or the
+    /// version is not 6. The payload length is not looked at.
+    #[inline]
+    pub fn read(packet: &[u8]) -> Option<(&Ipv6, &[u8])> {
+        let (header, rest) = Ipv6::ref_from_prefix(packet).ok()?;
+        (header.version_class_label.get() >> 28 == 6).then_some((header, rest))
+    }
+
+    /// What follows the header: a protocol's number, or an extension header's.
+    #[inline]
+    pub const fn next_header(&self) -> u8 {
+        self.next_header
+    }
+
+    /// Bytes behind the header, extension headers among them.
+    pub const fn payload_length(&self) -> usize {
+        self.payload_length.get() as usize
+    }
+
+    /// How many more routers may forward the packet.
+    pub const fn hop_limit(&self) -> u8 {
+        self.hop_limit
+    }
+
+    /// The source address.
+    #[inline]
+    pub const fn src(&self) -> Ipv6Addr {
+        Ipv6Addr::from_octets(self.src)
+    }
+
+    /// The destination address.
+    #[inline]
+    pub const fn dst(&self) -> Ipv6Addr {
+        Ipv6Addr::from_octets(self.dst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    #[test]
+    fn a_packet_that_etherparse_built_reads_the_same() {
+        let (src, dst) = (Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 9), Ipv6Addr::LOCALHOST);
+        let mut bytes = Vec::new();
+        let built = PacketBuilder::ipv6(src.octets(), dst.octets(), 61).udp(7, 9);
+        built.write(&mut bytes, b"five!").unwrap();
+        let (header, datagram) = Ipv6::read(&bytes).unwrap();
+        assert_eq!((header.src(), header.dst(), header.hop_limit()), (src, dst, 61));
+        assert_eq!((header.next_header(), header.payload_length(), datagram.len()), (17, 13, 13));
+        assert_eq!(header.as_bytes(), Ipv6::new(src, dst, 17, 61, 13).as_bytes());
+    }
+
+    #[test]
+    fn thirty_nine_bytes_and_other_versions_are_no_header() {
+        let mut bytes = [0; 40];
+        bytes[0] = 0x60;
+        assert!(Ipv6::read(&bytes).is_some() && Ipv6::read(&bytes[..39]).is_none());
+        bytes[0] = 0x45;
+        assert!(Ipv6::read(&bytes).is_none());
+    }
+}
