@@ -1,5 +1,9 @@
 //! The batch: up to 64 frames in order, the unit in which everything moves.
 
+mod line;
+
+pub(crate) use line::{LINE_MAX, Line};
+
 use super::frame::Frame;
 use super::origin::Origin;
 use super::shared::Shared;

@@ -53,6 +53,7 @@ mod watch;
 mod yard;
 
 pub use batch::{Batch, Drain};
+pub(crate) use batch::{LINE_MAX, Line};
 pub use dma::DmaMap;
 pub use fragment::{Fragment, Fragments};
 pub(crate) use frame::Desc;

@@ -167,18 +167,32 @@ impl<T> Receiver<T> {
     ///
     /// If `take` panics, the items it was given are gone from the ring and the others stay.
     #[inline]
-    pub fn recv_burst(&mut self, want: usize, mut take: impl FnMut(T)) -> usize {
+    pub fn recv_burst(&mut self, want: usize, take: impl FnMut(T)) -> usize {
+        self.recv_while(want, |_| true, take)
+    }
+
+    /// As [`Receiver::recv_burst`], up to the first item for which `wanted` does not hold: that one stays, the oldest.
+    #[inline]
+    pub fn recv_while(
+        &mut self,
+        want: usize,
+        mut wanted: impl FnMut(&T) -> bool,
+        mut take: impl FnMut(T),
+    ) -> usize {
         let ready = self.ready(want) as u32;
         let mut burst = Taken { receiver: self, done: 0 };
         while burst.done < ready {
             let slot = &burst.receiver.ring.slots[burst.receiver.cursor.slot(burst.done)];
-            // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised; it is
-            // counted as done before `take` runs, so it is read once.
+            // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised.
+            if !slot.with_mut(|item| wanted(unsafe { (*item).assume_init_ref() })) {
+                break;
+            }
+            // SAFETY: as above; it is counted as done before `take` runs, so it is read once.
             let item = slot.with_mut(|item| unsafe { (*item).assume_init_read() });
             burst.done += 1;
             take(item);
         }
-        ready as usize
+        burst.done as usize
     }
 
     /// Receives the oldest item.

@@ -1,9 +1,46 @@
 //! Stage `steer`: lists of frames travel to other workers.
 //!
-//! Which worker a frame is for follows from its receive queue or its flow.
+//! ```text
+//!   port rx ─► Outbox::steer ─► list ─► Outbox::flush ─► lane ─► Inbox::take ─► forward, on the other worker
+//!                  │                    (round's end)     │
+//!                  └─ own frames stay                     └─ full: dropped and counted here, freed in bulk
+//! ```
+//! Between any two workers lies a lane of its own: a bounded ring of lines, each one cache line with up to six frames. So
+//! senders never wait for each other, whatever one of them does, and none takes a locked instruction. What lies in a lane
+//! counts as queued in the ledger of its frames' pool.
+//!
+//! **Order.** Frames of a flow that one worker received are forwarded in that order under every [`Policy`] but the round
+//! robin, whoever forwards them and also while the policy changes: a flow goes to another worker only when its old one is
+//! done with it (the flow table), or behind a barrier that waits for that (a change of the policy). *Done* is what the
+//! reader says by coming back for more ([`Inbox::take`], [`Inbox::finish`]).
 
+mod config;
+mod counters;
 mod flow;
+mod flows;
+mod inbox;
+mod label;
+mod lane;
+mod limit;
+mod mesh;
+mod order;
+mod outbox;
+mod outgoing;
+mod policy;
+mod queue;
 mod toeplitz;
 
+pub use config::{FlowLimitConfig, MeshConfig, MeshError, Record};
+pub use counters::{Drops, WorkerStats};
 pub use flow::FlowKey;
+pub use inbox::Inbox;
+pub use label::Source;
+pub use mesh::Mesh;
+pub use order::{OrderChecker, OrderCounts};
+pub use outbox::Outbox;
+pub use policy::{Policy, PolicyError, QueueMap, Targets};
+pub use queue::tx_queue;
 pub use toeplitz::{DEFAULT_KEY, KEY_LEN, SYMMETRIC_KEY, Toeplitz};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! How a mesh is set up.
+
+use super::policy::{Policy, PolicyError};
+use super::toeplitz::{DEFAULT_KEY, KEY_LEN};
+use crate::limits::{BATCH_MAX, WORKERS_MAX};
+use std::io;
+use std::time::Duration;
+
+/// Whose receive queue is recorded for frames that are handed over; the transmit queue follows from it
+/// ([`tx_queue`](super::tx_queue)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Record {
+    /// The queue that the first worker received them from.
+    #[default]
+    First,
+    /// The number of the second worker, which is then its own transmit queue (as with skb_record_rx_queue on the
+    /// second CPU): no two workers transmit by one queue.
+    Second,
+}
+
+/// So that one flow cannot take a whole inbox (flow limit of receive packet steering).
+///
+/// Beyond half of an inbox each frame's flow is noted among the last `history`; a flow that makes more than half of them
+/// is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowLimitConfig {
+    /// Frames remembered, 2 to 65536.
+    pub history: u32,
+    /// Flows are told apart by their hash modulo this, a power of two up to 65536.
+    pub buckets: u32,
+}
+
+impl Default for FlowLimitConfig {
+    fn default() -> Self {
+        FlowLimitConfig { history: 256, buckets: 4096 }
+    }
+}
+
+/// Workers and what lies between them.
+#[derive(Debug, Clone)]
+pub struct MeshConfig {
+    /// Workers, 1 to 64.
+    pub workers: usize,
+    /// Frames of one sender that one receiver has waiting or in work at most, 64 to 2^20: an inbox is bounded by this
+    /// times its senders.
+    pub inbox: u32,
+    /// A list with fewer frames than this waits at the end of a round, for as long as `linger` says; 1 to 64.
+    pub batch: usize,
+    /// How long a short list waits at most, as long as its worker polls; 0 sends every list at the end of each round.
+    pub linger: Duration,
+    /// Keeps one flow from taking a whole inbox; None for no such limit.
+    pub flow_limit: Option<FlowLimitConfig>,
+    /// Entries of each worker's flow table, a power of two up to 2^20 (8 bytes each).
+    pub flows: usize,
+    /// The key of the hash.
+    pub key: [u8; KEY_LEN],
+    /// Whose receive queue is recorded.
+    pub record: Record,
+    /// Which worker gets a frame, at first.
+    pub policy: Policy,
+}
+
+impl Default for MeshConfig {
+    fn default() -> Self {
+        MeshConfig {
+            workers: 2,
+            inbox: 1024,
+            batch: 1,
+            linger: Duration::ZERO,
+            flow_limit: Some(FlowLimitConfig::default()),
+            flows: 4096,
+            key: DEFAULT_KEY,
+            record: Record::First,
+            policy: Policy::None,
+        }
+    }
+}
+
+/// Why there is no mesh.
+#[derive(Debug, thiserror::Error)]
+pub enum MeshError {
+    /// A value is outside its range.
+    #[error("{what} {value} is out of range: {range}")]
+    Range {
+        /// Which value.
+        what: &'static str,
+        /// What it is.
+        value: u64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// The policy names a worker that is not there, or says nothing.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// An inbox has no bell.
+    #[error("making the event that wakes a worker: {0}; raise the limit of open files (ulimit -n)")]
+    Bell(#[from] io::Error),
+}
+
+impl MeshConfig {
+    /// Checks every value.
+    pub(super) fn check(&self) -> Result<(), MeshError> {
+        let power = |value: u64, most: u64| value.is_power_of_two() && value <= most;
+        let limit = self.flow_limit.unwrap_or_default();
+        let checks = [
+            ("workers", self.workers as u64, (1..=WORKERS_MAX).contains(&self.workers), "1 to 64"),
+            ("inbox", self.inbox.into(), (64..=1 << 20).contains(&self.inbox), "64 to 1048576"),
+            ("batch", self.batch as u64, (1..=BATCH_MAX).contains(&self.batch), "1 to 64"),
+            ("flows", self.flows as u64, power(self.flows as u64, 1 << 20), "a power of two up to 1048576"),
+            ("flow history", limit.history.into(), (2..=1 << 16).contains(&limit.history), "2 to 65536"),
+            (
+                "flow buckets",
+                limit.buckets.into(),
+                power(limit.buckets.into(), 1 << 16),
+                "a power of two up to 65536",
+            ),
+        ];
+        match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
+            Some((what, value, _, range)) => Err(MeshError::Range { what, value, range }),
+            None => Ok(self.policy.check(self.workers)?),
+        }
+    }
+}

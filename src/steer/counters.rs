@@ -1,0 +1,79 @@
+//! What became of the frames that went between workers.
+
+use crate::stats::Count;
+
+/// Counters of one lane, of its sender; all wrap.
+///
+/// Conservation, once nothing moves: `sent == received + waiting in the lane`, unless its reader is gone.
+#[derive(Debug, Default)]
+pub(super) struct LaneCounts {
+    /// Frames sent.
+    pub(super) sent: Count,
+    /// Frames dropped because the inbox was full.
+    pub(super) full: Count,
+    /// Frames dropped because their flow had more than its share of the inbox.
+    pub(super) flow_limit: Count,
+    /// Frames dropped because nobody reads the inbox any more.
+    pub(super) gone: Count,
+    /// Times the reader slept and was woken.
+    pub(super) wakeups: Count,
+}
+
+/// Counters of one worker that steers; all wrap.
+#[derive(Debug, Default)]
+pub(super) struct SteerCounts {
+    /// Frames that stayed with the worker that received them.
+    pub(super) kept: Count,
+    /// Flows that went to another worker (policy flow).
+    pub(super) flow_moves: Count,
+    /// Changes of the policy that this worker has taken over.
+    pub(super) adopted: Count,
+    /// Rounds in which a change had to wait, because a worker that loses flows stood still.
+    pub(super) postponed: Count,
+}
+
+/// Frames that were dropped on their way to a worker, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drops {
+    /// Its inbox was full.
+    pub full: u64,
+    /// Their flow had more than its share of the inbox.
+    pub flow_limit: u64,
+    /// Nobody reads its inbox any more.
+    pub gone: u64,
+}
+
+impl Drops {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.full.wrapping_add(self.flow_limit).wrapping_add(self.gone)
+    }
+}
+
+/// One worker's row, as a kernel shows it in `/proc/net/softnet_stat`.
+///
+/// Conservation over all workers, once nothing moves: frames steered = `kept` + `sent` + `drops`, and
+/// `sent = received + waiting + lost`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkerStats {
+    /// Frames that it received from its ports and kept.
+    pub kept: u64,
+    /// Frames that went into its inbox.
+    pub sent: u64,
+    /// Frames that were taken out of its inbox, by it or by its heir.
+    pub received: u64,
+    /// Frames meant for it that were dropped.
+    pub drops: Drops,
+    /// Frames in its inbox, about: those it is at work on not among them.
+    pub waiting: u64,
+    /// Frames that were freed with its inbox when nobody read it any more.
+    pub lost: u64,
+    /// Times that it slept and was woken.
+    pub wakeups: u64,
+    /// Flows that it gave to another worker (policy flow).
+    pub flow_moves: u64,
+    /// Changes of the policy that it has taken over for what it steers.
+    pub adopted: u64,
+    /// Rounds in which a change had to wait.
+    pub postponed: u64,
+}

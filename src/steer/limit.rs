@@ -1,0 +1,65 @@
+//! The flow limit: one flow cannot take a whole inbox.
+
+use super::config::FlowLimitConfig;
+
+/// The last frames of an inbox that is more than half full, by flow (as the kernel's `skb_flow_limit`).
+///
+/// Invariant: `frames[b]` is how often `b` stands in `history`.
+#[derive(Debug)]
+pub(super) struct FlowLimit {
+    /// The buckets of the last frames, oldest at `next` once it is full.
+    history: Vec<u16>,
+    next: usize,
+    /// Frames of each bucket in the history.
+    frames: Vec<u32>,
+    /// Frames that the history holds when it is full.
+    room: usize,
+}
+
+impl FlowLimit {
+    pub(super) fn new(config: FlowLimitConfig) -> FlowLimit {
+        let room = config.history as usize;
+        FlowLimit {
+            history: Vec::with_capacity(room),
+            next: 0,
+            frames: vec![0; config.buckets as usize],
+            room,
+        }
+    }
+
+    /// Notes a frame of the flow with this hash; false if its flow makes more than half of the last ones, and it is to be
+    /// dropped.
+    pub(super) fn admits(&mut self, hash: u32) -> bool {
+        let bucket = hash as usize & (self.frames.len() - 1);
+        if self.history.len() < self.room {
+            self.history.push(bucket as u16);
+        } else {
+            let oldest = std::mem::replace(&mut self.history[self.next], bucket as u16);
+            self.frames[usize::from(oldest)] -= 1;
+            self.next = (self.next + 1) % self.room;
+        }
+        self.frames[bucket] += 1;
+        self.frames[bucket] as usize <= self.room / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_dropped_once_it_makes_more_than_half_of_the_last_256_frames() {
+        let mut limit = FlowLimit::new(FlowLimitConfig::default());
+        let admitted = (0..1000).filter(|_| limit.admits(7)).count();
+        assert_eq!(admitted, 128);
+        // 129 frames of others, and of the last 256 it makes 127.
+        assert!((0..129).all(|other| limit.admits(1000 + other % 16)));
+        assert!(limit.admits(7) && !limit.admits(7));
+    }
+
+    #[test]
+    fn flows_that_share_evenly_are_all_admitted() {
+        let mut limit = FlowLimit::new(FlowLimitConfig { history: 16, buckets: 4 });
+        assert!((0..10_000).all(|frame| limit.admits(frame % 2)));
+    }
+}

@@ -1,0 +1,251 @@
+//! The mesh: a lane from every worker to every worker, a bell for each, and the policy they steer by.
+
+use super::config::{MeshConfig, MeshError};
+use super::counters::{LaneCounts, SteerCounts, WorkerStats};
+use super::inbox::Inbox;
+use super::label::Parcels;
+use super::lane::{GONE, LaneReceiver, LaneSender, Progress, lane};
+use super::outbox::Outbox;
+use super::policy::{Policy, PolicyError};
+use crate::stats::Count;
+use crate::sync::Doorbell;
+use crate::sync::shim::{AtomicU32, Mutex, lock};
+use crossbeam_utils::CachePadded;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// What workers share: their lanes' progress and counters, their bells, the policy.
+///
+/// Any thread may read the counters and change the policy.
+#[derive(Debug)]
+pub struct Mesh {
+    /// By sender, then receiver.
+    lanes: Vec<Between>,
+    seats: Vec<Seat>,
+    policy: Mutex<Arc<Policy>>,
+    /// Goes up with each change of the policy.
+    generation: CachePadded<AtomicU32>,
+}
+
+/// What is known of one lane.
+#[derive(Debug)]
+struct Between {
+    progress: Arc<Progress>,
+    /// Written by the sender.
+    counts: Arc<CachePadded<LaneCounts>>,
+    /// Frames received; written by the reader.
+    received: Arc<CachePadded<Count>>,
+}
+
+/// What is known of one worker.
+#[derive(Debug)]
+struct Seat {
+    bell: Doorbell,
+    counts: Arc<CachePadded<SteerCounts>>,
+    /// Lanes handed over to this worker that it has not looked at; None once it is gone itself.
+    legacy: Mutex<Option<Vec<Incoming>>>,
+    /// Whether there are such lanes.
+    has_legacy: AtomicU32,
+}
+
+/// A lane as its reader has it, with its counter.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) sender: usize,
+    pub(super) lane: LaneReceiver<Parcels>,
+    pub(super) received: Arc<CachePadded<Count>>,
+}
+
+impl Mesh {
+    /// Lanes, bells and policy for `config.workers` workers, and each one's two ends: what it steers by, and what it
+    /// gets from the others.
+    ///
+    /// # Errors
+    /// [`MeshError`] for values out of range, and when there are no events to be had.
+    #[cold]
+    pub fn new(config: &MeshConfig) -> Result<(Arc<Mesh>, Vec<(Outbox, Inbox)>), MeshError> {
+        config.check()?;
+        let workers = config.workers;
+        let seats = (0..workers).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;
+        let (mut lanes, mut senders, mut incoming) = (Vec::new(), Vec::new(), Vec::new());
+        incoming.resize_with(workers, Vec::new);
+        for sender in 0..workers {
+            let mut row = Vec::with_capacity(workers);
+            for (reader, inbox) in incoming.iter_mut().enumerate() {
+                let between = Between::new(reader as u32);
+                let (tx, rx) = lane(config.inbox, Arc::clone(&between.progress));
+                row.push((tx, Arc::clone(&between.counts)));
+                inbox.push(Incoming { sender, lane: rx, received: Arc::clone(&between.received) });
+                lanes.push(between);
+            }
+            senders.push(row);
+        }
+        let policy = Mutex::new(Arc::new(config.policy.resolved(workers)));
+        let generation = CachePadded::new(AtomicU32::new(0));
+        let mesh = Arc::new(Mesh { lanes, seats, policy, generation });
+        let ends = senders.into_iter().zip(incoming).enumerate().map(|(worker, (row, lanes))| {
+            (Outbox::new(&mesh, worker, row, config), Inbox::new(&mesh, worker, lanes, config.record))
+        });
+        let ends = ends.collect();
+        Ok((mesh, ends))
+    }
+
+    /// Workers.
+    pub fn workers(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Changes the policy; each worker takes the change over at the end of a round ([`Outbox::flush`]), in such a way that
+    /// nothing is lost by it and nothing reordered within a flow.
+    ///
+    /// # Errors
+    /// [`PolicyError`] when it names a worker that is not there; nothing has changed then.
+    #[cold]
+    pub fn set_policy(&self, policy: &Policy) -> Result<(), PolicyError> {
+        policy.check(self.workers())?;
+        let mut current = lock(&self.policy);
+        *current = Arc::new(policy.resolved(self.workers()));
+        // Release: pairs with the Acquire in `generation`; the lock orders the rest.
+        self.generation.store(self.generation.load(Relaxed).wrapping_add(1), Release);
+        Ok(())
+    }
+
+    /// The policy, with the workers named that it chooses from.
+    pub fn policy(&self) -> Policy {
+        (**lock(&self.policy)).clone()
+    }
+
+    /// How often the policy was changed; a worker whose [`WorkerStats::adopted`] says as much steers by the latest, if no
+    /// change came before it had taken over the one before.
+    #[inline]
+    pub fn generation(&self) -> u32 {
+        // Acquire: pairs with the Release in `set_policy`.
+        self.generation.load(Acquire)
+    }
+
+    /// The policy to steer by and its generation.
+    pub(super) fn current(&self) -> (Arc<Policy>, u32) {
+        let policy = lock(&self.policy);
+        (Arc::clone(&policy), self.generation.load(Relaxed))
+    }
+
+    /// Each worker's counters, in order.
+    pub fn stats(&self) -> Vec<WorkerStats> {
+        (0..self.workers()).map(|worker| self.stats_of(worker)).collect()
+    }
+
+    fn stats_of(&self, worker: usize) -> WorkerStats {
+        let seat = &self.seats[worker].counts;
+        let mut stats = WorkerStats {
+            kept: seat.kept.get(),
+            flow_moves: seat.flow_moves.get(),
+            adopted: seat.adopted.get(),
+            postponed: seat.postponed.get(),
+            ..WorkerStats::default()
+        };
+        for sender in 0..self.workers() {
+            let between = self.between(sender, worker);
+            let (counts, received) = (&between.counts, between.received.get());
+            let rest = counts.sent.get().saturating_sub(received);
+            let gone = between.progress.reader() == GONE;
+            *(if gone { &mut stats.lost } else { &mut stats.waiting }) += rest;
+            stats.sent += counts.sent.get();
+            stats.received += received;
+            stats.drops.full += counts.full.get();
+            stats.drops.flow_limit += counts.flow_limit.get();
+            stats.drops.gone += counts.gone.get();
+            stats.wakeups += counts.wakeups.get();
+        }
+        stats
+    }
+
+    fn between(&self, sender: usize, reader: usize) -> &Between {
+        &self.lanes[sender * self.workers() + reader]
+    }
+
+    /// How far the reader of the lane from `sender` to `reader` is; None where there is no such lane.
+    pub(super) fn progress(&self, sender: usize, reader: usize) -> Option<&Progress> {
+        let lane = self.lanes.get(sender * self.workers() + reader)?;
+        Some(&lane.progress)
+    }
+
+    /// A worker's own counters.
+    pub(super) fn counts(&self, worker: usize) -> Arc<CachePadded<SteerCounts>> {
+        Arc::clone(&self.seats[worker].counts)
+    }
+
+    /// A worker's bell.
+    pub(super) fn bell(&self, worker: usize) -> &Doorbell {
+        &self.seats[worker].bell
+    }
+
+    /// Wakes whoever reads a lane, if it sleeps; what was sent comes before. True if it slept.
+    ///
+    /// The reader is looked up again after its bell was rung: by then the new one, if the lane has just changed hands,
+    /// is seen, or it has seen what was sent ([`Doorbell`] says why).
+    #[inline]
+    pub(super) fn wake(&self, lane: &Progress) -> bool {
+        let reader = lane.reader();
+        let mut woken = self.ring(reader);
+        let now = lane.reader();
+        if now != reader {
+            woken |= self.ring(now);
+        }
+        woken
+    }
+
+    #[inline]
+    fn ring(&self, worker: u32) -> bool {
+        self.seats.get(worker as usize).is_some_and(|seat| seat.bell.ring())
+    }
+
+    /// Hands lanes over to `heir`, in whatever state they are; gives them back if it is gone too, or is none of the workers.
+    pub(super) fn bequeath(&self, lanes: Vec<Incoming>, heir: usize) -> Result<(), Vec<Incoming>> {
+        let Some(seat) = self.seats.get(heir) else { return Err(lanes) };
+        let mut legacy = lock(&seat.legacy);
+        let Some(legacy) = legacy.as_mut() else { return Err(lanes) };
+        lanes.iter().for_each(|incoming| incoming.lane.progress().set_reader(heir as u32));
+        legacy.extend(lanes);
+        // Relaxed: only a hint to look behind the lock.
+        seat.has_legacy.store(1, Relaxed);
+        seat.bell.ring();
+        Ok(())
+    }
+
+    /// Whether lanes were handed over to `worker` that it has not fetched.
+    #[inline]
+    pub(super) fn has_legacy(&self, worker: usize) -> bool {
+        self.seats[worker].has_legacy.load(Relaxed) != 0
+    }
+
+    /// Lanes that were handed over to `worker`.
+    #[cold]
+    pub(super) fn fetch_legacy(&self, worker: usize) -> Vec<Incoming> {
+        let seat = &self.seats[worker];
+        let mut legacy = lock(&seat.legacy);
+        seat.has_legacy.store(0, Relaxed);
+        legacy.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// `worker` reads no more: lanes that were handed over to it have no reader, and no more can be.
+    pub(super) fn close_seat(&self, worker: usize) {
+        drop(lock(&self.seats[worker].legacy).take());
+    }
+}
+
+impl Seat {
+    fn new() -> io::Result<Seat> {
+        let legacy = Mutex::new(Some(Vec::new()));
+        Ok(Seat { bell: Doorbell::new()?, counts: Arc::default(), legacy, has_legacy: AtomicU32::new(0) })
+    }
+}
+
+impl Between {
+    fn new(reader: u32) -> Between {
+        Between { progress: Progress::new(reader, 0), counts: Arc::default(), received: Arc::default() }
+    }
+}
+
+/// The sending ends of a worker's lanes, by receiver.
+pub(super) type Row = Vec<(LaneSender<Parcels>, Arc<CachePadded<LaneCounts>>)>;

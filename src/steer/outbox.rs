@@ -1,0 +1,247 @@
+//! HOT: a worker steers what it received.
+//!
+//! ```text
+//!   steer ─► whose? ─┬─ its own: stay in the batch
+//!                    └─ another's: that one's list ── flush, at the round's end ──► lane ─► its inbox
+//! ```
+
+mod adopt;
+
+use super::config::MeshConfig;
+use super::counters::SteerCounts;
+use super::flows::{FlowTable, Own};
+use super::label::Source;
+use super::limit::FlowLimit;
+use super::mesh::{Mesh, Row};
+use super::outgoing::Outgoing;
+use super::policy::Policy;
+use super::toeplitz::Toeplitz;
+use crate::limits::{BATCH_MAX, WORKERS_MAX};
+use crate::pool::Batch;
+use crate::sync::Worker;
+use crate::sys::clock;
+use adopt::Change;
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+
+/// How many frames ahead of its turn a frame's first line is asked for when its flow is to be hashed.
+const AHEAD: usize = 8;
+
+/// The sending side of a worker: the policy, and a list and a lane for every worker.
+///
+/// Dropped, it sends what is listed home by the slow way; [`Outbox::flush_all`] hands it over first.
+#[derive(Debug)]
+pub struct Outbox {
+    own: u8,
+    out: Vec<Outgoing>,
+    /// A bit for each worker with something listed.
+    listed: u64,
+    policy: Arc<Policy>,
+    generation: u32,
+    change: Option<Change>,
+    hash: Toeplitz,
+    flows: FlowTable,
+    /// Whose turn it is.
+    turn: usize,
+    /// Batches steered so far; wraps.
+    batches: u32,
+    /// A list with fewer frames waits at the end of a round,
+    batch: usize,
+    /// for so many ticks.
+    linger: u64,
+    counts: Arc<CachePadded<SteerCounts>>,
+    mesh: Arc<Mesh>,
+}
+
+/// Where the frames of a batch go.
+enum Choice {
+    /// All to one worker.
+    One(u8),
+    /// Each to the worker that was written down.
+    Each,
+}
+
+impl Outbox {
+    #[cold]
+    pub(super) fn new(mesh: &Arc<Mesh>, own: usize, row: Row, config: &MeshConfig) -> Outbox {
+        let limit = || config.flow_limit.map(FlowLimit::new);
+        let (policy, generation) = mesh.current();
+        Outbox {
+            own: own as u8,
+            out: row.into_iter().map(|(lane, counts)| Outgoing::new(lane, counts, limit())).collect(),
+            listed: 0,
+            policy,
+            generation,
+            change: None,
+            hash: Toeplitz::new(&config.key),
+            flows: FlowTable::new(config.flows),
+            turn: 0,
+            batches: 0,
+            batch: config.batch,
+            linger: (config.linger.as_nanos() as f64 * clock::ticks_per_ns()) as u64,
+            counts: mesh.counts(own),
+            mesh: Arc::clone(mesh),
+        }
+    }
+
+    /// This worker's number.
+    pub fn worker(&self) -> usize {
+        usize::from(self.own)
+    }
+
+    /// Steers frames that were received from one place: those for this worker stay in `frames`, in order; the others are
+    /// listed for theirs, and sent at the end of the round by [`Outbox::flush`].
+    ///
+    /// Order within a flow rests on this: what stays is forwarded before the next call of any method.
+    ///
+    /// # Cost
+    /// 8 bytes copied a frame. By flow (several workers for the queue) also each frame's first line and its hash.
+    #[inline]
+    pub fn steer(&mut self, w: &mut Worker, from: Source, frames: &mut Batch) {
+        let mut targets = [self.own; BATCH_MAX];
+        self.batches = self.batches.wrapping_add(1);
+        match self.choose(from.queue, frames, &mut targets) {
+            Choice::One(worker) => self.hand_off(w, usize::from(worker), from, frames),
+            Choice::Each => self.scatter(w, from, frames, &targets),
+        }
+        self.counts.kept.add(frames.len() as u64);
+    }
+
+    /// Lists frames for `worker`, whatever the policy says; for this worker itself they stay in `frames`.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    #[inline]
+    pub fn hand_off(&mut self, w: &mut Worker, worker: usize, from: Source, frames: &mut Batch) {
+        if worker == usize::from(self.own) && self.is_direct() {
+            return;
+        }
+        let n = frames.len();
+        let mut left = frames.drain();
+        self.list(w, worker, |out| out.list(&mut left, n, from));
+    }
+
+    /// Whether frames for this worker itself need not go through its lane, because nothing is in it.
+    #[inline]
+    fn is_direct(&mut self) -> bool {
+        self.out[usize::from(self.own)].is_drained()
+    }
+
+    /// Which worker gets each of `frames`.
+    #[inline]
+    fn choose(&mut self, queue: u16, frames: &Batch, targets: &mut [u8; BATCH_MAX]) -> Choice {
+        let policy = &*self.policy;
+        match (policy, policy.targets(queue)) {
+            (_, []) => return Choice::One(self.own),
+            (_, [one]) => return Choice::One(*one),
+            (Policy::RoundRobin(_), list) => {
+                for target in &mut targets[..frames.len()] {
+                    *target = list[self.turn % list.len()];
+                    self.turn = self.turn.wrapping_add(1) % list.len();
+                }
+            }
+            (Policy::Flow(_), list) => {
+                let direct = self.out[usize::from(self.own)].is_drained();
+                let own = Own { worker: self.own, direct, list: self.batches };
+                list.iter().for_each(|&worker| self.out[usize::from(worker)].look());
+                let (flows, out, mut ahead) = (&mut self.flows, &self.out, [0; WORKERS_MAX]);
+                each_hash(&self.hash, queue, frames, |i, hash| {
+                    targets[i] = flows.choose(hash, list, out, own, &mut ahead);
+                });
+                self.counts.flow_moves.set(self.flows.moves);
+            }
+            (_, list) => each_hash(&self.hash, queue, frames, |i, hash| {
+                // Scaled, not modulo: all of the hash decides.
+                targets[i] = list[(u64::from(hash) * list.len() as u64 >> 32) as usize];
+            }),
+        }
+        Choice::Each
+    }
+
+    /// Lists each frame for its target; this worker's own stay.
+    #[inline]
+    fn scatter(&mut self, w: &mut Worker, from: Source, frames: &mut Batch, targets: &[u8; BATCH_MAX]) {
+        let direct = self.is_direct();
+        let (mut own, mut at, end) = (Batch::new(), 0, frames.len());
+        let mut left = frames.drain();
+        while at < end {
+            let target = targets[at];
+            let run = targets[at..end].iter().take_while(|next| **next == target).count();
+            if target == self.own && direct {
+                left.move_to(&mut own, run);
+            } else {
+                let mut missing = run;
+                self.list(w, usize::from(target), |out| {
+                    let before = left.len();
+                    let done = out.list(&mut left, missing, from);
+                    missing -= before - left.len();
+                    done
+                });
+            }
+            at += run;
+        }
+        drop(left);
+        *frames = own;
+    }
+
+    /// Lists frames for a worker by `add`; where its list is full it is sent, and `add` goes on.
+    #[inline]
+    fn list(&mut self, w: &mut Worker, worker: usize, mut add: impl FnMut(&mut Outgoing) -> bool) {
+        let bit = 1 << worker;
+        if self.linger > 0 && self.listed & bit == 0 {
+            self.out[worker].since = clock::ticks();
+        }
+        self.listed |= bit;
+        while !add(&mut self.out[worker]) {
+            self.out[worker].flush(w, &self.mesh, &self.hash);
+        }
+    }
+
+    /// Ends a poll round, also one that received nothing: sends the lists, wakes each worker that sleeps and got something,
+    /// once, and takes over a change of the policy.
+    ///
+    /// A list shorter than [`MeshConfig::batch`] waits for up to [`MeshConfig::linger`], so nothing is held for longer than
+    /// that and one round.
+    #[inline]
+    pub fn flush(&mut self, w: &mut Worker) {
+        if self.listed != 0 {
+            self.flush_lists(w, self.linger > 0);
+        }
+        if self.mesh.generation() != self.generation {
+            self.change_policy(w);
+        }
+    }
+
+    /// Sends all that is listed, whatever may linger: before this worker sleeps or stops.
+    pub fn flush_all(&mut self, w: &mut Worker) {
+        self.flush_lists(w, false);
+    }
+
+    #[inline]
+    fn flush_lists(&mut self, w: &mut Worker, may_linger: bool) {
+        let now = if may_linger { clock::ticks() } else { 0 };
+        let mut rest = self.listed;
+        while rest != 0 {
+            let worker = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let out = &mut self.out[worker];
+            if may_linger && out.listed() < self.batch && now.wrapping_sub(out.since) < self.linger {
+                continue;
+            }
+            out.flush(w, &self.mesh, &self.hash);
+            self.listed &= !(1 << worker);
+        }
+    }
+}
+
+/// Calls `f` with the hash of each frame's flow, oldest first.
+#[inline]
+fn each_hash(hash: &Toeplitz, queue: u16, frames: &Batch, mut f: impl FnMut(usize, u32)) {
+    frames.iter().take(AHEAD).for_each(|frame| frame.prefetch());
+    for (i, frame) in frames.iter().enumerate() {
+        if let Some(later) = frames.get(i + AHEAD) {
+            later.prefetch();
+        }
+        f(i, hash.flow(frame.data(), queue));
+    }
+}

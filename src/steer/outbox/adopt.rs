@@ -1,0 +1,98 @@
+//! COLD: a worker takes over a change of the policy.
+//!
+//! A flow that went to one worker and goes to another from now on must not overtake itself. So a *barrier* is put into the
+//! lane that it goes into: what stands behind it waits until the lanes that it may come from are finished up to where they
+//! were at the change. The change takes effect at once, nothing is held back here, and nothing is lost by it.
+//!
+//! A barrier waits only for what was sent before it was placed, so barriers cannot wait for each other in a circle. A worker
+//! that stands still would hold up those that its flows go to: so a change that takes flows from it waits until it moves on.
+
+use super::Outbox;
+use crate::steer::policy::Policy;
+use crate::sync::Worker;
+use std::sync::Arc;
+
+/// A change that was seen and not taken over.
+#[derive(Debug)]
+pub(super) struct Change {
+    generation: u32,
+    policy: Arc<Policy>,
+    /// How far each lane was finished when the change was first seen.
+    seen: Vec<u32>,
+}
+
+/// A bit for each of these workers.
+fn bits(workers: &[u8]) -> u64 {
+    workers.iter().fold(0, |bits, &worker| bits | 1 << worker)
+}
+
+/// The workers whose bits are set.
+fn each(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(first)
+    })
+}
+
+impl Outbox {
+    /// Takes a change over if it need not wait.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn change_policy(&mut self, w: &mut Worker) {
+        self.flush_all(w);
+        let latest = self.mesh.generation();
+        if self.change.as_ref().is_none_or(|change| change.generation != latest) {
+            let (policy, generation) = self.mesh.current();
+            let seen = self.out.iter().map(|out| out.lane.progress().finished()).collect();
+            self.change = Some(Change { generation, policy, seen });
+        }
+        let Some(change) = self.change.take() else { return };
+        let gains = self.gains(&change.policy);
+        if !self.may_place(&gains, &change.seen) {
+            self.counts.postponed.add(1);
+            self.change = Some(change);
+            return;
+        }
+        for (to, from) in gains.iter().enumerate() {
+            for worker in each(*from) {
+                let position = self.out[worker].lane.sent();
+                self.out[to].send_barrier(worker as u8, position);
+            }
+        }
+        self.flows.clear();
+        (self.policy, self.generation) = (change.policy, change.generation);
+        self.counts.adopted.add(1);
+    }
+
+    /// For each worker those that it may gain flows from under `next` and that are not done with all they were sent.
+    fn gains(&mut self, next: &Policy) -> Vec<u64> {
+        let own = [self.own];
+        let targets = |policy: &Policy, queue| match policy.targets(queue) {
+            [] => bits(&own),
+            list => bits(list),
+        };
+        let mut gains = vec![0; self.out.len()];
+        // Behind the last queue that either names all are alike.
+        for queue in 0..=self.policy.queues().max(next.queues()) {
+            let (before, after) = (targets(&self.policy, queue), targets(next, queue));
+            each(after).for_each(|worker| gains[worker] |= before & !(1 << worker));
+        }
+        let drained = self.out.iter_mut().map(|out| out.lane.is_drained());
+        let pending =
+            drained.enumerate().fold(0, |bits, (worker, drained)| bits | u64::from(!drained) << worker);
+        gains.iter_mut().for_each(|from| *from &= pending);
+        gains
+    }
+
+    /// Whether all workers that others gain from have moved on since the change was seen, and the barriers have room.
+    fn may_place(&mut self, gains: &[u64], seen: &[u32]) -> bool {
+        let from = gains.iter().fold(0, |all, from| all | from);
+        let moves_on = |worker: usize| self.out[worker].lane.progress().finished() != seen[worker];
+        each(from).all(moves_on)
+            && gains
+                .iter()
+                .enumerate()
+                .all(|(to, from)| *from == 0 || self.out[to].lane.has_room(from.count_ones() as usize))
+    }
+}

@@ -1,0 +1,116 @@
+//! The policy changes, and flows move, with frames on their way.
+
+use super::*;
+
+#[test]
+fn after_a_change_of_the_map_a_flow_waits_at_its_new_worker_for_its_old_one() {
+    let mut rig = rig(&steering(3, "map=rx0:1"));
+    rig.steer(0, run(1, 0, 8));
+    rig.flush(0);
+    rig.mesh.set_policy(&policy("map=rx0:2")).unwrap();
+    rig.flush(0);
+    assert_eq!(rig.mesh.stats()[0].adopted, 0, "worker 1 stands still: nothing is taken from it");
+    assert_eq!(rig.mesh.stats()[0].postponed, 1);
+    rig.steer(0, run(1, 8, 8));
+    rig.flush(0);
+    // One of its lists is finished, with the next it is at work.
+    assert_eq!(rig.take(1).unwrap().1.len(), 16);
+    rig.steer(0, run(1, 16, 4));
+    rig.flush(0);
+    assert_eq!(rig.take(1).unwrap().1.len(), 4);
+    rig.flush(0);
+    assert_eq!(rig.mesh.stats()[0].adopted, 1);
+    rig.steer(0, run(1, 20, 4));
+    rig.flush(0);
+    assert_eq!(rig.take(2), None, "worker 1 is still at work on numbers 16 to 19");
+    assert!(rig.workers[2].inbox.as_mut().unwrap().waiting(), "it must not sleep");
+    assert_eq!(rig.take(1), None);
+    assert_eq!(rig.take(2), Some((FROM, run(1, 20, 4).collect())));
+    assert_eq!(rig.take(2), None);
+    assert!(!rig.workers[2].inbox.as_mut().unwrap().waiting());
+}
+
+#[test]
+fn a_change_to_the_worker_itself_waits_for_the_others_too() {
+    let mut rig = rig(&steering(2, "map=rx0:1"));
+    rig.steer(0, run(1, 0, 3));
+    rig.flush(0);
+    rig.mesh.set_policy(&Policy::None).unwrap();
+    rig.flush(0);
+    rig.take(1);
+    rig.steer(0, run(1, 3, 3));
+    rig.flush(0);
+    rig.take(1);
+    rig.flush(0);
+    assert_eq!(rig.mesh.stats()[0].adopted, 1);
+    assert_eq!(rig.steer(0, run(1, 6, 3)), [], "they go round by its own lane");
+    rig.flush(0);
+    assert_eq!(rig.take(0), None);
+    rig.take(1);
+    assert_eq!(rig.take(0), Some((FROM, run(1, 6, 3).collect())));
+    assert_eq!(rig.steer(0, run(1, 9, 1)), [], "those are in work");
+    rig.flush(0);
+    assert_eq!(rig.take_all(0), [(1, 9)]);
+    assert_eq!(rig.steer(0, run(1, 10, 1)), [(1, 10)], "straight from here on");
+}
+
+#[test]
+fn a_change_that_takes_nothing_from_a_worker_that_stands_still_does_not_wait_for_it() {
+    let mut rig = rig(&steering(4, "map=rx0:1,rx1:2"));
+    rig.steer(0, run(1, 0, 8));
+    rig.flush(0);
+    rig.mesh.set_policy(&policy("map=rx0:1,rx1:3")).unwrap();
+    rig.flush(0);
+    assert_eq!(rig.mesh.stats()[0].adopted, 1);
+    rig.steer_from(0, Source { port: 0, queue: 1 }, run(2, 0, 8));
+    rig.flush(0);
+    assert_eq!(rig.take(3).unwrap().1.len(), 8);
+}
+
+#[test]
+fn a_policy_with_a_worker_that_is_not_there_changes_nothing() {
+    let rig = rig(&steering(2, "map=rx0:1"));
+    let error = rig.mesh.set_policy(&policy("map=rx0:2")).unwrap_err();
+    assert_eq!(error.to_string(), "there is no worker 2: there are 2, from 0 to 1");
+    assert_eq!((rig.mesh.policy(), rig.mesh.generation()), (policy("map=rx0:1"), 0));
+    rig.mesh.set_policy(&policy("hash")).unwrap();
+    assert_eq!(rig.mesh.policy().to_string(), "hash=0,1");
+}
+
+#[test]
+fn a_flow_leaves_a_busy_worker_only_when_all_its_frames_are_finished() {
+    let mut rig = rig(&steering(3, "flow=1,2"));
+    rig.steer(0, run(1, 0, 1));
+    rig.flush(0);
+    let first = if rig.mesh.stats()[1].sent == 1 { 1 } else { 2 };
+    let other = 3 - first;
+    // Its worker is busy with another flow from now on, and has not finished the first frame.
+    let source = FROM;
+    let mut busy = frames(&rig.pool, &mut rig.workers[0].w, run(2, 0, 60));
+    let at = &mut rig.workers[0];
+    at.outbox.hand_off(&mut at.w, first, source, &mut busy);
+    rig.flush(0);
+    rig.steer(0, run(1, 1, 1));
+    rig.flush(0);
+    assert_eq!(rig.mesh.stats()[other].sent, 0, "a frame of it is on its way to the first");
+    // The first takes 60 frames, number 0 among them, comes back for more and gets the rest: those are in work.
+    assert_eq!(rig.take(first).unwrap().1.len(), 62);
+    rig.workers[first].inbox.as_mut().unwrap().finish();
+    let mut busy = frames(&rig.pool, &mut rig.workers[0].w, run(2, 60, 60));
+    let at = &mut rig.workers[0];
+    at.outbox.hand_off(&mut at.w, first, source, &mut busy);
+    rig.flush(0);
+    rig.steer(0, run(1, 2, 1));
+    rig.flush(0);
+    assert_eq!(rig.take_all(other), [(1, 2)], "all its frames are finished, and its worker is busy");
+    assert_eq!(rig.mesh.stats()[0].flow_moves, 1);
+}
+
+#[test]
+fn flows_of_one_batch_spread_over_idle_workers() {
+    let mut rig = rig(&steering(3, "flow=1,2"));
+    rig.steer(0, (0..40).map(|flow| (flow, 0)));
+    rig.flush(0);
+    let [one, two] = [1, 2].map(|worker| rig.take_all(worker).len());
+    assert_eq!((one + two, one.abs_diff(two) <= 4), (40, true), "{one} and {two}");
+}

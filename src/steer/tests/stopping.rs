@@ -1,0 +1,96 @@
+//! Workers that stop, and workers that are gone.
+
+use super::*;
+
+#[test]
+fn a_worker_that_stops_hands_its_inbox_over_in_order_and_its_senders_need_not_know() {
+    let mut rig = rig(&steering(3, "map=rx0:1"));
+    rig.steer(0, run(1, 0, 10));
+    rig.flush(0);
+    assert_eq!(rig.take(1).unwrap().1.len(), 10);
+    rig.steer(0, run(1, 10, 10));
+    rig.flush(0);
+    rig.workers[2].inbox.as_mut().unwrap().bell().arm();
+    rig.workers[1].inbox.take().unwrap().hand_over(2).unwrap();
+    assert!(rig.workers[2].inbox.as_mut().unwrap().waiting());
+    rig.workers[2].inbox.as_mut().unwrap().bell().disarm();
+    assert_eq!(rig.take_all(2), run(1, 10, 10).collect::<Vec<_>>());
+    // From now on the heir is woken.
+    rig.workers[2].inbox.as_mut().unwrap().bell().arm();
+    assert!(!rig.workers[2].inbox.as_mut().unwrap().waiting());
+    rig.steer(0, run(1, 20, 10));
+    rig.flush(0);
+    assert_eq!(rig.mesh.stats()[1].wakeups, 1);
+    rig.workers[2].inbox.as_mut().unwrap().bell().disarm();
+    assert_eq!(rig.take_all(2), run(1, 20, 10).collect::<Vec<_>>());
+    // And hands on what it inherited.
+    rig.steer(0, run(1, 30, 10));
+    rig.flush(0);
+    rig.workers[2].inbox.take().unwrap().hand_over(0).unwrap();
+    assert_eq!(rig.take_all(0), run(1, 30, 10).collect::<Vec<_>>());
+    assert_eq!(rig.mesh.stats()[1].drops.total(), 0);
+    assert!(rig.pool.ledger().all_home());
+}
+
+#[test]
+fn an_inbox_cannot_be_handed_to_itself_to_nobody_or_to_one_who_is_gone() {
+    let mut rig = rig(&steering(3, "map=rx0:1"));
+    let inbox = rig.workers[1].inbox.take().unwrap();
+    let inbox = inbox.hand_over(1).unwrap_err();
+    let inbox = inbox.hand_over(3).unwrap_err();
+    rig.workers[2].inbox = None;
+    rig.workers[1].inbox = Some(inbox.hand_over(2).unwrap_err());
+    rig.steer(0, run(1, 0, 10));
+    rig.flush(0);
+    assert_eq!(rig.take_all(1).len(), 10, "it is as it was");
+}
+
+#[test]
+fn without_a_reader_frames_are_dropped_by_that_name_and_nothing_stays_queued() {
+    let mut rig = rig(&steering(2, "map=rx0:1"));
+    rig.steer(0, run(1, 0, 10));
+    rig.flush(0);
+    rig.workers[1].inbox = None;
+    assert!(rig.pool.ledger().all_home());
+    rig.steer(0, run(1, 10, 10));
+    rig.flush(0);
+    let stats = rig.mesh.stats()[1];
+    assert_eq!((stats.sent, stats.lost, stats.waiting), (10, 10, 0));
+    assert_eq!(stats.drops, Drops { gone: 10, ..Drops::default() });
+    assert!(rig.pool.ledger().all_home());
+}
+
+#[test]
+fn flows_move_on_from_a_worker_that_is_gone() {
+    let mut rig = rig(&steering(3, "map=rx0:1"));
+    rig.steer(0, run(1, 0, 10));
+    rig.flush(0);
+    rig.workers[1].inbox = None;
+    rig.mesh.set_policy(&policy("map=rx0:2")).unwrap();
+    rig.flush(0);
+    rig.steer(0, run(1, 10, 10));
+    rig.flush(0);
+    assert_eq!(rig.take_all(2), run(1, 10, 10).collect::<Vec<_>>());
+}
+
+#[test]
+fn lanes_handed_to_a_worker_that_goes_before_it_has_looked_are_without_a_reader() {
+    let mut rig = rig(&steering(3, "map=rx0:1"));
+    rig.steer(0, run(1, 0, 10));
+    rig.flush(0);
+    rig.workers[1].inbox.take().unwrap().hand_over(2).unwrap();
+    rig.workers[2].inbox = None;
+    assert!(rig.pool.ledger().all_home());
+    rig.steer(0, run(1, 10, 10));
+    rig.flush(0);
+    assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
+}
+
+#[test]
+fn an_outbox_that_is_dropped_sends_what_was_listed_home() {
+    let mut rig = rig(&steering(2, "map=rx0:1"));
+    rig.steer(0, run(1, 0, 10));
+    rig.workers.remove(0);
+    assert!(rig.pool.ledger().all_home());
+    assert_eq!(rig.take_all(0), [], "worker 1, the first now");
+}
