@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// What is shown when nobody asks for something particular.
-const USUAL: [&str; 5] = ["forward", "ports", "pools", "holders", "drops"];
+const USUAL: [&str; 6] = ["forward", "workers", "ports", "pools", "holders", "drops"];
 /// How often the wait looks whether it is over.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -60,7 +60,12 @@ fn ask(path: &Path, args: &StatArgs) -> Result<Sections, Failure> {
         let records = client::ask(path, &json!({"get": "stat", "of": name})).map_err(Failure::Input)?;
         Ok(((*name).to_owned(), records))
     };
-    names.iter().map(one).collect()
+    let mut sections: Sections = names.iter().map(one).collect::<Result<_, Failure>>()?;
+    if args.what.is_none() {
+        // One worker's counts are those of all.
+        sections.retain(|(name, records)| name != "workers" || records.len() > 1);
+    }
+    Ok(sections)
 }
 
 fn json_line(sections: &Sections) -> Result<String, Failure> {

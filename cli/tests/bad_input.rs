@@ -40,6 +40,7 @@ fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
     refused_values("--flows", "N", &["0", "-1", "65535", absurd], &whole("1 to 65534"));
     refused_values("--packets", "N", &["0", "-1", "1000000000001", absurd], &whole("1 to 1000000000000"));
     refused_values("--frames", "N", &["0", "-1", "63", "1048577", absurd], &whole("64 to 1048576"));
+    refused_values("--workers", "N", &["0", "-1", "64", "1.5", "many", absurd], &whole("1 to 63"));
     let powers = "give a power of two from 2 to 65536";
     refused_values("--ring", "N", &["0", "-2", "1", "100", "131072", absurd], powers);
     let seconds = "give a number of seconds above 0 and up to 604800 (a week)";
@@ -76,6 +77,11 @@ fn ports_that_do_not_fit_together_are_refused() {
     refused(
         "forward --mode cross-connect --port xdp:nosuch0 --port xdp:nosuch0:0",
         "--port xdp:nosuch0 is given twice: name another interface or queue",
+    );
+    refused(
+        "forward --mode cross-connect --workers 3 --port xdp:nosuch0:2 --port xdp:nosuch0",
+        "--port xdp:nosuch0 and xdp:nosuch0:2: with 3 workers each takes 3 queues, and some are the same; \
+         leave more between them, or give fewer --workers",
     );
     refused(
         "forward --mode cross-connect --port xdp:nosuch0 --port xdp:nosuch1 --port xdp:nosuch2",

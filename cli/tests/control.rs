@@ -116,7 +116,10 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
         ("set pool.rx.cache many", "\"many\" is no whole number; give 0 to 65536"),
         ("set page.statistics maybe", "is neither on nor off; give on or off"),
         ("set pool.rx.cache", "pool.rx.cache: give a value"),
-        ("stat pool", "nothing called \"pool\": there are pools, ports, drops, forward, holders, pages"),
+        (
+            "stat pool",
+            "nothing called \"pool\": there are pools, ports, drops, forward, workers, holders, pages",
+        ),
     ] {
         let out = run.ask(words);
         assert!(
@@ -279,4 +282,30 @@ fn rules_ready_pools_and_the_holder_are_turned_under_traffic_and_all_adds_up() {
         report["passed"].as_u64() > Some(0) && report["dropped"]["policy"].as_u64() > Some(0),
         "{report}"
     );
+}
+
+#[test]
+fn workers_are_shown_together_and_each_by_itself_and_one_key_turns_all_of_them() {
+    let run = Run::start_with("workers", "--workers 2 --path full --rule accept,proto=udp --ready-pairs 50");
+    let stat = |what: &str| run.json(&format!("stat {what} --json"))[what].as_array().unwrap().clone();
+    let names = |what: &str| -> Vec<String> {
+        stat(what).iter().map(|record| record["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("workers"), ["0", "1"]);
+    assert_eq!(
+        (names("pools"), names("forward")),
+        (vec!["rx0".into(), "rx1".into()], vec!["forward".into()])
+    );
+    assert_eq!(names("ports"), ["mem:0", "mem:1", "mem:2", "mem:3"]);
+    assert_eq!(names("ready"), ["heads", "pairs0", "pairs1"]);
+    assert!(stdout(&run.ask("stat")).contains("workers 1\n"));
+    for (key, value) in [("pool.rx0.cache", "32"), ("pool.rx1.cache", "64"), ("ready.pairs.max", "7")] {
+        let out = run.ask(&format!("set {key} {value}"));
+        assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
+    }
+    assert!(stat("ready")[1..].iter().all(|pairs| pairs["max"] == 7));
+    let out = run.ask("set rules accept");
+    assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
+    assert_eq!(stat("rules")[0]["rule"], "accept");
+    run.end();
 }

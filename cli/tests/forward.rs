@@ -172,3 +172,61 @@ fn the_summary_shows_rules_pairs_and_the_holder() {
         assert!(text.contains(part), "{part} in:\n{text}");
     }
 }
+
+#[test]
+fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
+    for options in [
+        "--workers 2",
+        "--workers 3 --mode cross-connect --flows 7",
+        "--workers 2 --mode reflect --path full --rule accept --ready-pairs 50",
+        "--workers 5 --ring 2 --frames 64",
+    ] {
+        let run = object(&output(&format!("forward {options} --packets 20001 --json")));
+        assert_adds_up(&run);
+        assert_eq!(
+            (number(&run, "sink.received"), number(&run, "sink.missing")),
+            (20_001, 0),
+            "{options}: {run}"
+        );
+        let workers = run["workers"].as_array().expect("workers");
+        let (each, pools) = (20_001 / workers.len() as u64, run["pools"].as_array().expect("pools").len());
+        assert_eq!((pools, options.as_bytes()[10] - b'0'), (workers.len(), workers.len() as u8));
+        for (i, worker) in workers.iter().enumerate() {
+            let received = number(worker, "received");
+            assert!(received == each || received == each + 1, "{options}: {worker}");
+            assert_eq!(received, number(worker, "transmitted"), "{options}: {worker}");
+            let ports = run["ports"].as_array().expect("ports").iter();
+            let its: u64 = ports.filter(|port| port["worker"] == i).map(|port| number(port, "rx")).sum();
+            assert_eq!(received, its, "{options}: {run}");
+        }
+    }
+}
+
+#[test]
+fn several_workers_pass_to_one_holder_and_one_tap_sees_what_all_sent() {
+    let run = object(&output("forward --workers 2 --mode pass --hold 100 --packets 20000 --json"));
+    assert_adds_up(&run);
+    let kept_at_most = number(&run, "holder.kept");
+    assert!((100..=200).contains(&kept_at_most), "a hundred of each worker's: {run}");
+    let run = object(&output("forward --workers 2 --tap 500 --packets 20000 --json"));
+    assert_adds_up(&run);
+    assert_eq!(number(&run, "tap.taken") + number(&run, "tap.missed"), 20_000, "{run}");
+    assert_eq!(number(&run, "tap.kept"), 1_000, "{run}");
+}
+
+#[test]
+fn rules_are_counted_over_all_workers() {
+    let rules = "--path full --rule drop,sport=49152 --flows 10";
+    let run = object(&output(&format!("forward --workers 2 {rules} --packets 10000 --json")));
+    assert_adds_up(&run);
+    assert_eq!(number(&run["filter"]["rules"][0], "packets"), 1_000, "{run}");
+    assert_eq!((number(&run, "filter.unmatched"), number(&run, "dropped.policy")), (9_000, 1_000), "{run}");
+}
+
+#[test]
+fn the_summary_shows_each_of_several_workers() {
+    let text = stdout(&output("forward --workers 2 --packets 3000"));
+    for part in ["2 workers", "\nworkers\n  0  ", "\n  1  ", "received 1,500, transmitted 1,500", "rx1  "] {
+        assert!(text.contains(part), "{part} in:\n{text}");
+    }
+}

@@ -34,10 +34,21 @@ impl Samples {
 
     /// What lies at these shares of the kept ones in order; None before the first.
     pub(crate) fn at<const N: usize>(&self, shares: [f64; N]) -> Option<[u32; N]> {
-        let kept = (self.counted() as usize).min(KEPT);
-        let mut recent: Vec<u32> = self.recent[..kept].iter().map(|sample| sample.load(Relaxed)).collect();
+        Samples::at_of_all([self].into_iter(), shares)
+    }
+
+    /// As [`Samples::at`], of the kept ones of all together.
+    pub(crate) fn at_of_all<'a, const N: usize>(
+        all: impl Iterator<Item = &'a Samples>,
+        shares: [f64; N],
+    ) -> Option<[u32; N]> {
+        let mut recent: Vec<u32> = Vec::new();
+        for one in all {
+            let kept = (one.counted() as usize).min(KEPT);
+            recent.extend(one.recent[..kept].iter().map(|sample| sample.load(Relaxed)));
+        }
         recent.sort_unstable();
-        let last = kept.checked_sub(1)? as f64;
+        let last = recent.len().checked_sub(1)? as f64;
         Some(shares.map(|share| recent[(last * share) as usize]))
     }
 }
@@ -48,10 +59,12 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_the_most_recent_samples() {
-        let samples = Samples::default();
+        let (samples, others) = (Samples::default(), Samples::default());
         assert_eq!(samples.at([0.5]), None);
         (0..100).for_each(|sample| samples.take(sample));
         assert_eq!(samples.at([0.0, 0.5, 1.0]), Some([0, 49, 99]));
+        (100..200).for_each(|sample| others.take(sample));
+        assert_eq!(Samples::at_of_all([&samples, &others].into_iter(), [0.0, 0.5, 1.0]), Some([0, 99, 199]));
         (0..KEPT as u64).for_each(|_| samples.take(u64::MAX));
         assert_eq!((samples.at([0.0]), samples.counted()), (Some([u32::MAX]), 100 + KEPT as u64));
     }

@@ -78,14 +78,21 @@ impl Windows {
 
     /// The quantiles over the most recent windows; None before the first has closed.
     pub fn quantiles(&self) -> Option<Quantiles> {
+        Windows::quantiles_of_all([self].into_iter())
+    }
+
+    /// The quantiles over the most recent windows of several workers, each window counting the same; None before the first
+    /// has closed.
+    pub fn quantiles_of_all<'a>(all: impl Iterator<Item = &'a Windows> + Clone) -> Option<Quantiles> {
         let ns = |sample| f64::from(sample) / ITEMS as f64 / clock::ticks_per_ns();
-        let [p10, p50, p90] = self.samples.at([0.1, 0.5, 0.9])?.map(ns);
+        let samples = all.clone().map(|one| &one.samples);
+        let [p10, p50, p90] = Samples::at_of_all(samples.clone(), [0.1, 0.5, 0.9])?.map(ns);
         Some(Quantiles {
             p10,
             p50,
             p90,
-            windows: self.samples.counted(),
-            dropped: self.dropped.load(Relaxed),
+            windows: samples.map(Samples::counted).sum(),
+            dropped: all.map(|one| one.dropped.load(Relaxed)).sum(),
         })
     }
 }

@@ -41,24 +41,31 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Lays the testbed for the test that runs on this thread. None, after saying why on standard error, where
+    /// As [`Testbed::lay_with_queues`], with one queue.
+    pub fn lay(wiring: Wiring, programs: &[&str]) -> Option<Testbed> {
+        Testbed::lay_with_queues(wiring, 1, programs)
+    }
+
+    /// Lays the testbed for the test that runs on this thread, each interface with so many queues. A flow stays on one
+    /// queue; which one follows from its hash, at whoever sends. None, after saying why on standard error, where
     /// that cannot be done; that is a failure if NETMEM_NO_SKIP is 1.
     ///
     /// `programs` are those that the test runs, beside ip and ethtool.
-    pub fn lay(wiring: Wiring, programs: &[&str]) -> Option<Testbed> {
+    pub fn lay_with_queues(wiring: Wiring, queues: u32, programs: &[&str]) -> Option<Testbed> {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let laid = obstacle(programs).map_or_else(|| Testbed::join(wiring, turn), Err);
+        let laid = obstacle(programs).map_or_else(|| Testbed::join(wiring, queues, turn), Err);
         laid.map_err(|reason| skip(&reason)).ok()
     }
 
-    fn join(wiring: Wiring, turn: MutexGuard<'static, ()>) -> Result<Testbed, String> {
+    fn join(wiring: Wiring, queues: u32, turn: MutexGuard<'static, ()>) -> Result<Testbed, String> {
         let (h1, dut, h2) = (Namespace::new("h1")?, Namespace::new("dut")?, Namespace::new("h2")?);
         let bed = Testbed { h1, dut, h2, wiring, _turn: turn };
         for (number, host, port) in [(1, &bed.h1, "one"), (2, &bed.h2, "two")] {
             let (mac, port_mac) = (host_mac(number), port_mac(number));
-            let peer = format!("peer name {port} address {port_mac} netns {}", bed.dut.name());
-            host.ip(&format!("link add eth0 address {mac} type veth {peer}"));
+            let queues = format!("numtxqueues {queues} numrxqueues {queues}");
+            let peer = format!("peer name {port} address {port_mac} {queues} netns {}", bed.dut.name());
+            host.ip(&format!("link add eth0 address {mac} {queues} type veth {peer}"));
             bed.dut.ip(&format!("link set dev {port} up"));
             host.ip(&format!("addr add {}/24 dev eth0", bed.address(number)));
             host.ip("link set dev eth0 up");

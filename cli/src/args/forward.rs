@@ -2,6 +2,7 @@
 
 use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
+use super::workers::WorkerArgs;
 use clap::{Args, ValueEnum};
 use netmem::forward::route::Route;
 use netmem::forward::traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
@@ -51,12 +52,12 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
 
-    /// Stop when the generator has sent N packets; not with --port.
+    /// Stop when the generators have sent N packets together; not with --port.
     #[arg(long, value_name = "N", value_parser = whole(1..=PACKETS_MAX), allow_negative_numbers = true,
           conflicts_with = "seconds")]
     pub packets: Option<u64>,
 
-    /// Flows that the generator sends, round robin: 1 to 65534; not with --port [default: 1]
+    /// Flows that each worker's generator sends, round robin: 1 to 65534; not with --port [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1..=FLOWS_MAX), allow_negative_numbers = true)]
     pub flows: Option<usize>,
 
@@ -73,8 +74,8 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "WHEN", value_enum)]
     pub pause: Option<Switch>,
 
-    /// Frames of 2048 bytes in the pool that all ports share: 64 to 1048576 [default: 4 for each port and
-    /// place of its ring]
+    /// Frames of 2048 bytes in each worker's pool, which its ports share: 64 to 1048576 [default: 4 for each port
+    /// and place of its ring]
     #[arg(long, value_name = "N", value_parser = whole(FRAMES), allow_negative_numbers = true)]
     pub frames: Option<usize>,
 
@@ -89,6 +90,9 @@ pub struct ForwardArgs {
     /// Listen on a Unix socket at PATH, for netmem stat and netmem set; it is its owner's alone (mode 0600).
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub team: WorkerArgs,
 
     #[command(flatten)]
     pub way: PacketArgs,
@@ -203,6 +207,7 @@ Examples:
   netmem forward --packets 1000000 --size 1514 --json
   netmem forward --path full --rule drop,proto=udp,sport=49152 --flows 10 --ready-pairs 50
   netmem forward --mode pass --hold 1000
+  netmem forward --workers 2 --flows 100
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
       --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02"
@@ -216,10 +221,11 @@ const AFTER_LONG_HELP: &str = concat!(
     "
 
 Figures:
-  ns_per_packet  the forwarder's time per packet: the median over windows of 256 received packets.
+  ns_per_packet  a worker's time per packet: the median over windows of 256 received packets.
                  Idle time does not count; windows with a pause of the machine or of the thread
                  in them are thrown away (windows.dropped).
-  pps            1 / ns_per_packet: packets per second that it handles while it has work.
+  pps            1 / ns_per_packet, summed over the workers: packets per second that they handle while
+                 they have work.
   pps_mean       packets received / seconds of the run, idle time and pauses included.
 
 The object of --json:
@@ -233,7 +239,8 @@ The object of --json:
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name: packets}} or null (--path full),
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, missing} or null,
-  ports [{name, kind, detail, rx, tx, and every other counter}],
+  workers [{core (or null), received, transmitted, dropped, held, passed, ns_per_packet or null}],
+  ports [{worker (its number), name, kind, detail, rx, tx, and every other counter}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
   generator and sink are null with --port; pps, ns_per_packet and windows when not one window was
   filled. A refused packet was tried again until it was sent; it counts once.

@@ -6,6 +6,7 @@ mod lab;
 mod number;
 mod observe;
 mod packets;
+mod workers;
 
 pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabRunArgs};

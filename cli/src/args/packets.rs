@@ -39,12 +39,12 @@ pub struct PacketArgs {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = FreeArg::Bulk)]
     pub free: FreeArg,
 
-    /// Passed frames that the holder keeps, the newest: 0 to 1048576; 0 frees them as soon as it has read them.
+    /// Passed frames that the holder keeps of each worker, the newest: 0 to 1048576; 0 frees them as soon as it has read them.
     #[arg(long, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
           allow_negative_numbers = true)]
     pub hold: usize,
 
-    /// Clones of sent frames that a tap keeps, the newest: 1 to 1048576. They are read-only; a frame goes home when the
+    /// Clones of sent frames that a tap keeps of each worker, the newest: 1 to 1048576. They are read-only; a frame goes home when the
     /// tap has released its clone.
     #[arg(long, value_name = "N", value_parser = whole(1..=HOLD_MAX), allow_negative_numbers = true)]
     pub tap: Option<usize>,

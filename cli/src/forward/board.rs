@@ -1,51 +1,67 @@
 //! What the control socket shows of a forwarding run, and the keys that turn it.
 
+use super::report::dropped;
+use super::seat::Seat;
 use crate::control::Record;
 use crate::control::board::Board;
-use netmem::forward::Forwarder;
+use netmem::forward::Meters;
 use netmem::page::Memory;
 use netmem::pool::{Holder, Ledger, Pool, PoolStats};
+use netmem::port::PortCounters;
+use std::sync::Arc;
 
-/// The board of a forwarder over one memory and pool.
-pub fn board(memory: &Memory, pool: &Pool, forwarder: &Forwarder) -> Board {
+/// The board of all workers over one memory.
+pub fn board(memory: &Memory, seats: &[Seat]) -> Board {
     let mut board = Board::new();
-    sections(&mut board, memory, pool, forwarder);
-    keys(&mut board, memory, pool);
+    sections(&mut board, memory, seats);
+    page_keys(&mut board, memory);
+    seats.iter().for_each(|seat| pool_keys(&mut board, &seat.owner.pool));
     board
 }
 
-fn sections(board: &mut Board, memory: &Memory, pool: &Pool, forwarder: &Forwarder) {
-    let of = pool.clone();
-    board.section("pools", move || vec![pool_record(&of)]);
-    let ports: Vec<_> =
-        forwarder.ports().map(|port| (port.name().to_owned(), port.kind(), port.counters())).collect();
+fn sections(board: &mut Board, memory: &Memory, seats: &[Seat]) {
+    let pools: Vec<Pool> = seats.iter().map(|seat| seat.owner.pool.clone()).collect();
+    let of = pools.clone();
+    board.section("pools", move || of.iter().map(pool_record).collect());
+    let ports = seats.iter().flat_map(|seat| seat.forwarder.ports());
+    let ports: Vec<_> = ports.map(|port| (port.name().to_owned(), port.kind(), port.counters())).collect();
     board.section("ports", move || {
-        let record = |(name, kind, counters): &(String, &str, std::sync::Arc<netmem::port::PortCounters>)| {
+        let record = |(name, kind, counters): &(String, &str, Arc<PortCounters>)| {
             Record::default().with("name", name.as_str()).with("kind", *kind).with_all(counters.iter())
         };
         ports.iter().map(record).collect()
     });
-    let meters = forwarder.meters();
-    board.section("drops", move || {
-        let drops = meters.drops.iter().map(|(reason, frames)| (reason.name(), frames));
-        vec![Record::default().with("name", "forward").with_all(drops)]
-    });
-    let meters = forwarder.meters();
+    let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
+    let of = meters.clone();
+    board.section("drops", move || vec![Record::default().with("name", "forward").with_all(dropped(&of))]);
     board.section("forward", move || {
-        let counters = [
-            ("received", meters.received.get()),
-            ("transmitted", meters.transmitted.get()),
-            ("completed", meters.completed.get()),
-            ("passed", meters.passed.get()),
-            ("dropped", meters.drops.total()),
-            ("held", meters.held.get()),
-        ];
-        vec![Record::default().with("name", "forward").with_all(counters)]
+        let each: Vec<_> = meters.iter().map(|meters| counts(meters)).collect();
+        let sum = |i: usize| (each[0][i].0, each.iter().map(|counts| counts[i].1).sum());
+        vec![Record::default().with("name", "forward").with_all((0..each[0].len()).map(sum))]
     });
-    let of = pool.clone();
-    board.section("holders", move || holder_records(&of));
+    let workers: Vec<_> = seats.iter().map(|seat| (seat.forwarder.meters(), seat.core)).collect();
+    board.section("workers", move || workers.iter().enumerate().map(worker_record).collect());
+    board.section("holders", move || pools.iter().flat_map(holder_records).collect());
     let of = memory.clone();
     board.section("pages", move || vec![page_record(&of)]);
+}
+
+/// What became of a worker's packets.
+fn counts(meters: &Meters) -> [(&'static str, u64); 6] {
+    [
+        ("received", meters.received.get()),
+        ("transmitted", meters.transmitted.get()),
+        ("completed", meters.completed.get()),
+        ("passed", meters.passed.get()),
+        ("dropped", meters.drops.total()),
+        ("held", meters.held.get()),
+    ]
+}
+
+/// A worker's number, the core it is for, and its counts.
+fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>))) -> Record {
+    let core = core.map_or_else(|| "any".to_owned(), |core| core.to_string());
+    Record::default().with("name", number.to_string()).with("core", core).with_all(counts(meters))
 }
 
 /// The ledger's places, then the counters under page_pool's names.
@@ -112,7 +128,7 @@ fn page_record(memory: &Memory) -> Record {
     ])
 }
 
-fn keys(board: &mut Board, memory: &Memory, pool: &Pool) {
+fn page_keys(board: &mut Board, memory: &Memory) {
     let (of, to) = (memory.clone(), memory.clone());
     board.switch(
         "page.statistics",
@@ -120,6 +136,9 @@ fn keys(board: &mut Board, memory: &Memory, pool: &Pool) {
         move || of.statistics(),
         move |on| to.set_statistics(on),
     );
+}
+
+fn pool_keys(board: &mut Board, pool: &Pool) {
     let name = pool.name().to_owned();
     let (of, to) = (pool.clone(), pool.clone());
     board.number(

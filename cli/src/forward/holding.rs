@@ -1,12 +1,13 @@
-//! The thread of holder and tap: takes what the forwarder passes and what it sent, keeps what it is told to, and frees on
+//! The thread of holders and taps: takes what the forwarders pass and what they sent, keeps what it is told to, and frees on
 //! a worker of its own.
 
 use super::phases::Phases;
-use netmem::forward::holder::Keeper;
+use netmem::forward::holder::{Keep, Keeper};
 use netmem::forward::tap::TapReader;
 use netmem::pool::SharedFrame;
 use netmem::sync::Worker;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -15,10 +16,12 @@ const REST: Duration = Duration::from_micros(100);
 
 /// Who holds frames, and the worker that frees them.
 pub struct Holding {
-    /// What was passed; None where nothing is.
-    pub keeper: Option<Keeper>,
-    /// Clones of what was sent; None without a tap.
-    pub tapped: Option<Tapped>,
+    /// How much of each worker's frames is kept; None where nothing is passed.
+    pub keep: Option<Arc<Keep>>,
+    /// What each worker passes.
+    pub keepers: Vec<Keeper>,
+    /// Clones of what each worker has sent.
+    pub taps: Vec<Tapped>,
     pub worker: Worker,
 }
 
@@ -32,7 +35,7 @@ pub struct Tapped {
 /// What became of passed frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HolderReport {
-    /// Frames that the holder took from the forwarder.
+    /// Frames that the holder took from the forwarders.
     pub taken: u64,
     /// Frames that it freed while the run lasted.
     pub freed: u64,
@@ -52,7 +55,7 @@ pub struct TapReport {
 }
 
 impl Holding {
-    /// Holds until the forwarder is drained, then lets go of all.
+    /// Holds until the forwarders are drained, then lets go of all.
     pub fn run(mut self, phases: &Phases) -> (Option<HolderReport>, Option<TapReport>) {
         loop {
             // Asked before the turn: what was passed and sent until then is taken by it.
@@ -64,20 +67,23 @@ impl Holding {
                 _ => {}
             }
         }
-        let reports = (self.keeper.as_ref().map(HolderReport::new), self.tapped.as_ref().map(TapReport::new));
-        let Holding { keeper, tapped, mut worker } = self;
-        if let Some(mut keeper) = keeper {
+        let reports = (
+            self.keepers.iter().map(HolderReport::new).reduce(HolderReport::with),
+            self.taps.iter().map(TapReport::new).reduce(TapReport::with),
+        );
+        let Holding { keepers, taps, mut worker, .. } = self;
+        for mut keeper in keepers {
             keeper.release(&mut worker);
         }
-        tapped.into_iter().flat_map(|tapped| tapped.clones).for_each(|clone| clone.free(&mut worker));
+        taps.into_iter().flat_map(|tapped| tapped.clones).for_each(|clone| clone.free(&mut worker));
         reports
     }
 
     /// Takes what came and frees what is too old; returns how many frames it moved.
     fn turn(&mut self) -> usize {
-        let Holding { keeper, tapped, worker } = self;
-        let kept = keeper.as_mut().map_or(0, |keeper| keeper.turn(worker));
-        kept + tapped.as_mut().map_or(0, |tapped| tapped.turn(worker))
+        let Holding { keepers, taps, worker, .. } = self;
+        let kept: usize = keepers.iter_mut().map(|keeper| keeper.turn(worker)).sum();
+        kept + taps.iter_mut().map(|tapped| tapped.turn(worker)).sum::<usize>()
     }
 }
 
@@ -102,6 +108,12 @@ impl HolderReport {
         let (taken, freed) = (counters.taken.get(), counters.given.get());
         HolderReport { taken, freed, kept: keeper.kept() as u64 }
     }
+
+    /// Together with what became of another worker's.
+    fn with(self, other: HolderReport) -> HolderReport {
+        let HolderReport { taken, freed, kept } = other;
+        HolderReport { taken: self.taken + taken, freed: self.freed + freed, kept: self.kept + kept }
+    }
 }
 
 impl TapReport {
@@ -109,5 +121,11 @@ impl TapReport {
         let counters = tapped.reader.counters();
         let (taken, missed) = (counters.taken.get(), counters.missed.get());
         TapReport { taken, missed, kept: tapped.clones.len() as u64 }
+    }
+
+    /// Together with another worker's.
+    fn with(self, other: TapReport) -> TapReport {
+        let TapReport { taken, missed, kept } = other;
+        TapReport { taken: self.taken + taken, missed: self.missed + missed, kept: self.kept + kept }
     }
 }

@@ -6,30 +6,18 @@ use crate::args::ReadyHeads;
 use crate::failure::Failure;
 use netmem::forward::filter::{FilterControl, filter};
 use netmem::forward::{Forwarder, PacketPath, Protocols};
-use netmem::packet::{Form, Heads, HeadsConfig, Pairs};
+use netmem::packet::{Form, Heads, HeadsConfig, Pairs, PairsStats};
 use netmem::page::Memory;
 use netmem::pool::Pool;
 use std::sync::Arc;
 
-/// What can be asked about packets while the forwarder has them.
+/// What can be asked about packets while the forwarders have them.
 pub struct Hooks {
     pub heads: Heads,
-    /// The rules, and what the statistics hook counts; None on the fast path.
-    filter: Option<(FilterControl, Arc<Protocols>)>,
-    /// The ready pairs, if there are any.
-    pub pairs: Option<Pairs>,
-}
-
-impl Hooks {
-    /// What reads and changes the rules, on the full path.
-    pub fn rules(&self) -> Option<&FilterControl> {
-        self.filter.as_ref().map(|(control, _)| control)
-    }
-
-    /// What the hooks have counted by now.
-    pub fn report(&self) -> Option<FilterReport> {
-        self.filter.as_ref().map(|(control, protocols)| FilterReport::new(control, protocols))
-    }
+    /// Each worker's rules, the same ones, and what its statistics hook counts; none on the fast path.
+    filters: Vec<(FilterControl, Arc<Protocols>)>,
+    /// Each worker's ready pairs, if there are any.
+    pub pairs: Vec<Pairs>,
 }
 
 /// Bytes of memory for the heads of as many packets as there are frames, and for what lies in caches meanwhile.
@@ -37,36 +25,65 @@ pub fn room(frames: usize) -> usize {
     frames * 64 + (4 << 20)
 }
 
-/// Makes packets of the forwarder's frames.
-///
-/// # Errors
-/// [`Failure::Input`].
-pub fn set(
-    forwarder: &mut Forwarder,
-    memory: &Memory,
-    pool: &Pool,
-    plan: &PacketPlan,
-) -> Result<Hooks, Failure> {
-    let config = match plan.heads {
-        None => HeadsConfig::default(),
-        Some(ReadyHeads::None) => HeadsConfig { form: Form::Bulk, ..HeadsConfig::default() },
-        Some(ReadyHeads::Array { size, refill, free }) => {
-            HeadsConfig { size, refill, free, ..HeadsConfig::default() }
+impl Hooks {
+    /// Heads as planned, for all workers.
+    ///
+    /// # Errors
+    /// [`Failure::Input`].
+    pub fn new(memory: &Memory, plan: &PacketPlan) -> Result<Hooks, Failure> {
+        let config = match plan.heads {
+            None => HeadsConfig::default(),
+            Some(ReadyHeads::None) => HeadsConfig { form: Form::Bulk, ..HeadsConfig::default() },
+            Some(ReadyHeads::Array { size, refill, free }) => {
+                HeadsConfig { size, refill, free, ..HeadsConfig::default() }
+            }
+        };
+        let heads = Heads::with(memory, &config).map_err(Failure::input)?;
+        Ok(Hooks { heads, filters: Vec::new(), pairs: Vec::new() })
+    }
+
+    /// Makes packets of the frames of one more forwarder, whose ports receive into `pool`.
+    ///
+    /// # Errors
+    /// [`Failure::Input`].
+    pub fn set(&mut self, forwarder: &mut Forwarder, pool: &Pool, plan: &PacketPlan) -> Result<(), Failure> {
+        let mut path = PacketPath::new(self.heads.clone());
+        if let Some(max) = plan.pairs {
+            let pairs = Pairs::new(pool, &self.heads, max);
+            path = path.with_pairs(pairs.clone());
+            self.pairs.push(pairs);
         }
-    };
-    let heads = Heads::with(memory, &config).map_err(Failure::input)?;
-    let pairs = plan.pairs.map(|max| Pairs::new(pool, &heads, max));
-    let mut path = PacketPath::new(heads.clone());
-    if let Some(pairs) = &pairs {
-        path = path.with_pairs(pairs.clone());
+        if let Some(rules) = &plan.rules {
+            let (filter, control) = filter(rules.clone()).map_err(Failure::input)?;
+            path = path.with_hooks(filter);
+            self.filters.extend(path.protocols().map(|protocols| (control, protocols)));
+        }
+        forwarder.set_packet_path(path);
+        Ok(())
     }
-    let mut control = None;
-    if let Some(rules) = &plan.rules {
-        let (filter, rules) = filter(rules.clone()).map_err(Failure::input)?;
-        path = path.with_hooks(filter);
-        control = Some(rules);
+
+    /// What reads and changes the rules, on the full path: one for each worker.
+    pub fn rules(&self) -> Vec<FilterControl> {
+        self.filters.iter().map(|(control, _)| control.clone()).collect()
     }
-    let filter = control.zip(path.protocols());
-    forwarder.set_packet_path(path);
-    Ok(Hooks { heads, filter, pairs })
+
+    /// The ready pairs of all workers, where there are any; `max` is each worker's.
+    pub fn pairs_stats(&self) -> Option<PairsStats> {
+        let add = |all: PairsStats, its: PairsStats| PairsStats {
+            now: all.now + its.now,
+            max: all.max,
+            taken: all.taken + its.taken,
+            kept: all.kept + its.kept,
+            missed: all.missed + its.missed,
+            passed: all.passed + its.passed,
+            released: all.released + its.released,
+        };
+        self.pairs.iter().map(Pairs::stats).reduce(add)
+    }
+
+    /// What the hooks have counted by now, on the full path.
+    pub fn report(&self) -> Option<FilterReport> {
+        let reports = self.filters.iter().map(|(control, protocols)| FilterReport::new(control, protocols));
+        reports.reduce(FilterReport::with)
+    }
 }

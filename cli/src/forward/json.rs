@@ -1,7 +1,7 @@
 //! The object of `--json`; `netmem forward --help` describes it.
 
 use super::holding::{HolderReport, TapReport};
-use super::report::{FilterReport, PortReport, Report};
+use super::report::{FilterReport, PortReport, Report, WorkerReport};
 use crate::args::PathArg;
 use netmem::packet::PairsStats;
 use netmem::pool::Ledger;
@@ -29,6 +29,7 @@ struct Object<'a> {
     filter: Option<Filter<'a>>,
     ready_pairs: Option<Counters<'a>>,
     sink: Option<Sink>,
+    workers: Vec<Worker>,
     ports: Vec<Port<'a>>,
     pools: Vec<Pool<'a>>,
 }
@@ -57,7 +58,19 @@ struct Sink {
 }
 
 #[derive(Serialize)]
+struct Worker {
+    core: Option<usize>,
+    received: u64,
+    transmitted: u64,
+    dropped: u64,
+    held: u64,
+    passed: u64,
+    ns_per_packet: Option<f64>,
+}
+
+#[derive(Serialize)]
 struct Port<'a> {
+    worker: usize,
     name: &'a str,
     kind: &'a str,
     detail: &'a str,
@@ -136,6 +149,7 @@ pub fn object(report: &Report) -> String {
                 traveled.sink;
             Sink { received, corrupt, reordered, duplicates, missing }
         }),
+        workers: report.workers.iter().map(worker).collect(),
         ports: report.ports.iter().map(port).collect(),
         pools: report.pools.iter().map(pool).collect(),
     };
@@ -178,8 +192,15 @@ fn pairs(stats: PairsStats) -> Counters<'static> {
     Counters(counts.to_vec().into())
 }
 
+fn worker(worker: &WorkerReport) -> Worker {
+    let WorkerReport { core, received, transmitted, dropped, held, passed, windows } = *worker;
+    let ns_per_packet = windows.map(|windows| rounded(windows.p50));
+    Worker { core, received, transmitted, dropped, held, passed, ns_per_packet }
+}
+
 fn port(port: &PortReport) -> Port<'_> {
     Port {
+        worker: port.worker,
         name: &port.name,
         kind: port.kind,
         detail: &port.detail,
@@ -221,7 +242,8 @@ mod tests {
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"transmitted\":90,\"held\":2,\"passed\":0,",
             "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":90,\"corrupt\":0,",
-            "{\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
+            "\"workers\":[{\"core\":1,\"received\":100,\"transmitted\":90,\"dropped\":8,\"held\":2,\"passed\":0,\"ns_per_packet\":50.0}],",
+            "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"balanced\":true}]",
         ] {
             assert!(text.contains(part), "{part} in {text}");
@@ -230,7 +252,8 @@ mod tests {
 
     #[test]
     fn what_interfaces_or_too_few_packets_cannot_tell_is_null() {
-        let report = super::Report { traveled: None, windows: None, ..sample() };
+        let mut report = super::Report { traveled: None, windows: None, ..sample() };
+        report.workers[0].windows = None;
         let text = object(&report);
         for name in ["generator", "sink", "pps", "ns_per_packet", "windows"] {
             assert!(text.contains(&format!("\"{name}\":null")), "{name} in {text}");

@@ -1,9 +1,11 @@
 //! What is said on standard error while packets are forwarded: a line that is rewritten, where that is a
 //! terminal, and a line for every port that goes down or comes up again.
 
-use netmem::forward::{Forwarder, Meters};
+use super::seat::Seat;
+use netmem::forward::Meters;
 use netmem::pool::Pool;
 use netmem::port::{PortCounters, PortState};
+use netmem::stats::Windows;
 use netmem_lab::table::thousands;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -14,9 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The line and what it is made of.
 pub struct Live {
-    meters: Arc<Meters>,
-    ports: Vec<(String, Arc<PortCounters>, PortState)>,
-    pool: Pool,
+    workers: Vec<Watched>,
     on: bool,
     begun: Instant,
     /// When the line was last written, and how many packets had been received then.
@@ -25,15 +25,36 @@ pub struct Live {
     width: usize,
 }
 
-impl Live {
-    /// A line about `forwarder`; none unless it is `wanted` and standard error is a terminal.
-    pub fn new(forwarder: &Forwarder, pool: &Pool, wanted: bool) -> Live {
+/// What is watched of one worker.
+struct Watched {
+    meters: Arc<Meters>,
+    ports: Vec<(String, Arc<PortCounters>, PortState)>,
+    pool: Pool,
+}
+
+impl Watched {
+    fn new(seat: &Seat) -> Watched {
+        let Seat { forwarder, owner, .. } = seat;
         let ports = forwarder.ports().map(|port| (port.name().to_owned(), port.counters(), PortState::Up));
+        Watched { meters: forwarder.meters(), ports: ports.collect(), pool: owner.pool.clone() }
+    }
+
+    fn drops(&self) -> u64 {
+        self.meters.drops.total() + self.ports.iter().map(|(_, port, _)| port.rx_drops()).sum::<u64>()
+    }
+
+    fn free_frames(&self) -> u64 {
+        let ledger = self.pool.ledger();
+        ledger.free + ledger.cached + ledger.returning
+    }
+}
+
+impl Live {
+    /// A line about all workers; none unless it is `wanted` and standard error is a terminal.
+    pub fn new(seats: &[Seat], wanted: bool) -> Live {
         let now = Instant::now();
         Live {
-            meters: forwarder.meters(),
-            ports: ports.collect(),
-            pool: pool.clone(),
+            workers: seats.iter().map(Watched::new).collect(),
             on: wanted && io::stderr().is_terminal(),
             begun: now,
             last: (now, 0),
@@ -42,7 +63,7 @@ impl Live {
     }
 
     /// Says what there is to say now; call it often.
-    pub fn tick(&mut self, states: &[PortState]) {
+    pub fn tick(&mut self, states: &[Vec<PortState>]) {
         self.say_changes(states);
         let now = Instant::now();
         if self.on && now.duration_since(self.last.0) >= INTERVAL {
@@ -61,16 +82,21 @@ impl Live {
         }
     }
 
-    fn say_changes(&mut self, states: &[PortState]) {
-        for (i, state) in states.iter().enumerate() {
-            let Some((name, _, known)) = self.ports.get_mut(i).filter(|(.., known)| known != state) else {
-                continue;
-            };
-            let line = match state {
+    fn say_changes(&mut self, states: &[Vec<PortState>]) {
+        let known = self
+            .workers
+            .iter_mut()
+            .zip(states)
+            .flat_map(|(worker, states)| worker.ports.iter_mut().zip(states));
+        let mut lines = Vec::new();
+        for ((name, _, known), state) in known.filter(|((.., known), state)| known != *state) {
+            lines.push(match state {
                 PortState::Up => format!("port {name} is up again"),
                 PortState::Down(reason) => format!("port {name} is down: {reason}"),
-            };
+            });
             *known = state.clone();
+        }
+        for line in lines {
             self.clear();
             let _ = writeln!(io::stderr(), "netmem: {line}");
         }
@@ -79,19 +105,17 @@ impl Live {
     /// Packets per second are those of the time since the last line, nanoseconds the median of recent
     /// windows.
     fn line(&mut self, now: Instant) -> String {
-        let received = self.meters.received.get();
+        let received = self.workers.iter().map(|worker| worker.meters.received.get()).sum();
         let (then, before) = std::mem::replace(&mut self.last, (now, received));
         let pps = (received - before) as f64 / now.duration_since(then).as_secs_f64();
-        let busy = self.meters.windows.quantiles().map_or_else(|| "-".into(), |q| format!("{:.1}", q.p50));
-        let drops =
-            self.meters.drops.total() + self.ports.iter().map(|(_, port, _)| port.rx_drops()).sum::<u64>();
-        let ledger = self.pool.ledger();
+        let windows = Windows::quantiles_of_all(self.workers.iter().map(|worker| &worker.meters.windows));
+        let busy = windows.map_or_else(|| "-".into(), |q| format!("{:.1}", q.p50));
         format!(
             "{:>4} s  {} packets/s  {busy} ns/packet  drops {}  free frames {}",
             now.duration_since(self.begun).as_secs(),
             thousands(pps as u64),
-            thousands(drops),
-            thousands(ledger.free + ledger.cached + ledger.returning),
+            thousands(self.workers.iter().map(Watched::drops).sum()),
+            thousands(self.workers.iter().map(Watched::free_frames).sum()),
         )
     }
 
@@ -118,6 +142,7 @@ mod tests {
         let (packets, hold, free) = (None, None, Free::Bulk);
         let (mode, time) = (ModeArg::Ip, None);
         let plan = Plan {
+            workers: 2,
             source,
             mode,
             packets,
@@ -136,13 +161,15 @@ mod tests {
     #[test]
     fn packets_per_second_are_those_since_the_last_line() {
         let mut dataplane = dataplane();
-        let mut live = Live::new(&dataplane.forwarder, &dataplane.pool, true);
-        dataplane.forwarder.poll(&mut dataplane.worker);
+        let mut live = Live::new(&dataplane.seats, true);
         let begun = live.begun;
-        dataplane.forwarder.meters().received.add(5_000);
+        for Seat { forwarder, owner, .. } in &mut dataplane.seats {
+            forwarder.poll(&mut owner.worker);
+            forwarder.meters().received.add(2_500);
+        }
         let first = live.line(begun + 2 * INTERVAL);
         assert!(first.contains(" 2 s  2,500 packets/s  - ns/packet  drops 0  free frames 0"), "{first}");
-        dataplane.forwarder.meters().received.add(100);
+        dataplane.seats[1].forwarder.meters().received.add(100);
         let second = live.line(begun + 3 * INTERVAL);
         assert!(second.contains(" 3 s  100 packets/s"), "{second}");
     }
@@ -150,11 +177,12 @@ mod tests {
     #[test]
     fn a_port_that_goes_down_or_comes_up_is_known_by_its_last_state() {
         let dataplane = dataplane();
-        let mut live = Live::new(&dataplane.forwarder, &dataplane.pool, true);
+        let mut live = Live::new(&dataplane.seats, true);
         let down = PortState::Down("interface eth9 is down".into());
+        // The first worker has not looked up yet.
         for states in [[PortState::Up, down.clone()], [PortState::Up, PortState::Up]] {
-            live.tick(&states);
-            let known = live.ports.iter().map(|(.., state)| state.clone()).collect::<Vec<_>>();
+            live.tick(&[Vec::new(), states.to_vec()]);
+            let known = live.workers[1].ports.iter().map(|(.., state)| state.clone()).collect::<Vec<_>>();
             assert_eq!(known, states);
         }
     }

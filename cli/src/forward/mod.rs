@@ -1,7 +1,7 @@
 //! `netmem forward`, by the stages of a run:
 //!
 //! ```text
-//!   plan ─► set_up ─► run ─┬─ forwarding   the forwarder, on a core of its own
+//!   plan ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
 //!                          ├─ holding      the holder, where frames are passed to it
 //!                          ├─ network      generator and sink, where the ports are mem ports
 //!                          ├─ live         the line on a terminal
@@ -11,6 +11,7 @@
 
 mod board;
 mod check;
+mod cores;
 mod forwarding;
 mod holding;
 mod hooks;
@@ -20,8 +21,10 @@ mod network;
 mod packet_board;
 mod phases;
 mod plan;
+mod ports;
 mod report;
 mod run;
+mod seat;
 mod set_up;
 mod summary;
 

@@ -1,4 +1,4 @@
-//! HOT: the built-in network at the far ends of the two mem ports. Host 0 generates, host 1 verifies.
+//! HOT: the built-in network at the far ends of each worker's two mem ports. Host 0 generates, host 1 verifies.
 
 use super::phases::Phases;
 use super::plan::Offer;
@@ -6,6 +6,7 @@ use netmem::forward::Meters;
 use netmem::forward::traffic::{Fault, Hop, Outcome, Sink, Tally, Traffic, TrafficError};
 use netmem::limits::BATCH_MAX;
 use netmem::port::mem::MemDevice;
+use std::sync::Arc;
 use std::thread;
 
 /// Packets sent and verified in one turn each.
@@ -13,8 +14,13 @@ const BURST: usize = BATCH_MAX;
 /// Turns in which nothing moved, before other threads may run.
 const PATIENCE: u32 = 64;
 
-/// Generator, sink, and the wires' far ends.
+/// What every worker's mem ports are joined to.
 pub struct Network {
+    links: Vec<Link>,
+}
+
+/// Generator, sink, and the far ends of one worker's wires.
+struct Link {
     devices: [MemDevice; 2],
     generator: Generator,
     sink: Sink,
@@ -34,7 +40,7 @@ struct Generator {
 }
 
 /// What the network counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traveled {
     /// Packets put onto the wire.
     pub sent: u64,
@@ -47,32 +53,33 @@ pub struct Traveled {
 }
 
 impl Network {
-    /// A network that sends what is offered over wires with rings of `ring` places, and expects it to come
-    /// through `hop`.
+    /// A network that sends what is offered over each worker's wires, of rings with `ring` places, and expects it to come
+    /// through `hop`. The number of packets is that of all together.
     ///
     /// # Errors
     /// [`TrafficError`] when there is no such traffic.
-    pub fn new(devices: [MemDevice; 2], ring: u32, offer: &Offer, hop: Hop) -> Result<Network, TrafficError> {
-        let generator = Generator {
-            traffic: Traffic::new(offer.flows, offer.size)?,
-            left: offer.packets.unwrap_or(u64::MAX),
-            window: offer.pause.then_some(u64::from(ring)),
-            waiting: 0,
-            sent: 0,
-            refused: 0,
+    pub fn new(
+        devices: Vec<[MemDevice; 2]>,
+        ring: u32,
+        offer: &Offer,
+        hop: Hop,
+    ) -> Result<Network, TrafficError> {
+        let links = devices.len() as u64;
+        let link = |(number, devices)| {
+            let packets = offer.packets.map_or(u64::MAX, |all| all / links + u64::from(number < all % links));
+            Link::new(devices, ring, offer, packets, hop)
         };
-        let sink = Sink::new(offer.flows, offer.size, hop)?;
-        Ok(Network { devices, generator, sink, first_fault: None })
+        Ok(Network { links: (0..).zip(devices).map(link).collect::<Result<_, _>>()? })
     }
 
-    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarder, whose
-    /// meters these are, is drained.
-    pub fn run(mut self, phases: &Phases, meters: &Meters) -> Traveled {
+    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarders, whose
+    /// meters these are, are drained.
+    pub fn run(mut self, phases: &Phases, meters: &[Arc<Meters>]) -> Traveled {
         let _ended = Ended(phases);
         let mut idle = 0;
-        while self.generator.left > 0 && !phases.is_sending_to_stop() {
-            let arrived = self.sink.tally().received;
-            let moved = self.generator.send(&mut self.devices[0], arrived, meters) + self.collect();
+        while self.links.iter().any(|link| link.generator.left > 0) && !phases.is_sending_to_stop() {
+            let moved: usize =
+                self.links.iter_mut().zip(meters).map(|(link, meters)| link.turn(meters)).sum();
             idle = if moved == 0 { idle + 1 } else { 0 };
             if idle > PATIENCE {
                 thread::yield_now();
@@ -85,8 +92,39 @@ impl Network {
             }
         }
         while self.collect() > 0 {}
-        let Network { generator: Generator { sent, refused, .. }, sink, first_fault, .. } = self;
-        Traveled { sent, refused, sink: sink.tally(), first_fault }
+        self.links.iter().map(Link::traveled).fold(Traveled::default(), Traveled::with)
+    }
+
+    fn collect(&mut self) -> usize {
+        self.links.iter_mut().map(Link::collect).sum()
+    }
+}
+
+impl Link {
+    fn new(
+        devices: [MemDevice; 2],
+        ring: u32,
+        offer: &Offer,
+        packets: u64,
+        hop: Hop,
+    ) -> Result<Link, TrafficError> {
+        let generator = Generator {
+            traffic: Traffic::new(offer.flows, offer.size)?,
+            left: packets,
+            window: offer.pause.then_some(u64::from(ring)),
+            waiting: 0,
+            sent: 0,
+            refused: 0,
+        };
+        let sink = Sink::new(offer.flows, offer.size, hop)?;
+        Ok(Link { devices, generator, sink, first_fault: None })
+    }
+
+    /// Sends a burst and collects what came; returns how many packets moved.
+    #[inline]
+    fn turn(&mut self, meters: &Meters) -> usize {
+        let arrived = self.sink.tally().received;
+        self.generator.send(&mut self.devices[0], arrived, meters) + self.collect()
     }
 
     /// Takes what both ports sent off the wires and verifies it; returns how many packets.
@@ -94,7 +132,7 @@ impl Network {
     /// Nothing should leave by port 0: what does is corrupt to the sink, by its link addresses.
     #[inline]
     fn collect(&mut self) -> usize {
-        let Network { devices, sink, first_fault, .. } = self;
+        let Link { devices, sink, first_fault, .. } = self;
         let mut collected = 0;
         for device in devices {
             collected += device.collect(BURST, |frame| {
@@ -104,6 +142,31 @@ impl Network {
             });
         }
         collected
+    }
+
+    fn traveled(&self) -> Traveled {
+        let Link { generator: Generator { sent, refused, .. }, sink, first_fault, .. } = self;
+        Traveled { sent: *sent, refused: *refused, sink: sink.tally(), first_fault: *first_fault }
+    }
+}
+
+impl Traveled {
+    /// Together with what another link counted.
+    fn with(self, other: Traveled) -> Traveled {
+        let (mine, its) = (self.sink, other.sink);
+        let sink = Tally {
+            received: mine.received + its.received,
+            corrupt: mine.corrupt + its.corrupt,
+            reordered: mine.reordered + its.reordered,
+            duplicates: mine.duplicates + its.duplicates,
+            missing: mine.missing + its.missing,
+        };
+        Traveled {
+            sent: self.sent + other.sent,
+            refused: self.refused + other.refused,
+            sink,
+            first_fault: self.first_fault.or(other.first_fault),
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use super::holding::Holding;
 use super::hooks::Hooks;
 use crate::control::Record;
 use crate::control::board::Board;
-use netmem::forward::filter::{FilterControl, Rule};
-use netmem::forward::holder::{HolderCounters, Keep};
+use netmem::forward::filter::{FilterControl, Rule, RuleCount};
+use netmem::forward::holder::{HolderCounters, Keep, Keeper};
 use netmem::packet::{Heads, Pairs};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,24 +32,33 @@ pub fn packets(board: &mut Board, hooks: &Hooks) {
     let (heads, pairs) = (hooks.heads.clone(), hooks.pairs.clone());
     board.section("ready", move || {
         let mut records = vec![heads_record(&heads)];
-        records.extend(pairs.as_ref().map(pairs_record));
+        records.extend(
+            pairs.iter().enumerate().map(|(i, of)| pairs_record(&named("pairs", i, pairs.len()), of)),
+        );
         records
     });
     let heads = hooks.heads.clone();
     board.section("slabs", move || vec![slab_record(&heads)]);
-    if let Some(pairs) = &hooks.pairs {
-        let (of, to) = (pairs.clone(), pairs.clone());
-        let range = (format!("0 to {MOST}"), "pairs", "how many may be ready; those too many are freed");
+    if let Some(first) = hooks.pairs.first() {
+        let (of, to) = (first.clone(), hooks.pairs.clone());
+        let range =
+            (format!("0 to {MOST}"), "pairs", "how many of a worker may be ready; those too many are freed");
         board.number(
             "ready.pairs.max",
             range,
             move || of.max(),
-            move |max| within(max, MOST).map(|max| to.set_max(max)),
+            move |max| within(max, MOST).map(|max| to.iter().for_each(|pairs| pairs.set_max(max))),
         );
     }
-    if let Some(control) = hooks.rules() {
-        rules(board, control);
+    let controls = hooks.rules();
+    if !controls.is_empty() {
+        rules(board, controls);
     }
+}
+
+/// `pairs` where there is one worker, else `pairs0`, `pairs1`, ….
+fn named(what: &str, number: usize, workers: usize) -> String {
+    if workers == 1 { what.to_owned() } else { format!("{what}{number}") }
 }
 
 fn within(value: usize, most: usize) -> Result<usize, TooMuch> {
@@ -95,9 +104,9 @@ fn heads_record(heads: &Heads) -> Record {
     Record::default().with("name", "heads").with_all([("ready", stats.ready), ("waiting", stats.waiting)])
 }
 
-fn pairs_record(pairs: &Pairs) -> Record {
+fn pairs_record(name: &str, pairs: &Pairs) -> Record {
     let stats = pairs.stats();
-    Record::default().with("name", "pairs").with_all([
+    Record::default().with("name", name).with_all([
         ("now", stats.now),
         ("max", stats.max),
         ("taken", stats.taken),
@@ -108,23 +117,17 @@ fn pairs_record(pairs: &Pairs) -> Record {
     ])
 }
 
-/// The rules with their counts; one key for the whole list.
-fn rules(board: &mut Board, control: &FilterControl) {
-    let of = control.clone();
-    board.section("rules", move || {
-        let counted = of.rules().into_iter().enumerate().map(|(i, count)| {
-            let record = Record::default().with("name", i.to_string()).with("rule", count.rule.to_string());
-            record.with_all([("packets", count.packets), ("bytes", count.bytes)])
-        });
-        let unmatched = Record::default().with("name", "none").with_all([("packets", of.unmatched())]);
-        counted.chain([unmatched]).collect()
-    });
-    let (of, to) = (control.clone(), control.clone());
-    let read = move || of.rules().iter().map(|count| count.rule.to_string()).collect::<Vec<_>>().join(" ");
+/// The rules with their counts by all workers; one key for the whole list.
+fn rules(board: &mut Board, controls: Vec<FilterControl>) {
+    let of = controls.clone();
+    board.section("rules", move || rule_records(&of));
+    let of = controls.clone();
+    let read = move || counted(&of).iter().map(|count| count.rule.to_string()).collect::<Vec<_>>().join(" ");
     let write = move |text: &str| {
         let parse = |rule: &str| rule.parse::<Rule>().map_err(|error| error.to_string());
         let rules = text.split_whitespace().map(parse).collect::<Result<Vec<_>, _>>()?;
-        to.replace(rules).map_err(|error| error.to_string())
+        // Too many are too many for the first as well, and nothing has changed then.
+        controls.iter().try_for_each(|to| to.replace(rules.clone())).map_err(|error| error.to_string())
     };
     let range = "rules as in --rule, spaces between";
     board.text(
@@ -135,27 +138,50 @@ fn rules(board: &mut Board, control: &FilterControl) {
     );
 }
 
-/// Adds the holder, if there is one.
-pub fn holder(board: &mut Board, holding: &Holding) {
-    let Some(keeper) = &holding.keeper else { return };
-    let (counters, keep) = (keeper.counters(), keeper.keep());
-    board.section("holder", move || vec![holder_record(&counters)]);
-    keep_keys(board, &keep);
+/// The rules, which are every worker's, and what all of them counted.
+fn counted(controls: &[FilterControl]) -> Vec<RuleCount> {
+    let add = |mut all: Vec<RuleCount>, its: Vec<RuleCount>| {
+        for (sum, one) in all.iter_mut().zip(its) {
+            (sum.packets, sum.bytes) = (sum.packets + one.packets, sum.bytes + one.bytes);
+        }
+        all
+    };
+    controls.iter().map(FilterControl::rules).reduce(add).unwrap_or_default()
 }
 
-fn holder_record(counters: &HolderCounters) -> Record {
+fn rule_records(controls: &[FilterControl]) -> Vec<Record> {
+    let records = counted(controls).into_iter().enumerate().map(|(i, count)| {
+        let record = Record::default().with("name", i.to_string()).with("rule", count.rule.to_string());
+        record.with_all([("packets", count.packets), ("bytes", count.bytes)])
+    });
+    let unmatched = controls.iter().map(FilterControl::unmatched).sum();
+    let unmatched = Record::default().with("name", "none").with_all([("packets", unmatched)]);
+    records.chain([unmatched]).collect()
+}
+
+/// Adds the holder, if there is one.
+pub fn holder(board: &mut Board, holding: &Holding) {
+    let Some(keep) = &holding.keep else { return };
+    let counters: Vec<_> = holding.keepers.iter().map(Keeper::counters).collect();
+    board.section("holder", move || vec![holder_record(&counters)]);
+    keep_keys(board, keep);
+}
+
+/// What is held of all workers' frames.
+fn holder_record(counters: &[Arc<HolderCounters>]) -> Record {
+    let sum = |count: fn(&HolderCounters) -> u64| counters.iter().map(|one| count(one)).sum();
     let counts = [
-        ("taken", counters.taken.get()),
-        ("freed", counters.given.get()),
-        ("kept", counters.kept.get()),
-        ("held", counters.held()),
+        ("taken", sum(|one| one.taken.get())),
+        ("freed", sum(|one| one.given.get())),
+        ("kept", sum(|one| one.kept.get())),
+        ("held", sum(HolderCounters::held)),
     ];
     Record::default().with("name", "holder").with_all(counts)
 }
 
 fn keep_keys(board: &mut Board, keep: &Arc<Keep>) {
     let (of, to) = (Arc::clone(keep), Arc::clone(keep));
-    let range = (format!("0 to {MOST}"), "frames", "how many the holder keeps");
+    let range = (format!("0 to {MOST}"), "frames", "how many of a worker's the holder keeps");
     board.number(
         "holder.packets",
         range,

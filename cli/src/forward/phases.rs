@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 
-/// The flags of a run's end, in the order in which they are raised, and what the forwarder saw of its ports.
+/// The flags of a run's end, in the order in which they are raised, and what the workers saw of their ports.
 ///
 /// Each Release here pairs with the Acquire of the same flag: whoever sees it raised sees what was done
 /// before.
@@ -18,23 +18,31 @@ pub struct Phases {
     drained: AtomicBool,
     /// No network inside this process takes what is transmitted, or it does not any more.
     alone: AtomicBool,
-    look_up: AtomicBool,
-    states: Mutex<Vec<PortState>>,
+    /// One for each worker.
+    lookouts: Box<[Lookout]>,
     /// The thread that waits for the end.
     watcher: Thread,
 }
 
+/// A worker's looking up from its packets.
+#[derive(Debug, Default)]
+struct Lookout {
+    look_up: AtomicBool,
+    /// What it saw when it last did.
+    states: Mutex<Vec<PortState>>,
+}
+
 impl Phases {
-    /// A run that has not ended, watched by the calling thread; `alone` if there is no built-in network.
-    pub fn new(alone: bool) -> Phases {
+    /// A run of so many workers that has not ended, watched by the calling thread; `alone` if there is no built-in
+    /// network.
+    pub fn new(workers: usize, alone: bool) -> Phases {
         Phases {
             stop_sending: AtomicBool::new(false),
             sending_over: AtomicBool::new(false),
             stop_forwarding: AtomicBool::new(false),
             drained: AtomicBool::new(false),
             alone: AtomicBool::new(alone),
-            look_up: AtomicBool::new(false),
-            states: Mutex::default(),
+            lookouts: (0..workers).map(|_| Lookout::default()).collect(),
             watcher: thread::current(),
         }
     }
@@ -61,18 +69,18 @@ impl Phases {
         self.sending_over.load(Acquire)
     }
 
-    /// The forwarder is to stop and drain.
+    /// The forwarders are to stop and drain.
     pub fn stop_forwarding(&self) {
         self.stop_forwarding.store(true, Release);
         self.ask_to_look_up();
     }
 
-    /// The forwarder has stopped: all it will transmit is in the ports' rings.
+    /// The forwarders have stopped: all they will transmit is in the ports' rings.
     pub fn drained(&self) {
         self.drained.store(true, Release);
     }
 
-    /// Whether it has.
+    /// Whether they have.
     pub fn is_drained(&self) -> bool {
         self.drained.load(Acquire)
     }
@@ -88,26 +96,28 @@ impl Phases {
         self.alone.store(true, Release);
     }
 
-    /// The forwarder is to look up from its packets.
+    /// The workers are to look up from their packets.
     pub fn ask_to_look_up(&self) {
-        self.look_up.store(true, Release);
+        self.lookouts.iter().for_each(|worker| worker.look_up.store(true, Release));
     }
 
-    /// The flag that says so, for the poll loop.
-    pub fn look_up_flag(&self) -> &AtomicBool {
-        &self.look_up
+    /// The flag that says so to a worker, for its poll loop.
+    pub fn look_up_flag(&self, worker: usize) -> &AtomicBool {
+        &self.lookouts[worker].look_up
     }
 
-    /// The forwarder has looked up and seen this; true if it is to stop.
-    pub fn looked_up(&self, states: Vec<PortState>) -> bool {
+    /// A worker has looked up and seen this; true if it is to stop.
+    pub fn looked_up(&self, worker: usize, states: Vec<PortState>) -> bool {
+        let lookout = &self.lookouts[worker];
         // AcqRel: whoever raised the flag last raised `stop_forwarding` before, and it is read below.
-        self.look_up.swap(false, AcqRel);
-        *self.states.lock().unwrap_or_else(PoisonError::into_inner) = states;
+        lookout.look_up.swap(false, AcqRel);
+        *lookout.states.lock().unwrap_or_else(PoisonError::into_inner) = states;
         self.stop_forwarding.load(Acquire)
     }
 
-    /// What the forwarder saw when it last looked up.
-    pub fn states(&self) -> Vec<PortState> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The states of each worker's ports as it saw them when it last looked up; none before that.
+    pub fn states(&self) -> Vec<Vec<PortState>> {
+        let states = |worker: &Lookout| worker.states.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.lookouts.iter().map(states).collect()
     }
 }

@@ -15,19 +15,21 @@ const PORTS_MAX: usize = 255;
 /// What is to be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
+    /// Threads that forward.
+    pub workers: usize,
     /// Where packets come from.
     pub source: Source,
     /// How they find their way.
     pub mode: ModeArg,
     /// What makes packets of frames; None where they stay frames.
     pub packets: Option<PacketPlan>,
-    /// What the holder keeps; None where nothing is passed.
+    /// What the holder keeps of each worker's; None where nothing is passed.
     pub hold: Option<Hold>,
-    /// Clones that the tap keeps; None where there is no tap.
+    /// Clones of each worker's frames that the tap keeps; None where there is no tap.
     pub tap: Option<usize>,
     /// How sent and dropped frames are freed.
     pub free: Free,
-    /// Frames in the pool.
+    /// Frames in each worker's pool.
     pub frames: usize,
     /// Places in each ring.
     pub ring: u32,
@@ -110,6 +112,7 @@ impl Plan {
             ));
         }
         Ok(Plan {
+            workers: args.team.workers,
             source,
             mode: args.mode,
             packets,
@@ -126,6 +129,19 @@ impl Plan {
 }
 
 impl Plan {
+    /// Whether somebody holds frames: a holder or a tap.
+    pub fn holds(&self) -> bool {
+        self.hold.is_some() || self.tap.is_some()
+    }
+
+    /// Where the redirect program of interfaces runs.
+    pub fn xdp_mode(&self) -> XdpModeWish {
+        match self.source {
+            Source::Xdp { mode, .. } => mode,
+            Source::BuiltIn(_) => XdpModeWish::default(),
+        }
+    }
+
     /// Whether packets go through hooks.
     pub fn path(&self) -> PathArg {
         match &self.packets {
@@ -180,13 +196,13 @@ fn xdp(args: &ForwardArgs) -> Result<Source, Failure> {
             return refuse(format!("{option} is for the built-in generator, and --port is given: {remedy}"));
         }
     }
-    check_ports(&args.port, args.mode)?;
+    check_ports(&args.port, args.mode, args.team.workers)?;
     check_routes(&args.route, args.port.len(), args.mode)?;
     let mode = args.xdp_mode.unwrap_or(XdpModeArg::Auto).into();
     Ok(Source::Xdp { ports: args.port.clone(), routes: args.route.clone(), mode })
 }
 
-fn check_ports(ports: &[PortSpec], mode: ModeArg) -> Result<(), Failure> {
+fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), Failure> {
     match ports.len() {
         1 => {
             return refuse(format!(
@@ -202,10 +218,21 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg) -> Result<(), Failure> {
         }
         _ => {}
     }
-    match ports.iter().enumerate().find(|(i, port)| ports[..*i].contains(port)) {
-        Some((_, twice)) => refuse(format!("--port {twice} is given twice: name another interface or queue")),
-        None => Ok(()),
+    if let Some((_, twice)) = ports.iter().enumerate().find(|(i, port)| ports[..*i].contains(port)) {
+        return refuse(format!("--port {twice} is given twice: name another interface or queue"));
     }
+    let of_both = |a: &PortSpec, b: &PortSpec| {
+        a.interface == b.interface && (a.queue.abs_diff(b.queue) as usize) < workers
+    };
+    let overlap = ports.iter().enumerate().find_map(|(i, port)| {
+        ports[..i].iter().find(|&other| of_both(port, other)).map(|other| (port, other))
+    });
+    overlap.map_or(Ok(()), |(one, other)| {
+        refuse(format!(
+            "--port {one} and {other}: with {workers} workers each takes {workers} queues, and some are the same; \
+             leave more between them, or give fewer --workers"
+        ))
+    })
 }
 
 fn check_routes(routes: &[Route], ports: usize, mode: ModeArg) -> Result<(), Failure> {

@@ -3,8 +3,9 @@
 use super::holding::{HolderReport, TapReport};
 use super::network::Traveled;
 use crate::args::{ModeArg, PathArg};
-use netmem::forward::Protocols;
 use netmem::forward::filter::{FilterControl, RuleCount};
+use netmem::forward::verdict::Reason;
+use netmem::forward::{Meters, Protocols};
 use netmem::packet::PairsStats;
 use netmem::pool::{Ledger, StillOut};
 use netmem::port::{Port, PortCounters, PortState};
@@ -18,8 +19,10 @@ pub struct Report {
     pub path: PathArg,
     /// From the first packet until the generator, or the forwarder, stopped.
     pub seconds: f64,
-    /// The cores that the forwarder and the network were pinned to.
-    pub cores: [Option<usize>; 2],
+    /// Each worker by itself.
+    pub workers: Vec<WorkerReport>,
+    /// The core that the network was pinned to.
+    pub network_core: Option<usize>,
     /// None with interfaces.
     pub traveled: Option<Traveled>,
     pub received: u64,
@@ -30,7 +33,7 @@ pub struct Report {
     pub holder: Option<HolderReport>,
     /// None without a tap.
     pub tap: Option<TapReport>,
-    /// Frames that the forwarder got back sent, before the ports were closed.
+    /// Frames that the forwarders got back sent, before the ports were closed.
     pub completed: u64,
     /// None on the fast path.
     pub filter: Option<FilterReport>,
@@ -38,7 +41,7 @@ pub struct Report {
     pub pairs: Option<PairsStats>,
     /// Every reason, those without a drop too.
     pub dropped: Vec<(&'static str, u64)>,
-    /// The forwarder's time per packet; None before the first window was full.
+    /// The forwarders' time per packet; None before the first window was full.
     pub windows: Option<Quantiles>,
     pub ports: Vec<PortReport>,
     /// Read when the ports were closed.
@@ -61,6 +64,18 @@ pub struct FilterReport {
 }
 
 impl FilterReport {
+    /// Together with what another worker's hooks have counted, which have the same rules.
+    pub fn with(mut self, other: FilterReport) -> FilterReport {
+        self.unmatched += other.unmatched;
+        for (mine, its) in self.rules.iter_mut().zip(other.rules) {
+            (mine.packets, mine.bytes) = (mine.packets + its.packets, mine.bytes + its.bytes);
+        }
+        for (mine, its) in self.protocols.iter_mut().zip(other.protocols) {
+            mine.1 += its.1;
+        }
+        self
+    }
+
     /// What they have counted by now.
     pub fn new(control: &FilterControl, protocols: &Protocols) -> FilterReport {
         FilterReport {
@@ -71,9 +86,46 @@ impl FilterReport {
     }
 }
 
+/// What all forwarders dropped, by reason.
+pub fn dropped(meters: &[Arc<Meters>]) -> Vec<(&'static str, u64)> {
+    let count = |reason| meters.iter().map(|meters| meters.drops.get(reason)).sum();
+    Reason::ALL.into_iter().map(|reason| (reason.name(), count(reason))).collect()
+}
+
+/// What one worker's forwarder came to.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkerReport {
+    /// The core it was pinned to.
+    pub core: Option<usize>,
+    pub received: u64,
+    pub transmitted: u64,
+    pub dropped: u64,
+    pub held: u64,
+    pub passed: u64,
+    /// Its time per packet; None before its first window was full.
+    pub windows: Option<Quantiles>,
+}
+
+impl WorkerReport {
+    /// What a forwarder's counters say now.
+    pub fn new(core: Option<usize>, meters: &Meters) -> WorkerReport {
+        WorkerReport {
+            core,
+            received: meters.received.get(),
+            transmitted: meters.transmitted.get(),
+            dropped: meters.drops.total(),
+            held: meters.held.get(),
+            passed: meters.passed.get(),
+            windows: meters.windows.quantiles(),
+        }
+    }
+}
+
 /// One port.
 #[derive(Debug, Clone)]
 pub struct PortReport {
+    /// The number of its worker.
+    pub worker: usize,
     pub name: String,
     pub kind: &'static str,
     pub detail: String,
@@ -90,9 +142,10 @@ impl Report {
         self.dropped.iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Packets per second while there is work: one by the median time per packet.
+    /// Packets per second while there is work: one by the median time per packet, summed over the workers.
     pub fn pps(&self) -> Option<f64> {
-        self.windows.map(|windows| 1e9 / windows.p50)
+        let each = self.workers.iter().filter_map(|worker| Some(1e9 / worker.windows?.p50));
+        each.reduce(|sum, pps| sum + pps)
     }
 
     /// Packets per second of the whole run, idle time and pauses included.
@@ -102,11 +155,12 @@ impl Report {
 }
 
 impl PortReport {
-    /// A port as it is now.
-    pub fn new(port: &dyn Port, detail: String) -> PortReport {
+    /// A worker's port as it is now.
+    pub fn new(worker: usize, port: &dyn Port, detail: String) -> PortReport {
         let source = port.counters();
         let counters = source.iter().collect();
         PortReport {
+            worker,
             name: port.name().into(),
             kind: port.kind(),
             detail,
@@ -138,13 +192,24 @@ pub fn sample() -> Report {
     use netmem::forward::traffic::Tally;
     use netmem::port::mem::{MemConfig, wire};
     let port =
-        |name| wire(name, &MemConfig::default()).map(|(port, _)| PortReport::new(&port, String::new()));
+        |name| wire(name, &MemConfig::default()).map(|(port, _)| PortReport::new(0, &port, String::new()));
     let sink = Tally { received: 90, ..Tally::default() };
+    let windows = Some(Quantiles { p10: 40.0, p50: 50.0, p90: 60.0, windows: 7, dropped: 1 });
+    let worker = WorkerReport {
+        core: Some(1),
+        received: 100,
+        transmitted: 90,
+        dropped: 8,
+        held: 2,
+        passed: 0,
+        windows,
+    };
     let mut report = Report {
         mode: ModeArg::Ip,
         path: PathArg::Fast,
         seconds: 2.0,
-        cores: [Some(1), None],
+        workers: vec![worker],
+        network_core: None,
         traveled: Some(Traveled { sent: 100, refused: 3, sink, first_fault: None }),
         received: 100,
         transmitted: 90,
@@ -156,7 +221,7 @@ pub fn sample() -> Report {
         filter: None,
         pairs: None,
         dropped: vec![("no_route", 0), ("tx_full", 8)],
-        windows: Some(Quantiles { p10: 40.0, p50: 50.0, p90: 60.0, windows: 7, dropped: 1 }),
+        windows,
         ports: vec![port("0").unwrap(), port("1").unwrap()],
         pools: vec![Ledger { name: "rx".into(), total: 64, free: 60, returning: 4, ..Ledger::default() }],
         still_out: None,

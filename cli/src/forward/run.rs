@@ -1,21 +1,25 @@
 //! A run, from its first packet to its last frame.
 //!
-//! The end has an order: the generator stops; the forwarder drains while the sink keeps collecting; the sink
-//! stops; the ports are dropped; the ledger is read; the pool is closed and waited for.
+//! The end has an order: the generator stops; the forwarders drain while the sink keeps collecting; the sink
+//! stops; the ports are dropped; the ledgers are read; the pools are closed and waited for.
 
-use super::forwarding::{cores, forward, pin};
+use super::cores::pin;
+use super::forwarding::forward;
 use super::holding::{HolderReport, Holding, TapReport};
 use super::hooks::Hooks;
 use super::live::Live;
 use super::network::{Network, Traveled};
 use super::phases::Phases;
 use super::plan::Plan;
-use super::report::{PortReport, Report};
+use super::report::{PortReport, Report, WorkerReport, dropped};
+use super::seat::{Owner, Seat};
 use super::set_up::Dataplane;
 use crate::failure::Failure;
-use netmem::forward::Forwarder;
-use netmem::packet::Pairs;
-use netmem::sync::Worker;
+use netmem::forward::Meters;
+use netmem::pool::{Ledger, StillOut};
+use netmem::stats::Windows;
+use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -23,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// How often the main thread looks whether it is time to stop.
 const TICK: Duration = Duration::from_millis(20);
-/// How often the forwarder is asked how its ports are.
+/// How often the workers are asked how their ports are.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long frames may take home once the ports are closed.
 const HOME: Duration = Duration::from_secs(2);
@@ -34,8 +38,9 @@ struct Ran {
     holder: Option<HolderReport>,
     tap: Option<TapReport>,
     seconds: f64,
-    /// The forwarder's core and the network's, where they were pinned.
-    cores: [Option<usize>; 2],
+    /// Each worker's core and the network's, where they were pinned.
+    cores: Vec<Option<usize>>,
+    network_core: Option<usize>,
 }
 
 /// Forwards as planned until the time, the packets or `stop` end it.
@@ -43,45 +48,43 @@ struct Ran {
 /// # Errors
 /// [`Failure::Run`] if a thread of the run died.
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
-    let Dataplane { memory, pool, mut worker, mut forwarder, network, holding, hooks, details, control } =
-        dataplane;
-    let meters = forwarder.meters();
-    let mut live = Live::new(&forwarder, &pool, plan.live);
+    let Dataplane { memory, mut seats, network, holding, hooks, control } = dataplane;
+    let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
+    let mut live = Live::new(&seats, plan.live);
     // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
-    forwarder.poll(&mut worker);
-    let ran = threads((&mut forwarder, &mut worker), (network, holding), &mut live, plan, stop)?;
+    for Seat { forwarder, owner, .. } in &mut seats {
+        forwarder.poll(&mut owner.worker);
+    }
+    let ran = threads(&mut seats, &meters, (network, holding), &mut live, plan, stop)?;
     live.clear();
-    // Before the pool is closed: the board holds handles of it.
-    drop(control);
-
-    let ports = forwarder.ports().zip(details);
-    let mut ports = ports.map(|(port, detail)| PortReport::new(port, detail)).collect::<Vec<_>>();
-    drop(forwarder);
+    // Before the pools are closed: the board holds handles of them.
+    drop((control, live));
     let filter = hooks.as_ref().and_then(Hooks::report);
-    let pairs = hooks.as_ref().and_then(|hooks| hooks.pairs.as_ref()).map(Pairs::stats);
+    let pairs = hooks.as_ref().and_then(Hooks::pairs_stats);
+    let (ports, owners) = close_ports(seats);
     drop(hooks);
-    // What closing the ports completed counts as well.
-    ports.iter_mut().for_each(PortReport::read_counters);
-    let pools = vec![pool.ledger()];
-    let still_out = pool.wait(HOME).err();
-    drop(worker);
+    let (pools, still_out) = close_pools(owners);
+    let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
+    let workers = ran.cores.iter().zip(&meters).map(|(&core, meters)| WorkerReport::new(core, meters));
+    let workers: Vec<_> = workers.collect();
     Ok(Report {
         mode: plan.mode,
         path: plan.path(),
         seconds: ran.seconds,
-        cores: ran.cores,
+        network_core: ran.network_core,
         traveled: ran.traveled,
-        received: meters.received.get(),
-        transmitted: meters.transmitted.get(),
-        held: meters.held.get(),
-        passed: meters.passed.get(),
+        received: sum(|meters| meters.received.get()),
+        transmitted: sum(|meters| meters.transmitted.get()),
+        held: sum(|meters| meters.held.get()),
+        passed: sum(|meters| meters.passed.get()),
+        workers,
         holder: ran.holder,
         tap: ran.tap,
-        completed: meters.completed.get(),
+        completed: sum(|meters| meters.completed.get()),
         filter,
         pairs,
-        dropped: meters.drops.iter().map(|(reason, frames)| (reason.name(), frames)).collect(),
-        windows: meters.windows.quantiles(),
+        dropped: dropped(&meters),
+        windows: Windows::quantiles_of_all(meters.iter().map(|meters| &meters.windows)),
         ports,
         pools,
         still_out,
@@ -90,40 +93,70 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     })
 }
 
-/// Runs the forwarder, the network and the holder, each on its own thread, and watches them from this one.
+/// Drops the forwarders, and with them the ports; what closing them completed counts as well.
+fn close_ports(seats: Vec<Seat>) -> (Vec<PortReport>, Vec<Owner>) {
+    let (mut reports, mut owners) = (Vec::new(), Vec::new());
+    for (number, Seat { owner, forwarder, details, .. }) in seats.into_iter().enumerate() {
+        let ports = forwarder.ports().zip(details);
+        reports.extend(ports.map(|(port, detail)| PortReport::new(number, port, detail)));
+        drop(forwarder);
+        owners.push(owner);
+    }
+    reports.iter_mut().for_each(PortReport::read_counters);
+    (reports, owners)
+}
+
+/// Reads the ledgers, then closes the pools; also the first whose frames do not all come home.
+fn close_pools(owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
+    let ledgers = owners.iter().map(|owner| owner.pool.ledger()).collect();
+    let still_out = owners.iter().filter_map(|owner| owner.pool.wait(HOME).err()).next();
+    (ledgers, still_out)
+}
+
+/// Runs the workers, the network and the holder, each on its own thread, and watches them from this one.
 fn threads(
-    (forwarder, worker): (&mut Forwarder, &mut Worker),
-    (network, holding): (Option<Network>, Option<Holding>),
+    seats: &mut [Seat],
+    meters: &[Arc<Meters>],
+    (network, holding): (Option<(Network, Option<usize>)>, Option<Holding>),
     live: &mut Live,
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Ran, Failure> {
-    let phases = &Phases::new(network.is_none());
-    let meters = forwarder.meters();
-    let meters = &*meters;
-    let (core, far_core) = cores();
+    let phases = &Phases::new(seats.len(), network.is_none());
     thread::scope(|scope| {
         let network =
-            network.map(|network| scope.spawn(move || (pin(far_core), network.run(phases, meters))));
+            network.map(|(network, core)| scope.spawn(move || (pin(core), network.run(phases, meters))));
         let holding = holding.map(|holding| scope.spawn(move || holding.run(phases)));
-        let forwarding = scope.spawn(move || {
-            let core = pin(core);
-            forward(forwarder, worker, phases);
+        let work = |(number, seat): (usize, &'_ mut Seat)| {
+            let Seat { owner, forwarder, core, .. } = seat;
+            let core = pin(*core);
+            forward(forwarder, &mut owner.worker, number, phases);
             core
-        });
-        let seconds = watch(phases, plan, stop, live, || !forwarding.is_finished());
+        };
+        let workers: Vec<_> =
+            seats.iter_mut().enumerate().map(|seat| scope.spawn(move || work(seat))).collect();
+        let alive = || !workers.iter().any(|worker| worker.is_finished());
+        let seconds = watch(phases, plan, stop, live, alive);
         phases.stop_forwarding();
-        let forwarded = forwarding.join();
+        let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         phases.drained();
         let traveled = network.map(|network| network.join()).transpose();
         let holder = holding.map(|holding| holding.join()).transpose();
-        let (holder, tap) = holder.map_err(|_| Failure::run("the holder's thread died"))?.unwrap_or_default();
-        let core = forwarded.map_err(|_| Failure::run("the forwarder's thread died"))?;
-        let traveled = traveled.map_err(|_| Failure::run("the generator's thread died"))?;
-        let far_core = traveled.as_ref().and_then(|(core, _)| *core);
-        let traveled = traveled.map(|(_, traveled)| traveled);
-        Ok(Ran { traveled, holder, tap, seconds, cores: [core, far_core] })
+        let cores = workers
+            .into_iter()
+            .enumerate()
+            .map(|(number, core)| core.map_err(|why| died(&format!("worker {number}"), &*why)));
+        let cores = cores.collect::<Result<_, _>>()?;
+        let (holder, tap) = holder.map_err(|why| died("the holder", &*why))?.unwrap_or_default();
+        let (network_core, traveled) = traveled.map_err(|why| died("the generator", &*why))?.unzip();
+        Ok(Ran { traveled, holder, tap, seconds, cores, network_core: network_core.flatten() })
     })
+}
+
+/// A thread of the run died, of this panic.
+fn died(who: &str, why: &(dyn Any + Send)) -> Failure {
+    let said = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
+    Failure::run(format!("{who} died: {}", said.unwrap_or("it said nothing")))
 }
 
 /// Waits for the end, whatever brings it, and for the generator to stop; gives the seconds until then.

@@ -1,9 +1,10 @@
 //! The summary for a person.
 
 use super::holding::{HolderReport, TapReport};
-use super::report::{PortReport, Report};
+use super::report::{PortReport, Report, WorkerReport};
 use netmem::pool::Ledger;
 use netmem_lab::table::thousands;
+use std::collections::BTreeSet;
 
 /// The whole text.
 pub fn text(report: &Report) -> String {
@@ -11,6 +12,7 @@ pub fn text(report: &Report) -> String {
     let mode = report.mode.name();
     let mut text = format!("{names}: {mode} mode, {:.2} s{}\n\n", report.seconds, cores(report));
     text += &packets(report);
+    text += &workers(report);
     text += &hooks(report);
     text += &rates(report);
     text.push_str("\nports\n");
@@ -23,10 +25,34 @@ pub fn text(report: &Report) -> String {
 
 /// `, forwarder on core 1, generator and sink on core 0`
 fn cores(report: &Report) -> String {
-    let [forwarder, network] = report.cores;
-    let mut text = forwarder.map_or_else(String::new, |core| format!(", forwarder on core {core}"));
-    text += &network.map_or_else(String::new, |core| format!(", generator and sink on core {core}"));
+    let cores: Vec<_> = report.workers.iter().filter_map(|worker| worker.core).collect();
+    let distinct: BTreeSet<_> = cores.iter().collect();
+    let mut text = match (&cores[..], report.workers.len()) {
+        ([core], 1) => format!(", forwarder on core {core}"),
+        (_, 1) => String::new(),
+        ([], workers) => format!(", {workers} workers on any core"),
+        (_, workers) if workers > distinct.len() => {
+            format!(", {workers} workers on {} cores: they take turns", distinct.len())
+        }
+        (_, workers) => format!(", {workers} workers"),
+    };
+    text +=
+        &report.network_core.map_or_else(String::new, |core| format!(", generator and sink on core {core}"));
     text
+}
+
+/// Each worker by itself, where there are several.
+fn workers(report: &Report) -> String {
+    let line = |(number, worker): (usize, &WorkerReport)| {
+        let core = worker.core.map_or_else(String::new, |core| format!("on core {core}  "));
+        let counts = [("received", worker.received), ("transmitted", worker.transmitted)];
+        let more = [("dropped", worker.dropped), ("held", worker.held), ("passed", worker.passed)];
+        let counts = listed(counts.into_iter().chain(more));
+        let busy = worker.windows.map_or_else(String::new, |q| format!("  {:.1} ns per packet", q.p50));
+        format!("  {number}  {core}{counts}{busy}\n")
+    };
+    let lines: String = report.workers.iter().enumerate().map(line).collect();
+    if report.workers.len() > 1 { format!("\nworkers\n{lines}") } else { String::new() }
 }
 
 /// Where every packet went.
@@ -93,8 +119,9 @@ fn rates(report: &Report) -> String {
         format!("\nrate\n  {mean} packets/s over the whole run: received / seconds, pauses included\n");
     match (report.windows, report.pps()) {
         (Some(q), Some(pps)) => {
+            let each = if report.workers.len() > 1 { ", for each worker" } else { "" };
             text += &format!(
-                "  {} packets/s while there is work: 1 / {:.1} ns per packet, the median of {} windows\n",
+                "  {} packets/s while there is work: 1 / {:.1} ns per packet, the median of {} windows{each}\n",
                 thousands(pps.round() as u64),
                 q.p50,
                 thousands(q.windows),

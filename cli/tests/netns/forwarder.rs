@@ -12,6 +12,8 @@ pub fn netmem(bed: &Testbed) -> Command {
 
 /// `netmem forward` on both interfaces; killed when dropped.
 pub struct Forwarder {
+    /// Sockets that it has when it is up: one for each worker and interface.
+    sockets: usize,
     /// None once it has been waited for.
     child: Option<Child>,
 }
@@ -32,8 +34,10 @@ impl Forwarder {
                 }
             }
         }
+        let workers = options.iter().find_map(|option| option.strip_prefix("--workers="));
+        let sockets = 2 * workers.map_or(1, |number| number.parse().expect("a number of workers"));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
-        let mut forwarder = Forwarder { child: Some(child) };
+        let mut forwarder = Forwarder { sockets, child: Some(child) };
         wait_until("netmem has both interfaces", || forwarder.is_up(bed));
         forwarder
     }
@@ -44,7 +48,7 @@ impl Forwarder {
             let out = self.finish();
             panic!("netmem ended: {} {}", out.status, String::from_utf8_lossy(&out.stderr));
         }
-        bed.has_programs() && bed.sockets() == 2
+        bed.has_programs() && bed.sockets() == self.sockets
     }
 
     /// Ends it by a signal and waits for it.

@@ -16,3 +16,4 @@ mod summary;
 mod testbed;
 mod traffic;
 mod wire;
+mod workers;

@@ -1,4 +1,4 @@
-//! A stream of UDP packets from one host to the other in which every byte is known.
+//! Streams of UDP packets from one host to the other in which every byte is known.
 
 use crate::testbed::{PATIENCE, Testbed};
 use std::io::ErrorKind;
@@ -21,22 +21,60 @@ pub struct Received {
     pub corrupt: u64,
     /// Packets that came again.
     pub twice: u64,
+    /// Good packets that came after a later one.
+    pub reordered: u64,
+}
+
+/// From one host to the other, from and to the same port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    pub from: u8,
+    pub to: u8,
+    pub port: u16,
+}
+
+impl Flow {
+    /// The number of its first packet: packets of different flows have different numbers.
+    fn first(self) -> u64 {
+        u64::from(self.port) << 40 | u64::from(self.from) << 32
+    }
 }
 
 /// Sends `packets` packets of all sizes from h1 to h2, one every `interval`; returns when they are there or lost.
 pub fn stream(bed: &Testbed, packets: u64, interval: Duration) -> Received {
-    let bind = |host: u8| UdpSocket::bind((bed.address(host), 9000)).expect("a UDP socket");
-    let (from, to) = (bed.h1.inside(|| bind(1)), bed.h2.inside(|| bind(2)));
-    from.connect((bed.address(2), 9000)).expect("connect");
-    let sent = AtomicU64::new(0);
+    let [received] = streams(bed, [Flow { from: 1, to: 2, port: 9000 }], packets, interval);
+    received
+}
+
+/// As [`stream`], in each of the flows, all at once.
+pub fn streams<const N: usize>(
+    bed: &Testbed,
+    flows: [Flow; N],
+    packets: u64,
+    interval: Duration,
+) -> [Received; N] {
+    let bind = |host: u8, port| {
+        let namespace = if host == 1 { &bed.h1 } else { &bed.h2 };
+        let address = bed.address(host);
+        namespace.inside(move || UdpSocket::bind((address, port)).expect("a UDP socket"))
+    };
+    let hosts = |flow: Flow| [bind(flow.from, flow.port), bind(flow.to, flow.port)];
+    let sockets = flows.map(hosts);
+    let (sent, patience) = (flows.map(|_| AtomicU64::new(0)), PATIENCE + interval * packets as u32);
     thread::scope(|scope| {
-        scope.spawn(|| send(&from, packets, interval, &sent));
-        receive(&to, packets, &sent)
+        let running = flows.map(|flow| {
+            let at = flows.iter().position(|known| *known == flow).expect("it is one of them");
+            let (sent, [from, to]) = (&sent[at], &sockets[at]);
+            from.connect((bed.address(flow.to), flow.port)).expect("connect");
+            scope.spawn(move || send(from, flow.first(), packets, interval, sent));
+            scope.spawn(move || receive(to, flow.first(), packets, sent, patience))
+        });
+        running.map(|flow| flow.join().expect("a receiver"))
     })
 }
 
 /// Sends on a schedule; behind a pause of the machine the schedule moves, so that no burst makes up for it.
-fn send(socket: &UdpSocket, packets: u64, interval: Duration, sent: &AtomicU64) {
+fn send(socket: &UdpSocket, first: u64, packets: u64, interval: Duration, sent: &AtomicU64) {
     let mut payload = [0; PAYLOAD_MAX];
     let mut due = Instant::now();
     for number in 0..packets {
@@ -47,29 +85,31 @@ fn send(socket: &UdpSocket, packets: u64, interval: Duration, sent: &AtomicU64) 
             None => {}
         }
         due += interval;
-        let len = write(number, &mut payload);
+        let len = write(first + number, &mut payload);
         assert_eq!(socket.send(&payload[..len]).expect("send"), len);
         sent.fetch_add(1, Relaxed);
     }
 }
 
-fn receive(socket: &UdpSocket, packets: u64, sent: &AtomicU64) -> Received {
+fn receive(socket: &UdpSocket, first: u64, packets: u64, sent: &AtomicU64, patience: Duration) -> Received {
     socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
     let mut seen = vec![false; packets as usize];
-    let mut received = Received::default();
+    let (mut received, mut latest) = (Received::default(), 0);
     let (begun, mut last) = (Instant::now(), Instant::now());
     let (mut payload, mut expected) = ([0; 2048], [0; PAYLOAD_MAX]);
     while received.good < packets {
-        assert!(begun.elapsed() < PATIENCE, "the stream does not end: {received:?}");
+        assert!(begun.elapsed() < patience, "the stream does not end: {received:?}");
         match socket.recv(&mut payload) {
             Ok(len) => {
                 last = Instant::now();
-                match verify(&payload[..len], packets, &mut expected) {
+                match verify(&payload[..len], first, packets, &mut expected) {
                     None => received.corrupt += 1,
                     Some(number) if seen[number] => received.twice += 1,
                     Some(number) => {
                         seen[number] = true;
                         received.good += 1;
+                        received.reordered += u64::from(number < latest);
+                        latest = latest.max(number);
                     }
                 }
             }
@@ -85,10 +125,11 @@ fn receive(socket: &UdpSocket, packets: u64, sent: &AtomicU64) -> Received {
 }
 
 /// Which packet of the stream this is; None when it is none or a byte is wrong.
-fn verify(payload: &[u8], packets: u64, expected: &mut [u8; PAYLOAD_MAX]) -> Option<usize> {
+fn verify(payload: &[u8], first: u64, packets: u64, expected: &mut [u8; PAYLOAD_MAX]) -> Option<usize> {
     let number = u64::from_le_bytes(*payload.first_chunk()?);
     let len = write(number, expected);
-    (number < packets && payload == &expected[..len]).then_some(number as usize)
+    let place = number.checked_sub(first).filter(|&place| place < packets)?;
+    (payload == &expected[..len]).then_some(place as usize)
 }
 
 /// Writes packet `number`: its number, then bytes that follow from it (xorshift); returns its length.
@@ -108,11 +149,13 @@ fn write(number: u64, payload: &mut [u8; PAYLOAD_MAX]) -> usize {
 #[test]
 fn a_packet_of_the_stream_is_known_by_every_byte() {
     let (mut payload, mut expected) = ([0; PAYLOAD_MAX], [0; PAYLOAD_MAX]);
+    let first = Flow { from: 2, to: 1, port: 9001 }.first();
     for number in 0..2000 {
-        let len = write(number, &mut payload);
-        assert_eq!(verify(&payload[..len], 2000, &mut expected), Some(number as usize));
-        assert_eq!(verify(&payload[..len - 1], 2000, &mut expected), None);
+        let len = write(first + number, &mut payload);
+        assert_eq!(verify(&payload[..len], first, 2000, &mut expected), Some(number as usize));
+        assert_eq!(verify(&payload[..len], 0, 2000, &mut expected), None, "of another flow");
+        assert_eq!(verify(&payload[..len - 1], first, 2000, &mut expected), None);
         payload[number as usize % len] ^= 1;
-        assert_eq!(verify(&payload[..len], 2000, &mut expected), None);
+        assert_eq!(verify(&payload[..len], first, 2000, &mut expected), None);
     }
 }

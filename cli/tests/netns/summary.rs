@@ -24,14 +24,22 @@ impl Summary {
         number(within.fold(&self.0, |value, name| &value[name]), name)
     }
 
-    /// A counter of the port with that number.
-    pub fn port(&self, port: usize, counter: &str) -> u64 {
-        number(&self.0["ports"][port], counter)
+    /// A counter of an interface, summed over its queues.
+    pub fn interface(&self, interface: &str, counter: &str) -> u64 {
+        let ports = self.0["ports"].as_array().expect("ports").iter();
+        let of =
+            |port: &&Value| port["name"].as_str().and_then(|name| name.split(':').nth(1)) == Some(interface);
+        ports.filter(of).map(|port| number(port, counter)).sum()
     }
 
-    /// Packets that reached a port's interface and not the forwarder.
-    pub fn rx_drops(&self, port: usize) -> u64 {
-        ["rx_no_frame", "rx_ring_full", "rx_dropped"].into_iter().map(|cause| self.port(port, cause)).sum()
+    /// Packets that each worker received.
+    pub fn received_by_workers(&self) -> Vec<u64> {
+        self.0["workers"]
+            .as_array()
+            .expect("workers")
+            .iter()
+            .map(|worker| number(worker, "received"))
+            .collect()
     }
 
     /// Where a port says how it is bound.

@@ -1,0 +1,141 @@
+//! Each worker's ports as planned, and how packets find their way between them. COLD.
+
+use super::network::Network;
+use super::plan::{Offer, Plan, Source};
+use super::seat::Owner;
+use crate::args::{ModeArg, PortSpec};
+use crate::failure::Failure;
+use netmem::forward::ip::Interface;
+use netmem::forward::route::{Route, Table};
+use netmem::forward::{Mode, traffic};
+use netmem::page::Memory;
+use netmem::port::Port;
+use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpError, XdpPort};
+use netmem::wire::MacAddr;
+use std::sync::Arc;
+
+/// One worker's ports, with all that comes with them.
+pub struct Ports {
+    pub ports: Vec<Box<dyn Port>>,
+    pub mode: Mode,
+    /// What there is to say about each besides its name.
+    pub details: Vec<String>,
+}
+
+/// Opens each worker's ports; also the network that mem ports are joined to.
+///
+/// # Errors
+/// [`Failure::Input`] with the step and the remedy.
+pub fn open(
+    plan: &Plan,
+    memory: &Memory,
+    owners: &mut [Owner],
+) -> Result<(Vec<Ports>, Option<Network>), Failure> {
+    match &plan.source {
+        Source::BuiltIn(offer) => {
+            let links = (0..owners.len()).map(|number| link(plan, number)).collect::<Result<Vec<_>, _>>()?;
+            let (ports, devices): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+            Ok((ports, Some(network(plan, offer, devices)?)))
+        }
+        Source::Xdp { ports, routes, .. } => {
+            let umem = Umem::new(memory);
+            let numbered = owners.iter_mut().zip(0..);
+            let ports = numbered.map(|(owner, number)| {
+                let port = |spec| xdp_port(plan, &umem, owner, spec, number);
+                queues(plan.mode, ports.iter().map(port).collect::<Result<_, _>>()?, routes)
+            });
+            Ok((ports.collect::<Result<_, _>>()?, None))
+        }
+    }
+}
+
+/// A worker's two mem ports, numbered on from those of the workers before it, and their far ends.
+fn link(plan: &Plan, number: usize) -> Result<(Ports, [MemDevice; 2]), Failure> {
+    let ring = plan.ring as usize;
+    let config = MemConfig { ring, coalesce: MemConfig::default().coalesce.min(ring / 2) };
+    let wire = |end: usize| wire(&(2 * number + end).to_string(), &config).map_err(Failure::input);
+    let ((port0, device0), (port1, device1)) = (wire(0)?, wire(1)?);
+    let interfaces = || traffic::INTERFACES.to_vec();
+    let mode = mode(plan.mode, &traffic::routes(), || Ok(interfaces()))?;
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(port0), Box::new(port1)];
+    Ok((Ports { ports, mode, details: vec![String::new(); 2] }, [device0, device1]))
+}
+
+/// The built-in network at the far ends.
+fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<Network, Failure> {
+    let hop = match plan.mode {
+        ModeArg::Ip => traffic::Hop::Routed,
+        ModeArg::Reflect => traffic::Hop::Reflected,
+        ModeArg::CrossConnect | ModeArg::Drop | ModeArg::Pass => traffic::Hop::Unchanged,
+    };
+    Network::new(devices, plan.ring, offer, hop).map_err(Failure::input)
+}
+
+/// Worker `number`'s port on an interface, all over one UMEM, its rings full of frames of the worker's pool.
+fn xdp_port(
+    plan: &Plan,
+    umem: &Arc<Umem>,
+    owner: &mut Owner,
+    spec: &PortSpec,
+    number: u32,
+) -> Result<XdpPort, Failure> {
+    let ring = plan.ring;
+    let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
+    let mode = plan.xdp_mode();
+    let config = XdpConfig { rings, mode, ..XdpConfig::default() };
+    let Owner { worker, pool } = owner;
+    XdpPort::open(umem, worker, pool, &spec.interface, spec.queue + number, &config).map_err(|error| {
+        let each = match error {
+            XdpError::NoSuchQueue { .. } if plan.workers > 1 => {
+                format!("; each of {} workers needs a queue of its own: give it more (ethtool -L), or fewer workers", plan.workers)
+            }
+            _ => String::new(),
+        };
+        Failure::input(format!("{error}{each}"))
+    })
+}
+
+/// A worker's queues of all interfaces, and the routes between them.
+fn queues(plan: ModeArg, ports: Vec<XdpPort>, routes: &[Route]) -> Result<Ports, Failure> {
+    let mode = mode(plan, routes, || ports.iter().map(interface).collect())?;
+    let details = ports.iter().map(detail).collect();
+    let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+    Ok(Ports { ports, mode, details })
+}
+
+/// How packets find their way.
+fn mode(
+    planned: ModeArg,
+    routes: &[Route],
+    interfaces: impl FnOnce() -> Result<Vec<Interface>, Failure>,
+) -> Result<Mode, Failure> {
+    Ok(match planned {
+        ModeArg::CrossConnect => Mode::CrossConnect,
+        ModeArg::Reflect => Mode::Reflect,
+        ModeArg::Drop => Mode::Drop,
+        ModeArg::Pass => Mode::Pass,
+        ModeArg::Ip => {
+            let table = routes.iter().copied().collect::<Table>();
+            Mode::Ip { table, interfaces: interfaces()? }
+        }
+    })
+}
+
+/// The router's end of the port's link: the interface's own address and MTU.
+fn interface(port: &XdpPort) -> Result<Interface, Failure> {
+    let netdev = port.netdev();
+    let failed = |what| {
+        move |errno| Failure::input(format!("{what} of {}: {errno}; is it still there?", netdev.name()))
+    };
+    let mac = netdev.mac().map_err(failed("link address"))?;
+    let mtu = netdev.mtu().map_err(failed("MTU"))?;
+    Ok(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
+}
+
+/// `generic mode (native: Operation not supported), copied by the kernel`
+fn detail(port: &XdpPort) -> String {
+    let refused = port.native_refused().map_or_else(String::new, |why| format!(" ({why})"));
+    let copy = if port.is_zero_copy() { "zero-copy" } else { "copied by the kernel" };
+    format!("{} mode{refused}, {copy}", port.mode())
+}

@@ -1,0 +1,43 @@
+//! A worker's seat: all that it forwards with is its own.
+
+use super::plan::{Plan, Source};
+use crate::failure::Failure;
+use netmem::forward::Forwarder;
+use netmem::page::Memory;
+use netmem::pool::{DmaMap, Pool, PoolConfig};
+use netmem::sync::Worker;
+
+/// What one worker forwards with. While packets pass, workers share nothing but the memory.
+pub struct Seat {
+    pub owner: Owner,
+    pub forwarder: Forwarder,
+    /// What there is to say about each port besides its name: the XDP mode.
+    pub details: Vec<String>,
+    /// The core it is for.
+    pub core: Option<usize>,
+}
+
+/// A worker and the pool that it owns, for what its ports receive.
+pub struct Owner {
+    pub worker: Worker,
+    pub pool: Pool,
+}
+
+/// The workers and their pools: `rx` where there is one, else `rx0`, `rx1`, ….
+///
+/// # Errors
+/// [`Failure::Input`] with the remedy.
+pub fn owners(plan: &Plan, memory: &Memory) -> Result<Vec<Owner>, Failure> {
+    let dma = match plan.source {
+        Source::BuiltIn(_) => DmaMap::None,
+        Source::Xdp { .. } => DmaMap::Umem,
+    };
+    let owner = |number| {
+        let mut worker = memory.worker().map_err(Failure::input)?;
+        let name = if plan.workers == 1 { "rx".into() } else { format!("rx{number}") };
+        let config = PoolConfig { name, frames: plan.frames, dma, ..PoolConfig::default() };
+        let pool = Pool::new(memory, &mut worker, &config).map_err(Failure::input)?;
+        Ok(Owner { worker, pool })
+    };
+    (0..plan.workers).map(owner).collect()
+}

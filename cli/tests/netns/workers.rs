@@ -1,0 +1,108 @@
+//! Several workers, each on queues of its own.
+
+use crate::accounting::{assert_wires_add_up, make_neighbours_static};
+use crate::forwarder::{Forwarder, netmem};
+use crate::stream::{Flow, streams};
+use crate::testbed::{Testbed, Wiring};
+use crate::traffic::wait_for_the_path;
+use crate::wire::{Wire, full_buffers};
+use std::env;
+use std::time::Duration;
+
+/// Between two packets of a flow.
+const INTERVAL: Duration = Duration::from_micros(500);
+/// Flows, half of them each way: enough for both queues of each interface to get some.
+const FLOWS: usize = 16;
+
+/// Packets of a flow: as many as NETMEM_STRESS_SECONDS say, two seconds of them otherwise.
+fn packets() -> u64 {
+    let seconds = env::var("NETMEM_STRESS_SECONDS").ok().and_then(|text| text.parse().ok());
+    (Duration::from_secs(seconds.unwrap_or(2)).as_micros() / INTERVAL.as_micros()) as u64
+}
+
+#[test]
+fn two_workers_on_two_queues_account_for_every_packet_of_routed_flows_both_ways() {
+    let Some(received) = flows_both_ways(Wiring::Routed, &["--xdp-mode=native"]) else { return };
+    assert!(received.iter().all(|&received| received > 0), "both workers have work: {received:?}");
+}
+
+#[test]
+fn two_workers_on_two_queues_account_for_every_packet_of_bridged_flows_both_ways_on_the_full_path() {
+    let options = ["--xdp-mode=native", "--path=full", "--ready-pairs=50"];
+    let Some(received) = flows_both_ways(Wiring::Bridged, &options) else { return };
+    assert!(received.iter().all(|&received| received > 0), "both workers have work: {received:?}");
+}
+
+#[test]
+fn two_workers_account_for_every_packet_in_generic_mode_in_which_veth_tells_no_queues_apart() {
+    flows_both_ways(Wiring::Routed, &["--xdp-mode=generic"]);
+}
+
+/// Every flow keeps its order, and at each place as many packets leave as came, less those that it counted as dropped.
+///
+/// Gives what each worker received.
+fn flows_both_ways(wiring: Wiring, options: &[&str]) -> Option<Vec<u64>> {
+    let bed = Testbed::lay_with_queues(wiring, 2, &["ping"])?;
+    let forwarder = Forwarder::start(&bed, &[&["--workers=2"], options].concat());
+    wait_for_the_path(&bed);
+    make_neighbours_static(&bed);
+    let flows: [Flow; FLOWS] = std::array::from_fn(|i| {
+        let (from, to) = if i % 2 == 0 { (1, 2) } else { (2, 1) };
+        Flow { from, to, port: 9000 + i as u16 }
+    });
+    let before = Counts::of_both(&bed);
+    let received = streams(&bed, flows, packets(), INTERVAL);
+    let after = Counts::of_both(&bed);
+    let summary = forwarder.interrupt();
+
+    for flow in &received {
+        assert_eq!((flow.corrupt, flow.twice, flow.reordered), (0, 0, 0), "{received:?}");
+    }
+    for (host, (before, after)) in [1, 2].into_iter().zip(before.into_iter().zip(after)) {
+        let sent = packets() * (FLOWS / 2) as u64;
+        assert_eq!(after.offered - before.offered, sent, "sent by h{host} or dropped by its interface");
+        let to_it = flows.iter().zip(&received).filter(|(flow, _)| flow.to == host);
+        let good: u64 = to_it.map(|(_, flow)| flow.good).sum();
+        let overrun = after.full_buffers - before.full_buffers;
+        assert_eq!(
+            after.arrived - before.arrived,
+            good + overrun,
+            "at h{host}, taken or dropped by its sockets"
+        );
+    }
+    assert_wires_add_up(&bed, &summary);
+    summary.assert_adds_up();
+    bed.assert_nothing_left();
+    Some(summary.received_by_workers())
+}
+
+/// What a host counted.
+struct Counts {
+    offered: u64,
+    arrived: u64,
+    full_buffers: u64,
+}
+
+impl Counts {
+    fn of_both(bed: &Testbed) -> [Counts; 2] {
+        [&bed.h1, &bed.h2].map(|host| {
+            let Wire { rx, tx, tx_dropped } = Wire::read(host, "eth0");
+            Counts { offered: tx + tx_dropped, arrived: rx, full_buffers: full_buffers(host) }
+        })
+    }
+}
+
+#[test]
+fn an_interface_with_fewer_queues_than_workers_is_named_with_the_remedy_and_nothing_is_left() {
+    let Some(bed) = Testbed::lay_with_queues(Wiring::Bridged, 2, &[]) else { return };
+    let ports = ["--port", "xdp:one", "--port", "xdp:two"];
+    let forward = ["forward", "--mode", "cross-connect", "--workers", "3"];
+    let out = netmem(&bed).args(forward).args(ports).output().expect("netmem");
+    assert_eq!(
+        String::from_utf8_lossy(&out.stderr),
+        "error: interface one has no queue 2: its queues are 0 to 1; each of 3 workers needs a queue of its own: \
+         give it more (ethtool -L), or fewer workers\n"
+    );
+    assert_eq!(out.status.code(), Some(2));
+    bed.assert_nothing_left();
+}
