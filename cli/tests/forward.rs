@@ -230,3 +230,14 @@ fn the_summary_shows_each_of_several_workers() {
         assert!(text.contains(part), "{part} in:\n{text}");
     }
 }
+
+#[test]
+fn workers_that_sleep_lose_no_packet() {
+    for options in
+        ["", "--workers 2 --flows 5", "--path full --ready-pairs 50", "--ring 2 --frames 64", "--tap 50"]
+    {
+        let run = object(&output(&format!("forward --idle sleep {options} --packets 20001 --json")));
+        assert_adds_up(&run);
+        assert_eq!(number(&run, "sink.received"), 20_001, "{options}: {run}");
+    }
+}

@@ -22,6 +22,10 @@ pub struct Meters {
     pub passed: Count,
     /// Frames dropped, by reason.
     pub drops: Drops,
+    /// Rounds without work, from the 65th in a row on.
+    pub idle_rounds: Count,
+    /// How often the worker slept ([`Idle::Sleep`](super::Idle)).
+    pub sleeps: Count,
     /// Time from reception to completion, where it is measured ([`Forwarder::measure_latency`](super::Forwarder)).
     pub latency: Latency,
     /// Time per received frame, over windows in which there was work.

@@ -1,11 +1,12 @@
 //! Stage `forward`: the poll loop, and what becomes of a frame in it.
 //!
 //! [`poll`](Forwarder::poll) is the loop, on one screen; [`ip`] decides; [`route`] finds the next hop;
-//! [`verdict`] names every reason for which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`] is where passed frames go, a [`tap`] sees what was sent; [`traffic`] is
-//! the built-in generator's.
+//! [`verdict`] names every reason for which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`] is where passed frames go, a [`tap`] sees what was sent; [`idle`](Idle) is what
+//! a worker does without work; [`traffic`] is the built-in generator's.
 
 pub mod filter;
 pub mod holder;
+mod idle;
 pub mod ip;
 mod lane;
 mod latency;
@@ -20,6 +21,7 @@ mod tests;
 pub mod traffic;
 pub mod verdict;
 
+pub use idle::Idle;
 pub use latency::{Latency, LatencyQuantiles};
 pub use meters::Meters;
 pub use mode::{ForwardError, Free, Mode};

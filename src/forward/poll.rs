@@ -9,6 +9,7 @@
 //! ```
 
 use super::holder::Holder;
+use super::idle::Idle;
 use super::lane::Lane;
 use super::latency::Probe;
 use super::meters::Meters;
@@ -26,7 +27,7 @@ use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Rounds without work before the loop lets other threads run.
+/// Rounds without work before the worker rests, as [`Idle`] says.
 const PATIENCE: u32 = 64;
 
 /// Frames in flight from which on completions are looked for while there is other work: several batches at once
@@ -40,6 +41,7 @@ pub struct Forwarder {
     pool: Pool,
     pub(super) mode: Mode,
     pub(super) free: Free,
+    pub(super) idle: Idle,
     /// What makes frames packets; None where they stay frames.
     pub(super) packets: Option<Box<PacketPath>>,
     /// Where passed frames go; without one they are dropped.
@@ -53,7 +55,7 @@ pub struct Forwarder {
     /// Frames a port may have posted for reception: no port can take what another needs.
     share: usize,
     /// The last round left a fill ring short of its share.
-    short: bool,
+    pub(super) short: bool,
 }
 
 impl Forwarder {
@@ -67,12 +69,13 @@ impl Forwarder {
         let share = (pool.frames() / ports.len()).max(1);
         let lanes = ports.into_iter().map(Lane::new).collect();
         let (meters, watch) = (Arc::default(), Windows::stopwatch());
-        let (free, packets, holder) = (Free::Bulk, None, None);
+        let (free, idle, packets, holder) = (Free::Bulk, Idle::Spin, None, None);
         Ok(Forwarder {
             lanes,
             pool,
             mode,
             free,
+            idle,
             packets,
             holder,
             taps: Vec::new(),
@@ -332,17 +335,17 @@ impl Forwarder {
         }
     }
 
-    /// Polls until `stop` is set; time per frame goes into the meters' windows.
+    /// Polls until `stop` is set, and rests between rounds without work; time per frame goes into the meters' windows.
     pub fn run(&mut self, w: &mut Worker, stop: &AtomicBool) {
-        let mut idle = 0;
+        let mut idle = 0_u32;
         while !stop.load(Relaxed) {
             let completed = self.meters.completed.get();
             let received = self.poll(w);
             let worked = received > 0 || self.meters.completed.get() != completed;
             self.meters.windows.mark(&mut self.watch, clock::ticks(), worked.then_some(received as u64));
-            idle = if worked { 0 } else { idle + 1 };
+            idle = if worked { 0 } else { idle.saturating_add(1) };
             if idle > PATIENCE {
-                std::thread::yield_now();
+                self.rest(idle - PATIENCE - 1);
             }
         }
     }

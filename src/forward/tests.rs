@@ -1,6 +1,7 @@
 //! The whole path on two `mem` ports.
 
 mod holding;
+mod idling;
 mod packets;
 mod tapping;
 

@@ -21,6 +21,7 @@ use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Pool};
 use crate::sync::Worker;
 pub use counters::PortCounters;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Whether a port carries frames.
@@ -62,6 +63,22 @@ pub trait Port: Send {
 
     /// Wakes the device where it asked for that; once in a poll round, after the other calls.
     fn kick(&mut self);
+
+    /// The worker is about to sleep, after the other calls of a round: from now on the next frame that comes makes
+    /// [`Port::descriptor`] readable. True if there is something already, and it had better not sleep.
+    ///
+    /// By default nothing wakes, and the port is polled when the sleep's time is up.
+    fn arm(&mut self) -> bool {
+        false
+    }
+
+    /// What to sleep on while it is armed; None where nothing would wake.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The worker is awake again.
+    fn disarm(&mut self) {}
 
     /// Frames posted for transmission and not yet completed.
     fn in_flight(&self) -> usize;

@@ -90,6 +90,11 @@ impl Descriptors {
         n
     }
 
+    /// Whether a frame has come back that is not claimed yet.
+    pub(crate) fn has_returned(&mut self) -> bool {
+        self.ring.has_returned()
+    }
+
     /// Asks for the lines of the next `n` descriptors to post, which the device read last.
     #[inline]
     pub(crate) fn prefetch_room(&self, n: usize) {

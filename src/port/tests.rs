@@ -5,7 +5,9 @@ use super::mem::{MemConfig, MemDevice, MemError, MemPort, wire};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::sync::Worker;
+use crate::sys::event::sleep_until_readable;
 use crate::sys::region::BackingWish;
+use std::time::Duration;
 
 struct Bench {
     memory: Memory,
@@ -136,6 +138,31 @@ fn frames_inside_rings_that_are_torn_down_go_home() {
         drop((batch, pool, w));
         assert_eq!(memory.stats().free, memory.stats().total);
     }
+}
+
+#[test]
+fn an_armed_port_says_what_is_there_and_is_readable_by_what_comes() {
+    let Bench { memory: _memory, mut w, pool, mut port, mut device } = bench(64, 32);
+    port.refill(&mut w, &pool);
+    let readable = |port: &MemPort| sleep_until_readable(&[port.descriptor().unwrap()], Duration::ZERO);
+    assert!(!port.arm() && !readable(&port));
+    device.deliver(1, |_| 60);
+    assert!(readable(&port), "a frame came");
+    port.disarm();
+    assert!(port.arm() && !readable(&port), "it is there still, and nobody wakes for it again");
+    port.disarm();
+    let mut batch = Batch::new();
+    port.rx(&mut w, &mut batch);
+    port.tx(&mut w, &mut batch);
+    assert!(!port.arm());
+    device.collect(1, |_| ());
+    assert!(!readable(&port), "sent, and not completed yet");
+    device.collect(1, |_| ());
+    assert!(readable(&port), "completed");
+    port.disarm();
+    assert!(port.arm());
+    port.complete(&mut w, &mut batch);
+    assert!(!port.arm() && !readable(&port));
 }
 
 #[test]

@@ -172,6 +172,11 @@ impl<T> Lender<T> {
         n as usize
     }
 
+    /// Whether an item was returned that is not reclaimed yet.
+    pub(crate) fn has_returned(&mut self) -> bool {
+        self.back.ready(1).is_ok_and(|n| n > 0)
+    }
+
     /// Asks for the lines of the next `n` slots to lend, to be written.
     #[inline]
     pub(crate) fn prefetch_room(&self, n: usize) {

@@ -239,7 +239,8 @@ The object of --json:
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name: packets}} or null (--path full),
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, missing} or null,
-  workers [{core (or null), received, transmitted, dropped, held, passed, ns_per_packet or null}],
+  workers [{core (or null), received, transmitted, dropped, held, passed, idle_rounds (without work,
+  from the 65th in a row on), sleeps, ns_per_packet or null}],
   ports [{worker (its number), name, kind, detail, rx, tx, and every other counter}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
   generator and sink are null with --port; pps, ns_per_packet and windows when not one window was

@@ -1,7 +1,8 @@
 //! `netmem forward`: how many workers there are and what each does.
 
 use super::number::whole;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use netmem::forward::Idle;
 use netmem::limits::WORKERS_MAX;
 
 /// Workers that can be asked for: one more may be needed, for who holds frames.
@@ -18,4 +19,27 @@ pub struct WorkerArgs {
     /// share a core.
     #[arg(long, value_name = "N", value_parser = whole(WORKERS), default_value = "1", allow_negative_numbers = true)]
     pub workers: usize,
+
+    /// What a worker does when there is nothing to do.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = IdleArg::Spin)]
+    pub idle: IdleArg,
+}
+
+/// Values of `--idle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum IdleArg {
+    /// Looks again and again: no packet waits, and its core is busy.
+    Spin,
+    /// Sleeps after 64 rounds without work until a packet comes, 50 ms at most: its core is free, and the first packet
+    /// waits for a wake-up.
+    Sleep,
+}
+
+impl From<IdleArg> for Idle {
+    fn from(idle: IdleArg) -> Idle {
+        match idle {
+            IdleArg::Spin => Idle::Spin,
+            IdleArg::Sleep => Idle::Sleep,
+        }
+    }
 }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// How long it rests when nothing came.
+/// How long it rests when nothing came: at first, and at most, twice as long each time.
 const REST: Duration = Duration::from_micros(100);
+const REST_MAX: Duration = Duration::from_millis(2);
 
 /// Who holds frames, and the worker that frees them.
 pub struct Holding {
@@ -57,14 +58,17 @@ pub struct TapReport {
 impl Holding {
     /// Holds until the forwarders are drained, then lets go of all.
     pub fn run(mut self, phases: &Phases) -> (Option<HolderReport>, Option<TapReport>) {
+        let mut rest = REST;
         loop {
             // Asked before the turn: what was passed and sent until then is taken by it.
             let last = phases.is_drained();
-            let moved = self.turn();
-            match (last, moved) {
+            match (last, self.turn()) {
                 (true, 0) => break,
-                (_, 0) => thread::sleep(REST),
-                _ => {}
+                (_, 0) => {
+                    thread::sleep(rest);
+                    rest = (2 * rest).min(REST_MAX);
+                }
+                _ => rest = REST,
             }
         }
         let reports = (

@@ -65,6 +65,8 @@ struct Worker {
     dropped: u64,
     held: u64,
     passed: u64,
+    idle_rounds: u64,
+    sleeps: u64,
     ns_per_packet: Option<f64>,
 }
 
@@ -193,9 +195,10 @@ fn pairs(stats: PairsStats) -> Counters<'static> {
 }
 
 fn worker(worker: &WorkerReport) -> Worker {
-    let WorkerReport { core, received, transmitted, dropped, held, passed, windows } = *worker;
+    let WorkerReport { core, received, transmitted, dropped, held, passed, idle_rounds, sleeps, windows } =
+        *worker;
     let ns_per_packet = windows.map(|windows| rounded(windows.p50));
-    Worker { core, received, transmitted, dropped, held, passed, ns_per_packet }
+    Worker { core, received, transmitted, dropped, held, passed, idle_rounds, sleeps, ns_per_packet }
 }
 
 fn port(port: &PortReport) -> Port<'_> {
@@ -242,7 +245,7 @@ mod tests {
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"transmitted\":90,\"held\":2,\"passed\":0,",
             "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":90,\"corrupt\":0,",
-            "\"workers\":[{\"core\":1,\"received\":100,\"transmitted\":90,\"dropped\":8,\"held\":2,\"passed\":0,\"ns_per_packet\":50.0}],",
+            "\"workers\":[{\"core\":1,\"received\":100,\"transmitted\":90,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"balanced\":true}]",
         ] {

@@ -134,7 +134,7 @@ mod tests {
     use crate::args::ModeArg;
     use crate::forward::plan::{Offer, Plan, Source};
     use crate::forward::set_up::{self, Dataplane};
-    use netmem::forward::Free;
+    use netmem::forward::{Free, Idle};
 
     fn dataplane() -> Dataplane {
         let offer = Offer { flows: 1, size: 64, packets: None, pause: true };
@@ -143,6 +143,7 @@ mod tests {
         let (mode, time) = (ModeArg::Ip, None);
         let plan = Plan {
             workers: 2,
+            idle: Idle::Spin,
             source,
             mode,
             packets,

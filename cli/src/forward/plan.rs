@@ -2,9 +2,9 @@
 
 use crate::args::{ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, Switch, XdpModeArg};
 use crate::failure::Failure;
-use netmem::forward::Free;
 use netmem::forward::filter::{Action, Rule};
 use netmem::forward::route::Route;
+use netmem::forward::{Free, Idle};
 use netmem::port::xdp::XdpModeWish;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +17,8 @@ const PORTS_MAX: usize = 255;
 pub struct Plan {
     /// Threads that forward.
     pub workers: usize,
+    /// What each does when there is nothing to do.
+    pub idle: Idle,
     /// Where packets come from.
     pub source: Source,
     /// How they find their way.
@@ -113,6 +115,7 @@ impl Plan {
         }
         Ok(Plan {
             workers: args.team.workers,
+            idle: args.team.idle.into(),
             source,
             mode: args.mode,
             packets,

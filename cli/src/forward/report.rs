@@ -102,6 +102,9 @@ pub struct WorkerReport {
     pub dropped: u64,
     pub held: u64,
     pub passed: u64,
+    /// Rounds without work, from the 65th in a row on, and how often it slept.
+    pub idle_rounds: u64,
+    pub sleeps: u64,
     /// Its time per packet; None before its first window was full.
     pub windows: Option<Quantiles>,
 }
@@ -116,6 +119,8 @@ impl WorkerReport {
             dropped: meters.drops.total(),
             held: meters.held.get(),
             passed: meters.passed.get(),
+            idle_rounds: meters.idle_rounds.get(),
+            sleeps: meters.sleeps.get(),
             windows: meters.windows.quantiles(),
         }
     }
@@ -202,6 +207,8 @@ pub fn sample() -> Report {
         dropped: 8,
         held: 2,
         passed: 0,
+        idle_rounds: 5,
+        sleeps: 1,
         windows,
     };
     let mut report = Report {

@@ -83,6 +83,7 @@ fn seat(
 ) -> Result<Seat, Failure> {
     let mut forwarder = Forwarder::new(ports, owner.pool.clone(), mode).map_err(Failure::input)?;
     forwarder.set_free(plan.free);
+    forwarder.set_idle(plan.idle);
     if let (Some(hooks), Some(packets)) = (hooks, &plan.packets) {
         hooks.set(&mut forwarder, &owner.pool, packets)?;
     }

@@ -4,10 +4,11 @@ use crate::accounting::{assert_wires_add_up, make_neighbours_static};
 use crate::forwarder::{Forwarder, netmem};
 use crate::stream::{Flow, streams};
 use crate::testbed::{Testbed, Wiring};
-use crate::traffic::wait_for_the_path;
+use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
 use crate::wire::{Wire, full_buffers};
-use std::env;
-use std::time::Duration;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use std::{env, thread};
 
 /// Between two packets of a flow.
 const INTERVAL: Duration = Duration::from_micros(500);
@@ -104,5 +105,40 @@ fn an_interface_with_fewer_queues_than_workers_is_named_with_the_remedy_and_noth
          give it more (ethtool -L), or fewer workers\n"
     );
     assert_eq!(out.status.code(), Some(2));
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_in_silence_in_native_mode() {
+    sleep_in_silence("native");
+}
+
+#[test]
+fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_in_silence_in_generic_mode() {
+    sleep_in_silence("generic");
+}
+
+fn sleep_in_silence(mode: &str) {
+    let Some(bed) = Testbed::lay_with_queues(Wiring::Routed, 2, &["ping"]) else { return };
+    let socket = env::temp_dir().join(format!("netmem-idle-{}-{mode}", std::process::id()));
+    let socket = socket.to_str().expect("a path in UTF-8");
+    let forwarder =
+        Forwarder::start(&bed, &["--workers=2", "--idle=sleep", "--xdp-mode", mode, "--control", socket]);
+    wait_for_the_path(&bed);
+    let idle_rounds = || {
+        let out =
+            netmem(&bed).args(["stat", "workers", "--json", "--control", socket]).output().expect("netmem");
+        let said: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        let workers = said["workers"].as_array().expect("workers");
+        workers.iter().map(|worker| worker["idle_rounds"].as_u64().expect("rounds")).sum::<u64>()
+    };
+    let (rounds, begun) = (idle_rounds(), Instant::now());
+    thread::sleep(Duration::from_secs(2));
+    let (rounds, seconds) = (idle_rounds() - rounds, begun.elapsed().as_secs() + 1);
+    assert!(rounds < 2 * 100 * seconds, "{rounds} rounds of two workers in {seconds} s of silence");
+    assert_ping_both_ways(&bed);
+    let summary = forwarder.interrupt();
+    assert_wires_add_up(&bed, &summary);
+    summary.assert_adds_up();
     bed.assert_nothing_left();
 }

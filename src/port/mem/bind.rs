@@ -4,6 +4,7 @@ use super::{MemDevice, MemPort};
 use crate::port::PortCounters;
 use crate::port::posted::Descriptors;
 use crate::ring::loan;
+use crate::sync::Doorbell;
 use std::sync::Arc;
 
 /// What a wire is made with.
@@ -30,12 +31,15 @@ pub enum MemError {
     /// The number of completions to gather is out of range.
     #[error("{0} completions gathered: give 1 to half the ring")]
     Coalesce(usize),
+    /// The system gives no event to wake a worker by.
+    #[error("event of a mem port: {0}: raise the limit of open files (ulimit -n)")]
+    Event(String),
 }
 
 /// Lays a wire: the port for a dataplane, and the device at its other side.
 ///
 /// # Errors
-/// [`MemError`] when a number is out of range.
+/// [`MemError`] when a number is out of range, or the process out of descriptors.
 #[cold]
 pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemError> {
     if !config.ring.is_power_of_two() || !(2..=65536).contains(&config.ring) {
@@ -46,12 +50,14 @@ pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemE
     }
     let ((rx, filling), (tx, sending)) = (loan(config.ring as u32, 0), loan(config.ring as u32, 0));
     let counters = Arc::new(PortCounters::default());
+    let bell = Arc::new(Doorbell::new().map_err(|error| MemError::Event(error.to_string()))?);
     let port = MemPort {
         name: format!("mem:{name}"),
         rx: Descriptors::new(rx),
         tx: Descriptors::new(tx),
+        bell: Arc::clone(&bell),
         counters: Arc::clone(&counters),
     };
-    let device = MemDevice::new(filling, sending, config.coalesce, counters);
+    let device = MemDevice::new(filling, sending, config.coalesce, bell, counters);
     Ok((port, device))
 }

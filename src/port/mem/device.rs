@@ -3,6 +3,7 @@
 use crate::port::PortCounters;
 use crate::port::posted::Posted;
 use crate::ring::Borrower;
+use crate::sync::Doorbell;
 use std::sync::Arc;
 
 /// The device at the other side of a [`MemPort`](super::MemPort); moves to whatever thread plays the network.
@@ -15,6 +16,8 @@ pub struct MemDevice {
     /// Frames sent and not yet given back: the first of `sending`.
     sent: usize,
     coalesce: usize,
+    /// Wakes the port's worker.
+    bell: Arc<Doorbell>,
     /// The port's: the device counts what the port cannot see.
     counters: Arc<PortCounters>,
 }
@@ -24,9 +27,10 @@ impl MemDevice {
         filling: Borrower<Posted>,
         sending: Borrower<Posted>,
         coalesce: usize,
+        bell: Arc<Doorbell>,
         counters: Arc<PortCounters>,
     ) -> Self {
-        MemDevice { filling, sending, sent: 0, coalesce, counters }
+        MemDevice { filling, sending, sent: 0, coalesce, bell, counters }
     }
 
     /// Delivers up to `n` frames to the port: takes that many posted frames, has `write` fill the room of each
@@ -38,6 +42,9 @@ impl MemDevice {
             self.filling.item(i, |posted| receive(posted, &mut write));
         }
         self.filling.give_back(n);
+        if n > 0 {
+            self.bell.ring();
+        }
         n
     }
 
@@ -58,8 +65,9 @@ impl MemDevice {
             self.sending.item(i, |posted| read(posted.frame().data()));
         }
         self.sent += n;
-        if n == 0 || self.sent >= self.coalesce {
+        if self.sent > 0 && (n == 0 || self.sent >= self.coalesce) {
             self.sending.give_back(std::mem::take(&mut self.sent));
+            self.bell.ring();
         }
         n
     }

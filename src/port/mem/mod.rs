@@ -25,7 +25,8 @@ pub use device::MemDevice;
 use super::posted::Descriptors;
 use super::{Port, PortCounters, PortState};
 use crate::pool::Batch;
-use crate::sync::Worker;
+use crate::sync::{Doorbell, Worker};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Frames of the next burst whose first lines are asked for at the end of a round.
@@ -39,6 +40,8 @@ pub struct MemPort {
     rx: Descriptors,
     /// Transmit descriptors: posted full by `tx`, claimed sent by `complete`.
     tx: Descriptors,
+    /// Rung by the device where the worker sleeps.
+    bell: Arc<Doorbell>,
     counters: Arc<PortCounters>,
 }
 
@@ -78,6 +81,19 @@ impl Port for MemPort {
     /// The wire needs no wake-up: its other side polls. What the next round will receive first begins to travel.
     fn kick(&mut self) {
         self.rx.prefetch_frames(NEXT);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.bell.arm();
+        self.rx.has_returned() || self.tx.has_returned()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.bell.as_fd())
+    }
+
+    fn disarm(&mut self) {
+        self.bell.disarm();
     }
 
     fn filled(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use super::{Fault, XdpPort};
 use crate::sys::xdp::{Errno, Wake};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Rounds between two looks at the interface and the kernel's counters.
 const LOOK_ROUNDS: u32 = 4096;
@@ -56,6 +57,20 @@ impl XdpPort {
         self.counters.kicks.add(1);
         let wake = binding.socket.wake_rx();
         self.heed(wake);
+    }
+
+    /// Looks at the interface, which no sleeper does every so many rounds; the kernel then wakes whoever polls the socket by
+    /// itself. True if there is a frame already.
+    #[cold]
+    pub(super) fn arm_socket(&mut self) -> bool {
+        self.look();
+        self.queues.as_mut().is_some_and(|queues| queues.rx.is_ready())
+    }
+
+    /// The socket, while it can be trusted. Polled in copy mode, the kernel sends as it does when it is kicked.
+    pub(super) fn pollable(&self) -> Option<BorrowedFd<'_>> {
+        self.queues.as_ref()?;
+        Some(self.binding.as_ref()?.socket.as_fd())
     }
 
     /// Sees whether the interface is still there and up, and publishes what the kernel counted.

@@ -66,6 +66,7 @@ use complete::CompletionQueue;
 use fill::FillQueue;
 use held::Held;
 use rx::RxQueue;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use tx::TxQueue;
 
@@ -306,6 +307,14 @@ impl Port for XdpPort {
     #[inline]
     fn kick(&mut self) {
         self.kick_round();
+    }
+
+    fn arm(&mut self) -> bool {
+        self.arm_socket()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.pollable()
     }
 
     fn filled(&self) -> usize {

@@ -42,6 +42,11 @@ impl RxQueue {
         self.consumer.release(ready);
         Ok(())
     }
+
+    /// Whether there is a frame to be taken, or an index that makes no sense and is found out by taking.
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.consumer.ready(1) != Ok(0)
+    }
 }
 
 impl XdpPort {

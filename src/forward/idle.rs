@@ -1,0 +1,61 @@
+//! What a worker does when there is nothing to do: it spins, or it sleeps until a port has something. COLD.
+//!
+//! ```text
+//!   PATIENCE rounds without work ─► arm every port ─► one has something ───────────────────► next round
+//!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
+//! ```
+//! No wake-up is lost: a port that is armed wakes whoever sleeps, or says that it has something already
+//! ([`Port::arm`](crate::port::Port::arm)). What nobody wakes for (frames that were sent, frames that come home to a dry pool, the flag
+//! that ends the run) is looked for when the sleep's time is up: after [`SHORTEST`], then twice as long each time nothing was
+//! found, up to [`LONGEST`].
+
+use super::poll::Forwarder;
+use crate::sys::event::sleep_until_readable;
+use std::thread::yield_now;
+use std::time::Duration;
+
+/// The first sleep, and every one while frames wait for a place or the pool is dry.
+pub const SHORTEST: Duration = Duration::from_millis(1);
+/// No sleep is longer.
+pub const LONGEST: Duration = Duration::from_millis(50);
+
+/// What a worker does when there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idle {
+    /// Looks again and again, and lets other threads run in between: nothing waits, and a core is busy.
+    #[default]
+    Spin,
+    /// Sleeps after 64 rounds without work: a packet that comes then waits for a wake-up, and the core is free.
+    Sleep,
+}
+
+impl Forwarder {
+    /// Chooses what to do when there is nothing to do.
+    pub fn set_idle(&mut self, idle: Idle) {
+        self.idle = idle;
+    }
+
+    /// Rests once, after `rounds` rests that brought nothing.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn rest(&mut self, rounds: u32) {
+        self.meters.idle_rounds.add(1);
+        match self.idle {
+            Idle::Spin => yield_now(),
+            Idle::Sleep => self.sleep(rounds),
+        }
+    }
+
+    fn sleep(&mut self, rounds: u32) {
+        let waits = self.meters.held.get() > 0 || self.short;
+        let at_most = if waits { SHORTEST } else { (SHORTEST * (1 << rounds.min(6))).min(LONGEST) };
+        // All of them, also behind one that has something: each is disarmed below.
+        let ready = self.lanes.iter_mut().filter_map(|lane| lane.port.arm().then_some(())).count();
+        if ready == 0 {
+            let ports = self.lanes.iter().filter_map(|lane| lane.port.descriptor());
+            self.meters.sleeps.add(1);
+            sleep_until_readable(&ports.collect::<Vec<_>>(), at_most);
+        }
+        self.lanes.iter_mut().for_each(|lane| lane.port.disarm());
+    }
+}
