@@ -57,6 +57,9 @@ pub(super) struct Incoming {
     pub(super) received: Arc<CachePadded<Count>>,
 }
 
+/// Each worker's two ends, by worker.
+pub type Ends = Vec<(Outbox, Inbox)>;
+
 impl Mesh {
     /// Lanes, bells and policy for `config.workers` workers, and each one's two ends: what it steers by, and what it
     /// gets from the others.
@@ -64,7 +67,7 @@ impl Mesh {
     /// # Errors
     /// [`MeshError`] for values out of range, and when there are no events to be had.
     #[cold]
-    pub fn new(config: &MeshConfig) -> Result<(Arc<Mesh>, Vec<(Outbox, Inbox)>), MeshError> {
+    pub fn new(config: &MeshConfig) -> Result<(Arc<Mesh>, Ends), MeshError> {
         config.check()?;
         let workers = config.workers;
         let seats = (0..workers).map(|_| Seat::new()).collect::<io::Result<Vec<Seat>>>()?;

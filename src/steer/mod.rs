@@ -35,7 +35,7 @@ pub use counters::{Drops, WorkerStats};
 pub use flow::FlowKey;
 pub use inbox::Inbox;
 pub use label::Source;
-pub use mesh::Mesh;
+pub use mesh::{Ends, Mesh};
 pub use order::{OrderChecker, OrderCounts};
 pub use outbox::Outbox;
 pub use policy::{Policy, PolicyError, QueueMap, Targets};

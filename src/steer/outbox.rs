@@ -152,7 +152,7 @@ impl Outbox {
             }
             (_, list) => each_hash(&self.hash, queue, frames, |i, hash| {
                 // Scaled, not modulo: all of the hash decides.
-                targets[i] = list[(u64::from(hash) * list.len() as u64 >> 32) as usize];
+                targets[i] = list[((u64::from(hash) * list.len() as u64) >> 32) as usize];
             }),
         }
         Choice::Each

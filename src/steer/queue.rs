@@ -10,7 +10,7 @@ pub fn tx_queue(recorded: Option<u16>, hash: u32, queues: u16) -> u16 {
         // What is left of repeated subtraction.
         Some(queue) if queue < queues => queue,
         Some(queue) => queue.checked_rem(queues).unwrap_or(0),
-        None => (u64::from(hash) * u64::from(queues) >> 32) as u16,
+        None => ((u64::from(hash) * u64::from(queues)) >> 32) as u16,
     }
 }
 

@@ -89,10 +89,10 @@ impl<T> Line<T> {
         // by copy, and what is left moves to the front.
         unsafe {
             ptr::copy_nonoverlapping(self.frames.as_ptr(), batch.frames[batch.len..].as_mut_ptr(), n);
+            batch.grown(n, self.pool);
             ptr::copy(kept, self.frames.as_mut_ptr(), len - n);
         }
         self.len = (len - n) as u8;
-        batch.grown(n, self.pool);
     }
 }
 

@@ -33,12 +33,9 @@ impl Scene {
         let (mut batch, mut second) = (Batch::new(), Batch::default());
         self.refused += 12 - self.pool.alloc_burst(&mut self.w, &mut batch, 12);
         self.refused += usize::from(!self.pool.alloc_bulk(&mut self.other, &mut batch, 6));
-        batch.write_each(|i, room| {
-            room[..64].fill(i as u8);
-            64
-        });
-        batch.each_data_mut(4, |i, data| assert_eq!(data, [i as u8; 64]));
         let all = batch.len();
+        assert_eq!(batch.put_each(64, |i, line| line.fill(i as u8)), all);
+        batch.each_data_mut(4, |i, data| assert_eq!(data, [i as u8; 64]));
         assert_eq!(second.append(&mut batch), all);
         let moved = second.drain().move_to(&mut batch, 5);
         assert_eq!((batch.len(), second.room() + all - moved), (moved, 64));
