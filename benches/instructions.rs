@@ -194,8 +194,7 @@ fn pairs_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure>
 }
 
 fn write(packet: &mut Packet) -> Result<(), Failure> {
-    packet.put(64)?;
-    packet.data_mut().ok_or("shared")?.fill(7);
+    packet.put(64)?.fill(7);
     Ok(())
 }
 

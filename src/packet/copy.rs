@@ -63,11 +63,11 @@ impl Heads {
         let len = packet.len();
         let Head { data, next, .. } = packet.head_mut();
         let Some(rest) = next.take() else { return Ok(()) };
-        let first = data.len();
-        if data.reclaim() && data.put(len - first).is_ok() {
-            if let Some(bytes) = data.bytes_mut() {
-                rest.copy_to(&mut bytes[first..]);
-            }
+        let behind = len - data.len();
+        if data.reclaim()
+            && let Ok(room) = data.put(behind)
+        {
+            rest.copy_to(room);
         } else {
             let segments = [data.bytes()].into_iter().chain(rest.segments());
             match copied(w, pool, len, segments) {
@@ -93,7 +93,7 @@ fn copied<'a>(
     let mut frame = pool.alloc(w).ok_or(CopyError::NoFrame)?;
     if let Err(no) = frame.put(len) {
         frame.free(w);
-        return Err(CopyError::TooLong { len, room: no.room });
+        return Err(CopyError::TooLong { len, room: no.room as usize });
     }
     let mut to = frame.data_mut();
     for bytes in segments {

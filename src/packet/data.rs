@@ -220,7 +220,7 @@ impl Data {
     }
 
     #[inline(always)]
-    pub(super) fn put(&mut self, n: usize) -> Result<(), NoRoom> {
+    pub(super) fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         match self {
             Data::Frame(Some(frame)) => frame.put(n),
             _ => self.put_elsewhere(n),
@@ -229,11 +229,11 @@ impl Data {
 
     #[cold]
     #[inline(never)]
-    fn put_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
+    fn put_elsewhere(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         match self {
             Data::Frame(Some(frame)) => frame.put(n),
             Data::Fragment(fragment) => fragment.put(n),
-            Data::Frame(None) | Data::Shared(_) | Data::External(_) => nothing_but(n),
+            Data::Frame(None) | Data::Shared(_) | Data::External(_) => nothing_but(n).map(|()| &mut [][..]),
         }
     }
 
@@ -265,5 +265,5 @@ fn nothing_but(wanted: usize) -> Result<(), NoRoom> {
 
 /// `wanted`, if there is that much room.
 pub(super) fn within(wanted: usize, room: usize) -> Result<usize, NoRoom> {
-    if wanted > room { Err(NoRoom { wanted, room }) } else { Ok(wanted) }
+    if wanted > room { Err(NoRoom::of(wanted, room)) } else { Ok(wanted) }
 }

@@ -112,7 +112,7 @@ impl External {
 
     fn within(&self, n: usize) -> Result<u32, NoRoom> {
         let room = self.len();
-        u32::try_from(n).ok().filter(|&n| n <= self.len).ok_or(NoRoom { wanted: n, room })
+        u32::try_from(n).ok().filter(|&n| n <= self.len).ok_or_else(|| NoRoom::of(n, room))
     }
 }
 

@@ -167,12 +167,12 @@ impl Packet {
         })
     }
 
-    /// Ends the data `n` bytes later.
+    /// Ends the data `n` bytes later, and gives those bytes to be written.
     ///
     /// # Errors
     /// [`NoRoom`] when the tailroom is smaller.
-    #[inline]
-    pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
+    #[inline(always)]
+    pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         if self.is_linear() {
             return self.head.data.put(n);
         }
@@ -181,8 +181,8 @@ impl Packet {
 
     #[cold]
     #[inline(never)]
-    fn put_parts(&mut self, n: usize) -> Result<(), NoRoom> {
-        self.each_data_mut().last().map_or(Ok(()), |data| data.put(n))
+    fn put_parts(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        self.each_data_mut().last().map_or(Ok(&mut []), |last| last.put(n))
     }
 
     /// Puts a copy of `bytes` behind the data.
@@ -190,12 +190,7 @@ impl Packet {
     /// # Errors
     /// [`NoRoom`] when the tailroom is smaller.
     pub fn put_slice(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
-        let Some(last) = self.each_data_mut().last() else { return Ok(()) };
-        let old = last.len();
-        last.put(bytes.len())?;
-        if let Some(to) = last.bytes_mut() {
-            to[old..].copy_from_slice(bytes);
-        }
+        self.put(bytes.len())?.copy_from_slice(bytes);
         Ok(())
     }
 

@@ -110,7 +110,7 @@ impl Batch {
     }
 
     /// Ends the data of each frame `n` bytes later, oldest first, and calls `f` to write them, until a frame has no room
-    /// for them in its first 2 KiB; returns how many were written. The batch's knowledge stays.
+    /// for them; returns how many were written. The batch's knowledge stays.
     ///
     /// # Cost
     /// One load of the region table a frame, and one store beside those of `f`.
@@ -119,9 +119,8 @@ impl Batch {
         for (i, place) in self.frames[..self.len].iter_mut().enumerate() {
             // SAFETY: the place is inside `len`, so initialised.
             let frame = unsafe { place.assume_init_mut() };
-            if !frame.put_within_chunk(n, |tail| f(i, tail)) {
-                return i;
-            }
+            let Ok(tail) = frame.put(n) else { return i };
+            f(i, tail);
         }
         self.len
     }

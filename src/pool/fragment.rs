@@ -228,14 +228,15 @@ impl Fragment {
         Ok(())
     }
 
-    /// Ends the data `n` bytes later.
+    /// Ends the data `n` bytes later, and gives those bytes to be written.
     ///
     /// # Errors
     /// [`NoRoom`] when the tailroom is smaller.
     #[inline]
-    pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
+    pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        let old = self.len();
         self.desc.len += NoRoom::check(n, self.tailroom())?;
-        Ok(())
+        Ok(&mut self.data_mut()[old..])
     }
 
     /// Cuts the data to its first `len` bytes.

@@ -17,21 +17,28 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
 
-/// There are fewer bytes of room than asked for; nothing has changed.
+/// There are fewer bytes of room than asked for; nothing has changed. Eight bytes, so that it travels in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{wanted} bytes wanted where there are {room}")]
 pub struct NoRoom {
-    /// Bytes asked for.
-    pub wanted: usize,
-    /// Bytes there are.
-    pub room: usize,
+    /// Bytes asked for; `u32::MAX` for more than that.
+    pub wanted: u32,
+    /// Bytes there are; `u32::MAX` for more than that.
+    pub room: u32,
 }
 
 impl NoRoom {
+    /// `wanted` bytes were asked for where there are `room`.
+    #[cold]
+    pub(crate) fn of(wanted: usize, room: usize) -> NoRoom {
+        let [wanted, room] = [wanted, room].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+        NoRoom { wanted, room }
+    }
+
     /// `wanted`, if there is that much room, which no frame has more of than its 32 KiB.
     #[inline(always)]
     pub(super) fn check(wanted: usize, room: usize) -> Result<u16, NoRoom> {
-        if wanted > room { Err(NoRoom { wanted, room }) } else { Ok(wanted as u16) }
+        if wanted > room { Err(NoRoom::of(wanted, room)) } else { Ok(wanted as u16) }
     }
 }
 
@@ -267,23 +274,24 @@ impl Frame {
         Ok(())
     }
 
-    /// Ends the data `n` bytes later.
+    /// Ends the data `n` bytes later, and gives those bytes to be written.
     ///
     /// # Errors
     /// [`NoRoom`] when the tailroom is smaller.
     ///
     /// # Cost
-    /// No look-up while the data ends in the frame's first chunk, which every frame has.
-    #[inline]
-    pub fn put(&mut self, n: usize) -> Result<(), NoRoom> {
-        let mut room = CHUNK_SIZE.saturating_sub(self.headroom() + self.len());
-        if n > room {
-            room = room_beyond(self.desc());
+    /// No look-up of the frame's size while the data ends in its first chunk, which every frame has.
+    #[inline(always)]
+    pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        let end = self.headroom() + self.len();
+        if n > CHUNK_SIZE || end > CHUNK_SIZE - n {
+            NoRoom::check(n, room_beyond(self.desc()))?;
         }
-        let n = NoRoom::check(n, room)?;
-        let Desc { id, off, len } = self.desc();
-        self.word = Desc { id, off, len: len + n }.word();
-        Ok(())
+        // SAFETY: `len` is the uppermost part and stays below 2^16, so only that changes.
+        self.word = unsafe { NonZeroU64::new_unchecked(self.word.get() + ((n as u64) << 48)) };
+        let tail = region::address(self.id().get()).wrapping_add(end);
+        // SAFETY: as in `data_mut`, of which these are the last bytes.
+        Ok(unsafe { slice::from_raw_parts_mut(tail, n) })
     }
 
     /// Cuts the data to its first `len` bytes.
@@ -301,21 +309,6 @@ impl Frame {
     #[inline(always)]
     pub(super) fn begin_at(&mut self, off: u16) {
         self.word = Desc { id: self.id(), off, len: 0 }.word();
-    }
-
-    /// Ends the data `n` bytes later, if they lie within the frame's first chunk, and lets `f` write them; false if not.
-    #[inline(always)]
-    pub(super) fn put_within_chunk(&mut self, n: usize, f: impl FnOnce(&mut [u8])) -> bool {
-        let end = self.headroom() + self.len();
-        if n > CHUNK_SIZE || end > CHUNK_SIZE - n {
-            return false;
-        }
-        let tail = region::address(self.id().get()).wrapping_add(end);
-        // SAFETY: `len` is the uppermost part and stays below 2^16, so only that changes.
-        self.word = unsafe { NonZeroU64::new_unchecked(self.word.get() + ((n as u64) << 48)) };
-        // SAFETY: the first chunk is within the frame, mapped while it is out, and `&mut self` is the only claim.
-        f(unsafe { slice::from_raw_parts_mut(tail, n) });
-        true
     }
 
     /// Sends the frame home through the worker: fast if the worker owns its pool.

@@ -120,8 +120,8 @@ impl FarSide {
 
 /// Writes the whole header line, as a generator does.
 fn write_packet(frame: &mut Frame) {
-    let grown = frame.put(PACKET_BYTES.saturating_sub(frame.len()));
-    if let (Ok(()), Some(line)) = (grown, frame.data_mut().first_chunk_mut::<PACKET_BYTES>()) {
+    let grown = frame.put(PACKET_BYTES.saturating_sub(frame.len())).is_ok();
+    if let (true, Some(line)) = (grown, frame.data_mut().first_chunk_mut::<PACKET_BYTES>()) {
         *line = [0xa5; PACKET_BYTES];
         line[TTL] = TTL_SENT;
     }

@@ -11,7 +11,7 @@ use super::config::Form;
 use super::local::Local;
 use super::shared::Shared;
 use super::stats::HeadsLane;
-use crate::packet::head::Head;
+use crate::packet::head::{Head, Origin};
 use crate::packet::packet::Packet;
 use crate::slab::Object;
 use crate::sync::Worker;
@@ -107,21 +107,39 @@ pub(super) fn keep(shared: &Shared, w: &mut Worker, head: Object<Head>) {
     keep_bulk(shared, w, std::iter::once(head));
 }
 
+/// Keeps blank heads, all of `origin`, that the hot path did not.
+#[cold]
+#[inline(never)]
+pub(super) fn keep_run(
+    shared: &Shared,
+    w: &mut Worker,
+    origin: Origin,
+    heads: impl Iterator<Item = Object<Head>>,
+) {
+    if origin == shared.origin(w) || !shared.sends_to(origin) {
+        return keep_bulk(shared, w, heads);
+    }
+    let mut mine = scratch(shared, w);
+    send(shared, w, origin, heads, &mut mine);
+    into_array(shared, w, &mut mine);
+    put_away(shared, w, mine);
+}
+
 /// Keeps blank heads that the hot path did not: they may be anybody's.
 #[cold]
 #[inline(never)]
 pub(super) fn keep_bulk(shared: &Shared, w: &mut Worker, heads: impl Iterator<Item = Object<Head>>) {
-    let (own, defers) = (shared.origin(w), shared.defers());
+    let own = shared.origin(w);
     let mut mine = scratch(shared, w);
     for mut head in heads {
         if head.origin.heads() != shared.number {
             // Other heads': dropped, it goes to its own cache.
             drop(head);
-        } else if head.origin == own || !defers || head.origin.slot() >= shared.inboxes.len() {
+        } else if head.origin == own || !shared.sends_to(head.origin) {
             head.origin = own;
             mine.push(head);
         } else {
-            send(shared, w, head, &mut mine);
+            send(shared, w, head.origin, std::iter::once(head), &mut mine);
         }
     }
     match shared.form {
@@ -200,22 +218,30 @@ fn flush(shared: &Shared, w: &mut Worker) {
     with_local(shared, w, |local, _| local.freed = freed);
 }
 
-/// Keeps another worker's head until there are enough to send; what cannot be sent becomes this worker's.
-fn send(shared: &Shared, w: &mut Worker, head: Object<Head>, mine: &mut Vec<Object<Head>>) {
-    let origin = head.origin;
+/// Keeps another worker's heads, all of `origin`, until there are enough to send; what cannot be sent becomes this
+/// worker's.
+fn send(
+    shared: &Shared,
+    w: &mut Worker,
+    origin: Origin,
+    mut heads: impl Iterator<Item = Object<Head>>,
+    mine: &mut Vec<Object<Head>>,
+) {
     let other = |local: &Local| local.away.first().is_some_and(|first| first.origin != origin);
     if with_local(shared, w, |local, _| other(local)) == Some(true) {
         send_away(shared, w, mine);
     }
-    let mut head = Some(head);
     let full = with_local(shared, w, |local, _| {
-        local.away.extend(head.take());
+        local.away.extend(heads.by_ref());
         local.away.len() >= AWAY
     });
     if full == Some(true) {
         send_away(shared, w, mine);
     }
-    mine.extend(head);
+    mine.extend(heads.map(|mut head| {
+        head.origin = shared.origin(w);
+        head
+    }));
 }
 
 /// Sends the heads that wait to be sent; what their worker has no room for becomes this worker's.

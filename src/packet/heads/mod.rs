@@ -158,7 +158,7 @@ impl Heads {
         if differs != 0 {
             grow::keep_bulk(&self.shared, w, heads);
         } else if let Err(heads) = self.shared.keep_hot_bulk(w, origin, heads) {
-            grow::keep_bulk(&self.shared, w, heads);
+            grow::keep_run(&self.shared, w, origin, heads);
         }
         n
     }

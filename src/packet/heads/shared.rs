@@ -77,9 +77,10 @@ impl Shared {
         Origin::new(self.number, self.locals.lane(w).map(|_| w.slot()))
     }
 
-    /// Whether heads go home to the worker that took them.
-    pub(super) fn defers(&self) -> bool {
-        self.form == Form::TwoSided && self.defer_max() > 0
+    /// Whether heads of `origin` go home to the worker that took them.
+    pub(super) fn sends_to(&self, origin: Origin) -> bool {
+        let defers = self.form == Form::TwoSided && self.defer_max() > 0;
+        defers && origin.heads() == self.number && origin.slot() < self.inboxes.len()
     }
 
     /// The value of a tunable, of the arrays or of the cache.

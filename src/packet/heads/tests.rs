@@ -153,8 +153,12 @@ fn without_an_array_every_head_is_taken_from_the_cache_and_given_to_it() {
 #[test]
 fn heads_freed_on_another_worker_go_home_in_batches() {
     let mut bench = bench(&config(Form::TwoSided, [64, 16, 32]));
-    let mut packets = bench.packets(0, 40);
-    bench.free_bulk(1, &mut packets);
+    let [mut first, mut second, mut third] = [20, 12, 8].map(|n| bench.packets(0, n));
+    bench.free_bulk(1, &mut first);
+    let stats = bench.heads.stats();
+    assert_eq!((stats.sent_home, stats.waiting, stats.away), (0, 0, 20), "too few to send");
+    bench.free_bulk(1, &mut second);
+    bench.free_bulk(1, &mut third);
     let stats = bench.heads.stats();
     assert_eq!((stats.sent_home, stats.waiting, stats.away), (32, 32, 8), "a full batch went");
     bench.heads.end_round(&mut bench.workers[1]);

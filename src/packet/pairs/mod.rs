@@ -85,7 +85,7 @@ impl Pairs {
     ///
     /// # Cost
     /// A ready one: a pop from the worker's stack, no locked instruction, and neither head nor frame is looked at.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, w: &mut Worker) -> Option<Packet> {
         match self.shared.stacks.get(w) {
             None => self.shared.make(w),
@@ -106,7 +106,7 @@ impl Pairs {
     ///
     /// # Cost
     /// The head's line, and the frame's entry in the table of pools; none of the data's.
-    #[inline]
+    #[inline(always)]
     pub fn free(&self, w: &mut Worker, mut packet: Packet) {
         let shared = &*self.shared;
         if !begin_again(shared.pool.renewal(), &mut packet) {

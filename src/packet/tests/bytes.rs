@@ -108,7 +108,7 @@ fn a_packet_is_split_at_any_byte() {
         assert_eq!(back.flow_hash(), 7);
         assert_eq!(
             heads.split(&mut w, &mut front, at + 1).unwrap_err(),
-            SplitError::TooShort(NoRoom { wanted: at + 1, room: at })
+            SplitError::TooShort(NoRoom { wanted: at as u32 + 1, room: at as u32 })
         );
         heads.free(&mut w, front);
         heads.free(&mut w, back);

@@ -122,8 +122,8 @@ impl<'a> Trip<'a> {
         match out {
             Out::Frames { pool, mut held, .. } => {
                 for (frame, number) in held.iter_mut().zip(0_u64..) {
-                    if frame.put(8).is_ok() {
-                        frame.data_mut().copy_from_slice(&number.to_le_bytes());
+                    if let Ok(room) = frame.put(8) {
+                        room.copy_from_slice(&number.to_le_bytes());
                     }
                 }
                 let spoilt = |(frame, number): &(&Frame, u64)| frame.data() != number.to_le_bytes();

@@ -114,8 +114,8 @@ fn write_lines(hand: &mut Batch) {
 /// Makes the first line the frame's data, and writes it.
 #[inline(always)]
 fn write_line(frame: &mut Frame) {
-    if let (Ok(()), Some(line)) = (frame.put(LINE), frame.data_mut().first_chunk_mut::<LINE>()) {
-        *line = [STAMP; LINE];
+    if let Ok(line) = frame.put(LINE) {
+        line.fill(STAMP);
     }
 }
 

@@ -87,37 +87,30 @@ impl<W: Way> Trip<W> {
     }
 
     fn run(&mut self, w: &mut Worker, ops: u32) {
-        if self.burst == 1 { self.one(w, ops) } else { self.bursts(w, ops) }
+        self.refused += match self.burst {
+            1 => one(&self.way, w, ops),
+            burst @ 2..=BATCH_MAX => hands(&self.way, w, burst, ops),
+            _ => self.bursts(w, ops),
+        };
     }
 
+    /// What one hand has no room for.
     #[inline(never)]
-    fn one(&mut self, w: &mut Worker, ops: u32) {
-        for _ in 0..ops {
-            match self.way.get(w) {
-                Some(mut packet) => {
-                    write_line(&mut packet);
-                    black_box(());
-                    self.way.free(w, packet);
-                }
-                None => self.refused += 1,
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn bursts(&mut self, w: &mut Worker, ops: u32) {
+    fn bursts(&mut self, w: &mut Worker, ops: u32) -> u64 {
+        let mut refused = 0;
         for _ in 0..ops as usize / self.burst {
             let mut left = self.burst;
             for hand in &mut self.hands {
                 let wanted = left.min(BATCH_MAX);
                 left -= wanted;
-                self.refused += (wanted - self.way.get_bulk(w, hand, wanted)) as u64;
+                refused += wanted - self.way.get_bulk(w, hand, wanted);
                 hand.iter_mut().for_each(write_line);
             }
             for hand in black_box(&mut self.hands) {
                 self.way.free_bulk(w, hand);
             }
         }
+        refused as u64
     }
 
     /// One more burst, each packet with a number of its own; returns how many do not hold theirs when all are written.
@@ -138,11 +131,40 @@ impl<W: Way> Trip<W> {
     }
 }
 
+/// One packet at a time; returns how many were refused.
+#[inline(never)]
+fn one(way: &impl Way, w: &mut Worker, ops: u32) -> u64 {
+    let mut refused = 0;
+    for _ in 0..ops {
+        match way.get(w) {
+            Some(mut packet) => {
+                write_line(&mut packet);
+                black_box(());
+                way.free(w, packet);
+            }
+            None => refused += 1,
+        }
+    }
+    refused
+}
+
+/// One hand of packets at a time; returns how many were refused.
+#[inline(never)]
+fn hands(way: &impl Way, w: &mut Worker, burst: usize, ops: u32) -> u64 {
+    let (mut refused, mut hand) = (0, Packets::new());
+    for _ in 0..ops as usize / burst {
+        refused += burst - way.get_bulk(w, &mut hand, burst);
+        hand.iter_mut().for_each(write_line);
+        way.free_bulk(w, black_box(&mut hand));
+    }
+    refused as u64
+}
+
 /// Makes the first line the packet's data, and writes it.
 #[inline(always)]
 pub(super) fn write_line(packet: &mut Packet) {
-    let grown = packet.put(LINE);
-    if let (Ok(()), Some(line)) = (grown, packet.data_mut().and_then(|data| data.first_chunk_mut::<LINE>())) {
+    // Whatever the packet is made of, the compiler knows the length.
+    if let Ok(Some(line)) = packet.put(LINE).map(<[u8]>::first_chunk_mut::<LINE>) {
         *line = [STAMP; LINE];
     }
 }
