@@ -248,6 +248,12 @@ impl Packet {
         cpu::prefetch(self.data().as_ptr());
     }
 
+    /// Asks for the head before it is needed: it may have been written on another core, and will be here.
+    #[inline(always)]
+    pub(super) fn prefetch_head(&self) {
+        cpu::prefetch_write(std::ptr::from_ref(&*self.head).cast());
+    }
+
     /// The receive queue it came by, if it came by one.
     #[inline]
     pub fn rx_queue(&self) -> Option<u16> {

@@ -41,6 +41,7 @@ impl Packets {
         if self.room() == 0 {
             return Err(packet);
         }
+        packet.prefetch_head();
         self.packets.push(packet);
         Ok(())
     }

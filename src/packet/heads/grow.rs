@@ -17,9 +17,6 @@ use crate::slab::Object;
 use crate::sync::Worker;
 use std::mem;
 
-/// Heads of another worker that are sent at once.
-const AWAY: usize = 32;
-
 /// Gets one head for a worker whose array is empty.
 #[cold]
 #[inline(never)]
@@ -73,8 +70,9 @@ fn refill(shared: &Shared, w: &mut Worker) -> bool {
     let (want, origin) = (shared.refill(), shared.origin(w));
     let mut heads = scratch(shared, w);
     let Some(inbox) = shared.inboxes.get(origin.slot()) else { return false };
-    let home = inbox.take(want, &mut heads);
-    let rest = want - home;
+    // As many as there is room for: the box is another core's until it is looked into, and then costs the same for all.
+    let home = inbox.take(want.max(shared.size()), &mut heads);
+    let rest = want.saturating_sub(home);
     if rest > 0 {
         // All or nothing; what there is less than that is found one by one.
         shared.cache.alloc_bulk(w, rest, &mut heads, || Head::blank(origin));
@@ -233,7 +231,7 @@ fn send(
     }
     let full = with_local(shared, w, |local, _| {
         local.away.extend(heads.by_ref());
-        local.away.len() >= AWAY
+        local.away.len() >= shared.sent_at_once()
     });
     if full == Some(true) {
         send_away(shared, w, mine);

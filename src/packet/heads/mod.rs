@@ -97,6 +97,7 @@ impl Heads {
         if got < n {
             got += grow::take_bulk(&self.shared, w, n - got, packets);
         }
+        packets[from..].iter().for_each(Packet::prefetch_head);
         packets[from..].iter_mut().zip(frames.drain()).for_each(|(packet, frame)| {
             packet.head_mut().begin(Data::of(frame));
         });

@@ -4,6 +4,7 @@ use super::config::{Form, HeadsConfig, HeadsError, TUNABLES, check};
 use super::inbox::Inbox;
 use super::local::Local;
 use super::stats::HeadsLane;
+use crate::limits::BATCH_MAX;
 use crate::packet::head::{Head, Origin};
 use crate::page::Memory;
 use crate::slab::{Cache, Object};
@@ -65,6 +66,12 @@ impl Shared {
     /// Heads that a full array gives up.
     pub(super) fn free(&self) -> usize {
         self.tunables[2].load(Relaxed)
+    }
+
+    /// Heads of another worker that are sent to it at once, if no poll round ends before: as many as a full array gives up,
+    /// and no less than a batch, since the lines that cross are the same for all.
+    pub(super) fn sent_at_once(&self) -> usize {
+        self.free().max(BATCH_MAX)
     }
 
     /// Heads that may wait for a worker.

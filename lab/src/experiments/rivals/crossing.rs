@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use netmem::packet::{Heads, Packets};
+use netmem::packet::{Heads, HeadsConfig, Packets};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::ring::ring;
 
@@ -183,7 +183,15 @@ fn our_packets(scene: &Scene<'_>) -> Result<(Crossing<'static>, Pool), SetUpErro
         ..PoolConfig::default()
     };
     let pool = Pool::new(scene.memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
-    let heads = Heads::new(scene.memory).map_err(SetUpError::at("heads"))?;
+    // As many as the rival's cache of packets keeps.
+    let config = HeadsConfig {
+        size: CACHE,
+        refill: CACHE / 2,
+        free: CACHE / 2,
+        defer_max: CACHE,
+        ..HeadsConfig::default()
+    };
+    let heads = Heads::with(scene.memory, &config).map_err(SetUpError::at("heads"))?;
     let (to_taking, from_giving) = ring(SLOTS as u32);
     let (here, there) = (heads.clone(), heads);
     let gives =
