@@ -118,6 +118,15 @@ pub struct Watermarks {
 }
 
 impl Watermarks {
+    /// Whether they are in order, in a memory of `total` pages.
+    pub(super) fn check(self, total: usize) -> Result<(), MemoryError> {
+        let Watermarks { min, low, high } = self;
+        if min <= low && low <= high && high <= total {
+            return Ok(());
+        }
+        Err(MemoryError::Watermarks { min, low, high, total })
+    }
+
     /// The share of a node with `pages` of `total`.
     pub(super) fn share(self, pages: usize, total: usize) -> Watermarks {
         let share = |mark: usize| mark * pages / total.max(1);
@@ -125,7 +134,7 @@ impl Watermarks {
     }
 }
 
-/// Why a memory could not be made.
+/// Why a memory could not be made, or its watermarks not be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MemoryError {
     /// The number of workers is out of range.
@@ -170,11 +179,7 @@ impl MemoryConfig {
         if !(1..=most).contains(&nodes) {
             return Err(MemoryError::Nodes { nodes, most });
         }
-        let (Watermarks { min, low, high }, total) = (self.watermarks, bytes / PAGE_SIZE);
-        if !(min <= low && low <= high && high <= total) {
-            return Err(MemoryError::Watermarks { min, low, high, total });
-        }
-        Ok(())
+        self.watermarks.check(bytes / PAGE_SIZE)
     }
 }
 

@@ -114,6 +114,14 @@ impl Local {
         n
     }
 
+    /// Gives the lists other sizes; the coldest blocks for which there is no room come out.
+    pub(super) fn resize(&mut self, sizes: [ListSize; ORDERS], lane: &PageLane, mut give: impl FnMut(u32)) {
+        for ((list, size), cached) in self.lists.iter_mut().zip(sizes).zip(&lane.cached) {
+            list.resize(size, &mut give);
+            cached.set(list.stack.len() as u64);
+        }
+    }
+
     /// Takes everything out.
     pub(crate) fn drain(&mut self, lane: &PageLane, mut give: impl FnMut(u32)) {
         for (list, cached) in self.lists.iter_mut().zip(&lane.cached) {
@@ -139,6 +147,14 @@ pub(super) struct Blocks {
 impl Blocks {
     fn new(size: ListSize) -> Self {
         Blocks { stack: Lifo::new(size.most, size.batch), high: size.least, size, overflows: 0 }
+    }
+
+    /// Begins again with another size; the coldest blocks for which there is no room come out.
+    fn resize(&mut self, size: ListSize, give: impl FnMut(u32)) {
+        let mut before = std::mem::replace(self, Blocks::new(size));
+        before.stack.coldest(before.stack.len().saturating_sub(self.high), give);
+        let kept = before.stack.pop_slice(self.high);
+        self.stack.extend(kept, |&number| number);
     }
 
     /// Blocks there is room for.

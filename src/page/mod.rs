@@ -44,6 +44,7 @@ mod stats;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tuning;
 mod zone;
 
 pub use config::{Lists, MemoryConfig, MemoryError, Watermarks};

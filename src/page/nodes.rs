@@ -97,6 +97,17 @@ impl Nodes {
         &self.each
     }
 
+    /// Gives each node its share of new watermarks; who is to be told that pressure begins or ends by that.
+    pub(super) fn set_watermarks(&self, watermarks: Watermarks, total: usize) -> Vec<Alarm> {
+        let set = |(number, node): (usize, &Node)| {
+            let mut zone = lock(&node.zone);
+            let share = watermarks.share(zone.pages(), total);
+            zone.set_watermarks(share);
+            self.alarm(number, &mut zone)
+        };
+        self.each.iter().enumerate().filter_map(set).collect()
+    }
+
     pub(super) fn set_on_pressure(&self, call: OnPressure) {
         *lock(&self.on_pressure) = Some(call);
     }

@@ -9,6 +9,7 @@ use super::nodes::{Alarm, Nodes};
 use super::page::{MARK, Page};
 use super::stats::{Moving, PageLane};
 use super::table::Table;
+use super::tuning::Tuning;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::sync::{Close, Leave, PerWorker, Roster, Worker};
 use crate::sys::region::{Region, SEGMENT_SHIFT, SEGMENTS};
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(super) first: u32,
     pub(super) table: Table,
     pub(super) nodes: Nodes,
+    pub(super) tuning: Tuning,
     pub(super) roster: Arc<Roster>,
     pub(super) region: Arc<Region>,
     handles: AtomicUsize,
@@ -98,6 +100,7 @@ impl Shared {
             first,
             table,
             nodes,
+            tuning: Tuning::new(config),
             roster,
             region,
             handles: AtomicUsize::new(0),

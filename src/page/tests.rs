@@ -13,6 +13,8 @@ mod model;
 mod nodes;
 #[cfg(not(loom))]
 mod share;
+#[cfg(not(loom))]
+mod tuning;
 
 use super::{Memory, MemoryConfig, Page};
 use crate::sync::Worker;

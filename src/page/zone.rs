@@ -83,6 +83,11 @@ impl Zone {
         }
     }
 
+    /// Changes the watermarks, this node's share of them.
+    pub(crate) fn set_watermarks(&mut self, watermarks: Watermarks) {
+        self.watermarks = watermarks;
+    }
+
     /// Whether pressure began (true) or ended (false) since the last call.
     pub(crate) fn crossed(&mut self) -> Option<bool> {
         let mark = if self.pressed { self.watermarks.high } else { self.watermarks.low };

@@ -53,6 +53,27 @@ fn who_looks_for_a_page_finds_the_one_that_another_worker_is_putting_into_its_li
 }
 
 #[test]
+fn who_looks_for_a_page_finds_the_ones_that_leave_a_list_which_is_made_smaller() {
+    long_model(|| {
+        let memory = tiny(16, 2);
+        let (mut a, mut b) = (memory.worker().unwrap(), memory.worker().unwrap());
+        let held = [3, 2, 1].map(|order| memory.alloc(&mut b, order).unwrap());
+        let pages = [(); 2].map(|()| memory.alloc(&mut a, 0).unwrap());
+        pages.into_iter().for_each(|page| memory.free(&mut a, page));
+        let other = {
+            let memory = memory.clone();
+            thread::spawn(move || memory.set_lists(Lists::Fixed { high: 0, batch: 0 }))
+        };
+        let pages = [(); 2].map(|()| memory.alloc(&mut b, 0));
+        assert!(pages.iter().all(Option::is_some), "there were two");
+        other.join().unwrap();
+        pages.into_iter().flatten().for_each(|page| memory.free(&mut a, page));
+        assert_eq!((memory.stats().free, memory.stats().cached), (2, 0));
+        drop((a, b, held));
+    });
+}
+
+#[test]
 fn exactly_one_of_several_releases_is_the_last_and_it_sees_what_all_holders_did() {
     model(|| {
         let refs = Arc::new(AtomicU32::new(0));

@@ -31,6 +31,8 @@ enum Op {
     Decay { worker: usize },
     Home { worker: usize, node: usize },
     Leave { worker: usize },
+    Lists { lists: Lists },
+    Watermarks { min: usize },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -52,23 +54,32 @@ fn op() -> impl Strategy<Value = Op> {
         1 => worker.clone().prop_map(|worker| Op::Decay { worker }),
         1 => (worker.clone(), 0..3usize).prop_map(|(worker, node)| Op::Home { worker, node }),
         1 => worker.prop_map(|worker| Op::Leave { worker }),
+        1 => lists().prop_map(|lists| Op::Lists { lists }),
+        1 => (0..700usize).prop_map(|min| Op::Watermarks { min }),
     ]
 }
 
-fn settings() -> impl Strategy<Value = MemoryConfig> {
-    let lists = prop_oneof![
+fn lists() -> impl Strategy<Value = Lists> {
+    prop_oneof![
         Just(Lists::Source),
         Just(Lists::Linux2017),
         Just(Lists::Today),
         (0..200usize, 0..70usize).prop_map(|(high, batch)| Lists::Fixed { high, batch }),
         (0..100usize, 0..600usize).prop_map(|(least, most)| Lists::Tuned { least, most }),
-    ];
+    ]
+}
+
+fn watermarks(min: usize) -> Watermarks {
+    Watermarks { min, low: min + min / 2, high: min + min }
+}
+
+fn settings() -> impl Strategy<Value = MemoryConfig> {
     let descriptor =
         prop::sample::select(vec![DescriptorSize::Compact, DescriptorSize::Bytes56, DescriptorSize::Bytes64]);
     let min = prop_oneof![Just(0usize), 0..500usize];
-    (lists, descriptor, 1..=2usize, min, any::<bool>()).prop_map(
+    (lists(), descriptor, 1..=2usize, min, any::<bool>()).prop_map(
         |(lists, descriptor, nodes, min, statistics)| {
-            let watermarks = Watermarks { min, low: min + min / 2, high: min + min };
+            let watermarks = watermarks(min);
             MemoryConfig { lists, descriptor, nodes, watermarks, statistics, ..config(8, WORKERS) }
         },
     )
@@ -211,6 +222,14 @@ impl Model {
             Op::Leave { worker } => {
                 drop(self.workers.remove(worker));
                 self.workers.insert(worker, self.memory.worker().unwrap());
+            }
+            Op::Lists { lists } => {
+                self.memory.set_lists(lists);
+                assert_eq!(self.memory.lists(), lists);
+            }
+            Op::Watermarks { min } => {
+                assert_eq!(self.memory.set_watermarks(watermarks(min)), Ok(()));
+                assert_eq!(self.memory.watermarks(), watermarks(min));
             }
             ref shared => self.step_shared(shared),
         }
