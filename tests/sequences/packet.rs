@@ -6,8 +6,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use netmem::packet::{
-    Condense, CopyError, External, Form, Heads, HeadsConfig, Packet, Packets, PairStack, Pairs, Reset,
-    SplitError,
+    Condense, CopyError, External, Flight, Form, Heads, HeadsConfig, Packet, Packets, PairStack, Pairs,
+    Reset, SplitError,
 };
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Fragments, Pool, PoolConfig};
@@ -235,15 +235,29 @@ impl Scene {
     /// What concerns a worker and no packet.
     fn workers_turn(&mut self, op: Op) {
         let w = op.worker();
-        match op.pick % 4 {
-            0 => self.heads.end_round(&mut self.workers[w]),
-            1 => drop(self.pairs.drain(&mut self.workers[w])),
-            2 => self.pieces.flush(&mut self.workers[w]),
+        match op.pick % 8 {
+            0 | 4 => self.heads.end_round(&mut self.workers[w]),
+            1 | 5 => drop(self.pairs.drain(&mut self.workers[w])),
+            2 | 6 => self.pieces.flush(&mut self.workers[w]),
+            7 => self.pairs_in_bulk(op),
             // It leaves, and somebody takes its place: the slot's pool is its own then.
             _ => {
                 drop(self.workers.remove(w));
                 self.workers.insert(w, self.memory.worker().unwrap());
             }
+        }
+    }
+
+    /// Several ready pairs at once, or packets made where there are too few.
+    fn pairs_in_bulk(&mut self, op: Op) {
+        let mut packets = Packets::new();
+        let most = op.short().min(HELD.saturating_sub(self.held.len()));
+        let got = self.pairs.get_bulk(&mut self.workers[op.worker()], &mut packets, most);
+        assert!(got == packets.len() && got <= most);
+        for mut packet in packets.drain() {
+            let bytes = self.stamps(usize::from(op.b));
+            packet.put_slice(&bytes).unwrap();
+            self.hold(packet, bytes);
         }
     }
 
@@ -296,6 +310,7 @@ impl Scene {
             22..25 => self.share(op, at),
             25..28 => self.split(op, at),
             28 => self.through_a_frame(op, at),
+            31 => self.through_a_device(op),
             _ => {
                 let mut known = self.held.swap_remove(at);
                 if let Some(end) = self.held.pop() {
@@ -347,6 +362,26 @@ impl Scene {
             }
             Err(packet) => self.held.push(Known { packet, bytes, ..known }),
         }
+    }
+
+    /// The frames of up to four packets are with a device: some come back, the others it did not take. What was recorded of
+    /// the packets ends with that.
+    fn through_a_device(&mut self, op: Op) {
+        let (mut flight, mut frames, mut packets) = (Flight::new(4), Batch::new(), Packets::new());
+        let mut bytes = Vec::new();
+        for _ in 0..(op.short() % 4 + 1).min(self.held.len()) {
+            let known = self.held.swap_remove(self.one(op));
+            match flight.depart(known.packet, &mut frames) {
+                Ok(()) => bytes.push(known.bytes),
+                Err(packet) => self.held.push(Known { packet, ..known }),
+            }
+        }
+        let mut back = Batch::new();
+        frames.drain().move_to(&mut back, usize::from(op.b >> 1 & 3));
+        flight.arrive(&mut back, &mut packets);
+        flight.recall(&mut frames, &mut packets);
+        assert_eq!((packets.len(), flight.len()), (bytes.len(), 0));
+        packets.drain().zip(bytes).for_each(|(packet, bytes)| self.hold(packet, bytes));
     }
 
     fn check(&self) {
