@@ -98,19 +98,48 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
     let names: Vec<_> = keys.as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
     assert_eq!(
         names,
-        ["page.statistics", "pool.rx.frames", "pool.rx.cache", "pool.rx.trace", "pool.rx.refill"]
+        [
+            "page.statistics",
+            "page.lists.high",
+            "page.lists.batch",
+            "page.watermarks.min",
+            "page.watermarks.low",
+            "page.watermarks.high",
+            "pool.rx.frames",
+            "pool.rx.cache",
+            "pool.rx.trace",
+            "pool.rx.refill",
+            "pool.rx.node"
+        ]
     );
     let value = |key: &str| {
         let keys = run.json("set --json");
         let key = keys.as_array().unwrap().iter().find(|entry| entry["key"] == key).unwrap();
         key["value"].as_str().unwrap().to_owned()
     };
-    for (key, new) in [("pool.rx.cache", "128"), ("pool.rx.refill", "64"), ("page.statistics", "off")] {
+    for (key, new) in [
+        ("pool.rx.cache", "128"),
+        ("pool.rx.refill", "64"),
+        ("page.statistics", "off"),
+        ("pool.rx.node", "0"),
+        ("pool.rx.node", "any"),
+        ("page.lists.high", "0"),
+        ("page.lists.batch", "31"),
+        ("page.lists.high", "62"),
+        ("page.watermarks.min", "70"),
+        ("page.watermarks.low", "80"),
+    ] {
         let out = run.ask(&format!("set {key} {new}"));
         assert_eq!((stdout(&out).as_str(), stderr(&out).as_str(), out.status.code()), ("", "", Some(0)));
         assert_eq!(value(key), new);
     }
+    assert_eq!((value("page.watermarks.high"), value("page.lists.batch")), ("80".into(), "31".into()));
     for (words, said) in [
+        ("set page.lists.high 99999999", "page.lists.high: 99999999 is out of range; give 0 to "),
+        ("set pool.rx.node 1", "pool.rx.node: there is no node 1; give any or 0 ("),
+        ("set pool.rx.node none", "\"none\" is neither a whole number nor any; give any or 0 ("),
+        ("set page.lists.batch 0", "page.lists.batch: 0 is out of range; give 1 to 128 ("),
+        ("set page.watermarks.min 99999999", "page.watermarks.min: watermarks 99999999, "),
         ("set pool.rx.cash 1", "error: no key \"pool.rx.cash\": did you mean pool.rx.cache?\n"),
         ("set pool.rx.frames 0", "pool.rx.frames: "),
         ("set pool.rx.cache many", "\"many\" is no whole number; give 0 to 65536"),
@@ -188,12 +217,14 @@ fn a_thousand_changes_under_traffic_lose_no_frame() {
     let stream = UnixStream::connect(&run.path).unwrap();
     let mut lines = BufReader::new(&stream).lines();
     for turn in 0..1_000 {
-        let round = turn / 5;
-        let (key, value) = match turn % 5 {
+        let round = turn / 7;
+        let (key, value) = match turn % 7 {
             0 => ("pool.rx.cache", ["0", "64", "512", "1024"][round % 4]),
             1 => ("pool.rx.frames", ["4096", "3000", "3500", "4000"][round % 4]),
             2 => ("pool.rx.cache", ["512", "32", "700", "2"][round % 4]),
             3 => ("pool.rx.trace", ["on", "off"][round % 2]),
+            4 => ("page.lists.high", ["0", "252", "63", "9"][round % 4]),
+            5 => ("page.watermarks.min", ["0", "500", "64", "1000"][round % 4]),
             _ => ("pool.rx.refill", ["1", "2"][round % 2]),
         };
         let request = format!("{{\"set\":{{\"key\":\"{key}\",\"value\":\"{value}\"}}}}\n");
@@ -249,12 +280,16 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
 fn rules_ready_pools_and_the_holder_are_turned_under_traffic_and_all_adds_up() {
     let options = "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100";
     let run = Run::start_with("turn", options);
+    let keys = run.json("set --json");
+    let limit = keys.as_array().unwrap().iter().find(|key| key["key"] == "holder.milliseconds").unwrap();
+    assert_eq!((&limit["value"], &limit["range"]), (&"none".into(), &"0 to 604800000, or none".into()));
     for words in [
         "ready.pairs.max 7",
         "ready.pairs.max 0",
         "ready.pairs.max 300",
         "ready.heads.size 16",
         "holder.packets 3",
+        "holder.milliseconds none",
         "holder.milliseconds 1",
         "rules drop,sport=49153",
     ] {
@@ -271,6 +306,11 @@ fn rules_ready_pools_and_the_holder_are_turned_under_traffic_and_all_adds_up() {
     assert!(run.json("stat holder --json")["holder"][0]["taken"].as_u64() > Some(0));
     for (words, remedy) in [
         ("rules reject", "begin with accept, drop or pass"),
+        ("holder.milliseconds 604800001", "604800001 is more than a week; give 0 to 604800000, or none"),
+        (
+            "holder.milliseconds soon",
+            "\"soon\" is neither a whole number nor none; give 0 to 604800000, or none",
+        ),
         ("ready.pairs.max 9999999", "give 0 to 1048576"),
         ("ready.heads.size 5000", "1 to 4096"),
     ] {

@@ -177,6 +177,11 @@ impl Memory {
         self.shared.stats()
     }
 
+    /// Nodes the region is split into.
+    pub fn nodes(&self) -> usize {
+        self.shared.nodes.each().len()
+    }
+
     /// The counters of one node; None when there is no such node.
     pub fn node_stats(&self, node: usize) -> Option<NodeStats> {
         self.shared.node_stats(node)

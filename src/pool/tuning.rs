@@ -56,6 +56,11 @@ impl Pool {
         self.shared.change(|stock| stock.node = node);
     }
 
+    /// The node that pages are kept of, if it matters.
+    pub fn node(&self) -> Option<usize> {
+        lock(&self.shared.stock).node
+    }
+
     /// Pages that are to leave and whose frames are not all home yet.
     pub fn leaving_pages(&self) -> usize {
         let stock = lock(&self.shared.stock);

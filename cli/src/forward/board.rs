@@ -1,5 +1,6 @@
 //! What the control socket shows of a forwarding run, and the keys that turn it.
 
+use super::page_board;
 use super::report::dropped;
 use super::seat::Seat;
 use crate::control::Record;
@@ -10,12 +11,15 @@ use netmem::pool::{Holder, Ledger, Pool, PoolStats};
 use netmem::port::PortCounters;
 use std::sync::Arc;
 
+/// What stands for pages of whichever node.
+const ANY_NODE: &str = "any";
+
 /// The board of all workers over one memory.
 pub fn board(memory: &Memory, seats: &[Seat]) -> Board {
     let mut board = Board::new();
     sections(&mut board, memory, seats);
-    page_keys(&mut board, memory);
-    seats.iter().for_each(|seat| pool_keys(&mut board, &seat.owner.pool));
+    page_board::keys(&mut board, memory);
+    seats.iter().for_each(|seat| pool_keys(&mut board, &seat.owner.pool, memory.nodes()));
     board
 }
 
@@ -132,17 +136,7 @@ fn page_record(memory: &Memory) -> Record {
     ])
 }
 
-fn page_keys(board: &mut Board, memory: &Memory) {
-    let (of, to) = (memory.clone(), memory.clone());
-    board.switch(
-        "page.statistics",
-        "whether the page counters count",
-        move || of.statistics(),
-        move |on| to.set_statistics(on),
-    );
-}
-
-fn pool_keys(board: &mut Board, pool: &Pool) {
+fn pool_keys(board: &mut Board, pool: &Pool, nodes: usize) {
     let name = pool.name().to_owned();
     let (of, to) = (pool.clone(), pool.clone());
     board.number(
@@ -172,4 +166,20 @@ fn pool_keys(board: &mut Board, pool: &Pool) {
         move || of.cache().1,
         move |refill| to.set_cache(to.cache().0, refill),
     );
+    let (of, to) = (pool.clone(), pool.clone());
+    let range = if nodes == 1 { "any or 0".to_owned() } else { format!("any or 0 to {}", nodes - 1) };
+    board.text(
+        format!("pool.{name}.node"),
+        (range, "", "of which node its pages are; those of others leave when their frames are home"),
+        move || of.node().map_or_else(|| ANY_NODE.to_owned(), |node| node.to_string()),
+        move |text| node(text, nodes).map(|node| to.set_node(node)),
+    );
+}
+
+fn node(text: &str, nodes: usize) -> Result<Option<usize>, String> {
+    if text == ANY_NODE {
+        return Ok(None);
+    }
+    let node = text.parse().map_err(|_| format!("{text:?} is neither a whole number nor {ANY_NODE}"))?;
+    if node < nodes { Ok(Some(node)) } else { Err(format!("there is no node {node}")) }
 }

@@ -19,6 +19,7 @@ mod json;
 mod live;
 mod network;
 mod packet_board;
+mod page_board;
 mod phases;
 mod plan;
 mod ports;

@@ -7,7 +7,6 @@ use crate::control::board::Board;
 use netmem::forward::filter::{FilterControl, Rule, RuleCount};
 use netmem::forward::holder::{HolderCounters, Keep, Keeper};
 use netmem::packet::{Heads, Pairs};
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +22,10 @@ impl std::fmt::Display for TooMuch {
 
 /// Frames that a holder may keep, and pairs that may be ready, at most.
 const MOST: usize = 1 << 20;
-/// The longest time that can be asked for: a week.
-const MILLISECONDS: usize = 604_800_000;
+/// The longest limit: a week.
+const MILLISECONDS: u64 = 604_800_000;
+/// What stands for no limit.
+const NO_LIMIT: &str = "none";
 
 /// Adds ready heads, ready pairs and rules, as far as there are any.
 pub fn packets(board: &mut Board, hooks: &Hooks) {
@@ -189,11 +190,27 @@ fn keep_keys(board: &mut Board, keep: &Arc<Keep>) {
         move |packets| within(packets, MOST).map(|packets| to.set_packets(packets)),
     );
     let (of, to) = (Arc::clone(keep), Arc::clone(keep));
-    let range = (format!("0 to {MILLISECONDS}; more is no limit"), "ms", "how long the holder keeps a frame");
-    let read = move || usize::try_from(of.time().as_millis()).unwrap_or(usize::MAX);
-    board.number("holder.milliseconds", range, read, move |time| {
-        let time = if time > MILLISECONDS { Duration::MAX } else { Duration::from_millis(time as u64) };
-        to.set_time(time);
-        Ok::<_, Infallible>(())
-    });
+    let range = (format!("0 to {MILLISECONDS}, or none"), "ms", "how long the holder keeps a frame at most");
+    board.text(
+        "holder.milliseconds",
+        range,
+        move || milliseconds(of.time()),
+        move |text| {
+            to.set_time(if text == NO_LIMIT { Duration::MAX } else { time(text)? });
+            Ok(())
+        },
+    );
+}
+
+fn milliseconds(time: Duration) -> String {
+    let limit = u64::try_from(time.as_millis()).ok().filter(|&limit| limit <= MILLISECONDS);
+    limit.map_or_else(|| NO_LIMIT.to_owned(), |limit| limit.to_string())
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let limit = text.parse().map_err(|_| format!("{text:?} is neither a whole number nor {NO_LIMIT}"))?;
+    if limit > MILLISECONDS {
+        return Err(format!("{limit} is more than a week"));
+    }
+    Ok(Duration::from_millis(limit))
 }

@@ -46,6 +46,7 @@ fn a_page_of_the_other_node_goes_back_there_and_not_into_the_list() {
 fn a_worker_that_moves_takes_its_pages_from_its_new_node() {
     let memory = two(1);
     let mut w = memory.worker().unwrap();
+    assert_eq!(memory.nodes(), 2);
     assert_eq!(memory.alloc(&mut w, 0).unwrap().node(), 0);
     assert!(memory.set_home_node(&mut w, 1));
     assert_eq!(memory.stats().cached, 0, "what its lists held went back");

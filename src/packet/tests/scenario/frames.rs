@@ -123,6 +123,7 @@ impl Scene {
         assert_eq!(pool.cache().1, 2);
         // No page is of this node: each is used once.
         pool.set_node(more.then_some(1));
+        assert_eq!(pool.node(), more.then_some(1));
         pool.trace(more);
         assert_eq!((pool.is_traced(), pool.name()), (more, "pool"));
         let holders = pool.holders();

@@ -1,0 +1,104 @@
+//! The keys that turn the page stage: what workers keep, and what is kept back.
+
+use crate::control::board::Board;
+use netmem::page::{Lists, Memory, Watermarks};
+
+/// Pages moved between a worker's list and its node at most.
+const BATCH_MAX: usize = 128;
+
+/// Adds the keys of a memory.
+pub fn keys(board: &mut Board, memory: &Memory) {
+    let (of, to) = (memory.clone(), memory.clone());
+    board.switch(
+        "page.statistics",
+        "whether the page counters count",
+        move || of.statistics(),
+        move |on| to.set_statistics(on),
+    );
+    lists(board, memory);
+    for (name, at, what) in [
+        ("page.watermarks.min", 0, "free pages that only urgent work takes; raises low and high with it"),
+        ("page.watermarks.low", 1, "free pages below which they are scarce; takes min and high along"),
+        ("page.watermarks.high", 2, "free pages from which they are not scarce; lowers low and min with it"),
+    ] {
+        let (of, to) = (memory.clone(), memory.clone());
+        let range = (format!("0 to {}", memory.stats().total), "pages", what);
+        board.number(
+            name,
+            range,
+            move || marks(of.watermarks())[at],
+            move |mark| to.set_watermarks(moved(to.watermarks(), at, mark)),
+        );
+    }
+}
+
+/// The two numbers of a worker's list; to turn one makes it a list of a fixed size.
+fn lists(board: &mut Board, memory: &Memory) {
+    let most = memory.list_size_max();
+    for (name, at, (range, what)) in [
+        ("page.lists.high", 0, (0..=most, "how many free pages a worker keeps")),
+        ("page.lists.batch", 1, (1..=BATCH_MAX, "how many pages go between a worker and its node at once")),
+    ] {
+        let (of, to) = (memory.clone(), memory.clone());
+        let text = format!("{} to {}", range.start(), range.end());
+        board.number(
+            name,
+            (text, "pages", what),
+            move || numbers(&of)[at],
+            move |value| {
+                if !range.contains(&value) {
+                    return Err(format!("{value} is out of range"));
+                }
+                let mut numbers = numbers(&to);
+                numbers[at] = value;
+                to.set_lists(Lists::Fixed { high: numbers[0], batch: numbers[1] });
+                Ok(())
+            },
+        );
+    }
+}
+
+/// What a worker's list holds at most, and moves at once.
+fn numbers(memory: &Memory) -> [usize; 2] {
+    let (high, moved) = memory.list_size();
+    match memory.lists() {
+        // As it was set: a small list moves no more than it holds.
+        Lists::Fixed { batch, .. } => [high, batch.clamp(1, BATCH_MAX)],
+        _ => [high, moved],
+    }
+}
+
+fn marks(Watermarks { min, low, high }: Watermarks) -> [usize; 3] {
+    [min, low, high]
+}
+
+/// The watermarks with the one at `at` moved to `mark`, and the others with it as far as their order wants it.
+fn moved(watermarks: Watermarks, at: usize, mark: usize) -> Watermarks {
+    let mut all = marks(watermarks);
+    all[..at].iter_mut().for_each(|below| *below = mark.min(*below));
+    all[at..].iter_mut().for_each(|above| *above = mark.max(*above));
+    all[at] = mark;
+    let [min, low, high] = all;
+    Watermarks { min, low, high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watermark_that_is_moved_takes_the_others_along_as_far_as_their_order_wants_it() {
+        let all = Watermarks { min: 10, low: 20, high: 30 };
+        for (at, mark, moved_to) in [
+            (0, 15, [15, 20, 30]),
+            (0, 25, [25, 25, 30]),
+            (0, 99, [99, 99, 99]),
+            (1, 5, [5, 5, 30]),
+            (1, 40, [10, 40, 40]),
+            (2, 0, [0, 0, 0]),
+            (2, 15, [10, 15, 15]),
+        ] {
+            assert_eq!(marks(moved(all, at, mark)), moved_to, "{at}: {mark}");
+        }
+    }
+}
