@@ -1,7 +1,8 @@
 //! Standard output, where a closed pipe is an error and no panic.
 
 use crate::failure::Failure;
-use std::io::{self, Write};
+use std::env;
+use std::io::{self, IsTerminal, Write};
 
 /// Writes `text` to standard output, all of it.
 ///
@@ -12,4 +13,10 @@ pub fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|error| Failure::run(format!("cannot write to standard output: {error}")))
+}
+
+/// Whether standard output wants colours: a terminal that knows them, and nobody said NO_COLOR.
+pub fn is_coloured() -> bool {
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !is_set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

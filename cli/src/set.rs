@@ -24,15 +24,57 @@ pub fn run(args: &SetArgs) -> Result<(), Failure> {
     }
 }
 
-/// A line a key.
+/// Characters of a value in the table at most; `--json` has all of it.
+const VALUE_MAX: usize = 24;
+
+/// A line a key, in the order of their names: its value with its unit, what may be given, and what it does.
 fn table(keys: &[Record]) -> String {
-    let width = |name| keys.iter().map(|key| key.text(name).len()).max().unwrap_or(0);
-    let (key_width, value_width, range_width) = (width("key"), width("value"), width("range"));
+    let mut rows: Vec<[String; 4]> = keys.iter().map(row).collect();
+    rows.sort();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (key_width, value_width, range_width) = (width(0), width(1), width(2));
     let mut text = String::new();
-    for key in keys {
-        let [name, value, range, what] = ["key", "value", "range", "what"].map(|column| key.text(column));
+    for [key, value, range, what] in &rows {
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "{name:<key_width$}  {value:>value_width$}  {range:<range_width$}  {what}");
+        let _ = writeln!(text, "{key:<key_width$}  {value:<value_width$}  {range:<range_width$}  {what}");
     }
     text
+}
+
+fn row(key: &Record) -> [String; 4] {
+    let [name, value, unit, range, what] =
+        ["key", "value", "unit", "range", "what"].map(|column| key.text(column));
+    let mut value = value.to_owned();
+    if let Some((end, _)) = value.char_indices().nth(VALUE_MAX) {
+        value.truncate(end);
+        value.push('…');
+    }
+    if value.parse::<u64>().is_ok() && !unit.is_empty() {
+        value = format!("{value} {unit}");
+    }
+    [name.to_owned(), value, range.to_owned(), what.to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stand_in_order_with_units_and_long_values_are_cut() {
+        let key = |key: &str, value: &str, unit: &str| {
+            let record = Record::default().with("key", key).with("value", value);
+            record.with("unit", unit).with("range", "1 to 9").with("what", "how many")
+        };
+        let keys = [
+            key("rules", "drop,sport=1 drop,sport=2 drop,sport=3", ""),
+            key("pool.rx.cache", "7", "frames"),
+            key("holder.milliseconds", "none", "ms"),
+        ];
+        assert_eq!(
+            table(&keys),
+            "holder.milliseconds  none                       1 to 9  how many\n\
+             pool.rx.cache        7 frames                   1 to 9  how many\n\
+             rules                drop,sport=1 drop,sport=…  1 to 9  how many\n"
+        );
+    }
 }

@@ -3,8 +3,9 @@
 mod netmem;
 
 use netmem::{assert_adds_up, netmem, object, output, start, stderr, stdout};
+use rustix::pty::{self, OpenptFlags};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -73,8 +74,7 @@ fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
     let run = Run::start("look");
     assert_eq!(fs::metadata(&run.path).unwrap().permissions().mode() & 0o777, 0o600);
     let text = stdout(&run.ask("stat"));
-    for part in
-        ["forward forward\n", "ports mem:0\n", "ports mem:1\n", "pools rx\n", "drops forward\n", "alloc_fast"]
+    for part in ["forward\n", "ports mem:0\n", "ports mem:1\n", "pools rx\n", "drops forward\n", "alloc_fast"]
     {
         assert!(text.contains(part), "{part} in {text}");
     }
@@ -84,11 +84,55 @@ fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
     let mut watching = netmem(&format!("stat forward --interval 0.1 --control {}", run.path.display()));
     let mut watching = watching.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let grown = lines.take(200).any(|line| line.unwrap().ends_with("/s"));
+    let grown = lines.take(10_000).any(|line| line.unwrap().ends_with("/s"));
     watching.kill().unwrap();
     watching.wait().unwrap();
     assert!(grown, "what grew is shown by the second");
     run.end();
+}
+
+/// What the program says to a terminal.
+fn on_terminal(words: &str, environment: (&str, &str)) -> String {
+    let terminal = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    pty::unlockpt(&terminal).expect("a terminal");
+    let its_end = pty::ptsname(&terminal, Vec::new()).expect("its other end").into_string().expect("a path");
+    let its_end = fs::OpenOptions::new().read(true).write(true).open(its_end).expect("it opens");
+    let mut command = netmem(words);
+    command.env_remove("NO_COLOR").env("TERM", "xterm").env(environment.0, environment.1).stdout(its_end);
+    let mut child = command.spawn().expect("netmem starts");
+    drop(command);
+    let mut said = Vec::new();
+    // A terminal that nobody writes to any more is an error to read.
+    let _ = fs::File::from(terminal).read_to_end(&mut said);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    String::from_utf8(said).expect("text")
+}
+
+#[test]
+fn names_are_bold_on_a_terminal_unless_no_color_is_set_and_plain_in_a_pipe() {
+    let run = Run::start("colours");
+    let words = format!("stat forward --control {}", run.path.display());
+    let bold = "\x1b[1mforward\x1b[0m\r\n  received";
+    assert!(on_terminal(&words, ("NO_COLOR", "")).starts_with(bold), "an empty one says nothing");
+    for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        assert!(on_terminal(&words, (name, value)).starts_with("forward\r\n  received"), "{name}={value}");
+    }
+    assert!(!stdout(&run.ask("stat")).contains('\x1b'));
+    run.end();
+}
+
+#[test]
+fn who_watches_a_run_is_told_that_it_has_ended() {
+    let run = Run::start("ends");
+    let mut watching = start(&format!("stat forward --interval 0.05 --control {}", run.path.display()));
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "forward");
+    let path = run.path.clone();
+    run.end();
+    lines.for_each(drop);
+    let out = watching.wait_with_output().unwrap();
+    assert_eq!(stderr(&out), format!("the run at {} has ended\n", path.display()));
+    assert_eq!(out.status.code(), Some(0));
 }
 
 #[test]

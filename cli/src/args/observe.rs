@@ -6,19 +6,20 @@ use std::path::PathBuf;
 
 /// Look at a running `netmem forward --control`.
 ///
-/// Without WHAT: forward, ports, pools and drops. Pools show where every frame is, and counters under the names of the
+/// Without WHAT: forward, the workers where there are several, ports, pools, and what was dropped. Pools show where every frame is, and counters under the names of the
 /// kernel's page_pool; after netmem set pool.rx.trace on also holders: who took the frames that are out, and when.
-/// Slabs go by SLUB's names.
+/// Slabs go by SLUB's names. Colours only on a terminal, and not where NO_COLOR is set.
 #[derive(Debug, Args)]
 pub struct StatArgs {
-    /// One of forward, ports, pools, drops, holders, pages, and where there are such ready, slabs, rules, holder.
+    /// One of forward, workers, ports, pools, drops, holders, pages, and where there are such ready, slabs, rules,
+    /// holder.
     pub what: Option<String>,
 
     /// Print one JSON object a line.
     #[arg(long)]
     pub json: bool,
 
-    /// Show again every S seconds, with what counters grew by in a second, until Ctrl-C.
+    /// Show again every S seconds, with what counters grew by in a second, until Ctrl-C or the run's end.
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Option<f64>,
 

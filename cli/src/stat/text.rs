@@ -1,0 +1,167 @@
+//! What `netmem stat` prints for people.
+
+use super::Sections;
+use crate::control::Record;
+use netmem_lab::table::thousands;
+use serde_json::Value;
+use std::fmt::Write;
+use std::time::Duration;
+
+const BOLD: &str = "\x1b[1m";
+const RED: &str = "\x1b[31m";
+const PLAIN: &str = "\x1b[0m";
+
+/// By section, what is there now, and has no rate; all else was counted since the start.
+const GAUGES: [(&str, &[&str]); 8] = [
+    ("forward", &["held"]),
+    ("workers", &["held"]),
+    (
+        "pools",
+        &[
+            "total",
+            "free",
+            "cached",
+            "ready",
+            "owned",
+            "posted",
+            "queued",
+            "returning",
+            "inflight",
+            "mapped_pages",
+        ],
+    ),
+    ("holders", &["frames", "oldest_ms"]),
+    ("pages", &["bytes", "total", "free", "cached"]),
+    ("ready", &["ready", "waiting", "now", "max"]),
+    ("slabs", &["slabs", "partial", "total_objects", "cached_objects"]),
+    ("holder", &["kept", "held"]),
+];
+
+/// How it is to look.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Names in bold, what was dropped in red.
+    pub coloured: bool,
+    /// Reasons for which nothing was dropped are left out.
+    pub brief: bool,
+}
+
+impl Look {
+    fn paint(self, colour: &str, text: String) -> String {
+        if self.coloured { format!("{colour}{text}{PLAIN}") } else { text }
+    }
+
+    /// A block for each record: its name, then a line for each value, and what it grew by in a second.
+    pub fn text(self, sections: &Sections, before: Option<(&Sections, Duration)>) -> String {
+        let mut text = String::new();
+        for (name, records) in sections {
+            for record in records {
+                let old = before.and_then(|(old, time)| Some((find(old, name, record)?, time)));
+                self.block(&mut text, name, record, old);
+            }
+        }
+        text
+    }
+
+    fn block(self, text: &mut String, section: &str, record: &Record, before: Option<(&Record, Duration)>) {
+        let name = record.text("name");
+        let name = if name == section { name.to_owned() } else { format!("{section} {name}") };
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "{}", self.paint(BOLD, name));
+        let drops = section == "drops";
+        let values: Vec<_> = record
+            .0
+            .iter()
+            .filter(|(name, value)| name != "name" && !(self.brief && drops && *value == 0))
+            .collect();
+        if values.is_empty() {
+            text.push_str("  none\n");
+        }
+        let width = values.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in values {
+            let old = before.filter(|_| !is_gauge(section, name));
+            let rate = old.and_then(|(old, time)| rate(old.get(name)?, value, time));
+            let line = match rate {
+                Some(rate) => format!("  {name:<width$}  {:>16}  {rate:>16}/s", shown(value)),
+                None => format!("  {name:<width$}  {:>16}", shown(value)),
+            };
+            let lost = drops && *value != 0;
+            let _ = writeln!(text, "{}", if lost { self.paint(RED, line) } else { line });
+        }
+    }
+}
+
+fn is_gauge(section: &str, name: &str) -> bool {
+    GAUGES.iter().any(|(of, names)| *of == section && names.contains(&name))
+}
+
+/// The record of the same name and place in the same section, as it was before.
+fn find<'a>(old: &'a Sections, section: &str, record: &Record) -> Option<&'a Record> {
+    let (_, records) = old.iter().find(|(name, _)| name == section)?;
+    records.iter().find(|known| ["name", "place"].iter().all(|key| known.text(key) == record.text(key)))
+}
+
+fn shown(value: &Value) -> String {
+    match (value.as_u64(), value.as_str()) {
+        (Some(number), _) => thousands(number),
+        (_, Some(text)) => text.to_owned(),
+        _ => value.to_string(),
+    }
+}
+
+/// What a counter grew by in a second; None for what did not grow.
+fn rate(old: &Value, new: &Value, time: Duration) -> Option<String> {
+    let grown = new.as_u64()?.checked_sub(old.as_u64()?).filter(|&grown| grown > 0)?;
+    Some(thousands((grown as f64 / time.as_secs_f64()) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Look = Look { coloured: false, brief: true };
+
+    fn sections(rx: u64) -> Sections {
+        let port = Record::default().with("name", "mem:0").with("kind", "mem").with_all([("rx", rx)]);
+        let pool = Record::default().with("name", "rx").with_all([("free", rx), ("alloc_fast", 7 * rx)]);
+        let drops = Record::default().with("name", "forward").with_all([("martian", rx / 5_000), ("arp", 0)]);
+        vec![("ports".into(), vec![port]), ("pools".into(), vec![pool]), ("drops".into(), vec![drops])]
+    }
+
+    fn text(look: Look, rx: u64, before: Option<(u64, u64)>) -> String {
+        let before = before.map(|(rx, seconds)| (sections(rx), Duration::from_secs(seconds)));
+        look.text(&sections(rx), before.as_ref().map(|(old, time)| (old, *time)))
+    }
+
+    #[test]
+    fn a_block_has_a_line_for_each_value_and_what_a_counter_grew_by() {
+        let first = text(LOOK, 1_000, None);
+        assert!(
+            first.starts_with("ports mem:0\n  kind               mem\n  rx               1,000\n"),
+            "{first}"
+        );
+        let grown = text(LOOK, 5_000, Some((1_000, 2)));
+        assert!(grown.contains("  rx               5,000             2,000/s\n"), "{grown}");
+        assert!(grown.contains("  alloc_fast            35,000            14,000/s\n"), "{grown}");
+        assert!(grown.contains("  free                   5,000\n"), "what is there now has no rate: {grown}");
+    }
+
+    #[test]
+    fn reasons_for_which_nothing_was_dropped_are_shown_to_who_asks_for_them() {
+        assert!(text(LOOK, 1_000, None).ends_with("drops forward\n  none\n"));
+        assert!(text(LOOK, 5_000, None).ends_with("drops forward\n  martian                 1\n"));
+        let all = text(Look { brief: false, ..LOOK }, 5_000, None);
+        assert!(all.ends_with("  martian                 1\n  arp                     0\n"), "{all}");
+    }
+
+    #[test]
+    fn a_section_of_one_is_not_named_twice_and_colours_come_where_they_are_wanted() {
+        let record = Record::default().with("name", "forward").with_all([("received", 1)]);
+        let one: Sections = vec![("forward".into(), vec![record])];
+        assert_eq!(LOOK.text(&one, None), "forward\n  received                 1\n");
+        let painted = Look { coloured: true, ..LOOK }.text(&one, None);
+        assert_eq!(painted, "\x1b[1mforward\x1b[0m\n  received                 1\n");
+        let lost = text(Look { coloured: true, ..LOOK }, 5_000, None);
+        assert!(lost.ends_with("\x1b[31m  martian                 1\x1b[0m\n"), "{lost:?}");
+    }
+}
