@@ -8,17 +8,23 @@ use super::yard::Homes;
 use crate::page::Memory;
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 
 /// Somebody who keeps frames of a pool that nobody uses: a ready pool. The pool asks it before an allocation fails.
 ///
-/// Both are called inside of nothing: no lock is held and no slot entered, so they may allocate and free.
+/// All are called inside of nothing: no lock is held and no slot entered, so they may allocate and free.
 pub trait Pressure: Send + Sync {
     /// Gives back, to the pool, what of its frames the caller's worker can reach; returns how many frames that are.
     fn relieve(&self, w: &mut Worker) -> usize;
 
     /// Frames of the pool that it keeps now: the ledger's `ready`.
     fn ready(&self) -> u64;
+
+    /// Names the frames of the pool that it keeps now, as far as it can reach them: for [`Pool::holders`], which shows the
+    /// others where they were last seen.
+    fn each_ready(&self, _found: &mut dyn FnMut(NonZeroU32)) {}
 
     /// The pool closes: gives back what it can reach, and keeps nothing from now on.
     fn close(&self);
@@ -46,7 +52,18 @@ impl Keepers {
         self.alive().iter().for_each(|keeper| keeper.close());
     }
 
-    /// Frames they keep.
+    /// Which frames they keep, as far as they say it.
+    pub(super) fn frames(&self) -> BTreeSet<NonZeroU32> {
+        let mut frames = BTreeSet::new();
+        self.alive().iter().for_each(|keeper| {
+            keeper.each_ready(&mut |id| {
+                frames.insert(id);
+            });
+        });
+        frames
+    }
+
+    /// How many they keep.
     pub(super) fn ready(&self) -> u64 {
         self.alive().iter().fold(0, |sum, keeper| sum.wrapping_add(keeper.ready()))
     }

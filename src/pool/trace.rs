@@ -153,12 +153,15 @@ impl Shared {
         let Some(traces) = self.yard.traces().filter(|_| self.is_traced()) else {
             return self.unknown_holder();
         };
-        let now = traces.now();
+        let (now, ready) = (traces.now(), self.keepers.frames());
         let mut holders: BTreeMap<_, Holder> = BTreeMap::new();
-        for (site, at, place) in self.out().into_iter().filter_map(|id| self.yard.trace(id)).map(Entry::read)
-        {
+        for (id, entry) in self.out().into_iter().filter_map(|id| Some((id, self.yard.trace(id)?))) {
+            let (site, at, mut place) = entry.read();
             if place == HOME {
                 continue;
+            }
+            if ready.contains(&id) {
+                place = Place::Ready as u8 + 1;
             }
             let key = (site.map(|site| (site.file(), site.line(), site.column())), place);
             let place = Place::ALL.into_iter().find(|known| *known as u8 + 1 == place);

@@ -26,6 +26,7 @@ use crate::pool::{Batch, Pool, Pressure, Renewal};
 use crate::sync::{Leave, Worker};
 pub use stack::{PairStack, Reset};
 use stacks::Stacks;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 
 /// What a ready pool of pairs counts.
@@ -260,6 +261,16 @@ impl Pressure for Shared {
 
     fn ready(&self) -> u64 {
         self.stacks.now() as u64
+    }
+
+    fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32)) {
+        let mut frames = Vec::new();
+        self.stacks.each(|pair| {
+            if let Data::Frame(Some(frame)) = pair.data_kind() {
+                frames.push(frame.id());
+            }
+        });
+        frames.into_iter().for_each(found);
     }
 
     fn close(&self) {

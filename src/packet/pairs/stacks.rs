@@ -159,6 +159,11 @@ impl<T> Stacks<T> {
         now
     }
 
+    /// Looks at all items in all stacks; `look` is called inside of them.
+    pub(super) fn each(&self, mut look: impl FnMut(&T)) {
+        self.rob(|items| items.iter().for_each(&mut look));
+    }
+
     /// Goes into each worker's stack as a thief.
     fn rob(&self, mut work: impl FnMut(&mut Vec<T>)) {
         for slot in self.locals.slots() {

@@ -4,7 +4,7 @@
 use super::{PairStack, Pairs, PairsStats, Reset};
 use crate::packet::{External, Heads, Packet, Packets};
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Batch, Pool, PoolConfig};
+use crate::pool::{Batch, Place, Pool, PoolConfig};
 use crate::sync::Worker;
 use crate::sys::region::BackingWish;
 use std::time::Duration;
@@ -44,6 +44,24 @@ fn use_up(packet: &mut Packet) {
     packet.pull(30).unwrap();
     packet.record_rx_queue(3);
     packet.set_flow_hash(9);
+}
+
+#[test]
+fn a_pool_that_traces_finds_ready_pairs_of_all_workers_in_a_ready_pool() {
+    let Bench { workers: [mut w, mut other], pool, heads, .. } = bench(16);
+    pool.trace(true);
+    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    for w in [&mut w, &mut other] {
+        let [a, b] = [(); 2].map(|()| pairs.get(w).unwrap());
+        pairs.free(w, a);
+        pairs.free(w, b);
+    }
+    let held = pairs.get(&mut other).unwrap();
+    let holders = pool.holders();
+    let at = |place| -> u64 { holders.iter().filter(|h| h.place == place).map(|h| h.frames).sum() };
+    assert_eq!((at(Some(Place::Ready)), at(None), holders.len()), (3, 1, 2), "{holders:?}");
+    pairs.free(&mut other, held);
+    assert_eq!(pool.holders().len(), 1);
 }
 
 #[test]
