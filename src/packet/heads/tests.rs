@@ -153,22 +153,22 @@ fn without_an_array_every_head_is_taken_from_the_cache_and_given_to_it() {
 #[test]
 fn heads_freed_on_another_worker_go_home_in_batches() {
     let mut bench = bench(&config(Form::TwoSided, [64, 16, 32]));
-    let [mut first, mut second, mut third] = [20, 12, 8].map(|n| bench.packets(0, n));
+    let [mut first, mut second, mut third] = [40, 24, 8].map(|n| bench.packets(0, n));
     bench.free_bulk(1, &mut first);
     let stats = bench.heads.stats();
-    assert_eq!((stats.sent_home, stats.waiting, stats.away), (0, 0, 20), "too few to send");
+    assert_eq!((stats.sent_home, stats.waiting, stats.away), (0, 0, 40), "too few to send");
     bench.free_bulk(1, &mut second);
     bench.free_bulk(1, &mut third);
     let stats = bench.heads.stats();
-    assert_eq!((stats.sent_home, stats.waiting, stats.away), (32, 32, 8), "a full batch went");
+    assert_eq!((stats.sent_home, stats.waiting, stats.away), (64, 64, 8), "a full batch went");
     bench.heads.end_round(&mut bench.workers[1]);
     let stats = bench.heads.stats();
-    assert_eq!((stats.sent_home, stats.waiting, stats.away, stats.refused), (40, 40, 0, 0));
+    assert_eq!((stats.sent_home, stats.waiting, stats.away, stats.refused), (72, 72, 0, 0));
     let slabs = stats.cache.alloc_fastpath + stats.cache.alloc_slowpath;
-    let mut packets = bench.packets(0, 48);
+    let mut packets = bench.packets(0, 64);
     let stats = bench.heads.stats();
-    assert_eq!((stats.came_home, stats.waiting), (40, 0));
-    assert!(stats.cache.alloc_fastpath + stats.cache.alloc_slowpath <= slabs + 16);
+    assert_eq!((stats.came_home, stats.waiting), (64, 8), "as many as the array has room for");
+    assert_eq!(stats.cache.alloc_fastpath + stats.cache.alloc_slowpath, slabs, "and none from the cache");
     bench.free_bulk(0, &mut packets);
     bench.end();
 }
@@ -193,9 +193,9 @@ fn no_more_heads_wait_for_a_worker_than_allowed_and_the_others_stay_where_they_w
 #[test]
 fn heads_of_a_worker_that_left_stay_where_they_are_freed_and_its_successor_gets_new_ones_home() {
     let mut bench = bench(&config(Form::TwoSided, [64, 16, 32]));
-    let (mut early, mut late) = (bench.packets(1, 32), bench.packets(1, 40));
+    let (mut early, mut late) = (bench.packets(1, 64), bench.packets(1, 40));
     bench.free_bulk(0, &mut early);
-    assert_eq!(bench.heads.stats().waiting, 32);
+    assert_eq!(bench.heads.stats().waiting, 64);
     drop(bench.workers.pop());
     let stats = bench.heads.stats();
     assert_eq!((stats.waiting, stats.ready), (0, 0), "it took along what waited");
@@ -204,9 +204,9 @@ fn heads_of_a_worker_that_left_stay_where_they_are_freed_and_its_successor_gets_
     let stats = bench.heads.stats();
     assert_eq!((stats.refused, stats.waiting, stats.ready), (40, 0, 40));
     bench.workers.push(bench.memory.worker().unwrap());
-    let mut packets = bench.packets(1, 32);
+    let mut packets = bench.packets(1, 64);
     bench.free_bulk(0, &mut packets);
-    assert_eq!(bench.heads.stats().waiting, 32);
+    assert_eq!(bench.heads.stats().waiting, 64);
     bench.end();
 }
 
