@@ -181,6 +181,12 @@ impl Batch {
         each_pool(frames, self.pool, f);
     }
 
+    /// The frames from the one at `first` on by pool: calls `f` for each run of one pool.
+    #[inline]
+    pub(super) fn each_pool_from(&self, first: usize, f: impl FnMut(&Shared, &[Frame])) {
+        each_pool(&self[first.min(self.len)..], self.pool, f);
+    }
+
     /// The free places, for frames that are noted by [`Batch::grown`] then.
     #[inline(always)]
     pub(super) fn places(&mut self) -> &mut [MaybeUninit<Frame>] {

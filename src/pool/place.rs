@@ -9,6 +9,14 @@ use super::shared::Shared;
 use crate::sync::Worker;
 use std::ptr;
 
+impl Shared {
+    /// Counts `n` frames, which are not traced, at `place`.
+    #[inline(always)]
+    pub(super) fn enter(&self, place: Place, w: &Worker, n: usize) {
+        self.lanes.add(w, n as u64, |lane| &lane.places[place as usize]);
+    }
+}
+
 /// Where frames are that the program has neither in its hands nor given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -55,6 +63,12 @@ impl Place {
     #[inline]
     pub(crate) fn leave_batch(self, w: Option<&Worker>, batch: &Batch, n: usize) {
         batch.each_pool(n, |pool, run| self.count(pool, w, run, false));
+    }
+
+    /// As [`Place::leave`] for the frames of a batch from the one at `first` on; no look-up where the batch knows its pool.
+    #[inline]
+    pub(crate) fn leave_from(self, w: &Worker, batch: &Batch, first: usize) {
+        batch.each_pool_from(first, |pool, run| self.count(pool, Some(w), run, false));
     }
 
     /// A run of frames of `pool` comes here or leaves (the counters wrap).

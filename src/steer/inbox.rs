@@ -4,7 +4,7 @@ use super::config::Record;
 use super::label::{Label, Parcels, Source};
 use super::mesh::{Incoming, Mesh};
 use crate::limits::BATCH_MAX;
-use crate::pool::Batch;
+use crate::pool::{Batch, Place};
 use crate::sync::{Doorbell, Worker};
 use std::sync::Arc;
 
@@ -127,8 +127,8 @@ impl Incoming {
                 room = room.saturating_sub(line.len());
                 fits
             };
-            let taken = self.lane.take_while(BATCH_MAX, wanted, |line| line.unload(w, frames));
-            if taken > 0 {
+            if self.lane.take_while(BATCH_MAX, wanted, |line| line.unload(frames)) > 0 {
+                Place::Queued.leave_from(w, frames, before);
                 self.received.add((frames.len() - before) as u64);
                 return source;
             }

@@ -111,7 +111,7 @@ impl Outgoing {
         }
         let (n, units) = self.lane.fit(&self.lines, self.listed);
         if n > 0 {
-            self.lines[..n].iter_mut().for_each(|line| line.enter(Place::Queued, Some(w)));
+            Line::enter(&mut self.lines[..n], Place::Queued, w);
             self.lane.send(n, units, &mut self.lines.drain(..n));
             self.listed -= units;
             self.counts.sent.add(u64::from(units));
@@ -133,7 +133,7 @@ impl Outgoing {
             if batch.room() < line.len() {
                 batch.free(w);
             }
-            line.unload(w, &mut batch);
+            line.unload(&mut batch);
         }
         batch.free(w);
         cause(&self.counts).add(u64::from(std::mem::take(&mut self.listed)));
@@ -150,7 +150,7 @@ impl Outgoing {
         let before = std::mem::take(&mut self.listed);
         for line in listed.drain(..) {
             let Label::Frames(source) = line.label else { continue };
-            line.unload(w, &mut frames);
+            line.unload(&mut frames);
             let mut admitted = [false; LINE_MAX];
             for (admitted, frame) in admitted.iter_mut().zip(frames.iter()) {
                 *admitted = limit.admits(hash.flow(frame.data(), source.queue));

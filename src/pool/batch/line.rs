@@ -8,7 +8,7 @@ use crate::pool::Place;
 use crate::pool::frame::Frame;
 use crate::pool::shared::Shared;
 use crate::sync::Worker;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 /// Frames that a line holds at most.
@@ -63,36 +63,54 @@ impl<T> Line<T> {
         unsafe { initialised(&self.frames[..self.len()]) }
     }
 
-    /// Counts the frames at `place` from now on. Nothing may be added to the line then.
+    /// Counts the frames of `lines` at `place` from now on. Nothing may be added to the lines then.
+    ///
+    /// # Cost
+    /// One addition for lines behind each other whose frames are all of one pool.
     #[inline]
-    pub(crate) fn enter(&mut self, place: Place, w: Option<&Worker>) {
-        each_pool(self.frames(), self.pool, |pool, run| place.count(pool, w, run, true));
-        self.place = Some(place);
+    pub(crate) fn enter(lines: &mut [Line<T>], place: Place, w: &Worker) {
+        let (mut pool, mut n) = (ptr::null(), 0);
+        for line in lines {
+            line.place = Some(place);
+            if line.pool != pool {
+                enter_run(pool, place, w, n);
+                (pool, n) = (line.pool, 0);
+            }
+            n += line.len();
+            // SAFETY: a line with frames knows a pool only if it is theirs, and they keep it.
+            if line.len > 0 && unsafe { pool.as_ref() }.is_none_or(Shared::is_traced) {
+                each_pool(line.frames(), pool, |pool, run| place.count(pool, Some(w), run, true));
+                n -= line.len();
+            }
+        }
+        enter_run(pool, place, w, n);
     }
 
-    /// Counts the frames as the program's again, if they were not.
-    #[inline]
-    fn leave(&mut self, w: Option<&Worker>) {
-        if let Some(place) = self.place.take() {
-            each_pool(self.frames(), self.pool, |pool, run| place.count(pool, w, run, false));
+    /// Appends the frames to `batch`, which has room for [`LINE_MAX`] or for all of them; they stay counted where they are:
+    /// that is the caller's to change ([`Place::leave_from`]).
+    #[inline(always)]
+    pub(crate) fn unload(self, batch: &mut Batch) {
+        let (line, len) = (ManuallyDrop::new(self), batch.len);
+        debug_assert!(batch.room() >= line.len());
+        if let Some((places, _)) = batch.frames[len..].split_first_chunk_mut::<LINE_MAX>() {
+            // SAFETY: the places hold no claim; all of the line is copied, of which the first `len` are initialised and
+            // become the batch's: the line is not dropped.
+            *places = unsafe { ptr::read(&line.frames) };
+        } else {
+            let places = &mut batch.frames[len..][..line.len()];
+            // SAFETY: as above, for the initialised ones alone.
+            unsafe { ptr::copy_nonoverlapping(line.frames.as_ptr(), places.as_mut_ptr(), places.len()) };
         }
+        batch.grown(line.len(), line.pool);
     }
+}
 
-    /// Appends the frames to `batch`, counted as the program's, as many as it has room for; the others are dropped.
-    #[inline]
-    pub(crate) fn unload(mut self, w: &Worker, batch: &mut Batch) {
-        self.leave(Some(w));
-        let len = self.len();
-        let n = len.min(batch.room());
-        let kept = self.frames[n..len].as_ptr();
-        // SAFETY: the first `len` places are initialised; the batch, which has room behind its own, takes the first `n`
-        // by copy, and what is left moves to the front.
-        unsafe {
-            ptr::copy_nonoverlapping(self.frames.as_ptr(), batch.frames[batch.len..].as_mut_ptr(), n);
-            batch.grown(n, self.pool);
-            ptr::copy(kept, self.frames.as_mut_ptr(), len - n);
-        }
-        self.len = (len - n) as u8;
+/// Counts `n` frames of one pool, which keep it, at `place`.
+#[inline(always)]
+fn enter_run(pool: *const Shared, place: Place, w: &Worker, n: usize) {
+    if n > 0 {
+        // SAFETY: frames of the pool are in the lines that are just counted.
+        unsafe { &*pool }.enter(place, w, n);
     }
 }
 
@@ -108,7 +126,9 @@ impl<T> Drop for Line<T> {
 #[cold]
 #[inline(never)]
 fn drop_frames<T>(line: &mut Line<T>) {
-    line.leave(None);
+    if let Some(place) = line.place.take() {
+        each_pool(line.frames(), line.pool, |pool, run| place.count(pool, None, run, false));
+    }
     while let Some(last) = line.len.checked_sub(1) {
         line.len = last;
         // SAFETY: the place was inside `len`, so it is initialised; it is outside now, so it is read once.
@@ -121,10 +141,15 @@ impl Drain<'_> {
     #[inline]
     pub(crate) fn move_to_line<T>(&mut self, line: &mut Line<T>, n: usize) -> usize {
         let n = n.min(self.end - self.next).min(line.room());
-        let (from, len) = (self.batch.frames[self.next..self.next + n].as_ptr(), line.len());
-        // SAFETY: the places from `next` on are initialised, and given up by moving `next`; `line` has room for them
-        // behind its own.
-        unsafe { ptr::copy_nonoverlapping(from, line.frames[len..].as_mut_ptr(), n) };
+        let (from, len) = (&self.batch.frames[self.next..self.next + n], line.len());
+        if let Ok(from) = <&[_; LINE_MAX]>::try_from(from) {
+            // SAFETY: as below; an empty line is filled.
+            line.frames = unsafe { ptr::read(from) };
+        } else {
+            // SAFETY: the places from `next` on are initialised, and given up by moving `next`; `line` has room for
+            // them behind its own.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), line.frames[len..].as_mut_ptr(), n) };
+        }
         self.next += n;
         if len == 0 {
             line.pool = self.batch.pool;
