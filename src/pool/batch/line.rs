@@ -73,7 +73,8 @@ impl<T> Line<T> {
         for line in lines {
             line.place = Some(place);
             if line.pool != pool {
-                enter_run(pool, place, w, n);
+                // SAFETY: the `n` frames are those of the lines just gone by.
+                unsafe { enter_run(pool, place, w, n) };
                 (pool, n) = (line.pool, 0);
             }
             n += line.len();
@@ -83,7 +84,8 @@ impl<T> Line<T> {
                 n -= line.len();
             }
         }
-        enter_run(pool, place, w, n);
+        // SAFETY: as above.
+        unsafe { enter_run(pool, place, w, n) };
     }
 
     /// Appends the frames to `batch`, which has room for [`LINE_MAX`] or for all of them; they stay counted where they are:
@@ -101,15 +103,19 @@ impl<T> Line<T> {
             // SAFETY: as above, for the initialised ones alone.
             unsafe { ptr::copy_nonoverlapping(line.frames.as_ptr(), places.as_mut_ptr(), places.len()) };
         }
-        batch.grown(line.len(), line.pool);
+        // SAFETY: that many were just copied to the first free places, of that pool if it is known.
+        unsafe { batch.grown(line.len(), line.pool) };
     }
 }
 
-/// Counts `n` frames of one pool, which keep it, at `place`.
+/// Counts `n` frames of `pool` at `place`.
+///
+/// # Safety
+/// There are that many frames of that pool, which keep it.
 #[inline(always)]
-fn enter_run(pool: *const Shared, place: Place, w: &Worker, n: usize) {
+unsafe fn enter_run(pool: *const Shared, place: Place, w: &Worker, n: usize) {
     if n > 0 {
-        // SAFETY: frames of the pool are in the lines that are just counted.
+        // SAFETY: the caller's promise.
         unsafe { &*pool }.enter(place, w, n);
     }
 }
