@@ -9,14 +9,6 @@ use super::shared::Shared;
 use crate::sync::Worker;
 use std::ptr;
 
-impl Shared {
-    /// Counts `n` frames, which are not traced, at `place`.
-    #[inline(always)]
-    pub(super) fn enter(&self, place: Place, w: &Worker, n: usize) {
-        self.lanes.add(w, n as u64, |lane| &lane.places[place as usize]);
-    }
-}
-
 /// Where frames are that the program has neither in its hands nor given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -69,6 +61,12 @@ impl Place {
     #[inline]
     pub(crate) fn leave_from(self, w: &Worker, batch: &Batch, first: usize) {
         batch.each_pool_from(first, |pool, run| self.count(pool, Some(w), run, false));
+    }
+
+    /// `n` frames of `pool`, which is not traced, come here: owned → here.
+    #[inline(always)]
+    pub(super) fn count_untraced(self, pool: &Shared, w: &Worker, n: usize) {
+        pool.lanes.add(w, n as u64, |lane| &lane.places[self as usize]);
     }
 
     /// A run of frames of `pool` comes here or leaves (the counters wrap).

@@ -75,6 +75,13 @@ pub(super) unsafe fn pool(id: NonZeroU32) -> *const Shared {
     POOLS[usize::from(homes.of(id))].load(Acquire)
 }
 
+/// The pool with this number; null for 0, and for one that is no pool's.
+#[inline(always)]
+pub(super) fn by_number(number: u16) -> *const Shared {
+    // Acquire: as in `pool`.
+    POOLS[usize::from(number)].load(Acquire)
+}
+
 /// Bytes of the frame that begins at `id`.
 ///
 /// # Safety

@@ -1,10 +1,10 @@
 //! HOT: a worker takes what others sent it.
 
 use super::config::Record;
-use super::label::{Label, Parcels, Source};
+use super::label::{Barrier, Source};
 use super::mesh::{Incoming, Mesh};
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Place};
+use crate::pool::{Batch, Line, Place};
 use crate::sync::{Doorbell, Worker};
 use std::sync::Arc;
 
@@ -121,16 +121,17 @@ impl Incoming {
         let before = frames.len();
         loop {
             let (mut source, mut room) = (None, frames.room());
-            let wanted = |line: &Parcels| {
-                let Label::Frames(from) = line.label else { return false };
-                let fits = room >= line.len() && *source.get_or_insert(from) == from;
+            let wanted = |line: &Line| {
+                let fits = line.mark().is_none()
+                    && room >= line.len()
+                    && *source.get_or_insert(line.word) == line.word;
                 room = room.saturating_sub(line.len());
                 fits
             };
             if self.lane.take_while(BATCH_MAX, wanted, |line| line.unload(frames)) > 0 {
                 Place::Queued.leave_from(w, frames, before);
                 self.received.add((frames.len() - before) as u64);
-                return source;
+                return source.map(Source::of);
             }
             if !self.pass_barrier(mesh) {
                 return None;
@@ -142,11 +143,12 @@ impl Incoming {
     #[inline]
     fn pass_barrier(&mut self, mesh: &Mesh) -> bool {
         let sender = self.sender;
-        let is_done = |line: &Parcels| match line.label {
-            Label::Frames(_) => false,
-            Label::Barrier { worker, position } => mesh
-                .progress(sender, usize::from(worker))
-                .is_none_or(|lane| lane.has_finished(position.get())),
+        let is_done = |line: &Line| {
+            let barrier = Barrier::of(line);
+            barrier.is_some_and(|barrier| {
+                let lane = mesh.progress(sender, usize::from(barrier.worker));
+                lane.is_none_or(|lane| lane.has_finished(barrier.position))
+            })
         };
         let passed = self.lane.take_while(1, is_done, drop) > 0;
         if passed {

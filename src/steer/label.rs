@@ -1,8 +1,8 @@
 //! What a line between workers says of its frames, and lines that carry none but a condition.
 
 use super::lane::Parcel;
+use crate::limits::WORKERS_MAX;
 use crate::pool::Line;
-use zerocopy::native_endian::U32;
 
 /// Where frames came in: what the worker that gets them must know and cannot read from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -13,26 +13,65 @@ pub struct Source {
     pub queue: u16,
 }
 
-/// What a line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Label {
-    /// Frames, all from one place.
-    Frames(Source),
-    /// No frames: what follows in this lane may be taken when the same sender's lane to `worker` is finished up to
-    /// `position`. So frames of flows that were moved here do not overtake those that went there before.
-    Barrier { worker: u8, position: U32 },
+impl Source {
+    /// As a line carries it.
+    #[inline(always)]
+    pub(super) fn word(self) -> u32 {
+        u32::from(self.port) << 16 | u32::from(self.queue)
+    }
+
+    /// The source that this word says.
+    #[inline(always)]
+    pub(super) fn of(word: u32) -> Source {
+        Source { port: (word >> 16) as u8, queue: word as u16 }
+    }
 }
 
-/// What travels in a lane between workers.
-pub(super) type Parcels = Line<Label>;
+/// A line without frames: what follows in its lane may be taken when the same sender's lane to `worker` is finished up to
+/// `position`. So frames of flows that were moved here do not overtake those that went there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Barrier {
+    pub(super) worker: u8,
+    pub(super) position: u32,
+}
 
-impl Parcel for Line<Label> {
+/// Workers' numbers are marks.
+const _: () = assert!(WORKERS_MAX <= 128);
+
+impl Barrier {
+    /// As it stands in a lane.
+    pub(super) fn line(self) -> Line {
+        Line::marked(self.worker, self.position)
+    }
+
+    /// The barrier that this line is, if it is one.
+    #[inline(always)]
+    pub(super) fn of(line: &Line) -> Option<Barrier> {
+        line.mark().map(|worker| Barrier { worker, position: line.word })
+    }
+}
+
+impl Parcel for Line {
+    /// A barrier counts too, so that a lane is not finished while one stands in it.
     #[inline(always)]
     fn units(&self) -> u32 {
-        match self.label {
-            Label::Frames(_) => self.len() as u32,
-            // It counts as well, so that a lane is not finished while a barrier stands in it.
-            Label::Barrier { .. } => 1,
+        if self.mark().is_some() { 1 } else { self.len() as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_was_written_on_it() {
+        for source in [(0, 0), (255, 0xffff), (1, 0x100)].map(|(port, queue)| Source { port, queue }) {
+            let line = Line::new(source.word());
+            assert_eq!((Source::of(line.word), Barrier::of(&line), line.units()), (source, None, 0));
+        }
+        for (worker, position) in [(0, 0), (63, u32::MAX)] {
+            let (barrier, line) = (Barrier { worker, position }, Barrier { worker, position }.line());
+            assert_eq!((Barrier::of(&line), line.units(), line.len(), line.room()), (Some(barrier), 1, 0, 0));
         }
     }
 }

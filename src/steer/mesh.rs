@@ -3,10 +3,10 @@
 use super::config::{MeshConfig, MeshError};
 use super::counters::{LaneCounts, SteerCounts, WorkerStats};
 use super::inbox::Inbox;
-use super::label::Parcels;
 use super::lane::{GONE, LaneReceiver, LaneSender, Progress, lane};
 use super::outbox::Outbox;
 use super::policy::{Policy, PolicyError};
+use crate::pool::Line;
 use crate::stats::Count;
 use crate::sync::Doorbell;
 use crate::sync::shim::{AtomicU32, Mutex, lock};
@@ -53,7 +53,7 @@ struct Seat {
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) sender: usize,
-    pub(super) lane: LaneReceiver<Parcels>,
+    pub(super) lane: LaneReceiver<Line>,
     pub(super) received: Arc<CachePadded<Count>>,
 }
 
@@ -251,4 +251,4 @@ impl Between {
 }
 
 /// The sending ends of a worker's lanes, by receiver.
-pub(super) type Row = Vec<(LaneSender<Parcels>, Arc<CachePadded<LaneCounts>>)>;
+pub(super) type Row = Vec<(LaneSender<Line>, Arc<CachePadded<LaneCounts>>)>;

@@ -1,7 +1,7 @@
 //! What is listed for one worker during a poll round, and sent at its end.
 
 use super::counters::LaneCounts;
-use super::label::{Label, Parcels, Source};
+use super::label::{Barrier, Source};
 use super::lane::{GONE, LaneSender};
 use super::limit::FlowLimit;
 use super::mesh::Mesh;
@@ -12,7 +12,6 @@ use crate::stats::Count;
 use crate::sync::Worker;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
-use zerocopy::native_endian::U32;
 
 /// Lines that are listed at most: as many frames as a batch, each from another place.
 const LINES_MAX: usize = BATCH_MAX;
@@ -20,12 +19,12 @@ const LINES_MAX: usize = BATCH_MAX;
 /// The list for one worker and the lane it goes into.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    pub(super) lane: LaneSender<Parcels>,
+    pub(super) lane: LaneSender<Line>,
     counts: Arc<CachePadded<LaneCounts>>,
     /// Not yet sent; the frames count as the program's.
-    lines: Vec<Parcels>,
+    lines: Vec<Line>,
     /// As much room again, for a list that flows are dropped from.
-    spare: Vec<Parcels>,
+    spare: Vec<Line>,
     /// Frames in `lines`.
     listed: u32,
     /// When the list began; kept only where lists may linger.
@@ -35,7 +34,7 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn new(
-        lane: LaneSender<Parcels>,
+        lane: LaneSender<Line>,
         counts: Arc<CachePadded<LaneCounts>>,
         limit: Option<FlowLimit>,
     ) -> Outgoing {
@@ -83,13 +82,13 @@ impl Outgoing {
     #[inline]
     pub(super) fn list(&mut self, frames: &mut Drain, mut n: usize, source: Source) -> bool {
         while n > 0 {
-            let open = |line: &&mut Parcels| line.room() > 0 && line.label == Label::Frames(source);
+            let open = |line: &&mut Line| line.room() > 0 && line.word == source.word();
             let full = self.lines.len() == LINES_MAX;
             let Some(line) = self.lines.last_mut().filter(open) else {
                 if full {
                     return false;
                 }
-                self.lines.push(Line::new(Label::Frames(source)));
+                self.lines.push(Line::new(source.word()));
                 continue;
             };
             let moved = frames.move_to_line(line, n.min(LINE_MAX));
@@ -149,7 +148,7 @@ impl Outgoing {
         let (mut dropped, mut frames) = (Batch::new(), Batch::new());
         let before = std::mem::take(&mut self.listed);
         for line in listed.drain(..) {
-            let Label::Frames(source) = line.label else { continue };
+            let source = Source::of(line.word);
             line.unload(&mut frames);
             let mut admitted = [false; LINE_MAX];
             for (admitted, frame) in admitted.iter_mut().zip(frames.iter()) {
@@ -177,7 +176,7 @@ impl Outgoing {
     /// `position`. There is room, and nothing is listed.
     #[cold]
     pub(super) fn send_barrier(&mut self, worker: u8, position: u32) {
-        let label = Label::Barrier { worker, position: U32::new(position) };
-        self.lane.send(1, 1, &mut std::iter::once(Line::new(label)));
+        let line = Barrier { worker, position }.line();
+        self.lane.send(1, 1, &mut std::iter::once(line));
     }
 }
