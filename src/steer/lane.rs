@@ -243,3 +243,6 @@ impl<T> Drop for LaneReceiver<T> {
         self.ring.recv_burst(usize::MAX, drop);
     }
 }
+
+#[cfg(test)]
+mod tests;

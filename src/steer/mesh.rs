@@ -252,3 +252,6 @@ impl Between {
 
 /// The sending ends of a worker's lanes, by receiver.
 pub(super) type Row = Vec<(LaneSender<Line>, Arc<CachePadded<LaneCounts>>)>;
+
+#[cfg(test)]
+mod tests;

@@ -197,6 +197,11 @@ impl Outbox {
         }
     }
 
+    /// Frames that are listed and not sent.
+    pub fn listed_frames(&self) -> usize {
+        self.out.iter().map(Outgoing::listed).sum()
+    }
+
     /// Ends a poll round, also one that received nothing: sends the lists, wakes each worker that sleeps and got something,
     /// once, and takes over a change of the policy.
     ///

@@ -3,7 +3,9 @@
 #![cfg(not(loom))]
 
 mod changing;
+mod sequences;
 mod stopping;
+mod threads;
 
 use super::*;
 use crate::page::{Memory, MemoryConfig};

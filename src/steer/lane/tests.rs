@@ -1,0 +1,153 @@
+//! A lane in every interleaving of those at its ends.
+
+use super::*;
+use crate::ring::tests::{model, thread};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Something that counts for as many units as it has tokens.
+#[derive(Debug)]
+struct Item(u32, Vec<Arc<()>>);
+
+impl Parcel for Item {
+    fn units(&self) -> u32 {
+        self.1.len() as u32
+    }
+}
+
+fn item(number: u32, token: &Arc<()>, units: usize) -> Item {
+    Item(number, vec![Arc::clone(token); units])
+}
+
+/// Takes what is there; returns the numbers.
+fn take(reader: &mut LaneReceiver<Item>) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    reader.take_while(usize::MAX, |_| true, |item| numbers.push(item.0));
+    numbers
+}
+
+#[test]
+fn what_is_sent_arrives_once_and_in_order_and_what_has_no_room_is_seen_to_have_none() {
+    model(|| {
+        let token = Arc::new(());
+        let (mut sender, mut reader) = lane(3, Progress::new(0, u32::MAX - 1));
+        let sending = thread::spawn({
+            let token = Arc::clone(&token);
+            move || {
+                let mut sent = Vec::new();
+                for number in 0..3 {
+                    let mut items = vec![item(number, &token, 2)];
+                    let (n, units) = sender.fit(&items, 2);
+                    sender.send(n, units, &mut items.drain(..n));
+                    sent.extend((n == 1).then_some(number));
+                }
+                sent
+            }
+        });
+        let mut taken = take(&mut reader);
+        reader.finish();
+        let sent = sending.join().unwrap();
+        taken.extend(take(&mut reader));
+        assert_eq!(taken, sent);
+        assert!(sent.first() == Some(&0));
+        drop(reader);
+        assert_eq!(Arc::strong_count(&token), 1);
+    });
+}
+
+#[test]
+fn a_sender_that_stops_between_reserve_and_publish_holds_nobody_else_up_and_loses_nothing() {
+    model(|| {
+        let token = Arc::new(());
+        let (mut stopped, mut from_stopped) = lane(2, Progress::new(0, 0));
+        let (mut other, mut from_other) = lane(2, Progress::new(0, 0));
+        let arrived = Arc::new(AtomicU32::new(0));
+        let stopping = thread::spawn({
+            let (token, arrived) = (Arc::clone(&token), Arc::clone(&arrived));
+            move || {
+                // The second item is not there before the other sender's has arrived: the first lies in its slot, and
+                // is not published.
+                let mut items = (1..3).map(|number| {
+                    while number == 2 && arrived.load(Acquire) == 0 {
+                        thread::yield_now();
+                    }
+                    item(number, &token, 1)
+                });
+                stopped.send(2, 2, &mut items);
+                stopped
+            }
+        });
+        other.send(1, 1, &mut std::iter::once(item(9, &token, 1)));
+        assert!(take(&mut from_stopped).is_empty(), "half a list is no list");
+        assert_eq!(take(&mut from_other), [9]);
+        arrived.store(1, Release);
+        drop(stopping.join().unwrap());
+        assert_eq!(take(&mut from_stopped), [1, 2]);
+        drop((other, from_other, from_stopped));
+        assert_eq!(Arc::strong_count(&token), 1);
+    });
+}
+
+#[test]
+fn whoever_sees_a_unit_finished_sees_what_was_done_with_it() {
+    model(|| {
+        let token = Arc::new(());
+        let (mut sender, mut reader) = lane(2, Progress::new(0, 0));
+        let progress = Arc::clone(sender.progress());
+        let done = Arc::new(AtomicU32::new(0));
+        sender.send(1, 1, &mut std::iter::once(item(7, &token, 1)));
+        let reading = thread::spawn({
+            let done = Arc::clone(&done);
+            move || {
+                assert_eq!(take(&mut reader), [7]);
+                done.store(1, Relaxed);
+                reader.finish();
+                reader
+            }
+        });
+        if progress.has_finished(1) {
+            assert_eq!(done.load(Relaxed), 1);
+        }
+        let reader = reading.join().unwrap();
+        assert!(progress.has_finished(1) && sender.is_drained() && !progress.has_finished(2));
+        drop(reader);
+        assert!(progress.has_finished(2), "nobody reads: nothing to wait for");
+    });
+}
+
+#[test]
+fn what_is_sent_while_its_reader_goes_is_freed_once() {
+    model(|| {
+        let token = Arc::new(());
+        let (mut sender, mut reader) = lane(4, Progress::new(0, 0));
+        let leaving = thread::spawn(move || {
+            let taken = take(&mut reader).len();
+            drop(reader);
+            taken
+        });
+        sender.send(2, 2, &mut [1, 2].map(|number| item(number, &token, 1)).into_iter());
+        let taken = leaving.join().unwrap();
+        assert!(taken == 0 || taken == 2);
+        assert_eq!(sender.progress().reader(), GONE);
+        drop(sender);
+        assert_eq!(Arc::strong_count(&token), 1);
+    });
+}
+
+#[test]
+#[cfg(not(loom))]
+fn the_bound_is_one_of_units_and_holds_across_the_wrap_of_the_counts() {
+    let token = Arc::new(());
+    let (mut sender, mut reader) = lane(10, Progress::new(0, u32::MAX - 7));
+    for round in 0..10 {
+        let mut items: Vec<Item> = (0..5).map(|number| item(5 * round + number, &token, 3)).collect();
+        let (n, units) = sender.fit(&items, 15);
+        assert_eq!((n, units), (3, 9), "a fourth would be units 10 to 12");
+        sender.send(n, units, &mut items.drain(..n));
+        assert_eq!((sender.backlog(), sender.has_room(1), sender.has_room(2)), (9, true, false));
+        assert_eq!(sender.fit(&items, 6), (0, 0));
+        assert_eq!(take(&mut reader), [5 * round, 5 * round + 1, 5 * round + 2]);
+        assert_eq!(sender.backlog(), 9, "they are in work");
+        reader.finish();
+        assert!(sender.is_drained());
+    }
+}

@@ -1,0 +1,160 @@
+//! Lanes that change hands and barriers, in every interleaving. Lines with marks stand for lines with frames.
+
+use super::*;
+use crate::ring::tests::{model, thread};
+use crate::steer::label::Barrier;
+use crate::steer::lane::Parcel;
+use crate::sys::event::sleep_until_readable;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Seats and no lanes.
+fn seats(workers: usize) -> Arc<Mesh> {
+    let seats = (0..workers).map(|_| Seat::new().unwrap()).collect();
+    let (policy, generation) = (Mutex::new(Arc::default()), CachePadded::new(AtomicU32::new(0)));
+    Arc::new(Mesh { lanes: Vec::new(), seats, policy, generation })
+}
+
+fn incoming(lane: LaneReceiver<Line>) -> Incoming {
+    Incoming { sender: 0, lane, received: Arc::default() }
+}
+
+fn take(incoming: &mut Incoming, numbers: &mut Vec<u32>) {
+    incoming.lane.take_while(usize::MAX, |_| true, |line| numbers.push(line.word));
+}
+
+fn send(lane: &mut LaneSender<Line>, line: Line) {
+    let units = line.units();
+    lane.send(1, units, &mut std::iter::once(line));
+}
+
+#[test]
+fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_heir_is_woken() {
+    model(|| {
+        let mesh = seats(2);
+        let (mut sender, reader) = lane(4, Progress::new(0, 0));
+        let sending = thread::spawn({
+            let mesh = Arc::clone(&mesh);
+            move || {
+                for number in 1..3 {
+                    send(&mut sender, Line::marked(0, number));
+                    mesh.wake(sender.progress());
+                }
+                sender
+            }
+        });
+        let stopping = thread::spawn({
+            let mesh = Arc::clone(&mesh);
+            move || {
+                let (mut lane, mut taken) = (incoming(reader), Vec::new());
+                take(&mut lane, &mut taken);
+                lane.lane.finish();
+                mesh.bequeath(vec![lane], 1).unwrap();
+                taken
+            }
+        });
+        mesh.bell(1).arm();
+        let mut lanes = if mesh.has_legacy(1) { mesh.fetch_legacy(1) } else { Vec::new() };
+        let sleeps = !lanes.iter_mut().any(|incoming| incoming.lane.has_items());
+        let (sender, mut taken) = (sending.join().unwrap(), stopping.join().unwrap());
+        let woken = sleep_until_readable(&[mesh.bell(1).as_fd()], Duration::ZERO);
+        mesh.bell(1).disarm();
+        lanes.extend(mesh.fetch_legacy(1));
+        let before = taken.len();
+        lanes.iter_mut().for_each(|lane| take(lane, &mut taken));
+        assert_eq!(taken, [1, 2]);
+        assert!(!sleeps || woken || before == 2, "the heir sleeps on what was sent");
+        assert_eq!(sender.progress().reader(), 1);
+    });
+}
+
+#[test]
+fn a_lane_handed_to_one_who_goes_is_given_back_or_without_a_reader() {
+    model(|| {
+        let mesh = seats(2);
+        let (sender, reader) = lane::<Line>(4, Progress::new(0, 0));
+        let leaving = thread::spawn({
+            let mesh = Arc::clone(&mesh);
+            move || mesh.close_seat(1)
+        });
+        let back = mesh.bequeath(vec![incoming(reader)], 1);
+        leaving.join().unwrap();
+        let expect = if back.is_err() { 0 } else { GONE };
+        assert_eq!(sender.progress().reader(), expect);
+    });
+}
+
+#[test]
+fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() {
+    model(|| {
+        let [old, new] = [0, 1].map(|reader| Progress::new(reader, 0));
+        let (mut to_old, mut from_old) = lane(2, Arc::clone(&old));
+        let (mut to_new, mut from_new) = lane(2, new);
+        let forwarded = Arc::new(AtomicU32::new(0));
+        send(&mut to_old, Line::marked(0, 1));
+        let position = to_old.sent();
+        let reading = thread::spawn({
+            let forwarded = Arc::clone(&forwarded);
+            move || {
+                from_old.take_while(1, |_| true, |line| forwarded.store(line.word, Relaxed));
+                from_old.finish();
+                from_old
+            }
+        });
+        let sending = thread::spawn(move || {
+            send(&mut to_new, Barrier { worker: 0, position }.line());
+            send(&mut to_new, Line::marked(0, 2));
+            to_new
+        });
+        let mut passed = 0;
+        let mut look = || {
+            let may_pass = |line: &Line| line.word != position || old.has_finished(position);
+            // The barrier, whose position is 1, then what stands behind it.
+            passed += from_new.take_while(1, may_pass, drop);
+            if passed > 0 {
+                assert_eq!(forwarded.load(Relaxed), 1, "the old worker is not done");
+            }
+            passed
+        };
+        look();
+        look();
+        drop((reading.join().unwrap(), sending.join().unwrap()));
+        while look() < 2 {}
+    });
+}
+
+#[test]
+#[cfg(not(loom))]
+fn a_worker_that_sleeps_between_bursts_gets_all_of_them() {
+    const BURSTS: u32 = 20_000;
+    let mesh = seats(1);
+    let (mut sender, mut reader) = lane(64, Progress::new(0, 0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..BURSTS {
+                while !sender.has_room(1) {
+                    std::thread::yield_now();
+                }
+                send(&mut sender, Line::marked(0, number));
+                mesh.wake(sender.progress());
+            }
+        });
+        let (bell, mut taken) = (mesh.bell(0), 0);
+        while taken < BURSTS {
+            bell.arm();
+            if !reader.has_items() {
+                assert!(sleep_until_readable(&[bell.as_fd()], Duration::from_secs(600)));
+            }
+            bell.disarm();
+            reader.take_while(
+                usize::MAX,
+                |_| true,
+                |line| {
+                    assert_eq!(line.word, taken);
+                    taken += 1;
+                },
+            );
+            reader.finish();
+        }
+    });
+}

@@ -1,0 +1,212 @@
+//! Sequences of operations: every frame is accounted for after every step, and flows keep their order.
+//!
+//! What stays with a worker or was taken by it is noted as forwarded at the last moment that the contract allows: just
+//! before the next call. `NETMEM_STEPS` says how many steps are taken in all.
+
+use super::*;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+const WORKERS: usize = 3;
+const FLOWS: u32 = 6;
+const STEPS_EACH: usize = 300;
+
+#[derive(Debug, Clone)]
+enum Op {
+    Steer { from: usize, queue: u16, frames: usize },
+    HandOff { from: usize, to: usize, frames: usize },
+    Flush { from: usize },
+    FlushAll { from: usize },
+    Take { by: usize },
+    Waiting { by: usize },
+    Policy { text: usize },
+    HandOver { from: usize, heir: usize },
+    Leave { worker: usize },
+}
+
+/// The last one does not keep order.
+const POLICIES: [&str; 7] =
+    ["none", "map=rx0:1,rx1:0,2", "map=rx0:0,rx1:1", "hash", "hash=2", "flow", "round-robin"];
+
+fn op() -> impl Strategy<Value = Op> {
+    let (worker, frames) = (0..WORKERS, 1..=40_usize);
+    prop_oneof![
+        30 => (worker.clone(), 0..3_u16, frames.clone())
+            .prop_map(|(from, queue, frames)| Op::Steer { from, queue, frames }),
+        2 => (worker.clone(), worker.clone(), frames)
+            .prop_map(|(from, to, frames)| Op::HandOff { from, to, frames }),
+        25 => worker.clone().prop_map(|from| Op::Flush { from }),
+        2 => worker.clone().prop_map(|from| Op::FlushAll { from }),
+        40 => worker.clone().prop_map(|by| Op::Take { by }),
+        5 => worker.clone().prop_map(|by| Op::Waiting { by }),
+        6 => (0..POLICIES.len()).prop_map(|text| Op::Policy { text }),
+        1 => (worker.clone(), worker.clone()).prop_map(|(from, heir)| Op::HandOver { from, heir }),
+        1 => worker.prop_map(|worker| Op::Leave { worker }),
+    ]
+}
+
+fn config() -> impl Strategy<Value = MeshConfig> {
+    let limit = prop::option::of(Just(FlowLimitConfig { history: 32, buckets: 8 }));
+    (64..200_u32, limit, any::<bool>(), 0..POLICIES.len() - 1).prop_map(
+        |(inbox, flow_limit, lingers, text)| MeshConfig {
+            inbox,
+            flow_limit,
+            batch: if lingers { 20 } else { 1 },
+            linger: Duration::from_secs(if lingers { 86_400 } else { 0 }),
+            flows: 4,
+            ..steering(WORKERS, POLICIES[text])
+        },
+    )
+}
+
+/// A rig, and what is known of its frames.
+struct Scene {
+    rig: Rig,
+    order: OrderChecker,
+    /// The next number of each flow of each worker.
+    numbers: [[u32; FLOWS as usize]; WORKERS],
+    /// Frames that a worker has in its hands: those that it kept, and those that it took.
+    kept: [Vec<(u32, u32)>; WORKERS],
+    taken: [Vec<(u32, u32)>; WORKERS],
+    steered: u64,
+    forwarded: u64,
+    /// Whether all that was steered so far keeps its order.
+    ordered: bool,
+}
+
+impl Scene {
+    fn new(config: &MeshConfig) -> Scene {
+        let order = OrderChecker::new(WORKERS * FLOWS as usize);
+        let [kept, taken] = [(); 2].map(|()| Default::default());
+        let numbers = Default::default();
+        Scene { rig: rig(config), order, numbers, kept, taken, steered: 0, forwarded: 0, ordered: true }
+    }
+
+    /// Notes frames as forwarded.
+    fn forward(&mut self, frames: Vec<(u32, u32)>) {
+        self.forwarded += frames.len() as u64;
+        frames.into_iter().for_each(|(flow, number)| {
+            self.order.see(flow as usize, number.into());
+        });
+    }
+
+    /// The next frames of flows of a queue that worker `from` receives.
+    fn next(&mut self, from: usize, queue: u16, n: usize) -> Vec<(u32, u32)> {
+        let mut frames = Vec::new();
+        for i in 0..n as u32 {
+            let flow = (i * 5 % FLOWS) / 3 * 3 + u32::from(queue);
+            let number = &mut self.numbers[from][flow as usize];
+            frames.push((from as u32 * FLOWS + flow, *number));
+            *number += 1;
+        }
+        self.steered += n as u64;
+        frames
+    }
+
+    fn step(&mut self, op: &Op) {
+        match *op {
+            Op::Steer { from, queue, frames } => {
+                let kept = std::mem::take(&mut self.kept[from]);
+                self.forward(kept);
+                let frames = self.next(from, queue, frames);
+                self.kept[from] = self.rig.steer_from(from, Source { port: 0, queue }, frames);
+            }
+            Op::HandOff { from, to, frames } => {
+                let kept = std::mem::take(&mut self.kept[from]);
+                self.forward(kept);
+                // Whoever hands off by hand looks after the order himself.
+                self.ordered = false;
+                let frames = self.next(from, 0, frames);
+                let mut batch = super::frames(&self.rig.pool, &mut self.rig.workers[0].w, frames);
+                let At { w, outbox, .. } = &mut self.rig.workers[from];
+                outbox.hand_off(w, to, FROM, &mut batch);
+                let kept = read(&batch);
+                batch.free(w);
+                self.forward(kept);
+            }
+            Op::Flush { from } | Op::FlushAll { from } => {
+                let kept = std::mem::take(&mut self.kept[from]);
+                self.forward(kept);
+                let At { w, outbox, .. } = &mut self.rig.workers[from];
+                if matches!(op, Op::Flush { .. }) { outbox.flush(w) } else { outbox.flush_all(w) }
+            }
+            Op::Take { by } => self.at_inbox(by, |scene| {
+                scene.taken[by] = scene.rig.take(by).map(|(_, taken)| taken).unwrap_or_default();
+            }),
+            Op::Waiting { by } => self.at_inbox(by, |scene| {
+                let waits = scene.rig.workers[by].inbox.as_mut().unwrap().waiting();
+                assert!(waits || scene.rig.take(by).is_none());
+            }),
+            Op::Policy { text } => {
+                self.ordered &= POLICIES[text] != "round-robin";
+                self.rig.mesh.set_policy(&policy(POLICIES[text])).unwrap();
+            }
+            Op::HandOver { from, heir } => self.at_inbox(from, |scene| {
+                let inbox = scene.rig.workers[from].inbox.take().unwrap();
+                scene.rig.workers[from].inbox = inbox.hand_over(heir).err();
+            }),
+            Op::Leave { worker } => self.at_inbox(worker, |scene| scene.rig.workers[worker].inbox = None),
+        }
+    }
+
+    /// Does something to a worker's inbox, if it has one: what it took is forwarded before.
+    fn at_inbox(&mut self, worker: usize, act: impl FnOnce(&mut Scene)) {
+        if self.rig.workers[worker].inbox.is_some() {
+            let taken = std::mem::take(&mut self.taken[worker]);
+            self.forward(taken);
+            act(self);
+        }
+    }
+
+    /// Frames that lie on lists.
+    fn listed(&self) -> u64 {
+        self.rig.workers.iter().map(|at| at.outbox.listed_frames() as u64).sum()
+    }
+
+    fn check(&self) {
+        let (stats, ledger) = (self.rig.mesh.stats(), self.rig.pool.ledger());
+        let sum = |of: fn(&WorkerStats) -> u64| stats.iter().map(of).sum::<u64>();
+        let in_hands: usize = self.kept.iter().chain(&self.taken).map(Vec::len).sum();
+        assert!(ledger.balanced(), "{ledger:?}");
+        assert_eq!(ledger.queued, sum(|stats| stats.waiting), "{stats:#?}");
+        assert_eq!(ledger.owned, self.listed());
+        let ends = sum(|stats| stats.waiting + stats.lost + stats.drops.total());
+        assert_eq!(self.steered, self.forwarded + in_hands as u64 + self.listed() + ends, "{stats:#?}");
+        let counts = self.order.counts();
+        assert_eq!(counts.duplicated, 0, "{counts:?}");
+        assert!(!self.ordered || counts.reordered == 0, "{counts:?}");
+    }
+
+    /// Lets everything come to rest: whoever can takes what there is, until nothing moves.
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            for worker in 0..WORKERS {
+                self.step(&Op::FlushAll { from: worker });
+                (0..40).for_each(|_| self.step(&Op::Take { by: worker }));
+            }
+        }
+        self.check();
+        let stats = self.rig.mesh.stats();
+        assert!(stats.iter().all(|stats| stats.waiting == 0), "something is barred for ever: {stats:#?}");
+        assert!(self.rig.pool.ledger().all_home());
+    }
+}
+
+#[test]
+fn sequences_account_for_every_frame_and_keep_order() {
+    let steps =
+        std::env::var("NETMEM_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(30_000_usize);
+    let cases = (steps / STEPS_EACH).max(1) as u32;
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let sequences = (config(), prop::collection::vec(op(), STEPS_EACH));
+    let run = runner.run(&sequences, |(config, ops)| {
+        let mut scene = Scene::new(&config);
+        for op in &ops {
+            scene.step(op);
+            scene.check();
+        }
+        scene.settle();
+        Ok(())
+    });
+    run.unwrap_or_else(|error| panic!("{error}"));
+}

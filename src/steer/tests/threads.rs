@@ -1,0 +1,145 @@
+//! Workers in threads, full traffic, and a policy that changes all the time.
+
+use super::*;
+use crate::sync::shim::lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+const WORKERS: usize = 4;
+const FLOWS: u32 = 24;
+/// Policies that keep order; the first worker, which receives all, is among the targets of some.
+const POLICIES: [&str; 8] = [
+    "map=rx0:1,rx1:2",
+    "map=rx0:2,rx1:1,3",
+    "hash=1,2,3",
+    "map=rx0:3,rx1:3",
+    "flow=1,2",
+    "hash",
+    "none",
+    "map=rx0:2,1,rx1:1",
+];
+
+/// Forwards: frames of a worker are in order at the moment when all of them are noted.
+fn forward(order: &Mutex<OrderChecker>, batch: &mut Batch, w: &mut Worker) {
+    let numbered = read(batch);
+    let mut order = lock(order);
+    numbered.into_iter().for_each(|(flow, number)| {
+        order.see(flow as usize, number.into());
+    });
+    drop(order);
+    batch.free(w);
+}
+
+/// Polls until all is sent and nothing waits; then, or at `leaves`, returns the inbox.
+fn serve(at: At, order: &Mutex<OrderChecker>, sent: &AtomicBool, leaves: &AtomicBool) -> At {
+    let At { mut w, outbox, mut inbox } = at;
+    let mut batch = Batch::new();
+    if let Some(inbox) = &mut inbox {
+        loop {
+            let last = sent.load(Relaxed);
+            while inbox.take(&mut w, &mut batch).is_some() {
+                forward(order, &mut batch, &mut w);
+            }
+            if leaves.load(Relaxed) || (last && !inbox.waiting()) {
+                break;
+            }
+            thread::yield_now();
+        }
+    }
+    At { w, outbox, inbox }
+}
+
+/// Changes the policy until that was taken over `changes` times; worker 1 stops half way if `stops`.
+fn run_changes(changes: u64, stops: bool) {
+    let mut rig = rig(&MeshConfig { inbox: 256, flow_limit: None, ..steering(WORKERS, POLICIES[0]) });
+    let order = Mutex::new(OrderChecker::new(FLOWS as usize));
+    let [sent, leaves, never] = [(); 3].map(|()| AtomicBool::new(false));
+    let others: Vec<At> = rig.workers.drain(1..).collect();
+    let At { mut w, mut outbox, mut inbox } = rig.workers.remove(0);
+    let mut numbers = [0; FLOWS as usize];
+    let (mut steered, mut round) = (0, 0);
+    thread::scope(|scope| {
+        let (order, sent, never, leaving) = (&order, &sent, &never, &leaves);
+        for (i, at) in others.into_iter().enumerate() {
+            scope.spawn(move || {
+                let mut at = serve(at, order, sent, if i == 0 { leaving } else { never });
+                if i == 0 && leaving.load(Relaxed) {
+                    at.inbox.take().unwrap().hand_over(2).unwrap();
+                }
+            });
+        }
+        let inbox = inbox.as_mut().unwrap();
+        let mut batch = Batch::new();
+        let mut last_change = 0;
+        loop {
+            let stats = rig.mesh.stats()[0];
+            if stats.adopted == u64::from(rig.mesh.generation()) && round > last_change {
+                if stats.adopted == changes {
+                    break;
+                }
+                last_change = round + 1;
+                rig.mesh.set_policy(&policy(POLICIES[stats.adopted as usize % POLICIES.len()])).unwrap();
+            }
+            leaves.store(stops && stats.adopted > changes / 2, Relaxed);
+            for queue in 0..2 {
+                rig.pool.alloc_burst(&mut w, &mut batch, 32);
+                batch.put_each(60, |i, line| {
+                    let flow = (i as u32 * 7 + round) % (FLOWS / 2) * 2 + queue;
+                    write(line, flow, numbers[flow as usize]);
+                    numbers[flow as usize] += 1;
+                });
+                steered += batch.len() as u64;
+                let from = Source { port: 0, queue: queue as u16 };
+                outbox.steer(&mut w, from, &mut batch);
+                forward(order, &mut batch, &mut w);
+            }
+            outbox.flush(&mut w);
+            while inbox.take(&mut w, &mut batch).is_some() {
+                forward(order, &mut batch, &mut w);
+            }
+            inbox.finish();
+            thread::yield_now();
+            round += 1;
+        }
+        outbox.flush_all(&mut w);
+        sent.store(true, Relaxed);
+        while inbox.waiting() {
+            inbox.take(&mut w, &mut batch);
+            forward(order, &mut batch, &mut w);
+        }
+    });
+    let (counts, stats) = (lock(&order).counts(), rig.mesh.stats());
+    let dropped: u64 = stats.iter().map(|stats| stats.drops.full).sum();
+    assert_eq!((counts.reordered, counts.duplicated), (0, 0), "{counts:?}");
+    assert_eq!(counts.received + dropped, steered, "{stats:#?}");
+    assert!(counts.missing <= dropped);
+    assert!(stats.iter().all(|stats| stats.waiting == 0 && stats.drops.total() == stats.drops.full));
+    assert!(rig.pool.ledger().all_home());
+}
+
+#[test]
+fn a_thousand_changes_of_the_policy_under_full_traffic_lose_and_reorder_nothing() {
+    run_changes(1000, false);
+}
+
+#[test]
+fn a_worker_that_stops_under_full_traffic_loses_and_reorders_nothing() {
+    run_changes(50, true);
+}
+
+#[test]
+fn a_worker_that_stands_still_costs_the_flows_of_others_nothing() {
+    let mut rig = rig(&MeshConfig { inbox: 64, ..steering(3, "map=rx0:1,rx1:2") });
+    let mut taken = 0;
+    for round in 0..100 {
+        rig.steer(0, run(1, 20 * round, 20));
+        rig.steer_from(0, Source { port: 0, queue: 1 }, run(2, 20 * round, 20));
+        rig.flush(0);
+        taken += rig.take_all(2).len();
+    }
+    let stats = rig.mesh.stats();
+    assert_eq!((taken, stats[2].drops.total()), (2000, 0));
+    assert_eq!(stats[1].sent + stats[1].drops.total(), 2000);
+    assert_eq!((stats[1].waiting, rig.pool.ledger().queued), (stats[1].sent, stats[1].sent));
+}
