@@ -65,7 +65,7 @@ impl FlowTable {
     ) -> u8 {
         let place = hash as usize & (self.entries.len() - 1);
         let entry = &mut self.entries[place];
-        if entry.worker == NOBODY || is_finished(*entry, out, own) {
+        if entry.worker == NOBODY || is_finished(*entry, out, own, ahead) {
             let load = |worker: u8| load(worker, out, own, ahead);
             let idlest =
                 targets.iter().copied().filter(|&t| t != own.worker || own.direct).min_by_key(|&t| load(t));
@@ -94,10 +94,11 @@ fn load(worker: u8, out: &[Outgoing], own: Own, ahead: &[u32]) -> u32 {
 
 /// Whether the worker of an entry is done with all its frames, as last looked up.
 #[inline]
-fn is_finished(entry: Entry, out: &[Outgoing], own: Own) -> bool {
+fn is_finished(entry: Entry, out: &[Outgoing], own: Own, ahead: &[u32]) -> bool {
     if entry.worker == own.worker {
         own.direct && entry.tail != own.list
     } else {
-        out[usize::from(entry.worker)].has_finished(entry.tail)
+        let worker = usize::from(entry.worker);
+        out[worker].has_finished(entry.tail, ahead[worker])
     }
 }

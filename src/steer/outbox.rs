@@ -39,6 +39,8 @@ pub struct Outbox {
     policy: Arc<Policy>,
     generation: u32,
     change: Option<Change>,
+    /// For each worker those whose lanes a barrier in its lane may be waiting for.
+    behind: Vec<u64>,
     hash: Toeplitz,
     flows: FlowTable,
     /// Whose turn it is.
@@ -73,6 +75,7 @@ impl Outbox {
             policy,
             generation,
             change: None,
+            behind: vec![0; config.workers],
             hash: Toeplitz::new(&config.key),
             flows: FlowTable::new(config.flows),
             turn: 0,
@@ -116,9 +119,11 @@ impl Outbox {
         if worker == usize::from(self.own) && self.is_direct() {
             return;
         }
-        let n = frames.len();
         let mut left = frames.drain();
-        self.list(w, worker, |out| out.list(&mut left, n, from));
+        self.list(w, worker, |out| {
+            let n = left.len();
+            out.list(&mut left, n, from)
+        });
     }
 
     /// Whether frames for this worker itself need not go through its lane, because nothing is in it.

@@ -60,10 +60,13 @@ impl Outgoing {
         self.lane.backlog();
     }
 
-    /// Whether all frames before `position` are finished, as last looked up, or never will be.
+    /// Whether all frames before `position` are finished, as last looked up, or never will be; `ahead` of them are to be
+    /// listed yet.
     #[inline]
-    pub(super) fn has_finished(&self, position: u32) -> bool {
-        self.lane.has_finished_seen(position) || self.load() == 0 || self.lane.progress().reader() == GONE
+    pub(super) fn has_finished(&self, position: u32, ahead: u32) -> bool {
+        // Where frames were dropped the last ones never come to their positions: an empty lane is finished all the same.
+        let is_empty = ahead == 0 && self.load() == 0;
+        self.lane.has_finished_seen(position) || is_empty || self.lane.progress().reader() == GONE
     }
 
     /// Whether nothing listed or sent is unfinished, or nobody reads it.

@@ -8,6 +8,7 @@
 //! that stands still would hold up those that its flows go to: so a change that takes flows from it waits until it moves on.
 
 use super::Outbox;
+use crate::steer::lane::GONE;
 use crate::steer::policy::Policy;
 use crate::sync::Worker;
 use std::sync::Arc;
@@ -54,10 +55,14 @@ impl Outbox {
             self.change = Some(change);
             return;
         }
+        let positions: Vec<u32> = self.out.iter().map(|out| out.lane.sent()).collect();
         for (to, from) in gains.iter().enumerate() {
+            self.behind[to] |= from;
+            if self.is_gone(to) {
+                continue;
+            }
             for worker in each(*from) {
-                let position = self.out[worker].lane.sent();
-                self.out[to].send_barrier(worker as u8, position);
+                self.out[to].send_barrier(worker as u8, positions[worker]);
             }
         }
         self.flows.clear();
@@ -78,21 +83,40 @@ impl Outbox {
             let (before, after) = (targets(&self.policy, queue), targets(next, queue));
             each(after).for_each(|worker| gains[worker] |= before & !(1 << worker));
         }
-        let drained = self.out.iter_mut().map(|out| out.lane.is_drained());
-        let pending =
-            drained.enumerate().fold(0, |bits, (worker, drained)| bits | u64::from(!drained) << worker);
-        gains.iter_mut().for_each(|from| *from &= pending);
+        for worker in (0..gains.len()).filter(|&worker| self.is_gone(worker)).collect::<Vec<_>>() {
+            // It forwards nothing any more; those whose frames its own would have waited for do.
+            let (gone, behind) = (1 << worker, self.behind[worker]);
+            let inherit =
+                |from: &mut u64| *from = if *from & gone == 0 { *from } else { *from & !gone | behind };
+            gains.iter_mut().chain(&mut self.behind).for_each(inherit);
+        }
+        for worker in 0..gains.len() {
+            if self.out[worker].lane.is_drained() {
+                gains.iter_mut().for_each(|from| *from &= !(1 << worker));
+                self.behind[worker] &= if self.is_gone(worker) { u64::MAX } else { 0 };
+            }
+        }
         gains
     }
 
     /// Whether all workers that others gain from have moved on since the change was seen, and the barriers have room.
+    ///
+    /// Nobody gains anything where nobody reads; but this worker itself still forwards what is its own, so without a reader
+    /// of its lane it has to wait for all others.
     fn may_place(&mut self, gains: &[u64], seen: &[u32]) -> bool {
-        let from = gains.iter().fold(0, |all, from| all | from);
-        let moves_on = |worker: usize| self.out[worker].lane.progress().finished() != seen[worker];
-        each(from).all(moves_on)
-            && gains
-                .iter()
-                .enumerate()
-                .all(|(to, from)| *from == 0 || self.out[to].lane.has_room(from.count_ones() as usize))
+        let read = |to: usize| !self.is_gone(to);
+        let from = (0..gains.len()).filter(|&to| read(to)).fold(0, |all, to| all | gains[to]);
+        let own = usize::from(self.own);
+        let all_move = each(from).all(|worker| self.out[worker].lane.progress().finished() != seen[worker]);
+        all_move
+            && (gains[own] == 0 || read(own))
+            && gains.iter().enumerate().all(|(to, from)| {
+                *from == 0 || self.is_gone(to) || self.out[to].lane.has_room(from.count_ones() as usize)
+            })
+    }
+
+    /// Whether nobody reads the lane to `worker` any more.
+    fn is_gone(&self, worker: usize) -> bool {
+        self.out[worker].lane.progress().reader() == GONE
     }
 }
