@@ -24,6 +24,9 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// Nobody reads the lane any more, nor ever will.
 pub(super) const GONE: u32 = u32::MAX;
 
+/// Items that are asked for before it is known whether they are there: half a batch in lines.
+const AHEAD: u32 = 5;
+
 /// What travels in a lane.
 pub(super) trait Parcel {
     /// What it counts for.
@@ -203,6 +206,7 @@ impl<T: Parcel> LaneReceiver<T> {
         mut take: impl FnMut(T),
     ) -> usize {
         let taken = &mut self.taken;
+        self.ring.prefetch(AHEAD);
         self.ring.recv_while(want, wanted, |item| {
             *taken = taken.wrapping_add(item.units());
             take(item);

@@ -52,7 +52,7 @@ impl Toeplitz {
         Toeplitz { tables }
     }
 
-    /// The hash of `input`, of which at most the first [`INPUT_MAX`] bytes count.
+    /// The hash of `input`, of which at most the first 36 bytes count.
     ///
     /// # Cost
     /// A look-up for each byte, which do not wait for each other.

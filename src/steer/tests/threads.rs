@@ -50,69 +50,98 @@ fn serve(at: At, order: &Mutex<OrderChecker>, sent: &AtomicBool, leaves: &Atomic
     At { w, outbox, inbox }
 }
 
+/// The worker that receives all.
+struct Receiving<'a> {
+    w: Worker,
+    outbox: Outbox,
+    inbox: Inbox,
+    order: &'a Mutex<OrderChecker>,
+    /// The next number of each flow.
+    numbers: [u32; FLOWS as usize],
+    round: u32,
+    steered: u64,
+}
+
+impl Receiving<'_> {
+    /// A poll round: a batch from each of two queues, and whatever came back to it.
+    fn poll(&mut self, pool: &Pool) {
+        let (mut batch, round, numbers) = (Batch::new(), self.round, &mut self.numbers);
+        for queue in 0..2 {
+            pool.alloc_burst(&mut self.w, &mut batch, 32);
+            batch.put_each(60, |i, line| {
+                let flow = (i as u32 * 7 + round) % (FLOWS / 2) * 2 + queue;
+                write(line, flow, numbers[flow as usize]);
+                numbers[flow as usize] += 1;
+            });
+            self.steered += batch.len() as u64;
+            self.outbox.steer(&mut self.w, Source { port: 0, queue: queue as u16 }, &mut batch);
+            forward(self.order, &mut batch, &mut self.w);
+        }
+        self.outbox.flush(&mut self.w);
+        self.take(&mut batch);
+        self.round += 1;
+        thread::yield_now();
+    }
+
+    fn take(&mut self, batch: &mut Batch) {
+        while self.inbox.take(&mut self.w, batch).is_some() {
+            forward(self.order, batch, &mut self.w);
+        }
+    }
+
+    /// Polls and changes the policy until that was taken over `changes` times; calls `half` after half of them.
+    fn change(&mut self, rig: &Rig, changes: u64, half: impl Fn()) {
+        let mut changed_in = 0;
+        loop {
+            let adopted = rig.mesh.stats()[0].adopted;
+            if adopted == u64::from(rig.mesh.generation()) && self.round > changed_in {
+                match adopted {
+                    adopted if adopted == changes => return,
+                    adopted if adopted == changes / 2 => half(),
+                    _ => {}
+                }
+                changed_in = self.round;
+                rig.mesh.set_policy(&policy(POLICIES[adopted as usize % POLICIES.len()])).unwrap();
+            }
+            self.poll(&rig.pool);
+        }
+    }
+}
+
 /// Changes the policy until that was taken over `changes` times; worker 1 stops half way if `stops`.
 fn run_changes(changes: u64, stops: bool) {
     let mut rig = rig(&MeshConfig { inbox: 256, flow_limit: None, ..steering(WORKERS, POLICIES[0]) });
     let order = Mutex::new(OrderChecker::new(FLOWS as usize));
-    let [sent, leaves, never] = [(); 3].map(|()| AtomicBool::new(false));
+    let [sent, leaves, never, left] = [(); 4].map(|()| AtomicBool::new(false));
     let others: Vec<At> = rig.workers.drain(1..).collect();
-    let At { mut w, mut outbox, mut inbox } = rig.workers.remove(0);
-    let mut numbers = [0; FLOWS as usize];
-    let (mut steered, mut round) = (0, 0);
+    let At { w, outbox, inbox } = rig.workers.remove(0);
+    let (inbox, numbers) = (inbox.unwrap(), [0; FLOWS as usize]);
+    let mut receiving = Receiving { w, outbox, inbox, order: &order, numbers, round: 0, steered: 0 };
     thread::scope(|scope| {
-        let (order, sent, never, leaving) = (&order, &sent, &never, &leaves);
+        let (order, sent, leaves, never, left) = (&order, &sent, &leaves, &never, &left);
         for (i, at) in others.into_iter().enumerate() {
             scope.spawn(move || {
-                let mut at = serve(at, order, sent, if i == 0 { leaving } else { never });
-                if i == 0 && leaving.load(Relaxed) {
+                let mut at = serve(at, order, sent, if i == 0 { leaves } else { never });
+                if i == 0 && stops {
                     at.inbox.take().unwrap().hand_over(2).unwrap();
+                    left.store(true, Relaxed);
                 }
             });
         }
-        let inbox = inbox.as_mut().unwrap();
-        let mut batch = Batch::new();
-        let mut last_change = 0;
-        loop {
-            let stats = rig.mesh.stats()[0];
-            if stats.adopted == u64::from(rig.mesh.generation()) && round > last_change {
-                if stats.adopted == changes {
-                    break;
-                }
-                last_change = round + 1;
-                rig.mesh.set_policy(&policy(POLICIES[stats.adopted as usize % POLICIES.len()])).unwrap();
-            }
-            leaves.store(stops && stats.adopted > changes / 2, Relaxed);
-            for queue in 0..2 {
-                rig.pool.alloc_burst(&mut w, &mut batch, 32);
-                batch.put_each(60, |i, line| {
-                    let flow = (i as u32 * 7 + round) % (FLOWS / 2) * 2 + queue;
-                    write(line, flow, numbers[flow as usize]);
-                    numbers[flow as usize] += 1;
-                });
-                steered += batch.len() as u64;
-                let from = Source { port: 0, queue: queue as u16 };
-                outbox.steer(&mut w, from, &mut batch);
-                forward(order, &mut batch, &mut w);
-            }
-            outbox.flush(&mut w);
-            while inbox.take(&mut w, &mut batch).is_some() {
-                forward(order, &mut batch, &mut w);
-            }
-            inbox.finish();
-            thread::yield_now();
-            round += 1;
+        receiving.change(&rig, changes, || leaves.store(stops, Relaxed));
+        while stops && !left.load(Relaxed) {
+            receiving.poll(&rig.pool);
         }
-        outbox.flush_all(&mut w);
+        receiving.outbox.flush_all(&mut receiving.w);
         sent.store(true, Relaxed);
-        while inbox.waiting() {
-            inbox.take(&mut w, &mut batch);
-            forward(order, &mut batch, &mut w);
+        while receiving.inbox.waiting() {
+            receiving.take(&mut Batch::new());
         }
     });
     let (counts, stats) = (lock(&order).counts(), rig.mesh.stats());
     let dropped: u64 = stats.iter().map(|stats| stats.drops.full).sum();
     assert_eq!((counts.reordered, counts.duplicated), (0, 0), "{counts:?}");
-    assert_eq!(counts.received + dropped, steered, "{stats:#?}");
+    assert_eq!(counts.received + dropped, receiving.steered, "{stats:#?}");
     assert!(counts.missing <= dropped);
     assert!(stats.iter().all(|stats| stats.waiting == 0 && stats.drops.total() == stats.drops.full));
     assert!(rig.pool.ledger().all_home());
