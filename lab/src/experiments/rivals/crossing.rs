@@ -127,7 +127,7 @@ pub(super) fn groups(
     rings.into_iter().for_each(|crossing| crossing.settle(bench, "ring"));
     bench.note(format!(
         "across cores: the pace of the pair in bursts of {BURST} through a ring of {SLOTS}, waiting included; both sides \
-         look again at once; packets have their 64 bytes written by the first core and their first 8 read by the second"
+         look again at once; netmem's arrays of heads are as large as the rival's cache of packets; packets have their 64 bytes written by the first core and their first 8 read by the second"
     ));
     Ok(targets(bench, &crossed, &alone))
 }
