@@ -216,10 +216,12 @@ fn several_workers_pass_to_one_holder_and_one_tap_sees_what_all_sent() {
 
 #[test]
 fn rules_are_counted_over_all_workers() {
-    let rules = "--path full --rule drop,sport=49152 --flows 10";
+    let rules = "--path full --rule drop,sport=49152 --rule drop,sport=49162 --flows 10";
     let run = object(&output(&format!("forward --workers 2 {rules} --packets 10000 --json")));
     assert_adds_up(&run);
-    assert_eq!(number(&run["filter"]["rules"][0], "packets"), 1_000, "{run}");
+    // A flow of each generator.
+    let counts = [0, 1].map(|rule| number(&run["filter"]["rules"][rule], "packets"));
+    assert_eq!(counts, [500, 500], "{run}");
     assert_eq!((number(&run, "filter.unmatched"), number(&run, "dropped.policy")), (9_000, 1_000), "{run}");
 }
 

@@ -4,12 +4,13 @@
 //!   PATIENCE rounds without work ─► arm every port ─► one has something ───────────────────► next round
 //!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
 //! ```
-//! No wake-up is lost: a port that is armed wakes whoever sleeps, or says that it has something already
-//! ([`Port::arm`](crate::port::Port::arm)). What nobody wakes for (frames that were sent, frames that come home to a dry pool, the flag
+//! No wake-up is lost: a port that is armed, or an inbox, wakes whoever sleeps, or says that it has something already
+//! ([`Port::arm`](crate::port::Port::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). What nobody wakes for (frames that were sent, frames that come home to a dry pool, the flag
 //! that ends the run) is looked for when the sleep's time is up: after [`SHORTEST`], then twice as long each time nothing was
 //! found, up to [`LONGEST`].
 
 use super::poll::Forwarder;
+use crate::sync::Worker;
 use crate::sys::event::sleep_until_readable;
 use std::thread::yield_now;
 use std::time::Duration;
@@ -38,24 +39,30 @@ impl Forwarder {
     /// Rests once, after `rounds` rests that brought nothing.
     #[cold]
     #[inline(never)]
-    pub(super) fn rest(&mut self, rounds: u32) {
+    pub(super) fn rest(&mut self, rounds: u32, w: &mut Worker) {
         self.meters.idle_rounds.add(1);
         match self.idle {
             Idle::Spin => yield_now(),
-            Idle::Sleep => self.sleep(rounds),
+            Idle::Sleep => self.sleep(rounds, w),
         }
     }
 
-    fn sleep(&mut self, rounds: u32) {
+    fn sleep(&mut self, rounds: u32, w: &mut Worker) {
+        if !self.is_settled() {
+            return yield_now();
+        }
         let waits = self.meters.held.get() > 0 || self.short;
         let at_most = if waits { SHORTEST } else { (SHORTEST * (1 << rounds.min(6))).min(LONGEST) };
         // All of them, also behind one that has something: each is disarmed below.
         let ready = self.lanes.iter_mut().filter_map(|lane| lane.port.arm().then_some(())).count();
-        if ready == 0 {
+        let waiting = self.steering.as_mut().is_some_and(|steering| steering.arm(w));
+        if ready == 0 && !waiting {
             let ports = self.lanes.iter().filter_map(|lane| lane.port.descriptor());
+            let inboxes = self.steering.iter().flat_map(|steering| steering.descriptors());
             self.meters.sleeps.add(1);
-            sleep_until_readable(&ports.collect::<Vec<_>>(), at_most);
+            sleep_until_readable(&ports.chain(inboxes).collect::<Vec<_>>(), at_most);
         }
         self.lanes.iter_mut().for_each(|lane| lane.port.disarm());
+        self.steering.iter().for_each(|steering| steering.disarm());
     }
 }

@@ -6,12 +6,16 @@ use crate::stats::{Count, Windows};
 
 /// The forwarder's counters, written by its worker and read by any thread.
 ///
-/// Conservation, at every quiescent point: `received == transmitted + drops.total() + held + passed`; and once all
-/// ports are idle, `transmitted == completed`.
+/// Conservation, at every quiescent point: `received + taken == transmitted + drops.total() + held + passed + handed`; and
+/// once all ports of all workers are idle, `transmitted == completed`.
 #[derive(Debug, Default)]
 pub struct Meters {
     /// Frames received from all ports.
     pub received: Count,
+    /// Frames taken out of this worker's inbox; none without [`Steering`](super::Steering).
+    pub taken: Count,
+    /// Frames handed to other workers, those dropped on the way too; none without [`Steering`](super::Steering).
+    pub handed: Count,
     /// Frames that a port took for transmission.
     pub transmitted: Count,
     /// Frames that came back sent.

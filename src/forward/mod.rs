@@ -2,7 +2,7 @@
 //!
 //! [`poll`](Forwarder::poll) is the loop, on one screen; [`ip`] decides; [`route`] finds the next hop;
 //! [`verdict`] names every reason for which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`] is where passed frames go, a [`tap`] sees what was sent; [`idle`](Idle) is what
-//! a worker does without work; [`traffic`] is the built-in generator's.
+//! a worker does without work; [`steered`](Steering) is how workers share theirs; [`traffic`] is the built-in generator's.
 
 pub mod filter;
 pub mod holder;
@@ -15,6 +15,7 @@ mod mode;
 mod packets;
 mod poll;
 pub mod route;
+mod steered;
 pub mod tap;
 #[cfg(test)]
 mod tests;
@@ -27,3 +28,4 @@ pub use meters::Meters;
 pub use mode::{ForwardError, Free, Mode};
 pub use packets::{PacketPath, Protocols};
 pub use poll::Forwarder;
+pub use steered::{Steering, SteeringControl};

@@ -24,6 +24,7 @@ use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::packet::{Heads, Packet, Packets, Pairs};
 use crate::pool::{Batch, Pool};
+use crate::steer::Source;
 use crate::sync::Worker;
 use std::sync::Arc;
 
@@ -80,6 +81,23 @@ impl PacketPath {
         self.buffers.put_spare(packets);
     }
 
+    /// Takes the heads off frames just received, where they were posted as pairs: another worker may get them.
+    pub(super) fn strip_received(&mut self, lane: &mut Lane, burst: &mut Batch, w: &mut Worker) {
+        if !lane.filling.is_empty() {
+            self.buffers.strip(burst, &mut lane.filling, w);
+        }
+    }
+
+    /// Takes the heads off the packets that wait for a port: another worker is to transmit them.
+    pub(super) fn strip_unsent(&mut self, lane: &mut Lane, w: &mut Worker) {
+        let (mut packets, mut stripped) = (self.buffers.take_spare(), Batch::new());
+        lane.flight.recall(&mut lane.out, &mut packets);
+        self.buffers.heads.detach_bulk(w, &mut packets, &mut stripped);
+        self.buffers.put_spare(packets);
+        stripped.append(&mut lane.out);
+        lane.out = stripped;
+    }
+
     /// Frees the packets that wait for a port.
     pub(super) fn free_unsent(&mut self, lane: &mut Lane, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
@@ -101,7 +119,8 @@ impl PacketPath {
 
     /// Writes what becomes of each packet: what the hooks say, or else the mode.
     #[inline]
-    fn decide_all(&mut self, mode: &Mode, from: usize, packets: &mut Packets, verdicts: &mut [Verdict]) {
+    fn decide_all(&mut self, mode: &Mode, from: Source, packets: &mut Packets, verdicts: &mut [Verdict]) {
+        let port = usize::from(from.port);
         if let Some(hooks) = &mut self.hooks {
             hooks.filter.refresh();
         }
@@ -111,11 +130,11 @@ impl PacketPath {
                 next.prefetch();
             }
             let packet = &mut packets[i];
-            packet.record_rx_queue(from as u16);
-            let said = self.hooks.as_ref().and_then(|hooks| hooks.judge(packet.data(), from));
+            packet.record_rx_queue(from.queue);
+            let said = self.hooks.as_ref().and_then(|hooks| hooks.judge(packet.data(), port));
             verdicts[i] = match (said, packet.data_mut()) {
                 (Some(verdict), _) => verdict,
-                (None, Some(data)) => mode.decide(from, data),
+                (None, Some(data)) => mode.decide(port, data),
                 // A packet just received is its frame's only holder, so this is never seen.
                 (None, None) => Verdict::Drop(Reason::Policy),
             };
@@ -135,13 +154,30 @@ impl Forwarder {
             return 0;
         }
         self.meters.received.add(received as u64);
-        let mut packets = path.buffers.receive(&mut burst, filling, w);
-        if !burst.is_empty() {
-            self.meters.drops.add(Reason::NoHead, burst.len() as u64);
-            burst.free(w);
+        let packets = path.buffers.receive(&mut burst, filling, w);
+        self.forward_packets(Source { port: from as u8, queue: from as u16 }, packets, &mut burst, w);
+        received
+    }
+
+    /// As `forward`, with packets: of frames that another worker received, or that stayed here.
+    #[inline(never)]
+    pub(super) fn forward_as_packets(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
+        let Some(path) = &mut self.packets else { return };
+        let packets = path.buffers.attach(burst, w);
+        self.forward_packets(from, packets, burst, w);
+    }
+
+    /// Decides about each packet; the frames in `headless` found no head and are dropped.
+    #[inline]
+    fn forward_packets(&mut self, from: Source, mut packets: Packets, headless: &mut Batch, w: &mut Worker) {
+        if !headless.is_empty() {
+            self.meters.drops.add(Reason::NoHead, headless.len() as u64);
+            headless.free(w);
         }
+        let Some(path) = &mut self.packets else { return };
         let mut verdicts = [Verdict::Pass; BATCH_MAX];
         path.decide_all(&self.mode, from, &mut packets, &mut verdicts);
+        let from = usize::from(from.port);
         let decided = packets.len();
         let mut rest = packets.drain();
         for run in verdicts[..decided].chunk_by(PartialEq::eq) {
@@ -157,7 +193,6 @@ impl Forwarder {
         if let Some(path) = &mut self.packets {
             path.buffers.put_spare(packets);
         }
-        received
     }
 
     /// Takes packets apart: their frames go to a port's batch, their heads wait; a full batch is sent.

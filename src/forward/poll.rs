@@ -7,6 +7,7 @@
 //!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came
 //!   refill the fill ring, kick     each round
 //! ```
+//! With [`Steering`] what is received travels to other workers between rx and verdict (`steered.rs`).
 
 use super::holder::Holder;
 use super::idle::Idle;
@@ -15,6 +16,7 @@ use super::latency::Probe;
 use super::meters::Meters;
 use super::mode::{ForwardError, Free, Mode};
 use super::packets::PacketPath;
+use super::steered::Steering;
 use super::tap::{Tap, offer_sent};
 use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
@@ -46,6 +48,8 @@ pub struct Forwarder {
     pub(super) packets: Option<Box<PacketPath>>,
     /// Where passed frames go; without one they are dropped.
     pub(super) holder: Option<Holder>,
+    /// How frames travel to other workers and theirs here; None where they stay.
+    pub(super) steering: Option<Box<Steering>>,
     /// Who sees what was sent.
     taps: Vec<Tap>,
     pub(super) meters: Arc<Meters>,
@@ -78,6 +82,7 @@ impl Forwarder {
             idle,
             packets,
             holder,
+            steering: None,
             taps: Vec::new(),
             meters,
             watch,
@@ -129,7 +134,7 @@ impl Forwarder {
         self.lanes.iter().map(|lane| &*lane.port)
     }
 
-    /// One round over all ports; returns how many frames were received.
+    /// One round over all ports; returns how many frames were received, from ports or other workers.
     #[inline]
     pub fn poll(&mut self, w: &mut Worker) -> usize {
         if let Some(probe) = &mut self.probe {
@@ -145,8 +150,12 @@ impl Forwarder {
     #[inline(always)]
     fn round(&mut self, w: &mut Worker) -> usize {
         let mut received = 0;
-        for from in 0..self.lanes.len() {
-            received += self.receive(from, w);
+        if self.steering.is_some() {
+            received = self.receive_steered(w);
+        } else {
+            for from in 0..self.lanes.len() {
+                received += self.receive(from, w);
+            }
         }
         let (mut held, mut short) = (0, false);
         for port in 0..self.lanes.len() {
@@ -259,12 +268,19 @@ impl Forwarder {
         }
         let mut burst = Batch::new();
         let received = self.lanes[from].port.rx(w, &mut burst);
-        if received == 0 {
-            return 0;
+        if received > 0 {
+            self.meters.received.add(received as u64);
+            self.forward(from, &mut burst, w);
         }
-        self.meters.received.add(received as u64);
+        received
+    }
+
+    /// Decides about each frame of a burst that came by port `from`.
+    #[inline(always)]
+    pub(super) fn forward(&mut self, from: usize, burst: &mut Batch, w: &mut Worker) {
+        let received = burst.len();
         let mut verdicts = [Code::FIRST; BATCH_MAX];
-        self.mode.decide_all(from, &mut burst, &mut verdicts);
+        self.mode.decide_all(from, burst, &mut verdicts);
         // Frames move on in runs of one verdict, in order.
         let mut drain = burst.drain();
         for (verdict, n) in Code::runs(&verdicts[..received]) {
@@ -275,7 +291,6 @@ impl Forwarder {
                 Verdict::Pass => self.pass(&mut drain, n, w),
             }
         }
-        received
     }
 
     /// Puts the next `n` frames of a burst into a port's batch; when it is full, sends it.
@@ -297,7 +312,7 @@ impl Forwarder {
 
     /// Drops the next `n` frames of a burst.
     #[inline(never)]
-    fn discard(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+    pub(super) fn discard(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         let mut dropped = Batch::new();
         burst.move_to(&mut dropped, n);
         self.meters.drops.add(reason, dropped.len() as u64);
@@ -345,7 +360,7 @@ impl Forwarder {
             self.meters.windows.mark(&mut self.watch, clock::ticks(), worked.then_some(received as u64));
             idle = if worked { 0 } else { idle.saturating_add(1) };
             if idle > PATIENCE {
-                self.rest(idle - PATIENCE - 1);
+                self.rest(idle - PATIENCE - 1, w);
             }
         }
     }
@@ -355,8 +370,10 @@ impl Forwarder {
         let mut quiet = 0;
         while quiet < rounds && !until() {
             let received = self.poll(w);
-            let busy =
-                received > 0 || self.meters.held.get() > 0 || self.ports().any(|port| port.in_flight() > 0);
+            let busy = received > 0
+                || self.meters.held.get() > 0
+                || !self.is_settled()
+                || self.ports().any(|port| port.in_flight() > 0);
             quiet = if busy { 0 } else { quiet + 1 };
             std::thread::yield_now();
         }

@@ -27,6 +27,7 @@
 mod sink;
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 
 use ipnet::Ipv4Net;
 use zerocopy::network_endian::{U16, U32, U64};
@@ -82,6 +83,8 @@ pub enum TrafficError {
 #[derive(Debug, Clone)]
 pub struct Traffic {
     format: Format,
+    /// The first flow; the last is the format's.
+    first: u32,
     flow: u32,
     seq: u64,
 }
@@ -92,7 +95,20 @@ impl Traffic {
     /// # Errors
     /// [`TrafficError`] if one of them is out of its range.
     pub fn new(flows: usize, size: usize) -> Result<Self, TrafficError> {
-        Ok(Traffic { format: Format::new(flows, size, HOSTS[0], INTERFACES[0].mac, TTL)?, flow: 0, seq: 0 })
+        Traffic::of(0..flows, size)
+    }
+
+    /// As [`Traffic::new`], of these flows alone: one of several generators for one sink of all flows.
+    ///
+    /// # Errors
+    /// [`TrafficError`] if there is no flow, one past [`FLOWS_MAX`], or the size is out of its range.
+    pub fn of(flows: Range<usize>, size: usize) -> Result<Self, TrafficError> {
+        if flows.is_empty() {
+            return Err(TrafficError::Flows { flows: 0 });
+        }
+        let format = Format::new(flows.end, size, HOSTS[0], INTERFACES[0].mac, TTL)?;
+        let first = flows.start as u32;
+        Ok(Traffic { format, first, flow: first, seq: 0 })
     }
 
     /// Bytes of one frame.
@@ -113,7 +129,7 @@ impl Traffic {
         noise.copy_from_slice(self.format.noise(head));
         self.flow += 1;
         if self.flow == self.format.flows {
-            self.flow = 0;
+            self.flow = self.first;
             self.seq = self.seq.wrapping_add(1);
         }
         self.format.size

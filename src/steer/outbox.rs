@@ -222,6 +222,15 @@ impl Outbox {
         }
     }
 
+    /// Whether everything that was given to others is finished, or will never be because nobody reads it.
+    ///
+    /// # Cost
+    /// A line of each reader's that was not known to be done.
+    #[inline]
+    pub fn is_finished(&mut self) -> bool {
+        self.out.iter_mut().all(Outgoing::is_drained)
+    }
+
     /// Sends all that is listed, whatever may linger: before this worker sleeps or stops.
     pub fn flush_all(&mut self, w: &mut Worker) {
         self.flush_lists(w, false);

@@ -208,6 +208,7 @@ Examples:
   netmem forward --path full --rule drop,proto=udp,sport=49152 --flows 10 --ready-pairs 50
   netmem forward --mode pass --hold 1000
   netmem forward --workers 2 --flows 100
+  netmem forward --workers 3 --generators 1 --steer hash=1,2 --flows 100
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
       --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02"
@@ -233,13 +234,15 @@ The object of --json:
   backing (of the memory: which pages, and why not larger ones),
   windows {counted, dropped, p10, p90} or null,
   generator {sent, refused} or null,
-  received, transmitted, held, passed, dropped {reason: n},
+  received, transmitted, held, passed, dropped {reason: n} (with --steer also inbox_full, flow_limit,
+  inbox_gone: on the way between workers),
   holder {taken, freed, kept} or null (of what was passed; kept when the run ended),
   tap {taken, missed, kept} or null (of what was sent; kept when the run ended),
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name: packets}} or null (--path full),
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, missing} or null,
-  workers [{core (or null), received, transmitted, dropped, held, passed, idle_rounds (without work,
+  steer {policy, tx_queue, workers [{kept, sent, received, and every other counter of its inbox}]} or null,
+  workers [{core (or null), received, taken (from others), handed (to others), transmitted, dropped, held, passed, idle_rounds (without work,
   from the 65th in a row on), sleeps, ns_per_packet or null}],
   ports [{worker (its number), name, kind, detail, rx, tx, and every other counter}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
@@ -248,7 +251,8 @@ The object of --json:
 
 What is checked at the end, or the exit code is 1 and a line says which:
   sent = received + rx_no_frame + rx_ring_full + rx_dropped      (generator)
-  received = transmitted + dropped + held + passed               (forwarder)
+  received = transmitted + dropped + held + passed               (all workers)
+  received + taken = transmitted + dropped + held + passed + handed  (each worker)
   passed = taken = freed + kept                                  (holder)
   completed by the forwarder = taken + missed                    (tap)
   transmitted = completed = received by the sink, none corrupt, none twice

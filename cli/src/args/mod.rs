@@ -12,6 +12,7 @@ pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
+pub use workers::WorkerArgs;
 
 use crate::failure::Failure;
 use crate::output;

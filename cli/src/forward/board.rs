@@ -3,9 +3,10 @@
 use super::page_board;
 use super::report::dropped;
 use super::seat::Seat;
+use super::steer_board;
 use crate::control::Record;
 use crate::control::board::Board;
-use netmem::forward::Meters;
+use netmem::forward::{Meters, SteeringControl};
 use netmem::page::Memory;
 use netmem::pool::{Holder, Ledger, Pool, PoolStats};
 use netmem::port::PortCounters;
@@ -15,15 +16,16 @@ use std::sync::Arc;
 const ANY_NODE: &str = "any";
 
 /// The board of all workers over one memory.
-pub fn board(memory: &Memory, seats: &[Seat]) -> Board {
+pub fn board(memory: &Memory, seats: &[Seat], steering: Option<&SteeringControl>) -> Board {
     let mut board = Board::new();
-    sections(&mut board, memory, seats);
+    sections(&mut board, memory, seats, steering);
+    steering.iter().for_each(|steering| steer_board::steer(&mut board, steering));
     page_board::keys(&mut board, memory);
     seats.iter().for_each(|seat| pool_keys(&mut board, &seat.owner.pool, memory.nodes()));
     board
 }
 
-fn sections(board: &mut Board, memory: &Memory, seats: &[Seat]) {
+fn sections(board: &mut Board, memory: &Memory, seats: &[Seat], steering: Option<&SteeringControl>) {
     let pools: Vec<Pool> = seats.iter().map(|seat| seat.owner.pool.clone()).collect();
     let of = pools.clone();
     board.section("pools", move || of.iter().map(pool_record).collect());
@@ -36,8 +38,10 @@ fn sections(board: &mut Board, memory: &Memory, seats: &[Seat]) {
         ports.iter().map(record).collect()
     });
     let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
-    let of = meters.clone();
-    board.section("drops", move || vec![Record::default().with("name", "forward").with_all(dropped(&of))]);
+    let (of, between) = (meters.clone(), steering.cloned());
+    board.section("drops", move || {
+        vec![Record::default().with("name", "forward").with_all(dropped(&of, between.as_ref()))]
+    });
     board.section("forward", move || {
         let each: Vec<_> = meters.iter().map(|meters| counts(meters)).collect();
         let sum = |i: usize| (each[0][i].0, each.iter().map(|counts| counts[i].1).sum());
@@ -51,9 +55,11 @@ fn sections(board: &mut Board, memory: &Memory, seats: &[Seat]) {
 }
 
 /// What became of a worker's packets.
-fn counts(meters: &Meters) -> [(&'static str, u64); 6] {
+fn counts(meters: &Meters) -> [(&'static str, u64); 8] {
     [
         ("received", meters.received.get()),
+        ("taken", meters.taken.get()),
+        ("handed", meters.handed.get()),
         ("transmitted", meters.transmitted.get()),
         ("completed", meters.completed.get()),
         ("passed", meters.passed.get()),

@@ -2,7 +2,7 @@
 
 use super::holding::{HolderReport, TapReport};
 use super::network::Traveled;
-use super::report::Report;
+use super::report::{Report, WorkerReport};
 use netmem::forward::verdict::Reason;
 use netmem::port::PortState;
 
@@ -17,6 +17,7 @@ pub fn broken(report: &Report) -> Vec<String> {
              + passed {passed}"
         ));
     }
+    check_workers(report, &mut broken);
     if let Some(HolderReport { taken, freed, kept }) = report.holder
         && (passed != taken || taken != freed + kept)
     {
@@ -51,6 +52,18 @@ pub fn broken(report: &Report) -> Vec<String> {
         }
     }
     broken
+}
+
+/// What holds of each worker by itself.
+fn check_workers(report: &Report, broken: &mut Vec<String>) {
+    for (number, worker) in report.workers.iter().enumerate() {
+        let WorkerReport { received, taken, handed, transmitted, dropped, held, passed, .. } = *worker;
+        if received + taken != transmitted + dropped + held + passed + handed {
+            broken.push(format!(
+                "check failed: worker {number}: received {received} + taken {taken} = transmitted {transmitted} + dropped {dropped} + held {held} + passed {passed} + handed {handed}"
+            ));
+        }
+    }
 }
 
 /// What holds where this process has both ends of the wires.
@@ -106,6 +119,13 @@ mod tests {
         assert_eq!(
             said(|report, _| report.held = 3),
             ["check failed: received 100 = transmitted 90 + dropped 8 + held 3 + passed 0"]
+        );
+        assert_eq!(
+            said(|report, _| report.workers[0].taken = 5),
+            [
+                "check failed: worker 0: received 100 + taken 5 = transmitted 90 + dropped 8 + held 2 + passed 0 \
+                 + handed 0"
+            ]
         );
         let holder = HolderReport { taken: 5, freed: 3, kept: 1 };
         assert_eq!(

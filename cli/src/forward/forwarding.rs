@@ -3,16 +3,22 @@
 use super::phases::Phases;
 use netmem::forward::Forwarder;
 use netmem::sync::Worker;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Rounds in which nothing moves before a forwarder counts as drained.
 const QUIET_ROUNDS: u32 = 16;
+/// Who takes what the others leave.
+const HEIR: usize = 0;
 /// How long ports are drained whose far side may send for ever, or takes nothing any more.
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// Forwards as worker `number` until it is to stop, then drains: until nothing moves, or for a moment where nobody in this
 /// process takes what is transmitted.
+///
+/// Workers that share packets end one after the other: each leaves its inbox to worker 0, which goes on until it is the last.
 pub fn forward(forwarder: &mut Forwarder, w: &mut Worker, number: usize, phases: &Phases) {
+    let retires = (number != HEIR).then(|| Retires(phases));
     loop {
         forwarder.run(w, phases.look_up_flag(number));
         if phases.looked_up(number, forwarder.ports().map(|port| port.state()).collect()) {
@@ -20,5 +26,24 @@ pub fn forward(forwarder: &mut Forwarder, w: &mut Worker, number: usize, phases:
         }
     }
     let begun = Instant::now();
-    forwarder.drain(w, QUIET_ROUNDS, || phases.is_alone() && begun.elapsed() > DRAIN);
+    let until = || phases.is_alone() && begun.elapsed() > DRAIN;
+    forwarder.drain(w, QUIET_ROUNDS, until);
+    if retires.is_some() {
+        forwarder.retire(w, HEIR);
+        return;
+    }
+    while !phases.is_last() {
+        forwarder.poll(w);
+        thread::yield_now();
+    }
+    forwarder.drain(w, QUIET_ROUNDS, || phases.is_alone() && begun.elapsed() > 2 * DRAIN);
+}
+
+/// Says that a worker has retired when it is dropped, also by a panic.
+struct Retires<'a>(&'a Phases);
+
+impl Drop for Retires<'_> {
+    fn drop(&mut self) {
+        self.0.retired();
+    }
 }

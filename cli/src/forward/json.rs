@@ -1,7 +1,7 @@
 //! The object of `--json`; `netmem forward --help` describes it.
 
 use super::holding::{HolderReport, TapReport};
-use super::report::{FilterReport, PortReport, Report, WorkerReport};
+use super::report::{FilterReport, PortReport, Report, SteerReport, WorkerReport};
 use crate::args::PathArg;
 use netmem::packet::PairsStats;
 use netmem::pool::Ledger;
@@ -29,6 +29,7 @@ struct Object<'a> {
     filter: Option<Filter<'a>>,
     ready_pairs: Option<Counters<'a>>,
     sink: Option<Sink>,
+    steer: Option<Steer<'a>>,
     workers: Vec<Worker>,
     ports: Vec<Port<'a>>,
     pools: Vec<Pool<'a>>,
@@ -58,9 +59,18 @@ struct Sink {
 }
 
 #[derive(Serialize)]
+struct Steer<'a> {
+    policy: &'a str,
+    tx_queue: &'a str,
+    workers: Vec<Counters<'a>>,
+}
+
+#[derive(Serialize)]
 struct Worker {
     core: Option<usize>,
     received: u64,
+    taken: u64,
+    handed: u64,
     transmitted: u64,
     dropped: u64,
     held: u64,
@@ -151,6 +161,7 @@ pub fn object(report: &Report) -> String {
                 traveled.sink;
             Sink { received, corrupt, reordered, duplicates, missing }
         }),
+        steer: report.steer.as_ref().map(steer),
         workers: report.workers.iter().map(worker).collect(),
         ports: report.ports.iter().map(port).collect(),
         pools: report.pools.iter().map(pool).collect(),
@@ -194,11 +205,25 @@ fn pairs(stats: PairsStats) -> Counters<'static> {
     Counters(counts.to_vec().into())
 }
 
+fn steer(steer: &SteerReport) -> Steer<'_> {
+    let workers = steer.workers.iter().map(|counts| Counters(counts.into())).collect();
+    Steer { policy: &steer.policy, tx_queue: steer.tx_queue, workers }
+}
+
 fn worker(worker: &WorkerReport) -> Worker {
-    let WorkerReport { core, received, transmitted, dropped, held, passed, idle_rounds, sleeps, windows } =
-        *worker;
-    let ns_per_packet = windows.map(|windows| rounded(windows.p50));
-    Worker { core, received, transmitted, dropped, held, passed, idle_rounds, sleeps, ns_per_packet }
+    Worker {
+        core: worker.core,
+        received: worker.received,
+        taken: worker.taken,
+        handed: worker.handed,
+        transmitted: worker.transmitted,
+        dropped: worker.dropped,
+        held: worker.held,
+        passed: worker.passed,
+        idle_rounds: worker.idle_rounds,
+        sleeps: worker.sleeps,
+        ns_per_packet: worker.windows.map(|windows| rounded(windows.p50)),
+    }
 }
 
 fn port(port: &PortReport) -> Port<'_> {
@@ -245,7 +270,7 @@ mod tests {
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"transmitted\":90,\"held\":2,\"passed\":0,",
             "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":90,\"corrupt\":0,",
-            "\"workers\":[{\"core\":1,\"received\":100,\"transmitted\":90,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"ns_per_packet\":50.0}],",
+            "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"transmitted\":90,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"balanced\":true}]",
         ] {

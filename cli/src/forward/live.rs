@@ -137,13 +137,14 @@ mod tests {
     use netmem::forward::{Free, Idle};
 
     fn dataplane() -> Dataplane {
-        let offer = Offer { flows: 1, size: 64, packets: None, pause: true };
+        let offer = Offer { generators: 2, flows: 1, size: 64, packets: None, pause: true };
         let source = Source::BuiltIn(offer);
         let (packets, hold, free) = (None, None, Free::Bulk);
         let (mode, time) = (ModeArg::Ip, None);
         let plan = Plan {
             workers: 2,
             idle: Idle::Spin,
+            steer: None,
             source,
             mode,
             packets,

@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod seat;
 mod set_up;
+mod steer_board;
 mod summary;
 
 use crate::args::ForwardArgs;

@@ -2,11 +2,9 @@
 
 use super::phases::Phases;
 use super::plan::Offer;
-use netmem::forward::Meters;
 use netmem::forward::traffic::{Fault, Hop, Outcome, Sink, Tally, Traffic, TrafficError};
 use netmem::limits::BATCH_MAX;
 use netmem::port::mem::MemDevice;
-use std::sync::Arc;
 use std::thread;
 
 /// Packets sent and verified in one turn each.
@@ -17,22 +15,24 @@ const PATIENCE: u32 = 64;
 /// What every worker's mem ports are joined to.
 pub struct Network {
     links: Vec<Link>,
-}
-
-/// Generator, sink, and the far ends of one worker's wires.
-struct Link {
-    devices: [MemDevice; 2],
-    generator: Generator,
+    /// Packets that may be under way on all links; None where they cannot be paused.
+    window: Option<u64>,
+    /// One for all: what a worker received another may send.
     sink: Sink,
     first_fault: Option<Fault>,
+}
+
+/// The far ends of one worker's wires, and what sends into them.
+struct Link {
+    devices: [MemDevice; 2],
+    /// None where the worker gets packets from other workers only.
+    generator: Option<Generator>,
 }
 
 struct Generator {
     traffic: Traffic,
     /// Packets still to be sent.
     left: u64,
-    /// Packets that may be under way; None where the link cannot be paused.
-    window: Option<u64>,
     /// Packets at the head of the next burst that were refused before.
     waiting: usize,
     sent: u64,
@@ -40,9 +40,9 @@ struct Generator {
 }
 
 /// What the network counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traveled {
-    /// Packets put onto the wire.
+    /// Packets put onto the wires.
     pub sent: u64,
     /// Packets that found no place at first and were tried again, each counted once.
     pub refused: u64,
@@ -53,8 +53,8 @@ pub struct Traveled {
 }
 
 impl Network {
-    /// A network that sends what is offered over each worker's wires, of rings with `ring` places, and expects it to come
-    /// through `hop`. The number of packets is that of all together.
+    /// A network that sends what is offered over the wires of as many workers as are to receive, of rings with `ring` places,
+    /// each flow over one wire, and expects it to come through `hop`. The number of packets is that of all together.
     ///
     /// # Errors
     /// [`TrafficError`] when there is no such traffic.
@@ -64,22 +64,26 @@ impl Network {
         offer: &Offer,
         hop: Hop,
     ) -> Result<Network, TrafficError> {
-        let links = devices.len() as u64;
-        let link = |(number, devices)| {
-            let packets = offer.packets.map_or(u64::MAX, |all| all / links + u64::from(number < all % links));
-            Link::new(devices, ring, offer, packets, hop)
-        };
-        Ok(Network { links: (0..).zip(devices).map(link).collect::<Result<_, _>>()? })
+        let generators = offer.generators.min(devices.len());
+        let (mut generating, mut links) = ((0..generators).map(|at| Generator::new(at, offer)), Vec::new());
+        for devices in devices {
+            links.push(Link { devices, generator: generating.next().transpose()? });
+        }
+        Ok(Network {
+            links,
+            window: offer.pause.then_some(u64::from(ring) * generators as u64),
+            sink: Sink::new(generators * offer.flows, offer.size, hop)?,
+            first_fault: None,
+        })
     }
 
-    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarders, whose
-    /// meters these are, are drained.
-    pub fn run(mut self, phases: &Phases, meters: &[Arc<Meters>]) -> Traveled {
+    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarders are drained; `ended` counts
+    /// the packets that they dropped or passed on.
+    pub fn run(mut self, phases: &Phases, ended: impl Fn() -> u64) -> Traveled {
         let _ended = Ended(phases);
         let mut idle = 0;
-        while self.links.iter().any(|link| link.generator.left > 0) && !phases.is_sending_to_stop() {
-            let moved: usize =
-                self.links.iter_mut().zip(meters).map(|(link, meters)| link.turn(meters)).sum();
+        while self.generators().any(|generator| generator.left > 0) && !phases.is_sending_to_stop() {
+            let moved = self.send(&ended) + self.collect();
             idle = if moved == 0 { idle + 1 } else { 0 };
             if idle > PATIENCE {
                 thread::yield_now();
@@ -92,49 +96,50 @@ impl Network {
             }
         }
         while self.collect() > 0 {}
-        self.links.iter().map(Link::traveled).fold(Traveled::default(), Traveled::with)
+        let sum = |count: fn(&Generator) -> u64| self.generators().map(count).sum();
+        Traveled {
+            sent: sum(|generator| generator.sent),
+            refused: sum(|generator| generator.refused),
+            sink: self.sink.tally(),
+            first_fault: self.first_fault,
+        }
     }
 
-    fn collect(&mut self) -> usize {
-        self.links.iter_mut().map(Link::collect).sum()
+    fn generators(&self) -> impl Iterator<Item = &Generator> {
+        self.links.iter().filter_map(|link| link.generator.as_ref())
     }
-}
 
-impl Link {
-    fn new(
-        devices: [MemDevice; 2],
-        ring: u32,
-        offer: &Offer,
-        packets: u64,
-        hop: Hop,
-    ) -> Result<Link, TrafficError> {
-        let generator = Generator {
-            traffic: Traffic::new(offer.flows, offer.size)?,
-            left: packets,
-            window: offer.pause.then_some(u64::from(ring)),
-            waiting: 0,
-            sent: 0,
-            refused: 0,
+    /// Puts a burst onto each wire, as far as it may; returns how many packets the ports got.
+    #[inline]
+    fn send(&mut self, ended: &impl Fn() -> u64) -> usize {
+        let Some(window) = self.window else {
+            return self.links.iter_mut().map(|link| link.send(BURST, false)).sum();
         };
-        let sink = Sink::new(offer.flows, offer.size, hop)?;
-        Ok(Link { devices, generator, sink, first_fault: None })
+        let sent: u64 = self.generators().map(|generator| generator.sent).sum();
+        let bursts = (self.links.len() * BURST) as u64;
+        let mut arrived = self.sink.tally().received;
+        if window + arrived < sent + bursts {
+            // What was dropped or passed on the way is not under way any more.
+            arrived += ended();
+        }
+        let mut room = usize::try_from((window + arrived).saturating_sub(sent)).unwrap_or(usize::MAX);
+        let mut moved = 0;
+        for link in &mut self.links {
+            let delivered = link.send(room, true);
+            room -= delivered;
+            moved += delivered;
+        }
+        moved
     }
 
-    /// Sends a burst and collects what came; returns how many packets moved.
-    #[inline]
-    fn turn(&mut self, meters: &Meters) -> usize {
-        let arrived = self.sink.tally().received;
-        self.generator.send(&mut self.devices[0], arrived, meters) + self.collect()
-    }
-
-    /// Takes what both ports sent off the wires and verifies it; returns how many packets.
+    /// Takes what all ports sent off the wires and verifies it; returns how many packets.
     ///
-    /// Nothing should leave by port 0: what does is corrupt to the sink, by its link addresses.
+    /// Nothing should leave by a port that a generator sends to: what does is corrupt to the sink, by its link addresses.
     #[inline]
     fn collect(&mut self) -> usize {
-        let Link { devices, sink, first_fault, .. } = self;
+        let Network { links, sink, first_fault, .. } = self;
         let mut collected = 0;
-        for device in devices {
+        for device in links.iter_mut().flat_map(|link| &mut link.devices) {
             collected += device.collect(BURST, |frame| {
                 if let Outcome::Corrupt(fault) = sink.verify(frame) {
                     first_fault.get_or_insert(fault);
@@ -143,29 +148,17 @@ impl Link {
         }
         collected
     }
-
-    fn traveled(&self) -> Traveled {
-        let Link { generator: Generator { sent, refused, .. }, sink, first_fault, .. } = self;
-        Traveled { sent: *sent, refused: *refused, sink: sink.tally(), first_fault: *first_fault }
-    }
 }
 
-impl Traveled {
-    /// Together with what another link counted.
-    fn with(self, other: Traveled) -> Traveled {
-        let (mine, its) = (self.sink, other.sink);
-        let sink = Tally {
-            received: mine.received + its.received,
-            corrupt: mine.corrupt + its.corrupt,
-            reordered: mine.reordered + its.reordered,
-            duplicates: mine.duplicates + its.duplicates,
-            missing: mine.missing + its.missing,
-        };
-        Traveled {
-            sent: self.sent + other.sent,
-            refused: self.refused + other.refused,
-            sink,
-            first_fault: self.first_fault.or(other.first_fault),
+impl Link {
+    /// Puts a burst onto the wire, at most `room` packets where it can be paused; returns how many packets the port got.
+    #[inline]
+    fn send(&mut self, room: usize, paused: bool) -> usize {
+        let Some(generator) = &mut self.generator else { return 0 };
+        if paused {
+            generator.send_paused(&mut self.devices[0], room)
+        } else {
+            generator.send(&mut self.devices[0])
         }
     }
 }
@@ -180,24 +173,36 @@ impl Drop for Ended<'_> {
 }
 
 impl Generator {
-    /// Puts a burst onto the wire; returns how many packets the port got. `arrived` came out at the other
-    /// end.
+    /// The `number`-th generator of its share of what is offered.
+    fn new(number: usize, offer: &Offer) -> Result<Generator, TrafficError> {
+        let flows = number * offer.flows..(number + 1) * offer.flows;
+        let generators = offer.generators as u64;
+        let share = |all| all / generators + u64::from((number as u64) < all % generators);
+        let left = offer.packets.map_or(u64::MAX, share);
+        let traffic = Traffic::of(flows, offer.size)?;
+        Ok(Generator { traffic, left, waiting: 0, sent: 0, refused: 0 })
+    }
+
+    /// Packets of the next burst.
     #[inline]
-    fn send(&mut self, device: &mut MemDevice, arrived: u64, meters: &Meters) -> usize {
-        let burst = BURST.min(usize::try_from(self.left).unwrap_or(BURST));
-        let Some(window) = self.window else {
-            let delivered = device.deliver_or_drop(burst, |room| self.traffic.write(room));
-            self.count(burst);
-            return delivered;
-        };
-        let mut ended = arrived;
-        if window + ended < self.sent + burst as u64 {
-            // What was dropped or passed on the way is not under way any more.
-            ended += meters.drops.total() + meters.passed.get();
-        }
-        let room = (window + ended).saturating_sub(self.sent);
-        let allowed = burst.min(usize::try_from(room).unwrap_or(burst));
-        let delivered = device.deliver(allowed, |room| self.traffic.write(room));
+    fn burst(&self) -> usize {
+        BURST.min(usize::try_from(self.left).unwrap_or(BURST))
+    }
+
+    /// Puts a burst onto the wire; what finds no place is dropped there.
+    #[inline]
+    fn send(&mut self, device: &mut MemDevice) -> usize {
+        let burst = self.burst();
+        let delivered = device.deliver_or_drop(burst, |room| self.traffic.write(room));
+        self.count(burst);
+        delivered
+    }
+
+    /// Puts a burst of at most `room` packets onto the wire; what finds no place waits.
+    #[inline]
+    fn send_paused(&mut self, device: &mut MemDevice, room: usize) -> usize {
+        let burst = self.burst();
+        let delivered = device.deliver(burst.min(room), |room| self.traffic.write(room));
         self.count(delivered);
         let waited = self.waiting.saturating_sub(delivered);
         self.waiting = burst - delivered;

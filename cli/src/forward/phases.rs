@@ -1,8 +1,8 @@
 //! How the threads of a run hear of its end.
 
 use netmem::port::PortState;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Thread};
 
@@ -18,6 +18,8 @@ pub struct Phases {
     drained: AtomicBool,
     /// No network inside this process takes what is transmitted, or it does not any more.
     alone: AtomicBool,
+    /// Workers that will never hand a packet to another again.
+    retired: AtomicUsize,
     /// One for each worker.
     lookouts: Box<[Lookout]>,
     /// The thread that waits for the end.
@@ -42,6 +44,7 @@ impl Phases {
             stop_forwarding: AtomicBool::new(false),
             drained: AtomicBool::new(false),
             alone: AtomicBool::new(alone),
+            retired: AtomicUsize::new(0),
             lookouts: (0..workers).map(|_| Lookout::default()).collect(),
             watcher: thread::current(),
         }
@@ -94,6 +97,18 @@ impl Phases {
     pub fn network_ended(&self) {
         self.sending_over();
         self.alone.store(true, Release);
+    }
+
+    /// A worker will hand nothing over any more, and others have its inbox.
+    pub fn retired(&self) {
+        // Release: pairs with the Acquire below; what it handed over comes before.
+        self.retired.fetch_add(1, Release);
+    }
+
+    /// Whether all workers but one have.
+    pub fn is_last(&self) -> bool {
+        // Acquire: see `retired`.
+        self.retired.load(Acquire) + 1 >= self.lookouts.len()
     }
 
     /// The workers are to look up from their packets.

@@ -1,16 +1,23 @@
 //! The arguments, checked against each other: what is wrong is said before anything is set up.
 
-use crate::args::{ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, Switch, XdpModeArg};
+use crate::args::{
+    ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, Switch, WorkerArgs, XdpModeArg,
+};
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
 use netmem::forward::route::Route;
+use netmem::forward::traffic::FLOWS_MAX;
 use netmem::forward::{Free, Idle};
 use netmem::port::xdp::XdpModeWish;
+use netmem::steer::{Policy, Record};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Ports that a route can number.
 const PORTS_MAX: usize = 255;
+/// Frames of an inbox if nobody says, and at most.
+const INBOX: u32 = 1024;
+const INBOX_MAX: u32 = 1 << 20;
 
 /// What is to be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +26,8 @@ pub struct Plan {
     pub workers: usize,
     /// What each does when there is nothing to do.
     pub idle: Idle,
+    /// How workers share what they receive; None where each forwards its own.
+    pub steer: Option<SteerPlan>,
     /// Where packets come from.
     pub source: Source,
     /// How they find their way.
@@ -41,6 +50,17 @@ pub struct Plan {
     pub live: bool,
     /// Where the control socket is to be.
     pub control: Option<PathBuf>,
+}
+
+/// How workers share what they receive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SteerPlan {
+    /// Which worker forwards a packet, at first.
+    pub policy: Policy,
+    /// Whose queue transmits it.
+    pub record: Record,
+    /// Frames of one worker that another has waiting at most.
+    pub inbox: u32,
 }
 
 /// Frames as packets.
@@ -82,7 +102,9 @@ pub enum Source {
 /// What the generator sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// Flows, round robin.
+    /// Workers that have a generator, the first ones.
+    pub generators: usize,
+    /// Flows of each, round robin.
     pub flows: usize,
     /// Bytes of a frame.
     pub size: usize,
@@ -104,6 +126,7 @@ impl Plan {
         } else {
             (xdp(args)?, args.port.len(), args.ring.unwrap_or(2048), args.seconds)
         };
+        let steer = steer(&args.team, &source, ring)?;
         let (packets, hold) = (packets(&args.way)?, hold(&args.way, args.mode)?);
         let tap = args.way.tap;
         let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
@@ -116,6 +139,7 @@ impl Plan {
         Ok(Plan {
             workers: args.team.workers,
             idle: args.team.idle.into(),
+            steer,
             source,
             mode: args.mode,
             packets,
@@ -172,6 +196,21 @@ fn hold(args: &PacketArgs, mode: ModeArg) -> Result<Option<Hold>, Failure> {
     Ok(passes.then_some(Hold { frames: args.hold, time }))
 }
 
+fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<SteerPlan>, Failure> {
+    let Some(policy) = args.steer.clone() else { return Ok(None) };
+    if args.workers < 2 {
+        return refuse("--steer needs --workers 2 or more: one worker has nobody to share with");
+    }
+    let under_way = match source {
+        // Beyond half of an inbox a flow is held to its share.
+        Source::BuiltIn(offer) => ring.saturating_mul(2 * offer.generators as u32),
+        Source::Xdp { .. } => 0,
+    };
+    let inbox = args.inbox.unwrap_or(under_way.clamp(INBOX, INBOX_MAX));
+    let record = args.tx_queue.map_or(Record::First, Record::from);
+    Ok(Some(SteerPlan { policy, record, inbox }))
+}
+
 fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     if !args.route.is_empty() {
         return refuse("--route needs --port: the routes of the two mem ports are built in");
@@ -179,8 +218,19 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     if args.xdp_mode.is_some() {
         return refuse("--xdp-mode needs --port xdp:IFNAME: the built-in mem ports have no such mode");
     }
+    let (generators, workers) = (args.team.generators.unwrap_or(args.team.workers), args.team.workers);
+    if generators > workers {
+        return refuse(format!("--generators {generators} for --workers {workers}: give that many at most"));
+    }
+    let flows = args.flows.unwrap_or(1);
+    if generators * flows > FLOWS_MAX {
+        return refuse(format!(
+            "--flows {flows} of {generators} generators are more than {FLOWS_MAX}: give fewer, or fewer --generators"
+        ));
+    }
     Ok(Source::BuiltIn(Offer {
-        flows: args.flows.unwrap_or(1),
+        generators,
+        flows,
         size: args.size.unwrap_or(64),
         packets: args.packets,
         pause: args.pause != Some(Switch::Off),
@@ -189,6 +239,7 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
 
 fn xdp(args: &ForwardArgs) -> Result<Source, Failure> {
     let generators = [
+        ("--generators", args.team.generators.is_some(), "leave it out, or leave --port out"),
         ("--packets", args.packets.is_some(), "use --seconds S, or end it with Ctrl-C"),
         ("--flows", args.flows.is_some(), "leave it out, or leave --port out"),
         ("--size", args.size.is_some(), "leave it out, or leave --port out"),

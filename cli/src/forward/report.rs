@@ -5,11 +5,12 @@ use super::network::Traveled;
 use crate::args::{ModeArg, PathArg};
 use netmem::forward::filter::{FilterControl, RuleCount};
 use netmem::forward::verdict::Reason;
-use netmem::forward::{Meters, Protocols};
+use netmem::forward::{Meters, Protocols, SteeringControl};
 use netmem::packet::PairsStats;
 use netmem::pool::{Ledger, StillOut};
 use netmem::port::{Port, PortCounters, PortState};
 use netmem::stats::Quantiles;
+use netmem::steer::{Record, WorkerStats};
 use std::sync::Arc;
 
 /// All that the summary, the JSON object and the checks are made from.
@@ -43,6 +44,8 @@ pub struct Report {
     pub dropped: Vec<(&'static str, u64)>,
     /// The forwarders' time per packet; None before the first window was full.
     pub windows: Option<Quantiles>,
+    /// None where each worker forwards its own.
+    pub steer: Option<SteerReport>,
     pub ports: Vec<PortReport>,
     /// Read when the ports were closed.
     pub pools: Vec<Ledger>,
@@ -86,10 +89,55 @@ impl FilterReport {
     }
 }
 
-/// What all forwarders dropped, by reason.
-pub fn dropped(meters: &[Arc<Meters>]) -> Vec<(&'static str, u64)> {
+/// What all forwarders dropped, by reason, and what was dropped between workers.
+pub fn dropped(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> Vec<(&'static str, u64)> {
     let count = |reason| meters.iter().map(|meters| meters.drops.get(reason)).sum();
-    Reason::ALL.into_iter().map(|reason| (reason.name(), count(reason))).collect()
+    let forwarders = Reason::ALL.into_iter().map(|reason| (reason.name(), count(reason)));
+    let between = steering.map(SteeringControl::drops).into_iter().flat_map(|drops| {
+        [("inbox_full", drops.full), ("flow_limit", drops.flow_limit), ("inbox_gone", drops.gone)]
+    });
+    forwarders.chain(between).collect()
+}
+
+/// How workers shared what they received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SteerReport {
+    /// As it was at the end.
+    pub policy: String,
+    /// Whose queue transmitted: `first` or `second`.
+    pub tx_queue: &'static str,
+    /// What came for each worker, and what it kept.
+    pub workers: Vec<Vec<(&'static str, u64)>>,
+}
+
+impl SteerReport {
+    /// What the workers have counted by now.
+    pub fn new(steering: &SteeringControl, record: Record) -> SteerReport {
+        let tx_queue = match record {
+            Record::First => "first",
+            Record::Second => "second",
+        };
+        let workers = steering.stats().iter().map(|stats| steer_counts(stats).to_vec()).collect();
+        SteerReport { policy: steering.policy().to_string(), tx_queue, workers }
+    }
+}
+
+/// A worker's counters of what travels between workers, by name.
+pub fn steer_counts(stats: &WorkerStats) -> [(&'static str, u64); 12] {
+    [
+        ("kept", stats.kept),
+        ("sent", stats.sent),
+        ("received", stats.received),
+        ("inbox_full", stats.drops.full),
+        ("flow_limit", stats.drops.flow_limit),
+        ("inbox_gone", stats.drops.gone),
+        ("lost", stats.lost),
+        ("waiting", stats.waiting),
+        ("wakeups", stats.wakeups),
+        ("flow_moves", stats.flow_moves),
+        ("adopted", stats.adopted),
+        ("postponed", stats.postponed),
+    ]
 }
 
 /// What one worker's forwarder came to.
@@ -98,6 +146,9 @@ pub struct WorkerReport {
     /// The core it was pinned to.
     pub core: Option<usize>,
     pub received: u64,
+    /// Frames from other workers' inboxes, and to them.
+    pub taken: u64,
+    pub handed: u64,
     pub transmitted: u64,
     pub dropped: u64,
     pub held: u64,
@@ -115,6 +166,8 @@ impl WorkerReport {
         WorkerReport {
             core,
             received: meters.received.get(),
+            taken: meters.taken.get(),
+            handed: meters.handed.get(),
             transmitted: meters.transmitted.get(),
             dropped: meters.drops.total(),
             held: meters.held.get(),
@@ -203,6 +256,8 @@ pub fn sample() -> Report {
     let worker = WorkerReport {
         core: Some(1),
         received: 100,
+        taken: 0,
+        handed: 0,
         transmitted: 90,
         dropped: 8,
         held: 2,
@@ -229,6 +284,7 @@ pub fn sample() -> Report {
         pairs: None,
         dropped: vec![("no_route", 0), ("tx_full", 8)],
         windows,
+        steer: None,
         ports: vec![port("0").unwrap(), port("1").unwrap()],
         pools: vec![Ledger { name: "rx".into(), total: 64, free: 60, returning: 4, ..Ledger::default() }],
         still_out: None,

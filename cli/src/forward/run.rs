@@ -11,15 +11,14 @@ use super::live::Live;
 use super::network::{Network, Traveled};
 use super::phases::Phases;
 use super::plan::Plan;
-use super::report::{PortReport, Report, WorkerReport, dropped};
+use super::report::{PortReport, Report, SteerReport, WorkerReport, dropped};
 use super::seat::{Owner, Seat};
 use super::set_up::Dataplane;
 use crate::failure::Failure;
-use netmem::forward::Meters;
+use netmem::forward::{Meters, SteeringControl};
 use netmem::pool::{Ledger, StillOut};
 use netmem::stats::Windows;
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -48,14 +47,18 @@ struct Ran {
 /// # Errors
 /// [`Failure::Run`] if a thread of the run died.
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
-    let Dataplane { memory, mut seats, network, holding, hooks, control } = dataplane;
+    let Dataplane { memory, mut seats, network, holding, hooks, steering, control } = dataplane;
     let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
     let mut live = Live::new(&seats, plan.live);
     // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
     for Seat { forwarder, owner, .. } in &mut seats {
         forwarder.poll(&mut owner.worker);
     }
-    let ran = threads(&mut seats, &meters, (network, holding), &mut live, plan, stop)?;
+    let ended = || {
+        meters.iter().map(|one| one.drops.total() + one.passed.get()).sum::<u64>()
+            + lost_between(steering.as_ref())
+    };
+    let ran = threads(&mut seats, ended, (network, holding), &mut live, plan, stop)?;
     live.clear();
     // Before the pools are closed: the board holds handles of them.
     drop((control, live));
@@ -83,7 +86,8 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         completed: sum(|meters| meters.completed.get()),
         filter,
         pairs,
-        dropped: dropped(&meters),
+        dropped: dropped(&meters, steering.as_ref()),
+        steer: steering.as_ref().zip(plan.steer.as_ref()).map(|(of, plan)| SteerReport::new(of, plan.record)),
         windows: Windows::quantiles_of_all(meters.iter().map(|meters| &meters.windows)),
         ports,
         pools,
@@ -116,7 +120,7 @@ fn close_pools(owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
 /// Runs the workers, the network and the holder, each on its own thread, and watches them from this one.
 fn threads(
     seats: &mut [Seat],
-    meters: &[Arc<Meters>],
+    ended: impl Fn() -> u64 + Send,
     (network, holding): (Option<(Network, Option<usize>)>, Option<Holding>),
     live: &mut Live,
     plan: &Plan,
@@ -125,7 +129,7 @@ fn threads(
     let phases = &Phases::new(seats.len(), network.is_none());
     thread::scope(|scope| {
         let network =
-            network.map(|(network, core)| scope.spawn(move || (pin(core), network.run(phases, meters))));
+            network.map(|(network, core)| scope.spawn(move || (pin(core), network.run(phases, ended))));
         let holding = holding.map(|holding| scope.spawn(move || holding.run(phases)));
         let work = |(number, seat): (usize, &'_ mut Seat)| {
             let Seat { owner, forwarder, core, .. } = seat;
@@ -151,6 +155,11 @@ fn threads(
         let (network_core, traveled) = traveled.map_err(|why| died("the generator", &*why))?.unzip();
         Ok(Ran { traveled, holder, tap, seconds, cores, network_core: network_core.flatten() })
     })
+}
+
+/// Frames dropped on their way between workers.
+fn lost_between(steering: Option<&SteeringControl>) -> u64 {
+    steering.map_or(0, |steering| steering.drops().total())
 }
 
 /// A thread of the run died, of this panic.

@@ -7,16 +7,17 @@ use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
 use super::network::Network;
 use super::packet_board;
-use super::plan::Plan;
+use super::plan::{Plan, SteerPlan};
 use super::ports::{self, Ports};
 use super::seat::{Owner, Seat, owners};
 use crate::control::server::Server;
 use crate::failure::Failure;
-use netmem::forward::Forwarder;
 use netmem::forward::holder::{Keep, Keeper, holder};
 use netmem::forward::tap::tap;
+use netmem::forward::{Forwarder, Steering, SteeringControl};
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::{Memory, MemoryConfig};
+use netmem::steer::MeshConfig;
 use std::sync::Arc;
 
 /// Places of a holder's queue at least.
@@ -33,6 +34,8 @@ pub struct Dataplane {
     pub holding: Option<Holding>,
     /// What can be asked about packets; None where frames stay frames.
     pub hooks: Option<Hooks>,
+    /// How workers share what they receive, as it is seen and changed; None where each forwards its own.
+    pub steering: Option<SteeringControl>,
     /// The control socket, if one was asked for.
     pub control: Option<Server>,
 }
@@ -48,20 +51,24 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let cores = cores(plan.workers);
     let hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets));
     let mut hooks = hooks.transpose()?;
+    let (steering, ends) = plan.steer.as_ref().map(|steer| share(plan, steer)).transpose()?.unzip();
+    let mut ends = ends.into_iter().flatten();
     let mut seats = Vec::new();
     for ((owner, ports), core) in owners.into_iter().zip(ports).zip(cores.workers) {
-        seats.push(seat(plan, owner, ports, core, hooks.as_mut())?);
+        let mut seat = seat(plan, owner, ports, core, hooks.as_mut())?;
+        ends.next().into_iter().for_each(|end| seat.forwarder.set_steering(end));
+        seats.push(seat);
     }
     let holding = plan.holds().then(|| hold_for(&mut seats, &memory, plan)).transpose()?;
     let listen = |path| {
-        let mut board = board(&memory, &seats);
+        let mut board = board(&memory, &seats, steering.as_ref());
         hooks.iter().for_each(|hooks| packet_board::packets(&mut board, hooks));
         holding.iter().for_each(|holding| packet_board::holder(&mut board, holding));
         Server::start(path, board)
     };
     let control = plan.control.as_deref().map(listen).transpose()?;
     let network = network.map(|network| (network, cores.network));
-    Ok(Dataplane { memory, seats, network, holding, hooks, control })
+    Ok(Dataplane { memory, seats, network, holding, hooks, steering, control })
 }
 
 /// Memory for all pools, and for heads where there are packets.
@@ -71,6 +78,13 @@ fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let workers = plan.workers + usize::from(plan.holds());
     let config = MemoryConfig { bytes, workers, ..MemoryConfig::default() };
     Memory::new(&config).map_err(Failure::input)
+}
+
+/// Lanes between the workers.
+fn share(plan: &Plan, steer: &SteerPlan) -> Result<(SteeringControl, Vec<Steering>), Failure> {
+    let SteerPlan { policy, record, inbox } = steer.clone();
+    let config = MeshConfig { workers: plan.workers, policy, record, inbox, ..MeshConfig::default() };
+    Steering::between(&config).map_err(|error| Failure::input(format!("--steer: {error}")))
 }
 
 /// A forwarder over a worker's ports, as planned.

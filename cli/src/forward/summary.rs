@@ -45,14 +45,25 @@ fn cores(report: &Report) -> String {
 fn workers(report: &Report) -> String {
     let line = |(number, worker): (usize, &WorkerReport)| {
         let core = worker.core.map_or_else(String::new, |core| format!("on core {core}  "));
-        let counts = [("received", worker.received), ("transmitted", worker.transmitted)];
+        let counts = [
+            ("received", worker.received),
+            ("taken", worker.taken),
+            ("handed", worker.handed),
+            ("transmitted", worker.transmitted),
+        ];
         let more = [("dropped", worker.dropped), ("held", worker.held), ("passed", worker.passed)];
         let counts = listed(counts.into_iter().chain(more));
         let busy = worker.windows.map_or_else(String::new, |q| format!("  {:.1} ns per packet", q.p50));
         format!("  {number}  {core}{counts}{busy}\n")
     };
     let lines: String = report.workers.iter().enumerate().map(line).collect();
-    if report.workers.len() > 1 { format!("\nworkers\n{lines}") } else { String::new() }
+    if report.workers.len() == 1 {
+        return String::new();
+    }
+    let steered = report.steer.as_ref().map_or_else(String::new, |steer| {
+        format!(", steered by {}, transmitted by the {} worker's queue", steer.policy, steer.tx_queue)
+    });
+    format!("\nworkers{steered}\n{lines}")
 }
 
 /// Where every packet went.

@@ -39,10 +39,47 @@ fn two_workers_account_for_every_packet_in_generic_mode_in_which_veth_tells_no_q
     flows_both_ways(Wiring::Routed, &["--xdp-mode=generic"]);
 }
 
+#[test]
+fn workers_that_share_packets_by_hash_account_for_every_packet_and_keep_the_order_of_each_flow() {
+    let Some(received) = flows_both_ways(Wiring::Routed, &["--xdp-mode=native", "--steer=hash"]) else {
+        return;
+    };
+    assert!(received.iter().all(|&received| received > 0), "both queues have work: {received:?}");
+}
+
+#[test]
+fn one_worker_receives_all_and_two_forward_what_leaves_by_their_own_queues_in_generic_mode() {
+    let steer = ["--steer=map=rx0:0,1", "--tx-queue=second", "--idle=sleep", "--path=full"];
+    flows_both_ways(Wiring::Bridged, &[&["--xdp-mode=generic"], &steer[..]].concat());
+}
+
+#[test]
+fn the_map_is_changed_under_traffic_between_real_hosts_and_no_flow_loses_its_order() {
+    let socket = env::temp_dir().join(format!("netmem-map-{}", std::process::id()));
+    let socket = socket.to_str().expect("a path in UTF-8").to_owned();
+    let options = ["--xdp-mode=native", "--steer=map=rx0:1,rx1:0", "--control", &socket];
+    flows_both_ways_while(Wiring::Routed, &options, |bed| {
+        for map in ["rx0:0,rx1:1", "rx0:0,1,rx1:0,1", "rx0:1", "rx1:0", "rx0:1,rx1:0"].repeat(8) {
+            let out =
+                netmem(bed).args(["set", "steer.map", map, "--control", &socket]).output().expect("netmem");
+            assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+        }
+    });
+}
+
 /// Every flow keeps its order, and at each place as many packets leave as came, less those that it counted as dropped.
 ///
 /// Gives what each worker received.
 fn flows_both_ways(wiring: Wiring, options: &[&str]) -> Option<Vec<u64>> {
+    flows_both_ways_while(wiring, options, |_| ())
+}
+
+/// As [`flows_both_ways`], with something going on meanwhile.
+fn flows_both_ways_while(
+    wiring: Wiring,
+    options: &[&str],
+    meanwhile: impl FnOnce(&Testbed) + Send,
+) -> Option<Vec<u64>> {
     let bed = Testbed::lay_with_queues(wiring, 2, &["ping"])?;
     let forwarder = Forwarder::start(&bed, &[&["--workers=2"], options].concat());
     wait_for_the_path(&bed);
@@ -52,7 +89,13 @@ fn flows_both_ways(wiring: Wiring, options: &[&str]) -> Option<Vec<u64>> {
         Flow { from, to, port: 9000 + i as u16 }
     });
     let before = Counts::of_both(&bed);
-    let received = streams(&bed, flows, packets(), INTERVAL);
+    let received = thread::scope(|scope| {
+        // The namespace is the program's, not this thread's.
+        let going_on = scope.spawn(|| meanwhile(&bed));
+        let received = streams(&bed, flows, packets(), INTERVAL);
+        going_on.join().expect("what went on");
+        received
+    });
     let after = Counts::of_both(&bed);
     let summary = forwarder.interrupt();
 

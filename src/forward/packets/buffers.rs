@@ -62,6 +62,24 @@ impl Buffers {
         packets
     }
 
+    /// Makes packets of frames with new heads; what is left in `frames` found none.
+    #[inline]
+    pub(super) fn attach(&mut self, frames: &mut Batch, w: &mut Worker) -> Packets {
+        let mut packets = self.take_spare();
+        self.heads.attach_bulk(w, frames, &mut packets);
+        packets
+    }
+
+    /// Gives up the heads that wait in `filling` for the frames just received, which stay in order.
+    pub(super) fn strip(&mut self, frames: &mut Batch, filling: &mut Flight, w: &mut Worker) {
+        let (mut packets, mut stripped) = (self.take_spare(), Batch::new());
+        filling.arrive(frames, &mut packets);
+        self.heads.detach_bulk(w, &mut packets, &mut stripped);
+        self.put_spare(packets);
+        stripped.append(frames);
+        *frames = stripped;
+    }
+
     /// Frees packets: as pairs, or the heads first.
     #[inline]
     pub(super) fn free(&mut self, mut packets: Packets, free: Free, w: &mut Worker) {

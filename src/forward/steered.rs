@@ -1,0 +1,295 @@
+//! HOT: what a worker receives travels to other workers, and theirs here.
+//!
+//! ```text
+//!   rx ─► Outbox::steer ─┬─ its own ──────────────────────────────┬─► verdict ─► tx        by this worker's queue
+//!                        └─ another's ─► that one's Inbox::take ──┘      │
+//!                                                                        └─► the receiver's Inbox ─► tx   by its queue
+//! ```
+//! The transmit queue follows from the recorded receive queue ([`tx_queue`]). Recorded on the second worker it is that one's
+//! own queue, and the frame is with it already. Recorded on the first it is the queue of the worker that received, to which
+//! frames go back, decided, by lanes of their own.
+//!
+//! **Order.** What the outbox left here, or the inbox gave, is with a transmit ring before either is asked again; where the
+//! ring is full, or frames on their way back are not transmitted yet, nothing more is taken in. So *done* means transmitted, as the
+//! policies understand it. Frames on their way back wait for nothing but a transmit ring: no two workers wait for each other.
+
+use super::poll::Forwarder;
+use super::verdict::Reason;
+use crate::pool::Batch;
+use crate::steer::{
+    Drops, Inbox, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError, Record, Source, WorkerStats,
+    tx_queue,
+};
+use crate::sync::Worker;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// One worker's ends of the lanes between all of them.
+#[derive(Debug)]
+pub struct Steering {
+    outbox: Outbox,
+    inbox: Inbox,
+    /// Where the queue of the first worker is recorded: the lanes back to it.
+    back: Option<(Outbox, Inbox)>,
+    /// Workers, and transmit queues of each port: worker `i` has queue `i`.
+    workers: u16,
+}
+
+/// All workers' steering as others see and change it, while packets pass.
+#[derive(Debug, Clone)]
+pub struct SteeringControl {
+    mesh: Arc<Mesh>,
+    back: Option<Arc<Mesh>>,
+}
+
+impl Steering {
+    /// Lanes between `config.workers` workers, whose forwarders have the same ports in the same order and a queue each; an end
+    /// for each forwarder, and what sees and changes how they steer.
+    ///
+    /// # Errors
+    /// [`MeshError`].
+    #[cold]
+    pub fn between(config: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), MeshError> {
+        let (mesh, ends) = Mesh::new(config)?;
+        let (back, mut backs) = match config.record {
+            Record::Second => (None, Vec::new()),
+            Record::First => {
+                let straight = MeshConfig { policy: Policy::None, flow_limit: None, ..config.clone() };
+                let (back, backs) = Mesh::new(&straight)?;
+                (Some(back), backs)
+            }
+        };
+        let mut backs = backs.drain(..);
+        let workers = config.workers as u16;
+        let end = |(outbox, inbox)| Steering { outbox, inbox, back: backs.next(), workers };
+        let ends = ends.into_iter().map(end).collect();
+        Ok((SteeringControl { mesh, back }, ends))
+    }
+
+    /// This worker's number.
+    pub fn worker(&self) -> usize {
+        self.outbox.worker()
+    }
+
+    /// Which other worker transmits frames from there; None for this one.
+    #[inline]
+    fn transmitter(&self, from: Source) -> Option<usize> {
+        self.back.as_ref()?;
+        let owner = usize::from(tx_queue(Some(from.queue), 0, self.workers));
+        (owner != self.outbox.worker()).then_some(owner)
+    }
+
+    /// Whether all frames that went back to be transmitted have been.
+    #[inline]
+    fn is_back_done(&mut self) -> bool {
+        self.back.as_mut().is_none_or(|(outbox, _)| outbox.is_finished())
+    }
+
+    /// Sends all that is listed and arms the bells; true if something waits.
+    #[cold]
+    pub(super) fn arm(&mut self, w: &mut Worker) -> bool {
+        self.outbox.flush_all(w);
+        self.inbox.bell().arm();
+        let mut waiting = self.inbox.waiting();
+        if let Some((outbox, inbox)) = &mut self.back {
+            outbox.flush_all(w);
+            inbox.bell().arm();
+            waiting |= inbox.waiting();
+        }
+        waiting
+    }
+
+    /// What to sleep on.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let back = self.back.iter().map(|(_, inbox)| inbox.bell().as_fd());
+        [self.inbox.bell().as_fd()].into_iter().chain(back)
+    }
+
+    pub(super) fn disarm(&self) {
+        self.inbox.bell().disarm();
+        self.back.iter().for_each(|(_, inbox)| inbox.bell().disarm());
+    }
+}
+
+impl SteeringControl {
+    /// The policy, with the workers named that it chooses from.
+    pub fn policy(&self) -> Policy {
+        self.mesh.policy()
+    }
+
+    /// Changes the policy: nothing is lost by it, and nothing reordered within a flow.
+    ///
+    /// # Errors
+    /// [`PolicyError`] when it names a worker that is not there; nothing has changed then.
+    pub fn set_policy(&self, policy: &Policy) -> Result<(), PolicyError> {
+        self.mesh.set_policy(policy)
+    }
+
+    /// Each worker's counters, in order.
+    pub fn stats(&self) -> Vec<WorkerStats> {
+        self.mesh.stats()
+    }
+
+    /// Frames dropped on their way between workers, by cause; those lost with a reader that was gone are among them.
+    pub fn drops(&self) -> Drops {
+        let meshes = [Some(&self.mesh), self.back.as_ref()].into_iter().flatten();
+        meshes.flat_map(|mesh| mesh.stats()).fold(Drops::default(), |all, one| Drops {
+            full: all.full + one.drops.full,
+            flow_limit: all.flow_limit + one.drops.flow_limit,
+            gone: all.gone + one.drops.gone + one.lost,
+        })
+    }
+}
+
+impl Forwarder {
+    /// Shares what is received with the other workers from now on.
+    #[cold]
+    pub fn set_steering(&mut self, steering: Steering) {
+        self.steering = Some(Box::new(steering));
+    }
+
+    /// Ends this worker's part in steering: what it listed is sent, and its inbox goes to the worker `heir`, in order. To be called
+    /// when the forwarder is drained. What `heir` is sent then and later, and what it inherits, it has to take until all others
+    /// have retired.
+    ///
+    /// Without steering this does nothing. If `heir` has retired itself, what waits goes home, counted.
+    #[cold]
+    pub fn retire(&mut self, w: &mut Worker, heir: usize) {
+        let Some(steering) = self.steering.take() else { return };
+        let Steering { mut outbox, inbox, back, .. } = *steering;
+        outbox.flush_all(w);
+        drop(inbox.hand_over(heir));
+        if let Some((mut outbox, inbox)) = back {
+            outbox.flush_all(w);
+            drop(inbox.hand_over(heir));
+        }
+    }
+
+    /// Whether no frame waits to be transmitted, here or on its way back, so that more may be taken in.
+    #[inline]
+    pub(super) fn is_settled(&mut self) -> bool {
+        self.is_clear() && self.steering.as_mut().is_none_or(|steering| steering.is_back_done())
+    }
+
+    /// Whether no frame waits for a place in a transmit ring.
+    #[inline]
+    fn is_clear(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.out.is_empty())
+    }
+
+    /// Takes in what came: decided frames first, then what the ports received, then what others received; returns how many.
+    #[inline]
+    pub(super) fn receive_steered(&mut self, w: &mut Worker) -> usize {
+        let mut received = self.take_back(w);
+        for from in 0..self.lanes.len() {
+            if self.is_clear() {
+                received += self.steer(from, w);
+            }
+        }
+        received += self.take_in(w);
+        if self.is_clear()
+            && let Some(steering) = &mut self.steering
+        {
+            steering.outbox.flush(w);
+        }
+        received
+    }
+
+    /// Takes a burst off a port, and forwards what of it is for this worker.
+    #[inline]
+    fn steer(&mut self, from: usize, w: &mut Worker) -> usize {
+        let mut burst = Batch::new();
+        let received = self.lanes[from].port.rx(w, &mut burst);
+        let Some(steering) = &mut self.steering else { return 0 };
+        if received == 0 {
+            return 0;
+        }
+        self.meters.received.add(received as u64);
+        if let Some(path) = &mut self.packets {
+            path.strip_received(&mut self.lanes[from], &mut burst, w);
+        }
+        let source = Source { port: from as u8, queue: steering.worker() as u16 };
+        steering.outbox.steer(w, source, &mut burst);
+        self.meters.handed.add((received - burst.len()) as u64);
+        self.forward_steered(source, &mut burst, w);
+        received
+    }
+
+    /// Takes frames that other workers received, a turn of each, and forwards them.
+    #[inline]
+    fn take_in(&mut self, w: &mut Worker) -> usize {
+        let mut taken = 0;
+        let workers = self.steering.as_ref().map_or(0, |steering| steering.workers);
+        for _ in 0..workers {
+            if !self.is_settled() {
+                break;
+            }
+            let mut burst = Batch::new();
+            let Some(steering) = &mut self.steering else { break };
+            let Some(source) = steering.inbox.take(w, &mut burst) else { break };
+            taken += burst.len();
+            self.meters.taken.add(burst.len() as u64);
+            self.forward_steered(source, &mut burst, w);
+        }
+        taken
+    }
+
+    /// Takes frames that others decided about and that leave by this worker's queues.
+    #[inline]
+    fn take_back(&mut self, w: &mut Worker) -> usize {
+        let mut taken = 0;
+        while self.is_clear() {
+            let mut burst = Batch::new();
+            let Some((_, inbox)) = self.steering.as_mut().and_then(|steering| steering.back.as_mut()) else {
+                break;
+            };
+            let Some(source) = inbox.take(w, &mut burst) else { break };
+            taken += burst.len();
+            self.meters.taken.add(burst.len() as u64);
+            let port = usize::from(source.port);
+            self.lanes[port].out.append(&mut burst);
+            self.transmit(port, w);
+        }
+        taken
+    }
+
+    /// Decides about each frame of a burst, and transmits them or sends them back to who is to transmit them.
+    #[inline]
+    fn forward_steered(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
+        if burst.is_empty() {
+            return;
+        }
+        let port = usize::from(from.port);
+        if port >= self.lanes.len() {
+            let n = burst.len();
+            return self.discard(Reason::NoRoute, &mut burst.drain(), n, w);
+        }
+        match self.packets {
+            None => self.forward(port, burst, w),
+            Some(_) => self.forward_as_packets(from, burst, w),
+        }
+        let transmitter = self.steering.as_ref().and_then(|steering| steering.transmitter(from));
+        for port in 0..self.lanes.len() {
+            match transmitter {
+                _ if self.lanes[port].out.is_empty() => {}
+                None => drop(self.transmit(port, w)),
+                Some(worker) => self.send_back(port, worker, from.queue, w),
+            }
+        }
+    }
+
+    /// Gives what is to leave by a port to the worker whose queue it is to leave by.
+    #[inline]
+    fn send_back(&mut self, port: usize, worker: usize, queue: u16, w: &mut Worker) {
+        let lane = &mut self.lanes[port];
+        if let Some(path) = &mut self.packets {
+            path.strip_unsent(lane, w);
+        }
+        let Some((outbox, _)) = self.steering.as_mut().and_then(|steering| steering.back.as_mut()) else {
+            return;
+        };
+        self.meters.handed.add(lane.out.len() as u64);
+        outbox.hand_off(w, worker, Source { port: port as u8, queue }, &mut lane.out);
+        outbox.flush_all(w);
+    }
+}
