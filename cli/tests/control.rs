@@ -143,6 +143,7 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
     assert_eq!(
         names,
         [
+            "forward.idle",
             "page.statistics",
             "page.lists.high",
             "page.lists.batch",
@@ -388,6 +389,12 @@ fn workers_are_shown_together_and_each_by_itself_and_one_key_turns_all_of_them()
         assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
     }
     assert!(stat("ready")[1..].iter().all(|pairs| pairs["max"] == 7));
+    assert!(stat("workers").iter().all(|worker| worker["sleeps"] == 0));
+    let out = run.ask("set forward.idle sleep");
+    assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
+    assert!(stdout(&run.ask("set")).contains("forward.idle"));
+    let refused = run.ask("set forward.idle doze");
+    assert!(stderr(&refused).contains("neither spin nor sleep"), "{}", stderr(&refused));
     let out = run.ask("set rules accept");
     assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
     assert_eq!(stat("rules")[0]["rule"], "accept");

@@ -12,6 +12,8 @@
 use super::poll::Forwarder;
 use crate::sync::Worker;
 use crate::sys::event::sleep_until_readable;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::yield_now;
 use std::time::Duration;
 
@@ -30,10 +32,31 @@ pub enum Idle {
     Sleep,
 }
 
+/// A worker's [`Idle`], to be read and changed from any thread while it works.
+#[derive(Debug, Clone, Default)]
+pub struct IdleControl(Arc<AtomicBool>);
+
+impl IdleControl {
+    /// What it is.
+    pub fn get(&self) -> Idle {
+        if self.0.load(Relaxed) { Idle::Sleep } else { Idle::Spin }
+    }
+
+    /// Changes it; a sleep that has begun ends first.
+    pub fn set(&self, idle: Idle) {
+        self.0.store(idle == Idle::Sleep, Relaxed);
+    }
+}
+
 impl Forwarder {
     /// Chooses what to do when there is nothing to do.
     pub fn set_idle(&mut self, idle: Idle) {
-        self.idle = idle;
+        self.idle.set(idle);
+    }
+
+    /// What reads and changes it.
+    pub fn idle_control(&self) -> IdleControl {
+        self.idle.clone()
     }
 
     /// Rests once, after `rounds` rests that brought nothing.
@@ -41,7 +64,7 @@ impl Forwarder {
     #[inline(never)]
     pub(super) fn rest(&mut self, rounds: u32, w: &mut Worker) {
         self.meters.idle_rounds.add(1);
-        match self.idle {
+        match self.idle.get() {
             Idle::Spin => yield_now(),
             Idle::Sleep => self.sleep(rounds, w),
         }

@@ -22,7 +22,7 @@ mod tests;
 pub mod traffic;
 pub mod verdict;
 
-pub use idle::Idle;
+pub use idle::{Idle, IdleControl};
 pub use latency::{Latency, LatencyQuantiles};
 pub use meters::Meters;
 pub use mode::{ForwardError, Free, Mode};

@@ -10,7 +10,7 @@
 //! With [`Steering`] what is received travels to other workers between rx and verdict (`steered.rs`).
 
 use super::holder::Holder;
-use super::idle::Idle;
+use super::idle::IdleControl;
 use super::lane::Lane;
 use super::latency::Probe;
 use super::meters::Meters;
@@ -29,7 +29,7 @@ use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Rounds without work before the worker rests, as [`Idle`] says.
+/// Rounds without work before the worker rests, as [`Idle`](super::Idle) says.
 const PATIENCE: u32 = 64;
 
 /// Frames in flight from which on completions are looked for while there is other work: several batches at once
@@ -43,7 +43,7 @@ pub struct Forwarder {
     pool: Pool,
     pub(super) mode: Mode,
     pub(super) free: Free,
-    pub(super) idle: Idle,
+    pub(super) idle: IdleControl,
     /// What makes frames packets; None where they stay frames.
     pub(super) packets: Option<Box<PacketPath>>,
     /// Where passed frames go; without one they are dropped.
@@ -73,7 +73,7 @@ impl Forwarder {
         let share = (pool.frames() / ports.len()).max(1);
         let lanes = ports.into_iter().map(Lane::new).collect();
         let (meters, watch) = (Arc::default(), Windows::stopwatch());
-        let (free, idle, packets, holder) = (Free::Bulk, Idle::Spin, None, None);
+        let (free, idle, packets, holder) = (Free::Bulk, IdleControl::default(), None, None);
         Ok(Forwarder {
             lanes,
             pool,

@@ -3,6 +3,7 @@
 mod holding;
 mod idling;
 mod packets;
+mod steering;
 mod tapping;
 
 use super::traffic::{self, Hop, Sink, Traffic};

@@ -227,6 +227,7 @@ Figures:
                  in them are thrown away (windows.dropped).
   pps            1 / ns_per_packet, summed over the workers: packets per second that they handle while
                  they have work.
+                 With --steer a packet counts with each worker that has it.
   pps_mean       packets received / seconds of the run, idle time and pauses included.
 
 The object of --json:

@@ -6,7 +6,7 @@ use super::seat::Seat;
 use super::steer_board;
 use crate::control::Record;
 use crate::control::board::Board;
-use netmem::forward::{Meters, SteeringControl};
+use netmem::forward::{Idle, Meters, SteeringControl};
 use netmem::page::Memory;
 use netmem::pool::{Holder, Ledger, Pool, PoolStats};
 use netmem::port::PortCounters;
@@ -20,6 +20,7 @@ pub fn board(memory: &Memory, seats: &[Seat], steering: Option<&SteeringControl>
     let mut board = Board::new();
     sections(&mut board, memory, seats, steering);
     steering.iter().for_each(|steering| steer_board::steer(&mut board, steering));
+    idle_key(&mut board, seats);
     page_board::keys(&mut board, memory);
     seats.iter().for_each(|seat| pool_keys(&mut board, &seat.owner.pool, memory.nodes()));
     board
@@ -140,6 +141,24 @@ fn page_record(memory: &Memory) -> Record {
         ("missed", stats.missed),
         ("failed", stats.failed),
     ])
+}
+
+fn idle_key(board: &mut Board, seats: &[Seat]) {
+    let to: Vec<_> = seats.iter().map(|seat| seat.forwarder.idle_control()).collect();
+    let of = to.clone();
+    let read = move || match of[0].get() {
+        Idle::Spin => "spin".to_owned(),
+        Idle::Sleep => "sleep".to_owned(),
+    };
+    let write = move |text: &str| {
+        let known = [("spin", Idle::Spin), ("sleep", Idle::Sleep)];
+        let idle = known.into_iter().find(|(name, _)| *name == text);
+        let (_, idle) = idle.ok_or_else(|| format!("{text:?} is neither spin nor sleep"))?;
+        to.iter().for_each(|worker| worker.set(idle));
+        Ok(())
+    };
+    let what = "what workers do when there is nothing to do";
+    board.text("forward.idle", ("spin or sleep", "", what), read, write);
 }
 
 fn pool_keys(board: &mut Board, pool: &Pool, nodes: usize) {

@@ -191,3 +191,20 @@ fn watch(phases: &Phases, plan: &Plan, stop: &AtomicBool, live: &mut Live, alive
     }
     begun.elapsed().as_secs_f64()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_died_is_named_with_what_it_said() {
+        let said = |panic: fn()| {
+            let why = thread::spawn(panic).join().unwrap_err();
+            died("worker 1", &*why)
+        };
+        assert_eq!(said(|| panic!("out of {}", "luck")), Failure::run("worker 1 died: out of luck"));
+        assert_eq!(said(|| panic!("just so")), Failure::run("worker 1 died: just so"));
+        let silent = || std::panic::panic_any(7_u32);
+        assert_eq!(said(silent), Failure::run("worker 1 died: it said nothing"));
+    }
+}

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for what must happen: it guards against hangs, nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs the forwarder on another thread while `play` plays the network; gives the rig back.
 fn while_it_runs(mut rig: Rig, play: impl FnOnce(&mut [MemDevice; 2], &super::super::Meters)) -> Rig {
@@ -24,7 +24,7 @@ fn while_it_runs(mut rig: Rig, play: impl FnOnce(&mut [MemDevice; 2], &super::su
     rig
 }
 
-fn wait_until(happened: impl Fn() -> bool) {
+pub(super) fn wait_until(happened: impl Fn() -> bool) {
     let begun = Instant::now();
     while !happened() {
         assert!(begun.elapsed() < PATIENCE, "waited in vain");
