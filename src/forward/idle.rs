@@ -5,9 +5,9 @@
 //!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
 //! ```
 //! No wake-up is lost: a port that is armed, or an inbox, wakes whoever sleeps, or says that it has something already
-//! ([`Port::arm`](crate::port::Port::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). What nobody wakes for (frames that were sent, frames that come home to a dry pool, the flag
-//! that ends the run) is looked for when the sleep's time is up: after [`SHORTEST`], then twice as long each time nothing was
-//! found, up to [`LONGEST`].
+//! ([`Port::arm`](crate::port::Port::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). What nobody wakes for (frames
+//! that were sent, frames that come home to a dry pool, the flag that ends the run) is looked for when the sleep's time is
+//! up: after [`SHORTEST`], then twice as long each time nothing was found, up to [`LONGEST`].
 
 use super::poll::Forwarder;
 use crate::sync::Worker;

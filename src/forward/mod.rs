@@ -1,8 +1,9 @@
 //! Stage `forward`: the poll loop, and what becomes of a frame in it.
 //!
 //! [`poll`](Forwarder::poll) is the loop, on one screen; [`ip`] decides; [`route`] finds the next hop;
-//! [`verdict`] names every reason for which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`] is where passed frames go, a [`tap`] sees what was sent; [`idle`](Idle) is what
-//! a worker does without work; [`steered`](Steering) is how workers share theirs; [`traffic`] is the built-in generator's.
+//! [`verdict`] names every reason for which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`]
+//! is where passed frames go, a [`tap`] sees what was sent; [`idle`](Idle) is what a worker does without work,
+//! [`steered`](Steering) how workers share theirs; [`traffic`] is the built-in generator's.
 
 pub mod filter;
 pub mod holder;

@@ -10,8 +10,9 @@
 //! frames go back, decided, by lanes of their own.
 //!
 //! **Order.** What the outbox left here, or the inbox gave, is with a transmit ring before either is asked again; where the
-//! ring is full, or frames on their way back are not transmitted yet, nothing more is taken in. So *done* means transmitted, as the
-//! policies understand it. Frames on their way back wait for nothing but a transmit ring: no two workers wait for each other.
+//! ring is full, or frames on their way back are not transmitted yet, nothing more is taken in. So *done*, as the policies
+//! understand it, means transmitted. Frames on their way back wait for nothing but a transmit ring: no two workers wait for
+//! each other. (ADR 0018)
 
 use super::poll::Forwarder;
 use super::verdict::Reason;
@@ -148,9 +149,9 @@ impl Forwarder {
         self.steering = Some(Box::new(steering));
     }
 
-    /// Ends this worker's part in steering: what it listed is sent, and its inbox goes to the worker `heir`, in order. To be called
-    /// when the forwarder is drained. What `heir` is sent then and later, and what it inherits, it has to take until all others
-    /// have retired.
+    /// Ends this worker's part in steering: what it listed is sent, and its inbox goes to the worker `heir`, in order.
+    ///
+    /// To be called when the forwarder is drained. `heir` goes on polling until all others have retired.
     ///
     /// Without steering this does nothing. If `heir` has retired itself, what waits goes home, counted.
     #[cold]

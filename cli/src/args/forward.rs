@@ -243,8 +243,8 @@ The object of --json:
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, missing} or null,
   steer {policy, tx_queue, workers [{kept, sent, received, and every other counter of its inbox}]} or null,
-  workers [{core (or null), received, taken (from others), handed (to others), transmitted, dropped, held, passed, idle_rounds (without work,
-  from the 65th in a row on), sleeps, ns_per_packet or null}],
+  workers [{core (or null), received, taken (from others), handed (to others), transmitted, dropped, held,
+  passed, idle_rounds (without work, from the 65th in a row on), sleeps, ns_per_packet or null}],
   ports [{worker (its number), name, kind, detail, rx, tx, and every other counter}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
   generator and sink are null with --port; pps, ns_per_packet and windows when not one window was

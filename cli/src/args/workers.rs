@@ -30,10 +30,10 @@ pub struct WorkerArgs {
 
     /// Which worker forwards a packet: none, map=rx0:1,rx1:2,3, round-robin, hash or flow; needs --workers 2 or more.
     ///
-    /// Without it, and with none, the worker that received it. rx0 is what worker 0 receives, and so on; a queue that is not
-    /// in the map stays where it is, and one with several workers spreads its flows over them. round-robin, hash and flow may name the
-    /// workers to choose from, as in hash=1,2. hash goes by addresses and ports; flow too, but a flow moves to an idler
-    /// worker when all its packets so far are done. Order within a flow is kept by all but round-robin.
+    /// Without it, and with none, the worker that received it. rx0 is what worker 0 receives, and so on: a queue that is
+    /// not in the map stays with its worker, and one with several workers spreads its flows over them. round-robin, hash
+    /// and flow may name the workers to choose from, as in hash=1,2. hash goes by addresses and ports; flow too, but a flow
+    /// moves to an idler worker when all its packets so far are done. All but round-robin keep the order within a flow.
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     pub steer: Option<Policy>,
 
@@ -41,8 +41,9 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "WHICH", value_enum, requires = "steer")]
     pub tx_queue: Option<TxQueueArg>,
 
-    /// Frames of one worker that another has waiting at most, 64 to 1048576; more are dropped by count, and from half of it
-    /// on those of a flow that makes most of them; needs --steer [default: 1024; with mem ports twice what may be under way]
+    /// Frames of one worker that another has waiting at most, 64 to 1048576; more are dropped by count, and beyond half
+    /// of it those of a flow that makes most of them; needs --steer [default: 1024, or twice what the generators have under
+    /// way]
     #[arg(long, value_name = "N", value_parser = whole(INBOX), requires = "steer", allow_negative_numbers = true)]
     pub inbox: Option<u32>,
 

@@ -60,7 +60,8 @@ fn check_workers(report: &Report, broken: &mut Vec<String>) {
         let WorkerReport { received, taken, handed, transmitted, dropped, held, passed, .. } = *worker;
         if received + taken != transmitted + dropped + held + passed + handed {
             broken.push(format!(
-                "check failed: worker {number}: received {received} + taken {taken} = transmitted {transmitted} + dropped {dropped} + held {held} + passed {passed} + handed {handed}"
+                "check failed: worker {number}: received {received} + taken {taken} = transmitted {transmitted} \
+                 + dropped {dropped} + held {held} + passed {passed} + handed {handed}"
             ));
         }
     }

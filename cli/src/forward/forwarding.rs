@@ -16,7 +16,8 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Forwards as worker `number` until it is to stop, then drains: until nothing moves, or for a moment where nobody in this
 /// process takes what is transmitted.
 ///
-/// Workers that share packets end one after the other: each leaves its inbox to worker 0, which goes on until it is the last.
+/// Workers that share packets end one after the other: each leaves its inbox to worker 0, which goes on until it is
+/// the last.
 pub fn forward(forwarder: &mut Forwarder, w: &mut Worker, number: usize, phases: &Phases) {
     let retires = (number != HEIR).then(|| Retires(phases));
     loop {

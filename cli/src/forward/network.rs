@@ -53,8 +53,9 @@ pub struct Traveled {
 }
 
 impl Network {
-    /// A network that sends what is offered over the wires of as many workers as are to receive, of rings with `ring` places,
-    /// each flow over one wire, and expects it to come through `hop`. The number of packets is that of all together.
+    /// A network that sends what is offered over the wires of as many workers as are to receive, of rings with
+    /// `ring` places, each flow over one wire, and expects it to come through `hop`. The number of packets is that of all
+    /// together.
     ///
     /// # Errors
     /// [`TrafficError`] when there is no such traffic.
@@ -77,8 +78,8 @@ impl Network {
         })
     }
 
-    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarders are drained; `ended` counts
-    /// the packets that they dropped or passed on.
+    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarders are drained;
+    /// `ended` counts the packets that they dropped or passed on.
     pub fn run(mut self, phases: &Phases, ended: impl Fn() -> u64) -> Traveled {
         let _ended = Ended(phases);
         let mut idle = 0;

@@ -85,10 +85,13 @@ fn xdp_port(
     let mode = plan.xdp_mode();
     let config = XdpConfig { rings, mode, ..XdpConfig::default() };
     let Owner { worker, pool } = owner;
-    XdpPort::open(umem, worker, pool, &spec.interface, spec.queue + number, &config).map_err(|error| {
+    XdpPort::open(umem, worker, pool, &spec.interface, spec.queue.saturating_add(number), &config).map_err(|error| {
         let each = match error {
             XdpError::NoSuchQueue { .. } if plan.workers > 1 => {
-                format!("; each of {} workers needs a queue of its own: give it more (ethtool -L), or fewer workers", plan.workers)
+                format!(
+                    "; each of {} workers needs a queue of its own: give it more (ethtool -L), or fewer workers",
+                    plan.workers
+                )
             }
             _ => String::new(),
         };
