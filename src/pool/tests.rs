@@ -3,6 +3,7 @@
 mod failure;
 mod fragment;
 pub(crate) mod interleavings;
+mod lines;
 mod places;
 mod pressure;
 mod provider;

@@ -13,6 +13,34 @@
 //! robin, whoever forwards them and also while the policy changes: a flow goes to another worker only when its old one is
 //! done with it (the flow table), or behind a barrier that waits for that (a change of the policy). *Done* is what the
 //! reader says by coming back for more ([`Inbox::take`], [`Inbox::finish`]).
+//!
+//! ```
+//! use netmem::page::{Memory, MemoryConfig};
+//! use netmem::pool::{Batch, Pool, PoolConfig};
+//! use netmem::steer::{Mesh, MeshConfig, Source};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 2, ..Default::default() })?;
+//! let (mut first, mut second) = (memory.worker()?, memory.worker()?);
+//! let pool = Pool::new(&memory, &mut first, &PoolConfig { frames: 256, ..Default::default() })?;
+//! let (mesh, mut ends) = Mesh::new(&MeshConfig { policy: "map=rx0:1".parse()?, ..Default::default() })?;
+//! let (_, mut inbox) = ends.pop().ok_or("a second worker")?; // each pair may go to a thread of its own
+//! let (mut outbox, _) = ends.pop().ok_or("a first worker")?;
+//!
+//! let (mut batch, from) = (Batch::new(), Source { port: 0, queue: 0 });
+//! pool.alloc_burst(&mut first, &mut batch, 32);
+//! outbox.steer(&mut first, from, &mut batch);
+//! assert!(batch.is_empty(), "all are for the second worker");
+//! outbox.flush(&mut first);
+//! assert_eq!(pool.ledger().queued, 32);
+//!
+//! assert_eq!(inbox.take(&mut second, &mut batch), Some(from));
+//! batch.free(&mut second); // home, to the first worker's pool
+//! inbox.finish();
+//! assert_eq!(mesh.stats()[1].received, 32);
+//! # Ok(())
+//! # }
+//! ```
 
 mod config;
 mod counters;

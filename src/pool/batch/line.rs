@@ -118,8 +118,9 @@ impl Line {
     /// If there is no room.
     #[inline(always)]
     pub(crate) fn unload(self, batch: &mut Batch) {
-        let (line, n) = (ManuallyDrop::new(self), batch.places().len());
-        assert!(line.len() <= n, "{} frames for {n} places", line.len());
+        let room = batch.room();
+        assert!(self.len() <= room, "{} frames for {room} places", self.len());
+        let line = ManuallyDrop::new(self);
         let places = batch.places();
         if let Some((places, _)) = places.split_first_chunk_mut::<LINE_MAX>() {
             // SAFETY: the line is not dropped, so its claims are given up with this copy; the places hold none.
