@@ -129,12 +129,14 @@ impl Outbox {
     /// Whether frames for this worker itself need not go through its lane, because nothing is in it.
     #[inline]
     fn is_direct(&mut self) -> bool {
-        self.out[usize::from(self.own)].is_drained()
+        let own = usize::from(self.own);
+        self.out[own].is_drained() && (self.behind[own] == 0 || self.is_past_barriers())
     }
 
     /// Which worker gets each of `frames`.
     #[inline]
     fn choose(&mut self, queue: u16, frames: &Batch, targets: &mut [u8; BATCH_MAX]) -> Choice {
+        let direct = matches!(*self.policy, Policy::Flow(_)) && self.is_direct();
         let policy = &*self.policy;
         match (policy, policy.targets(queue)) {
             (_, []) => return Choice::One(self.own),
@@ -146,7 +148,6 @@ impl Outbox {
                 }
             }
             (Policy::Flow(_), list) => {
-                let direct = self.out[usize::from(self.own)].is_drained();
                 let own = Own { worker: self.own, direct, list: self.batches };
                 list.iter().for_each(|&worker| self.out[usize::from(worker)].look());
                 let (flows, out, mut ahead) = (&mut self.flows, &self.out, [0; WORKERS_MAX]);

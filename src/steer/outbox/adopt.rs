@@ -115,6 +115,21 @@ impl Outbox {
             })
     }
 
+    /// Whether what this worker keeps need not wait for others any more, of whom some were not done when the policy changed.
+    ///
+    /// Its lane is empty, so its barriers are passed; but where nobody reads it they never were, and until the others are done
+    /// what it would keep is dropped as its lane's.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_past_barriers(&mut self) -> bool {
+        let own = usize::from(self.own);
+        let past = !self.is_gone(own) || each(self.behind[own]).all(|worker| self.out[worker].is_drained());
+        if past {
+            self.behind[own] = 0;
+        }
+        past
+    }
+
     /// Whether nobody reads the lane to `worker` any more.
     fn is_gone(&self, worker: usize) -> bool {
         self.out[worker].lane.progress().reader() == GONE
