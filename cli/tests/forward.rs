@@ -183,9 +183,11 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
     ] {
         let run = object(&output(&format!("forward {options} --packets 20001 --json")));
         assert_adds_up(&run);
+        // With more threads than cores a wire's far end may not be looked at for long: what it has no room for is counted.
+        let full = number(&run, "dropped.tx_full");
         assert_eq!(
-            (number(&run, "sink.received"), number(&run, "sink.missing")),
-            (20_001, 0),
+            (number(&run, "sink.received") + full, number(&run, "sink.missing"), dropped(&run)),
+            (20_001, full, full),
             "{options}: {run}"
         );
         let workers = run["workers"].as_array().expect("workers");
@@ -194,7 +196,8 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
         for (i, worker) in workers.iter().enumerate() {
             let received = number(worker, "received");
             assert!(received == each || received == each + 1, "{options}: {worker}");
-            assert_eq!(received, number(worker, "transmitted"), "{options}: {worker}");
+            let sent = number(worker, "transmitted") + number(worker, "dropped");
+            assert_eq!(received, sent, "{options}: {worker}");
             let ports = run["ports"].as_array().expect("ports").iter();
             let its: u64 = ports.filter(|port| port["worker"] == i).map(|port| number(port, "rx")).sum();
             assert_eq!(received, its, "{options}: {run}");
@@ -210,7 +213,9 @@ fn several_workers_pass_to_one_holder_and_one_tap_sees_what_all_sent() {
     assert!((100..=200).contains(&kept_at_most), "a hundred of each worker's: {run}");
     let run = object(&output("forward --workers 2 --tap 500 --packets 20000 --json"));
     assert_adds_up(&run);
-    assert_eq!(number(&run, "tap.taken") + number(&run, "tap.missed"), 20_000, "{run}");
+    let sent = number(&run, "transmitted");
+    assert_eq!(number(&run, "tap.taken") + number(&run, "tap.missed"), sent, "{run}");
+    assert_eq!(sent + number(&run, "dropped.tx_full"), 20_000, "{run}");
     assert_eq!(number(&run, "tap.kept"), 1_000, "{run}");
 }
 
