@@ -54,7 +54,8 @@ impl Heads {
     }
 
     /// A second packet over the same bytes, with what is recorded of the first. Neither can be written while the other
-    /// is there; each pulls and trims for itself. None when there is no memory for heads.
+    /// is there; each pulls and trims for itself. None when there is no memory for heads; pieces of frames may be read-only then as if
+    /// they had been shared.
     ///
     /// # Cost
     /// A head and one locked instruction a part.

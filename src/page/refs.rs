@@ -99,6 +99,6 @@ impl Refs<'_> {
 #[cold]
 #[inline(never)]
 fn too_many() -> ! {
-    eprintln!("netmem: more than 2^31 claims on one page: claims are cloned and forgotten");
+    eprintln!("netmem: more than 2^31 claims on one block: claims are cloned and forgotten");
     std::process::abort()
 }

@@ -249,7 +249,7 @@ unsafe fn initialised(places: &[MaybeUninit<Frame>]) -> &[Frame] {
 /// The pool that a frame is of, which it keeps.
 #[inline]
 fn pool_of(frame: &Frame) -> *const Shared {
-    // SAFETY: the frame is out for as long as it is borrowed, and keeps its yard.
+    // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
     unsafe { yard::pool(frame.id()) }
 }
 
@@ -260,7 +260,7 @@ fn pool_of(frame: &Frame) -> *const Shared {
 #[inline]
 fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
     let id = frames[0].id();
-    // SAFETY: the frames are out for as long as they are borrowed, and keep their yard.
+    // SAFETY: the frames are out for as long as they are borrowed, and keep their pool.
     let pool = unsafe { yard::pool(id) };
     // SAFETY: as above.
     let Shared { homes, number, .. } = unsafe { &*pool };

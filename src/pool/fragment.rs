@@ -22,6 +22,7 @@ use crate::sync::Worker;
 use crate::sys::region;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
+use std::panic::Location;
 
 /// Claims that a frame to be cut begins with: more than there are lines in a frame, and so far below 2^31 that pieces
 /// can be shared a thousand million times.
@@ -82,6 +83,9 @@ impl Fragments {
             None => self.pool.alloc(w)?,
         };
         let id = frame.into_desc().id;
+        if self.pool.is_traced() {
+            self.pool.shared.note(&[id.get()], Location::caller());
+        }
         refs(id).begin_with(BIAS);
         self.open = Some(Open { id, at: 0, pieces: 0 });
         Some(())

@@ -246,7 +246,7 @@ impl Frame {
     /// The frame's entry in the table of pools, and that pool's size: three loads.
     #[inline]
     pub fn size(&self) -> usize {
-        // SAFETY: this frame is out, so its yard lives.
+        // SAFETY: this frame is out, and keeps its pool.
         unsafe { yard::frame_size(self.id()) }
     }
 
@@ -315,7 +315,7 @@ impl Frame {
     #[inline]
     pub fn free(self, w: &mut Worker) {
         let id = self.id();
-        // SAFETY: the frame is out, and so keeps its yard and its pool, until it is kept; the claim ends here, once.
+        // SAFETY: the frame is out, and so keeps its pool, until it is kept; the claim ends here, once.
         unsafe {
             let pool = cpu::expected(yard::pool(id), &mut w.recent);
             if (*pool).keep_hot_one(w, id) {
@@ -346,7 +346,7 @@ pub(super) unsafe fn free_missed(w: &mut Worker, id: NonZeroU32) {
 #[cold]
 #[inline(never)]
 fn room_beyond(desc: Desc) -> usize {
-    // SAFETY: the caller has the frame, so it is out and its yard lives.
+    // SAFETY: the caller has the frame, so it is out and keeps its pool.
     let size = unsafe { yard::frame_size(desc.id) };
     size - usize::from(desc.off) - usize::from(desc.len)
 }

@@ -16,6 +16,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// No frame below; no chunk has this number.
 const EMPTY: u32 = 0;
+/// Where a [`Latch`] begins.
+const UNARMED: u64 = 1 << 63;
 /// The stack takes nothing any more; no chunk has this number.
 const SHUT: u32 = u32::MAX;
 
@@ -146,20 +148,21 @@ impl Home {
 
 /// Counts the frames that come home after the way was shut; exactly one caller learns that it was the last.
 ///
-/// The count starts at 0, goes below it by late frames, and up once by all that were out at closing: it comes
-/// to 0 again exactly when the last of them is home.
+/// The count starts far above any number of frames, goes down by late ones, and once, when all that were out at closing are
+/// known, to those of them that are out still: it comes to 0 exactly when the last of them is home, and never before.
 #[derive(Debug)]
 pub(crate) struct Latch(AtomicU64);
 
 impl Latch {
     pub(crate) fn new() -> Self {
-        Latch(AtomicU64::new(0))
+        Latch(AtomicU64::new(UNARMED))
     }
 
     /// Says how many are out; true if they have all come already.
     pub(crate) fn arm(&self, out: u64) -> bool {
         // AcqRel: the Acquire pairs with the Release of each late `down`.
-        self.0.fetch_add(out, AcqRel).wrapping_add(out) == 0
+        let change = out.wrapping_sub(UNARMED);
+        self.0.fetch_add(change, AcqRel).wrapping_add(change) == 0
     }
 
     /// `n` came home; true for the one who brings the last.
@@ -169,7 +172,7 @@ impl Latch {
         self.0.fetch_sub(n, AcqRel) == n
     }
 
-    /// Frames still out; meaningful once armed.
+    /// Frames still out; more than there can be while it is not known how many.
     pub(crate) fn out(&self) -> u64 {
         // Acquire: whoever waits for 0 sees all that the holders did.
         self.0.load(Acquire)

@@ -6,7 +6,7 @@
 //!                   │  └─ grow.rs   miss: way home, then spare, then new pages   COLD
 //!   freed by the    │
 //!   owner ──────────┘
-//!   freed elsewhere ──► shared.rs   the way home: a ring, and past it a stack    one CAS a batch
+//!   freed elsewhere ──► home.rs     the way home: a ring, and past it a stack    one CAS a batch
 //! ```
 //! When pages are to leave (a smaller pool, another node, the reserve) every frame falls into the cold half, where it is
 //! looked at: the owner's cache has no room then (`stock.rs`, `watch.rs`).
@@ -15,7 +15,7 @@
 //! ([`Fragment`]); it goes home at its last holder.
 //!
 //! A pool keeps its pages (and their device mapping) until it is closed and the last frame is home. Which
-//! pool a frame is of stands in a byte per chunk ([`yard`](self)), so a frame freed anywhere, on any worker or
+//! pool a frame is of stands in one table of the process (`yard.rs`), so a frame freed anywhere, on any worker or
 //! on none, finds its way.
 
 #[allow(unsafe_code)]

@@ -34,7 +34,7 @@ impl Place {
 
     /// `frames` come here: owned → here. Without a worker it costs a locked instruction for each run of one pool.
     #[inline]
-    #[allow(dead_code, reason = "ready pools come with their stage")]
+    #[cfg(test)]
     pub(crate) fn enter(self, w: Option<&Worker>, frames: &[Frame]) {
         each_pool(frames, ptr::null(), |pool, run| self.count(pool, w, run, true));
     }

@@ -98,7 +98,8 @@ pub enum PoolError {
 
 /// A pool of frames with one owner, the worker that receives into them.
 ///
-/// Clone the handle freely. When the last one goes the pool closes as by [`Pool::close`].
+/// Clone the handle freely. When the last one goes the pool closes as by [`Pool::close`]; ready pairs and
+/// [`Fragments`](super::Fragments) have one each.
 #[derive(Debug, Clone)]
 pub struct Pool {
     pub(super) shared: Handle<Shared>,

@@ -12,7 +12,8 @@ pub enum Recycle {
     Pool,
     /// The drivers' older trick, for frames of whole pages: pages stand in a queue (as long as the cache would be) in the
     /// order in which they were given out. An allocation looks at the head: if it is home it is used again, else the pool
-    /// gives it up and takes a new page; it is unmapped when it comes home. A few pages that are held long cost nothing
+    /// gives it up and takes a new page; it is unmapped when it comes home, and until then counts among
+    /// the pool's frames: give the pool as many more than the queue is long as may be held. A few pages that are held long cost nothing
     /// but themselves; when all are held for longer than a turn of the queue, nothing is recycled.
     Head,
     /// It is unmapped and goes back to the page stage, and each allocation that needs one takes and maps a new one: what

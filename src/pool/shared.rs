@@ -1,6 +1,6 @@
 //! A pool as all workers see it, the free path, and the pool's end.
 //!
-//! Handles hold a pool by `Arc`, frames do not: the yard holds one count for all of them. Closing shuts the
+//! Handles hold a pool by `Arc`, frames do not: the list of pools (`yard.rs`) holds one count for all of them. Closing shuts the
 //! owner's cache and the way home; frames still out count themselves down, and the last one gives the pages
 //! back and gives up the yard's count.
 
@@ -126,8 +126,12 @@ impl Shared {
     /// returns.
     #[inline]
     pub(super) unsafe fn free_run(pool: *const Shared, w: Option<&mut Worker>, frames: &[Frame]) {
+        let mut w = w;
         // SAFETY: the frames are out until `free` has put the last of them down.
-        let late = unsafe { (*pool).free(w, frames) };
+        let (late, unsettled) = unsafe { (*pool).free(w.as_deref_mut(), frames) };
+        if let Some(pool) = unsettled {
+            pool.settle(w);
+        }
         if late > 0 {
             // SAFETY: `late` frames were refused and still keep the pool.
             unsafe { Shared::free_late(pool, &frames[frames.len() - late..]) }
@@ -156,24 +160,24 @@ impl Shared {
         }
     }
 
-    /// Puts frames down; returns how many came too late, the pool being closed.
+    /// Puts frames down; returns how many came too late, the pool being closed, and the pool itself if pages left by it and
+    /// are to be given back. `self` may be gone when this returns.
     #[inline]
-    fn free(&self, w: Option<&mut Worker>, frames: &[Frame]) -> usize {
+    fn free(&self, w: Option<&mut Worker>, frames: &[Frame]) -> (usize, Option<Arc<Shared>>) {
         let Some(w) = w else {
             self.lanes.strangers().given.add_shared(frames.len() as u64);
-            return self.send_home(frames);
+            return (self.send_home(frames), None);
         };
         let Some(mut held) = self.local.enter(w) else {
             self.lanes.add(w, frames.len() as u64, |lane| &lane.given);
-            return self.send_home(frames);
+            return (self.send_home(frames), None);
         };
         let (gauges, local) = held.split();
         let kept = local.give_some(frames);
-        if kept < frames.len() && self.overflow(gauges, local, &frames[kept..]) {
-            drop(held);
-            self.settle(Some(w));
-        }
-        0
+        let unsettled = kept < frames.len() && self.overflow(gauges, local, &frames[kept..]);
+        // SAFETY: the owner is inside its slot, and whoever stops the pool waits until it is outside. The frames are down
+        // already: without a count of its own nothing would keep the pool from then on.
+        (0, unsettled.then(|| unsafe { yard::keep(self.number) }))
     }
 
     #[inline]
@@ -308,12 +312,12 @@ impl Close for Shared {
 impl Leave for Shared {
     /// The owner goes: its cache into the stock, where others find it.
     fn leave(&self, worker: &mut Worker) {
-        let mut cold = Vec::new();
         if let Some(mut held) = self.local.enter(worker) {
             let (gauges, local) = held.split();
-            local.stay(gauges, |stack| stack.drain(|id| cold.push(id)));
+            // Before the slot is left: who stops the pool counts what is neither here nor there as out.
+            let mut stock = lock(&self.stock);
+            local.stay(gauges, |stack| stack.drain(|id| self.put(&mut stock, id)));
         }
-        let mut stock = lock(&self.stock);
-        cold.drain(..).for_each(|id| self.put(&mut stock, id));
+        self.settle(Some(worker));
     }
 }

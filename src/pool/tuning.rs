@@ -29,7 +29,8 @@ impl Pool {
     }
 
     /// Lets the owner's cache hold `cache` frames, 0 to 65536, and be refilled to `refill`, 1 to the cache. With no cache
-    /// every frame passes the stock, under its lock.
+    /// every frame passes the stock, under its lock. The ring on the way home stays as long as the cache was when the pool was
+    /// made; what it has no room for takes the stack.
     ///
     /// # Errors
     /// [`PoolError::Range`]; nothing has changed then.

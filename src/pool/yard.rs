@@ -1,4 +1,4 @@
-//! The yard: side arrays over a region's chunks that say which pool a frame is of.
+//! The yard: which pool a frame is of, and side arrays over a region's chunks.
 //!
 //! Which pool stands in a table of the whole process ([`sys::table`](crate::sys::table)), two bytes a chunk: a free finds
 //! it by the frame's number alone. A link and a count a chunk and a place a page stand in the yard of each memory, made
@@ -82,6 +82,21 @@ pub(super) fn by_number(number: u16) -> *const Shared {
     POOLS[usize::from(number)].load(Acquire)
 }
 
+/// A count of its own of the pool with this number.
+///
+/// # Safety
+/// The pool is in the list and does not leave it meanwhile.
+#[cold]
+pub(super) unsafe fn keep(number: u16) -> Arc<Shared> {
+    // Acquire: pairs with the Release in `register`.
+    let pool = POOLS[usize::from(number)].load(Acquire);
+    // SAFETY: the list's own count keeps the pool, as the caller promises; the pointer came from an Arc.
+    unsafe {
+        Arc::increment_strong_count(pool);
+        Arc::from_raw(pool)
+    }
+}
+
 /// Bytes of the frame that begins at `id`.
 ///
 /// # Safety
@@ -157,9 +172,8 @@ impl Yard {
 
     /// Writes which pool a chunk of this region is of.
     pub(super) fn set_home(&self, id: NonZeroU32, pool: u16) {
-        if self.region.index_of(id.get()).is_some() {
-            self.homes.0[id.get() as usize].store(pool, Relaxed);
-        }
+        debug_assert!(self.region.index_of(id.get()).is_some(), "chunk {id} of another region");
+        self.homes.0[id.get() as usize].store(pool, Relaxed);
     }
 
     /// The links of the stacks on the way home.

@@ -5,11 +5,11 @@
 
 use crate::limits::PAGE_SIZE;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munlock, munmap};
 use std::ops::Range;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU16;
+use std::sync::{Mutex, PoisonError};
 
 /// One entry for each chunk number.
 pub type ChunkTable = [AtomicU16; 1 << 32];
@@ -17,29 +17,43 @@ pub type ChunkTable = [AtomicU16; 1 << 32];
 /// Why the table cannot be had, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "mapping the table of chunks failed ({0}): raise the limit on address space (ulimit -v) or on memory"
+    "mapping the table of chunks failed ({0}): raise the limit on address space or on locked memory (ulimit -v, -l)"
 )]
 pub struct TableError(pub Errno);
 
 /// The process's table.
 ///
 /// # Errors
-/// [`TableError`] when there are no 8 GiB of addresses; it is not tried again then.
+/// [`TableError`] when there are no 8 GiB of addresses.
 #[cold]
 pub fn chunk_table() -> Result<&'static ChunkTable, TableError> {
-    static TABLE: OnceLock<Result<&'static ChunkTable, TableError>> = OnceLock::new();
-    *TABLE.get_or_init(|| {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing.
-        let base =
-            unsafe { mmap_anonymous(ptr::null_mut(), size_of::<ChunkTable>(), ProtFlags::READ, flags) };
-        // SAFETY: the mapping is as large as the table, aligned to a page, zero, and never unmapped; entries are only
-        // stored to by whoever opened them.
-        base.map(|base| unsafe { &*base.cast::<ChunkTable>() }).map_err(TableError)
-    })
+    static TABLE: Mutex<Option<&'static ChunkTable>> = Mutex::new(None);
+    let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    match *table {
+        Some(table) => Ok(table),
+        None => Ok(*table.insert(map().map_err(TableError)?)),
+    }
 }
 
-/// Makes the entries of a range of chunks writable, and those that share a page with them.
+/// Maps the table. Without access at first and unlocked then: in a process that locks all its memory it would be filled
+/// with pages, all of them the same one.
+fn map() -> rustix::io::Result<&'static ChunkTable> {
+    let (bytes, flags) = (size_of::<ChunkTable>(), MapFlags::PRIVATE | MapFlags::NORESERVE);
+    // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing. It is as large as the table,
+    // aligned to a page, zero, and never unmapped once this succeeds; entries are only stored to by whoever opened them.
+    unsafe {
+        let base = mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags)?;
+        let readable = munlock(base, bytes).and_then(|()| mprotect(base, bytes, MprotectFlags::READ));
+        if let Err(errno) = readable {
+            munmap(base, bytes)?;
+            return Err(errno);
+        }
+        Ok(&*base.cast::<ChunkTable>())
+    }
+}
+
+/// Makes the entries of a range of chunks writable, and those that share a page with them. They stay so: the next region
+/// with these numbers finds them as the last one left them, at 0.
 ///
 /// # Errors
 /// [`TableError`] when the system refuses.

@@ -86,13 +86,14 @@ fn refill(shared: &Shared, w: &mut Worker) -> bool {
             let room = local.ready.capacity() - local.ready.len();
             local.ready.extend(heads.drain(heads.len().saturating_sub(room)..));
             heads.append(&mut cut);
-            lane.refill.add(u64::from(n > 0));
-            lane.refilled.add(n as u64);
-            lane.came_home.add(home as u64);
-            lane.flushed.add(heads.len() as u64);
         });
     }
+    // Counted also where a thief was inside and nothing went into the array.
     let left = heads.len();
+    shared.locals.add(w, u64::from(n > 0), |lane| &lane.refill);
+    shared.locals.add(w, n as u64, |lane| &lane.refilled);
+    shared.locals.add(w, home as u64, |lane| &lane.came_home);
+    shared.locals.add(w, left as u64, |lane| &lane.flushed);
     shared.cache.forget_bulk(w, &mut heads);
     put_away(shared, w, heads);
     n > left
@@ -225,15 +226,20 @@ fn send(
     mut heads: impl Iterator<Item = Object<Head>>,
     mine: &mut Vec<Object<Head>>,
 ) {
-    let other = |local: &Local| local.away.first().is_some_and(|first| first.origin != origin);
-    if with_local(shared, w, |local, _| other(local)) == Some(true) {
+    // Asked and added in one stay: a thief who is inside in between would hide that others' heads are there.
+    let mut add = |local: &mut Local, _: &HeadsLane| {
+        let others = local.away.first().is_some_and(|first| first.origin != origin);
+        if !others {
+            local.away.extend(heads.by_ref());
+        }
+        (others, local.away.len() >= shared.sent_at_once())
+    };
+    let mut added = with_local(shared, w, &mut add);
+    if let Some((true, _)) = added {
         send_away(shared, w, mine);
+        added = with_local(shared, w, &mut add);
     }
-    let full = with_local(shared, w, |local, _| {
-        local.away.extend(heads.by_ref());
-        local.away.len() >= shared.sent_at_once()
-    });
-    if full == Some(true) {
+    if let Some((_, true)) = added {
         send_away(shared, w, mine);
     }
     mine.extend(heads.map(|mut head| {
@@ -252,12 +258,10 @@ fn send_away(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
         head.origin = own;
         head
     }));
-    with_local(shared, w, |local, lane| {
-        lane.sent_home.add(sent as u64);
-        lane.refused.add(refused as u64);
-        // The same room again.
-        local.away = away;
-    });
+    shared.locals.add(w, sent as u64, |lane| &lane.sent_home);
+    shared.locals.add(w, refused as u64, |lane| &lane.refused);
+    // The same room again.
+    with_local(shared, w, |local, _| local.away = away);
 }
 
 /// A poll round ends: nothing waits for the next one.

@@ -5,7 +5,7 @@ use crate::packet::heads::Heads;
 use crate::packet::packet::Packet;
 use crate::pool::{Pool, Pressure};
 use crate::sync::Worker;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Weak};
 
 /// When a pair is brought into its first state.
@@ -31,7 +31,7 @@ struct Gauge {
 impl Pressure for Gauge {
     /// Nothing can be had without the caller's lock; the next one who has it gives the pairs back.
     fn relieve(&self, _: &mut Worker) -> usize {
-        self.wanted.store(true, Relaxed);
+        self.wanted.store(true, Release);
         0
     }
 
@@ -41,7 +41,8 @@ impl Pressure for Gauge {
 
     fn close(&self) {
         self.closed.store(true, Relaxed);
-        self.wanted.store(true, Relaxed);
+        // Release: pairs with the Acquire in `give_what_is_wanted`, so that `closed` is seen with it.
+        self.wanted.store(true, Release);
     }
 }
 
@@ -133,7 +134,8 @@ impl PairStack {
 
     /// Gives all pairs back; returns how many.
     pub fn drain(&mut self, w: &mut Worker) -> usize {
-        let all = std::mem::take(&mut self.pairs);
+        // By a copy: the stack keeps its room.
+        let all = self.pairs.drain(..).collect();
         self.release(w, all)
     }
 
@@ -152,7 +154,8 @@ impl PairStack {
     #[inline]
     fn give_what_is_wanted(&mut self, w: &mut Worker) {
         if self.gauge.wanted.load(Relaxed) {
-            self.gauge.wanted.store(false, Relaxed);
+            // Acquire: pairs with the Release in `close`.
+            self.gauge.wanted.swap(false, Acquire);
             if self.gauge.closed.load(Relaxed) {
                 self.max = 0;
             }

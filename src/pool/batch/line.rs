@@ -91,13 +91,14 @@ impl Line {
     pub(crate) fn enter(lines: &mut [Line], place: Place, w: &Worker) {
         let mut rest = lines;
         while let Some(first) = rest.first() {
-            let (number, pool) = (first.pool, first.pool());
+            let number = first.pool;
             let run = rest.iter().take_while(|line| line.pool == number).count();
             let (same, others) = rest.split_at_mut(run);
             same.iter_mut().for_each(|line| line.place = Some(place));
             let n = same.iter().map(Line::len).sum();
-            // SAFETY: a line with frames knows a pool only if it is theirs, and they keep it.
-            match unsafe { pool.as_ref() }.filter(|_| n > 0) {
+            let first = same.iter().find(|line| line.len() > 0);
+            // SAFETY: a line with frames knows a pool only if it is theirs, and they keep it; of others nothing is asked.
+            match first.and_then(|line| unsafe { line.pool().as_ref() }) {
                 Some(pool) if !pool.is_traced() => place.count_untraced(pool, w, n),
                 _ => same.iter().for_each(|line| line.count_at(place, Some(w), true)),
             }
@@ -170,8 +171,9 @@ impl Drain<'_> {
             // them behind its own.
             unsafe { ptr::copy_nonoverlapping(from.as_ptr(), line.frames[len..].as_mut_ptr(), n) };
         }
+        let known = if n > 0 { self.batch.pool } else { ptr::null() };
         // SAFETY: a batch with frames knows a pool only if it is theirs, and they keep it.
-        let pool = unsafe { self.batch.pool.as_ref() }.filter(|_| n > 0).map_or(0, |pool| pool.number);
+        let pool = unsafe { known.as_ref() }.map_or(0, |pool| pool.number);
         if len == 0 {
             line.pool = pool;
         } else if line.pool != pool {

@@ -95,3 +95,48 @@ fn the_last_frame_that_comes_back_while_its_pool_closes_gives_the_pages_back_onc
         assert_eq!(memory.stats().free, memory.stats().total);
     });
 }
+
+#[test]
+fn no_frame_is_lost_when_the_owner_leaves_while_its_pool_closes() {
+    long_model(|| {
+        let (memory, [mut w, other], pool) = tiny(2);
+        all_out(&pool, &mut w);
+        let leaver = thread::spawn(move || drop(w));
+        pool.close();
+        leaver.join().unwrap();
+        pool.wait(Duration::ZERO).unwrap();
+        drop((pool, other));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    });
+}
+
+#[test]
+fn who_waits_while_another_closes_the_pool_does_not_find_it_empty_while_a_frame_is_out() {
+    long_model(|| {
+        let (_memory, [mut w, other], pool) = tiny(2);
+        let frame = pool.alloc(&mut w).unwrap();
+        let closer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.close())
+        };
+        assert!(pool.wait(Duration::ZERO).is_err());
+        closer.join().unwrap();
+        frame.free(&mut w);
+        pool.wait(Duration::ZERO).unwrap();
+        drop((pool, w, other));
+    });
+}
+
+#[test]
+fn the_owner_gives_a_page_back_that_leaves_with_its_last_frame_while_the_last_handle_goes() {
+    long_model(|| {
+        let (memory, [mut w, other], pool) = tiny(0);
+        let frame = pool.alloc(&mut w).unwrap();
+        pool.resize(2).unwrap();
+        let closer = thread::spawn(move || drop(pool));
+        frame.free(&mut w);
+        closer.join().unwrap();
+        drop((w, other));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    });
+}
