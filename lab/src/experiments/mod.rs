@@ -2,6 +2,7 @@
 
 mod cluster_pool;
 mod forward_bulk_free;
+mod handoff;
 mod page_bulk;
 mod page_cross_worker;
 mod page_fast_path;
@@ -56,6 +57,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     xdp_verdicts::EXPERIMENT,
     cluster_pool::EXPERIMENT,
     forward_bulk_free::EXPERIMENT,
+    handoff::EXPERIMENT,
     rivals::EXPERIMENT,
 ];
 

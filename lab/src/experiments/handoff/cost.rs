@@ -1,0 +1,205 @@
+//! What handing off costs, both sides: a fixed number of frames goes to and fro between two workers in bursts of 32, by
+//! their inboxes and by two bare rings. Nobody reads or writes a frame.
+
+use std::cell::RefCell;
+
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, Frame, Pool, PoolConfig};
+use netmem::ring::{Receiver, Sender, ring};
+use netmem::steer::{Inbox, Mesh, MeshConfig, Outbox, Source};
+use netmem::sync::Worker;
+
+use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
+use crate::experiments::check_home;
+use crate::json::params;
+use crate::method::clock::Tsc;
+use crate::method::poll::{PollSampler, Shape};
+use crate::method::round::{Label, Variant};
+use crate::method::window::Windows;
+use crate::metric::Metric;
+
+const BURST: usize = 32;
+
+/// Frames that go to and fro: eight bursts.
+const FRAMES: usize = 8 * BURST;
+
+/// Frames between two readings of the clock, and looks in vain after which it is read all the same.
+const PASS: usize = 256;
+const LOOKS: usize = 1_024;
+
+/// What handing off may cost at most, in bare rings.
+const AT_MOST: f64 = 2.0;
+
+const HANDED: &str = "netmem/hand-off";
+
+/// One side: what comes from the other one goes back to it.
+trait End: Send {
+    /// Returns how many frames came.
+    fn pass(&mut self) -> usize;
+}
+
+struct Handing {
+    w: Worker,
+    outbox: Outbox,
+    inbox: Inbox,
+}
+
+impl End for Handing {
+    #[inline(never)]
+    fn pass(&mut self) -> usize {
+        let mut frames = Batch::new();
+        let Some(source) = self.inbox.take(&mut self.w, &mut frames) else { return 0 };
+        let came = frames.len();
+        self.outbox.hand_off(&mut self.w, 1 - self.inbox.worker(), source, &mut frames);
+        self.outbox.flush(&mut self.w);
+        came
+    }
+}
+
+struct Ring {
+    input: Receiver<Frame>,
+    output: Sender<Frame>,
+}
+
+impl End for Ring {
+    #[inline(never)]
+    fn pass(&mut self) -> usize {
+        let mut frames = Batch::new();
+        let came = self.input.recv_burst(BURST, |frame| {
+            // There is room for a burst; were there none, the frame would go home.
+            let _ = frames.push(frame);
+        });
+        self.output.send_burst(came, &mut frames.drain());
+        came
+    }
+}
+
+/// The pace of two ends, on one core in turn or on two.
+struct Trip<'a> {
+    label: Label,
+    ends: RefCell<[Box<dyn End>; 2]>,
+    sampler: PollSampler<'a, Tsc>,
+    /// The other end's core; None if it is this one.
+    peer_core: Option<usize>,
+}
+
+impl Variant for Trip<'_> {
+    fn label(&self) -> &Label {
+        &self.label
+    }
+
+    fn round(&mut self, windows: usize) -> Windows {
+        let [here, there] = &mut *self.ends.borrow_mut();
+        if let Some(core) = self.peer_core {
+            let mut poll = || passed(&mut || here.pass());
+            return self.sampler.round(windows, Some(core), &mut poll, &mut || _ = there.pass());
+        }
+        let mut poll = || {
+            passed(&mut || {
+                let came = here.pass();
+                there.pass();
+                came
+            })
+        };
+        let polled = self.sampler.sample(windows, &mut poll);
+        Windows::without_pauses(&polled.full, 0.0)
+    }
+}
+
+fn passed(pass: &mut dyn FnMut() -> usize) -> usize {
+    let (mut done, mut looks) = (0, 0);
+    while done < PASS && looks < LOOKS {
+        let came = pass();
+        done += came;
+        looks += usize::from(came == 0);
+    }
+    done
+}
+
+/// Measures on one core, then across two, and checks the bound that was set.
+pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -> Result<(), SetUpError> {
+    let memory = Memory::new(&MemoryConfig::default()).map_err(SetUpError::at("memory"))?;
+    let mut owner = memory.worker().map_err(SetUpError::at("worker"))?;
+    let config = PoolConfig { name: "to and fro".to_owned(), frames: 4 * FRAMES, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
+    for (cores, peer) in [(Cores::Same, None), (Cores::Cross, Some(peer_core))] {
+        let clock = bench.clock;
+        let shape = Shape { burst: BURST, packets: 2_048, waits: true };
+        let trip = |variant: &str, ends| {
+            let sampler = PollSampler::new(&clock, shape);
+            Box::new(Trip {
+                label: label(variant, cores),
+                ends: RefCell::new(ends),
+                sampler,
+                peer_core: peer,
+            })
+        };
+        let handing = handing(&memory, &mut owner, &pool)?;
+        let rings = rings(&mut owner, &pool);
+        let mut variants: Vec<Box<dyn Variant>> = vec![trip(HANDED, handing), trip("limit", rings)];
+        let comparison = Comparison { a: 0, b: 1, metric: Metric::NsPerPacket };
+        let series = bench.measure_with(&mut variants, &[comparison], cores, effort);
+        drop(variants);
+        series.iter().for_each(|one| bench.row(one, Metric::NsPerPacket, None));
+        bound(bench, cores);
+    }
+    check_home(bench, "hand-off to and fro", &pool);
+    Ok(())
+}
+
+/// The ratio that was just measured is within its bound, or, with few rounds, not surely beyond it.
+fn bound(bench: &mut Bench<'_>, cores: Cores) {
+    let Some(ratio) = bench.reported_ratio(HANDED, "limit") else { return };
+    let (ok, detail) =
+        (ratio.low <= AT_MOST, format!("{} ({} to {}) bare rings", ratio.median, ratio.low, ratio.high));
+    let place = if cores == Cores::Same { "on one core" } else { "across cores" };
+    bench.check(&format!("hand-off costs at most {AT_MOST} bare rings, {place}"), ok, detail);
+}
+
+fn handing(memory: &Memory, owner: &mut Worker, pool: &Pool) -> Result<[Box<dyn End>; 2], SetUpError> {
+    let config = MeshConfig { flow_limit: None, ..MeshConfig::default() };
+    let (_, ends) = Mesh::new(&config).map_err(SetUpError::at("mesh"))?;
+    let mut sides: Vec<Box<dyn End>> = Vec::new();
+    for (mut outbox, inbox) in ends {
+        let w = memory.worker().map_err(SetUpError::at("worker"))?;
+        if sides.is_empty() {
+            bursts(owner, pool, |w, frames| {
+                outbox.hand_off(w, 1, Source::default(), frames);
+                outbox.flush(w);
+            });
+        }
+        sides.push(Box::new(Handing { w, outbox, inbox }));
+    }
+    sides
+        .try_into()
+        .map_err(|_| SetUpError { step: "mesh", cause: "it has other than two workers".to_owned() })
+}
+
+fn rings(owner: &mut Worker, pool: &Pool) -> [Box<dyn End>; 2] {
+    let ((mut there, input), (back, returned)) = (ring(1_024), ring(1_024));
+    bursts(owner, pool, |_, frames| _ = there.send_burst(BURST, &mut frames.drain()));
+    [Box::new(Ring { input: returned, output: there }), Box::new(Ring { input, output: back })]
+}
+
+/// Gives the frames that go to and fro to `send`.
+fn bursts(owner: &mut Worker, pool: &Pool, mut send: impl FnMut(&mut Worker, &mut Batch)) {
+    for _ in 0..FRAMES / BURST {
+        let mut frames = Batch::new();
+        pool.alloc_burst(owner, &mut frames, BURST);
+        send(owner, &mut frames);
+        frames.free(owner);
+    }
+}
+
+fn label(variant: &str, cores: Cores) -> Label {
+    let cores = if cores == Cores::Same { "same" } else { "cross" };
+    let params = params([
+        ("work", "ring".into()),
+        ("burst", BURST.into()),
+        ("cores", cores.into()),
+        ("bytes", size_of::<Frame>().into()),
+        ("touch", false.into()),
+        ("frames", FRAMES.into()),
+    ]);
+    Label { variant: variant.to_owned(), params }
+}

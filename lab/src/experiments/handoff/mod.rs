@@ -1,0 +1,106 @@
+//! `handoff`: lists of packets that one core receives and another forwards, beside one core that does it all and beside
+//! two that each have queues of their own, which the thread of the source would rather have.
+
+mod core;
+mod cost;
+mod findings;
+mod groups;
+mod idle;
+mod plan;
+mod rig;
+
+use super::Experiment;
+use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
+use crate::method::round::Variant;
+use crate::metric::Metric;
+use crate::settings::Key;
+use groups::Group;
+use plan::Way;
+use rig::{Pace, Rig};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "handoff",
+    source: "001_682c8ca0619e705f.txt",
+    question: "Does it pay to hand received packets to another core, and does it beat receive queues on both?",
+    seconds: 20,
+    keys: KEYS,
+    run,
+};
+
+const KEYS: &[Key] = &[
+    Key { name: "packets", what: "packets per window", min: 256, max: 65_536, full: 2_048, quick: 1_024 },
+    Key {
+        name: "sums",
+        what: "checksums over a packet that make heavy work",
+        min: 1,
+        max: 64,
+        full: 8,
+        quick: 8,
+    },
+    Key {
+        name: "rings",
+        what: "steps of the working set, each four times the last",
+        min: 1,
+        max: 5,
+        full: 5,
+        quick: 3,
+    },
+];
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let Some(&peer_core) = bench.cores.get(1) else {
+        bench.check("two cores", false, "handing off needs two".to_owned());
+        return Ok(());
+    };
+    let (sums, rings) = (bench.setting("sums"), bench.setting("rings") as u32);
+    let (headlines, sweeps) = (groups::headlines(sums), groups::sweeps(sums, rings));
+    let effort = bench.effort().shared_by((headlines.len() + sweeps.len()) / 3);
+    for (group, load) in headlines.into_iter().zip(["light", "heavy"]) {
+        measure(bench, group, peer_core, effort)?;
+        findings::answer(bench, load);
+    }
+    for group in sweeps {
+        if bench.stopped() {
+            break;
+        }
+        measure(bench, group, peer_core, effort)?;
+    }
+    cost::measure(bench, peer_core, effort)?;
+    if !bench.stopped() {
+        idle::measure(bench, peer_core)?;
+    }
+    findings::notes(bench, rings);
+    Ok(())
+}
+
+/// Measures a group in the same rounds and settles each of its variants.
+fn measure(bench: &mut Bench<'_>, group: Group, peer_core: usize, effort: Effort) -> Result<(), SetUpError> {
+    let rigs = group.into_iter().map(Rig::new).collect::<Result<Vec<Rig>, _>>()?;
+    let (clock, packets) = (bench.clock, bench.setting("packets"));
+    let pace = |rig| -> Box<dyn Variant> { Box::new(Pace::new(rig, &clock, packets, peer_core)) };
+    let mut variants: Vec<Box<dyn Variant>> = rigs.iter().map(pace).collect();
+    let over_first = |a, b| Comparison { a, b, metric: Metric::Pps };
+    let mut comparisons: Vec<Comparison> = (1..variants.len()).map(|a| over_first(a, 0)).collect();
+    if rigs.iter().any(|rig| rig.plan.way == Way::Queues) {
+        comparisons.extend([over_first(1, 2), over_first(3, 2)]);
+    }
+    let series = bench.measure_with(&mut variants, &comparisons, Cores::Cross, effort);
+    drop(variants);
+    for one in &series {
+        bench.row(one, Metric::Pps, findings::published(&one.label));
+        bench.row(one, Metric::NsPerPacket, None);
+    }
+    for (rig, one) in rigs.into_iter().zip(series) {
+        let counted = !rig.plan.keeps_order();
+        let late = rig.settle(bench);
+        if counted {
+            let mut label = one.label;
+            label.params.insert("counted".to_owned(), "reordered".into());
+            bench.figure(label, Metric::Count, late as f64, None);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What one variant is: who receives, who forwards, and how much work that is.
+
+use netmem::limits::CHUNK_SIZE;
+use netmem::steer::Record;
+
+use crate::json::params;
+use crate::method::round::Label;
+
+/// Who does the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// One worker receives, forwards and transmits; the other core is idle.
+    One,
+    /// One worker receives, and steers by this policy to two.
+    Handed(&'static str),
+    /// Two workers, each with receive queues of its own: what spreading in hardware gives.
+    Queues,
+}
+
+/// All that the first worker receives goes to the second.
+pub(super) const ALL_HANDED: Way = Way::Handed("map=rx0:1,rx1:1,rx2:1,rx3:1");
+
+/// Frames beyond those that are posted and under way: two caches full.
+const SPARE: usize = 1024;
+
+/// One variant.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) variant: String,
+    pub(super) way: Way,
+    /// Receiving ports of each worker that receives.
+    pub(super) ports: usize,
+    /// Lines of a packet that the first worker reads before it hands it over.
+    pub(super) lines: usize,
+    /// Sums of its 512 bytes that are made of each packet; none is light work.
+    pub(super) sums: u64,
+    /// Packets that a port receives at once.
+    pub(super) burst: usize,
+    /// Packets under way between two workers at most.
+    pub(super) inbox: u32,
+    pub(super) record: Record,
+    /// Places in the ring of each receiving port: its frames come round in turn, so this is the working set.
+    pub(super) ring: usize,
+}
+
+impl Plan {
+    /// Light work, one port, nothing read beforehand, bursts of 32.
+    pub(super) fn new(variant: &str, way: Way) -> Plan {
+        Plan {
+            variant: format!("netmem/{variant}"),
+            way,
+            ports: 1,
+            lines: 0,
+            sums: 0,
+            burst: 32,
+            inbox: 512,
+            record: Record::Second,
+            ring: 2048,
+        }
+    }
+
+    /// Frames that one receiving worker's pool has: those that are posted, those under way, and some to spare.
+    pub(super) fn frames(&self) -> usize {
+        self.ports * self.ring + self.inbox as usize + SPARE
+    }
+
+    /// Bytes of all pools.
+    pub(super) fn bytes(&self) -> usize {
+        let receivers = if self.way == Way::Queues { 2 } else { 1 };
+        receivers * self.frames() * CHUNK_SIZE
+    }
+
+    /// Whether every packet of a flow must leave in its turn.
+    pub(super) fn keeps_order(&self) -> bool {
+        self.way != Way::Handed("round-robin")
+    }
+
+    pub(super) fn label(&self) -> Label {
+        let (workers, policy) = match self.way {
+            Way::One => (1, "none"),
+            Way::Handed(policy) => (2, policy.split('=').next().unwrap_or(policy)),
+            Way::Queues => (2, "none"),
+        };
+        let params = params([
+            ("work", "forward".into()),
+            ("burst", self.burst.into()),
+            ("cores", if workers == 1 { "same" } else { "cross" }.into()),
+            ("bytes", super::core::PACKET.into()),
+            ("touch", true.into()),
+            ("workers", workers.into()),
+            ("policy", policy.into()),
+            ("ports", self.ports.into()),
+            ("lines_before", self.lines.into()),
+            ("load", if self.sums == 0 { "light" } else { "heavy" }.into()),
+            ("inbox", self.inbox.into()),
+            ("recorded", if self.record == Record::First { "first" } else { "second" }.into()),
+            ("working_set", (self.ports * self.ring * CHUNK_SIZE).into()),
+        ]);
+        Label { variant: self.variant.clone(), params }
+    }
+}
