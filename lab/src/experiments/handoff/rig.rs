@@ -85,8 +85,11 @@ impl Rig {
         Ok(())
     }
 
-    fn left(&self) -> u64 {
-        self.left.iter().map(|left| left.total()).sum()
+    /// Packets that left, of each that receives; 0 for the second where there is but one.
+    fn left(&self) -> [u64; 2] {
+        let mut left = [0; 2];
+        left.iter_mut().zip(&self.left).for_each(|(sum, left)| *sum = left.total());
+        left
     }
 
     /// Lets everything that is under way leave, on this thread, and checks that nothing was lost, late, damaged or leaked.
@@ -243,6 +246,17 @@ impl<'a> Pace<'a> {
     }
 }
 
+fn total(left: &[u64; 2]) -> u64 {
+    left.iter().sum()
+}
+
+/// Whether fewer than `wanted` packets have left, or of those of one that receives, if it has ever received, less than a
+/// fourth of them.
+fn is_short(before: &[u64; 2], left: &[u64; 2], wanted: u64) -> bool {
+    let behind = |(before, left): (&u64, &u64)| *left > 0 && left - before < wanted / 4;
+    total(left) - total(before) < wanted || before.iter().zip(left).any(behind)
+}
+
 impl Variant for Pace<'_> {
     fn label(&self) -> &Label {
         &self.rig.label
@@ -251,15 +265,18 @@ impl Variant for Pace<'_> {
     fn round(&mut self, windows: usize) -> Windows {
         let cores = &mut *self.rig.cores.borrow_mut();
         let Some((last, others)) = cores.split_last_mut() else { return Windows::default() };
-        let mut before = self.rig.left();
-        let wanted = (4 * self.rig.plan.burst) as u64;
+        let rig = self.rig;
+        let mut before = rig.left();
+        let wanted = (4 * rig.plan.burst) as u64;
         let mut poll = || {
             let (mut looks, mut left) = (0, before);
-            while left - before < wanted && looks < LOOKS {
-                looks += usize::from(last.poll() == 0);
-                left = self.rig.left.iter().map(|left| left.total()).sum();
+            // Each of two that receive must have its part: where one is paused, the other's work would pass for both's.
+            while looks < LOOKS && is_short(&before, &left, wanted) {
+                let idle = last.poll() == 0;
+                left = rig.left();
+                looks += usize::from(idle || total(&left) - total(&before) >= wanted);
             }
-            let done = left - before;
+            let done = total(&left) - total(&before);
             before = left;
             done as usize
         };
@@ -268,5 +285,17 @@ impl Variant for Pace<'_> {
             _ => Box::new(|| std::thread::sleep(Duration::from_micros(100))),
         };
         self.sampler.round(windows, Some(self.peer_core), &mut poll, &mut *peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_short;
+
+    #[test]
+    fn a_pass_is_short_while_one_of_two_that_receive_has_stopped() {
+        assert!(is_short(&[100, 100], &[300, 100], 128));
+        assert!(!is_short(&[100, 100], &[200, 132], 128));
+        assert!(is_short(&[100, 0], &[227, 0], 128) && !is_short(&[100, 0], &[228, 0], 128));
     }
 }
