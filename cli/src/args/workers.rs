@@ -42,8 +42,8 @@ pub struct WorkerArgs {
     pub tx_queue: Option<TxQueueArg>,
 
     /// Frames of one worker that another has waiting at most, 64 to 1048576; more are dropped by count, and beyond half
-    /// of it those of a flow that makes most of them; needs --steer [default: 1024, or twice what the generators have under
-    /// way]
+    /// of it those of a flow that makes most of them; needs --steer [default: 1024, or more than twice what the generators
+    /// have under way]
     #[arg(long, value_name = "N", value_parser = whole(INBOX), requires = "steer", allow_negative_numbers = true)]
     pub inbox: Option<u32>,
 
