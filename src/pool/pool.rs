@@ -13,6 +13,7 @@ use super::recycle::Recycle;
 use super::shared::Shared;
 use super::stock::Stock;
 use super::tuning;
+use super::watch;
 use super::yard::{self, Yard};
 use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
@@ -117,7 +118,7 @@ impl Pool {
             return Err(PoolError::ForeignOwner);
         }
         let yard = Yard::of_memory(memory)?;
-        let per_page = (PAGE_SIZE / config.frame_size).max(1);
+        let per_page = watch::per_page(config.frame_size);
         let [frames, capacity] =
             [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
         let cache = (config.cache.min(capacity), config.refill.min(config.cache));

@@ -6,7 +6,7 @@
 
 use super::batch::Batch;
 use super::dma::Dma;
-use super::frame::{self, Desc, Frame};
+use super::frame::{self, Frame};
 use super::home::{Home, Latch};
 use super::inflight::Inflight;
 use super::local::{Gauges, Local, Start};
@@ -89,10 +89,7 @@ impl Shared {
     pub(super) fn claim(&self, id: u32) -> Frame {
         // SAFETY: the lists hold the pool's own free frames, each on one list once and with no claim on it, and
         // this one was just taken off; headroom and colours lie within the frame. No chunk has the number 0.
-        unsafe {
-            let id = NonZeroU32::new_unchecked(id);
-            Frame::from_desc(Desc { id, off: self.start.of(id.get()) as u16, len: 0 })
-        }
+        unsafe { Frame::empty(id, self.start.of(id)) }
     }
 
     /// Appends `n` frames of the owner's cache to a batch; false when the caller does not own it, or it has fewer.
@@ -125,8 +122,7 @@ impl Shared {
     /// `pool` lives, and every frame is one of it whose only claim ends with this call. `pool` may be gone when this
     /// returns.
     #[inline]
-    pub(super) unsafe fn free_run(pool: *const Shared, w: Option<&mut Worker>, frames: &[Frame]) {
-        let mut w = w;
+    pub(super) unsafe fn free_run(pool: *const Shared, mut w: Option<&mut Worker>, frames: &[Frame]) {
         // SAFETY: the frames are out until `free` has put the last of them down.
         let (late, unsettled) = unsafe { (*pool).free(w.as_deref_mut(), frames) };
         if let Some(pool) = unsettled {
@@ -291,11 +287,9 @@ impl Shared {
     }
 
     /// The frames that lie in a page of the pool.
-    pub(super) fn each_frame(&self, page: &Page, mut f: impl FnMut(NonZeroU32)) {
-        let chunks = page.bytes().len() / CHUNK_SIZE;
-        let step = self.frame_size / CHUNK_SIZE;
-        let ids = (0..chunks).step_by(step).map(|i| page.first_chunk() + i as u32);
-        ids.filter_map(NonZeroU32::new).for_each(&mut f);
+    pub(super) fn frames_of(&self, page: &Page) -> impl Iterator<Item = NonZeroU32> + use<> {
+        let (first, step) = (page.first_chunk(), self.frame_size / CHUNK_SIZE);
+        (0..self.per_page()).filter_map(move |i| NonZeroU32::new(first + (i * step) as u32))
     }
 }
 

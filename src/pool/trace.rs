@@ -73,8 +73,9 @@ impl Pool {
         if on && !shared.is_traced() {
             let traces = shared.yard.make_traces();
             let now = traces.now();
-            let pages: Vec<_> = lock(&shared.stock).pages.iter().map(|page| page.first_chunk()).collect();
-            for id in pages.into_iter().flat_map(|first| shared.frames_from(first)) {
+            let ids: Vec<_> =
+                lock(&shared.stock).pages.iter().flat_map(|page| shared.frames_of(page)).collect();
+            for id in ids {
                 shared.remember(id, None, now);
             }
         }
@@ -126,12 +127,6 @@ impl Shared {
         ids.filter_map(|id| self.yard.trace(id)).for_each(|entry| entry.place.store(HOME, Relaxed));
     }
 
-    /// The frames that lie in the page with this first chunk.
-    fn frames_from(&self, first: u32) -> impl Iterator<Item = NonZeroU32> {
-        let step = self.frame_size / crate::limits::CHUNK_SIZE;
-        (0..self.per_page()).filter_map(move |i| NonZeroU32::new(first + (i * step) as u32))
-    }
-
     /// The pool's frames that are neither free nor on their way.
     fn out(&self) -> Vec<NonZeroU32> {
         // As a thief: all that is free goes to the stock, so that what is not there is out.
@@ -145,7 +140,7 @@ impl Shared {
         });
         let stock = lock(&self.stock);
         let free: BTreeSet<u32> = stock.spare.iter().copied().collect();
-        let all = stock.pages.iter().flat_map(|page| self.frames_from(page.first_chunk()));
+        let all = stock.pages.iter().flat_map(|page| self.frames_of(page));
         all.filter(|id| !free.contains(&id.get()) && !self.is_resting(&stock, id.get())).collect()
     }
 

@@ -10,10 +10,15 @@ use crate::sync::{Lifo, Worker};
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Frames of `frame_size` bytes that lie in one page, or in the block of pages that one takes.
+pub(super) fn per_page(frame_size: usize) -> usize {
+    (PAGE_SIZE / frame_size).max(1)
+}
+
 impl Shared {
     /// Frames that lie in one page (or block of pages) of the pool.
     pub(super) fn per_page(&self) -> usize {
-        (PAGE_SIZE / self.frame_size).max(1)
+        per_page(self.frame_size)
     }
 
     /// How many frames of the page that `id` lies in are in the stock. In the page's descriptor; written under the
@@ -110,12 +115,11 @@ impl Shared {
     pub(super) fn admit(&self, stock: &mut Stock, page: Page) {
         self.dma.map(&self.memory, &page);
         stock.unfit += usize::from(stock.is_unfit(&page));
-        let mut frames = 0;
-        self.each_frame(&page, |id| {
+        let frames = self.per_page() as u32;
+        for id in self.frames_of(&page) {
             self.yard.set_home(id, self.number);
             self.push_watched(stock, id.get());
-            frames += 1;
-        });
+        }
         if let Some(desc) = self.memory.desc(page.number()) {
             desc.refs.store(frames, Relaxed);
         }
@@ -131,7 +135,7 @@ impl Shared {
             self.yard.place(moved.first_chunk()).store(at as u32, Relaxed);
         }
         let before = stock.spare.len();
-        self.each_frame(&page, |id| self.remove_watched(stock, id.get()));
+        self.frames_of(&page).for_each(|id| self.remove_watched(stock, id.get()));
         if stock.spare.len() == before {
             stock.queue.forget(page.first_chunk());
         }
@@ -146,11 +150,8 @@ impl Shared {
 
     /// Undoes [`Shared::admit`] for a page whose frames are home: unmaps it, once. Returns how many frames those are.
     pub(super) fn disown(&self, page: &Page) -> u32 {
-        let mut frames = 0;
-        self.each_frame(page, |id| {
-            self.yard.set_home(id, 0);
-            frames += 1;
-        });
+        let frames = self.per_page() as u32;
+        self.frames_of(page).for_each(|id| self.yard.set_home(id, 0));
         self.dma.unmap(&self.memory, page);
         // The page stage finds it as it gave it.
         if let Some(desc) = self.memory.desc(page.number()) {

@@ -10,7 +10,7 @@ use super::trace::Traces;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Refs};
 use crate::sync::shim::AtomicU32;
-use crate::sys::region::{Region, SEGMENT_SHIFT, SEGMENTS};
+use crate::sys::region::Region;
 use crate::sys::table::{self, ChunkTable, TableError};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -18,8 +18,6 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// The yard of each segment of the number space, for frames that come home from anywhere.
-static YARDS: [AtomicPtr<Yard>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
 /// The yards by first segment, for pools that are made.
 static KNOWN: Mutex<BTreeMap<usize, Weak<Yard>>> = Mutex::new(BTreeMap::new());
 
@@ -49,18 +47,6 @@ pub(crate) struct Yard {
     traces: OnceLock<Traces>,
 }
 
-/// The yard that `id` lies in.
-///
-/// # Safety
-/// A frame with this id is out and stays out for `'a`: it keeps its pool, and the pool its yard.
-#[inline(always)]
-pub(super) unsafe fn of<'a>(id: NonZeroU32) -> &'a Yard {
-    // Acquire: pairs with the Release in `Yard::of_memory`. The frame's own way here orders it too.
-    let yard = YARDS[(id.get() >> SEGMENT_SHIFT) as usize].load(Acquire);
-    // SAFETY: see above; the entry is cleared only when the yard's last pool has gone.
-    unsafe { &*yard }
-}
-
 /// The pool that the frame `id` is of.
 ///
 /// # Safety
@@ -71,14 +57,13 @@ pub(super) unsafe fn pool(id: NonZeroU32) -> *const Shared {
     // SAFETY: there is a frame, so there was a first pool; the table is never unmapped. Relaxed: the frame's own way here
     // comes after that.
     let homes = Homes(unsafe { &*HOMES.load(Relaxed) });
-    // Acquire: pairs with the Release in `register`.
-    POOLS[usize::from(homes.of(id))].load(Acquire)
+    by_number(homes.of(id))
 }
 
 /// The pool with this number; null for 0, and for one that is no pool's.
 #[inline(always)]
 pub(super) fn by_number(number: u16) -> *const Shared {
-    // Acquire: as in `pool`.
+    // Acquire: pairs with the Release in `register`.
     POOLS[usize::from(number)].load(Acquire)
 }
 
@@ -88,13 +73,22 @@ pub(super) fn by_number(number: u16) -> *const Shared {
 /// The pool is in the list and does not leave it meanwhile.
 #[cold]
 pub(super) unsafe fn keep(number: u16) -> Arc<Shared> {
-    // Acquire: pairs with the Release in `register`.
-    let pool = POOLS[usize::from(number)].load(Acquire);
+    let pool = by_number(number);
     // SAFETY: the list's own count keeps the pool, as the caller promises; the pointer came from an Arc.
     unsafe {
         Arc::increment_strong_count(pool);
         Arc::from_raw(pool)
     }
+}
+
+/// The yard that `id` lies in.
+///
+/// # Safety
+/// A frame with this id is out and stays out for `'a`: it keeps its pool, and the pool its yard.
+#[inline(always)]
+pub(super) unsafe fn of<'a>(id: NonZeroU32) -> &'a Yard {
+    // SAFETY: the caller's promise.
+    unsafe { &(*pool(id)).yard }
 }
 
 /// Bytes of the frame that begins at `id`.
@@ -156,10 +150,6 @@ impl Yard {
             refs: chunks.map(|_| AtomicU32::new(0)).collect(),
             traces: OnceLock::new(),
         });
-        for segment in region.segments() {
-            // Release: pairs with the Acquire in `of`.
-            YARDS[segment].store(Arc::as_ptr(&yard).cast_mut(), Release);
-        }
         known.insert(region.segments().start, Arc::downgrade(&yard));
         Ok(yard)
     }
@@ -229,15 +219,5 @@ impl Homes {
 impl std::fmt::Debug for Homes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Homes")
-    }
-}
-
-impl Drop for Yard {
-    fn drop(&mut self) {
-        let me: *mut Yard = self;
-        for segment in self.region.segments() {
-            // Only if no newer yard of the same region stands there already.
-            let _ = YARDS[segment].compare_exchange(me, ptr::null_mut(), Relaxed, Relaxed);
-        }
     }
 }

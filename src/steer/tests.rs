@@ -132,6 +132,22 @@ fn run(flow: u32, first: u32, n: u32) -> impl Iterator<Item = (u32, u32)> {
     (first..first + n).map(move |number| (flow, number))
 }
 
+/// Two workers: the first has taken flow 1 back from the second, which is at work on its numbers 3 to 5.
+fn taken_back() -> Rig {
+    let mut rig = rig(&steering(2, "map=rx0:1"));
+    rig.steer(0, run(1, 0, 3));
+    rig.flush(0);
+    rig.mesh.set_policy(&Policy::None).unwrap();
+    rig.flush(0);
+    rig.take(1);
+    rig.steer(0, run(1, 3, 3));
+    rig.flush(0);
+    rig.take(1);
+    rig.flush(0);
+    assert_eq!(rig.mesh.stats()[0].adopted, 1, "worker 1 is at work on numbers 3 to 5");
+    rig
+}
+
 #[test]
 fn a_list_arrives_whole_with_its_source_and_is_queued_on_its_way() {
     let mut rig = rig(&steering(2, "map=rx0:1"));

@@ -12,7 +12,7 @@ use netmem::slab::{CacheConfig, Layer, WordForm};
 
 use super::Experiment;
 use super::relay::PACKET_BYTES;
-use super::router::{FarSide, Fate, PacketSetup, Router, Setup};
+use super::router::{self, FarSide, Fate, PacketSetup, Router, Setup};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::{Published, params};
 use crate::method::poll::{PollLoop, PollSampler, Shape};
@@ -30,15 +30,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const KEYS: &[Key] = &[
-    Key {
-        name: "ring",
-        what: "places in each ring of the wires (rounded up to a power of two)",
-        min: 256,
-        max: 16_384,
-        full: 1_024,
-        quick: 1_024,
-    },
-    Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 768, quick: 768 },
+    router::RING,
+    router::PACKETS,
     Key {
         name: "rules",
         what: "rules on the full path, none of which matches",

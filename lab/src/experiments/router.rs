@@ -19,6 +19,7 @@ use netmem::sync::Worker;
 use super::check_home;
 use super::relay::PACKET_BYTES;
 use crate::bench::{Bench, SetUpError};
+use crate::settings::Key;
 
 /// Different frames, sent in turn.
 const FRAMES: usize = 256;
@@ -28,6 +29,20 @@ const SETTLE_ROUNDS: usize = 100_000;
 
 /// A packet that is kept goes when enough newer ones came, not by its age.
 const AGES: Duration = Duration::from_secs(3_600);
+
+/// How long the wires' rings are: [`Setup::ring`].
+pub(super) const RING: Key = Key {
+    name: "ring",
+    what: "places in each ring of the wires (rounded up to a power of two)",
+    min: 256,
+    max: 16_384,
+    full: 1_024,
+    quick: 1_024,
+};
+
+/// How many packets a window is to count.
+pub(super) const PACKETS: Key =
+    Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 768, quick: 768 };
 
 type Bytes = [u8; PACKET_BYTES];
 

@@ -32,17 +32,7 @@ fn after_a_change_of_the_map_a_flow_waits_at_its_new_worker_for_its_old_one() {
 
 #[test]
 fn a_change_to_the_worker_itself_waits_for_the_others_too() {
-    let mut rig = rig(&steering(2, "map=rx0:1"));
-    rig.steer(0, run(1, 0, 3));
-    rig.flush(0);
-    rig.mesh.set_policy(&Policy::None).unwrap();
-    rig.flush(0);
-    rig.take(1);
-    rig.steer(0, run(1, 3, 3));
-    rig.flush(0);
-    rig.take(1);
-    rig.flush(0);
-    assert_eq!(rig.mesh.stats()[0].adopted, 1);
+    let mut rig = taken_back();
     assert_eq!(rig.steer(0, run(1, 6, 3)), [], "they go round by its own lane");
     rig.flush(0);
     assert_eq!(rig.take(0), None);

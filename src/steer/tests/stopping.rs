@@ -97,17 +97,7 @@ fn an_outbox_that_is_dropped_sends_what_was_listed_home() {
 
 #[test]
 fn a_worker_without_an_inbox_does_not_overtake_the_one_that_its_flows_come_from() {
-    let mut rig = rig(&steering(2, "map=rx0:1"));
-    rig.steer(0, run(1, 0, 3));
-    rig.flush(0);
-    rig.mesh.set_policy(&Policy::None).unwrap();
-    rig.flush(0);
-    rig.take(1);
-    rig.steer(0, run(1, 3, 3));
-    rig.flush(0);
-    rig.take(1);
-    rig.flush(0);
-    assert_eq!(rig.mesh.stats()[0].adopted, 1, "worker 1 is at work on numbers 3 to 5");
+    let mut rig = taken_back();
     rig.workers[0].inbox = None;
     assert_eq!(rig.steer(0, run(1, 6, 3)), []);
     rig.flush(0);

@@ -72,7 +72,8 @@ pub(super) fn notes(bench: &mut Bench<'_>, rings: u32) {
     );
     bench.note(
         "light work swaps the link addresses; heavy work also sums 512 bytes as often as the key sums says. One worker leaves \
-         the other core idle; of two queues, windows in which one core stood still are dropped. Packets that round-robin reorders are counted about: two workers note one flow at once",
+         the other core idle; of two queues, windows in which one core stood still are dropped. \
+         Packets that round-robin reorders are counted about: two workers note one flow at once",
     );
 }
 
