@@ -124,10 +124,8 @@ impl Frame {
     /// As [`Frame::from_desc`]; `id` is not 0, and `off` below 2^16.
     #[inline(always)]
     pub(crate) unsafe fn empty(id: u32, off: u32) -> Frame {
-        // Two halves, not a sum: so several frames are written at once.
-        let halves = if cfg!(target_endian = "little") { [id, off] } else { [off, id] };
-        // SAFETY: a Frame is a word of these halves, and not 0; `len`, in the upper one's upper half, is 0.
-        unsafe { std::mem::transmute::<[u32; 2], Frame>(halves) }
+        // SAFETY: not 0, as the caller promises; `len`, in the upper half of the upper half, is 0.
+        Frame { word: unsafe { NonZeroU64::new_unchecked(u64::from(id) | u64::from(off) << 32) } }
     }
 
     /// Writes an empty frame for each of `ids` into as many places.
@@ -139,9 +137,9 @@ impl Frame {
         let ((runs, ones), (run_ids, one_ids)) = (places.as_chunks_mut::<RUN>(), ids.as_chunks::<RUN>());
         for (places, ids) in runs.iter_mut().zip(run_ids) {
             for (four, ids) in places.as_chunks_mut::<4>().0.iter_mut().zip(ids.as_chunks::<4>().0) {
-                let starts = ids.map(|id| start.of(id));
-                // SAFETY: the caller's promise.
-                *four = [0, 1, 2, 3].map(|i| MaybeUninit::new(unsafe { Frame::empty(ids[i], starts[i]) }));
+                let words = cpu::words(*ids, ids.map(|id| start.of(id)));
+                // SAFETY: a Frame is such a word, and not 0; the rest is the caller's promise.
+                *four = unsafe { std::mem::transmute::<[u64; 4], [MaybeUninit<Frame>; 4]>(words) };
             }
         }
         for (one, &id) in ones.iter_mut().zip(one_ids) {
@@ -234,6 +232,13 @@ impl Frame {
         usize::from(self.desc().off)
     }
 
+    /// Bytes from the chunk's start to the data's end, which lies within 32 KiB of it.
+    #[inline(always)]
+    fn end(&self) -> usize {
+        // `off` and `len` are the halves of a word: times this it has their sum in its upper half.
+        ((self.word.get() >> 32) as u32).wrapping_mul(0x1_0001) as usize >> 16
+    }
+
     /// Bytes after the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
@@ -283,7 +288,7 @@ impl Frame {
     /// No look-up of the frame's size while the data ends in its first chunk, which every frame has.
     #[inline(always)]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        let end = self.headroom() + self.len();
+        let end = self.end();
         if n > CHUNK_SIZE || end > CHUNK_SIZE - n {
             NoRoom::check(n, room_beyond(self.desc()))?;
         }

@@ -207,7 +207,6 @@ impl Pool {
     #[inline(always)]
     #[track_caller]
     pub fn alloc_burst(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
-        let n = n.min(batch.room());
         if self.shared.take_hot(w, n, batch) { n } else { self.burst_missed(w, batch, n) }
     }
 
@@ -215,7 +214,7 @@ impl Pool {
     #[inline(never)]
     #[track_caller]
     fn burst_missed(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> usize {
-        let mut ids = [0; BATCH_MAX];
+        let (mut ids, n) = ([0; BATCH_MAX], n.min(batch.room()));
         let got = grow::alloc(&self.shared, w, &mut ids[..n], Location::caller());
         self.shared.give(&ids[..got], batch);
         got
