@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::json::{Check, Published, Ratio, Report, Row, shared};
+use crate::json::{Check, Counters, Pauses, Published, Ratio, Report, Row, shared};
 use crate::method::clock::{Clock, Tsc};
+use crate::method::pauses::Gaps;
 use crate::method::ratio::Interval;
 use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
@@ -12,6 +13,10 @@ use crate::settings::Settings;
 
 /// Share of windows that may be lost to a slow generator before the run says nothing.
 pub const STARVED_MAX: f64 = 0.2;
+
+/// What a report says that counts nothing but time.
+const NO_COUNTERS: &str = "no hardware counters in this experiment: slab-descriptor counts instructions, branches and \
+    last-level loads, by perf_event_open where the machine has counters for it, else by cachegrind where valgrind is installed";
 
 /// Whether a comparison stays on one core: what its interval may be wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +96,8 @@ pub struct Bench<'a> {
     stop: &'a AtomicBool,
     /// Hears how many rounds are done, and how many there may be.
     progress: &'a mut dyn FnMut(usize, usize),
+    /// What the windows of all groups lost to pauses.
+    gaps: Gaps,
     /// Rounds finished by the group that was cut short.
     cut_short: Option<usize>,
     report: Report,
@@ -105,7 +112,16 @@ impl<'a> Bench<'a> {
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(usize, usize),
     ) -> Self {
-        Self { clock: Tsc::new(), cores, settings, stop, progress, cut_short: None, report }
+        Self {
+            clock: Tsc::new(),
+            cores,
+            settings,
+            stop,
+            progress,
+            gaps: Gaps::default(),
+            cut_short: None,
+            report,
+        }
     }
 
     /// The value of a key of this experiment.
@@ -153,7 +169,8 @@ impl<'a> Bench<'a> {
         let plan = Plan { rounds_min, rounds_max, windows, half_width, seed };
         let pairs: Vec<(usize, usize)> = comparisons.iter().map(|c| (c.a, c.b)).collect();
         let progress = &mut *self.progress;
-        let series = interleave(variants, &pairs, &plan, self.stop, &mut |done| progress(done, rounds_max));
+        let progress = &mut |done| progress(done, rounds_max);
+        let series = interleave(variants, &pairs, &plan, self.stop, &mut self.gaps, progress);
         let done = series.first().map_or(0, |series| series.rounds.len());
         self.cut_short = self.cut_short.or(self.stopped().then_some(done));
         for lost in series.iter().filter(|series| done > 0 && series.per_op.is_empty()) {
@@ -251,8 +268,9 @@ impl<'a> Bench<'a> {
         self.report.ratios.iter().rev().find(|ratio| ratio.a == a && ratio.b == b)
     }
 
-    /// Ends the run: says what was cut short and what stayed open.
-    pub fn into_report(mut self) -> Report {
+    /// Ends the run: says what was cut short and what stayed open, what pauses took and who counted. `before` is what
+    /// was seen of pauses before the run.
+    pub fn into_report(mut self, before: &Gaps) -> Report {
         if let Some(done) = self.cut_short {
             self.note(format!("stopped: the last rows are of the {done} rounds that were finished"));
         }
@@ -264,7 +282,23 @@ impl<'a> Bench<'a> {
                  --set rounds-max=… allows more rounds"
             ));
         }
+        self.report.pauses = self.pauses(before);
+        let counters = self.report.counted_by();
+        self.report.counters = Some(counters);
+        if counters == Counters::None {
+            self.note(NO_COUNTERS);
+        }
         self.report
+    }
+
+    /// What pauses took before and during the run; `None` if nobody watched before.
+    fn pauses(&self, before: &Gaps) -> Option<Pauses> {
+        let longest = before.longest.max(self.gaps.longest) as f64;
+        Some(Pauses {
+            before_percent: rounded(before.percent()?),
+            during_percent: self.gaps.percent().map(rounded),
+            longest_us: rounded(longest / self.clock.ticks_per_ns() / 1e3),
+        })
     }
 }
 
@@ -287,7 +321,8 @@ pub(crate) mod tests {
             &self.0
         }
         fn round(&mut self, windows: usize) -> Windows {
-            Windows { per_op: vec![self.1; windows], paused: 1, starved: self.2 }
+            let gaps = Gaps { watched: 100, lost: 50, longest: 50 };
+            Windows { per_op: vec![self.1; windows], paused: 1, starved: self.2, gaps }
         }
     }
 
@@ -302,7 +337,7 @@ pub(crate) mod tests {
         let (stop, mut progress) = (AtomicBool::new(stop), |_, _| {});
         let mut bench = Bench::new(empty, vec![0], &settings, &stop, &mut progress);
         body(&mut bench);
-        bench.into_report()
+        bench.into_report(&Gaps { watched: 1_000, lost: 10, longest: 10 })
     }
 
     fn run(variants: &mut [Box<dyn Variant>], stop: bool) -> Report {
@@ -368,13 +403,31 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_pauses_took_before_and_during_the_run_is_reported_apart() {
+        let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 0)], false);
+        let pauses = report.pauses.unwrap();
+        assert_eq!((pauses.before_percent, pauses.during_percent), (1.0, Some(50.0)));
+        assert!(pauses.longest_us > 0.0);
+        let counted_once = report_of(false, |_| ());
+        assert_eq!(counted_once.pauses.unwrap().during_percent, None);
+    }
+
+    #[test]
+    fn a_run_that_counts_nothing_says_who_does() {
+        let report = report_of(false, |_| ());
+        assert_eq!(report.counters, Some(Counters::None));
+        assert!(report.notes[0].starts_with("no hardware counters"), "{:?}", report.notes);
+    }
+
+    #[test]
     fn a_stopped_run_of_several_groups_says_so_once() {
         let report = report_of(true, |bench| {
             for _ in 0..3 {
                 bench.measure(&mut [constant("netmem", 1.0, 0)], &[], Cores::Same);
             }
         });
-        assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+        let stopped = report.notes.iter().filter(|note| note.starts_with("stopped: "));
+        assert_eq!(stopped.count(), 1, "{:?}", report.notes);
     }
 
     #[test]

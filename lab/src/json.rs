@@ -24,6 +24,12 @@ pub struct Report {
     pub quick: bool,
     /// Where it ran.
     pub machine: Machine,
+    /// The time that the machine stood still; absent from reports of before it was watched.
+    #[serde(default)]
+    pub pauses: Option<Pauses>,
+    /// Who counted instructions, branches and cache misses; absent from reports of before this was said.
+    #[serde(default)]
+    pub counters: Option<Counters>,
     /// One row per variant and metric.
     pub rows: Vec<Row>,
     /// Variants compared inside the same rounds.
@@ -32,6 +38,29 @@ pub struct Report {
     pub checks: Vec<Check>,
     /// What a reader must know to read the rows.
     pub notes: Vec<String>,
+}
+
+/// The share of time in which the machine did not run this process.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// While nothing but the clock was watched, just before the run.
+    pub before_percent: f64,
+    /// In the windows of the run: what they lasted beyond what their work takes. Null where none was taken.
+    pub during_percent: Option<f64>,
+    /// The longest pause of both, in microseconds.
+    pub longest_us: f64,
+}
+
+/// Where a report's rows of instructions, branches and cache misses come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Counters {
+    /// The processor's own counters, by perf_event_open(2).
+    Perf,
+    /// A simulator's: cachegrind or callgrind.
+    Simulated,
+    /// There are no such rows.
+    None,
 }
 
 /// One metric of one variant, over all windows of the run that count.
@@ -106,6 +135,19 @@ impl Report {
     pub fn ok(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
     }
+
+    /// Who counted, by the parameter `by` of the rows: the processor's counters before a simulator's.
+    pub fn counted_by(&self) -> Counters {
+        let by = |names: &[&str]| {
+            let mut counters = self.rows.iter().filter_map(|row| row.params.get("by")?.as_str());
+            counters.any(|name| names.contains(&name))
+        };
+        match () {
+            () if by(&["perf"]) => Counters::Perf,
+            () if by(&["cachegrind", "callgrind"]) => Counters::Simulated,
+            () => Counters::None,
+        }
+    }
 }
 
 /// Collects parameters: `params([("work", "page".into()), ("burst", 1.into())])`.
@@ -128,6 +170,7 @@ fn is_false(flag: &bool) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::method::machine::Cache;
 
     /// A report with every field in use.
     pub(crate) fn sample() -> Report {
@@ -142,9 +185,13 @@ pub(crate) mod tests {
                 kernel: Some("6.1".into()),
                 is_virtual: Some(true),
                 tsc_ghz: 2.6,
+                tsc_invariant: Some(true),
+                caches: vec![Cache { level: 1, kind: "data".into(), bytes: 49_152, shared_by: 1 }],
                 hugepages: None,
                 governor: None,
             },
+            pauses: Some(Pauses { before_percent: 1.5, during_percent: Some(2.5), longest_us: 400.0 }),
+            counters: Some(Counters::None),
             rows: vec![Row {
                 variant: "netmem".into(),
                 params: params([("order", 0.into()), ("stats", "on".into())]),
@@ -191,12 +238,37 @@ pub(crate) mod tests {
         let value = serde_json::to_value(sample()).unwrap();
         assert_eq!(
             names(&value),
-            ["checks", "experiment", "machine", "notes", "quick", "ratios", "rows", "schema", "source"]
+            [
+                "checks",
+                "counters",
+                "experiment",
+                "machine",
+                "notes",
+                "pauses",
+                "quick",
+                "ratios",
+                "rows",
+                "schema",
+                "source"
+            ]
         );
         assert_eq!(
             names(&value["machine"]),
-            ["cores", "cpu", "governor", "hugepages", "kernel", "tsc_ghz", "virtual"]
+            [
+                "caches",
+                "cores",
+                "cpu",
+                "governor",
+                "hugepages",
+                "kernel",
+                "tsc_ghz",
+                "tsc_invariant",
+                "virtual"
+            ]
         );
+        assert_eq!(names(&value["machine"]["caches"][0]), ["bytes", "kind", "level", "shared_by"]);
+        assert_eq!(names(&value["pauses"]), ["before_percent", "during_percent", "longest_us"]);
+        assert_eq!(value["counters"], "none");
         assert_eq!(
             names(&value["rows"][0]),
             [
@@ -215,6 +287,30 @@ pub(crate) mod tests {
         assert_eq!(names(&value["ratios"][0]), ["a", "b", "high", "low", "median", "metric", "params"]);
         assert_eq!(names(&value["checks"][0]), ["detail", "name", "ok"]);
         assert_eq!(value["machine"]["hugepages"], Value::Null);
+    }
+
+    #[test]
+    fn a_report_of_before_pauses_and_caches_is_still_read() {
+        let mut value = serde_json::to_value(sample()).unwrap();
+        for name in ["pauses", "counters"] {
+            value.as_object_mut().unwrap().remove(name);
+        }
+        for name in ["caches", "tsc_invariant"] {
+            value["machine"].as_object_mut().unwrap().remove(name);
+        }
+        let report: Report = serde_json::from_value(value).unwrap();
+        assert_eq!((report.pauses, report.counters), (None, None));
+        assert_eq!((report.machine.caches, report.machine.tsc_invariant), (vec![], None));
+    }
+
+    #[test]
+    fn the_processors_counters_stand_before_a_simulators() {
+        let mut report = sample();
+        assert_eq!(report.counted_by(), Counters::None);
+        for (by, counters) in [("callgrind", Counters::Simulated), ("perf", Counters::Perf)] {
+            report.rows.push(Row { params: params([("by", by.into())]), ..report.rows[0].clone() });
+            assert_eq!(report.counted_by(), counters);
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::json::{Check, Report, SCHEMA};
 use crate::method::clock::Tsc;
 use crate::method::machine::Machine;
+use crate::method::pauses::Gaps;
 use crate::output::Output;
 use crate::settings::{METHOD_KEYS, Settings};
 
@@ -180,12 +181,16 @@ fn measure(
 ) -> Report {
     let cores = cpu::allowed().unwrap_or_default();
     let pinned = cores.first().map(|&core| cpu::pin(core));
+    let clock = Tsc::new();
+    let before = Gaps::watch(&clock, settings.get("watch") as f64 * 1e6);
     let report = Report {
         schema: SCHEMA,
         experiment: experiment.name.to_owned(),
         source: experiment.source.to_owned(),
         quick,
-        machine: Machine::read(&Tsc::new(), cores.len()),
+        machine: Machine::read(&clock, cores.len()),
+        pauses: None,
+        counters: None,
         rows: Vec::new(),
         ratios: Vec::new(),
         checks: Vec::new(),
@@ -199,7 +204,7 @@ fn measure(
         None => bench.note("not pinned to a core: the system does not tell which ones there are"),
     }
     let result = (experiment.run)(&mut bench);
-    let mut report = bench.into_report();
+    let mut report = bench.into_report(&before);
     if let Err(SetUpError { step, cause }) = result {
         report.checks.push(Check { name: format!("set-up: {step}"), ok: false, detail: cause });
     }

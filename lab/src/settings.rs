@@ -32,6 +32,14 @@ pub const METHOD_KEYS: &[Key] = &[
         full: 1,
         quick: 1,
     },
+    Key {
+        name: "watch",
+        what: "milliseconds watched for pauses of the machine before a run",
+        min: 0,
+        max: 60_000,
+        full: 1_000,
+        quick: 1_000,
+    },
 ];
 
 /// The values of one run.

@@ -1,11 +1,12 @@
 //! A report for a terminal: measured beside published, what varies in front.
 
-use crate::json::{Params, Published, Ratio, Report, Row, shared};
+use crate::json::{Params, Pauses, Published, Ratio, Report, Row, shared};
 
 /// The report as text, ending in a newline.
 pub fn text(report: &Report) -> String {
     let mut text = format!("{}  (source {})\n", report.experiment, report.source);
     text += &format!("{}\n", machine(report));
+    text.extend(report.pauses.map(|pauses| format!("{}\n", paused(&pauses))));
     let in_rows = common(report.rows.iter().map(|row| &row.params));
     if !in_rows.is_empty() {
         text += &format!("all rows: {}\n", listed(&in_rows));
@@ -43,6 +44,16 @@ fn machine(report: &Report) -> String {
         machine.tsc_ghz,
         if machine.is_virtual == Some(true) { ", virtual" } else { "" },
         or_unknown(&machine.kernel),
+    )
+}
+
+fn paused(pauses: &Pauses) -> String {
+    let during =
+        pauses.during_percent.map(|percent| format!(", {percent:.0} % during it")).unwrap_or_default();
+    format!(
+        "pauses of the machine: {:.0} % of the time before the run{during}, the longest {:.1} ms",
+        pauses.before_percent,
+        pauses.longest_us / 1e3
     )
 }
 
@@ -151,6 +162,14 @@ mod tests {
         let text = text(&sample());
         let row = text.lines().find(|line| line.starts_with("netmem ")).unwrap();
         assert!(row.contains("5.50") && row.ends_with("143.0 cycles"), "{row}");
+    }
+
+    #[test]
+    fn the_time_lost_to_pauses_is_told_once() {
+        let text = text(&sample());
+        let line =
+            "pauses of the machine: 2 % of the time before the run, 2 % during it, the longest 0.4 ms\n";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

@@ -78,6 +78,31 @@ pub(crate) mod tests {
         }
     }
 
+    /// A clock that goes on by the next of its steps at every reading; two ticks a nanosecond. The first reading is 0,
+    /// and a reading past the last step moves no more.
+    pub(crate) struct Scripted<'a>(Cell<u64>, Cell<&'a [u64]>);
+
+    impl<'a> Scripted<'a> {
+        pub(crate) fn new(steps: &'a [u64]) -> Self {
+            Self(Cell::new(0), Cell::new(steps))
+        }
+    }
+
+    impl Clock for Scripted<'_> {
+        fn ticks(&self) -> u64 {
+            let now = self.0.get();
+            if let Some((step, rest)) = self.1.get().split_first() {
+                self.0.set(now + step);
+                self.1.set(rest);
+            }
+            now
+        }
+
+        fn ticks_per_ns(&self) -> f64 {
+            2.0
+        }
+    }
+
     #[test]
     fn the_time_stamp_counter_rises_at_a_plausible_rate() {
         let clock = Tsc::new();

@@ -1,6 +1,7 @@
 //! The fingerprint of the machine: what a reader must know to compare two reports.
 
 use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +21,33 @@ pub struct Machine {
     pub is_virtual: Option<bool>,
     /// Rate of the time stamp counter, in GHz: the "cycles" of every row.
     pub tsc_ghz: f64,
+    /// True if that counter keeps its rate whatever the processor's frequency, and runs on in its sleep.
+    #[serde(default)]
+    pub tsc_invariant: Option<bool>,
+    /// The caches that the first core has, nearest first; empty where the system does not tell.
+    #[serde(default)]
+    pub caches: Vec<Cache>,
     /// Huge pages: how many of 2 MiB, and whether transparent ones are in use.
     pub hugepages: Option<String>,
     /// The frequency governor of the first core.
     pub governor: Option<String>,
 }
+
+/// One cache of the first core.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is the nearest.
+    pub level: u32,
+    /// `data`, `instruction` or `unified`.
+    pub kind: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Cores that share it.
+    pub shared_by: usize,
+}
+
+/// Where Linux tells what caches the first core has, one directory for each.
+const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
 impl Machine {
     /// Reads the fingerprint of this machine from /proc and /sys.
@@ -36,6 +59,8 @@ impl Machine {
             kernel: line("/proc/sys/kernel/osrelease"),
             is_virtual: cpuinfo.as_deref().and_then(under_hypervisor),
             tsc_ghz: (clock.ticks_per_ns() * 1e3).round() / 1e3,
+            tsc_invariant: cpuinfo.as_deref().and_then(keeps_its_rate),
+            caches: caches(Path::new(CACHES)),
             hugepages: hugepages(
                 line("/proc/sys/vm/nr_hugepages"),
                 line("/sys/kernel/mm/transparent_hugepage/enabled"),
@@ -45,7 +70,7 @@ impl Machine {
     }
 }
 
-fn line(path: &str) -> Option<String> {
+fn line(path: impl AsRef<Path>) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
@@ -65,6 +90,42 @@ fn model(cpuinfo: &str) -> Option<String> {
 /// The flag `hypervisor` stands for CPUID leaf 1, ECX bit 31, which no processor sets and every hypervisor does.
 fn under_hypervisor(cpuinfo: &str) -> Option<bool> {
     field(cpuinfo, "flags").map(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+/// The flags `constant_tsc` and `nonstop_tsc`: one rate in every P-state and in every C-state.
+fn keeps_its_rate(cpuinfo: &str) -> Option<bool> {
+    let flags: Vec<&str> = field(cpuinfo, "flags")?.split_whitespace().collect();
+    Some(["constant_tsc", "nonstop_tsc"].iter().all(|flag| flags.contains(flag)))
+}
+
+/// The caches under `directory`, as far as it tells: `index0`, `index1` and so on (Linux,
+/// Documentation/ABI/testing/sysfs-devices-system-cpu).
+fn caches(directory: &Path) -> Vec<Cache> {
+    let cache = |index: usize| {
+        let told = |name: &str| line(directory.join(format!("index{index}")).join(name));
+        Some(Cache {
+            level: told("level")?.parse().ok()?,
+            kind: told("type")?.to_lowercase(),
+            bytes: kibibytes(&told("size")?)? << 10,
+            shared_by: listed_cores(&told("shared_cpu_list")?)?,
+        })
+    };
+    (0..).map_while(cache).collect()
+}
+
+/// `48K` is 48.
+fn kibibytes(size: &str) -> Option<u64> {
+    size.strip_suffix('K')?.parse().ok()
+}
+
+/// How many cores a list as `0-3,8` names.
+fn listed_cores(list: &str) -> Option<usize> {
+    let part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        Some((last.checked_sub(first)?) + 1)
+    };
+    list.split(',').map(part).sum()
 }
 
 fn hugepages(reserved: Option<String>, transparent: Option<String>) -> Option<String> {
@@ -92,6 +153,34 @@ mod tests {
         assert_eq!(under_hypervisor(CPUINFO), Some(true));
         assert_eq!(under_hypervisor("flags : fpu hypervisor_like\n"), Some(false));
         assert_eq!((model(""), under_hypervisor("")), (None, None));
+    }
+
+    #[test]
+    fn a_counter_keeps_its_rate_only_with_both_flags() {
+        assert_eq!(keeps_its_rate("flags : constant_tsc nonstop_tsc\n"), Some(true));
+        assert_eq!(keeps_its_rate(CPUINFO), Some(false));
+        assert_eq!(keeps_its_rate(""), None);
+    }
+
+    #[test]
+    fn caches_are_read_with_their_size_and_who_shares_them() {
+        let directory = std::env::temp_dir().join(format!("netmem-lab-caches-{}", std::process::id()));
+        for (index, [level, kind, size, cores]) in
+            [["1", "Data", "48K", "0"], ["3", "Unified", "245760K", "0-1,4"]].iter().enumerate()
+        {
+            let index = directory.join(format!("index{index}"));
+            fs::create_dir_all(&index).unwrap();
+            for (name, text) in [("level", level), ("type", kind), ("size", size), ("shared_cpu_list", cores)]
+            {
+                fs::write(index.join(name), format!("{text}\n")).unwrap();
+            }
+        }
+        let found = caches(&directory);
+        fs::remove_dir_all(&directory).unwrap();
+        let cache =
+            |level, kind: &str, bytes, shared_by| Cache { level, kind: kind.into(), bytes, shared_by };
+        assert_eq!(found, [cache(1, "data", 48 << 10, 1), cache(3, "unified", 240 << 20, 3)]);
+        assert_eq!(caches(&directory), []);
     }
 
     #[test]

@@ -11,10 +11,11 @@
 //! - [`poll`]: windows of a poll loop that a generator on another core feeds.
 //! - [`round`]: the interleaving, and when there have been enough rounds.
 //! - [`ratio`]: the bootstrap interval. [`quantile`], [`random`]: what it needs.
-//! - [`machine`]: the fingerprint of the machine.
+//! - [`machine`]: the fingerprint of the machine. [`pauses`]: the time that it takes away.
 
 pub mod clock;
 pub mod machine;
+pub mod pauses;
 pub mod poll;
 pub mod quantile;
 pub mod random;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::clock::Clock;
+use super::pauses::Gaps;
 use super::round::{Label, Variant};
 use super::window::{Window, Windows, empty_cost};
 
@@ -65,6 +66,8 @@ pub struct Polled {
     pub starved: u64,
     /// Windows dropped because the generator's core was paused.
     pub paused: u64,
+    /// The time of those, and what of it the pause took.
+    pub gaps: Gaps,
 }
 
 /// What became of one window.
@@ -98,6 +101,7 @@ impl<'a, C: Clock> PollSampler<'a, C> {
                     if self.typical > 0 && window.ticks > PAUSE_FACTOR * self.typical =>
                 {
                     polled.paused += 1;
+                    polled.gaps.spend(window.ticks, window.ticks - self.typical);
                 }
                 Outcome::Starved(_) => {
                     self.rest = (self.rest * 2).clamp(rest_first, rest_max);
@@ -124,13 +128,14 @@ impl<'a, C: Clock> PollSampler<'a, C> {
         let Self { clock, shape, .. } = *self;
         let nothing = &mut || black_box(shape.burst);
         let empty = PollSampler::new(clock, shape).sample(count / 4, nothing).full;
-        let Polled { full, starved, paused } = beside(peer_core, peer, || {
+        let Polled { full, starved, paused, gaps } = beside(peer_core, peer, || {
             self.sample(WARM_UP, poll);
             self.sample(count, poll)
         });
         let mut windows = Windows::without_pauses(&full, empty_cost(&empty));
         windows.paused += paused;
         windows.starved = starved;
+        windows.gaps.add(gaps);
         windows
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::pauses::Gaps;
 use super::quantile::{median, quantile};
 use super::random::Random;
 use super::ratio::Interval;
@@ -89,13 +90,14 @@ impl Series {
 }
 
 /// Runs `variants` round by round until every pair of `pairs` (numerator, denominator) is decided, the rounds
-/// are used up, or `stop` is raised. A round that was cut short is not counted for any variant. `progress` hears
-/// how many rounds are done.
+/// are used up, or `stop` is raised. A round that was cut short is not counted for any variant. `gaps` takes what its
+/// windows lost to pauses; `progress` hears how many rounds are done.
 pub fn interleave(
     variants: &mut [Box<dyn Variant + '_>],
     pairs: &[(usize, usize)],
     plan: &Plan,
     stop: &AtomicBool,
+    gaps: &mut Gaps,
     progress: &mut dyn FnMut(usize),
 ) -> Vec<Series> {
     let mut random = Random::new(plan.seed);
@@ -113,6 +115,7 @@ pub fn interleave(
                 return series;
             }
             round[turn] = variants[turn].round(plan.windows);
+            gaps.add(round[turn].gaps);
         }
         series.iter_mut().zip(round).for_each(|(series, windows)| series.add(windows));
         progress(done + 1);
@@ -155,7 +158,14 @@ pub(crate) mod tests {
     fn compare(cost_a: f64, cost_b: f64) -> Interval {
         let clock = Synthetic::default();
         let mut variants = [synthetic(&clock, "a", cost_a, 1), synthetic(&clock, "b", cost_b, 2)];
-        let series = interleave(&mut variants, &[(0, 1)], &PLAN, &AtomicBool::new(false), &mut |_| {});
+        let series = interleave(
+            &mut variants,
+            &[(0, 1)],
+            &PLAN,
+            &AtomicBool::new(false),
+            &mut Gaps::default(),
+            &mut |_| {},
+        );
         series[0].over(&series[1], PLAN.seed).unwrap()
     }
 
@@ -189,7 +199,14 @@ pub(crate) mod tests {
         let label = Label { variant: "a".into(), params: Params::new() };
         let mut variants: Vec<Box<dyn Variant + '_>> =
             (0..3).map(|i| Box::new(Turn(label.clone(), i, &turns)) as Box<dyn Variant>).collect();
-        interleave(&mut variants, &[(0, 1)], &PLAN, &AtomicBool::new(false), &mut |_| {});
+        interleave(
+            &mut variants,
+            &[(0, 1)],
+            &PLAN,
+            &AtomicBool::new(false),
+            &mut Gaps::default(),
+            &mut |_| {},
+        );
         drop(variants);
         let turns = turns.into_inner();
         let rounds: Vec<&[usize]> = turns.chunks(3).collect();
@@ -211,8 +228,14 @@ pub(crate) mod tests {
         ];
         let plan = Plan { half_width: 0.0001, ..PLAN };
         let mut last = 0;
-        let series =
-            interleave(&mut variants, &[(0, 1)], &plan, &AtomicBool::new(false), &mut |done| last = done);
+        let series = interleave(
+            &mut variants,
+            &[(0, 1)],
+            &plan,
+            &AtomicBool::new(false),
+            &mut Gaps::default(),
+            &mut |done| last = done,
+        );
         assert_eq!((last, series[0].rounds.len()), (plan.rounds_max, plan.rounds_max));
         assert!(!series[0].over(&series[1], 1).unwrap().decided(plan.half_width));
     }
@@ -222,7 +245,7 @@ pub(crate) mod tests {
         let clock = Synthetic::default();
         let mut variants = [synthetic(&clock, "a", 10.0, 1), synthetic(&clock, "b", 10.0, 2)];
         let stop = AtomicBool::new(false);
-        let series = interleave(&mut variants, &[(0, 1)], &PLAN, &stop, &mut |done| {
+        let series = interleave(&mut variants, &[(0, 1)], &PLAN, &stop, &mut Gaps::default(), &mut |done| {
             stop.store(done == 3, Ordering::Relaxed);
         });
         assert!(series.iter().all(|series| series.rounds.len() == 3 && !series.per_op.is_empty()));

@@ -3,7 +3,8 @@
 use std::hint::black_box;
 
 use super::clock::Clock;
-use super::quantile::quantile;
+use super::pauses::Gaps;
+use super::quantile::{median, quantile};
 use super::round::{Label, Variant};
 
 /// A window longer, per operation, than this many times the round's lower quartile contains a pause.
@@ -48,6 +49,8 @@ pub struct Windows {
     pub paused: u64,
     /// Windows dropped because the generator did not keep a full burst waiting.
     pub starved: u64,
+    /// The time of all these windows, and what of it pauses took.
+    pub gaps: Gaps,
 }
 
 impl Windows {
@@ -56,7 +59,8 @@ impl Windows {
     /// A pause is seen in two ways: the whole window took more than [`WINDOW_FACTOR`] times the lower quartile of
     /// this round's windows, or two neighbouring readings of the clock inside it lie more than [`STEP_FACTOR`]
     /// times the lower quartile of a step apart. The quartile is taken anew in every round, so a machine that
-    /// changes its frequency does not turn every window into a pause.
+    /// changes its frequency does not turn every window into a pause. What such a window took beyond the work of an
+    /// ordinary one is time lost.
     pub fn without_pauses(windows: &[Window], empty: f64) -> Self {
         let per_op = |w: &Window| w.ticks as f64 / w.ops.max(1) as f64;
         let per_step = |w: &Window| w.ticks as f64 / w.steps.max(1) as f64;
@@ -64,10 +68,16 @@ impl Windows {
             quantile(&windows.iter().map(of).collect::<Vec<_>>(), 0.25).unwrap_or(f64::INFINITY)
         };
         let (window_max, step_max) = (WINDOW_FACTOR * quartile(&per_op), STEP_FACTOR * quartile(&per_step));
-        let clean = |w: &&Window| per_op(w) <= window_max && w.longest_step as f64 <= step_max;
-        let per_op: Vec<f64> = windows.iter().filter(clean).map(|w| per_op(w) - empty).collect();
-        let paused = (windows.len() - per_op.len()) as u64;
-        Self { per_op, paused, starved: 0 }
+        let paused = |w: &Window| per_op(w) > window_max || w.longest_step as f64 > step_max;
+        let clean: Vec<f64> = windows.iter().filter(|w| !paused(w)).map(per_op).collect();
+        let typical = median(&clean).unwrap_or(0.0);
+        let mut gaps = Gaps::default();
+        for window in windows {
+            let work = (typical * window.ops as f64) as u64;
+            gaps.spend(window.ticks, if paused(window) { window.ticks.saturating_sub(work) } else { 0 });
+        }
+        let paused = (windows.len() - clean.len()) as u64;
+        Self { per_op: clean.into_iter().map(|each| each - empty).collect(), paused, starved: 0, gaps }
     }
 }
 
@@ -148,7 +158,6 @@ mod tests {
     use super::*;
     use crate::json::Params;
     use crate::method::clock::tests::Synthetic;
-    use crate::method::quantile::median;
 
     fn label() -> Label {
         Label { variant: "netmem".into(), params: Params::new() }
@@ -169,6 +178,7 @@ mod tests {
         let windows = OpLoop::new(label(), &clock, paused_now_and_then(&clock, 3)).round(60);
         assert_eq!(median(&windows.per_op), Some(10.0));
         assert_eq!((windows.per_op.len(), windows.paused), (40, 20));
+        assert_eq!((windows.gaps.lost, windows.gaps.longest), (20 * 800_000, 800_000));
     }
 
     #[test]

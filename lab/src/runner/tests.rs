@@ -9,7 +9,7 @@ fn names(names: &[&str]) -> Vec<String> {
 
 /// As few rounds and windows as the keys allow.
 fn smallest() -> Options {
-    let set = [("rounds", "5"), ("rounds-max", "5"), ("windows", "8")];
+    let set = [("rounds", "5"), ("rounds-max", "5"), ("windows", "8"), ("watch", "1")];
     Options {
         quick: true,
         json: None,
@@ -58,7 +58,7 @@ fn an_unknown_key_lists_the_valid_ones_in_one_line() {
     let options = Options { set: vec![("colour".into(), "red".into())], ..smallest() };
     let line = refused(&["page-fast-path"], &options);
     assert!(
-        line.starts_with("unknown key \"colour\": valid are rounds, rounds-max, windows, seed"),
+        line.starts_with("unknown key \"colour\": valid are rounds, rounds-max, windows, seed, watch"),
         "{line}"
     );
     assert!(!line.contains('\n'));

@@ -115,7 +115,7 @@ fn report(bench: &mut Bench<'_>, seen: Seen) {
     let Seen { share, waits, lost } = seen;
     let sleeping = || Label { variant: "netmem/sleep".to_owned(), params: parameters() };
     bench.figure(sleeping(), Metric::Percent, share, None);
-    let Windows { per_op, paused, starved } = Windows::without_pauses(&waits, 0.0);
+    let Windows { per_op, paused, starved, .. } = Windows::without_pauses(&waits, 0.0);
     bench.row(
         &Series { label: sleeping(), rounds: Vec::new(), per_op, paused, starved },
         Metric::LatencyNs,

@@ -1,0 +1,76 @@
+//! How much time the machine takes away: gaps in which this process does not run, and no clock of its own shows it.
+
+use super::clock::Clock;
+
+/// Two neighbouring readings of the clock that lie further apart than this have a pause between them: a hundred times
+/// more than a timer's interrupt takes.
+const GAP_NS: f64 = 20_000.0;
+
+/// Time watched, and what of it was lost. All in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gaps {
+    /// Time looked at, lost or not.
+    pub watched: u64,
+    /// What of it was lost to pauses.
+    pub lost: u64,
+    /// The longest pause.
+    pub longest: u64,
+}
+
+impl Gaps {
+    /// Reads the clock again and again for at least `ns` nanoseconds, with nothing else to do.
+    pub fn watch(clock: &impl Clock, ns: f64) -> Self {
+        let [wanted, gap] = [ns, GAP_NS].map(|ns| (ns * clock.ticks_per_ns()) as u64);
+        let mut gaps = Self::default();
+        let mut before = clock.ticks();
+        while gaps.watched < wanted {
+            let now = clock.ticks();
+            let step = now.wrapping_sub(before);
+            before = now;
+            gaps.spend(step, if step > gap { step } else { 0 });
+        }
+        gaps
+    }
+
+    /// `watched` ticks have passed, of which one pause took `lost`.
+    pub fn spend(&mut self, watched: u64, lost: u64) {
+        self.watched += watched;
+        self.lost += lost;
+        self.longest = self.longest.max(lost);
+    }
+
+    /// Adds what `other` saw.
+    pub fn add(&mut self, other: Self) {
+        self.watched += other.watched;
+        self.lost += other.lost;
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// The share lost, times 100; `None` if nothing was watched.
+    pub fn percent(&self) -> Option<f64> {
+        (self.watched > 0).then(|| 100.0 * self.lost as f64 / self.watched as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::method::clock::tests::Scripted;
+
+    #[test]
+    fn a_gap_between_two_readings_is_time_lost_and_a_short_step_is_not() {
+        // Two ticks a nanosecond: 20 µs are 40,000 ticks.
+        let steps = [40_000, 40_001, 100, 100_000];
+        let gaps = Gaps::watch(&Scripted::new(&steps), 90_000.0);
+        assert_eq!(gaps, Gaps { watched: 180_101, lost: 140_001, longest: 100_000 });
+        assert_eq!(gaps.percent().map(f64::round), Some(78.0));
+    }
+
+    #[test]
+    fn what_two_saw_adds_up() {
+        let mut gaps = Gaps { watched: 100, lost: 10, longest: 10 };
+        gaps.add(Gaps { watched: 300, lost: 30, longest: 5 });
+        assert_eq!((gaps.percent(), gaps.longest), (Some(10.0), 10));
+        assert_eq!(Gaps::default().percent(), None);
+    }
+}
