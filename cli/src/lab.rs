@@ -1,9 +1,9 @@
 //! `netmem lab`: the experiments of crate `netmem-lab` on a terminal.
 
-use crate::args::LabRunArgs;
+use crate::args::{LabCompareArgs, LabRunArgs};
 use crate::failure::Failure;
 use crate::{output, stop};
-use netmem_lab::{LabError, Options, Progress, table};
+use netmem_lab::{Agreement, LabError, Options, Progress, input, table};
 use std::io::{self, IsTerminal, Write};
 
 /// Prints the experiments.
@@ -35,6 +35,32 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     });
     let failed = failed.collect::<Vec<_>>();
     if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
+}
+
+/// Compares two runs, prints the ratios that disagree and the share that agrees, and fails if it is too small.
+///
+/// # Errors
+/// [`Failure::Input`] for a file that is no run, or two runs without a ratio; [`Failure::Run`] if fewer agree.
+pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
+    let read = |path| input::read(path).map_err(Failure::input);
+    let agreement = Agreement::of(&read(&args.first)?, &read(&args.second)?);
+    let Some(percent) = agreement.percent() else {
+        return Err(Failure::input(
+            "neither run has a ratio: name runs of experiments that compare variants",
+        ));
+    };
+    if args.json {
+        let text = serde_json::to_string(&agreement).map_err(Failure::run)?;
+        output::print(&format!("{text}\n"))?;
+    } else {
+        output::print(&agreement.to_string())?;
+    }
+    match percent >= f64::from(args.at_least) {
+        true => Ok(()),
+        false => {
+            Err(Failure::run(format!("{percent:.1} % of the ratios agree, less than {} %", args.at_least)))
+        }
+    }
 }
 
 /// Reports on standard output, and a line that is rewritten on standard error where that is a terminal.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A call that was refused before anything was measured, or a report that could not be written.
+/// A call that was refused before anything was measured, or a file that could not be read or written.
 #[derive(Debug)]
 pub enum LabError {
     /// No experiment of this name.
@@ -37,6 +37,13 @@ pub enum LabError {
         /// The largest value allowed.
         max: u64,
     },
+    /// A file is not what `netmem lab run --json` writes.
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// The JSON file cannot be written.
     Output {
         /// Where it should have gone.
@@ -61,6 +68,13 @@ impl fmt::Display for LabError {
             }
             Self::BadValue { key, value, min, max } => {
                 write!(f, "bad value {value:?} for {key}: give a whole number from {min} to {max}")
+            }
+            Self::Input { path, cause } => {
+                write!(
+                    f,
+                    "cannot read {}: {cause}; name a file that netmem lab run --json wrote",
+                    path.display()
+                )
             }
             Self::Output { path, source } => {
                 write!(f, "cannot write {}: {source}; name a file that can be written", path.display())

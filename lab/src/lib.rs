@@ -10,13 +10,16 @@
 //! - [`runner`]: names and keys checked, experiments run one after the other, Ctrl-C, the JSON file.
 //! - [`metric`]: what a row measures. [`rivals`]: the allocators that stand beside netmem.
 //! - [`json`]: the report's schema. [`table`]: the same report for a terminal.
-//! - [`output`]: the JSON file. [`settings`]: the keys of `--set`.
+//! - [`output`]: the JSON file. [`input`]: such files read again. [`compare`]: whether two runs agree.
+//! - [`settings`]: the keys of `--set`.
 //! - [`error`](mod@error): what was wrong with a call, in one line.
 #![deny(unsafe_code)]
 
 pub mod bench;
+pub mod compare;
 pub mod error;
 pub mod experiments;
+pub mod input;
 pub mod json;
 pub mod method;
 pub mod metric;
@@ -26,6 +29,7 @@ pub mod runner;
 pub mod settings;
 pub mod table;
 
+pub use compare::Agreement;
 pub use error::LabError;
 pub use json::Report;
 pub use runner::{Options, Progress, list, list_json, list_text, run};

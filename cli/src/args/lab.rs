@@ -1,5 +1,6 @@
 //! `netmem lab`.
 
+use super::number::whole;
 use clap::{Args, Subcommand};
 use netmem_lab::settings;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ pub enum LabCommand {
         json: bool,
     },
     Run(LabRunArgs),
+    Compare(LabCompareArgs),
 }
 
 /// Run experiments and print the measured figures beside the published ones.
@@ -37,4 +39,26 @@ pub struct LabRunArgs {
     /// Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = settings::split)]
     pub set: Vec<(String, String)>,
+}
+
+/// Say whether the ratios of two runs agree within their own intervals.
+///
+/// Two ratios agree if their 95 % intervals overlap and both are decided. Prints those that do not, then the share that
+/// does.
+///
+/// Exit codes: 0 at least the share asked for agrees, 1 less does, 2 bad input.
+#[derive(Debug, Args)]
+pub struct LabCompareArgs {
+    /// What `netmem lab run --json` wrote.
+    #[arg(value_name = "FILE")]
+    pub first: PathBuf,
+    /// The same of another run.
+    #[arg(value_name = "OTHER")]
+    pub second: PathBuf,
+    /// The share that must agree, in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = whole(0_u32..=100), allow_negative_numbers = true)]
+    pub at_least: u32,
+    /// Print one JSON object instead: how many agree, and those that do not.
+    #[arg(long)]
+    pub json: bool,
 }

@@ -9,7 +9,7 @@ mod packets;
 mod workers;
 
 pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
-pub use lab::{LabCommand, LabRunArgs};
+pub use lab::{LabCommand, LabCompareArgs, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
 pub use workers::WorkerArgs;
