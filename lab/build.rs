@@ -15,10 +15,20 @@ fn main() {
 #[cfg(feature = "rivals")]
 fn shim() {
     let mut build = cc::Build::new();
+    build.define("SNMALLOC_VERSION", format!("\"{}\"", locked("snmalloc-sys")).as_str());
     if let Some(include) = std::env::var_os("DEP_MIMALLOC_INCLUDE_DIR") {
         build.include(include);
     }
     build.file("shim/rivals.c").opt_level(3).warnings(true).extra_warnings(true).compile("rivals");
+}
+
+/// The version of a crate that does not say it itself, as the lock file has it.
+#[cfg(feature = "rivals")]
+fn locked(name: &str) -> String {
+    println!("cargo::rerun-if-changed=../Cargo.lock");
+    let lock = std::fs::read_to_string("../Cargo.lock").unwrap_or_default();
+    let package = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).map(|(_, rest)| rest);
+    package.and_then(|rest| rest.split('"').next()).unwrap_or("of unknown version").to_owned()
 }
 
 /// The archives of DPDK that mempools, mbufs and rings need, each before those that it needs; and what they need of

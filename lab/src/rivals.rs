@@ -1,110 +1,118 @@
-//! What netmem is measured beside, in the same process and the same rounds: general allocators, and [`dpdk`].
+//! What netmem is measured beside, in the same process and the same rounds: general allocators, queues, and [`dpdk`].
 //!
-//! Their timed loops are C (`shim/rivals.c`) and call the allocator directly, so that no single operation crosses
-//! the border between two languages. They are built in with the feature `rivals`; without it, [`note_missing`]
-//! says so in the report.
+//! The timed loops of the allocators are C (`shim/rivals.c`) and call the allocator directly, so that no single
+//! operation crosses the border between two languages. They are built in with the feature `rivals`; without it,
+//! [`note_missing`] says so in the report. tcmalloc would take the place of the process's `malloc` if it were linked;
+//! it is opened by its name instead, where it is installed.
 
+#[cfg(not(feature = "rivals"))]
+mod absent;
 pub mod dpdk;
 #[cfg(feature = "rivals")]
 #[allow(unsafe_code)]
 mod shim;
 
-use std::ffi::c_void;
+#[cfg(not(feature = "rivals"))]
+use absent as built;
+#[cfg(feature = "rivals")]
+use shim as built;
+
+pub use built::{Held, Receiving, Sending};
+
+use std::sync::OnceLock;
 
 use crate::bench::Bench;
 
-/// Every rival that may be built in.
-#[cfg(not(feature = "rivals"))]
-const NAMES: [&str; 2] = ["glibc", "mimalloc"];
-
 /// One general allocator, through its `malloc(bytes)` and `free`: blocks are aligned as it aligns them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Rival {
     /// Its name in a report.
     pub name: &'static str,
-    version: fn() -> String,
-    single: fn(bytes: usize, touch: bool, ops: u32) -> u64,
-    bulk: fn(held: &mut Held, bytes: usize, touch: bool, ops: u32) -> u64,
+    /// Its version, as it gives it.
+    pub version: String,
+    loops: built::Loops,
 }
 
 impl Rival {
-    /// Its version, as it gives it.
-    pub fn version(&self) -> String {
-        (self.version)()
-    }
-
-    /// One block of `bytes` out and back, `ops` times; with `touch` the first 64 bytes are written. Returns how
-    /// often there was no memory.
+    /// One block of `bytes`, at least 8, out and back, `ops` times; with `touch` the first 64 bytes are written.
+    /// Returns how often there was no memory.
     #[inline]
     pub fn single(&self, bytes: usize, touch: bool, ops: u32) -> u64 {
-        (self.single)(bytes, touch, ops)
+        self.loops.single(bytes, touch, ops)
     }
 
     /// As many blocks as `held` has places are out before the first goes back, oldest first, until `ops` blocks
     /// went round. Returns for how many there was no memory.
     #[inline]
     pub fn bulk(&self, held: &mut Held, bytes: usize, touch: bool, ops: u32) -> u64 {
-        (self.bulk)(held, bytes, touch, ops)
+        self.loops.bulk(held, bytes, touch, ops)
+    }
+
+    /// The two ends of one of netmem's rings of `slots`, through which blocks of `bytes` pass that are allocated at one
+    /// end and freed at the other; with `touch` the first 64 bytes of each are written at the one and the first 8 read
+    /// at the other.
+    pub fn ring(&self, slots: usize, bytes: usize, touch: bool) -> (Sending, Receiving) {
+        self.loops.ring(slots, bytes, touch)
     }
 }
 
-/// Places for the blocks that are out at the same time.
+/// An allocator that could stand in the report and does not.
 #[derive(Debug)]
-pub struct Held(#[cfg_attr(not(feature = "rivals"), allow(dead_code))] Vec<*mut c_void>);
-
-impl Held {
-    /// `count` places.
-    pub fn new(count: usize) -> Self {
-        Self(vec![std::ptr::null_mut(); count])
-    }
+struct Missing {
+    name: &'static str,
+    /// How to get it.
+    remedy: String,
 }
 
-/// The rivals that are built in.
+/// What there is to be measured beside.
+#[derive(Debug, Default)]
+struct Found {
+    there: Vec<Rival>,
+    missing: Vec<Missing>,
+}
+
+fn found() -> &'static Found {
+    static FOUND: OnceLock<Found> = OnceLock::new();
+    FOUND.get_or_init(built::find)
+}
+
+/// The allocators that are there.
 pub fn all() -> &'static [Rival] {
-    #[cfg(feature = "rivals")]
-    return shim::RIVALS;
-    #[cfg(not(feature = "rivals"))]
-    &[]
+    &found().there
 }
 
-/// Tells the reader which rivals stand in the report, with their versions, or how to get those that do not.
+/// Tells the reader which allocators stand in the report, with their versions, or how to get those that do not.
 pub fn note_missing(bench: &mut Bench<'_>) {
-    for rival in all() {
-        bench.note(format!("{} {}: malloc and free, its whole loop in C", rival.name, rival.version()));
+    for Rival { name, version, .. } in all() {
+        bench.note(format!("{name} {version}: malloc and free, its whole loop in C"));
     }
-    #[cfg(not(feature = "rivals"))]
-    for name in NAMES {
-        bench.note(format!("rival {name} is not built in: cargo build --release --features rivals"));
+    for Missing { name, remedy } in &found().missing {
+        bench.note(format!("rival {name}: {remedy}"));
     }
 }
+
+/// How to get what was left out when this was built.
+#[cfg(not(feature = "rivals"))]
+pub const NOT_BUILT_IN: &str = "not built in: cargo build --release --features rivals";
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::tests::report_of;
 
+    const NAMES: [&str; 5] = ["glibc", "jemalloc", "mimalloc", "snmalloc", "tcmalloc"];
+
     #[test]
     fn every_rival_is_a_row_or_a_note_with_its_name() {
         let notes = report_of(false, note_missing).notes;
-        for name in ["glibc", "mimalloc"] {
-            assert!(notes.iter().any(|note| note.contains(name)), "{notes:?}");
+        for name in NAMES {
+            let of = |note: &&String| {
+                note.starts_with(&format!("{name} ")) || note.contains(&format!(" {name}: "))
+            };
+            assert_eq!(notes.iter().filter(of).count(), 1, "{name}: {notes:?}");
         }
-        let absent = notes.iter().filter(|note| note.contains("--features rivals")).count();
-        assert_eq!(absent + all().len(), 2, "{notes:?}");
-    }
-
-    #[test]
-    fn a_rival_finds_memory_for_every_block_and_counts_those_it_has_none_for() {
-        for rival in all() {
-            assert!(rival.version().starts_with(|digit: char| digit.is_ascii_digit()), "{}", rival.version());
-            let mut held = Held::new(7);
-            for touch in [false, true] {
-                assert_eq!(rival.single(16, touch, 100), 0);
-                assert_eq!(rival.bulk(&mut held, 4_096, touch, 100), 0);
-            }
-            assert!(held.0.iter().all(|block| !block.is_null()));
-            assert_eq!(rival.single(1 << 62, false, 3), 3);
-            assert_eq!(rival.bulk(&mut held, 1 << 62, true, 10), 10);
-        }
+        let absent =
+            notes.iter().filter(|note| note.contains("--features rivals") || note.contains("apt-get"));
+        assert_eq!(absent.count() + all().len(), NAMES.len(), "{notes:?}");
     }
 }

@@ -1,0 +1,62 @@
+//! In the place of the allocators where they are not built in: nothing of this can be made.
+
+use super::dpdk::Passed;
+use super::{Found, Missing, NOT_BUILT_IN};
+
+/// Every allocator that may be built in.
+const NAMES: [&str; 5] = ["glibc", "jemalloc", "mimalloc", "snmalloc", "tcmalloc"];
+
+pub(super) fn find() -> Found {
+    let missing = NAMES.map(|name| Missing { name, remedy: NOT_BUILT_IN.to_owned() });
+    Found { there: Vec::new(), missing: missing.into() }
+}
+
+#[derive(Debug)]
+pub(super) enum Loops {}
+
+/// Places for blocks, of which there are none.
+#[derive(Debug)]
+pub struct Held(());
+
+impl Held {
+    /// No places.
+    pub fn new(_: usize) -> Self {
+        Self(())
+    }
+}
+
+/// Where blocks would be sent.
+#[derive(Debug)]
+pub enum Sending {}
+
+/// Where they would arrive.
+#[derive(Debug)]
+pub enum Receiving {}
+
+impl Loops {
+    pub(super) fn single(&self, _: usize, _: bool, _: u32) -> u64 {
+        match *self {}
+    }
+
+    pub(super) fn bulk(&self, _: &mut Held, _: usize, _: bool, _: u32) -> u64 {
+        match *self {}
+    }
+
+    pub(super) fn ring(&self, _: usize, _: usize, _: bool) -> (Sending, Receiving) {
+        match *self {}
+    }
+}
+
+#[allow(missing_docs)]
+impl Sending {
+    pub fn burst(&mut self, _: u64) -> Passed {
+        match *self {}
+    }
+}
+
+#[allow(missing_docs)]
+impl Receiving {
+    pub fn burst(&mut self, _: u64) -> Passed {
+        match *self {}
+    }
+}
