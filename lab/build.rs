@@ -8,6 +8,8 @@ fn main() {
     {
         shim();
         dpdk();
+        println!("cargo::rustc-env=RTRB_VERSION={}", locked("rtrb"));
+        println!("cargo::rustc-env=CROSSBEAM_VERSION={}", locked("crossbeam-queue"));
     }
 }
 

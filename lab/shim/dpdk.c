@@ -1,5 +1,6 @@
 // The timed loops of DPDK: mempools, mbufs and rings between one producer and one consumer. Each loop lies here as a
-// whole, around DPDK's own inline functions, so that no operation crosses the border between two languages.
+// whole, around DPDK's own inline functions, so that no operation crosses the border between two languages; but for
+// rings of many producers, of which one call passes a burst.
 
 #define _GNU_SOURCE
 
@@ -11,6 +12,7 @@
 #include <rte_mempool.h>
 #include <rte_pause.h>
 #include <rte_ring.h>
+#include <rte_ring_elem.h>
 #include <rte_version.h>
 
 #include <pthread.h>
@@ -26,7 +28,7 @@
 // Bytes written: one cache line.
 #define LINE 64
 
-// Items moved by one call of a ring.
+// Items moved by one call of a ring, where it is not one.
 #define BURST 32
 
 // Looks in vain after which a waiting side lets its caller look at the clock.
@@ -207,33 +209,53 @@ void rival_dpdk_ring_free(struct rte_ring *ring) {
     rte_ring_free(ring);
 }
 
-// Sends numbers from `next` on, in bursts, until `ops` went or the ring stayed full. Returns how many.
-uint64_t rival_dpdk_ring_send(struct rte_ring *ring, uint64_t next, uint64_t ops) {
-    uint64_t sent = 0;
-    for (unsigned looks = 0; sent < ops && looks < LOOKS;) {
-        void *items[BURST];
-        for (uintptr_t i = 0; i < BURST; i++)
-            items[i] = (void *)(uintptr_t)(next + sent + i);
-        unsigned n = rte_ring_sp_enqueue_bulk(ring, items, BURST, NULL);
-        sent += n;
-        looks += n == 0;
+// Numbers through the ring, `BY` by one call.
+//   send     from `next` on, until `ops` went or the ring stayed full; returns how many went
+//   receive  numbers, which must begin at `next`, until `ops` came or the ring stayed empty; returns how many came, and
+//            adds to `wrong` how many were others
+#define NUMBERS(name, BY)                                                                                          \
+    uint64_t rival_dpdk_ring_send_##name(struct rte_ring *ring, uint64_t next, uint64_t ops) {                     \
+        uint64_t sent = 0;                                                                                         \
+        for (unsigned looks = 0; sent < ops && looks < LOOKS;) {                                                   \
+            void *items[BY];                                                                                       \
+            for (uintptr_t i = 0; i < BY; i++)                                                                     \
+                items[i] = (void *)(uintptr_t)(next + sent + i);                                                   \
+            unsigned n = rte_ring_sp_enqueue_bulk(ring, items, BY, NULL);                                          \
+            sent += n;                                                                                             \
+            looks += n == 0;                                                                                       \
+        }                                                                                                          \
+        return sent;                                                                                               \
+    }                                                                                                              \
+                                                                                                                   \
+    uint64_t rival_dpdk_ring_receive_##name(struct rte_ring *ring, uint64_t next, uint64_t ops, uint64_t *wrong) { \
+        uint64_t received = 0;                                                                                     \
+        for (unsigned looks = 0; received < ops && looks < LOOKS;) {                                               \
+            void *items[BY];                                                                                       \
+            unsigned n = rte_ring_sc_dequeue_burst(ring, items, BY, NULL);                                         \
+            for (unsigned i = 0; i < n; i++)                                                                       \
+                *wrong += (uintptr_t)items[i] != next + received + i;                                              \
+            received += n;                                                                                         \
+            looks += n == 0;                                                                                       \
+        }                                                                                                          \
+        return received;                                                                                           \
     }
-    return sent;
+
+NUMBERS(one, 1)
+NUMBERS(burst, BURST)
+
+// A ring of ids between any number of producers and one consumer, or as many, or NULL.
+struct rte_ring *rival_dpdk_ids_new(const char *name, unsigned slots, int one_consumer) {
+    return rte_ring_create_elem(name, sizeof(uint32_t), slots, SOCKET_ID_ANY, one_consumer ? RING_F_SC_DEQ : 0);
 }
 
-// Receives numbers, which must begin at `next`, in bursts, until `ops` came or the ring stayed empty. Returns how many;
-// adds to `wrong` how many were others.
-uint64_t rival_dpdk_ring_receive(struct rte_ring *ring, uint64_t next, uint64_t ops, uint64_t *wrong) {
-    uint64_t received = 0;
-    for (unsigned looks = 0; received < ops && looks < LOOKS;) {
-        void *items[BURST];
-        unsigned n = rte_ring_sc_dequeue_burst(ring, items, BURST, NULL);
-        for (unsigned i = 0; i < n; i++)
-            *wrong += (uintptr_t)items[i] != next + received + i;
-        received += n;
-        looks += n == 0;
-    }
-    return received;
+// Sends at most `count` ids; returns how many had room.
+unsigned rival_dpdk_ids_send(struct rte_ring *ring, const uint32_t *ids, unsigned count) {
+    return rte_ring_mp_enqueue_burst_elem(ring, ids, sizeof *ids, count, NULL);
+}
+
+// Receives at most `count` ids; returns how many.
+unsigned rival_dpdk_ids_receive(struct rte_ring *ring, uint32_t *ids, unsigned count) {
+    return rte_ring_dequeue_burst_elem(ring, ids, sizeof *ids, count, NULL);
 }
 
 // Allocates packets in bursts, writes a line into each, its number first, from `next` on, and sends them, until `ops`

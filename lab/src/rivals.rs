@@ -91,6 +91,23 @@ pub fn note_missing(bench: &mut Bench<'_>) {
     }
 }
 
+/// Tells the reader which queues rings are measured beside, with their versions, or how to get them.
+pub fn note_queues(bench: &mut Bench<'_>) {
+    #[cfg(feature = "rivals")]
+    {
+        bench.note(concat!("rtrb ", env!("RTRB_VERSION"), ": one sender, one receiver, slices of numbers"));
+        bench.note(concat!(
+            "crossbeam ",
+            env!("CROSSBEAM_VERSION"),
+            ": ArrayQueue, many senders and receivers; it has no bursts, so that each item is a call"
+        ));
+    }
+    #[cfg(not(feature = "rivals"))]
+    for name in ["rtrb", "crossbeam"] {
+        bench.note(format!("rival {name}: {NOT_BUILT_IN}"));
+    }
+}
+
 /// How to get what was left out when this was built.
 #[cfg(not(feature = "rivals"))]
 pub const NOT_BUILT_IN: &str = "not built in: cargo build --release --features rivals";
@@ -114,5 +131,18 @@ mod tests {
         let absent =
             notes.iter().filter(|note| note.contains("--features rivals") || note.contains("apt-get"));
         assert_eq!(absent.count() + all().len(), NAMES.len(), "{notes:?}");
+    }
+
+    #[test]
+    fn every_queue_has_its_version_or_its_remedy() {
+        let notes = report_of(false, note_queues).notes;
+        for (note, name) in notes.iter().zip(["rtrb", "crossbeam"]) {
+            let version = note
+                .strip_prefix(name)
+                .is_some_and(|rest| rest[1..].starts_with(|c: char| c.is_ascii_digit()));
+            assert!(version || note.starts_with(&format!("rival {name}: not built in")), "{note}");
+            assert_eq!(version, cfg!(feature = "rivals"), "{note}");
+        }
+        assert_eq!(notes.len(), 2);
     }
 }

@@ -4,6 +4,7 @@
 //! and those that a kernel or a peer maps in the ports.
 
 pub(crate) mod cursor;
+mod ids;
 #[allow(unsafe_code)]
 mod loan;
 mod mpsc;
@@ -13,6 +14,7 @@ mod spsc;
 pub(crate) mod tests;
 
 pub use cursor::Corrupt;
+pub use ids::{IdReceiver, IdSender, id_ring};
 pub(crate) use loan::{Borrower, Lender, loan};
 pub(crate) use mpsc::Mpsc;
 pub use spsc::{Receiver, Sender, ring};

@@ -22,7 +22,7 @@ use crate::method::clock::Tsc;
 use crate::method::round::{Label, Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
-use crate::rivals::dpdk::Dpdk;
+use crate::rivals::{self, dpdk::Dpdk};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rivals",
@@ -85,6 +85,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
             bench.check("two cores", false, "what crosses needs one to leave and one to reach".to_owned())
         }
     }
+    rivals::note_queues(bench);
     target::note(bench, &targets);
     Ok(())
 }

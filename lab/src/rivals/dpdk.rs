@@ -1,4 +1,4 @@
-//! DPDK: mempools, mbufs, and rings between one producer and one consumer.
+//! DPDK: mempools, mbufs, and rings between one producer and one consumer, or many producers.
 //!
 //! Its environment is started when it is first asked for, on the thread that asks: without huge pages, devices, files
 //! of its own or signal handlers; one thread of its own sleeps for good. Each thread that uses a pool is registered
@@ -15,7 +15,9 @@ use absent as built;
 #[cfg(dpdk)]
 use shim as built;
 
-pub use built::{Dpdk, Frames, PacketReceiving, PacketSending, Packets, Receiving, Sending};
+pub use built::{
+    Dpdk, Frames, IdReceiving, IdSending, PacketReceiving, PacketSending, Packets, Receiving, Sending,
+};
 
 /// What a side of a ring has done in one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,12 +28,22 @@ pub struct Passed {
     pub wrong: u64,
 }
 
-/// Items that one call of a ring moves.
+impl Passed {
+    /// At most one number, which should be `wanted`.
+    #[inline(always)]
+    pub fn of(number: Option<u64>, wanted: u64) -> Passed {
+        let wrong = number.is_some_and(|number| number != wanted);
+        Passed { items: number.is_some().into(), wrong: wrong.into() }
+    }
+}
+
+/// Items that one call of a ring moves, where it is not one.
 pub const BURST: usize = 32;
 
 #[cfg(all(test, dpdk))]
 mod tests {
     use super::*;
+    use std::num::NonZeroU32;
     use std::thread;
 
     #[test]
@@ -81,9 +93,25 @@ mod tests {
 
     #[test]
     fn a_number_that_was_not_sent_is_seen() {
-        let (mut sending, mut receiving) = Dpdk::start().unwrap().ring(64).unwrap();
-        assert_eq!(sending.send(0, 32), Passed { items: 32, wrong: 0 });
-        assert_eq!(receiving.receive(1, 32), Passed { items: 32, wrong: 32 });
-        assert_eq!(receiving.receive(33, 32).items, 0);
+        for singly in [false, true] {
+            let (mut sending, mut receiving) = Dpdk::start().unwrap().ring(64, singly).unwrap();
+            assert_eq!(sending.send(0, 32), Passed { items: 32, wrong: 0 });
+            assert_eq!(receiving.receive(1, 32), Passed { items: 32, wrong: 32 });
+            assert_eq!(receiving.receive(33, 32).items, 0);
+        }
+    }
+
+    #[test]
+    fn ids_of_two_senders_come_out_in_turn_and_what_has_no_room_stays() {
+        for one_receiver in [false, true] {
+            let (first, mut receiving) = Dpdk::start().unwrap().ids(8, one_receiver).unwrap();
+            let second = first.clone();
+            let sent: Vec<NonZeroU32> = (1..=8).filter_map(NonZeroU32::new).collect();
+            assert_eq!((first.send(&sent[..4]), second.send(&sent[4..])), (4, 3));
+            let mut ids = [0; 4];
+            assert_eq!((receiving.receive(&mut ids), ids), (4, [1, 2, 3, 4]));
+            assert_eq!((receiving.receive(&mut ids), ids), (3, [5, 6, 7, 4]));
+            assert_eq!(receiving.receive(&mut ids), 0);
+        }
     }
 }

@@ -19,11 +19,19 @@ pub(super) trait Side: Send {
     /// Passes bursts, the first item having number `next`, until there were [`PASS`] items or the other side did not come
     /// for [`LOOKS`] looks.
     fn pass(&mut self, next: u64) -> Passed;
+
+    /// Ends the sending of a side that receives and sends; returns how much it has sent.
+    fn stop_sending(&mut self) -> u64 {
+        0
+    }
 }
+
+/// A side of which one call of the ring passes one item.
+pub(super) struct Singly<S>(pub(super) S);
 
 /// `step` passes a burst, or nothing, with the number of items passed before it.
 #[inline(always)]
-fn pass(next: u64, mut step: impl FnMut(u64) -> Passed) -> Passed {
+pub(super) fn pass(next: u64, mut step: impl FnMut(u64) -> Passed) -> Passed {
     let (mut done, mut looks) = (Passed::default(), 0);
     while done.items < PASS && looks < LOOKS {
         let Passed { items, wrong } = step(next + done.items);
@@ -60,8 +68,21 @@ impl Side for Receiver<u64> {
     }
 }
 
+impl Side for Singly<Sender<u64>> {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        pass(next, |next| Passed { items: self.0.send(next).is_ok().into(), wrong: 0 })
+    }
+}
+
+impl Side for Singly<Receiver<u64>> {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        pass(next, |next| Passed::of(self.0.recv(), next))
+    }
+}
+
 /// Packets with a number each: allocated, written, sent.
-#[repr(align(128))]
 pub(super) struct Giving {
     pub(super) worker: Worker,
     pub(super) pool: Pool,
@@ -101,7 +122,6 @@ impl Side for Giving {
 }
 
 /// Packets with a number each: received, read, freed.
-#[repr(align(128))]
 pub(super) struct Taking {
     pub(super) worker: Worker,
     pub(super) heads: Heads,

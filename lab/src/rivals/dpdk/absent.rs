@@ -1,5 +1,7 @@
 //! What stands in for DPDK where it is not built in: nothing of it can be had.
 
+use std::num::NonZeroU32;
+
 use super::Passed;
 
 /// DPDK, which is not here.
@@ -30,6 +32,14 @@ pub enum Sending {}
 #[derive(Debug)]
 pub enum Receiving {}
 
+/// A sending end of a ring of ids, which there is none of.
+#[derive(Debug, Clone)]
+pub enum IdSending {}
+
+/// The receiving end of a ring of ids, which there is none of.
+#[derive(Debug)]
+pub enum IdReceiving {}
+
 #[allow(missing_docs)]
 impl Dpdk {
     /// # Errors
@@ -57,7 +67,11 @@ impl Dpdk {
         match *self {}
     }
 
-    pub fn ring(&self, _: usize) -> Result<(Sending, Receiving), String> {
+    pub fn ring(&self, _: usize, _: bool) -> Result<(Sending, Receiving), String> {
+        match *self {}
+    }
+
+    pub fn ids(&self, _: usize, _: bool) -> Result<(IdSending, IdReceiving), String> {
         match *self {}
     }
 }
@@ -124,6 +138,20 @@ impl PacketSending {
 #[allow(missing_docs)]
 impl PacketReceiving {
     pub fn receive(&mut self, _: u64, _: u64) -> Passed {
+        match *self {}
+    }
+}
+
+#[allow(missing_docs)]
+impl IdSending {
+    pub fn send(&self, _: &[NonZeroU32]) -> usize {
+        match *self {}
+    }
+}
+
+#[allow(missing_docs)]
+impl IdReceiving {
+    pub fn receive(&mut self, _: &mut [u32]) -> usize {
         match *self {}
     }
 }

@@ -6,6 +6,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::marker::{PhantomData, PhantomPinned};
+use std::num::NonZeroU32;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -49,8 +50,13 @@ unsafe extern "C" {
     fn rival_dpdk_packets_give(held: *mut *mut c_void, count: c_uint);
     fn rival_dpdk_ring_new(name: *const c_char, slots: c_uint) -> *mut Opaque;
     fn rival_dpdk_ring_free(ring: *mut Opaque);
-    fn rival_dpdk_ring_send(ring: *mut Opaque, next: u64, ops: u64) -> u64;
-    fn rival_dpdk_ring_receive(ring: *mut Opaque, next: u64, ops: u64, wrong: *mut u64) -> u64;
+    fn rival_dpdk_ring_send_one(ring: *mut Opaque, next: u64, ops: u64) -> u64;
+    fn rival_dpdk_ring_send_burst(ring: *mut Opaque, next: u64, ops: u64) -> u64;
+    fn rival_dpdk_ring_receive_one(ring: *mut Opaque, next: u64, ops: u64, wrong: *mut u64) -> u64;
+    fn rival_dpdk_ring_receive_burst(ring: *mut Opaque, next: u64, ops: u64, wrong: *mut u64) -> u64;
+    fn rival_dpdk_ids_new(name: *const c_char, slots: c_uint, one_consumer: c_int) -> *mut Opaque;
+    fn rival_dpdk_ids_send(ring: *mut Opaque, ids: *const u32, count: c_uint) -> c_uint;
+    fn rival_dpdk_ids_receive(ring: *mut Opaque, ids: *mut u32, count: c_uint) -> c_uint;
     fn rival_dpdk_packets_send(
         pool: *mut Opaque,
         ring: *mut Opaque,
@@ -122,13 +128,26 @@ impl Dpdk {
         Ok(Packets { pool: Arc::new(Mempool(made(pool, "a mempool of mbufs")?)), kept: Vec::new() })
     }
 
-    /// A ring of `slots`, a power of two, of which it uses all but one.
+    /// A ring of `slots`, a power of two, of which it uses all but one; one call of it passes [`BURST`] numbers, or one
+    /// if `singly`.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn ring(&self, slots: usize) -> Result<(Sending, Receiving), String> {
+    pub fn ring(&self, slots: usize, singly: bool) -> Result<(Sending, Receiving), String> {
         let ring = Ring::new(slots)?;
-        Ok((Sending(Arc::clone(&ring)), Receiving(ring)))
+        Ok((Sending { ring: Arc::clone(&ring), singly }, Receiving { ring, singly }))
+    }
+
+    /// A ring of ids of `slots`, a power of two, of which it uses all but one, for any number of senders; and as many
+    /// receivers, but if `one_receiver`.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn ids(&self, slots: usize, one_receiver: bool) -> Result<(IdSending, IdReceiving), String> {
+        // SAFETY: DPDK runs; the name ends in a NUL.
+        let ring = unsafe { rival_dpdk_ids_new(name().as_ptr(), slots as c_uint, one_receiver.into()) };
+        let ring = Arc::new(Ring(made(ring, "a ring")?));
+        Ok((IdSending(Arc::clone(&ring)), IdReceiving(ring)))
     }
 }
 
@@ -301,30 +320,63 @@ impl Drop for Ring {
 
 /// The sending end of a ring of numbers.
 #[derive(Debug)]
-pub struct Sending(Arc<Ring>);
+pub struct Sending {
+    ring: Arc<Ring>,
+    singly: bool,
+}
 
 impl Sending {
     /// Sends numbers from `next` on, until `ops` went or the ring stayed full.
     #[inline]
     pub fn send(&mut self, next: u64, ops: u64) -> Passed {
+        let send = if self.singly { rival_dpdk_ring_send_one } else { rival_dpdk_ring_send_burst };
         // SAFETY: the ring lives; this is its one sending end. It needs no lcore.
-        let items = unsafe { rival_dpdk_ring_send(self.0.0.as_ptr(), next, ops) };
-        Passed { items, wrong: 0 }
+        Passed { items: unsafe { send(self.ring.0.as_ptr(), next, ops) }, wrong: 0 }
     }
 }
 
 /// The receiving end of a ring of numbers.
 #[derive(Debug)]
-pub struct Receiving(Arc<Ring>);
+pub struct Receiving {
+    ring: Arc<Ring>,
+    singly: bool,
+}
 
 impl Receiving {
     /// Receives numbers, which must begin at `next`, until `ops` came or the ring stayed empty.
     #[inline]
     pub fn receive(&mut self, next: u64, ops: u64) -> Passed {
+        let receive = if self.singly { rival_dpdk_ring_receive_one } else { rival_dpdk_ring_receive_burst };
         let mut done = Passed::default();
         // SAFETY: the ring lives; this is its one receiving end. It needs no lcore.
-        done.items = unsafe { rival_dpdk_ring_receive(self.0.0.as_ptr(), next, ops, &raw mut done.wrong) };
+        done.items = unsafe { receive(self.ring.0.as_ptr(), next, ops, &raw mut done.wrong) };
         done
+    }
+}
+
+/// A sending end of a ring of ids; a clone is another one of the same ring.
+#[derive(Debug, Clone)]
+pub struct IdSending(Arc<Ring>);
+
+impl IdSending {
+    /// Sends ids from the front of `ids`; returns how many had room.
+    #[inline]
+    pub fn send(&self, ids: &[NonZeroU32]) -> usize {
+        // SAFETY: the ring lives and takes ids of this size from any number of threads. It needs no lcore.
+        unsafe { rival_dpdk_ids_send(self.0.0.as_ptr(), ids.as_ptr().cast(), ids.len() as c_uint) as usize }
+    }
+}
+
+/// The receiving end of a ring of ids.
+#[derive(Debug)]
+pub struct IdReceiving(Arc<Ring>);
+
+impl IdReceiving {
+    /// Receives ids into the front of `ids`; returns how many.
+    #[inline]
+    pub fn receive(&mut self, ids: &mut [u32]) -> usize {
+        // SAFETY: the ring lives and gives ids of this size; this is its one receiving end. It needs no lcore.
+        unsafe { rival_dpdk_ids_receive(self.0.0.as_ptr(), ids.as_mut_ptr(), ids.len() as c_uint) as usize }
     }
 }
 

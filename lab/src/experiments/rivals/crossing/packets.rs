@@ -1,0 +1,78 @@
+//! Packets: allocated and written on one core, read and freed on another, beside mbufs through DPDK's ring.
+
+use netmem::packet::{Heads, HeadsConfig, Packets};
+use netmem::pool::{Pool, PoolConfig};
+use netmem::ring::ring;
+
+use super::{Crossing, SLOTS, measure};
+use crate::bench::{Bench, SetUpError};
+use crate::experiments::check_home;
+use crate::experiments::rivals::sides::{Giving, Taking};
+use crate::experiments::rivals::target::Target;
+use crate::experiments::rivals::{CACHE, FRAME, FRAMES, LINE, Scene, check_dpdk, label};
+use crate::rivals::dpdk::{self, BURST, Dpdk};
+
+/// Measures packets in bursts.
+pub(super) fn group(
+    scene: &Scene<'_>,
+    bench: &mut Bench<'_>,
+    peer_core: usize,
+) -> Result<Vec<Target>, SetUpError> {
+    let (ours, pool) = our_packets(scene)?;
+    let mut packets = vec![ours];
+    let theirs = scene.dpdk.map(their_packets).transpose().map_err(SetUpError::at("mempool of mbufs"))?;
+    let mempool = theirs.map(|(crossing, mempool)| {
+        packets.push(crossing);
+        mempool
+    });
+    let named = |variant: &str| label(variant, "packet", BURST, "cross", LINE, true);
+    let series = measure(scene, bench, peer_core, packets, ("packets", &named));
+    check_home(bench, "netmem, packets across", &pool);
+    if let Some(mempool) = &mempool {
+        check_dpdk(bench, "packets across", 0, mempool.out());
+    }
+    bench.note(
+        "packets across cores: netmem's arrays of heads are as large as the rival's cache of packets; packets have \
+         their 64 bytes written by the first core and their first 8 read by the second",
+    );
+    let [ours, theirs] = series.as_slice() else { return Ok(Vec::new()) };
+    let what = "packets across cores by 32";
+    let over_median = Target::over_fastest(bench, what, 0.5, ours, &[theirs]);
+    Ok(over_median.into_iter().chain(Target::over_p10(what, 0.7, ours, theirs)).collect())
+}
+
+/// netmem's packets, whose pool the giving core owns.
+fn our_packets(scene: &Scene<'_>) -> Result<(Crossing<'static>, Pool), SetUpError> {
+    let worker = || scene.memory.worker().map_err(SetUpError::at("worker"));
+    let mut owner = worker()?;
+    let config = PoolConfig {
+        name: "crossing".to_owned(),
+        frames: FRAMES,
+        frame_size: FRAME,
+        cache: CACHE,
+        ..PoolConfig::default()
+    };
+    let pool = Pool::new(scene.memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
+    // As many as the rival's cache of packets keeps.
+    let config = HeadsConfig {
+        size: CACHE,
+        refill: CACHE / 2,
+        free: CACHE / 2,
+        defer_max: CACHE,
+        ..HeadsConfig::default()
+    };
+    let heads = Heads::with(scene.memory, &config).map_err(SetUpError::at("heads"))?;
+    let (to_taking, from_giving) = ring(SLOTS as u32);
+    let (here, there) = (heads.clone(), heads);
+    let gives =
+        Giving { worker: owner, pool: pool.clone(), heads: here, packets: Packets::new(), ring: to_taking };
+    let takes = Taking { worker: worker()?, heads: there, packets: Packets::new(), ring: from_giving };
+    Ok((Crossing::new("netmem", gives, takes), pool))
+}
+
+/// DPDK's packets, and the pool that they are of.
+fn their_packets(dpdk: Dpdk) -> Result<(Crossing<'static>, dpdk::Packets), String> {
+    let packets = dpdk.packets(FRAMES, FRAME, CACHE)?;
+    let (sends, receives) = packets.ring(SLOTS)?;
+    Ok((Crossing::new("dpdk", sends, receives), packets))
+}

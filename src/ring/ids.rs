@@ -1,0 +1,87 @@
+//! The ends of a ring of ids: any number that send, and one that receives.
+
+use super::mpsc::Mpsc;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+/// Makes a ring of at least `slots` ids, rounded up to a power of two. More senders are clones of the first.
+pub fn id_ring(slots: u32) -> (IdSender, IdReceiver) {
+    let ring = Arc::new(Mpsc::new(slots, 0));
+    (IdSender(Arc::clone(&ring)), IdReceiver(ring))
+}
+
+/// A sending end; a clone is another one of the same ring.
+#[derive(Debug, Clone)]
+pub struct IdSender(Arc<Mpsc>);
+
+impl IdSender {
+    /// Sends ids from the front of `ids`; returns how many had room. They come out next to each other and in order.
+    ///
+    /// # Cost
+    /// One compare-exchange for all of them, and one store for each. A sender that is stopped in between holds up the
+    /// receiver at its ids, and no other sender.
+    #[inline]
+    pub fn send_burst(&self, ids: &[NonZeroU32]) -> usize {
+        self.0.push(ids.iter().map(|id| id.get()))
+    }
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct IdReceiver(Arc<Mpsc>);
+
+impl IdReceiver {
+    /// Receives up to `want` ids in the order in which senders got their slots; returns how many.
+    ///
+    /// # Cost
+    /// One store for all of them, and a load and a store for each.
+    #[inline]
+    pub fn recv_burst(&mut self, want: usize, mut take: impl FnMut(NonZeroU32)) -> usize {
+        // None of them is 0: that is an empty slot.
+        self.0.pop(want, |id| _ = NonZeroU32::new(id).map(&mut take))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_stays_with_its_sender_and_each_senders_ids_come_in_order() {
+        let (first, mut receiver) = id_ring(4);
+        let second = first.clone();
+        let ids: Vec<NonZeroU32> = (1..=6).filter_map(NonZeroU32::new).collect();
+        assert_eq!((first.send_burst(&ids[..3]), second.send_burst(&ids[3..])), (3, 1));
+        let mut got = Vec::new();
+        assert_eq!(receiver.recv_burst(2, |id| got.push(id)), 2);
+        assert_eq!(first.send_burst(&ids[4..]), 2);
+        assert_eq!(receiver.recv_burst(8, |id| got.push(id)), 4);
+        assert_eq!((got, receiver.recv_burst(8, |_| {})), (ids, 0));
+    }
+
+    #[test]
+    fn two_senders_on_threads_of_their_own_lose_nothing_and_keep_their_order() {
+        const EACH: u32 = 10_000;
+        let (sender, mut receiver) = id_ring(64);
+        let mut next = [0, 0];
+        std::thread::scope(|scope| {
+            for tag in [1 << 30, 1 << 31] {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    for id in (0..EACH).filter_map(|n| NonZeroU32::new(tag | n)) {
+                        while sender.send_burst(&[id]) == 0 {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            while next != [EACH; 2] {
+                receiver.recv_burst(32, |id| {
+                    let sender = (id.get() >> 31) as usize;
+                    assert_eq!(id.get() & (EACH.next_power_of_two() - 1), next[sender]);
+                    next[sender] += 1;
+                });
+            }
+        });
+    }
+}
