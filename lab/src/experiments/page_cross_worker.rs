@@ -5,6 +5,7 @@
 mod alone;
 mod findings;
 mod items;
+pub(super) mod pair;
 mod passing;
 
 use std::cell::RefCell;

@@ -1,11 +1,12 @@
-//! `rivals`: the same work by netmem and by DPDK in the same rounds: frames, packets, packets that cross cores, the ring
-//! alone.
+//! `rivals`: the same work by netmem, by DPDK and by the general allocators of the machine in the same rounds: frames,
+//! packets, objects, pages, the same across cores, rings alone.
 
 mod crossing;
 mod frames;
 mod packets;
+mod pages;
 mod sides;
-mod target;
+pub(super) mod target;
 
 use std::cell::RefCell;
 
@@ -15,6 +16,8 @@ use netmem::sync::Worker;
 use netmem::sys::region::BackingWish;
 
 use super::Experiment;
+use super::slab_bulk::{self, general};
+use super::slab_objects::Account;
 use super::slab_windows::short;
 use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
 use crate::json::params;
@@ -23,18 +26,22 @@ use crate::method::round::{Label, Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
 use crate::rivals::{self, dpdk::Dpdk};
+use target::Target;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rivals",
     source: "004_4959864586ce918c.txt",
-    question: "What do frames, packets and rings cost beside DPDK's, on the same pages in the same rounds?",
-    seconds: 60,
+    question: "What do frames, packets, objects, pages and rings cost beside today's rivals, in the same rounds?",
+    seconds: 120,
     keys: &[],
     run,
 };
 
 /// Frames, or packets, that are out at the same time.
 const BURSTS: [usize; 5] = [1, 8, 32, 64, 256];
+
+/// Objects, or pages, that are out at the same time: more than any list holds.
+const OUTSTANDING: [usize; 2] = [1_024, 8_192];
 
 /// Bytes written: one line, which is the whole packet.
 const LINE: usize = 64;
@@ -79,15 +86,40 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         targets.extend(frames::group(&scene, bench, burst, true)?);
         targets.extend(packets::group(&scene, bench, burst)?);
     }
+    targets.extend(blocks(&scene, bench)?);
     match bench.cores.get(1).copied() {
         Some(peer) => targets.extend(crossing::groups(&scene, bench, peer)?),
         None => {
             bench.check("two cores", false, "what crosses needs one to leave and one to reach".to_owned())
         }
     }
+    rivals::note_missing(bench);
     rivals::note_queues(bench);
     target::note(bench, &targets);
     Ok(())
+}
+
+/// Objects and pages beside the blocks of general allocators, on one core.
+fn blocks(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Target>, SetUpError> {
+    let Scene { memory, worker, clock, effort, .. } = *scene;
+    // A window is many blocks long here, so that there is time for few of them.
+    let few = Effort { windows: effort.windows.div_ceil(4), ..effort };
+    let in_bursts = BURSTS.into_iter().flat_map(|burst| [(burst, false), (burst, true)]);
+    let groups = in_bursts.map(|group| (group, effort));
+    let groups = groups.chain(OUTSTANDING.map(|burst| ((burst, true), few)));
+    let (mut account, mut targets) = (Account::default(), Vec::new());
+    for ((burst, touch), effort) in groups {
+        let objects = slab_bulk::Scene { memory, worker, clock, effort };
+        targets.extend(general::group(&objects, bench, burst, touch, &mut account)?);
+        targets.extend(pages::group(&Scene { effort, ..*scene }, bench, burst, touch)?);
+    }
+    account.check(bench);
+    bench.note(format!(
+        "objects of 256 bytes and pages of 4 KiB on one core: as many are out at once as burst says, netmem by one call \
+         for all of them (netmem/loop, netmem/sheaf-loop: by one for each), a general allocator by malloc for each, then \
+         free for each, oldest first; its blocks need not be aligned; {OUTSTANDING:?} of them only written"
+    ));
+    Ok(targets)
 }
 
 /// What stands on which side, or how to get the side that is missing.

@@ -3,7 +3,7 @@
 
 mod elsewhere;
 mod findings;
-mod general;
+pub(super) mod general;
 mod merged;
 mod published;
 mod trip;
@@ -17,12 +17,14 @@ use netmem::sync::Worker;
 use serde_json::Value;
 
 use super::Experiment;
+use super::rivals::target;
 use super::slab_objects::{Account, check_pages};
 use super::slab_windows::short;
 use crate::bench::{Bench, Effort, SetUpError};
 use crate::json::params;
 use crate::method::clock::Tsc;
 use crate::method::round::Label;
+use crate::rivals;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "slab-bulk",
@@ -34,7 +36,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Bytes of an object: the packet head of the source.
-const BYTES: usize = 256;
+pub(super) const BYTES: usize = 256;
 
 /// The slabs of the source: two pages, 32 objects.
 const ORDER: u8 = 1;
@@ -46,11 +48,11 @@ const BULKS: [usize; 14] = [1, 2, 3, 4, 8, 16, 30, 32, 34, 48, 64, 128, 158, 250
 const MEMORY_BYTES: usize = 64 << 20;
 
 /// What all groups of the run share.
-struct Scene<'a> {
-    memory: &'a Memory,
-    worker: &'a RefCell<Worker>,
-    clock: &'a Tsc,
-    effort: Effort,
+pub(super) struct Scene<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) worker: &'a RefCell<Worker>,
+    pub(super) clock: &'a Tsc,
+    pub(super) effort: Effort,
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -77,7 +79,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     check_pages(bench, &memory);
     findings::detached(bench, &paid);
     findings::notes(bench, &memory);
-    general::note_targets(bench, &targets);
+    target::note(bench, &targets);
+    rivals::note_missing(bench);
     Ok(())
 }
 
@@ -87,7 +90,7 @@ fn cpu_slab() -> CacheConfig {
 }
 
 /// The default cache, not merged: each variant has its own.
-fn sheaf() -> CacheConfig {
+pub(super) fn sheaf() -> CacheConfig {
     CacheConfig { merge: false, ..CacheConfig::default() }
 }
 

@@ -29,6 +29,14 @@ impl<const WRITTEN: usize, const REST: usize> Block<WRITTEN, REST> {
         self.written.write([stamp; WRITTEN]);
     }
 
+    /// Whether the first word, if it is one that is written, is as it was written.
+    #[inline(always)]
+    pub(super) fn begins_with(&self, stamp: u64) -> bool {
+        // SAFETY: the invariant: they are written.
+        let written = unsafe { self.written.assume_init_ref() };
+        written.first().is_none_or(|word| *word == stamp)
+    }
+
     /// Changes a bit of a word, as a fault would.
     #[cfg(test)]
     pub(super) fn spoil(&mut self) {

@@ -1,6 +1,7 @@
 //! From one core to another in bursts: packets that are allocated and written here and read and freed there, the same for
 //! blocks of memory, and rings alone.
 
+mod blocks;
 mod many;
 mod packets;
 #[cfg(feature = "rivals")]
@@ -13,6 +14,7 @@ use super::sides::Side;
 use super::target::Target;
 use super::{Scene, over_first, rows};
 use crate::bench::{Bench, Cores, Effort, SetUpError};
+use crate::experiments::page_cross_worker::pair;
 use crate::method::clock::Tsc;
 use crate::method::poll::{PollSampler, Shape};
 use crate::method::round::{Label, Series, Variant};
@@ -120,13 +122,21 @@ pub(super) fn groups(
     let mut targets = packets::group(scene, bench, peer_core)?;
     targets.extend(rings::group(scene, bench, peer_core, BURST)?);
     targets.extend(rings::group(scene, bench, peer_core, 1)?);
+    blocks::groups(scene, bench, peer_core)?;
     for senders in many::SENDERS {
         many::group(scene, bench, peer_core, senders)?;
     }
+    let effort = effort(bench);
+    targets.extend(pair::measure(bench, (scene.memory, scene.clock), peer_core, effort)?);
     bench.note(format!(
         "across cores: the pace of the pair through a ring of {SLOTS}, waiting included; both sides look again at once"
     ));
     Ok(targets)
+}
+
+/// Many rounds of few windows: what differs is the regime that a round happens to be in.
+fn effort(bench: &Bench<'_>) -> Effort {
+    Effort { windows: bench.effort().windows.div_ceil(4), ..bench.effort() }
 }
 
 /// Measures `crossings`, the first over each other one, then lets everything arrive.
@@ -144,9 +154,7 @@ fn measure(
         Box::new(Pace { label, crossing, sampler, peer_core })
     };
     let mut variants: Vec<Box<dyn Variant + '_>> = crossings.iter().map(pace).collect();
-    // Many rounds of few windows: what differs is the regime that a round happens to be in.
-    let effort = Effort { windows: bench.effort().windows.div_ceil(4), ..bench.effort() };
-    let series = bench.measure_with(&mut variants, &over_first(crossings.len()), Cores::Cross, effort);
+    let series = bench.measure_with(&mut variants, &over_first(crossings.len()), Cores::Cross, effort(bench));
     drop(variants);
     rows(bench, &series);
     crossings.into_iter().for_each(|crossing| crossing.settle(bench, what));

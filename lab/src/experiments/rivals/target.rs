@@ -6,7 +6,7 @@ use crate::method::round::Series;
 
 /// At most this share of a rival's time.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
+pub(in crate::experiments) struct Target {
     what: String,
     at_most: f64,
     reached: Interval,
@@ -14,7 +14,7 @@ pub(super) struct Target {
 
 impl Target {
     /// `ours` over the fastest of `rivals`; nothing where there is none, or no round with both.
-    pub(super) fn over_fastest(
+    pub(in crate::experiments) fn over_fastest(
         bench: &Bench<'_>,
         what: &str,
         at_most: f64,
@@ -28,7 +28,12 @@ impl Target {
     }
 
     /// The median of `ours` over the tenth part of the rival's windows that was fastest.
-    pub(super) fn over_p10(what: &str, at_most: f64, ours: &Series, rival: &Series) -> Option<Target> {
+    pub(in crate::experiments) fn over_p10(
+        what: &str,
+        at_most: f64,
+        ours: &Series,
+        rival: &Series,
+    ) -> Option<Target> {
         let ratio = ours.at(0.5)? / rival.at(0.1)?;
         let reached = Interval { median: ratio, low: ratio, high: ratio, count: 1 };
         Some(Target { what: format!("{what} of {}'s p10", rival.label.variant), at_most, reached })
@@ -42,7 +47,7 @@ impl Target {
 }
 
 /// Says of each target whether it is reached.
-pub(super) fn note(bench: &mut Bench<'_>, targets: &[Target]) {
+pub(in crate::experiments) fn note(bench: &mut Bench<'_>, targets: &[Target]) {
     targets.iter().for_each(|target| bench.note(target.text()));
 }
 

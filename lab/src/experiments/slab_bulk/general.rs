@@ -1,34 +1,27 @@
-//! The default layer beside the general allocators of the machine: one object, and bulks of 64, written or not.
+//! The default layer beside the general allocators of the machine: one object, or many that are out at once, written or
+//! not.
 
 use std::cell::Cell;
 
 use super::trip::{Trip, Way};
 use super::{BYTES, Scene, label, published, sheaf};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::experiments::rivals::target::Target;
 use crate::experiments::slab_objects::Account;
-use crate::method::ratio::Interval;
 use crate::method::round::{Label, Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
 use crate::rivals::{self, Held, Rival};
 
 /// One object, and the bulk of the table of what to reach, written or not.
-pub(super) const GROUPS: [(usize, bool); 4] = [(1, true), (1, false), (64, true), (64, false)];
+pub(super) const GROUPS: [(usize, bool); 4] = [(1, true), (1, false), (BULK, true), (BULK, false)];
 
-/// The allocator whose loop a bulk is held against.
+/// The bulk that is held against something, and the allocator whose loop it is held against.
+const BULK: usize = 64;
 const BULK_RIVAL: &str = "mimalloc";
 
-/// What a group has to reach: at most this share of somebody's time.
-#[derive(Debug, Clone)]
-pub(super) struct Target {
-    what: String,
-    rival: String,
-    at_most: f64,
-    reached: Interval,
-}
-
 /// Measures one bulk.
-pub(super) fn group(
+pub(in crate::experiments) fn group(
     scene: &Scene<'_>,
     bench: &mut Bench<'_>,
     bulk: usize,
@@ -74,7 +67,7 @@ fn measured<const WRITTEN: usize, const REST: usize>(
     account.add(ours.settle(&mut worker));
     account.add(looped.settle(&mut worker));
     account.refused += refused.get();
-    Ok(if touch { targets(&series, bulk, bench.setting("seed")) } else { Vec::new() })
+    Ok(if touch { targets(bench, &series, bulk) } else { Vec::new() })
 }
 
 fn of_trip<'a, const WRITTEN: usize, const REST: usize>(
@@ -108,35 +101,19 @@ fn of_rival<'a>(
 }
 
 /// What the written rows are held against; the first series is ours.
-fn targets(series: &[Series], bulk: usize, seed: u64) -> Vec<Target> {
+fn targets(bench: &Bench<'_>, series: &[Series], bulk: usize) -> Vec<Target> {
     let Some((ours, others)) = series.split_first() else { return Vec::new() };
-    let target = |other: &Series, at_most| {
-        let rival = other.label.variant.clone();
-        let what = if bulk == 1 { "one object".to_owned() } else { format!("bulk {bulk}, per object") };
-        Some(Target { what, rival, at_most, reached: ours.over(other, seed)? })
-    };
-    let time = |one: &&Series| one.at(0.5).unwrap_or(f64::INFINITY);
+    let others: Vec<&Series> = others.iter().collect();
     if bulk == 1 {
-        let fastest = others.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
-        return fastest.and_then(|fastest| target(fastest, 0.5)).into_iter().collect();
+        let what = "an object of 256 bytes, 64 of them written,";
+        return Target::over_fastest(bench, what, 0.5, ours, &others).into_iter().collect();
     }
-    let at_most = |other: &Series| match other.label.variant.as_str() {
-        BULK_RIVAL => Some(0.3),
-        "netmem/sheaf-loop" => Some(0.5),
+    let at_most = |other: &Series| match (bulk, other.label.variant.as_str()) {
+        (BULK, BULK_RIVAL) => Some(0.3),
+        (BULK, "netmem/sheaf-loop") => Some(0.5),
         _ => None,
     };
-    others.iter().filter_map(|other| target(other, at_most(other)?)).collect()
-}
-
-/// Says of each target whether it is reached.
-pub(super) fn note_targets(bench: &mut Bench<'_>, targets: &[Target]) {
-    for Target { what, rival, at_most, reached } in targets {
-        let Interval { median, low, high, .. } = reached;
-        let verdict = if median <= at_most { "reached" } else { "missed" };
-        bench.note(format!(
-            "to reach, 256 bytes, 64 of them written, {what}: at most {at_most} of {rival}'s time; here {median:.2} \
-             ({low:.2} to {high:.2}): {verdict}",
-        ));
-    }
-    rivals::note_missing(bench);
+    let what = "an object of a bulk of 64";
+    let target = |other| Target::over_fastest(bench, what, at_most(other)?, ours, &[other]);
+    others.into_iter().filter_map(target).collect()
 }

@@ -1,0 +1,233 @@
+//! Objects of 256 bytes and pages: allocated on one core and freed on another, in bursts, beside the blocks of general
+//! allocators; all through the same ring.
+
+use netmem::limits::PAGE_SIZE;
+use netmem::page::{Memory, Page};
+use netmem::ring::{Receiver, Sender, ring};
+use netmem::slab::{Cache, Object};
+use netmem::sync::Worker;
+
+use super::{Crossing, SLOTS, measure};
+use crate::bench::{Bench, SetUpError};
+use crate::experiments::pages::write_line;
+use crate::experiments::rivals::sides::{Side, pass};
+use crate::experiments::rivals::{Scene, label};
+use crate::experiments::slab_bulk::{BYTES, sheaf};
+use crate::experiments::slab_objects::{Block, alloc_bulk, check_pages, end};
+use crate::rivals::dpdk::{BURST, Passed};
+use crate::rivals::{self, Receiving, Rival, Sending};
+
+/// Measures objects, and pages, written or not.
+pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>, peer_core: usize) -> Result<(), SetUpError> {
+    objects::<8, 24>(scene, bench, peer_core, true)?;
+    objects::<0, 32>(scene, bench, peer_core, false)?;
+    for touch in [true, false] {
+        pages(scene, bench, peer_core, touch)?;
+    }
+    bench.note(
+        "objects and pages across cores: all pass netmem's ring in bursts of 32; a general allocator's 32 calls are one \
+         loop in C on each side, and its giving thread is a new one in each round, which netmem's worker outlives",
+    );
+    Ok(())
+}
+
+fn objects<const WRITTEN: usize, const REST: usize>(
+    scene: &Scene<'_>,
+    bench: &mut Bench<'_>,
+    peer_core: usize,
+    touch: bool,
+) -> Result<(), SetUpError> {
+    let cache = Cache::new(scene.memory, &sheaf()).map_err(SetUpError::at("cache"))?;
+    let end_of = || {
+        let worker = scene.memory.worker().map_err(SetUpError::at("worker"))?;
+        Ok::<_, SetUpError>(Objects::<WRITTEN, REST> {
+            cache: cache.clone(),
+            worker,
+            hand: Vec::with_capacity(BURST),
+        })
+    };
+    let crossings = crossings([end_of()?, end_of()?], BYTES, touch);
+    let named = |variant: &str| label(variant, "object", BURST, "cross", BYTES, touch);
+    let what = format!("objects across{}", if touch { ", written" } else { "" });
+    measure(scene, bench, peer_core, crossings, (&what, &named));
+    let missing = end(cache);
+    bench.check(
+        &format!("netmem, {what}: every object back"),
+        missing == 0,
+        format!("{missing} still out or at fault when the cache ended"),
+    );
+    Ok(())
+}
+
+fn pages(scene: &Scene<'_>, bench: &mut Bench<'_>, peer_core: usize, touch: bool) -> Result<(), SetUpError> {
+    let end_of = || {
+        let worker = scene.memory.worker().map_err(SetUpError::at("worker"))?;
+        let hand = [const { None }; BURST];
+        Ok::<_, SetUpError>(Pages { memory: scene.memory, worker, hand, touch })
+    };
+    let crossings = crossings([end_of()?, end_of()?], PAGE_SIZE, touch);
+    let named = |variant: &str| label(variant, "page", BURST, "cross", PAGE_SIZE, touch);
+    let what = format!("pages across{}", if touch { ", written" } else { "" });
+    measure(scene, bench, peer_core, crossings, (&what, &named));
+    check_pages(bench, scene.memory);
+    Ok(())
+}
+
+/// netmem's two ends, and those of every general allocator with blocks of `bytes`.
+fn crossings<'a, B: Blocks + 'a>([here, there]: [B; 2], bytes: usize, touch: bool) -> Vec<Crossing<'a>> {
+    let (to_taking, from_giving) = ring(SLOTS as u32);
+    let ours =
+        Crossing::new("netmem", Give { of: here, ring: to_taking }, Take { of: there, ring: from_giving });
+    let of_rival = |rival: &Rival| {
+        let (gives, takes) = rival.ring(SLOTS, bytes, touch);
+        Crossing::new(rival.name, gives, takes)
+    };
+    std::iter::once(ours).chain(rivals::all().iter().map(of_rival)).collect()
+}
+
+/// What gives and takes blocks of one kind in bursts.
+trait Blocks: Send {
+    type Item: Send;
+    /// Allocates a burst, numbered from `next` on; how many came.
+    fn fill(&mut self, next: u64) -> usize;
+    /// Sends the `made` blocks of the burst.
+    fn send(&mut self, ring: &mut Sender<Self::Item>, made: usize) -> usize;
+    /// Receives at most a burst.
+    fn receive(&mut self, ring: &mut Receiver<Self::Item>) -> usize;
+    /// Frees what was received, numbered from `next` on; how many were others.
+    fn free(&mut self, next: u64) -> u64;
+}
+
+struct Give<B: Blocks> {
+    of: B,
+    ring: Sender<B::Item>,
+}
+
+impl<B: Blocks> Side for Give<B> {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        let Self { of, ring } = self;
+        pass(next, |next| {
+            if ring.room(BURST) < BURST {
+                return Passed::default();
+            }
+            let made = of.fill(next);
+            Passed { items: of.send(ring, made) as u64, wrong: (BURST - made) as u64 }
+        })
+    }
+}
+
+struct Take<B: Blocks> {
+    of: B,
+    ring: Receiver<B::Item>,
+}
+
+impl<B: Blocks> Side for Take<B> {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        let Self { of, ring } = self;
+        pass(next, |next| {
+            let items = of.receive(ring);
+            let wrong = if items > 0 { of.free(next) } else { 0 };
+            Passed { items: items as u64, wrong }
+        })
+    }
+}
+
+/// Objects of a cache, of which the first words hold their number.
+struct Objects<const WRITTEN: usize, const REST: usize> {
+    cache: Cache<Block<WRITTEN, REST>>,
+    worker: Worker,
+    hand: Vec<Object<Block<WRITTEN, REST>>>,
+}
+
+impl<const WRITTEN: usize, const REST: usize> Blocks for Objects<WRITTEN, REST> {
+    type Item = Object<Block<WRITTEN, REST>>;
+
+    #[inline(always)]
+    fn fill(&mut self, next: u64) -> usize {
+        alloc_bulk(&self.cache, &mut self.worker, BURST, &mut self.hand, next);
+        self.hand.len()
+    }
+
+    #[inline(always)]
+    fn send(&mut self, ring: &mut Sender<Self::Item>, made: usize) -> usize {
+        ring.send_burst(made, &mut self.hand.drain(..))
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, ring: &mut Receiver<Self::Item>) -> usize {
+        ring.recv_burst(BURST, |object| self.hand.push(object))
+    }
+
+    #[inline(always)]
+    fn free(&mut self, next: u64) -> u64 {
+        let other = |(object, number): &(&Self::Item, u64)| !object.begins_with(*number);
+        let wrong = self.hand.iter().zip(next..).filter(other).count() as u64;
+        self.cache.free_bulk(&mut self.worker, &mut self.hand);
+        wrong
+    }
+}
+
+/// Pages, of which the first line begins with their number if they are touched.
+struct Pages<'a> {
+    memory: &'a Memory,
+    worker: Worker,
+    hand: [Option<Page>; BURST],
+    touch: bool,
+}
+
+impl Blocks for Pages<'_> {
+    type Item = Page;
+
+    #[inline(always)]
+    fn fill(&mut self, next: u64) -> usize {
+        let made = self.memory.alloc_bulk(&mut self.worker, &mut self.hand);
+        if self.touch {
+            for (page, number) in self.hand.iter_mut().flatten().zip(next..) {
+                write_line(page);
+                page.bytes_mut()[..8].copy_from_slice(&number.to_ne_bytes());
+            }
+        }
+        made
+    }
+
+    #[inline(always)]
+    fn send(&mut self, ring: &mut Sender<Page>, made: usize) -> usize {
+        ring.send_burst(made, &mut self.hand.iter_mut().filter_map(Option::take))
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, ring: &mut Receiver<Page>) -> usize {
+        let mut places = self.hand.iter_mut();
+        ring.recv_burst(BURST, |page| {
+            // There is a place for each: no more were asked for.
+            if let Some(place) = places.next() {
+                *place = Some(page);
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn free(&mut self, next: u64) -> u64 {
+        let touch = self.touch;
+        let other = |(page, number): &(&Page, u64)| {
+            touch && page.bytes().first_chunk() != Some(&number.to_ne_bytes())
+        };
+        let wrong = self.hand.iter().flatten().zip(next..).filter(other).count() as u64;
+        self.memory.free_bulk(&mut self.worker, &mut self.hand);
+        wrong
+    }
+}
+
+impl Side for Sending {
+    fn pass(&mut self, next: u64) -> Passed {
+        pass(next, |next| self.burst(next))
+    }
+}
+
+impl Side for Receiving {
+    fn pass(&mut self, next: u64) -> Passed {
+        pass(next, |next| self.burst(next))
+    }
+}
