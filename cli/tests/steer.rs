@@ -113,6 +113,41 @@ fn steered_packets_go_every_way_that_others_go() {
 }
 
 #[test]
+fn lists_that_wait_and_small_tables_of_flows_lose_and_reorder_nothing() {
+    for options in [
+        "hash --list 32 --linger 50",
+        "hash --list 64 --linger 1000000 --idle sleep",
+        "flow --list 64 --linger 100 --flow-table 1",
+        "map=rx0:1,rx1:0 --flow-limit off",
+    ] {
+        let words = format!("forward --workers 2 --steer {options} --flows 7 --packets 6000 --json");
+        let run = object(&output(&words));
+        assert_shared(&run);
+        let sink = |name: &str| number(&run["sink"], name);
+        assert_eq!((sink("received"), sink("missing"), sink("reordered")), (6000, 0, 0), "{words}: {run}");
+    }
+}
+
+#[test]
+fn the_key_of_the_hash_decides_who_gets_a_flow_and_is_the_published_one_by_default() {
+    let kept = |options: &str| {
+        let words = format!("forward --workers 2 --steer hash --flows 100 --packets 2000 --json {options}");
+        let run = object(&output(&words));
+        [0, 1].map(|worker| number(&run["steer"]["workers"][worker], "kept"))
+    };
+    assert_eq!(kept(""), kept("--hash-key rss"));
+    assert_ne!(kept(""), kept("--hash-key symmetric"));
+}
+
+#[test]
+fn without_a_flow_limit_only_a_full_inbox_drops() {
+    let options = "--workers 2 --steer map=rx1:0 --inbox 64 --flows 1 --pause off --flow-limit off";
+    let run = object(&output(&format!("forward {options} --packets 300000 --json")));
+    assert_shared(&run);
+    assert_eq!(number(&run, "dropped.flow_limit"), 0, "{run}");
+}
+
+#[test]
 fn the_policy_changes_under_traffic_and_no_flow_is_reordered() {
     let path = env::temp_dir().join(format!("netmem-steer-{}", std::process::id()));
     let words = "forward --seconds 600 --workers 3 --steer hash --flows 20 --json --control";
@@ -148,6 +183,10 @@ fn the_policy_changes_under_traffic_and_no_flow_is_reordered() {
 #[test]
 fn what_cannot_be_shared_is_refused_with_the_remedy() {
     for (words, line) in [
+        (
+            "--workers 2 --steer hash --list 65",
+            "invalid value '65' for '--list <N>': give a whole number from 1 to 64 (see netmem forward --help)",
+        ),
         ("--steer hash", "--steer needs --workers 2 or more: one worker has nobody to share with"),
         ("--workers 2 --steer hash=2", "--steer: there is no worker 2: there are 2, from 0 to 1"),
         ("--workers 2 --generators 3", "--generators 3 for --workers 2: give that many at most"),

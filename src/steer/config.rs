@@ -37,7 +37,7 @@ impl Default for FlowLimitConfig {
 }
 
 /// Workers and what lies between them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshConfig {
     /// Workers, 1 to 64.
     pub workers: usize,

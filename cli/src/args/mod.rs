@@ -6,12 +6,14 @@ mod lab;
 mod number;
 mod observe;
 mod packets;
+mod steer;
 mod workers;
 
 pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabCompareArgs, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
+pub use steer::SteerArgs;
 pub use workers::WorkerArgs;
 
 use crate::failure::Failure;

@@ -1,7 +1,8 @@
 //! The arguments, checked against each other: what is wrong is said before anything is set up.
 
 use crate::args::{
-    ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, Switch, WorkerArgs, XdpModeArg,
+    ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, SteerArgs, Switch, WorkerArgs,
+    XdpModeArg,
 };
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
@@ -10,7 +11,7 @@ use netmem::forward::traffic::FLOWS_MAX;
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::XdpModeWish;
-use netmem::steer::{Policy, Record};
+use netmem::steer::{MeshConfig, Record};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub struct Plan {
     /// What each does when there is nothing to do.
     pub idle: Idle,
     /// How workers share what they receive; None where each forwards its own.
-    pub steer: Option<SteerPlan>,
+    pub steer: Option<MeshConfig>,
     /// Where packets come from.
     pub source: Source,
     /// How they find their way.
@@ -51,17 +52,6 @@ pub struct Plan {
     pub live: bool,
     /// Where the control socket is to be.
     pub control: Option<PathBuf>,
-}
-
-/// How workers share what they receive.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SteerPlan {
-    /// Which worker forwards a packet, at first.
-    pub policy: Policy,
-    /// Whose queue transmits it.
-    pub record: Record,
-    /// Frames of one worker that another has waiting at most.
-    pub inbox: u32,
 }
 
 /// Frames as packets.
@@ -197,18 +187,30 @@ fn hold(args: &PacketArgs, mode: ModeArg) -> Result<Option<Hold>, Failure> {
     Ok(passes.then_some(Hold { frames: args.hold, time }))
 }
 
-fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<SteerPlan>, Failure> {
-    let Some(policy) = args.steer.clone() else { return Ok(None) };
-    if args.workers < 2 {
+fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshConfig>, Failure> {
+    let Some(policy) = args.share.steer.clone() else { return Ok(None) };
+    let workers = args.workers;
+    if workers < 2 {
         return refuse("--steer needs --workers 2 or more: one worker has nobody to share with");
     }
     let under_way = match source {
         Source::BuiltIn(offer) => ring.saturating_mul(offer.generators as u32),
         Source::Xdp { .. } => 0,
     };
-    let inbox = args.inbox.unwrap_or_else(|| inbox(under_way));
-    let record = args.tx_queue.map_or(Record::First, Record::from);
-    Ok(Some(SteerPlan { policy, record, inbox }))
+    let SteerArgs { tx_queue, inbox: frames, list, linger, flow_limit, flow_table, hash_key, .. } =
+        args.share;
+    let usual = MeshConfig::default();
+    Ok(Some(MeshConfig {
+        workers,
+        inbox: frames.unwrap_or_else(|| inbox(under_way)),
+        batch: list.unwrap_or(usual.batch),
+        linger: linger.map_or(usual.linger, Duration::from_micros),
+        flow_limit: usual.flow_limit.filter(|_| flow_limit != Some(Switch::Off)),
+        flows: flow_table.map_or(usual.flows, |entries| entries as usize),
+        key: hash_key.map_or(usual.key, Into::into),
+        record: tx_queue.map_or(usual.record, Record::from),
+        policy,
+    }))
 }
 
 /// Frames of an inbox in which no flow is held to its share, which begins beyond half of it, while no more than

@@ -7,7 +7,7 @@ use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
 use super::network::Network;
 use super::packet_board;
-use super::plan::{Plan, SteerPlan};
+use super::plan::Plan;
 use super::ports::{self, Ports};
 use super::seat::{Owner, Seat, owners};
 use crate::control::server::Server;
@@ -51,7 +51,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let cores = cores(plan.workers);
     let hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets));
     let mut hooks = hooks.transpose()?;
-    let (steering, ends) = plan.steer.as_ref().map(|steer| share(plan, steer)).transpose()?.unzip();
+    let (steering, ends) = plan.steer.as_ref().map(share).transpose()?.unzip();
     let mut ends = ends.into_iter().flatten();
     let mut seats = Vec::new();
     for ((owner, ports), core) in owners.into_iter().zip(ports).zip(cores.workers) {
@@ -81,10 +81,8 @@ fn memory(plan: &Plan) -> Result<Memory, Failure> {
 }
 
 /// Lanes between the workers.
-fn share(plan: &Plan, steer: &SteerPlan) -> Result<(SteeringControl, Vec<Steering>), Failure> {
-    let SteerPlan { policy, record, inbox } = steer.clone();
-    let config = MeshConfig { workers: plan.workers, policy, record, inbox, ..MeshConfig::default() };
-    Steering::between(&config).map_err(|error| Failure::input(format!("--steer: {error}")))
+fn share(steer: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), Failure> {
+    Steering::between(steer).map_err(|error| Failure::input(format!("--steer: {error}")))
 }
 
 /// A forwarder over a worker's ports, as planned.
