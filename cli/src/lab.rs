@@ -1,8 +1,9 @@
 //! `netmem lab`: the experiments of crate `netmem-lab` on a terminal.
 
-use crate::args::{LabCompareArgs, LabRunArgs};
+use crate::args::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::failure::Failure;
 use crate::{output, stop};
+use netmem_lab::report::{self, files};
 use netmem_lab::{Agreement, LabError, Options, Progress, input, table};
 use std::io::{self, IsTerminal, Write};
 
@@ -61,6 +62,18 @@ pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
             Err(Failure::run(format!("{percent:.1} % of the ratios agree, less than {} %", args.at_least)))
         }
     }
+}
+
+/// Writes the page of reports, and says where it is and how much of the registry it shows.
+///
+/// # Errors
+/// [`Failure::Input`] for a file that is no report or cannot be written: then there is no page, and an older one stays.
+pub fn report(args: &LabReportArgs) -> Result<(), Failure> {
+    let reports = files::read(&args.from, &args.out).map_err(Failure::input)?;
+    files::write(&args.out, &report::page(&reports)).map_err(Failure::input)?;
+    let all = netmem_lab::list();
+    let shown = all.iter().filter(|e| reports.iter().any(|report| report.experiment == e.name)).count();
+    output::print(&format!("{}: {shown} of {} experiments\n", args.out.display(), all.len()))
 }
 
 /// Reports on standard output, and a line that is rewritten on standard error where that is a terminal.

@@ -38,5 +38,6 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Lab(LabCommand::List { json }) => lab::list(json),
         Command::Lab(LabCommand::Run(args)) => lab::run(&args),
         Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),
+        Command::Lab(LabCommand::Report(args)) => lab::report(&args),
     }
 }

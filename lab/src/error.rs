@@ -44,12 +44,22 @@ pub enum LabError {
         /// What is wrong with it.
         cause: String,
     },
-    /// The JSON file cannot be written.
+    /// A file of the lab cannot be written.
     Output {
         /// Where it should have gone.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// Nothing to make a page of.
+    NoReports {
+        /// Where none was found.
+        from: Vec<PathBuf>,
+    },
+    /// The page would take the place of its own input.
+    OutputIsInput {
+        /// The file that is both.
+        path: PathBuf,
     },
 }
 
@@ -78,6 +88,14 @@ impl fmt::Display for LabError {
             }
             Self::Output { path, source } => {
                 write!(f, "cannot write {}: {source}; name a file that can be written", path.display())
+            }
+            Self::NoReports { from } => {
+                let from: Vec<String> = from.iter().map(|path| path.display().to_string()).collect();
+                let from = from.join(", ");
+                write!(f, "no report in {from}: make one with netmem lab run all --json FILE")
+            }
+            Self::OutputIsInput { path } => {
+                write!(f, "{} is an input of the page: give --out another name", path.display())
             }
         }
     }

@@ -9,7 +9,8 @@
 //! - [`bench`](mod@bench): what an experiment is handed while it runs, and where its rows go.
 //! - [`runner`]: names and keys checked, experiments run one after the other, Ctrl-C, the JSON file.
 //! - [`metric`]: what a row measures. [`rivals`]: the allocators that stand beside netmem.
-//! - [`json`]: the report's schema. [`table`]: the same report for a terminal.
+//! - [`json`]: the report's schema. [`table`]: the same report for a terminal. [`report`](mod@report): many of them as
+//!   one page.
 //! - [`output`]: the JSON file. [`input`]: such files read again. [`compare`]: whether two runs agree.
 //! - [`settings`]: the keys of `--set`.
 //! - [`error`](mod@error): what was wrong with a call, in one line.
@@ -24,6 +25,7 @@ pub mod json;
 pub mod method;
 pub mod metric;
 pub mod output;
+pub mod report;
 pub mod rivals;
 pub mod runner;
 pub mod settings;

@@ -58,13 +58,13 @@ fn paused(pauses: &Pauses) -> String {
 }
 
 /// What all of `params` have in common.
-fn common<'a>(mut params: impl Iterator<Item = &'a Params>) -> Params {
+pub(crate) fn common<'a>(mut params: impl Iterator<Item = &'a Params>) -> Params {
     let Some(first) = params.next() else { return Params::new() };
     params.fold(first.clone(), |common, one| shared(&common, one))
 }
 
 /// A name, and what is not common to all.
-fn named(name: &str, params: &Params, common: &Params) -> String {
+pub(crate) fn named(name: &str, params: &Params, common: &Params) -> String {
     let own: Params = params
         .iter()
         .filter(|(n, _)| !common.contains_key(*n))
@@ -73,7 +73,7 @@ fn named(name: &str, params: &Params, common: &Params) -> String {
     if own.is_empty() { name.to_owned() } else { format!("{name} {}", listed(&own)) }
 }
 
-fn listed(params: &Params) -> String {
+pub(crate) fn listed(params: &Params) -> String {
     let pairs = params.iter().map(|(name, value)| match value.as_str() {
         Some(text) => format!("{name}={text}"),
         None => format!("{name}={value}"),

@@ -15,6 +15,7 @@ pub enum LabCommand {
         json: bool,
     },
     Run(LabRunArgs),
+    Report(LabReportArgs),
     Compare(LabCompareArgs),
 }
 
@@ -61,4 +62,19 @@ pub struct LabCompareArgs {
     /// Print one JSON object instead: how many agree, and those that do not.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Write reports as one page of HTML: what the sources claim and what holds here, plots, tables and checks.
+///
+/// The page needs nothing else: no network and no scripts. Of two reports of one experiment the last is shown.
+///
+/// Exit codes: 0 the page is written, 2 bad input or a file that cannot be written.
+#[derive(Debug, Args)]
+pub struct LabReportArgs {
+    /// Files of `netmem lab run --json`, or directories of such files.
+    #[arg(long, value_name = "DIR|FILE", num_args = 1.., default_value = ".")]
+    pub from: Vec<PathBuf>,
+    /// Where to write the page.
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub out: PathBuf,
 }

@@ -10,7 +10,7 @@ mod steer;
 mod workers;
 
 pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
-pub use lab::{LabCommand, LabCompareArgs, LabRunArgs};
+pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
 pub use steer::SteerArgs;

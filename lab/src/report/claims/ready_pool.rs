@@ -1,0 +1,43 @@
+//! Source 003: buffers kept as ready pairs of head and data.
+
+use super::judge::Measured;
+use super::{Claim, Finding, Source};
+use crate::json::Report;
+
+pub(super) const SOURCE: Source = Source {
+    number: "003",
+    title: "Ready pairs of buffer and cluster (Rizzo, 2002)",
+    claims: &[
+        Claim {
+            experiment: "cluster-pool",
+            says: "Where allocation takes a lock (CURRENT), 50 ready pairs speed up fast forwarding.",
+            published: "276 → 355 kpps",
+            judge: |report| pairs(report, "fast-lock", 355.0 / 276.0),
+        },
+        Claim {
+            experiment: "cluster-pool",
+            says: "Where it takes none (STABLE), they help fast forwarding a little.",
+            published: "365 → 383 kpps",
+            judge: |report| pairs(report, "fast-free", 383.0 / 365.0),
+        },
+        Claim {
+            experiment: "cluster-pool",
+            says: "With a lock and the full path, they help too.",
+            published: "195 → 227 kpps",
+            judge: |report| pairs(report, "full-lock", 227.0 / 195.0),
+        },
+        Claim {
+            experiment: "cluster-pool",
+            says: "Without a lock, on the full path, they hardly show.",
+            published: "142 → 146 kpps",
+            judge: |report| pairs(report, "full-free", 146.0 / 142.0),
+        },
+    ],
+    slip: Some("The source prints “195 pps” in one cell of its table; by the others it is 195 kpps."),
+};
+
+fn pairs(report: &Report, path: &str, published: f64) -> Option<Finding> {
+    let variant = |pairs| format!("netmem/{path}-{pairs}");
+    let ratio = Measured::find(report, &variant(50), &variant(0), &[])?;
+    Some(ratio.finding(published, "50 pairs forward", "the packets of none"))
+}

@@ -1,0 +1,83 @@
+//! Reports from files, and the page into one.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::input;
+use crate::json::Report;
+
+/// The reports of `from`, in order: files that `netmem lab run --json` wrote, and directories, of which each file that
+/// ends in `.json` counts, by name. Refuses beforehand what would fail after: an `out` that cannot be written.
+///
+/// # Errors
+/// [`LabError::Input`] for what is no report, [`LabError::NoReports`] if there is none, [`LabError::Output`] if `out`
+/// cannot be written, and [`LabError::OutputIsInput`] if it is one of the files.
+pub fn read(from: &[PathBuf], out: &Path) -> Result<Vec<Report>, LabError> {
+    may_write(out).map_err(|source| LabError::Output { path: out.to_owned(), source })?;
+    let mut reports = Vec::new();
+    for path in from {
+        for file in files(path)? {
+            if is_same(&file, out) {
+                return Err(LabError::OutputIsInput { path: out.to_owned() });
+            }
+            reports.extend(input::read(&file)?);
+        }
+    }
+    if reports.is_empty() { Err(LabError::NoReports { from: from.to_vec() }) } else { Ok(reports) }
+}
+
+/// The file itself, or the JSON files of a directory.
+fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let refused = |error: io::Error| LabError::Input { path: path.to_owned(), cause: error.to_string() };
+    let entries = fs::read_dir(path).map_err(refused)?;
+    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut files = paths.map_err(refused)?;
+    files.retain(|path| path.extension().is_some_and(|end| end == "json"));
+    files.sort();
+    Ok(files)
+}
+
+fn is_same(file: &Path, out: &Path) -> bool {
+    file.canonicalize().is_ok_and(|file| out.canonicalize().is_ok_and(|out| out == file))
+}
+
+/// What an existing `out` says about being written; one that does not exist shows when it is.
+fn may_write(out: &Path) -> io::Result<()> {
+    match fs::metadata(out) {
+        Ok(existing) if existing.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        Ok(_) => OpenOptions::new().append(true).open(out).map(drop),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Writes `text` to `path`, whole or not at all: into a file beside it that then takes its name. What is no file, as a
+/// pipe, is written to.
+///
+/// # Errors
+/// [`LabError::Output`] if it cannot be written; a page that was there before stays.
+pub fn write(path: &Path, text: &str) -> Result<(), LabError> {
+    let written = match fs::metadata(path) {
+        Ok(existing) if !existing.is_file() => fs::write(path, text),
+        Ok(_) => path.canonicalize().and_then(|path| replace(&path, text)),
+        Err(_) => replace(path, text),
+    };
+    written.map_err(|source| LabError::Output { path: path.to_owned(), source })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut beside = name.to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let beside = path.with_file_name(beside);
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // It is of no use to anybody; the first error is the one to tell.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}

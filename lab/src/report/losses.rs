@@ -1,0 +1,150 @@
+//! Where netmem loses: every ratio to a rival whose whole interval lies on the rival's side.
+
+use super::html::Html;
+use super::number;
+use super::pick;
+use crate::json::{Ratio, Report};
+use crate::table;
+
+/// All losses of one variant to one rival in one experiment, worst first.
+#[derive(Debug)]
+pub(super) struct Losses<'r> {
+    report: &'r Report,
+    /// How many ratios of the same pair there are, lost or not.
+    of: usize,
+    lost: Vec<&'r Ratio>,
+}
+
+/// How many times the rival's cost, whichever of the two stands above the line.
+fn cost(ratio: &Ratio) -> (f64, f64, f64) {
+    let inverse = pick::more_is_better(&ratio.metric) != pick::is_rival(&ratio.a);
+    let Ratio { median, low, high, .. } = *ratio;
+    if inverse { (1.0 / median, 1.0 / high, 1.0 / low) } else { (median, low, high) }
+}
+
+/// True for a ratio between netmem, under any setting, and a rival.
+fn is_a_race(ratio: &Ratio) -> bool {
+    (pick::is_netmem(&ratio.a) && pick::is_rival(&ratio.b))
+        || (pick::is_rival(&ratio.a) && pick::is_netmem(&ratio.b))
+}
+
+fn is_lost(ratio: &Ratio) -> bool {
+    is_a_race(ratio) && cost(ratio).1 > 1.0
+}
+
+/// Every loss, in the order of the reports.
+pub(super) fn find(reports: &[Report]) -> Vec<Losses<'_>> {
+    let mut found: Vec<Losses<'_>> = Vec::new();
+    for report in reports {
+        for ratio in report.ratios.iter().filter(|ratio| is_lost(ratio)) {
+            let same = |other: &Ratio| {
+                (&other.a, &other.b, &other.metric) == (&ratio.a, &ratio.b, &ratio.metric)
+            };
+            match found.iter_mut().find(|losses| std::ptr::eq(losses.report, report) && same(losses.lost[0])) {
+                Some(losses) => losses.lost.push(ratio),
+                None => {
+                    let of = report.ratios.iter().filter(|other| same(other)).count();
+                    found.push(Losses { report, of, lost: vec![ratio] });
+                }
+            }
+        }
+    }
+    for losses in &mut found {
+        losses.lost.sort_by(|a, b| cost(b).0.total_cmp(&cost(a).0));
+    }
+    found
+}
+
+/// True if any report has netmem beside a rival.
+pub(super) fn were_there_rivals(reports: &[Report]) -> bool {
+    reports.iter().flat_map(|report| &report.ratios).any(is_a_race)
+}
+
+/// The section's content.
+pub(super) fn write(html: &mut Html, reports: &[Report]) {
+    let found = find(reports);
+    if found.is_empty() {
+        let text = if were_there_rivals(reports) {
+            "Nowhere for certain: no ratio to a rival has its whole interval on the rival's side."
+        } else {
+            "These runs had no rivals: build with --features rivals and run them again."
+        };
+        return html.leaf("p", &[], text);
+    }
+    html.leaf("p", &[], "Every comparison in which the whole interval of the ratio lies on the rival's side. Open a line for its settings.");
+    found.iter().for_each(|losses| losses.write(html));
+}
+
+impl Losses<'_> {
+    fn write(&self, html: &mut Html) {
+        let Some(worst) = self.lost.first() else { return };
+        html.element("details", &[("class", "loss")], |html| {
+            html.element("summary", &[], |html| {
+                html.leaf("b", &[], &self.report.experiment);
+                html.text(&format!(
+                    ": {} over {}, {} of {} settings; at worst {:.2} times the cost",
+                    worst.a,
+                    worst.b,
+                    self.lost.len(),
+                    self.of,
+                    cost(worst).0
+                ));
+            });
+            html.element("ul", &[], |html| {
+                for ratio in &self.lost {
+                    let (median, low, high) = cost(ratio);
+                    let measured = number::with_interval(median, low, high);
+                    html.leaf("li", &[], &format!("{measured} times the cost: {}", table::listed(&ratio.params)));
+                }
+            });
+        });
+        html.line();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::tests::sample;
+
+    fn ratio(a: &str, b: &str, metric: &str, low: f64, high: f64) -> Ratio {
+        let median = f64::midpoint(low, high);
+        Ratio { a: a.into(), b: b.into(), metric: metric.into(), low, median, high, ..sample().ratios.remove(0) }
+    }
+
+    fn shown(ratios: Vec<Ratio>) -> String {
+        let mut html = Html::default();
+        write(&mut html, &[Report { ratios, ..sample() }]);
+        html.into_markup()
+    }
+
+    #[test]
+    fn a_ratio_on_the_rivals_side_is_listed_whatever_stands_above_the_line() {
+        for lost in [
+            ratio("netmem", "dpdk", "ns_per_op", 1.9, 2.1),
+            ratio("dpdk", "netmem", "ns_per_op", 0.4, 0.6),
+            ratio("netmem/bulk", "kernel", "pps", 0.4, 0.6),
+            ratio("kernel", "netmem", "pps", 1.9, 2.1),
+        ] {
+            assert!(is_lost(&lost), "{lost:?}");
+            let page = shown(vec![lost]);
+            assert!(page.contains("1 of 1 settings") && page.contains("times the cost"), "{page}");
+        }
+    }
+
+    #[test]
+    fn gains_ties_bounds_and_settings_of_netmem_are_no_losses() {
+        for kept in [
+            ratio("netmem", "dpdk", "ns_per_op", 0.4, 0.6),
+            ratio("netmem", "dpdk", "ns_per_op", 0.9, 1.2),
+            ratio("netmem", "limit", "ns_per_op", 1.9, 2.1),
+            ratio("netmem", "netmem/loop", "ns_per_op", 1.9, 2.1),
+            ratio("dpdk", "glibc", "ns_per_op", 1.9, 2.1),
+        ] {
+            assert!(!is_lost(&kept), "{kept:?}");
+        }
+        let page = shown(vec![ratio("netmem", "dpdk", "ns_per_op", 0.4, 0.6)]);
+        assert!(page.contains("Nowhere for certain"), "{page}");
+        assert!(shown(vec![]).contains("had no rivals"));
+    }
+}

@@ -1,0 +1,29 @@
+//! Reports as one page of HTML: nothing external, readable with scripts off, on a telephone and on a screen.
+//!
+//! [`page`] makes text of reports and does nothing else; [`files`] reads the one and writes the other.
+//!
+//! - `html`: markup in which text cannot become markup. `style.css`: the looks. `number`: figures for people.
+//! - `claims`: what the sources say, and what of it holds here. `targets`: what netmem has to reach.
+//! - `losses`: where it is slower than a rival. `noise`: where a run cannot tell.
+//! - `experiment`: the part of one report, from `rows`, `ratios`, `machine` and `plot`.
+
+mod claims;
+mod experiment;
+pub mod files;
+mod html;
+mod losses;
+mod machine;
+mod noise;
+mod number;
+mod page;
+mod pick;
+//PLOT mod plot;
+mod ratios;
+mod rows;
+mod summary;
+mod targets;
+
+pub use page::page;
+
+//T
+//T mod tests;

@@ -1,0 +1,165 @@
+//! The page: its head, what it says first, and the order of the rest.
+
+use super::html::Html;
+use super::summary::Tally;
+use super::{experiment, losses, machine, noise, summary, targets};
+use crate::experiments::EXPERIMENTS;
+use crate::json::Report;
+use crate::table::thousands;
+
+/// Experiments that are planned and that this version cannot run, with the reason.
+const PLANNED: &[(&str, &str)] = &[
+    ("forward-memif", "netmem against DPDK's testpmd between the same memif peers: this version has no memif port."),
+    ("forward-xdp", "netmem against DPDK's testpmd and the kernel between the same veths: this version does not run it as an experiment."),
+];
+
+/// The reports as one page of HTML that needs nothing else: no network, no scripts.
+///
+/// First each source's claims, then what netmem has to reach, where it loses and where the run cannot tell; then each
+/// experiment of the registry in its order, or how to run it, and after those what the registry does not know. Of two
+/// reports of one experiment the last is shown.
+pub fn page(reports: &[Report]) -> String {
+    let shown = last_of_each(reports);
+    let mut html = Html::default();
+    html.own("<!DOCTYPE html>\n<html lang=\"en\">\n");
+    head(&mut html);
+    html.element("body", &[], |html| {
+        opening(html, &shown, reports.len());
+        html.element("main", &[], |html| {
+            findings(html, &shown);
+            experiments(html, &shown);
+        });
+        html.own("<footer><p>Made by <code>netmem lab report</code>. Nothing on this page is loaded from elsewhere.</p></footer>\n");
+    });
+    html.own("</html>\n");
+    html.into_markup()
+}
+
+/// The last report of each experiment, in the registry's order, unknown ones last.
+fn last_of_each(reports: &[Report]) -> Vec<Report> {
+    let place = |name: &str| EXPERIMENTS.iter().position(|e| e.name == name).unwrap_or(EXPERIMENTS.len());
+    let mut shown: Vec<Report> = Vec::new();
+    for report in reports {
+        shown.retain(|earlier| earlier.experiment != report.experiment);
+        shown.push(report.clone());
+    }
+    shown.sort_by_key(|report| place(&report.experiment));
+    shown
+}
+
+fn head(html: &mut Html) {
+    html.element("head", &[], |html| {
+        html.own("<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n");
+        html.own("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n");
+        html.own("<meta name=\"color-scheme\" content=\"light dark\"/>\n<link rel=\"icon\" href=\"data:,\"/>\n");
+        html.own("<title>netmem: the lab's report</title>\n<style>\n");
+        html.own(include_str!("style.css"));
+        html.own("</style>\n");
+    });
+    html.line();
+}
+
+/// The title, what came out in one glance, and where things are.
+fn opening(html: &mut Html, reports: &[Report], given: usize) {
+    html.element("header", &[], |html| {
+        html.own("<h1>netmem: the lab's report</h1>\n<p class=\"lead\">Every published experiment on packet memory, run again on this machine: what the sources claim, what is measured here, and whether it holds.</p>\n");
+        tiles(html, reports);
+        if let Some(report) = reports.first() {
+            machine::write(html, report);
+        }
+        if reports.iter().any(|report| reports[0].machine != report.machine) {
+            html.own("<p class=\"warning\"><b>More than one machine.</b> The reports come from different machines; each experiment names its own under “Method and machine”.</p>");
+        }
+        if given > reports.len() {
+            let left_out = given - reports.len();
+            html.leaf("p", &[("class", "warning")], &format!("{left_out} earlier reports of the same experiments were given and are not shown."));
+        }
+        html.own("<nav><a href=\"#claims\">Claims</a> <a href=\"#targets\">To reach</a> <a href=\"#losses\">Losses</a> <a href=\"#noise\">Noise</a> <a href=\"#experiments\">Experiments</a> <a href=\"#method\">Method</a></nav>\n");
+    });
+}
+
+fn tiles(html: &mut Html, reports: &[Report]) {
+    let tally = Tally::of(reports);
+    let checks = reports.iter().flat_map(|report| &report.checks);
+    let failed = checks.clone().filter(|check| !check.ok).count();
+    let claims = [
+        (tally.holds, "claims hold", "good"),
+        (tally.smaller, "hold, but smaller", "fair"),
+        (tally.fails, "do not hold here", "bad"),
+        (tally.undecided, "undecided", "open"),
+        (tally.not_measured, "not measured", "open"),
+    ];
+    let lost: usize = losses::find(reports).len();
+    html.element("ul", &[("class", "tiles")], |html| {
+        let mut tile = |figure: usize, words: &str, class: &str| {
+            html.element("li", &[("class", class)], |html| {
+                html.leaf("b", &[], &thousands(figure as u64));
+                html.leaf("span", &[], words);
+            });
+        };
+        for (figure, words, class) in claims.into_iter().filter(|(figure, ..)| *figure > 0) {
+            tile(figure, words, class);
+        }
+        match failed {
+            0 => tile(checks.count(), "checks, all hold", "good"),
+            failed => tile(failed, "checks failed", "bad"),
+        }
+        tile(targets::missed(reports), "targets missed", if targets::missed(reports) > 0 { "bad" } else { "good" });
+        if losses::were_there_rivals(reports) {
+            tile(lost, "races lost somewhere", if lost > 0 { "bad" } else { "good" });
+        }
+    });
+    html.line();
+}
+
+/// A part of the page with its title.
+fn part(html: &mut Html, id: &'static str, title: &'static str, inside: impl FnOnce(&mut Html)) {
+    html.element("section", &[("id", id)], |html| {
+        html.leaf("h2", &[], title);
+        inside(html);
+    });
+    html.line();
+}
+
+fn findings(html: &mut Html, reports: &[Report]) {
+    part(html, "claims", "What the sources claim, and what holds here", |html| {
+        html.own("<p>A ratio is taken inside one run and has its 95 % interval behind it. A claim <em>holds</em> if at least half of its effect is seen, <em>holds, but smaller</em> if its direction is.</p>\n");
+        summary::write(html, reports);
+    });
+    part(html, "targets", "What netmem has to reach", |html| {
+        html.own("<p>Time over the rival's time, in the same run on the same cores; <em>must</em> counts with the whole interval.</p>\n");
+        targets::write(html, reports);
+    });
+    part(html, "losses", "Where netmem loses", |html| losses::write(html, reports));
+    part(html, "noise", "Where this run cannot tell", |html| noise::write(html, reports));
+    part(html, "method", "How it is measured", |html| html.own(include_str!("method.html")));
+}
+
+fn experiments(html: &mut Html, reports: &[Report]) {
+    part(html, "experiments", "The experiments", |html| {
+        let of = |name: &str| reports.iter().find(|report| report.experiment == name);
+        for known in EXPERIMENTS {
+            match of(known.name) {
+                Some(report) => experiment::write(html, report),
+                None => missing(html, known.name, known.question),
+            }
+        }
+        let is_known = |name: &str| EXPERIMENTS.iter().any(|known| known.name == name);
+        reports.iter().filter(|r| !is_known(&r.experiment)).for_each(|report| experiment::write(html, report));
+        for (name, why) in PLANNED.iter().filter(|(name, _)| !is_known(name) && of(name).is_none()) {
+            html.element("p", &[("class", "missing"), ("id", name)], |html| {
+                html.leaf("b", &[], name);
+                html.text(&format!(" · {why}"));
+            });
+        }
+    });
+}
+
+fn missing(html: &mut Html, name: &str, question: &str) {
+    html.element("p", &[("class", "missing"), ("id", name)], |html| {
+        html.leaf("b", &[], name);
+        html.text(&format!(" · {question} · Not in these files; to measure it: "));
+        html.leaf("code", &[], &format!("netmem lab run {name} --json {name}.json"));
+    });
+    html.line();
+}
