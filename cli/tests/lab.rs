@@ -78,7 +78,8 @@ fn two_runs_agree_where_their_intervals_overlap() {
 
 #[test]
 fn help_and_version_succeed_and_document_flags_and_exit_codes() {
-    for words in ["", "--help", "lab", "forward --help", "forward -h", "lab run --help"] {
+    for words in ["", "--help", "lab", "forward --help", "forward -h", "lab run --help", "lab report --help"]
+    {
         let out = output(words);
         assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""), "netmem {words}");
     }
@@ -92,4 +93,88 @@ fn help_and_version_succeed_and_document_flags_and_exit_codes() {
         assert!(help.contains(part), "{part} in {help}");
     }
     assert_eq!(stdout(&output("--version")), format!("netmem {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// A directory of one test, gone at its end.
+struct Directory(std::path::PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("netmem-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory for the test");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).expect("a file for the test");
+        path.display().to_string()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).expect("the directory");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("an entry").file_name().display().to_string()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A report as versions before pauses and caches wrote it.
+const REPORT: &str = r#"{"schema": 1, "experiment": "page-bulk", "source": "004", "quick": true,
+    "machine": {"cpu": "a processor", "cores": 2, "kernel": "6.1", "virtual": true, "tsc_ghz": 2.6, "hugepages": null,
+        "governor": null},
+    "rows": [], "ratios": [], "checks": [{"name": "pages conserved", "ok": true, "detail": "16 of 16"}], "notes": []}"#;
+
+#[test]
+fn a_page_is_made_of_a_directory_of_reports() {
+    let directory = Directory::new("page");
+    directory.file("a.json", REPORT);
+    directory.file("b.json", &format!("[{}]", REPORT.replace("page-bulk", "page-order")));
+    directory.file("b.txt", "no report");
+    let (from, page) = (directory.0.display(), directory.0.join("page.html"));
+    let out = output(&format!("lab report --from {from} --out {}", page.display()));
+    assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""));
+    assert!(stdout(&out).contains("page.html: 2 of "), "{}", stdout(&out));
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    assert!(page.contains("pages conserved: 16 of 16") && page.contains("id=\"page-order\""));
+    assert_eq!(directory.names(), ["a.json", "b.json", "b.txt", "page.html"]);
+}
+
+#[test]
+fn a_page_that_cannot_be_made_is_refused_in_one_line_and_leaves_nothing() {
+    let directory = Directory::new("refused");
+    let good = directory.file("good.json", REPORT);
+    let foreign = directory.file("foreign.json", "{\"name\": \"left-pad\"}");
+    let broken = directory.file("broken.json", "{\"schema\": 1,");
+    let newer = directory.file("newer.json", &REPORT.replace("\"schema\": 1", "\"schema\": 2"));
+    let empty = Directory::new("empty");
+    let page = directory.0.join("page.html").display().to_string();
+    for (from, out, said) in [
+        (foreign.as_str(), page.as_str(), "name a file that netmem lab run --json wrote"),
+        (&broken, &page, "it is not JSON"),
+        (&newer, &page, "it is of schema 2"),
+        ("/nosuch.json", &page, "cannot read /nosuch.json"),
+        (&empty.0.display().to_string(), &page, "make one with netmem lab run all --json FILE"),
+        (&good, "/nosuch/page.html", "name a file that can be written"),
+        (&good, "/proc/page.html", "name a file that can be written"),
+        (&good, &directory.0.display().to_string(), "name a file that can be written"),
+        (&good, &good, "give --out another name"),
+    ] {
+        let call = format!("lab report --from {from} --out {out}");
+        let out = output(&call);
+        let line = stderr(&out);
+        let seen = (out.status.code(), stdout(&out), line.lines().count());
+        assert_eq!(seen, (Some(2), String::new(), 1), "{call}: {line}");
+        assert!(line.starts_with("error: ") && line.contains(said), "{call}: {line}");
+    }
+    assert_eq!(directory.names(), ["broken.json", "foreign.json", "good.json", "newer.json"]);
+    assert_eq!(std::fs::read_to_string(good).expect("the report"), REPORT);
 }

@@ -26,7 +26,6 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         checks(html, report);
         machine::warn(html, report);
         noise::warn(html, report);
-        //PLOT plot::write(html, report);
         folded(html, report.rows.len() <= SHOWN, &format!("All rows ({})", report.rows.len()), |html| {
             rows::write(html, report);
         });

@@ -37,10 +37,10 @@ pub(super) fn find(reports: &[Report]) -> Vec<Losses<'_>> {
     let mut found: Vec<Losses<'_>> = Vec::new();
     for report in reports {
         for ratio in report.ratios.iter().filter(|ratio| is_lost(ratio)) {
-            let same = |other: &Ratio| {
-                (&other.a, &other.b, &other.metric) == (&ratio.a, &ratio.b, &ratio.metric)
-            };
-            match found.iter_mut().find(|losses| std::ptr::eq(losses.report, report) && same(losses.lost[0])) {
+            let same =
+                |other: &Ratio| (&other.a, &other.b, &other.metric) == (&ratio.a, &ratio.b, &ratio.metric);
+            match found.iter_mut().find(|losses| std::ptr::eq(losses.report, report) && same(losses.lost[0]))
+            {
                 Some(losses) => losses.lost.push(ratio),
                 None => {
                     let of = report.ratios.iter().filter(|other| same(other)).count();
@@ -94,7 +94,11 @@ impl Losses<'_> {
                 for ratio in &self.lost {
                     let (median, low, high) = cost(ratio);
                     let measured = number::with_interval(median, low, high);
-                    html.leaf("li", &[], &format!("{measured} times the cost: {}", table::listed(&ratio.params)));
+                    html.leaf(
+                        "li",
+                        &[],
+                        &format!("{measured} times the cost: {}", table::listed(&ratio.params)),
+                    );
                 }
             });
         });
@@ -109,7 +113,15 @@ mod tests {
 
     fn ratio(a: &str, b: &str, metric: &str, low: f64, high: f64) -> Ratio {
         let median = f64::midpoint(low, high);
-        Ratio { a: a.into(), b: b.into(), metric: metric.into(), low, median, high, ..sample().ratios.remove(0) }
+        Ratio {
+            a: a.into(),
+            b: b.into(),
+            metric: metric.into(),
+            low,
+            median,
+            high,
+            ..sample().ratios.remove(0)
+        }
     }
 
     fn shown(ratios: Vec<Ratio>) -> String {

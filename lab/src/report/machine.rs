@@ -24,7 +24,10 @@ fn traits(report: &Report) -> Vec<(&'static str, String)> {
     };
     vec![
         ("processor", format!("{}, {} cores for the lab", known(&machine.cpu), machine.cores)),
-        ("clock", format!("time stamp counter of {:.3} GHz{rate}; its ticks are the cycles here", machine.tsc_ghz)),
+        (
+            "clock",
+            format!("time stamp counter of {:.3} GHz{rate}; its ticks are the cycles here", machine.tsc_ghz),
+        ),
         ("caches", caches(&machine.caches)),
         ("machine", kind.to_owned()),
         ("kernel", format!("Linux {}", known(&machine.kernel))),
@@ -42,7 +45,8 @@ fn caches(caches: &[Cache]) -> String {
             bytes if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
             bytes => format!("{} KiB", bytes >> 10),
         };
-        let shared = if cache.shared_by > 1 { format!(", shared by {}", cache.shared_by) } else { String::new() };
+        let shared =
+            if cache.shared_by > 1 { format!(", shared by {}", cache.shared_by) } else { String::new() };
         format!("L{} {} {size}{shared}", cache.level, cache.kind)
     };
     caches.iter().map(one).collect::<Vec<_>>().join("; ")
@@ -58,7 +62,10 @@ fn run(report: &Report) -> Vec<(&'static str, String)> {
                 |percent| format!("{} % during it", number::figure(percent)),
             );
             let before = number::figure(pauses.before_percent);
-            format!("{before} % of the second before the run, {during}; the longest {} µs", number::figure(pauses.longest_us))
+            format!(
+                "{before} % of the second before the run, {during}; the longest {} µs",
+                number::figure(pauses.longest_us)
+            )
         },
     );
     let counters = match report.counters {
@@ -121,7 +128,13 @@ mod tests {
     #[test]
     fn the_machine_and_its_pauses_are_told() {
         let text = text(&sample());
-        for part in ["a processor, 2 cores", "2.600 GHz, at one rate", "L1 data 48 KiB", "virtual: its host", "1.50 % of the second before the run, 2.50 % during it; the longest 400 µs"] {
+        for part in [
+            "a processor, 2 cores",
+            "2.600 GHz, at one rate",
+            "L1 data 48 KiB",
+            "virtual: its host",
+            "1.50 % of the second before the run, 2.50 % during it; the longest 400 µs",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(!text.contains("stood still"), "{text}");

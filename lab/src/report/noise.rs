@@ -45,10 +45,14 @@ pub(super) fn warn(html: &mut Html, report: &Report) {
     let all = report.ratios.len();
     let mut parts = Vec::new();
     if ties > 0 {
-        parts.push(format!("{ties} of {all} ratios have an interval that holds 1: no difference can be told from noise"));
+        parts.push(format!(
+            "{ties} of {all} ratios have an interval that holds 1: no difference can be told from noise"
+        ));
     }
     if undecided > 0 {
-        parts.push(format!("{undecided} of {all} ratios stayed undecided: their interval is wider than the method allows"));
+        parts.push(format!(
+            "{undecided} of {all} ratios stayed undecided: their interval is wider than the method allows"
+        ));
     }
     html.element("p", &[("class", "warning")], |html| {
         html.leaf("b", &[], "Noise is larger than the effect. ");
@@ -63,7 +67,11 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
         .filter(|report| report.ratios.iter().any(|ratio| Doubt::about(ratio).is_some()))
         .collect();
     if doubtful.is_empty() {
-        return html.leaf("p", &[], "Nowhere: every ratio is decided, and none has an interval that holds 1.");
+        return html.leaf(
+            "p",
+            &[],
+            "Nowhere: every ratio is decided, and none has an interval that holds 1.",
+        );
     }
     html.leaf("p", &[], "Noise is larger than the effect where the interval of a ratio holds 1, or stayed wider than the method allows after its last round.");
     html.element("ul", &[], |html| {

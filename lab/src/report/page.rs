@@ -9,8 +9,14 @@ use crate::table::thousands;
 
 /// Experiments that are planned and that this version cannot run, with the reason.
 const PLANNED: &[(&str, &str)] = &[
-    ("forward-memif", "netmem against DPDK's testpmd between the same memif peers: this version has no memif port."),
-    ("forward-xdp", "netmem against DPDK's testpmd and the kernel between the same veths: this version does not run it as an experiment."),
+    (
+        "forward-memif",
+        "netmem against DPDK's testpmd between the same memif peers: this version has no memif port.",
+    ),
+    (
+        "forward-xdp",
+        "netmem against DPDK's testpmd and the kernel between the same veths: this version does not run it as an experiment.",
+    ),
 ];
 
 /// The reports as one page of HTML that needs nothing else: no network, no scripts.
@@ -104,7 +110,11 @@ fn tiles(html: &mut Html, reports: &[Report]) {
             0 => tile(checks.count(), "checks, all hold", "good"),
             failed => tile(failed, "checks failed", "bad"),
         }
-        tile(targets::missed(reports), "targets missed", if targets::missed(reports) > 0 { "bad" } else { "good" });
+        tile(
+            targets::missed(reports),
+            "targets missed",
+            if targets::missed(reports) > 0 { "bad" } else { "good" },
+        );
         if losses::were_there_rivals(reports) {
             tile(lost, "races lost somewhere", if lost > 0 { "bad" } else { "good" });
         }
@@ -145,7 +155,10 @@ fn experiments(html: &mut Html, reports: &[Report]) {
             }
         }
         let is_known = |name: &str| EXPERIMENTS.iter().any(|known| known.name == name);
-        reports.iter().filter(|r| !is_known(&r.experiment)).for_each(|report| experiment::write(html, report));
+        reports
+            .iter()
+            .filter(|r| !is_known(&r.experiment))
+            .for_each(|report| experiment::write(html, report));
         for (name, why) in PLANNED.iter().filter(|(name, _)| !is_known(name) && of(name).is_none()) {
             html.element("p", &[("class", "missing"), ("id", name)], |html| {
                 html.leaf("b", &[], name);

@@ -13,7 +13,9 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     }
     let shared = table::common(report.ratios.iter().map(|ratio| &ratio.params));
     html.element("table", &[("class", "cards")], |html| {
-        html.own("<thead><tr><th>ratio</th><th>of</th><th>median</th><th>95 % interval</th><th></th></tr></thead>");
+        html.own(
+            "<thead><tr><th>ratio</th><th>of</th><th>median</th><th>95 % interval</th><th></th></tr></thead>",
+        );
         html.element("tbody", &[], |html| {
             for ratio in &report.ratios {
                 line(html, ratio, &table::named("", &ratio.params, &shared));
@@ -30,7 +32,11 @@ fn line(html: &mut Html, ratio: &Ratio, settings: &str) {
         });
         html.leaf("td", &[("data-label", "of")], number::unit(&ratio.metric));
         html.leaf("td", &[("data-label", "median")], &format!("{:.3}", ratio.median));
-        html.leaf("td", &[("data-label", "95 % interval")], &format!("{:.3} to {:.3}", ratio.low, ratio.high));
+        html.leaf(
+            "td",
+            &[("data-label", "95 % interval")],
+            &format!("{:.3} to {:.3}", ratio.low, ratio.high),
+        );
         html.element("td", &[], |html| {
             if let Some(doubt) = Doubt::about(ratio) {
                 html.leaf("span", &[("class", "mark open")], doubt.words());

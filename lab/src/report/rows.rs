@@ -68,7 +68,11 @@ fn write_line(html: &mut Html, line: &Line<'_>, shared: &Params) {
         });
         each(html, "p10 to p90", &|row| {
             let one = row.p10 == row.p90;
-            Some(if one { "exact".to_owned() } else { format!("{} to {}", number::figure(row.p10), number::figure(row.p90)) })
+            Some(if one {
+                "exact".to_owned()
+            } else {
+                format!("{} to {}", number::figure(row.p10), number::figure(row.p90))
+            })
         });
         each(html, "published", &|row| {
             row.published.as_ref().map(|p| format!("{} {}: {}", number::figure(p.value), p.unit, p.of))
@@ -93,7 +97,13 @@ mod tests {
         write(&mut html, &report);
         let markup = html.into_markup();
         assert_eq!(markup.matches("<tr>").count(), 2, "{markup}");
-        for part in ["5.50 ns per operation", "14.3 cycles per operation", "5.00 to 6.00", "143 cycles: the same", "64 (1)"] {
+        for part in [
+            "5.50 ns per operation",
+            "14.3 cycles per operation",
+            "5.00 to 6.00",
+            "143 cycles: the same",
+            "64 (1)",
+        ] {
             assert!(markup.contains(part), "{part} in {markup}");
         }
     }

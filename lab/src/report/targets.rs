@@ -217,7 +217,8 @@ impl Target {
             against && self.ours.contains(&ratio.a.as_str()) && pick::has(&ratio.params, self.fixed)
         };
         let all = reports.iter().flat_map(|report| report.ratios.iter().map(move |ratio| (report, ratio)));
-        let cost = |ratio: &Ratio| if pick::more_is_better(&ratio.metric) { -ratio.median } else { ratio.median };
+        let cost =
+            |ratio: &Ratio| if pick::more_is_better(&ratio.metric) { -ratio.median } else { ratio.median };
         all.filter(|(_, ratio)| fits(ratio)).max_by(|a, b| cost(a.1).total_cmp(&cost(b.1)))
     }
 

@@ -3,8 +3,8 @@
 use super::judge::Measured;
 use super::{Claim, Finding, Source, Verdict};
 use crate::json::{Ratio, Report};
-use crate::report::pick::{self, Fixed};
 use crate::report::number;
+use crate::report::pick::{self, Fixed};
 
 pub(super) const SOURCE: Source = Source {
     number: "002",
@@ -104,14 +104,19 @@ fn by_size(report: &Report) -> Option<Finding> {
     let sentence = format!(
         "Here 56 bytes take {least:.3} to {most:.3} times the time below 256 bytes and {least_large:.3} to {most_large:.3} times above 1 KiB, where the place of a memory makes differences too."
     );
-    Some(Finding { measured: format!("{least:.3} to {most:.3}; {least_large:.3} to {most_large:.3}"), verdict, sentence })
+    Some(Finding {
+        measured: format!("{least:.3} to {most:.3}; {least_large:.3} to {most_large:.3}"),
+        verdict,
+        sentence,
+    })
 }
 
 fn simulated(report: &Report, event: &str, published: f64) -> Option<Finding> {
     let of = |variant| pick::row(report, variant, "count", &[("event", event)]);
     let (after, before) = (of(AFTER)?, of(BEFORE)?);
     let ratio = Measured::over(after, before)?;
-    let verdict = if ratio.is_near_one(NONE) == Verdict::Holds { Verdict::Fails } else { ratio.against(published) };
+    let verdict =
+        if ratio.is_near_one(NONE) == Verdict::Holds { Verdict::Fails } else { ratio.against(published) };
     let sentence = format!(
         "Here a simulated cache counts {} instead of {} of them, {:.3} times; the source: {published:.3}.",
         number::figure(after.median),
@@ -134,8 +139,13 @@ fn memory(report: &Report) -> Option<Finding> {
     let compact = of("netmem/compact").map_or_else(String::new, |bytes| {
         format!(", and the compact one of netmem's own {}", mebibytes(bytes))
     });
-    let sentence =
-        format!("Here they take {} instead of {} MiB for each GiB{compact}.", mebibytes(after), mebibytes(before));
+    let sentence = format!(
+        "Here they take {} instead of {} MiB for each GiB{compact}.",
+        mebibytes(after),
+        mebibytes(before)
+    );
     let verdict = if (after / before - 0.875).abs() < 0.001 { Verdict::Holds } else { Verdict::Fails };
-    Some(Finding { measured: format!("{} → {} MiB", mebibytes(before), mebibytes(after)), verdict, sentence })
+    Some(Finding {
+        measured: format!("{} → {} MiB", mebibytes(before), mebibytes(after)), verdict, sentence
+    })
 }

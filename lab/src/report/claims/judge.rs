@@ -40,14 +40,16 @@ impl Measured {
 
     /// Held against the published ratio: which side of 1, and how far from it.
     pub(super) fn against(self, published: f64) -> Verdict {
-        if self.low <= 1.0 && self.high >= 1.0 {
-            return Verdict::Undecided;
-        }
-        let (here, there) = (self.median.ln(), published.ln());
-        match here * there > 0.0 {
-            false => Verdict::Fails,
-            true if here.abs() >= SEEN * there.abs() => Verdict::Holds,
-            true => Verdict::Smaller,
+        let there = published.ln();
+        // How much of the published effect is seen: 1 is all of it, below 0 the opposite.
+        let seen = |here: f64| here.ln() / there;
+        let most = seen(self.low).max(seen(self.high));
+        match (self.low <= 1.0 && self.high >= 1.0, seen(self.median)) {
+            (true, _) if most < SEEN => Verdict::Fails,
+            (true, _) => Verdict::Undecided,
+            (false, share) if share >= SEEN => Verdict::Holds,
+            (false, share) if share > 0.0 => Verdict::Smaller,
+            (false, _) => Verdict::Fails,
         }
     }
 
@@ -64,8 +66,10 @@ impl Measured {
     /// The finding for a published ratio; `what` is completed by the ratio: "a page costs … times".
     pub(super) fn finding(self, published: f64, what: &str, of: &str) -> Finding {
         let verdict = self.against(published);
+        let tie = self.low <= 1.0 && self.high >= 1.0;
         let addition = match verdict {
-            Verdict::Undecided => ", an interval that holds 1",
+            Verdict::Undecided => ", too wide an interval to tell",
+            Verdict::Fails if tie => ", no difference",
             Verdict::Fails => ", the other way",
             _ => "",
         };
@@ -89,7 +93,9 @@ mod tests {
             (measured(1.30, 1.40, 1.50), 1.4, Verdict::Holds),
             (measured(1.70, 1.80, 1.90), 1.02, Verdict::Holds),
             (measured(1.01, 1.02, 1.03), 1.4, Verdict::Smaller),
-            (measured(0.99, 1.02, 1.03), 1.4, Verdict::Undecided),
+            (measured(0.99, 1.02, 1.03), 1.4, Verdict::Fails),
+            (measured(0.90, 1.02, 1.30), 1.4, Verdict::Undecided),
+            (measured(0.99, 1.01, 1.03), 1.02, Verdict::Undecided),
             (measured(0.55, 0.56, 0.58), 1.4, Verdict::Fails),
             (measured(0.25, 0.27, 0.28), 0.3, Verdict::Holds),
             (measured(1.20, 1.27, 1.30), 0.7, Verdict::Fails),

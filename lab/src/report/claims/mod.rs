@@ -105,5 +105,5 @@ impl Claim {
 pub(super) const SOURCES: &[Source] =
     &[bulk_free::SOURCE, hand_off::SOURCE, descriptor::SOURCE, ready_pool::SOURCE, pages::SOURCE];
 
-//T
-//T mod tests;
+#[cfg(test)]
+mod tests;

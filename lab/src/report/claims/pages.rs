@@ -3,8 +3,8 @@
 use super::judge::Measured;
 use super::{Claim, Finding, Source, Verdict};
 use crate::json::{Report, Row};
-use crate::report::pick::{self, Fixed};
 use crate::report::number;
+use crate::report::pick::{self, Fixed};
 
 pub(super) const SOURCE: Source = Source {
     number: "004",
@@ -94,8 +94,11 @@ fn steepest_step(report: &Report) -> Option<Finding> {
     let step = |(at, pair): (usize, &[f64])| (at, pair[1] / pair[0]);
     let (at, times) = costs.windows(2).enumerate().map(step).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let verdict = if at == 3 { Verdict::Holds } else { Verdict::Fails };
-    let sentence =
-        format!("Here the steepest step is from order {at} to {}: {} times the cost.", at + 1, number::figure(times));
+    let sentence = format!(
+        "Here the steepest step is from order {at} to {}: {} times the cost.",
+        at + 1,
+        number::figure(times)
+    );
     Some(Finding { measured: format!("step at {at} → {}", at + 1), verdict, sentence })
 }
 
@@ -108,7 +111,11 @@ fn knee(report: &Report) -> Option<Finding> {
     let (cheap, dear) = (at("cycles_per_op", "128")?, at("cycles_per_op", "8192")?);
     let verdict = if before == 0.0 && past > 0.0 && dear > cheap { Verdict::Holds } else { Verdict::Fails };
     let (cheap, dear) = (number::figure(cheap), number::figure(dear));
-    let first = if before == 0.0 && past > 0.0 { "first asked for at 129 pages" } else { "not first asked for at 129" };
+    let first = if before == 0.0 && past > 0.0 {
+        "first asked for at 129 pages"
+    } else {
+        "not first asked for at 129"
+    };
     let sentence = format!(
         "Here, with lists of that size, the node is {first}; a page costs {cheap} cycles with 128 out and {dear} with 8,192."
     );
@@ -128,7 +135,13 @@ fn crossing(report: &Report) -> Option<Finding> {
 
 fn delayed(report: &Report) -> Option<Finding> {
     let of = |variant| pick::row(report, variant, "cycles_per_op", &[("side", "B"), ("touch", "false")]);
-    rows(of("netmem/delay-1")?, of("netmem")?, 152.0 / 210.0, "the core that frees pays", "what it pays at once")
+    rows(
+        of("netmem/delay-1")?,
+        of("netmem")?,
+        152.0 / 210.0,
+        "the core that frees pays",
+        "what it pays at once",
+    )
 }
 
 fn rows(a: &Row, b: &Row, published: f64, what: &str, of: &str) -> Option<Finding> {
