@@ -57,3 +57,29 @@ fn target(bench: &Bench<'_>, burst: usize, touch: bool, series: &[Series]) -> Op
     let what = if touch { "a page, 64 bytes of it written," } else { "a page" };
     Target::over_fastest(bench, what, AT_MOST, ours, &rivals.iter().collect::<Vec<_>>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Effort, tests::report_of};
+    use crate::method::clock::Tsc;
+    use netmem::page::{Memory, MemoryConfig};
+    use std::cell::RefCell;
+
+    #[test]
+    fn every_allocator_is_a_row_and_a_ratio_and_every_page_comes_home() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let worker = RefCell::new(memory.worker().unwrap());
+        let (clock, effort) = (Tsc::new(), Effort { rounds: 5, rounds_max: 5, windows: 8 });
+        let scene = Scene { memory: &memory, worker: &worker, clock: &clock, effort, dpdk: None };
+        for (burst, own) in [(1, 1), (64, 2)] {
+            let mut target = None;
+            let report = report_of(false, |bench| target = group(&scene, bench, burst, true).unwrap());
+            assert!(report.ok(), "{:?}", report.checks);
+            // Nanoseconds and cycles of each.
+            assert_eq!(report.rows.len(), 2 * (own + rivals::all().len()));
+            assert_eq!(report.ratios.len(), own - 1 + rivals::all().len());
+            assert_eq!(target.is_some(), burst == 1 && !rivals::all().is_empty());
+        }
+    }
+}

@@ -231,3 +231,53 @@ impl Side for Receiving {
         pass(next, |next| self.burst(next))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::page::MemoryConfig;
+
+    /// What a side says of blocks that came in their order, and what it says of them one place off.
+    fn passed<B: Blocks>(here: B, there: B) -> [Passed; 3] {
+        let (to_taking, from_giving) = ring(SLOTS as u32);
+        let (mut gives, mut takes) =
+            (Give { of: here, ring: to_taking }, Take { of: there, ring: from_giving });
+        let sent = gives.pass(0);
+        let taken = takes.pass(0);
+        gives.pass(sent.items);
+        [sent, taken, takes.pass(sent.items + 1)]
+    }
+
+    /// 256 blocks, and `wrong` of the last ones.
+    fn expected(wrong: u64) -> [Passed; 3] {
+        [0, 0, wrong].map(|wrong| Passed { items: 256, wrong })
+    }
+
+    #[test]
+    fn objects_are_whole_when_they_arrive_and_one_out_of_its_place_is_seen() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        let cache = Cache::new(&memory, &sheaf()).unwrap();
+        let objects = || {
+            let (cache, worker) = (cache.clone(), memory.worker().unwrap());
+            Objects::<8, 24> { cache, worker, hand: Vec::new() }
+        };
+        assert_eq!(passed(objects(), objects()), expected(256));
+        assert_eq!(end(cache), 0);
+    }
+
+    #[test]
+    fn pages_are_whole_when_they_arrive_and_one_out_of_its_place_is_seen_if_they_are_written() {
+        let memory = Memory::new(&MemoryConfig::default()).unwrap();
+        for (touch, wrong) in [(true, 256), (false, 0)] {
+            let pages = || Pages {
+                memory: &memory,
+                worker: memory.worker().unwrap(),
+                hand: [const { None }; BURST],
+                touch,
+            };
+            assert_eq!(passed(pages(), pages()), expected(wrong));
+            let stats = memory.stats();
+            assert_eq!(stats.free + stats.cached, stats.total);
+        }
+    }
+}
