@@ -87,9 +87,11 @@ struct Screen {
 impl Screen {
     fn show(&mut self, progress: Progress<'_>) {
         match progress {
-            Progress::Begin { experiment } => self.line(&format!("{}: preparing", experiment.name)),
-            Progress::Round { experiment, done, most } => {
-                self.line(&format!("{}: round {done}, at most {most}", experiment.name));
+            Progress::Begin { experiment, setup, most, .. } => {
+                self.line(&format!("{}: set-up {setup}, at most {most}", experiment.name));
+            }
+            Progress::Round { experiment, done, of } => {
+                self.line(&format!("{}: round {done} of {of}", experiment.name));
             }
             Progress::End(report) => {
                 self.line("");

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::history::{History, Lengths};
 use crate::json::{Check, Counters, Pauses, Published, Ratio, Report, Row, shared};
 use crate::method::clock::{Clock, Tsc};
-use crate::method::pauses::Gaps;
 use crate::method::ratio::Interval;
 use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
@@ -37,25 +37,19 @@ impl Cores {
     }
 }
 
-/// How much is measured: rounds, and windows of every variant in each.
+/// How much is measured of one set-up: rounds, and windows of every variant in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
-    /// Rounds run at least.
+    /// Rounds.
     pub rounds: usize,
-    /// Rounds run at most.
-    pub rounds_max: usize,
     /// Windows per variant and round.
     pub windows: usize,
 }
 
-/// Rounds that a group has at least, however many share the effort: below, no ratio is believed.
-const ROUNDS_OF_A_GROUP: usize = 5;
-
 impl Effort {
-    /// What is left for each when `groups` share the rounds; never more than there was.
+    /// What is left for each when `groups` share the rounds; one round at least.
     pub fn shared_by(self, groups: usize) -> Self {
-        let share = |rounds: usize| (rounds / groups.max(1)).max(ROUNDS_OF_A_GROUP).min(rounds);
-        Self { rounds: share(self.rounds), rounds_max: share(self.rounds_max), ..self }
+        Self { rounds: (self.rounds / groups.max(1)).max(1), ..self }
     }
 }
 
@@ -86,7 +80,7 @@ impl SetUpError {
     }
 }
 
-/// One run of one experiment.
+/// One set-up of one experiment.
 pub struct Bench<'a> {
     /// The time stamp counter.
     pub clock: Tsc,
@@ -96,32 +90,30 @@ pub struct Bench<'a> {
     stop: &'a AtomicBool,
     /// Hears how many rounds are done, and how many there may be.
     progress: &'a mut dyn FnMut(usize, usize),
-    /// What the windows of all groups lost to pauses.
-    gaps: Gaps,
     /// Rounds finished by the group that was cut short.
     cut_short: Option<usize>,
+    /// Groups measured, and sections done once.
+    groups: usize,
+    sections: usize,
+    /// Checks of this set-up that did not hold.
+    failed: Vec<Check>,
+    history: History,
     report: Report,
 }
 
 impl<'a> Bench<'a> {
-    /// A run that adds to `report`.
+    /// A set-up that comes after those of `history` and fills `report`.
     pub fn new(
         report: Report,
+        history: History,
         cores: Vec<usize>,
         settings: &'a Settings,
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(usize, usize),
     ) -> Self {
-        Self {
-            clock: Tsc::new(),
-            cores,
-            settings,
-            stop,
-            progress,
-            gaps: Gaps::default(),
-            cut_short: None,
-            report,
-        }
+        let (clock, failed) = (Tsc::new(), Vec::new());
+        let (cut_short, groups, sections) = (None, 0, 0);
+        Self { clock, cores, settings, stop, progress, cut_short, groups, sections, failed, history, report }
     }
 
     /// The value of a key of this experiment.
@@ -135,18 +127,15 @@ impl<'a> Bench<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The effort that the method's settings ask for.
+    /// This set-up's part of the effort that the method's settings ask for.
     pub fn effort(&self) -> Effort {
-        let rounds = self.setting("rounds") as usize;
-        Effort {
-            rounds,
-            rounds_max: rounds.max(self.setting("rounds-max") as usize),
-            windows: self.setting("windows") as usize,
-        }
+        let rounds = self.setting("rounds").div_ceil(self.setting("setups").max(1));
+        Effort { rounds: rounds as usize, windows: self.setting("windows") as usize }
     }
 
-    /// Measures `variants` in interleaved rounds until every comparison is decided or the rounds are used up, and
-    /// reports the ratios. The rows are the experiment's to report, from what this returns.
+    /// Measures `variants` in interleaved rounds and reports the ratios. The rows are the experiment's to report, from
+    /// what this returns, which holds what earlier set-ups gave for the same group: the set-ups of an experiment measure
+    /// the same groups in the same order.
     pub fn measure(
         &mut self,
         variants: &mut [Box<dyn Variant + '_>],
@@ -164,29 +153,31 @@ impl<'a> Bench<'a> {
         cores: Cores,
         effort: Effort,
     ) -> Vec<Series> {
-        let Effort { rounds: rounds_min, rounds_max, windows } = effort;
-        let (half_width, seed) = (cores.half_width(), self.setting("seed"));
-        let plan = Plan { rounds_min, rounds_max, windows, half_width, seed };
-        let pairs: Vec<(usize, usize)> = comparisons.iter().map(|c| (c.a, c.b)).collect();
+        let Effort { rounds, windows } = effort;
+        let seed = self.setting("seed");
+        // Each set-up has its own shuffle.
+        let plan = Plan { rounds, windows, seed: seed.wrapping_add(self.history.setups as u64) };
         let progress = &mut *self.progress;
-        let progress = &mut |done| progress(done, rounds_max);
-        let series = interleave(variants, &pairs, &plan, self.stop, &mut self.gaps, progress);
+        let heard = &mut |done| progress(done, rounds);
+        let series = interleave(variants, &plan, self.stop, &mut self.history.during, heard);
         let done = series.first().map_or(0, |series| series.rounds.len());
         self.cut_short = self.cut_short.or(self.stopped().then_some(done));
+        let series = self.history.add(self.groups, series);
+        self.groups += 1;
         for lost in series.iter().filter(|series| done > 0 && series.per_op.is_empty()) {
             self.note(format!("no row for {}: no window of it counts", lost.label.variant));
         }
         for comparison in comparisons {
-            self.ratio(&series, comparison, &plan);
+            self.ratio(&series, comparison, cores.half_width(), seed);
         }
         series
     }
 
-    fn ratio(&mut self, series: &[Series], comparison: &Comparison, plan: &Plan) {
+    fn ratio(&mut self, series: &[Series], comparison: &Comparison, half_width: f64, seed: u64) {
         let Comparison { a, b, metric } = *comparison;
         let (a, b) = (&series[a], &series[b]);
-        let Some(ticks) = a.over(b, plan.seed) else { return };
-        let undecided = !ticks.decided(plan.half_width);
+        let Some(ticks) = a.over(b, seed) else { return };
+        let undecided = !ticks.decided(half_width);
         let Interval { median, low, high, .. } =
             if metric.falls_with_ticks() { ticks.inverted() } else { ticks };
         let [median, low, high] = [median, low, high].map(rounded);
@@ -239,9 +230,28 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Reports whether something held.
+    /// Does and reports in the first set-up what is not worth repeating, because it comes out the same each time: what
+    /// `body` adds to the report stands in that of every set-up. It must not measure groups.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn once(&mut self, body: impl FnOnce(&mut Self) -> Result<(), SetUpError>) -> Result<(), SetUpError> {
+        self.sections += 1;
+        if !self.history.repeat(self.sections - 1, &mut self.report) {
+            let before = Lengths::of(&self.report);
+            body(self)?;
+            self.history.keep(&self.report, &before);
+        }
+        Ok(())
+    }
+
+    /// Reports whether something held in this set-up.
     pub fn check(&mut self, name: &str, ok: bool, detail: String) {
-        self.report.checks.push(Check { name: name.to_owned(), ok, detail });
+        let check = Check { name: name.to_owned(), ok, detail };
+        if !ok {
+            self.failed.push(check.clone());
+        }
+        self.report.checks.push(check);
     }
 
     /// Checks that the generator was the faster side in at least four windows of five.
@@ -251,11 +261,12 @@ impl<'a> Bench<'a> {
         let lost: Vec<String> =
             series.iter().map(|s| format!("{} {:.1} %", s.label.variant, 100.0 * share(s))).collect();
         let ok = series.iter().all(|s| share(s) <= STARVED_MAX);
-        self.check(
-            "generator kept a full burst waiting",
+        // Of all set-ups so far, so an earlier answer does not count beside this one.
+        self.report.checks.push(Check {
+            name: "generator kept a full burst waiting".to_owned(),
             ok,
-            format!("windows lost to it: {}", lost.join(", ")),
-        );
+            detail: format!("windows lost to it: {}", lost.join(", ")),
+        });
     }
 
     /// Tells the reader something.
@@ -268,9 +279,9 @@ impl<'a> Bench<'a> {
         self.report.ratios.iter().rev().find(|ratio| ratio.a == a && ratio.b == b)
     }
 
-    /// Ends the run: says what was cut short and what stayed open, what pauses took and who counted. `before` is what
-    /// was seen of pauses before the run.
-    pub fn into_report(mut self, before: &Gaps) -> Report {
+    /// Ends the set-up: says what was cut short and what stayed open, what pauses took and who counted. The report is of
+    /// all set-ups so far.
+    pub fn into_report(mut self) -> (Report, History) {
         if let Some(done) = self.cut_short {
             self.note(format!("stopped: the last rows are of the {done} rounds that were finished"));
         }
@@ -282,21 +293,24 @@ impl<'a> Bench<'a> {
                  --set rounds-max=… allows more rounds"
             ));
         }
-        self.report.pauses = self.pauses(before);
+        self.report.pauses = self.pauses();
         let counters = self.report.counted_by();
         self.report.counters = Some(counters);
         if counters == Counters::None {
             self.note(NO_COUNTERS);
         }
-        self.report
+        let Self { mut report, mut history, failed, .. } = self;
+        history.end(&mut report, failed);
+        (report, history)
     }
 
     /// What pauses took before and during the run; `None` if nobody watched before.
-    fn pauses(&self, before: &Gaps) -> Option<Pauses> {
-        let longest = before.longest.max(self.gaps.longest) as f64;
+    fn pauses(&self) -> Option<Pauses> {
+        let History { before, during, .. } = &self.history;
+        let longest = before.longest.max(during.longest) as f64;
         Some(Pauses {
             before_percent: rounded(before.percent()?),
-            during_percent: self.gaps.percent().map(rounded),
+            during_percent: during.percent().map(rounded),
             longest_us: rounded(longest / self.clock.ticks_per_ns() / 1e3),
         })
     }
@@ -311,6 +325,7 @@ fn rounded(figure: f64) -> f64 {
 pub(crate) mod tests {
     use super::*;
     use crate::json::{Params, tests::sample};
+    use crate::method::pauses::Gaps;
     use crate::method::round::Label;
     use crate::method::window::Windows;
 
@@ -330,14 +345,29 @@ pub(crate) mod tests {
         Box::new(Constant(Label { variant: name.into(), params: Params::new() }, ticks, starved))
     }
 
-    /// The report of a quick run in which `body` has the bench.
+    /// The report of a quick run of one set-up in which `body` has the bench.
     pub(crate) fn report_of(stop: bool, body: impl FnOnce(&mut Bench<'_>)) -> Report {
+        let mut body = Some(body);
+        report_of_setups(1, stop, &mut |bench, _| body.take().expect("one set-up")(bench))
+    }
+
+    /// The last report of a quick run of so many set-ups; `body` hears which it is.
+    fn report_of_setups(count: usize, stop: bool, body: &mut dyn FnMut(&mut Bench<'_>, usize)) -> Report {
         let empty = Report { rows: vec![], ratios: vec![], checks: vec![], notes: vec![], ..sample() };
-        let settings = Settings::new(&[], true, &[]).unwrap();
+        let set = [("setups".to_owned(), count.to_string())];
+        let settings = Settings::new(&[], true, &set).unwrap();
         let (stop, mut progress) = (AtomicBool::new(stop), |_, _| {});
-        let mut bench = Bench::new(empty, vec![0], &settings, &stop, &mut progress);
-        body(&mut bench);
-        bench.into_report(&Gaps { watched: 1_000, lost: 10, longest: 10 })
+        let mut history = History::default();
+        history.before.spend(1_000, 10);
+        let mut last = None;
+        for setup in 0..count {
+            let mut bench = Bench::new(empty.clone(), history, vec![0], &settings, &stop, &mut progress);
+            body(&mut bench, setup);
+            let (report, so_far) = bench.into_report();
+            history = so_far;
+            last = Some(report);
+        }
+        last.expect("a set-up")
     }
 
     fn run(variants: &mut [Box<dyn Variant>], stop: bool) -> Report {
@@ -394,12 +424,69 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn groups_share_the_rounds_but_none_has_too_few_for_a_ratio() {
-        let effort = Effort { rounds: 20, rounds_max: 80, windows: 48 };
-        assert_eq!(effort.shared_by(2), Effort { rounds: 10, rounds_max: 40, windows: 48 });
-        assert_eq!(effort.shared_by(100), Effort { rounds: 5, rounds_max: 5, windows: 48 });
-        let smallest = Effort { rounds: 1, rounds_max: 3, windows: 8 };
-        assert_eq!(smallest.shared_by(4), smallest);
+    fn groups_share_the_rounds_but_none_has_less_than_one() {
+        let effort = Effort { rounds: 20, windows: 48 };
+        assert_eq!(effort.shared_by(2), Effort { rounds: 10, windows: 48 });
+        assert_eq!(effort.shared_by(100), Effort { rounds: 1, windows: 48 });
+    }
+
+    #[test]
+    fn the_last_set_up_reports_the_windows_of_all_and_an_interval_as_wide_as_they_are_apart() {
+        let report = report_of_setups(7, false, &mut |bench, setup| {
+            let slower = constant("netmem", 100.0 + setup as f64, 0);
+            let ns = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
+            let series = bench.measure(&mut [slower, constant("limit", 100.0, 0)], &[ns], Cores::Same);
+            bench.row(&series[0], Metric::CyclesPerOp, None);
+        });
+        let (row, ratio) = (&report.rows[0], &report.ratios[0]);
+        assert_eq!((report.rows.len(), report.ratios.len()), (1, 1));
+        assert_eq!((row.windows, row.windows_dropped, row.median), (21 * 48, 21, 103.0));
+        assert_eq!(ratio.median, 1.03);
+        assert!(ratio.low <= 1.01 && ratio.high >= 1.05, "{ratio:?}");
+    }
+
+    #[test]
+    fn a_check_that_fails_in_one_set_up_fails_for_the_run() {
+        let report = report_of_setups(3, false, &mut |bench, setup| {
+            bench.check("ledger balanced", setup != 1, format!("set-up {setup}"));
+        });
+        assert!(!report.ok());
+        let failed: Vec<&Check> = report.checks.iter().filter(|check| !check.ok).collect();
+        assert_eq!((failed.len(), failed[0].name.as_str()), (1, "ledger balanced (set-up 2)"));
+        assert_eq!(
+            report.checks[0],
+            Check { detail: "set-up 2".into(), ok: true, ..report.checks[0].clone() }
+        );
+    }
+
+    #[test]
+    fn what_comes_out_the_same_is_done_once_and_stands_in_every_report() {
+        let mut done = 0;
+        let report = report_of_setups(3, false, &mut |bench, setup| {
+            bench.note(format!("set-up {setup}"));
+            let counted = bench.once(|bench| {
+                done += 1;
+                bench.note("counted");
+                bench.check("counts add up", true, String::new());
+                Ok(())
+            });
+            assert_eq!(counted, Ok(()));
+        });
+        assert_eq!((done, &report.notes[..2]), (1, &["set-up 2".to_owned(), "counted".to_owned()][..]));
+        assert_eq!(report.checks.len(), 1);
+    }
+
+    #[test]
+    fn groups_are_not_mixed_up_and_one_of_other_variants_begins_anew() {
+        let report = report_of_setups(2, false, &mut |bench, setup| {
+            let second = if setup == 0 { "netmem/a" } else { "netmem/b" };
+            for name in ["netmem", second] {
+                let series = bench.measure(&mut [constant(name, 1.0, 0)], &[], Cores::Same);
+                bench.row(&series[0], Metric::CyclesPerOp, None);
+            }
+        });
+        let windows: Vec<u64> = report.rows.iter().map(|row| row.windows).collect();
+        assert_eq!(windows, [22 * 48, 11 * 48]);
     }
 
     #[test]

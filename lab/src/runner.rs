@@ -1,20 +1,18 @@
-//! Experiments by name, one after the other, and the JSON file.
+//! Experiments by name, in turns, and the JSON file.
+
+mod turn;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::time::Instant;
 
-use netmem::sys::cpu;
-
-use crate::bench::{Bench, SetUpError};
 use crate::error::LabError;
 use crate::experiments::{EXPERIMENTS, Experiment};
-use crate::json::{Check, Report, SCHEMA};
-use crate::method::clock::Tsc;
-use crate::method::machine::Machine;
-use crate::method::pauses::Gaps;
+use crate::json::Report;
 use crate::output::Output;
+use crate::remaining::Remaining;
 use crate::settings::{METHOD_KEYS, Settings};
+use turn::Turns;
 
 /// How to run.
 #[derive(Debug, Clone, Default)]
@@ -30,19 +28,25 @@ pub struct Options {
 /// What the runner is doing, for a line on the terminal.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
-    /// An experiment starts.
+    /// An experiment is set up, for the first time or anew.
     Begin {
         /// Which.
         experiment: &'static Experiment,
+        /// Which set-up of it, from 1.
+        setup: usize,
+        /// Set-ups that there may be at most; a run that is decided ends before.
+        most: usize,
+        /// What the run still takes.
+        remaining: Remaining,
     },
     /// A round is finished.
     Round {
         /// Of which experiment.
         experiment: &'static Experiment,
-        /// Rounds finished.
+        /// Rounds finished of the group at hand.
         done: usize,
-        /// Rounds that there may be at most; a run that is decided ends before.
-        most: usize,
+        /// Rounds of the group in this set-up.
+        of: usize,
     },
     /// An experiment has ended.
     End(&'a Report),
@@ -83,8 +87,10 @@ pub fn list_json() -> serde_json::Value {
 
 /// Runs the experiments `names` (or `all`), each on a thread of its own that is pinned to a core.
 ///
-/// When `stop` is raised, the experiment at hand keeps the rounds it has finished and the rest is not begun. One
-/// name gives one object in the JSON file, several or `all` an array.
+/// All of them take turns, and each is set up anew for each turn, so that what changes between set-ups, and what changes on
+/// the machine over minutes, falls into the intervals; those with an undecided ratio have more turns. When `stop` is
+/// raised, the turn at hand keeps the rounds it has finished if it is the experiment's first, and the rest is not begun.
+/// One name gives one object in the JSON file, several or `all` an array.
 ///
 /// # Errors
 /// Before anything is measured: a name, key or value that is not valid, or a JSON file that cannot be opened for
@@ -102,23 +108,55 @@ pub fn run(
     let settings: Vec<Settings> = settings.collect::<Result<_, _>>()?;
     let output = options.json.as_deref().map(Output::open).transpose()?;
 
-    let mut reports: Vec<Report> = Vec::new();
-    for (&experiment, settings) in chosen.iter().zip(&settings) {
-        // Relaxed: the flag is a wish and carries no data.
-        if !reports.is_empty() && stop.load(Ordering::Relaxed) {
-            break;
-        }
-        progress(Progress::Begin { experiment });
-        let report = run_one(experiment, settings, options.quick, stop, progress);
-        progress(Progress::End(&report));
-        reports.push(report);
-    }
+    let turns = chosen.iter().zip(&settings);
+    let turns = turns.map(|(experiment, settings)| Turns::new(experiment, settings, options.quick)).collect();
+    let reports = take_turns(turns, stop, progress);
     match (output, names, &reports[..]) {
         (None, ..) => {}
         (Some(output), [name], [report]) if name != "all" => output.write(report)?,
         (Some(output), ..) => output.write(&reports)?,
     }
     Ok(reports)
+}
+
+/// One turn of each, again and again, until all are over; then the reports of those that were begun.
+fn take_turns(
+    mut all: Vec<Turns<'_>>,
+    stop: &AtomicBool,
+    progress: &mut (dyn FnMut(Progress<'_>) + Send),
+) -> Vec<Report> {
+    let mut remaining = Remaining::default();
+    for turns in &all {
+        (0..turns.expected()).for_each(|_| remaining.expect(turns.seconds()));
+    }
+    // Relaxed: the flag is a wish and carries no data.
+    let stopped = |begun: bool| begun && stop.load(Ordering::Relaxed);
+    let (mut setup, mut begun) = (0, false);
+    while !stopped(begun) && all.iter().any(|turns| !turns.over) {
+        setup += 1;
+        for turns in all.iter_mut().filter(|turns| !turns.over) {
+            if stopped(begun) {
+                break;
+            }
+            begun = true;
+            remaining.begin(turns.seconds());
+            let experiment = turns.experiment;
+            progress(Progress::Begin { experiment, setup, most: turns.most(), remaining });
+            let start = Instant::now();
+            turns.run(stop, progress);
+            remaining.end(start.elapsed());
+            match (&turns.report, turns.over) {
+                (Some(report), true) => progress(Progress::End(report)),
+                // It was to be the last, and something stayed undecided.
+                _ if setup >= turns.least() => remaining.expect(turns.seconds()),
+                _ => {}
+            }
+        }
+    }
+    for report in all.iter().filter(|turns| !turns.over).filter_map(|turns| turns.report.as_ref()) {
+        progress(Progress::End(report));
+    }
+    all.into_iter().filter_map(|turns| turns.report).collect()
 }
 
 /// The experiments of `names`, each once, in the order given.
@@ -155,60 +193,6 @@ fn check_keys(chosen: &[&Experiment], set: &[(String, String)]) -> Result<(), La
         Some((key, _)) => Err(LabError::UnknownKey { key: key.clone(), valid }),
         None => Ok(()),
     }
-}
-
-/// Runs one experiment on its own thread, so that its pinning ends with it.
-fn run_one(
-    experiment: &'static Experiment,
-    settings: &Settings,
-    quick: bool,
-    stop: &AtomicBool,
-    progress: &mut (dyn FnMut(Progress<'_>) + Send),
-) -> Report {
-    let measured = thread::scope(|scope| {
-        let measuring = || measure(experiment, settings, quick, stop, progress);
-        scope.spawn(measuring).join()
-    });
-    measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn measure(
-    experiment: &'static Experiment,
-    settings: &Settings,
-    quick: bool,
-    stop: &AtomicBool,
-    progress: &mut (dyn FnMut(Progress<'_>) + Send),
-) -> Report {
-    let cores = cpu::allowed().unwrap_or_default();
-    let pinned = cores.first().map(|&core| cpu::pin(core));
-    let clock = Tsc::new();
-    let before = Gaps::watch(&clock, settings.get("watch") as f64 * 1e6);
-    let report = Report {
-        schema: SCHEMA,
-        experiment: experiment.name.to_owned(),
-        source: experiment.source.to_owned(),
-        quick,
-        machine: Machine::read(&clock, cores.len()),
-        pauses: None,
-        counters: None,
-        rows: Vec::new(),
-        ratios: Vec::new(),
-        checks: Vec::new(),
-        notes: Vec::new(),
-    };
-    let mut rounds = |done, most| progress(Progress::Round { experiment, done, most });
-    let mut bench = Bench::new(report, cores, settings, stop, &mut rounds);
-    match pinned {
-        Some(Ok(())) => {}
-        Some(Err(error)) => bench.note(format!("not pinned to a core: {error}")),
-        None => bench.note("not pinned to a core: the system does not tell which ones there are"),
-    }
-    let result = (experiment.run)(&mut bench);
-    let mut report = bench.into_report(&before);
-    if let Err(SetUpError { step, cause }) = result {
-        report.checks.push(Check { name: format!("set-up: {step}"), ok: false, detail: cause });
-    }
-    report
 }
 
 #[cfg(test)]

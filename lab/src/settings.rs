@@ -22,7 +22,15 @@ pub struct Key {
 /// The keys that every experiment knows.
 pub const METHOD_KEYS: &[Key] = &[
     Key { name: "rounds", what: "rounds run at least", min: 1, max: 10_000, full: 101, quick: 21 },
-    Key { name: "rounds-max", what: "rounds run at most", min: 1, max: 10_000, full: 401, quick: 81 },
+    Key { name: "rounds-max", what: "rounds run at most", min: 1, max: 10_000, full: 401, quick: 63 },
+    Key {
+        name: "setups",
+        what: "set-ups that share the least rounds",
+        min: 1,
+        max: 1_000,
+        full: 11,
+        quick: 7,
+    },
     Key { name: "windows", what: "windows per variant and round", min: 8, max: 4_096, full: 64, quick: 48 },
     Key {
         name: "seed",
@@ -69,6 +77,12 @@ impl Settings {
     /// The value of `key`; 0 if no such key was declared.
     pub fn get(&self, key: &str) -> u64 {
         self.values.iter().find(|(name, _)| *name == key).map_or(0, |(_, value)| *value)
+    }
+
+    /// The value of a key of the method as a share of what a full run has.
+    pub fn share_of_full(&self, key: &str) -> f64 {
+        let full = METHOD_KEYS.iter().find(|known| known.name == key).map_or(1, |known| known.full);
+        self.get(key) as f64 / full.max(1) as f64
     }
 }
 

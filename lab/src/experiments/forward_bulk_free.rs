@@ -111,7 +111,10 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     }
     relay.settle(relay_far, &mut worker, bench);
     neighbours.settle(&mut worker, bench);
-    share::run(bench);
+    bench.once(|bench| {
+        share::run(bench);
+        Ok(())
+    })?;
     findings(bench, &memory);
     Ok(())
 }

@@ -175,7 +175,14 @@ mod tests {
 
     fn series(name: &str, ticks: f64) -> Series {
         let label = label(name, &[]);
-        Series { label, rounds: vec![Some(ticks)], per_op: vec![ticks], paused: 0, starved: 0 }
+        Series {
+            label,
+            rounds: vec![Some(ticks)],
+            setups: vec![],
+            per_op: vec![ticks],
+            paused: 0,
+            starved: 0,
+        }
     }
 
     #[test]

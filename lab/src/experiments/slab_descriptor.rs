@@ -60,9 +60,15 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     if !bench.stopped() {
         forwarding::run(&scene, bench)?;
     }
-    let simulated = if bench.stopped() { Vec::new() } else { simulated::run(bench) };
+    if !bench.stopped() {
+        bench.once(|bench| {
+            let counted = simulated::run(bench);
+            findings::loads(bench, &counted);
+            Ok(())
+        })?;
+    }
     overhead::rows(bench, &memories);
     scene.settle(bench);
-    findings::notes(bench, &found, &simulated, &memories);
+    findings::notes(bench, &found, &memories);
     Ok(())
 }

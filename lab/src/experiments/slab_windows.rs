@@ -9,9 +9,7 @@ use crate::method::window::{Window, Windows};
 
 /// The effort for each of a hundred cells and more: `part` times fewer rounds, and few windows at a time.
 pub(super) fn short(effort: Effort, part: usize) -> Effort {
-    let rounds = effort.rounds.div_ceil(part);
-    let rounds_max = effort.rounds_max.div_ceil(2 * part).max(rounds);
-    Effort { rounds, rounds_max, windows: effort.windows.div_ceil(3 * part) }
+    Effort { rounds: effort.rounds.div_ceil(part), windows: effort.windows.div_ceil(3 * part) }
 }
 
 /// Work that must be prepared anew before each window.
@@ -116,9 +114,9 @@ mod tests {
 
     #[test]
     fn a_short_run_is_never_none() {
-        let effort = Effort { rounds: 21, rounds_max: 81, windows: 48 };
-        assert_eq!(short(effort, 2), Effort { rounds: 11, rounds_max: 21, windows: 8 });
-        let one = Effort { rounds: 1, rounds_max: 1, windows: 1 };
+        let effort = Effort { rounds: 21, windows: 48 };
+        assert_eq!(short(effort, 2), Effort { rounds: 11, windows: 8 });
+        let one = Effort { rounds: 1, windows: 1 };
         assert_eq!(short(one, 2), one);
     }
 

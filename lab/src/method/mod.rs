@@ -4,16 +4,18 @@
 //! one window that it falls into, and that window is dropped and counted. A [round] runs every
 //! variant once, in shuffled order, on the same pinned cores. A [ratio] is taken inside a round, so that
 //! whatever the machine did in that round it did to both sides; its median over rounds comes with a bootstrap
-//! interval. No mean over a run appears anywhere.
+//! interval. An experiment is set up anew several times in a run, because where its memory lies costs something for as
+//! long as it lies there; the interval holds that share too. No mean over a run appears anywhere.
 //!
 //! - [`clock`]: where ticks come from, so that tests can drive time.
 //! - [`window`]: windows of a loop of operations on one core.
 //! - [`poll`]: windows of a poll loop that a generator on another core feeds.
-//! - [`round`]: the interleaving, and when there have been enough rounds.
+//! - [`round`]: the interleaving. [`layout`]: what makes one set-up differ from the next.
 //! - [`ratio`]: the bootstrap interval. [`quantile`], [`random`]: what it needs.
 //! - [`machine`]: the fingerprint of the machine. [`pauses`]: the time that it takes away.
 
 pub mod clock;
+pub mod layout;
 pub mod machine;
 pub mod pauses;
 pub mod poll;

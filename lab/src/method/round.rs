@@ -9,9 +9,6 @@ use super::ratio::Interval;
 use super::window::Windows;
 use crate::json::Params;
 
-/// Rounds between two looks at the intervals, once there have been enough.
-const ROUNDS_BETWEEN_LOOKS: usize = 10;
-
 /// A variant's name and parameters, as they stand in the report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Label {
@@ -30,18 +27,14 @@ pub trait Variant {
     fn round(&mut self, windows: usize) -> Windows;
 }
 
-/// How many rounds, and when there have been enough.
+/// How much is measured of one set-up.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Rounds run at least.
-    pub rounds_min: usize,
-    /// Rounds run at most.
-    pub rounds_max: usize,
+    /// Rounds.
+    pub rounds: usize,
     /// Windows per variant and round.
     pub windows: usize,
-    /// The half-width of a ratio's interval, as a share of its median, that ends the run.
-    pub half_width: f64,
-    /// Seed of the shuffle and of the bootstrap.
+    /// Seed of the shuffle.
     pub seed: u64,
 }
 
@@ -52,6 +45,8 @@ pub struct Series {
     pub label: Label,
     /// The median ticks per operation of each round; `None` where the round left no window.
     pub rounds: Vec<Option<f64>>,
+    /// How many rounds there had been when each set-up but the last ended; rising. Empty where there was one set-up.
+    pub setups: Vec<usize>,
     /// Ticks per operation of every window that counts.
     pub per_op: Vec<f64>,
     /// Windows dropped for a pause.
@@ -62,7 +57,7 @@ pub struct Series {
 
 impl Series {
     fn new(label: Label) -> Self {
-        Self { label, rounds: Vec::new(), per_op: Vec::new(), paused: 0, starved: 0 }
+        Self { label, rounds: Vec::new(), setups: Vec::new(), per_op: Vec::new(), paused: 0, starved: 0 }
     }
 
     fn add(&mut self, round: Windows) {
@@ -72,29 +67,40 @@ impl Series {
         self.starved += round.starved;
     }
 
+    /// The same variant over both: `self` of the set-ups so far, `last` of one more.
+    pub fn followed_by(mut self, last: Self) -> Self {
+        self.setups.push(self.rounds.len());
+        self.rounds.extend(last.rounds);
+        self.per_op.extend(last.per_op);
+        self.paused += last.paused;
+        self.starved += last.starved;
+        self
+    }
+
     /// Ticks per operation at quantile `q` over all windows; `None` if none counts.
     pub fn at(&self, q: f64) -> Option<f64> {
         quantile(&self.per_op, q)
     }
 
-    /// This over `other`, ticks by ticks inside each round: the median over rounds and its interval. `None` if no
-    /// round has both.
+    /// This over `other`, ticks by ticks inside each round: the median over rounds and its interval, which holds what
+    /// one set-up differs from the next. `None` if no round has both.
     pub fn over(&self, other: &Self, seed: u64) -> Option<Interval> {
-        let both = self.rounds.iter().zip(&other.rounds);
-        let ratios: Vec<f64> = both
-            .filter_map(|(a, b)| Some((*a)? / (*b)?))
-            .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
-            .collect();
-        Interval::of_median(&ratios, seed)
+        let ratio = |round: usize| Some((self.rounds[round])? / (*other.rounds.get(round)?)?);
+        let ends = self.setups.iter().copied().chain([self.rounds.len()]);
+        let mut begin = 0;
+        let setups = ends.map(|end| {
+            let rounds = std::mem::replace(&mut begin, end)..end;
+            rounds.filter_map(ratio).filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
+        });
+        let setups: Vec<Vec<f64>> = setups.collect();
+        Interval::of_median(&setups.iter().map(Vec::as_slice).collect::<Vec<_>>(), seed)
     }
 }
 
-/// Runs `variants` round by round until every pair of `pairs` (numerator, denominator) is decided, the rounds
-/// are used up, or `stop` is raised. A round that was cut short is not counted for any variant. `gaps` takes what its
+/// Runs `variants` round by round until the rounds are used up or `stop` is raised. A round that was cut short is not counted for any variant. `gaps` takes what its
 /// windows lost to pauses; `progress` hears how many rounds are done.
 pub fn interleave(
     variants: &mut [Box<dyn Variant + '_>],
-    pairs: &[(usize, usize)],
     plan: &Plan,
     stop: &AtomicBool,
     gaps: &mut Gaps,
@@ -103,10 +109,7 @@ pub fn interleave(
     let mut random = Random::new(plan.seed);
     let mut order: Vec<usize> = (0..variants.len()).collect();
     let mut series: Vec<Series> = variants.iter().map(|v| Series::new(v.label().clone())).collect();
-    for done in 0..plan.rounds_max {
-        if enough(&series, pairs, plan, done) {
-            break;
-        }
+    for done in 0..plan.rounds {
         random.shuffle(&mut order);
         let mut round = vec![Windows::default(); variants.len()];
         for &turn in &order {
@@ -123,23 +126,13 @@ pub fn interleave(
     series
 }
 
-fn enough(series: &[Series], pairs: &[(usize, usize)], plan: &Plan, done: usize) -> bool {
-    let decided = |&(a, b): &(usize, usize)| {
-        series[a].over(&series[b], plan.seed).is_some_and(|interval| interval.decided(plan.half_width))
-    };
-    done >= plan.rounds_min
-        && (done - plan.rounds_min).is_multiple_of(ROUNDS_BETWEEN_LOOKS)
-        && pairs.iter().all(decided)
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::method::clock::{Clock, tests::Synthetic};
     use crate::method::window::OpLoop;
 
-    pub(crate) const PLAN: Plan =
-        Plan { rounds_min: 21, rounds_max: 61, windows: 40, half_width: 0.05, seed: 1 };
+    pub(crate) const PLAN: Plan = Plan { rounds: 21, windows: 40, seed: 1 };
 
     /// `cost` ticks an operation, up to a tenth more by chance, the machine up to twice as slow from round to
     /// round, and a pause in one window of twenty.
@@ -158,14 +151,8 @@ pub(crate) mod tests {
     fn compare(cost_a: f64, cost_b: f64) -> Interval {
         let clock = Synthetic::default();
         let mut variants = [synthetic(&clock, "a", cost_a, 1), synthetic(&clock, "b", cost_b, 2)];
-        let series = interleave(
-            &mut variants,
-            &[(0, 1)],
-            &PLAN,
-            &AtomicBool::new(false),
-            &mut Gaps::default(),
-            &mut |_| {},
-        );
+        let series =
+            interleave(&mut variants, &PLAN, &AtomicBool::new(false), &mut Gaps::default(), &mut |_| {});
         series[0].over(&series[1], PLAN.seed).unwrap()
     }
 
@@ -199,45 +186,13 @@ pub(crate) mod tests {
         let label = Label { variant: "a".into(), params: Params::new() };
         let mut variants: Vec<Box<dyn Variant + '_>> =
             (0..3).map(|i| Box::new(Turn(label.clone(), i, &turns)) as Box<dyn Variant>).collect();
-        interleave(
-            &mut variants,
-            &[(0, 1)],
-            &PLAN,
-            &AtomicBool::new(false),
-            &mut Gaps::default(),
-            &mut |_| {},
-        );
+        interleave(&mut variants, &PLAN, &AtomicBool::new(false), &mut Gaps::default(), &mut |_| {});
         drop(variants);
         let turns = turns.into_inner();
         let rounds: Vec<&[usize]> = turns.chunks(3).collect();
-        assert_eq!(rounds.len(), PLAN.rounds_min);
+        assert_eq!(rounds.len(), PLAN.rounds);
         assert!(rounds.iter().all(|round| (0..3).all(|i| round.contains(&i))));
         assert!(rounds.iter().any(|round| *round != rounds[0]));
-    }
-
-    #[test]
-    fn an_undecided_pair_gets_more_rounds_up_to_the_limit() {
-        let clock = Synthetic::default();
-        let mut wild = Random::new(4);
-        let body = |ops: u32| clock.advance(u64::from(ops) * (10 + 10 * (clock.ticks() / 4_000_000 % 3)));
-        let label = |name: &str| Label { variant: name.into(), params: Params::new() };
-        let jumpy = |ops: u32| clock.advance(u64::from(ops) * (5 + 30 * wild.below(2) as u64));
-        let mut variants: [Box<dyn Variant + '_>; 2] = [
-            Box::new(OpLoop::new(label("a"), &clock, Box::new(body))),
-            Box::new(OpLoop::new(label("b"), &clock, Box::new(jumpy))),
-        ];
-        let plan = Plan { half_width: 0.0001, ..PLAN };
-        let mut last = 0;
-        let series = interleave(
-            &mut variants,
-            &[(0, 1)],
-            &plan,
-            &AtomicBool::new(false),
-            &mut Gaps::default(),
-            &mut |done| last = done,
-        );
-        assert_eq!((last, series[0].rounds.len()), (plan.rounds_max, plan.rounds_max));
-        assert!(!series[0].over(&series[1], 1).unwrap().decided(plan.half_width));
     }
 
     #[test]
@@ -245,7 +200,7 @@ pub(crate) mod tests {
         let clock = Synthetic::default();
         let mut variants = [synthetic(&clock, "a", 10.0, 1), synthetic(&clock, "b", 10.0, 2)];
         let stop = AtomicBool::new(false);
-        let series = interleave(&mut variants, &[(0, 1)], &PLAN, &stop, &mut Gaps::default(), &mut |done| {
+        let series = interleave(&mut variants, &PLAN, &stop, &mut Gaps::default(), &mut |done| {
             stop.store(done == 3, Ordering::Relaxed);
         });
         assert!(series.iter().all(|series| series.rounds.len() == 3 && !series.per_op.is_empty()));
@@ -258,5 +213,19 @@ pub(crate) mod tests {
         let b = Series { rounds: vec![Some(1.0); 6], ..a.clone() };
         a.rounds = vec![Some(2.0), None, Some(2.0), Some(2.0), Some(2.0), Some(2.0)];
         assert_eq!(a.over(&b, 1).map(|interval| (interval.median, interval.count)), Some((2.0, 5)));
+    }
+
+    #[test]
+    fn set_ups_that_differ_widen_the_interval_of_a_ratio() {
+        let label = Label { variant: "a".into(), params: Params::new() };
+        let of = |ticks: &[f64]| {
+            let rounds = ticks.iter().map(|ticks| Some(*ticks)).collect();
+            Series { rounds, ..Series::new(label.clone()) }
+        };
+        let base = of(&[1.0; 15]);
+        let apart = of(&[2.0; 5]).followed_by(of(&[3.0; 5])).followed_by(of(&[4.0; 5]));
+        assert_eq!((apart.rounds.len(), &apart.setups[..]), (15, &[5, 10][..]));
+        let interval = apart.over(&base, 1).unwrap();
+        assert_eq!((interval.low, interval.median, interval.high), (2.0, 3.0, 4.0));
     }
 }

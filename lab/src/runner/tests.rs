@@ -9,7 +9,7 @@ fn names(names: &[&str]) -> Vec<String> {
 
 /// As few rounds and windows as the keys allow.
 fn smallest() -> Options {
-    let set = [("rounds", "5"), ("rounds-max", "5"), ("windows", "8"), ("watch", "1")];
+    let set = [("rounds", "5"), ("rounds-max", "5"), ("setups", "1"), ("windows", "8"), ("watch", "1")];
     Options {
         quick: true,
         json: None,
@@ -58,7 +58,9 @@ fn an_unknown_key_lists_the_valid_ones_in_one_line() {
     let options = Options { set: vec![("colour".into(), "red".into())], ..smallest() };
     let line = refused(&["page-fast-path"], &options);
     assert!(
-        line.starts_with("unknown key \"colour\": valid are rounds, rounds-max, windows, seed, watch"),
+        line.starts_with(
+            "unknown key \"colour\": valid are rounds, rounds-max, setups, windows, seed, watch"
+        ),
         "{line}"
     );
     assert!(!line.contains('\n'));
@@ -142,4 +144,45 @@ fn the_list_names_every_experiment_with_source_and_question() {
         assert_eq!(entry["seconds"], experiment.seconds);
         assert!(text.contains(experiment.name) && text.contains(experiment.question));
     }
+}
+
+#[test]
+fn experiments_take_turns_and_each_ends_once() {
+    let mut set = smallest().set;
+    set.retain(|(key, _)| key != "setups" && key != "rounds-max");
+    set.extend([("setups".to_owned(), "2".to_owned()), ("rounds-max".to_owned(), "5".to_owned())]);
+    let (mut begun, mut ended) = (Vec::new(), Vec::new());
+    let reports = run(
+        &names(&["page-fast-path", "page-bulk"]),
+        &Options { set, ..smallest() },
+        &AtomicBool::new(false),
+        &mut |progress| match progress {
+            Progress::Begin { experiment, setup, most, .. } => begun.push((experiment.name, setup, most)),
+            Progress::End(report) => ended.push(report.experiment.clone()),
+            Progress::Round { .. } => {}
+        },
+    );
+    let (fast, bulk) = ("page-fast-path", "page-bulk");
+    assert_eq!(begun, [(fast, 1, 2), (bulk, 1, 2), (fast, 2, 2), (bulk, 2, 2)]);
+    assert_eq!(ended, [fast, bulk]);
+    let reports = reports.unwrap();
+    assert!(reports.iter().all(Report::ok));
+    // Two set-ups of three rounds, eight windows each.
+    let row = &reports[0].rows[0];
+    assert_eq!(row.windows + row.windows_dropped, 2 * 3 * 8);
+}
+
+#[test]
+fn a_stop_in_the_second_turn_keeps_the_report_of_the_first() {
+    let mut set = smallest().set;
+    set.push(("setups".to_owned(), "2".to_owned()));
+    let stop = AtomicBool::new(false);
+    let reports = run(&names(&["page-fast-path"]), &Options { set, ..smallest() }, &stop, &mut |progress| {
+        if let Progress::Begin { setup: 2, .. } = progress {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    let report = &reports.unwrap()[0];
+    assert_eq!(report.rows[0].windows + report.rows[0].windows_dropped, 3 * 8);
+    assert!(report.notes.contains(&"stopped: the rows are of 1 set-ups".to_owned()), "{:?}", report.notes);
 }

@@ -105,15 +105,10 @@ fn watch(program: &Path, variant: usize) -> Result<Seen, String> {
     valgrind.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no"]);
     valgrind.args(["--collect-atstart=no", "--toggle-collect=*router::Router::poll*"]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
-    valgrind.args([
-        "lab",
-        "run",
-        "forward-bulk-free",
-        "--set",
-        "watch=0",
-        "--set",
-        &format!("body={}", variant + 1),
-    ]);
+    valgrind.args(["lab", "run", "forward-bulk-free"]);
+    for (key, value) in [("body", variant + 1), ("setups", 1), ("watch", 0)] {
+        valgrind.arg("--set").arg(format!("{key}={value}"));
+    }
     let status = valgrind.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let text = fs::read_to_string(&out);
     // Nobody else knows the file; one that was never made needs no removal.

@@ -117,7 +117,7 @@ fn report(bench: &mut Bench<'_>, seen: Seen) {
     bench.figure(sleeping(), Metric::Percent, share, None);
     let Windows { per_op, paused, starved, .. } = Windows::without_pauses(&waits, 0.0);
     bench.row(
-        &Series { label: sleeping(), rounds: Vec::new(), per_op, paused, starved },
+        &Series { label: sleeping(), rounds: Vec::new(), setups: Vec::new(), per_op, paused, starved },
         Metric::LatencyNs,
         None,
     );

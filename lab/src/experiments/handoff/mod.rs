@@ -67,7 +67,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     }
     cost::measure(bench, peer_core, effort)?;
     if !bench.stopped() {
-        idle::measure(bench, peer_core)?;
+        bench.once(|bench| idle::measure(bench, peer_core))?;
     }
     findings::notes(bench, rings);
     Ok(())

@@ -192,7 +192,7 @@ mod tests {
         let config = MemoryConfig { bytes: 2 * PAGES * PAGE_SIZE, ..MemoryConfig::default() };
         let memory = Memory::new(&config).unwrap();
         let [worker, other] = [(); 2].map(|()| RefCell::new(memory.worker().unwrap()));
-        let effort = crate::bench::Effort { rounds: 1, rounds_max: 1, windows: 1 };
+        let effort = crate::bench::Effort { rounds: 1, windows: 1 };
         let scene = Scene { memory: &memory, worker: &worker, other: &other, clock: &Tsc::new(), effort };
         let mut trip = Trip::new(&scene, keeps, DmaMap::Umem, held).unwrap();
         trip.run(3_000);

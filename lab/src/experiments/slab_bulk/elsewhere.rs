@@ -229,7 +229,7 @@ mod tests {
     fn window(order: Order, bulk: usize) -> (u64, u64) {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let worker = RefCell::new(memory.worker().unwrap());
-        let effort = Effort { rounds: 1, rounds_max: 1, windows: 1 };
+        let effort = Effort { rounds: 1, windows: 1 };
         let scene = Scene { memory: &memory, worker: &worker, clock: &Tsc::new(), effort };
         let mut frees = Frees::new(&scene, order, KINDS[1], bulk).unwrap();
         let mut work = &mut frees;

@@ -44,17 +44,11 @@ impl Found {
 }
 
 /// The differences that the source prints, in percent, and a note for each of its findings.
-pub(super) fn notes(
-    bench: &mut Bench<'_>,
-    found: &Found,
-    simulated: &[(Form, Counts)],
-    memories: &[Memory; 3],
-) {
+pub(super) fn notes(bench: &mut Bench<'_>, found: &Found, memories: &[Memory; 3]) {
     percent_rows(bench, found);
     warm(bench, found);
     lock(bench, found);
     descriptor(bench, found);
-    loads(bench, simulated);
     fades(bench, found);
     machine(bench, memories);
 }
@@ -161,7 +155,7 @@ fn descriptor(bench: &mut Bench<'_>, found: &Found) {
 }
 
 /// Finding: smaller descriptors save loads, the code costs branch misses.
-fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
+pub(super) fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
     let of = |form| simulated.iter().find(|(one, _)| *one == form).map(|(_, counts)| *counts);
     let (Some(before), Some(after)) = (of(VANILLA), of(PATCHED)) else { return };
     let share = |after: f64, before: f64| if before > 0.0 { after / before } else { 1.0 };

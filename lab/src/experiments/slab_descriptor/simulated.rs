@@ -115,7 +115,7 @@ fn simulate(program: &Path, form: usize, pairs: u64) -> Result<Totals, String> {
     valgrind.args(["--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes"]).args(CACHES);
     valgrind.arg(format!("--cachegrind-out-file={}", out.display())).arg(program);
     valgrind.args(["lab", "run", "slab-descriptor"]);
-    for (key, value) in [("body", form as u64 + 1), ("pairs", pairs), ("watch", 0)] {
+    for (key, value) in [("body", form as u64 + 1), ("pairs", pairs), ("setups", 1), ("watch", 0)] {
         valgrind.arg("--set").arg(format!("{key}={value}"));
     }
     let status = valgrind.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
