@@ -1,11 +1,13 @@
 //! `netmem lab`: the experiments of crate `netmem-lab` on a terminal.
 
+mod screen;
+
 use crate::args::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::failure::Failure;
 use crate::{output, stop};
 use netmem_lab::report::{self, files};
-use netmem_lab::{Agreement, LabError, Options, Progress, input, table};
-use std::io::{self, IsTerminal, Write};
+use netmem_lab::{Agreement, LabError, Options, input};
+use screen::Screen;
 
 /// Prints the experiments.
 ///
@@ -23,8 +25,9 @@ pub fn list(json: bool) -> Result<(), Failure> {
 pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let options = Options { quick: args.quick, json: args.json.clone(), set: args.set.clone() };
-    let mut screen = Screen { live: io::stderr().is_terminal(), measured: false, printed: Ok(()) };
+    let mut screen = Screen::new(args.names.len() > 1 || args.names.iter().any(|name| name == "all"));
     let reports = netmem_lab::run(&args.names, &options, &stop, &mut |progress| screen.show(progress));
+    screen.clear();
     let reports = reports.map_err(|error| match error {
         LabError::Output { .. } if screen.measured => Failure::run(error),
         _ => Failure::input(error),
@@ -74,41 +77,4 @@ pub fn report(args: &LabReportArgs) -> Result<(), Failure> {
     let all = netmem_lab::list();
     let shown = all.iter().filter(|e| reports.iter().any(|report| report.experiment == e.name)).count();
     output::print(&format!("{}: {shown} of {} experiments\n", args.out.display(), all.len()))
-}
-
-/// Reports on standard output, and a line that is rewritten on standard error where that is a terminal.
-struct Screen {
-    live: bool,
-    /// Whether an experiment has ended.
-    measured: bool,
-    printed: Result<(), Failure>,
-}
-
-impl Screen {
-    fn show(&mut self, progress: Progress<'_>) {
-        match progress {
-            Progress::Begin { experiment, setup, most, .. } => {
-                self.line(&format!("{}: set-up {setup}, at most {most}", experiment.name));
-            }
-            Progress::Round { experiment, done, of } => {
-                self.line(&format!("{}: round {done} of {of}", experiment.name));
-            }
-            Progress::End(report) => {
-                self.line("");
-                self.measured = true;
-                let printed = output::print(&format!("{}\n", table::text(report)));
-                if self.printed.is_ok() {
-                    self.printed = printed;
-                }
-            }
-        }
-    }
-
-    /// Rewrites the line; a terminal that is gone loses nothing that matters.
-    fn line(&self, text: &str) {
-        if self.live {
-            let mut out = io::stderr().lock();
-            let _ = write!(out, "\r{text:<72}\r{text}").and_then(|()| out.flush());
-        }
-    }
 }

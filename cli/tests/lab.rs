@@ -77,6 +77,23 @@ fn two_runs_agree_where_their_intervals_overlap() {
 }
 
 #[test]
+fn a_run_of_several_tells_how_long_it_still_takes_and_one_alone_is_silent() {
+    let smallest = "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
+    let several = output(&format!("lab run page-fast-path page-order {smallest}"));
+    let said = stderr(&several);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("error: ")).collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    for (line, name) in lines.iter().zip(["page-fast-path", "page-order"]) {
+        assert!(
+            line.starts_with(&format!("{name}: set-up 1, at most 1; ")) && line.ends_with(" left"),
+            "{line}"
+        );
+    }
+    let alone = stderr(&output(&format!("lab run page-fast-path {smallest}")));
+    assert!(alone.lines().all(|line| line.starts_with("error: ")), "{alone}");
+}
+
+#[test]
 fn help_and_version_succeed_and_document_flags_and_exit_codes() {
     for words in ["", "--help", "lab", "forward --help", "forward -h", "lab run --help", "lab report --help"]
     {

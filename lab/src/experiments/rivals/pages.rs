@@ -70,7 +70,7 @@ mod tests {
     fn every_allocator_is_a_row_and_a_ratio_and_every_page_comes_home() {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let worker = RefCell::new(memory.worker().unwrap());
-        let (clock, effort) = (Tsc::new(), Effort { rounds: 5, rounds_max: 5, windows: 8 });
+        let (clock, effort) = (Tsc::new(), Effort { rounds: 5, windows: 8 });
         let scene = Scene { memory: &memory, worker: &worker, clock: &clock, effort, dpdk: None };
         for (burst, own) in [(1, 1), (64, 2)] {
             let mut target = None;
