@@ -254,6 +254,26 @@ impl<'a> Bench<'a> {
         self.report.checks.push(check);
     }
 
+    /// Reports whether something holds of all set-ups so far: what an earlier one answered does not count beside it.
+    pub fn judge(&mut self, name: &str, ok: bool, detail: String) {
+        self.report.checks.push(Check { name: name.to_owned(), ok, detail });
+    }
+
+    /// Runs `body` beside the report and returns its checks: for a fault that is planted, and must be found.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn aside(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<(), SetUpError>,
+    ) -> Result<Vec<Check>, SetUpError> {
+        let (checks, failed) = (self.report.checks.len(), self.failed.len());
+        let done = body(self);
+        self.failed.truncate(failed);
+        let aside = self.report.checks.split_off(checks);
+        done.map(|()| aside)
+    }
+
     /// Checks that the generator was the faster side in at least four windows of five.
     pub fn check_generator(&mut self, series: &[Series]) {
         let share =
@@ -261,12 +281,11 @@ impl<'a> Bench<'a> {
         let lost: Vec<String> =
             series.iter().map(|s| format!("{} {:.1} %", s.label.variant, 100.0 * share(s))).collect();
         let ok = series.iter().all(|s| share(s) <= STARVED_MAX);
-        // Of all set-ups so far, so an earlier answer does not count beside this one.
-        self.report.checks.push(Check {
-            name: "generator kept a full burst waiting".to_owned(),
+        self.judge(
+            "generator kept a full burst waiting",
             ok,
-            detail: format!("windows lost to it: {}", lost.join(", ")),
-        });
+            format!("windows lost to it: {}", lost.join(", ")),
+        );
     }
 
     /// Tells the reader something.
@@ -328,6 +347,13 @@ pub(crate) mod tests {
     use crate::method::pauses::Gaps;
     use crate::method::round::Label;
     use crate::method::window::Windows;
+
+    impl Bench<'_> {
+        /// Puts a ratio into the report that nobody measured.
+        pub(crate) fn report_ratio(&mut self, ratio: Ratio) {
+            self.report.ratios.push(ratio);
+        }
+    }
 
     struct Constant(Label, f64, u64);
 

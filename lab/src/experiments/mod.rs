@@ -13,6 +13,7 @@ mod pool_recycle;
 mod relay;
 mod rivals;
 mod router;
+mod self_check;
 mod slab_bulk;
 mod slab_descriptor;
 #[allow(unsafe_code)]
@@ -46,6 +47,7 @@ pub struct Experiment {
 
 /// All experiments, in the order in which `all` runs them.
 pub const EXPERIMENTS: &[Experiment] = &[
+    self_check::EXPERIMENT,
     page_fast_path::EXPERIMENT,
     page_order::EXPERIMENT,
     page_outstanding::EXPERIMENT,

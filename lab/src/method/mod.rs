@@ -24,3 +24,6 @@ pub mod random;
 pub mod ratio;
 pub mod round;
 pub mod window;
+
+#[cfg(test)]
+mod tests;

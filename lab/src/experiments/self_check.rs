@@ -1,0 +1,229 @@
+//! `self-check`: the lab measures what is known beforehand. A loop that spins a known part longer is found with that size,
+//! the same loop twice ties, pauses that are put into windows are dropped and move nothing, and a packet that somebody
+//! takes off the wire fails the check that all experiments with packets end with.
+
+use std::hint::black_box;
+use std::thread;
+use std::time::Duration;
+
+use netmem::page::{Memory, MemoryConfig};
+
+use super::Experiment;
+use super::router::{Fate, Router, Setup};
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::json::{Check, params};
+use crate::method::clock::Tsc;
+use crate::method::round::{Label, Variant};
+use crate::method::window::{OpLoop, Windows, sample};
+use crate::metric::Metric;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "self-check",
+    source: "004_4959864586ce918c.txt",
+    question: "Does the lab find what is known: a difference of 10 %, a tie, planted pauses, a lost packet?",
+    seconds: 5,
+    keys: &[],
+    run,
+};
+
+const BASE: usize = 0;
+const TWIN: usize = 1;
+const LONGER: usize = 2;
+const PAUSED: usize = 3;
+
+/// Multiplications in one operation, each of which waits for the one before.
+const LINKS: u32 = 1_000;
+/// Those of the longer one.
+const LONGER_LINKS: u32 = 1_100;
+
+/// How far from what is known an interval may lie: one turn of the loop around the chain, and the clock's reading.
+const TOLERANCE: f64 = 0.005;
+
+/// A window of the paused variant: about 40 µs.
+const PAUSED_OPS: u32 = 32;
+/// One window in so many has a pause planted.
+const PAUSED_EVERY: usize = 5;
+/// How long it lasts at least: many times a window.
+const PAUSE: Duration = Duration::from_micros(500);
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let clock = bench.clock;
+    let chain = |name, links| -> Box<dyn Variant + '_> {
+        Box::new(OpLoop::new(label(name, links), &clock, Box::new(move |ops| chains(links, ops))))
+    };
+    let mut variants: Vec<Box<dyn Variant + '_>> = vec![
+        chain("limit", LINKS),
+        chain("limit/twin", LINKS),
+        chain("limit/longer", LONGER_LINKS),
+        Box::new(Interrupted { label: label("limit/paused", LINKS), clock: &clock }),
+    ];
+    let over_base = |a| Comparison { a, b: BASE, metric: Metric::CyclesPerOp };
+    let series = bench.measure(&mut variants, &[TWIN, LONGER, PAUSED].map(over_base), Cores::Same);
+    drop(variants);
+    for one in &series {
+        bench.row(one, Metric::CyclesPerOp, None);
+    }
+    let longer = f64::from(LONGER_LINKS) / f64::from(LINKS);
+    for (name, what, known) in [
+        ("limit/twin", "the same loop twice ties", 1.0),
+        ("limit/longer", "a loop of 10 % more is found with its size", longer),
+        ("limit/paused", "planted pauses move nothing", 1.0),
+    ] {
+        check_known(bench, name, what, known);
+    }
+    let planted = series[PAUSED].rounds.len() * (bench.effort().windows / PAUSED_EVERY);
+    check_dropped(bench, series[PAUSED].paused, planted as u64);
+    let lost = bench.aside(lose_a_packet)?;
+    check_lost(bench, &lost);
+    bench.note(
+        "an operation is a chain of dependent multiplications, so its time is known but for the processor's frequency, \
+         which is the same for both sides of a ratio",
+    );
+    Ok(())
+}
+
+/// `ops` chains of `links` multiplications.
+#[inline(never)]
+fn chains(links: u32, ops: u32) {
+    let mut product = 3_u64;
+    for _ in 0..ops {
+        for _ in 0..links {
+            product = black_box(product).wrapping_mul(5);
+        }
+    }
+    black_box(product);
+}
+
+/// The base loop, interrupted by sleeps inside its windows.
+struct Interrupted<'a> {
+    label: Label,
+    clock: &'a Tsc,
+}
+
+impl Variant for Interrupted<'_> {
+    fn label(&self) -> &Label {
+        &self.label
+    }
+
+    fn round(&mut self, windows: usize) -> Windows {
+        chains(LINKS, PAUSED_OPS);
+        let mut taken = Vec::with_capacity(windows);
+        for window in 0..windows {
+            let pause = window % PAUSED_EVERY == PAUSED_EVERY - 1;
+            taken.extend(sample(self.clock, 1, PAUSED_OPS, &mut |ops| {
+                chains(LINKS, ops / 2);
+                if pause {
+                    thread::sleep(PAUSE);
+                }
+                chains(LINKS, ops / 2);
+            }));
+        }
+        Windows::without_pauses(&taken, 0.0)
+    }
+}
+
+/// Checks that the interval of `name` over the base reaches to what is known.
+fn check_known(bench: &mut Bench<'_>, name: &str, what: &str, known: f64) {
+    let Some(ratio) = bench.reported_ratio(name, "limit") else { return };
+    let (low, high) = (known * (1.0 - TOLERANCE), known * (1.0 + TOLERANCE));
+    let ok = ratio.low <= high && low <= ratio.high;
+    let detail = format!("{} ({} to {}), known: {known}", ratio.median, ratio.low, ratio.high);
+    bench.judge(what, ok, detail);
+}
+
+/// Checks that every planted pause cost its window; the machine's own ones come on top.
+fn check_dropped(bench: &mut Bench<'_>, dropped: u64, planted: u64) {
+    let detail = format!("{dropped} windows dropped, {planted} pauses planted");
+    bench.judge("planted pauses are counted", dropped >= planted, detail);
+}
+
+/// Forwards some packets as other experiments do, takes one off the wire, and settles.
+fn lose_a_packet(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let memory = Memory::new(&MemoryConfig::default()).map_err(SetUpError::at("memory"))?;
+    let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
+    let (mut router, mut far) = Router::new(&memory, &mut worker, &Setup::frames(256, Fate::Routed))?;
+    for _ in 0..10 {
+        far.turn();
+        router.poll(&mut worker);
+    }
+    far.lose_one();
+    router.settle(far, &mut worker, "limit", bench);
+    Ok(())
+}
+
+/// Checks that of those checks the one that counts packets failed.
+fn check_lost(bench: &mut Bench<'_>, checks: &[Check]) {
+    let failed: Vec<&str> =
+        checks.iter().filter(|check| !check.ok).map(|check| check.name.as_str()).collect();
+    let detail = format!("failed, as they should: {}", failed.join(", "));
+    bench.check("a packet that is lost fails a check", !failed.is_empty(), detail);
+}
+
+fn label(variant: &str, links: u32) -> Label {
+    let params = params([
+        ("work", "multiply".into()),
+        ("burst", 1.into()),
+        ("cores", "same".into()),
+        ("bytes", 0.into()),
+        ("touch", false.into()),
+        ("links", links.into()),
+    ]);
+    Label { variant: variant.to_owned(), params }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::report_of;
+    use crate::json::Ratio;
+    use crate::method::clock::Clock;
+
+    #[test]
+    fn a_lost_packet_fails_the_check_of_the_scene_and_no_check_of_the_run() {
+        let mut checks = Vec::new();
+        let report = report_of(false, |bench| {
+            checks = bench.aside(lose_a_packet).unwrap();
+            check_lost(bench, &checks);
+        });
+        assert!(checks.iter().any(|check| !check.ok), "{checks:?}");
+        assert!(report.ok() && report.checks.len() == 1, "{:?}", report.checks);
+        let unnoticed = report_of(false, |bench| check_lost(bench, &[]));
+        assert!(!unnoticed.ok());
+    }
+
+    #[test]
+    fn an_interval_that_misses_what_is_known_fails_its_check() {
+        for (low, high, ok) in
+            [(0.99, 1.001, true), (1.004, 1.01, true), (1.006, 1.01, false), (0.9, 0.99, false)]
+        {
+            let report = report_of(false, |bench| {
+                bench.report_ratio(Ratio {
+                    a: "limit/twin".into(),
+                    b: "limit".into(),
+                    params: Default::default(),
+                    metric: "cycles_per_op".into(),
+                    median: low,
+                    low,
+                    high,
+                    undecided: false,
+                });
+                check_known(bench, "limit/twin", "ties", 1.0);
+            });
+            assert_eq!(report.ok(), ok, "{low} to {high}");
+        }
+    }
+
+    #[test]
+    fn a_planted_pause_that_is_not_dropped_fails_its_check() {
+        assert!(report_of(false, |bench| check_dropped(bench, 9, 9)).ok());
+        assert!(!report_of(false, |bench| check_dropped(bench, 8, 9)).ok());
+    }
+
+    #[test]
+    fn every_fifth_window_has_a_pause_planted_and_loses_it() {
+        let clock = Tsc::new();
+        let windows = Interrupted { label: label("limit/paused", LINKS), clock: &clock }.round(20);
+        assert_eq!(windows.per_op.len() as u64 + windows.paused, 20);
+        assert!(windows.gaps.longest as f64 >= PAUSE.as_nanos() as f64 * clock.ticks_per_ns() / 2.0);
+    }
+}
