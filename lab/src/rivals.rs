@@ -136,13 +136,13 @@ mod tests {
     #[test]
     fn every_queue_has_its_version_or_its_remedy() {
         let notes = report_of(false, note_queues).notes;
-        for (note, name) in notes.iter().zip(["rtrb", "crossbeam"]) {
+        for name in ["rtrb", "crossbeam"] {
+            let note = notes.iter().find(|note| note.contains(name)).expect("a note");
             let version = note
                 .strip_prefix(name)
                 .is_some_and(|rest| rest[1..].starts_with(|c: char| c.is_ascii_digit()));
             assert!(version || note.starts_with(&format!("rival {name}: not built in")), "{note}");
             assert_eq!(version, cfg!(feature = "rivals"), "{note}");
         }
-        assert_eq!(notes.len(), 2);
     }
 }
