@@ -1,0 +1,208 @@
+//! What a report says of what was measured.
+
+use super::*;
+use crate::json::{Params, tests::sample};
+use crate::method::pauses::Gaps;
+use crate::method::round::Label;
+use crate::method::window::Windows;
+
+impl Bench<'_> {
+    /// Puts a ratio into the report that nobody measured.
+    pub(crate) fn report_ratio(&mut self, ratio: Ratio) {
+        self.report.ratios.push(ratio);
+    }
+}
+
+struct Constant(Label, f64, u64);
+
+impl Variant for Constant {
+    fn label(&self) -> &Label {
+        &self.0
+    }
+    fn round(&mut self, windows: usize) -> Windows {
+        let gaps = Gaps { watched: 100, lost: 50, longest: 50 };
+        Windows { per_op: vec![self.1; windows], paused: 1, starved: self.2, gaps }
+    }
+}
+
+fn constant(name: &str, ticks: f64, starved: u64) -> Box<dyn Variant> {
+    Box::new(Constant(Label { variant: name.into(), params: Params::new() }, ticks, starved))
+}
+
+/// The report of a quick run of one set-up in which `body` has the bench.
+pub(crate) fn report_of(stop: bool, body: impl FnOnce(&mut Bench<'_>)) -> Report {
+    let mut body = Some(body);
+    report_of_setups(1, stop, &mut |bench, _| body.take().expect("one set-up")(bench))
+}
+
+/// The last report of a quick run of so many set-ups; `body` hears which it is.
+fn report_of_setups(count: usize, stop: bool, body: &mut dyn FnMut(&mut Bench<'_>, usize)) -> Report {
+    let empty = Report { rows: vec![], ratios: vec![], checks: vec![], notes: vec![], ..sample() };
+    let set = [("setups".to_owned(), count.to_string())];
+    let settings = Settings::new(&[], true, &set).unwrap();
+    let (stop, mut progress) = (AtomicBool::new(stop), |_, _| {});
+    let mut history = History::default();
+    history.before.spend(1_000, 10);
+    let mut last = None;
+    for setup in 0..count {
+        let mut bench = Bench::new(empty.clone(), history, vec![0], &settings, &stop, &mut progress);
+        body(&mut bench, setup);
+        let (report, so_far) = bench.into_report();
+        history = so_far;
+        last = Some(report);
+    }
+    last.expect("a set-up")
+}
+
+fn run(variants: &mut [Box<dyn Variant>], stop: bool) -> Report {
+    report_of(stop, |bench| {
+        let pps = Comparison { a: 0, b: 1, metric: Metric::Pps };
+        let series = bench.measure(variants, &[pps], Cores::Cross);
+        for one in &series {
+            bench.row(one, Metric::Pps, None);
+            bench.row(one, Metric::NsPerPacket, None);
+        }
+        bench.check_generator(&series);
+    })
+}
+
+#[test]
+fn half_the_ticks_are_twice_the_packets() {
+    let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 0)], false);
+    assert_eq!(report.ratios[0].median, 2.0);
+    assert!(!report.ratios[0].undecided);
+    assert!((report.rows[0].median / report.rows[2].median - 2.0).abs() < 1e-6);
+    assert_eq!((report.rows[0].windows, report.rows[0].windows_dropped), (21 * 48, 21));
+    assert!(report.ok());
+}
+
+#[test]
+fn a_generator_that_starves_the_device_fails_its_check() {
+    let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 20)], false);
+    assert!(!report.ok(), "{:?}", report.checks);
+}
+
+#[test]
+fn a_run_stopped_before_its_first_round_has_no_row_and_says_why() {
+    let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 0)], true);
+    assert_eq!((report.rows.len(), report.ratios.len()), (0, 0));
+    assert!(report.notes[0].starts_with("stopped: "), "{:?}", report.notes);
+}
+
+#[test]
+fn a_ratio_that_stays_wide_is_marked_and_noted() {
+    struct Wild(Label, f64);
+    impl Variant for Wild {
+        fn label(&self) -> &Label {
+            &self.0
+        }
+        fn round(&mut self, _: usize) -> Windows {
+            self.1 = if self.1 == 100.0 { 500.0 } else { 100.0 };
+            Windows { per_op: vec![self.1], ..Windows::default() }
+        }
+    }
+    let wild = Wild(Label { variant: "netmem".into(), params: Params::new() }, 100.0);
+    let report = run(&mut [Box::new(wild), constant("limit", 100.0, 0)], false);
+    assert!(report.ratios[0].undecided);
+    assert!(report.notes[0].starts_with("undecided: 1 of 1 ratios"), "{:?}", report.notes);
+}
+
+#[test]
+fn groups_share_the_rounds_but_none_has_less_than_one() {
+    let effort = Effort { rounds: 20, windows: 48 };
+    assert_eq!(effort.shared_by(2), Effort { rounds: 10, windows: 48 });
+    assert_eq!(effort.shared_by(100), Effort { rounds: 1, windows: 48 });
+}
+
+#[test]
+fn the_last_set_up_reports_the_windows_of_all_and_an_interval_as_wide_as_they_are_apart() {
+    let report = report_of_setups(7, false, &mut |bench, setup| {
+        let slower = constant("netmem", 100.0 + setup as f64, 0);
+        let ns = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
+        let series = bench.measure(&mut [slower, constant("limit", 100.0, 0)], &[ns], Cores::Same);
+        bench.row(&series[0], Metric::CyclesPerOp, None);
+    });
+    let (row, ratio) = (&report.rows[0], &report.ratios[0]);
+    assert_eq!((report.rows.len(), report.ratios.len()), (1, 1));
+    assert_eq!((row.windows, row.windows_dropped, row.median), (21 * 48, 21, 103.0));
+    assert_eq!(ratio.median, 1.03);
+    assert!(ratio.low <= 1.01 && ratio.high >= 1.05, "{ratio:?}");
+}
+
+#[test]
+fn a_check_that_fails_in_one_set_up_fails_for_the_run() {
+    let report = report_of_setups(3, false, &mut |bench, setup| {
+        bench.check("ledger balanced", setup != 1, format!("set-up {setup}"));
+    });
+    assert!(!report.ok());
+    let failed: Vec<&Check> = report.checks.iter().filter(|check| !check.ok).collect();
+    assert_eq!((failed.len(), failed[0].name.as_str()), (1, "ledger balanced (set-up 2)"));
+    assert_eq!(report.checks[0], Check { detail: "set-up 2".into(), ok: true, ..report.checks[0].clone() });
+}
+
+#[test]
+fn what_comes_out_the_same_is_done_once_and_stands_in_every_report() {
+    let mut done = 0;
+    let report = report_of_setups(3, false, &mut |bench, setup| {
+        bench.note(format!("set-up {setup}"));
+        let counted = bench.once(|bench| {
+            done += 1;
+            bench.note("counted");
+            bench.check("counts add up", true, String::new());
+            Ok(())
+        });
+        assert_eq!(counted, Ok(()));
+    });
+    assert_eq!((done, &report.notes[..2]), (1, &["set-up 2".to_owned(), "counted".to_owned()][..]));
+    assert_eq!(report.checks.len(), 1);
+}
+
+#[test]
+fn groups_are_not_mixed_up_and_one_of_other_variants_begins_anew() {
+    let report = report_of_setups(2, false, &mut |bench, setup| {
+        let second = if setup == 0 { "netmem/a" } else { "netmem/b" };
+        for name in ["netmem", second] {
+            let series = bench.measure(&mut [constant(name, 1.0, 0)], &[], Cores::Same);
+            bench.row(&series[0], Metric::CyclesPerOp, None);
+        }
+    });
+    let windows: Vec<u64> = report.rows.iter().map(|row| row.windows).collect();
+    assert_eq!(windows, [22 * 48, 11 * 48]);
+}
+
+#[test]
+fn what_pauses_took_before_and_during_the_run_is_reported_apart() {
+    let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 0)], false);
+    let pauses = report.pauses.unwrap();
+    assert_eq!((pauses.before_percent, pauses.during_percent), (1.0, Some(50.0)));
+    assert!(pauses.longest_us > 0.0);
+    let counted_once = report_of(false, |_| ());
+    assert_eq!(counted_once.pauses.unwrap().during_percent, None);
+}
+
+#[test]
+fn a_run_that_counts_nothing_says_who_does() {
+    let report = report_of(false, |_| ());
+    assert_eq!(report.counters, Some(Counters::None));
+    assert!(report.notes[0].starts_with("no hardware counters"), "{:?}", report.notes);
+}
+
+#[test]
+fn a_stopped_run_of_several_groups_says_so_once() {
+    let report = report_of(true, |bench| {
+        for _ in 0..3 {
+            bench.measure(&mut [constant("netmem", 1.0, 0)], &[], Cores::Same);
+        }
+    });
+    let stopped = report.notes.iter().filter(|note| note.starts_with("stopped: "));
+    assert_eq!(stopped.count(), 1, "{:?}", report.notes);
+}
+
+#[test]
+fn what_was_counted_once_is_a_row_of_one_window() {
+    let label = Label { variant: "netmem".into(), params: Params::new() };
+    let report = report_of(false, |bench| bench.figure(label, Metric::Bytes, 32_768.0, None));
+    let row = &report.rows[0];
+    assert_eq!((row.metric.as_str(), row.p10, row.median, row.p90), ("bytes", 32768.0, 32768.0, 32768.0));
+    assert_eq!((row.windows, row.windows_dropped), (1, 0));
+}
