@@ -1,7 +1,7 @@
 //! The part of the page that is one report's.
 
 use super::html::Html;
-use super::{machine, noise, number, ratios, rows};
+use super::{machine, noise, number, plot, ratios, rows};
 use crate::experiments::EXPERIMENTS;
 use crate::json::Report;
 use crate::table;
@@ -26,6 +26,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         checks(html, report);
         machine::warn(html, report);
         noise::warn(html, report);
+        plot::write(html, report);
         folded(html, report.rows.len() <= SHOWN, &format!("All rows ({})", report.rows.len()), |html| {
             rows::write(html, report);
         });

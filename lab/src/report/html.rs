@@ -40,6 +40,12 @@ impl Html {
         self.element(name, attributes, |html| html.text(text));
     }
 
+    /// An element that has no inside.
+    pub(super) fn empty(&mut self, name: &'static str, attributes: Attributes<'_>) {
+        self.open(name, attributes);
+        self.markup += "/>";
+    }
+
     /// A line's end, so that the page can be read as text too.
     pub(super) fn line(&mut self) {
         self.markup.push('\n');
@@ -94,5 +100,13 @@ mod tests {
         assert_eq!(made(|html| html.text(hostile)), escaped);
         let element = made(|html| html.leaf("td", &[("data-label", hostile)], hostile));
         assert_eq!(element, format!("<td data-label=\"{escaped}\">{escaped}</td>"));
+    }
+
+    #[test]
+    fn elements_nest_and_empty_ones_close_themselves() {
+        let markup = made(|html| {
+            html.element("g", &[], |html| html.empty("line", &[("x1", "0")]));
+        });
+        assert_eq!(markup, "<g><line x1=\"0\"/></g>");
     }
 }

@@ -5,7 +5,7 @@
 //! - `html`: markup in which text cannot become markup. `style.css`: the looks. `number`: figures for people.
 //! - `claims`: what the sources say, and what of it holds here. `targets`: what netmem has to reach.
 //! - `losses`: where it is slower than a rival. `noise`: where a run cannot tell.
-//! - `experiment`: the part of one report, from `rows`, `ratios` and `machine`.
+//! - `experiment`: the part of one report, from `rows`, `ratios`, `machine` and `plot`.
 
 mod claims;
 mod experiment;
@@ -17,6 +17,7 @@ mod noise;
 mod number;
 mod page;
 mod pick;
+mod plot;
 mod ratios;
 mod rows;
 mod summary;

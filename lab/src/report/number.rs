@@ -24,6 +24,20 @@ pub(super) fn with_interval(median: f64, low: f64, high: f64) -> String {
     format!("{median:.3} ({low:.3} to {high:.3})")
 }
 
+/// For an axis: `500`, `20 k`, `4 M`.
+pub(super) fn tick(value: f64) -> String {
+    let shortened =
+        [(1e9, " G"), (1e6, " M"), (1e4, " k")].into_iter().find(|(size, _)| value.abs() >= *size);
+    let (value, unit) = match shortened {
+        Some((_, " k")) => (value / 1e3, " k"),
+        Some((size, unit)) => (value / size, unit),
+        None => (value, ""),
+    };
+    let text = format!("{value:.3}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{unit}")
+}
+
 /// What a metric is measured in, for a figure or an axis; an unknown metric is its own name.
 pub(super) fn unit(metric: &str) -> &str {
     match metric {
@@ -47,5 +61,11 @@ mod tests {
         let figures = [0.0, 0.07841, 0.5, 12.069, 143.0, 999.7, -1_234.0, 2_043_575.4, f64::NAN];
         let texts = ["0", "0.0784", "0.500", "12.1", "143", "1,000", "-1,234", "2,043,575", "unknown"];
         assert_eq!(figures.map(figure), texts);
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        let ticks = [0.5, 128.0, 2_000.0, 20_000.0, 4e6, 1e9];
+        assert_eq!(ticks.map(tick), ["0.5", "128", "2000", "20 k", "4 M", "1 G"]);
     }
 }

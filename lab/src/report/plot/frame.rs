@@ -1,0 +1,98 @@
+//! What both kinds of plot are drawn with: text, lines, marks.
+
+use super::LOOKS;
+use crate::report::html::Html;
+
+/// A coordinate, with as many digits as a pixel needs.
+pub(super) fn px(place: f64) -> String {
+    format!("{place:.1}")
+}
+
+/// The classes of the series with number `look`.
+pub(super) fn look(look: usize) -> String {
+    format!("s{}", look % LOOKS)
+}
+
+/// An SVG of this size, with a text for those who do not see it.
+pub(super) fn svg(
+    html: &mut Html,
+    class: &str,
+    (width, height): (f64, f64),
+    label: &str,
+    inside: impl FnOnce(&mut Html),
+) {
+    let view = format!("0 0 {} {}", px(width), px(height));
+    let attributes = [("class", class), ("viewBox", &view), ("role", "img"), ("aria-label", label)];
+    html.element("svg", &attributes, inside);
+    html.line();
+}
+
+/// A straight line.
+pub(super) fn line(html: &mut Html, class: &str, from: (f64, f64), to: (f64, f64)) {
+    let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(px);
+    html.empty("line", &[("class", class), ("x1", &x1), ("y1", &y1), ("x2", &x2), ("y2", &y2)]);
+}
+
+/// Text at a place; `anchor` is `start`, `middle` or `end`.
+pub(super) fn text(html: &mut Html, class: &str, at: (f64, f64), anchor: &str, text: &str) {
+    let [x, y] = [at.0, at.1].map(px);
+    html.leaf("text", &[("class", class), ("x", &x), ("y", &y), ("text-anchor", anchor)], text);
+}
+
+/// The mark of a median; its shape tells series apart where colours do not.
+pub(super) fn mark(html: &mut Html, number: usize, x: f64, y: f64) {
+    let class = format!("dot {}", look(number));
+    let path = match number % 4 {
+        0 => return html.empty("circle", &[("class", &class), ("cx", &px(x)), ("cy", &px(y)), ("r", "4")]),
+        1 => format!("M{} {}h7v7h-7z", px(x - 3.5), px(y - 3.5)),
+        2 => format!("M{} {}l4.5 8h-9z", px(x), px(y - 5.0)),
+        _ => format!("M{} {}l-4.5 -8h9z", px(x), px(y + 5.0)),
+    };
+    html.empty("path", &[("class", &class), ("d", &path)]);
+}
+
+/// The mark of a published figure.
+pub(super) fn published(html: &mut Html, number: usize, x: f64, y: f64) {
+    let path = format!("M{} {}l5.5 5.5l-5.5 5.5l-5.5 -5.5z", px(x), px(y - 5.5));
+    html.empty("path", &[("class", &format!("published {}", look(number))), ("d", &path)]);
+}
+
+/// Width of a text in the plots' font, roughly and rather too much.
+pub(super) fn width_of(text: &str) -> f64 {
+    7.2 * text.chars().count() as f64
+}
+
+/// `text` in lines of at most `width`, broken between words, or within one that is longer.
+pub(super) fn wrapped(text: &str, width: f64) -> Vec<String> {
+    let most = ((width / 7.2) as usize).max(8);
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let letters: Vec<char> = word.chars().collect();
+        for piece in letters.chunks(most) {
+            let piece: String = piece.iter().collect();
+            let Some(line) = lines.last_mut() else { continue };
+            let room = most.saturating_sub(line.chars().count() + 1);
+            if line.is_empty() {
+                *line = piece;
+            } else if piece.chars().count() <= room {
+                line.push(' ');
+                line.push_str(&piece);
+            } else {
+                lines.push(piece);
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_wraps_between_words_and_within_long_ones() {
+        assert_eq!(wrapped("one two three", 72.0), ["one two", "three"]);
+        assert_eq!(wrapped("abcdefghijklmnop", 72.0), ["abcdefghij", "klmnop"]);
+        assert_eq!(wrapped("", 72.0), [""]);
+    }
+}

@@ -1,0 +1,118 @@
+//! The points of a plot, from the rows of a report.
+
+use super::figures::{Figure, Kind};
+use super::{Budget, Plot, Point, Series};
+use crate::json::{Params, Published, Report, Row};
+use crate::report::number;
+use crate::report::pick;
+use crate::table;
+
+/// Time for a packet of 84 bytes on the wire at 10 Gbit/s, and of 1,538 at 100 Gbit/s, in ns; both by source 004.
+const BUDGETS: [(f64, &str); 2] = [(67.2, "67.2 ns: 10G, smallest"), (123.0, "123 ns: 100G, 1,514 bytes")];
+
+/// Points that one plot can show and a reader can take in.
+const DOTS_MAX: usize = 40;
+
+/// The plot, or nothing where the report has no row for it.
+pub(super) fn plot(figure: &Figure, report: &Report) -> Option<Plot> {
+    let rows: Vec<&Row> = report.rows.iter().filter(|row| figure.shows(row)).collect();
+    if rows.is_empty() || (figure.kind == Kind::Dots && rows.len() > DOTS_MAX) {
+        return None;
+    }
+    let shared = table::common(rows.iter().map(|row| &row.params));
+    let mut series: Vec<Series> = Vec::new();
+    for row in rows {
+        let (name, at) = names(figure, row, &shared)?;
+        let published =
+            row.published.as_ref().and_then(|p| in_unit(p, figure.metric, report.machine.tsc_ghz));
+        let point = Point { at, median: row.median, low: row.p10, high: row.p90, published };
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => series.push(Series { name, points: vec![point] }),
+        }
+    }
+    Some(Plot {
+        title: figure.title.to_owned(),
+        figures: axis(figure.metric, report.machine.tsc_ghz),
+        across: figure.over.1.to_owned(),
+        log: figure.log,
+        series,
+        budgets: budgets(figure, report.machine.tsc_ghz),
+        key: "A mark is the median, its bar the 10th to the 90th percentile of the windows.",
+    })
+}
+
+/// The series of a row, and its place in it.
+fn names(figure: &Figure, row: &Row, shared: &Params) -> Option<(String, String)> {
+    match figure.kind {
+        Kind::Curves => {
+            let own = figure
+                .by
+                .iter()
+                .filter_map(|name| Some(format!(" {name} {}", pick::text(row.params.get(*name)?))));
+            let at = pick::text(row.params.get(figure.over.0)?);
+            Some((format!("{}{}", row.variant, own.collect::<String>()), at))
+        }
+        Kind::Dots => Some((row.variant.clone(), table::named(&row.variant, &row.params, shared))),
+    }
+}
+
+/// What the axis of figures is called.
+fn axis(metric: &str, tsc_ghz: f64) -> String {
+    match metric {
+        "cycles_per_op" => format!("cycles per operation (of {tsc_ghz:.1} GHz)"),
+        "count" => "count".to_owned(),
+        _ => number::unit(metric).to_owned(),
+    }
+}
+
+/// A published figure in the unit of `metric`, where the one follows from the other.
+fn in_unit(published: &Published, metric: &str, tsc_ghz: f64) -> Option<f64> {
+    let figure = published.value;
+    let per_second = if figure > 0.0 { Some(1e9 / figure) } else { None };
+    match (published.unit.as_str(), metric) {
+        ("cycles", "cycles_per_op") | ("ns", "ns_per_op" | "ns_per_packet" | "latency_ns") => Some(figure),
+        ("pps", "pps") | ("percent", "percent") | ("bytes", "bytes") => Some(figure),
+        ("cycles", "ns_per_op" | "ns_per_packet") if tsc_ghz > 0.0 => Some(figure / tsc_ghz),
+        ("ns", "cycles_per_op") => Some(figure * tsc_ghz),
+        ("pps", "ns_per_packet") => per_second,
+        (unit, "count") if !["cycles", "ns", "pps", "percent", "bytes"].contains(&unit) => Some(figure),
+        _ => None,
+    }
+}
+
+fn budgets(figure: &Figure, tsc_ghz: f64) -> Vec<Budget> {
+    let ticks_per_unit = match (figure.budgets, figure.metric) {
+        (true, "ns_per_packet") => 1.0,
+        (true, "cycles_per_op") => tsc_ghz,
+        _ => return Vec::new(),
+    };
+    BUDGETS.iter().map(|(ns, name)| Budget { at: ns * ticks_per_unit, name: (*name).to_owned() }).collect()
+}
+
+/// Every ratio of the report as a dot beside the line of 1, if there are few enough to be read.
+pub(super) fn ratios(report: &Report) -> Option<Plot> {
+    if report.ratios.is_empty() || report.ratios.len() > DOTS_MAX {
+        return None;
+    }
+    let shared = table::common(report.ratios.iter().map(|ratio| &ratio.params));
+    let mut series: Vec<Series> = Vec::new();
+    for ratio in &report.ratios {
+        let name = format!("{} / {}", ratio.a, ratio.b);
+        let at = table::named(&name, &ratio.params, &shared);
+        let point = Point { at, median: ratio.median, low: ratio.low, high: ratio.high, published: None };
+        match series.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push(point),
+            None => series.push(Series { name, points: vec![point] }),
+        }
+    }
+    Some(Plot {
+        title: "Ratios within the run".to_owned(),
+        figures: "ratio, with its 95 % interval".to_owned(),
+        across: String::new(),
+        log: true,
+        series,
+        budgets: vec![Budget { at: 1.0, name: "1: equal".to_owned() }],
+        key: "A mark is the median over the rounds, its bar the 95 % interval; where the bar meets the line there is no difference to be seen.",
+    })
+}

@@ -1,0 +1,132 @@
+//! Plots as SVG, drawn for a telephone and for a screen: text keeps its size, so the drawing has to reflow.
+//!
+//! - `figures`: what a plot is declared by; `declared`: which an experiment has. `gather`: the points of one, from the rows of a report.
+//! - `scale`: figures to places, and ticks. `frame`: axes and budgets. `curves` and `dots`: the two kinds of plot.
+
+mod curves;
+mod declared;
+mod dots;
+mod figures;
+mod frame;
+mod gather;
+mod scale;
+
+use super::html::Html;
+use crate::json::Report;
+
+/// A figure with its spread, and the source's beside it.
+#[derive(Debug, Clone, PartialEq)]
+struct Point {
+    /// What the axis below tells, for curves: a number or the name of a place.
+    at: String,
+    median: f64,
+    low: f64,
+    high: f64,
+    published: Option<f64>,
+}
+
+/// Points of one variant under one setting.
+#[derive(Debug, Clone, PartialEq)]
+struct Series {
+    name: String,
+    points: Vec<Point>,
+}
+
+/// A line of what there is time for.
+#[derive(Debug, Clone, PartialEq)]
+struct Budget {
+    at: f64,
+    name: String,
+}
+
+/// What is plotted, whatever the width.
+#[derive(Debug, Clone, PartialEq)]
+struct Plot {
+    title: String,
+    /// The axis of figures, with its unit.
+    figures: String,
+    /// The other axis; empty for dots, which name themselves.
+    across: String,
+    log: bool,
+    series: Vec<Series>,
+    budgets: Vec<Budget>,
+    /// What the signs mean.
+    key: &'static str,
+}
+
+impl Plot {
+    /// Every figure that has to be inside the axis.
+    fn all_figures(&self) -> impl Iterator<Item = f64> {
+        let points = self.series.iter().flat_map(|series| &series.points);
+        let of = |point: &Point| [Some(point.low), Some(point.high), Some(point.median), point.published];
+        points.flat_map(of).flatten().chain(self.budgets.iter().map(|budget| budget.at))
+    }
+
+    fn has_published(&self) -> bool {
+        self.series.iter().flat_map(|series| &series.points).any(|point| point.published.is_some())
+    }
+}
+
+/// The two drawings of every plot, by the width in CSS pixels that they are made for and the class that shows them.
+const WIDTHS: [(&str, f64); 2] = [("narrow", 320.0), ("wide", 760.0)];
+
+/// How many looks there are for series.
+const LOOKS: usize = 8;
+
+/// All plots of one report.
+pub(super) fn write(html: &mut Html, report: &Report) {
+    for figure in figures::of(report) {
+        if let Some(plot) = gather::plot(&figure, report) {
+            draw(html, &plot, figure.kind);
+        }
+    }
+    if let Some(plot) = gather::ratios(report) {
+        draw(html, &plot, figures::Kind::Dots);
+    }
+}
+
+fn draw(html: &mut Html, plot: &Plot, kind: figures::Kind) {
+    html.element("figure", &[], |html| {
+        html.leaf("figcaption", &[], &plot.title);
+        if kind == figures::Kind::Curves {
+            legend(html, plot);
+        }
+        for (class, width) in WIDTHS {
+            match kind {
+                figures::Kind::Curves => curves::draw(html, plot, class, width),
+                figures::Kind::Dots => dots::draw(html, plot, class, width),
+            }
+        }
+        html.element("p", &[("class", "key")], |html| {
+            html.text(plot.key);
+            if plot.has_published() {
+                html.text(" A hollow diamond is the published figure.");
+            }
+        });
+    });
+    html.line();
+}
+
+/// Names beside the looks of their series; it is text, so it wraps by itself.
+fn legend(html: &mut Html, plot: &Plot) {
+    html.element("ul", &[("class", "legend")], |html| {
+        for (look, series) in plot.series.iter().enumerate() {
+            html.element("li", &[], |html| {
+                let box_ =
+                    [("viewBox", "0 0 28 14"), ("width", "28"), ("height", "14"), ("aria-hidden", "true")];
+                html.element("svg", &box_, |html| {
+                    let class = frame::look(look);
+                    html.empty(
+                        "line",
+                        &[("x1", "1"), ("y1", "7"), ("x2", "27"), ("y2", "7"), ("class", &class)],
+                    );
+                    frame::mark(html, look, 14.0, 7.0);
+                });
+                html.text(&series.name);
+            });
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;
