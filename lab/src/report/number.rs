@@ -38,7 +38,18 @@ pub(super) fn tick(value: f64) -> String {
     format!("{text}{unit}")
 }
 
-/// What a metric is measured in, for a figure or an axis; an unknown metric is its own name.
+/// The same in short, for a table.
+pub(super) fn short_unit(metric: &str) -> &str {
+    match metric {
+        "ns_per_op" => "ns/op",
+        "cycles_per_op" => "cycles/op",
+        "ns_per_packet" => "ns/packet",
+        "pps" => "packets/s",
+        other => unit(other),
+    }
+}
+
+/// What a metric is measured in, for an axis; an unknown metric is its own name.
 pub(super) fn unit(metric: &str) -> &str {
     match metric {
         "ns_per_op" => "ns per operation",

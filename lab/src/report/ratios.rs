@@ -30,7 +30,7 @@ fn line(html: &mut Html, ratio: &Ratio, settings: &str) {
             html.leaf("b", &[], &format!("{} / {}", ratio.a, ratio.b));
             html.leaf("small", &[], settings);
         });
-        html.leaf("td", &[("data-label", "of")], number::unit(&ratio.metric));
+        html.leaf("td", &[("data-label", "of")], number::short_unit(&ratio.metric));
         html.leaf("td", &[("data-label", "median")], &format!("{:.3}", ratio.median));
         html.leaf(
             "td",

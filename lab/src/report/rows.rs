@@ -59,12 +59,14 @@ fn write_line(html: &mut Html, line: &Line<'_>, shared: &Params) {
         let each = |html: &mut Html, label: &'static str, text: &dyn Fn(&Row) -> Option<String>| {
             html.element("td", &[("data-label", label)], |html| {
                 for text in line.rows.iter().filter_map(|row| text(row)) {
-                    html.leaf("span", &[("class", "figure")], &text);
+                    // What was published comes with a sentence, which wraps.
+                    let class = if label == "published" { "said" } else { "figure" };
+                    html.leaf("span", &[("class", class)], &text);
                 }
             });
         };
         each(html, "median", &|row| {
-            Some(format!("{} {}", number::figure(row.median), number::unit(&row.metric)))
+            Some(format!("{} {}", number::figure(row.median), number::short_unit(&row.metric)))
         });
         each(html, "p10 to p90", &|row| {
             let one = row.p10 == row.p90;
@@ -98,8 +100,8 @@ mod tests {
         let markup = html.into_markup();
         assert_eq!(markup.matches("<tr>").count(), 2, "{markup}");
         for part in [
-            "5.50 ns per operation",
-            "14.3 cycles per operation",
+            "5.50 ns/op",
+            "14.3 cycles/op",
             "5.00 to 6.00",
             "143 cycles: the same",
             "64 (1)",

@@ -277,8 +277,8 @@ fn line(html: &mut Html, target: &Target, reports: &[Report]) {
             _ => target.rival.to_owned(),
         };
         html.leaf("td", &[("data-label", "held against")], &rival);
-        html.leaf("td", &[("data-label", "must")], &bound(target.must));
-        html.leaf("td", &[("data-label", "aim")], &bound(target.aim));
+        html.leaf("td", &[("data-label", "must"), ("class", "bound")], &bound(target.must));
+        html.leaf("td", &[("data-label", "aim"), ("class", "bound")], &bound(target.aim));
         html.element("td", &[("data-label", "here")], |html| match reached {
             Some((report, ratio)) => {
                 html.text(&format!("{} ", number::with_interval(ratio.median, ratio.low, ratio.high)));

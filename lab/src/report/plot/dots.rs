@@ -9,7 +9,8 @@ use crate::report::number;
 const ROW: f64 = 24.0;
 const TEXT: f64 = 17.0;
 const BOTTOM: f64 = 46.0;
-const MARGIN: f64 = 14.0;
+/// Half of a long tick, which stands under the end of its axis.
+const MARGIN: f64 = 24.0;
 
 /// One variant with its place.
 struct Item<'p> {
@@ -44,7 +45,7 @@ fn lay_out(plot: &Plot, beside: Option<f64>, above: f64) -> (Vec<Item<'_>>, f64)
 pub(super) fn draw(html: &mut Html, plot: &Plot, class: &str, width: f64) {
     let beside = (width > 500.0).then_some(width * 0.36);
     let left = beside.map_or(MARGIN, |label| label + MARGIN);
-    let right = width - MARGIN - 8.0;
+    let right = width - MARGIN;
     let (items, bottom) = lay_out(plot, beside, width - 8.0);
     let figures = Scale::new(plot.log, plot.all_figures(), left, right);
     let label = format!("{}: {}", plot.title, plot.figures);
