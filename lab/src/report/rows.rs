@@ -99,13 +99,7 @@ mod tests {
         write(&mut html, &report);
         let markup = html.into_markup();
         assert_eq!(markup.matches("<tr>").count(), 2, "{markup}");
-        for part in [
-            "5.50 ns/op",
-            "14.3 cycles/op",
-            "5.00 to 6.00",
-            "143 cycles: the same",
-            "64 (1)",
-        ] {
+        for part in ["5.50 ns/op", "14.3 cycles/op", "5.00 to 6.00", "143 cycles: the same", "64 (1)"] {
             assert!(markup.contains(part), "{part} in {markup}");
         }
     }

@@ -100,7 +100,7 @@ const TARGETS: &[Target] = &[
         aim: 0.5,
         ours: &["netmem"],
         against: Against::One("dpdk"),
-        fixed: &[("work", "ring"), ("burst", "32"), ("cores", "cross")],
+        fixed: &[("work", "ring"), ("burst", "32"), ("cores", "cross"), ("bytes", "8")],
         made_by: RIVALS,
     },
     Target {
@@ -110,7 +110,7 @@ const TARGETS: &[Target] = &[
         aim: 0.5,
         ours: &["netmem"],
         against: Against::One("rtrb"),
-        fixed: &[("work", "ring"), ("burst", "32"), ("cores", "cross")],
+        fixed: &[("work", "ring"), ("burst", "32"), ("cores", "cross"), ("bytes", "8")],
         made_by: RIVALS,
     },
     Target {

@@ -79,7 +79,7 @@ pub(super) fn draw(html: &mut Html, plot: &Plot, class: &str, width: f64) {
     let across = Across::new(plot, LEFT + 10.0, right - 10.0);
     let label_of_all = format!("{}: {} over {}", plot.title, plot.figures, plot.across);
     frame::svg(html, class, (width, height), &label_of_all, |html| {
-        for tick in figures.ticks(8) {
+        for tick in figures.ticks(10) {
             let y = figures.place(tick);
             line(html, "grid", (LEFT, y), (right, y));
             text(html, "tick", (LEFT - 6.0, y + 4.0), "end", &number::tick(tick));

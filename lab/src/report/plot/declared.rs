@@ -146,7 +146,11 @@ pub(super) const FIGURES: &[Figure] = &[
     },
     Figure { only: &[("load", "light")], ..packets("handoff", "Time for a packet, light work") },
     Figure { only: &[("load", "heavy")], ..packets("handoff", "Time for a packet, heavy work") },
-    Figure { only: &[("work", "ring")], ..packets("handoff", "What a hand-off itself costs") },
+    Figure {
+        only: &[("work", "ring")],
+        budgets: false,
+        ..packets("handoff", "What a hand-off itself costs")
+    },
     Figure {
         only: &[("work", "frame"), ("touch", "false"), ("cores", "same")],
         ..curves("rivals", "Frames", NS, BURST)

@@ -19,10 +19,9 @@ pub(super) fn plot(figure: &Figure, report: &Report) -> Option<Plot> {
     if rows.is_empty() || (figure.kind == Kind::Dots && rows.len() > DOTS_MAX) {
         return None;
     }
-    let shared = table::common(rows.iter().map(|row| &row.params));
     let mut series: Vec<Series> = Vec::new();
-    for row in rows {
-        let (name, at) = names(figure, row, &shared)?;
+    for row in &rows {
+        let (name, at) = names(figure, row, &rows)?;
         let published =
             row.published.as_ref().and_then(|p| in_unit(p, figure.metric, report.machine.tsc_ghz));
         let point = Point { at, median: row.median, low: row.p10, high: row.p90, published };
@@ -43,7 +42,7 @@ pub(super) fn plot(figure: &Figure, report: &Report) -> Option<Plot> {
 }
 
 /// The series of a row, and its place in it.
-fn names(figure: &Figure, row: &Row, shared: &Params) -> Option<(String, String)> {
+fn names(figure: &Figure, row: &Row, rows: &[&Row]) -> Option<(String, String)> {
     match figure.kind {
         Kind::Curves => {
             let own = figure
@@ -53,8 +52,16 @@ fn names(figure: &Figure, row: &Row, shared: &Params) -> Option<(String, String)
             let at = pick::text(row.params.get(figure.over.0)?);
             Some((format!("{}{}", row.variant, own.collect::<String>()), at))
         }
-        Kind::Dots => Some((row.variant.clone(), table::named(&row.variant, &row.params, shared))),
+        Kind::Dots => {
+            let same = rows.iter().filter(|other| other.variant == row.variant).map(|other| &other.params);
+            Some((row.variant.clone(), told_apart(&row.variant, &row.params, same)))
+        }
     }
+}
+
+/// A name with what tells it from `same`, those of the same name: the rest stands in the table.
+fn told_apart<'a>(name: &str, params: &Params, same: impl Iterator<Item = &'a Params>) -> String {
+    table::named(name, params, &table::common(same))
 }
 
 /// What the axis of figures is called.
@@ -95,11 +102,11 @@ pub(super) fn ratios(report: &Report) -> Option<Plot> {
     if report.ratios.is_empty() || report.ratios.len() > DOTS_MAX {
         return None;
     }
-    let shared = table::common(report.ratios.iter().map(|ratio| &ratio.params));
     let mut series: Vec<Series> = Vec::new();
     for ratio in &report.ratios {
         let name = format!("{} / {}", ratio.a, ratio.b);
-        let at = table::named(&name, &ratio.params, &shared);
+        let same = report.ratios.iter().filter(|other| (&other.a, &other.b) == (&ratio.a, &ratio.b));
+        let at = told_apart(&name, &ratio.params, same.map(|other| &other.params));
         let point = Point { at, median: ratio.median, low: ratio.low, high: ratio.high, published: None };
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
