@@ -6,7 +6,7 @@ use super::{Plot, Point};
 use crate::report::html::Html;
 use crate::report::number;
 
-const LEFT: f64 = 58.0;
+const LEFT: f64 = 62.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 46.0;

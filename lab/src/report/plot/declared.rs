@@ -18,7 +18,7 @@ pub(super) const FIGURES: &[Figure] = &[
         only: &[("per", "4 KiB")],
         ..curves("page-order", "The same for each 4 KiB of the block", NS, ORDER)
     },
-    curves("page-order", "Bytes pinned by 16 fragments of 64 bytes, one in each block", "bytes", ORDER),
+    curves("page-order", "Bytes pinned by one fragment of 64 bytes", "bytes", ORDER),
     Figure {
         by: &["lists"],
         variants: &["netmem"],

@@ -53,7 +53,7 @@ impl Scale {
             let every = count.div_ceil(most.max(2)).max(1);
             return (0..=count).step_by(every).map(|i| self.low + i as f64 * step).collect();
         }
-        // 1, 2, 5 of each decade, then 1 only, then every second decade and so on.
+        // 1, 2, 5 of each decade, or 1 and 3, or 1 only, then every second decade and so on.
         let decades = || self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
         let inside = |tick: &f64| *tick >= self.low * 0.999 && *tick <= self.high * 1.001;
         let of = |steps: &'static [f64]| -> Vec<f64> {
@@ -62,8 +62,8 @@ impl Scale {
                 .filter(inside)
                 .collect()
         };
-        let fine = of(&[1.0, 2.0, 5.0]);
-        if fine.len() <= most {
+        let several = [of(&[1.0, 2.0, 5.0]), of(&[1.0, 3.0])];
+        if let Some(fine) = several.into_iter().find(|ticks| ticks.len() <= most) {
             return fine;
         }
         let coarse = of(&[1.0]);
@@ -119,6 +119,7 @@ mod tests {
     #[test]
     fn ticks_are_round_few_and_inside() {
         assert_eq!(scale(true, &[2.0, 100.0]).ticks(8), [2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
+        assert_eq!(scale(true, &[2.0, 100.0]).ticks(5), [3.0, 10.0, 30.0, 100.0]);
         assert_eq!(scale(true, &[1.0, 1e6]).ticks(4), [1.0, 100.0, 10_000.0, 1e6]);
         assert_eq!(scale(false, &[0.0, 8.0]).ticks(9), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
     }
