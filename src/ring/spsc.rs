@@ -5,6 +5,7 @@
 //! slots' own lines.
 
 use super::cursor::{Consumer, Index, Producer};
+use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
 use crate::sys::cpu::prefetch;
 use crossbeam_utils::CachePadded;
@@ -44,8 +45,41 @@ impl<T> Index for HeapIndex<T> {
 #[derive(Debug)]
 struct Ring<T> {
     indices: Indices,
-    /// Initialised from the consumer's index up to the producer's, and nowhere else.
-    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// The slots lie among these.
+    storage: Box<[Slot<T>]>,
+    /// Where they begin: on a cache line, so that a burst that fills lines shares none with its neighbours.
+    first: usize,
+    size: usize,
+}
+
+/// Initialised from the consumer's index up to the producer's, and nowhere else.
+type Slot<T> = UnsafeCell<MaybeUninit<T>>;
+
+impl<T> Ring<T> {
+    /// An empty ring of `size` slots, a power of two.
+    fn new(size: usize, start: u32) -> Self {
+        let spare = CACHE_LINE / size_of::<T>().clamp(1, CACHE_LINE);
+        let storage: Box<[Slot<T>]> =
+            (0..size + spare).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+        // Where no slot begins on a line, they begin anywhere.
+        let first =
+            Some(storage.as_ptr().align_offset(CACHE_LINE)).filter(|lead| *lead <= spare).unwrap_or(0);
+        let indices = Indices([(); 2].map(|()| CachePadded::new(AtomicU32::new(start))));
+        Ring { indices, storage, first, size }
+    }
+
+    #[inline(always)]
+    fn slots(&self) -> &[Slot<T>] {
+        &self.storage[self.first..self.first + self.size]
+    }
+
+    /// The `n` slots from `at` on, in two runs: up to the end, and from the beginning.
+    #[inline(always)]
+    fn runs(&self, at: usize, n: usize) -> [&[Slot<T>]; 2] {
+        let (front, back) = self.slots().split_at(at);
+        let whole = n.min(back.len());
+        [&back[..whole], &front[..n - whole]]
+    }
 }
 
 // SAFETY: a slot is reached by the sender before it is published and by the receiver after, never by both
@@ -59,9 +93,9 @@ impl<T> Drop for Ring<T> {
         // Both ends are gone: their last writes happened before this through the Arc's count.
         let [head, mut tail] = [PRODUCER, CONSUMER].map(|which| self.indices.0[which].load(Relaxed));
         while tail != head {
-            let slot = tail as usize & (self.slots.len() - 1);
+            let slot = tail as usize & (self.size - 1);
             // SAFETY: between the indices, so initialised and not yet taken.
-            self.slots[slot].with_mut(|item| unsafe { (*item).assume_init_drop() });
+            self.slots()[slot].with_mut(|item| unsafe { (*item).assume_init_drop() });
             tail = tail.wrapping_add(1);
         }
     }
@@ -96,9 +130,7 @@ pub fn ring<T: Send>(size: u32) -> (Sender<T>, Receiver<T>) {
 /// As [`ring`], with both indices standing at `start`: for tests that begin near the wrap-around.
 pub(crate) fn ring_from<T: Send>(size: u32, start: u32) -> (Sender<T>, Receiver<T>) {
     let size = size.max(1).next_power_of_two();
-    let slots = (0..size).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-    let indices = Indices([(); 2].map(|()| CachePadded::new(AtomicU32::new(start))));
-    let ring = Arc::new(Ring { indices, slots });
+    let ring = Arc::new(Ring::new(size as usize, start));
     let index = |which| HeapIndex { ring: Arc::clone(&ring), which };
     let sender = Producer::new(index(PRODUCER), index(CONSUMER), size);
     let receiver = Consumer::new(index(CONSUMER), index(PRODUCER), size);
@@ -110,7 +142,7 @@ impl<T> Sender<T> {
     #[inline]
     pub fn room(&mut self, want: usize) -> usize {
         // A ring on the heap has no untrusted side: Corrupt cannot happen.
-        self.cursor.room(want.min(self.ring.slots.len()) as u32).unwrap_or(0) as usize
+        self.cursor.room(want.min(self.capacity()) as u32).unwrap_or(0) as usize
     }
 
     /// Sends a burst: as many of `items` as there is room for, at most `want`; returns how many.
@@ -120,12 +152,13 @@ impl<T> Sender<T> {
     pub fn send_burst(&mut self, want: usize, items: &mut impl Iterator<Item = T>) -> usize {
         let room = self.room(want);
         let mut sent = 0;
-        while sent < room {
-            let Some(item) = items.next() else { break };
-            let slot = &self.ring.slots[self.cursor.slot(sent as u32)];
-            // SAFETY: an unpublished slot is the sender's alone (edge C), and holds nothing to drop.
-            slot.with_mut(|place| unsafe { place.write(MaybeUninit::new(item)) });
-            sent += 1;
+        'burst: for run in self.ring.runs(self.cursor.slot(0), room) {
+            for slot in run {
+                let Some(item) = items.next() else { break 'burst };
+                // SAFETY: an unpublished slot is the sender's alone (edge C), and holds nothing to drop.
+                slot.with_mut(|place| unsafe { place.write(MaybeUninit::new(item)) });
+                sent += 1;
+            }
         }
         self.cursor.publish(sent as u32);
         sent
@@ -140,7 +173,10 @@ impl<T> Sender<T> {
         if self.room(1) == 0 {
             return Err(item);
         }
-        self.send_burst(1, &mut std::iter::once(item));
+        // SAFETY: as in a burst.
+        self.ring.slots()[self.cursor.slot(0)]
+            .with_mut(|place| unsafe { place.write(MaybeUninit::new(item)) });
+        self.cursor.publish(1);
         Ok(())
     }
 
@@ -164,7 +200,7 @@ impl<T> Receiver<T> {
     /// Items waiting, at most `want`.
     #[inline]
     pub fn ready(&mut self, want: usize) -> usize {
-        self.cursor.ready(want.min(self.ring.slots.len()) as u32).unwrap_or(0) as usize
+        self.cursor.ready(want.min(self.ring.size) as u32).unwrap_or(0) as usize
     }
 
     /// Receives a burst of at most `want` items, oldest first; returns how many.
@@ -183,49 +219,96 @@ impl<T> Receiver<T> {
         mut wanted: impl FnMut(&T) -> bool,
         mut take: impl FnMut(T),
     ) -> usize {
-        let ready = self.ready(want) as u32;
-        let mut burst = Taken { receiver: self, done: 0 };
-        while burst.done < ready {
-            let slot = &burst.receiver.ring.slots[burst.receiver.cursor.slot(burst.done)];
-            // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised.
-            if !slot.with_mut(|item| wanted(unsafe { (*item).assume_init_ref() })) {
-                break;
+        let ready = self.ready(want);
+        let Self { cursor, ring } = self;
+        let runs = ring.runs(cursor.slot(0), ready);
+        let mut taken = Taken { cursor, done: 0 };
+        'burst: for run in runs {
+            for slot in run {
+                // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised.
+                if !slot.with_mut(|item| wanted(unsafe { (*item).assume_init_ref() })) {
+                    break 'burst;
+                }
+                // SAFETY: as above; it is counted as done before `take` runs, so it is read once.
+                let item = slot.with_mut(|item| unsafe { (*item).assume_init_read() });
+                taken.done += 1;
+                take(item);
             }
-            // SAFETY: as above; it is counted as done before `take` runs, so it is read once.
-            let item = slot.with_mut(|item| unsafe { (*item).assume_init_read() });
-            burst.done += 1;
-            take(item);
         }
-        burst.done as usize
+        taken.done as usize
     }
 
     /// Asks for the memory of the next `n` items, whether they are there or not: where items are as large as cache lines those
     /// travel together with the index that says so, and not after it.
     #[inline]
     pub(crate) fn prefetch(&self, n: u32) {
+        let slots = self.ring.slots();
         for i in 0..n {
-            prefetch(std::ptr::from_ref(&self.ring.slots[self.cursor.slot(i)]).cast());
+            prefetch(std::ptr::from_ref(&slots[self.cursor.slot(i)]).cast());
         }
     }
 
     /// Receives the oldest item.
     #[inline]
     pub fn recv(&mut self) -> Option<T> {
-        let mut one = None;
-        self.recv_burst(1, |item| one = Some(item));
-        one
+        if self.ready(1) == 0 {
+            return None;
+        }
+        // SAFETY: as in a burst; it is read once, since it is released at once.
+        let item =
+            self.ring.slots()[self.cursor.slot(0)].with_mut(|item| unsafe { (*item).assume_init_read() });
+        self.cursor.release(1);
+        Some(item)
     }
 }
 
 /// Gives the slots read so far back, also when the taker panics.
 struct Taken<'a, T> {
-    receiver: &'a mut Receiver<T>,
+    cursor: &'a mut Consumer<HeapIndex<T>>,
     done: u32,
 }
 
 impl<T> Drop for Taken<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.receiver.cursor.release(self.done);
+        self.cursor.release(self.done);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_goes_around_the_end_and_stops_where_it_is_not_wanted() {
+        let (mut sender, mut receiver) = ring_from::<u64>(8, u32::MAX - 5);
+        for round in 0..40 {
+            let (first, n) = (round * 8, round as usize % 9);
+            assert_eq!(sender.send_burst(n, &mut (first..)), n);
+            let (mut got, half) = (Vec::new(), n as u64 / 2);
+            assert_eq!(receiver.recv_while(8, |item| *item < first + half, |item| got.push(item)), n / 2);
+            assert_eq!(receiver.recv_burst(8, |item| got.push(item)), n - n / 2);
+            assert_eq!(got, (first..first + n as u64).collect::<Vec<_>>());
+        }
+        assert_eq!((sender.send(7), receiver.recv(), receiver.recv()), (Ok(()), Some(7), None));
+    }
+
+    #[test]
+    fn a_burst_ends_with_the_items_and_with_the_room() {
+        let (mut sender, mut receiver) = ring::<u32>(4);
+        assert_eq!(sender.send_burst(4, &mut (0..3)), 3);
+        let mut items = 3..9;
+        assert_eq!((sender.send_burst(4, &mut items), items.next()), (1, Some(4)));
+        assert_eq!((sender.send(4), receiver.recv(), sender.send(4)), (Err(4), Some(0), Ok(())));
+    }
+
+    #[test]
+    fn slots_begin_on_a_cache_line_where_their_size_allows_it() {
+        fn lead<T>() -> usize {
+            let rings: Vec<Ring<T>> = [1, 2, 64, 512].map(|size| Ring::new(size, 0)).into();
+            rings.iter().map(|ring| ring.slots().as_ptr().addr() % CACHE_LINE).sum()
+        }
+        assert_eq!([lead::<u8>(), lead::<u32>(), lead::<u64>(), lead::<[u64; 2]>()], [0; 4]);
+        assert_eq!(Ring::<[u8; 24]>::new(8, 0).slots().len(), 8);
     }
 }
