@@ -26,6 +26,12 @@ pub struct PortCounters {
     pub rx_ring_full: Count,
     /// Frames the device dropped for other causes.
     pub rx_dropped: Count,
+    /// Frames the device dropped because they are longer than the empty frames posted.
+    pub rx_too_long: Count,
+    /// Frames received that whoever recorded them had cut short.
+    pub rx_snapped: Count,
+    /// Frames whose bytes were copied, in or out, because the device cannot reach their memory.
+    pub copied: Count,
     /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller.
     pub foreign: Count,
     /// Descriptors from the device that made no sense; each takes the port down.
@@ -49,6 +55,9 @@ impl PortCounters {
             ("rx_no_frame", &self.rx_no_frame),
             ("rx_ring_full", &self.rx_ring_full),
             ("rx_dropped", &self.rx_dropped),
+            ("rx_too_long", &self.rx_too_long),
+            ("rx_snapped", &self.rx_snapped),
+            ("copied", &self.copied),
             ("foreign", &self.foreign),
             ("bad_descriptor", &self.bad_descriptor),
             ("tx_invalid", &self.tx_invalid),
@@ -60,6 +69,6 @@ impl PortCounters {
 
     /// Frames that reached the device and not the caller, for any cause.
     pub fn rx_drops(&self) -> u64 {
-        self.rx_no_frame.get() + self.rx_ring_full.get() + self.rx_dropped.get()
+        self.rx_no_frame.get() + self.rx_ring_full.get() + self.rx_dropped.get() + self.rx_too_long.get()
     }
 }

@@ -9,8 +9,10 @@
 //! and a cold one, `bind.rs`, that sets it up. A frame given to [`Port::fill`] or [`Port::tx`] is *posted*: it
 //! belongs to the device until [`Port::rx`] or [`Port::complete`] claims it again. There is no other way back.
 
+pub mod copying;
 mod counters;
 pub mod mem;
+pub mod pcap;
 #[allow(unsafe_code)]
 mod posted;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What every port owes its caller, on the port that needs no kernel.
 
+pub(super) mod promises;
+
 use super::Port;
 use super::mem::{MemConfig, MemDevice, MemError, MemPort, wire};
 use crate::page::{Memory, MemoryConfig};
@@ -171,4 +173,12 @@ fn rings_of_absurd_sizes_are_refused() {
         assert_eq!(wire("x", &MemConfig { ring, coalesce: 1 }).unwrap_err(), MemError::Ring(ring));
     }
     assert!(wire("x", &MemConfig { ring: 8, coalesce: 5 }).is_err());
+}
+
+#[test]
+fn a_wire_keeps_its_promises() {
+    promises::are_kept(|_| {
+        let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+        (Box::new(port) as Box<dyn Port>, Box::new(device))
+    });
 }

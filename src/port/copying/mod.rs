@@ -1,0 +1,154 @@
+//! Ports whose device copies: a file, a socket, a character device.
+//!
+//! ```text
+//!   fill ──► filled (a stack of empty frames) ── Device::receive: bytes come in ──► rx
+//!   tx   ── Device::send: bytes go out ──► sent (a stack of full frames) ─────────► complete
+//! ```
+//! Such a device keeps no frame: a frame is posted while it lies in one of the two stacks, and the copy is made inside
+//! [`Port::rx`] and [`Port::tx`], once, a burst at a time. [`PortCounters::copied`] counts it. What is received goes into
+//! the frame that was posted last, which is the warmest.
+
+mod complete;
+mod fill;
+mod rx;
+mod tx;
+
+use super::{Port, PortCounters, PortState};
+use crate::pool::{Batch, Frame, Place};
+use crate::sync::Worker;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// What moves bytes in and out, by copying them.
+pub trait Device: Send {
+    /// The kind of port: `pcap`.
+    fn kind(&self) -> &'static str;
+
+    /// Receives into `frames`, which are empty, from the first on; returns how many got data.
+    ///
+    /// What does not fit a frame is dropped and counted here, never cut.
+    fn receive(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize;
+
+    /// Sends `frames` from the first on; returns how many were taken. One that is taken and refused by what lies
+    /// behind counts in [`PortCounters::tx_invalid`].
+    fn send(&mut self, frames: &[Frame], counters: &PortCounters) -> usize;
+
+    /// A poll round ends: what was put off is done now.
+    fn end_round(&mut self, _counters: &PortCounters) {}
+
+    /// Whether something can be received, asked before its worker sleeps.
+    fn is_readable(&mut self) -> bool {
+        false
+    }
+
+    /// What becomes readable by what comes; None where nothing does.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Whether it carries frames.
+    fn state(&self) -> PortState;
+}
+
+/// A port over a [`Device`].
+///
+/// Dropped with frames inside, it sends them home.
+#[derive(Debug)]
+pub struct CopyingPort<D> {
+    name: String,
+    device: D,
+    /// Frames in each of the two stacks at most.
+    size: usize,
+    /// Empty frames, posted; the next to receive into is the last.
+    filled: Vec<Frame>,
+    /// Sent frames, posted until they are completed.
+    sent: Vec<Frame>,
+    counters: Arc<PortCounters>,
+}
+
+impl<D: Device> CopyingPort<D> {
+    /// A port called `name` that has at most `size` frames posted in each direction.
+    #[cold]
+    pub fn new(name: String, device: D, size: usize) -> CopyingPort<D> {
+        let stack = || Vec::with_capacity(size);
+        CopyingPort { name, device, size, filled: stack(), sent: stack(), counters: Arc::default() }
+    }
+
+    /// What is behind it.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+}
+
+impl<D> Drop for CopyingPort<D> {
+    fn drop(&mut self) {
+        // Owned again, and then dropped with the stacks.
+        for stack in [&self.filled, &self.sent] {
+            Place::Posted.leave(None, stack);
+        }
+    }
+}
+
+impl<D: Device> Port for CopyingPort<D> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        self.device.kind()
+    }
+
+    #[inline]
+    fn fill_room(&mut self) -> usize {
+        self.size - self.filled.len()
+    }
+
+    #[inline]
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.fill_burst(w, frames)
+    }
+
+    #[inline]
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.rx_burst(w, frames)
+    }
+
+    #[inline]
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.tx_burst(w, frames)
+    }
+
+    #[inline]
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.complete_burst(w, frames)
+    }
+
+    #[inline]
+    fn kick(&mut self) {
+        self.device.end_round(&self.counters);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.device.is_readable() || !self.sent.is_empty()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.device.descriptor()
+    }
+
+    fn filled(&self) -> usize {
+        self.filled.len()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.sent.len()
+    }
+
+    fn state(&self) -> PortState {
+        self.device.state()
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        Arc::clone(&self.counters)
+    }
+}

@@ -1,0 +1,110 @@
+//! COLD: opening the files.
+
+use super::format::{Format, FormatError, HEADER};
+use super::rx::Input;
+use super::tx::Output;
+use super::{Files, PcapPort};
+use crate::port::copying::CopyingPort;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How fast a file is received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Speed {
+    /// As fast as it is taken.
+    #[default]
+    Full,
+    /// Each packet as long after the first one as it was recorded.
+    Recorded,
+}
+
+/// What a port is opened with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PcapConfig {
+    /// The file to receive; None receives nothing.
+    pub input: Option<PathBuf>,
+    /// How fast. Default full.
+    pub speed: Speed,
+    /// How many times it is received; None for ever. Default once.
+    pub times: Option<u64>,
+    /// The file to write what is transmitted to, made anew; None throws it away.
+    pub output: Option<PathBuf>,
+    /// Frames posted in each direction at most. Default 2,048.
+    pub ring: usize,
+}
+
+impl Default for PcapConfig {
+    fn default() -> Self {
+        PcapConfig { input: None, speed: Speed::Full, times: Some(1), output: None, ring: 2048 }
+    }
+}
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum PcapError {
+    /// There is neither input nor output.
+    #[error("pcap port without a file: give in=FILE, out=FILE, or both")]
+    NoFile,
+    /// A file could not be opened.
+    #[error("open {}: {error}: check the path and its permissions", .path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The input is none that can be read.
+    #[error("{}: {error}", .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: FormatError,
+    },
+    /// Input and output are one file.
+    #[error("{} is to be read and written: give two files", .0.display())]
+    SameFile(PathBuf),
+}
+
+/// Opens the files, and reads the first packets ahead. `name` is what the port is called, behind `pcap:`.
+///
+/// # Errors
+/// [`PcapError`] with the file and the remedy. The output is touched last.
+#[cold]
+pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
+    let input = config.input.as_deref().map(|path| input(path, config)).transpose()?;
+    let output = match &config.output {
+        Some(path) if config.input.as_ref().is_some_and(|input| is_same(input, path)) => {
+            return Err(PcapError::SameFile(path.clone()));
+        }
+        Some(path) => {
+            let file = File::create(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
+            Some(Output::new(file, path.display().to_string()))
+        }
+        None => None,
+    };
+    if input.is_none() && output.is_none() {
+        return Err(PcapError::NoFile);
+    }
+    let mut files = Files { input, output, down: None };
+    let read = files.input.as_mut().map_or(Ok(()), Input::read_ahead);
+    files.heed(read);
+    Ok(CopyingPort::new(format!("pcap:{name}"), files, config.ring))
+}
+
+fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {
+    let opened = |error| PcapError::Open { path: path.to_owned(), error };
+    let mut file = File::open(path).map_err(opened)?;
+    let mut header = Vec::new();
+    (&mut file).take(HEADER as u64).read_to_end(&mut header).map_err(opened)?;
+    let format = Format::of(&header).map_err(|error| PcapError::Format { path: path.to_owned(), error })?;
+    Ok(Input::new(file, path.display().to_string(), format, config.speed, config.times))
+}
+
+/// Whether two paths are one file now.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let number = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino())).ok();
+    number(one).is_some_and(|one| number(other) == Some(one))
+}

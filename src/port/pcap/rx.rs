@@ -1,0 +1,175 @@
+//! HOT but for the reading ahead: packets out of a file.
+
+use super::Speed;
+use super::format::{Format, HEADER, PACKET_MAX, RECORD, Record};
+use crate::pool::Frame;
+use crate::port::PortCounters;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::time::{Duration, Instant};
+
+/// Bytes read ahead at most: two of the longest packets.
+const AHEAD: usize = 2 * (PACKET_MAX + RECORD);
+
+/// A file that is read ahead.
+#[derive(Debug)]
+pub(super) struct Input {
+    file: File,
+    path: String,
+    format: Format,
+    /// Bytes of the file that were read, from `next` to `end` still to be received.
+    ahead: Box<[u8]>,
+    next: usize,
+    end: usize,
+    /// Where in the file `end` is, for whoever is told of damage.
+    offset: u64,
+    /// All of the file has been read ahead.
+    read: bool,
+    /// It will not be read again.
+    over: bool,
+    /// Times that it is to be read once more; None for ever.
+    again: Option<u64>,
+    /// Packets received since it was last begun.
+    received: u64,
+    speed: Speed,
+    /// When the first packet was received, and when it had been recorded.
+    begun: Option<(Instant, Duration)>,
+}
+
+impl Input {
+    /// A file whose header has been read; `times` it is received, None for ever.
+    pub(super) fn new(file: File, path: String, format: Format, speed: Speed, times: Option<u64>) -> Input {
+        Input {
+            file,
+            path,
+            format,
+            ahead: vec![0; AHEAD].into_boxed_slice(),
+            next: 0,
+            end: 0,
+            offset: HEADER as u64,
+            read: false,
+            over: false,
+            again: times.map(|times| times.saturating_sub(1)),
+            received: 0,
+            speed,
+            begun: None,
+        }
+    }
+
+    /// Receives what is due into `frames`, from the first on; counts them in `n`.
+    ///
+    /// # Errors
+    /// Where the file is damaged. What came before that is received.
+    #[inline]
+    pub(super) fn receive(
+        &mut self,
+        frames: &mut [Frame],
+        n: &mut usize,
+        counters: &PortCounters,
+    ) -> Result<(), String> {
+        let now = (self.speed == Speed::Recorded).then(Instant::now);
+        while let Some(frame) = frames.get_mut(*n) {
+            let Some((record, size)) = self.peek()? else { break };
+            if now.is_some_and(|now| !self.due(&record, now)) {
+                break;
+            }
+            let packet = &self.ahead[self.next + RECORD..self.next + size];
+            match frame.put(packet.len()) {
+                Ok(room) => {
+                    room.copy_from_slice(packet);
+                    *n += 1;
+                    counters.rx_snapped.add((record.len < record.original).into());
+                }
+                Err(_) => counters.rx_too_long.add(1),
+            }
+            self.next += size;
+            self.received += 1;
+        }
+        Ok(())
+    }
+
+    /// What stands before the next packet, and the bytes of both; None until all of them have been read.
+    #[inline]
+    fn peek(&self) -> Result<Option<(Record, usize)>, String> {
+        let left = &self.ahead[self.next..self.end];
+        let Some(bytes) = left.first_chunk() else { return Ok(None) };
+        let record = self.format.record(bytes);
+        let size = RECORD + record.len as usize;
+        if record.len as usize > PACKET_MAX {
+            return Err(self.damage(&format!("says that a packet has {} bytes", record.len)));
+        }
+        Ok((size <= left.len()).then_some((record, size)))
+    }
+
+    /// Whether a packet is to be received by `now`: as long after the first one as it was recorded.
+    #[inline]
+    fn due(&mut self, record: &Record, now: Instant) -> bool {
+        let (begun, first) = *self.begun.get_or_insert((now, record.at));
+        now.duration_since(begun) >= record.at.saturating_sub(first)
+    }
+
+    /// Whether the next packet is there and due.
+    pub(super) fn is_due(&mut self) -> bool {
+        match self.peek() {
+            Ok(Some((record, _))) => self.speed == Speed::Full || self.due(&record, Instant::now()),
+            Ok(None) => false,
+            // It is to be found out.
+            Err(_) => true,
+        }
+    }
+
+    /// Whether nothing more will come.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.over && self.next == self.end
+    }
+
+    /// Reads on, once, when half of what was read ahead has been received.
+    ///
+    /// # Errors
+    /// What the file system says, or where the file ends within a packet.
+    #[cold]
+    pub(super) fn read_ahead(&mut self) -> Result<(), String> {
+        let left = self.end - self.next;
+        if self.over || left > AHEAD / 2 {
+            return Ok(());
+        }
+        if self.read {
+            return match (left, self.peek()?) {
+                (0, _) => self.begin_again(),
+                (_, Some(_)) => Ok(()),
+                (_, None) => Err(self.damage("ends within a packet")),
+            };
+        }
+        self.ahead.copy_within(self.next..self.end, 0);
+        (self.next, self.end) = (0, left);
+        match self.file.read(&mut self.ahead[left..]) {
+            Ok(n) => {
+                self.end += n;
+                self.offset += n as u64;
+                self.read = n == 0;
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(format!("read {}: {error}", self.path)),
+        }
+    }
+
+    /// The end of the file: once more from its first packet, or never again.
+    fn begin_again(&mut self) -> Result<(), String> {
+        // A file without packets is not read for ever.
+        if self.again == Some(0) || self.received == 0 {
+            self.over = true;
+            return Ok(());
+        }
+        self.again = self.again.map(|times| times - 1);
+        (self.received, self.begun, self.offset, self.read) = (0, None, HEADER as u64, false);
+        let sought = self.file.seek(SeekFrom::Start(HEADER as u64));
+        sought.map(drop).map_err(|error| format!("read {} again: {error}", self.path))
+    }
+
+    #[cold]
+    fn damage(&self, what: &str) -> String {
+        let at = self.offset - (self.end - self.next) as u64;
+        format!("{} {what}, at byte {at}: it is damaged", self.path)
+    }
+}

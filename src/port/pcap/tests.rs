@@ -1,0 +1,223 @@
+//! Files in, files out.
+
+use super::format::{HEADER, PACKET_MAX, RECORD, header, record};
+use super::{PcapConfig, PcapError, PcapPort, Speed, open};
+use crate::pool::Batch;
+use crate::port::tests::promises::{self, Ground, ground};
+use crate::port::{Port, PortState};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A folder of its own; gone when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("netmem-pcap-{}-{test}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// A file with these packets, one each `gap`.
+fn pcap(packets: &[Vec<u8>], gap: Duration) -> Vec<u8> {
+    let mut bytes = header().to_vec();
+    for (i, packet) in (0..).zip(packets) {
+        bytes.extend(record(Duration::from_secs(1_000_000) + i * gap, packet.len()));
+        bytes.extend(packet);
+    }
+    bytes
+}
+
+/// The packets in a file that a port wrote.
+fn packets(path: &Path) -> Vec<Vec<u8>> {
+    let bytes = fs::read(path).unwrap();
+    let format = super::format::Format::of(&bytes).unwrap();
+    let (mut at, mut packets) = (HEADER, Vec::new());
+    while at < bytes.len() {
+        let len = format.record(bytes[at..].first_chunk().unwrap()).len as usize;
+        packets.push(bytes[at + RECORD..][..len].to_vec());
+        at += RECORD + len;
+    }
+    packets
+}
+
+/// Packets of all lengths from none at all up to the longest that fits any frame.
+fn lengths() -> Vec<Vec<u8>> {
+    (0..=1518_usize).map(|len| (0..len).map(|i| (i * 7 + len) as u8).collect()).collect()
+}
+
+fn input(path: &Path) -> PcapConfig {
+    PcapConfig { input: Some(path.to_owned()), ..PcapConfig::default() }
+}
+
+/// Receives until the file is at its end or the port is down.
+fn receive_all(ground: &mut Ground, port: &mut PcapPort) -> Vec<Vec<u8>> {
+    let Ground { w, pool, .. } = ground;
+    let (mut batch, mut all) = (Batch::new(), Vec::new());
+    while !port.device().is_at_end() {
+        port.refill(w, pool);
+        port.rx(w, &mut batch);
+        all.extend(batch.iter().map(|frame| frame.data().to_vec()));
+        batch.free(w);
+        port.kick();
+    }
+    all
+}
+
+#[test]
+fn every_length_goes_through_from_file_to_file_byte_for_byte() {
+    let folder = Folder::new("through");
+    let path = folder.file("in", &pcap(&lengths(), Duration::ZERO));
+    let out = folder.0.join("out");
+    let mut ground = ground(256);
+    let config = PcapConfig { output: Some(out.clone()), ..input(&path) };
+    let mut port = open("0", &config).unwrap();
+    let mut batch = Batch::new();
+    while !port.device().is_at_end() {
+        port.refill(&mut ground.w, &ground.pool);
+        port.rx(&mut ground.w, &mut batch);
+        port.tx(&mut ground.w, &mut batch);
+        assert!(batch.is_empty());
+        port.complete(&mut ground.w, &mut batch);
+        batch.free(&mut ground.w);
+        port.kick();
+    }
+    assert_eq!(packets(&out), lengths(), "written by the end of the round");
+    let counters = port.counters();
+    assert_eq!((counters.rx.get(), counters.tx.get(), counters.copied.get()), (1519, 1519, 3038));
+    assert_eq!(counters.rx_bytes.get(), (1518 * 1519 / 2));
+    drop(port);
+    assert!(ground.pool.ledger().all_home());
+}
+
+#[test]
+fn what_no_frame_has_room_for_is_dropped_by_count_and_what_was_cut_is_counted() {
+    let folder = Folder::new("long");
+    let mut bytes = pcap(&[vec![1; 60], vec![2; 9000], vec![3; PACKET_MAX], vec![4; 61]], Duration::ZERO);
+    // Of 1,500 bytes 10 were recorded.
+    let mut cut = record(Duration::ZERO, 10);
+    cut[12..].copy_from_slice(&1500_u32.to_ne_bytes());
+    bytes.extend(cut);
+    bytes.extend([5; 10]);
+    let mut ground = ground(64);
+    let mut port = open("0", &input(&folder.file("in", &bytes))).unwrap();
+    assert_eq!(receive_all(&mut ground, &mut port), [vec![1; 60], vec![4; 61], vec![5; 10]]);
+    let counters = port.counters();
+    assert_eq!((counters.rx_too_long.get(), counters.rx_snapped.get(), counters.rx_drops()), (2, 1, 2));
+    assert_eq!(port.state(), PortState::Up);
+}
+
+#[test]
+fn a_file_is_received_as_often_as_asked() {
+    let folder = Folder::new("times");
+    let path = folder.file("in", &pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO));
+    for times in [1, 3] {
+        let config = PcapConfig { times: Some(times), ..input(&path) };
+        let mut ground = ground(64);
+        let received = receive_all(&mut ground, &mut open("0", &config).unwrap());
+        assert_eq!(received.len() as u64, 2 * times);
+        assert_eq!(received.chunks(2).filter(|two| two[1] == [2; 61]).count() as u64, times);
+    }
+    let empty = PcapConfig { times: None, ..input(&folder.file("empty", &header())) };
+    let received = receive_all(&mut ground(64), &mut open("0", &empty).unwrap());
+    assert!(received.is_empty(), "a file without packets is at its end also where it is repeated for ever");
+}
+
+#[test]
+fn at_recorded_speed_no_packet_comes_before_its_time() {
+    let folder = Folder::new("recorded");
+    let gap = Duration::from_millis(5);
+    let path = folder.file("in", &pcap(&[vec![1; 60], vec![2; 60], vec![3; 60]], gap));
+    let mut ground = ground(64);
+    let mut port = open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
+    let begun = Instant::now();
+    let received = receive_all(&mut ground, &mut port);
+    assert!(received.len() == 3 && begun.elapsed() >= 2 * gap, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_damaged_file_takes_the_port_down_behind_its_last_good_packet() {
+    let folder = Folder::new("damaged");
+    let good = pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO);
+    let absurd = [&good[..], &record(Duration::ZERO, PACKET_MAX + 1), &[0; 99]].concat();
+    for (bytes, why) in [
+        (&good[..good.len() - 1], "ends within a packet, at byte 100"),
+        (&[&good[..], &[0; 15]].concat()[..], "ends within a packet, at byte 177"),
+        (&absurd[..], "says that a packet has 262145 bytes, at byte 177"),
+    ] {
+        let mut ground = ground(64);
+        let mut port = open("0", &input(&folder.file("in", bytes))).unwrap();
+        let received = receive_all(&mut ground, &mut port);
+        assert_eq!(received.len(), if why.contains("100") { 1 } else { 2 });
+        let PortState::Down(reason) = port.state() else { panic!("{why}: it is up") };
+        assert!(reason.contains(why), "{reason}");
+        assert_eq!(port.rx(&mut ground.w, &mut Batch::new()), 0);
+        drop(port);
+        assert!(ground.pool.ledger().all_home());
+    }
+}
+
+#[test]
+fn every_refusal_names_the_file_and_the_remedy_in_one_line() {
+    let folder = Folder::new("refused");
+    let (text, good) = (folder.file("text", b"no pcap at all, just words"), folder.file("good", &header()));
+    let missing = folder.0.join("missing");
+    let output = |path: &Path| PcapConfig { output: Some(path.to_owned()), ..PcapConfig::default() };
+    for (config, needles) in [
+        (PcapConfig::default(), ["without a file", "in=FILE"]),
+        (input(&missing), ["missing", "check the path"]),
+        (input(&folder.0), ["read", ""]),
+        (input(&text), ["text", "no pcap file"]),
+        (output(&folder.0), ["open", "check the path"]),
+        (PcapConfig { output: Some(good.clone()), ..input(&good) }, ["good", "give two files"]),
+    ] {
+        let Err(error) = open("0", &config) else { panic!("{config:?} was opened") };
+        let line = error.to_string();
+        assert!(config.input != Some(folder.0.clone()) || matches!(error, PcapError::Open { .. }), "{line}");
+        assert!(needles[0] == "read" || needles.iter().all(|needle| line.contains(needle)), "{line}");
+        assert!(!line.contains('\n'), "{line}");
+    }
+    assert_eq!(fs::read(&good).unwrap(), header(), "what is read is not written over");
+}
+
+#[test]
+fn a_full_disk_takes_the_port_down_and_the_frames_stay_with_the_caller() {
+    let mut ground = ground(64);
+    let config = PcapConfig { output: Some("/dev/full".into()), ..PcapConfig::default() };
+    let mut port = open("0", &config).unwrap();
+    let mut batch = Batch::new();
+    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
+    assert_eq!(port.tx(&mut ground.w, &mut batch), 3);
+    port.kick();
+    let PortState::Down(reason) = port.state() else { panic!("it is up") };
+    assert!(reason.contains("write /dev/full"), "{reason}");
+    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
+    assert_eq!((port.tx(&mut ground.w, &mut batch), batch.len()), (0, 3));
+    assert_eq!(port.complete(&mut ground.w, &mut batch), 3);
+    drop((port, batch));
+    assert!(ground.pool.ledger().all_home());
+}
+
+#[test]
+fn a_port_of_files_keeps_its_promises() {
+    let folder = Folder::new("promises");
+    let path = folder.file("in", &pcap(&lengths(), Duration::ZERO));
+    promises::are_kept(|_| {
+        let config = PcapConfig { ring: 40, times: None, output: Some(folder.0.join("out")), ..input(&path) };
+        (Box::new(open("0", &config).unwrap()) as Box<dyn Port>, Box::new(()))
+    });
+}
