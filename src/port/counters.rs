@@ -30,8 +30,6 @@ pub struct PortCounters {
     pub rx_too_long: Count,
     /// Frames received that whoever recorded them had cut short.
     pub rx_snapped: Count,
-    /// Frames whose bytes were copied, in or out, because the device cannot reach their memory.
-    pub copied: Count,
     /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller.
     pub foreign: Count,
     /// Descriptors from the device that made no sense; each takes the port down.
@@ -40,6 +38,8 @@ pub struct PortCounters {
     pub tx_invalid: Count,
     /// Wake-ups that the device asked for and got.
     pub kicks: Count,
+    /// Frames whose bytes were copied between the device's memory and ours, once each.
+    pub copied: Count,
 }
 
 impl PortCounters {
@@ -57,11 +57,11 @@ impl PortCounters {
             ("rx_dropped", &self.rx_dropped),
             ("rx_too_long", &self.rx_too_long),
             ("rx_snapped", &self.rx_snapped),
-            ("copied", &self.copied),
             ("foreign", &self.foreign),
             ("bad_descriptor", &self.bad_descriptor),
             ("tx_invalid", &self.tx_invalid),
             ("kicks", &self.kicks),
+            ("copied", &self.copied),
         ]
         .into_iter()
         .map(|(name, count)| (name, count.get()))

@@ -11,12 +11,14 @@
 
 pub mod copying;
 mod counters;
+pub mod fault;
 pub mod mem;
 pub mod pcap;
 #[allow(unsafe_code)]
 mod posted;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 pub mod xdp;
 
 use crate::limits::BATCH_MAX;

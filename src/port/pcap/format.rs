@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// Bytes of the file's header.
-pub(super) const HEADER: usize = 24;
+pub(in crate::port) const HEADER: usize = 24;
 /// Bytes before each packet.
-pub(super) const RECORD: usize = 16;
+pub(in crate::port) const RECORD: usize = 16;
 /// Bytes of a packet that a file may say it has; more is damage. The limit of tcpdump and Wireshark.
 pub(super) const PACKET_MAX: usize = 256 << 10;
 
@@ -97,7 +97,7 @@ impl Format {
 }
 
 /// The header of a file with nanoseconds.
-pub(super) fn header() -> [u8; HEADER] {
+pub(in crate::port) fn header() -> [u8; HEADER] {
     // Version 2.4: two halves of a word, the first one at the lower address.
     let version = if cfg!(target_endian = "big") { 2 << 16 | 4 } else { 4 << 16 | 2 };
     words([NANOSECONDS, version, 0, 0, PACKET_MAX as u32, ETHERNET])
@@ -105,7 +105,7 @@ pub(super) fn header() -> [u8; HEADER] {
 
 /// What stands before a packet of `len` bytes that was written at `at`.
 #[inline]
-pub(super) fn record(at: Duration, len: usize) -> [u8; RECORD] {
+pub(in crate::port) fn record(at: Duration, len: usize) -> [u8; RECORD] {
     // Seconds wrap in 2106, as everybody's do.
     words([at.as_secs() as u32, at.subsec_nanos(), len as u32, len as u32])
 }

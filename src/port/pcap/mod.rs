@@ -22,6 +22,7 @@ mod tx;
 
 pub use bind::{PcapConfig, PcapError, Speed, open};
 pub use format::FormatError;
+pub(in crate::port) use format::{header as file_header, record as packet_header};
 
 use super::copying::{CopyingPort, Device};
 use super::{PortCounters, PortState};

@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 pub(in crate::port) struct Ground {
     pub(in crate::port) w: Worker,
     pub(in crate::port) pool: Pool,
-    pub(in crate::port) memory: Memory,
+    _memory: Memory,
 }
 
 /// A memory with a pool of so many frames, each with at least 1,518 bytes of room.
@@ -50,7 +50,7 @@ pub(in crate::port) fn ground(frames: usize) -> Ground {
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
-    Ground { w, pool, memory }
+    Ground { w, pool, _memory: memory }
 }
 
 /// Checks the promises on the ports that `open` opens, a new one for each sequence; with each comes what it needs to

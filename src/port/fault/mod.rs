@@ -1,0 +1,224 @@
+//! The `fault` port: another port, with what goes wrong on networks done to the frames that it receives.
+//!
+//! ```text
+//!   the port within ── rx ──► drop ─► corrupt ─► duplicate ─► reorder, delay ─┬─► ready ──► rx
+//!                                                                             └─► late ──┘
+//! ```
+//! What happens to a frame follows from the seed and the frame's number alone: the same frames suffer the same in every
+//! run, however they come in bursts. Faults are done to what is received; what is transmitted is received somewhere.
+//!
+//! A duplicate is a copy in a frame of the pool. Frames that are late are owned, not posted, and at most [`LATE_MAX`];
+//! beyond that a frame is on time.
+
+mod chance;
+mod rx;
+#[cfg(test)]
+mod tests;
+
+pub use chance::{Chance, ChanceError};
+
+use super::{Port, PortCounters, PortState};
+use crate::pool::{Batch, Frame, Pool};
+use crate::stats::Count;
+use crate::sync::Worker;
+use rx::Late;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Frames that are late at most.
+pub const LATE_MAX: usize = 1024;
+
+/// What goes wrong. By default nothing does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultConfig {
+    /// What decides; the same seed, the same faults.
+    pub seed: u64,
+    /// Frames that are lost.
+    pub drop: Chance,
+    /// Frames of which one bit is the other way round.
+    pub corrupt: Chance,
+    /// Frames that come twice.
+    pub duplicate: Chance,
+    /// Frames that come behind the three after them, or when none comes any more.
+    pub reorder: Chance,
+    /// Frames that come later by `delay_by`.
+    pub delay: Chance,
+    /// By how much. Default 1 ms.
+    pub delay_by: Duration,
+}
+
+impl Default for FaultConfig {
+    fn default() -> Self {
+        let never = Chance::Never;
+        let (drop, corrupt, duplicate, reorder, delay) = (never, never, never, never, never);
+        FaultConfig { seed: 1, drop, corrupt, duplicate, reorder, delay, delay_by: Duration::from_millis(1) }
+    }
+}
+
+/// What was done, readable from any thread.
+#[derive(Debug, Default)]
+pub struct FaultCounters {
+    /// Frames dropped; the port counts them in [`PortCounters::rx_dropped`] as well.
+    pub dropped: Count,
+    /// Frames of which a bit was turned.
+    pub corrupted: Count,
+    /// Copies made and received.
+    pub duplicated: Count,
+    /// Copies not made because the pool had no frame.
+    pub no_frame: Count,
+    /// Frames put behind later ones.
+    pub reordered: Count,
+    /// Frames delayed.
+    pub delayed: Count,
+}
+
+/// A port within whose received frames meet with faults. See [the module](self).
+///
+/// Its counters are its own: `rx` is what its caller received, duplicates too; what it dropped is in `rx_dropped`.
+pub struct FaultPort {
+    name: String,
+    within: Box<dyn Port>,
+    config: FaultConfig,
+    /// Where duplicates come from.
+    pool: Pool,
+    /// Frames that were received, numbered from 0, wrapping.
+    received: u64,
+    /// To be received next, in order.
+    ready: VecDeque<Frame>,
+    /// To be received later; at most [`LATE_MAX`].
+    late: Vec<Late>,
+    faults: Arc<FaultCounters>,
+    counters: Arc<PortCounters>,
+}
+
+impl FaultPort {
+    /// Wraps `within`; duplicates are made of `pool`'s frames.
+    #[cold]
+    pub fn new(within: Box<dyn Port>, pool: Pool, config: FaultConfig) -> FaultPort {
+        FaultPort {
+            name: format!("fault/{}", within.name()),
+            within,
+            config,
+            pool,
+            received: 0,
+            ready: VecDeque::new(),
+            late: Vec::new(),
+            faults: Arc::default(),
+            counters: Arc::default(),
+        }
+    }
+
+    /// What was done so far.
+    pub fn faults(&self) -> Arc<FaultCounters> {
+        Arc::clone(&self.faults)
+    }
+
+    /// Copies what the port within counts; what this one delivers and drops is its own.
+    fn publish(&self) {
+        let within = self.within.counters();
+        let (ours, dropped) = (&self.counters, self.faults.dropped.get());
+        for (to, from) in [
+            (&ours.tx, &within.tx),
+            (&ours.tx_bytes, &within.tx_bytes),
+            (&ours.completed, &within.completed),
+            (&ours.filled, &within.filled),
+            (&ours.rx_no_frame, &within.rx_no_frame),
+            (&ours.rx_ring_full, &within.rx_ring_full),
+            (&ours.rx_too_long, &within.rx_too_long),
+            (&ours.rx_snapped, &within.rx_snapped),
+            (&ours.foreign, &within.foreign),
+            (&ours.bad_descriptor, &within.bad_descriptor),
+            (&ours.tx_invalid, &within.tx_invalid),
+            (&ours.kicks, &within.kicks),
+            (&ours.copied, &within.copied),
+        ] {
+            to.set(from.get());
+        }
+        ours.rx_dropped.set(within.rx_dropped.get() + dropped);
+    }
+}
+
+impl Drop for FaultPort {
+    fn drop(&mut self) {
+        // What never was on time is lost, and goes home with the lists.
+        self.faults.dropped.add((self.ready.len() + self.late.len()) as u64);
+        self.publish();
+    }
+}
+
+impl Port for FaultPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        "fault"
+    }
+
+    fn fill_room(&mut self) -> usize {
+        self.within.fill_room()
+    }
+
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.fill(w, frames)
+    }
+
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.rx_burst(w, frames)
+    }
+
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.tx(w, frames)
+    }
+
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.complete(w, frames)
+    }
+
+    fn kick(&mut self) {
+        self.within.kick();
+        self.publish();
+    }
+
+    /// Nothing wakes for a frame that is late: while there is one, there is something already.
+    fn arm(&mut self) -> bool {
+        let due = !self.ready.is_empty() || !self.late.is_empty();
+        self.within.arm() || due
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.within.descriptor()
+    }
+
+    fn disarm(&mut self) {
+        self.within.disarm();
+    }
+
+    fn in_flight(&self) -> usize {
+        self.within.in_flight()
+    }
+
+    fn state(&self) -> PortState {
+        self.within.state()
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        self.publish();
+        Arc::clone(&self.counters)
+    }
+
+    fn filled(&self) -> usize {
+        self.within.filled()
+    }
+}
+
+impl std::fmt::Debug for FaultPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FaultPort")
+            .field("name", &self.name)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,188 @@
+//! Faults on a wire.
+
+use super::{Chance, FaultConfig, FaultPort, LATE_MAX};
+use crate::pool::Batch;
+use crate::port::Port;
+use crate::port::mem::{MemConfig, MemDevice, wire};
+use crate::port::tests::promises::{self, Ground, ground};
+use std::time::{Duration, Instant};
+
+/// A wire with faults, and its far side.
+fn faulty(ground: &Ground, config: FaultConfig) -> (FaultPort, MemDevice) {
+    let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+    (FaultPort::new(Box::new(port), ground.pool.clone(), config), device)
+}
+
+/// Sends frames numbered from `first` on, each with its number in every byte.
+fn deliver(device: &mut MemDevice, first: u8, n: u8) {
+    let mut next = first;
+    let delivered = device.deliver(n.into(), |room| {
+        room[..60].fill(next);
+        next += 1;
+        60
+    });
+    assert_eq!(delivered, usize::from(n));
+}
+
+/// Receives once; the first byte of each frame.
+fn receive(ground: &mut Ground, port: &mut FaultPort) -> Vec<u8> {
+    let mut batch = Batch::new();
+    port.refill(&mut ground.w, &ground.pool);
+    port.rx(&mut ground.w, &mut batch);
+    let first = batch.iter().map(|frame| frame.data()[0]).collect();
+    batch.free(&mut ground.w);
+    first
+}
+
+/// What is received of twelve frames, and then of none.
+fn twelve(config: FaultConfig) -> (Vec<u8>, FaultPort, Ground) {
+    let mut ground = ground(256);
+    let (mut port, mut device) = faulty(&ground, config);
+    port.refill(&mut ground.w, &ground.pool);
+    deliver(&mut device, 0, 12);
+    let mut received = receive(&mut ground, &mut port);
+    received.extend(receive(&mut ground, &mut port));
+    (received, port, ground)
+}
+
+#[test]
+fn without_a_fault_frames_pass_as_they_are() {
+    let (received, port, _ground) = twelve(FaultConfig::default());
+    assert_eq!(received, (0..12).collect::<Vec<u8>>());
+    assert_eq!((port.kind(), port.name()), ("fault", "fault/mem:0"));
+}
+
+#[test]
+fn every_third_frame_is_lost_by_count_and_goes_home() {
+    let (received, port, ground) = twelve(FaultConfig { drop: Chance::Every(3), ..FaultConfig::default() });
+    assert_eq!(received, [0, 1, 3, 4, 6, 7, 9, 10]);
+    let counters = port.counters();
+    assert_eq!((counters.rx.get(), counters.rx_dropped.get(), port.faults().dropped.get()), (8, 4, 4));
+    drop(port);
+    assert!(ground.pool.ledger().balanced() && ground.pool.ledger().owned == 0);
+}
+
+#[test]
+fn every_fourth_frame_comes_twice_and_the_copy_is_the_pools() {
+    let (received, port, _ground) =
+        twelve(FaultConfig { duplicate: Chance::Every(4), ..FaultConfig::default() });
+    assert_eq!(received, [0, 1, 2, 3, 3, 4, 5, 6, 7, 7, 8, 9, 10, 11, 11]);
+    assert_eq!((port.counters().rx.get(), port.faults().duplicated.get()), (15, 3));
+}
+
+#[test]
+fn a_dry_pool_makes_no_copies_and_says_so() {
+    let mut ground = ground(12);
+    let (mut port, mut device) =
+        faulty(&ground, FaultConfig { duplicate: Chance::Every(1), ..FaultConfig::default() });
+    assert_eq!(port.refill(&mut ground.w, &ground.pool), 12);
+    deliver(&mut device, 0, 12);
+    let mut batch = Batch::new();
+    assert_eq!(port.rx(&mut ground.w, &mut batch), 12);
+    assert_eq!((port.faults().duplicated.get(), port.faults().no_frame.get()), (0, 12));
+}
+
+#[test]
+fn a_reordered_frame_comes_behind_the_next_three_or_when_none_comes() {
+    let (received, port, _ground) =
+        twelve(FaultConfig { reorder: Chance::Every(6), ..FaultConfig::default() });
+    assert_eq!(received, [0, 1, 2, 3, 4, 6, 7, 8, 5, 9, 10, 11]);
+    assert_eq!(port.faults().reordered.get(), 2);
+}
+
+#[test]
+fn a_delayed_frame_comes_when_its_time_is_up_and_the_others_pass() {
+    let delay_by = Duration::from_millis(20);
+    let config = FaultConfig { delay: Chance::Every(12), delay_by, ..FaultConfig::default() };
+    let mut ground = ground(256);
+    let (mut port, mut device) = faulty(&ground, config);
+    port.refill(&mut ground.w, &ground.pool);
+    deliver(&mut device, 0, 12);
+    let begun = Instant::now();
+    assert_eq!(receive(&mut ground, &mut port), (0..11).collect::<Vec<u8>>());
+    assert!(port.arm(), "it had better not sleep");
+    port.disarm();
+    let mut late = Vec::new();
+    while late.is_empty() {
+        late = receive(&mut ground, &mut port);
+    }
+    assert!(late == [11] && begun.elapsed() >= delay_by, "{late:?}");
+}
+
+#[test]
+fn a_corrupt_frame_differs_in_one_bit() {
+    let mut ground = ground(64);
+    let (mut port, mut device) =
+        faulty(&ground, FaultConfig { corrupt: Chance::Every(1), ..FaultConfig::default() });
+    port.refill(&mut ground.w, &ground.pool);
+    device.deliver(20, |room| {
+        room[..60].fill(0);
+        60
+    });
+    let mut batch = Batch::new();
+    port.rx(&mut ground.w, &mut batch);
+    assert_eq!(batch.len(), 20);
+    let turned = |data: &[u8]| data.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    assert!(batch.iter().all(|frame| turned(frame.data()) == 1));
+    assert_eq!(port.faults().corrupted.get(), 20);
+}
+
+#[test]
+fn the_same_seed_does_the_same_however_frames_come_in_bursts() {
+    let received = |seed, burst: u8| {
+        let half: Chance = "0.5".parse().unwrap();
+        let config = FaultConfig { seed, drop: half, duplicate: half, ..FaultConfig::default() };
+        let mut ground = ground(256);
+        let (mut port, mut device) = faulty(&ground, config);
+        let mut all = Vec::new();
+        for first in (0..240).step_by(burst.into()) {
+            port.refill(&mut ground.w, &ground.pool);
+            deliver(&mut device, first, burst);
+            all.extend(receive(&mut ground, &mut port));
+        }
+        all
+    };
+    assert_eq!(received(7, 1), received(7, 24));
+    assert_ne!(received(7, 24), received(8, 24));
+}
+
+#[test]
+fn frames_that_are_late_for_ever_are_bounded_and_go_home_with_the_port() {
+    let mut ground = ground(256);
+    let config = FaultConfig {
+        delay: Chance::Every(1),
+        delay_by: Duration::from_secs(1 << 20),
+        ..FaultConfig::default()
+    };
+    let (mut port, mut device) = faulty(&ground, config);
+    const { assert!(LATE_MAX > 200) };
+    for _ in 0..5 {
+        port.refill(&mut ground.w, &ground.pool);
+        deliver(&mut device, 0, 40);
+        assert_eq!(receive(&mut ground, &mut port), []);
+    }
+    let (counters, faults) = (port.counters(), port.faults());
+    assert_eq!((faults.delayed.get(), counters.rx_dropped.get()), (200, 0));
+    drop((port, device));
+    assert_eq!((counters.rx_dropped.get(), counters.rx.get()), (200, 0), "they are lost, and counted");
+    let ledger = ground.pool.ledger();
+    assert!(ledger.all_home(), "{ledger:?}");
+}
+
+#[test]
+fn a_port_with_faults_keeps_its_promises() {
+    promises::are_kept(|pool| {
+        let (port, mut device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+        let some: Chance = "0.2".parse().unwrap();
+        let config = FaultConfig {
+            drop: some,
+            duplicate: some,
+            corrupt: some,
+            reorder: some,
+            delay: some,
+            ..FaultConfig::default()
+        };
+        device.collect(0, |_| ());
+        (Box::new(FaultPort::new(Box::new(port), pool.clone(), config)) as Box<dyn Port>, Box::new(device))
+    });
+}

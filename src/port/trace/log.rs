@@ -1,0 +1,235 @@
+//! What is written down, and where.
+
+use crate::pool::Frame;
+use crate::port::PortState;
+use crate::port::pcap::{file_header, packet_header};
+use crate::stats::Count;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Bytes kept to be written at most.
+const BEHIND: usize = 256 << 10;
+
+/// How it is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TraceFormat {
+    /// An object on each line.
+    #[default]
+    Json,
+    /// A pcap file of the frames received and transmitted.
+    Pcap,
+}
+
+/// What a trace is made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceConfig {
+    /// The file, made anew; None is standard error.
+    pub file: Option<PathBuf>,
+    /// Default JSON.
+    pub format: TraceFormat,
+    /// Bytes of a frame that JSON shows at most. Default 64.
+    pub bytes: usize,
+    /// Frames written down at most; then the trace is at its end. Default 1,000,000.
+    pub limit: u64,
+}
+
+impl Default for TraceConfig {
+    fn default() -> Self {
+        TraceConfig { file: None, format: TraceFormat::Json, bytes: 64, limit: 1_000_000 }
+    }
+}
+
+/// Why a trace could not be begun.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file cannot be made.
+    #[error("trace to {}: {error}: check the path and its permissions", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A pcap file is no text.
+    #[error("trace as pcap to standard error: give it a file")]
+    NoFile,
+}
+
+/// Where a trace goes.
+pub(super) struct Log {
+    to: Box<dyn Write + Send>,
+    format: TraceFormat,
+    /// The port's name as JSON has it, with its quotes.
+    port: String,
+    bytes: usize,
+    /// Frames that may still be written down.
+    left: u64,
+    begun: Instant,
+    /// What is to be written; no more is added once it is [`BEHIND`] long.
+    behind: Vec<u8>,
+    /// Where each frame of the last burst ends in `behind`, and where the burst begins.
+    ends: Vec<usize>,
+    /// Writing has failed: nothing more is written down.
+    broken: bool,
+    lost: Arc<Count>,
+}
+
+impl Log {
+    #[cold]
+    pub(super) fn open(port: &str, config: &TraceConfig) -> Result<Log, TraceError> {
+        let to: Box<dyn Write + Send> = match &config.file {
+            Some(path) => {
+                let file =
+                    File::create(path).map_err(|error| TraceError::File { path: path.clone(), error })?;
+                Box::new(file)
+            }
+            None if config.format == TraceFormat::Pcap => return Err(TraceError::NoFile),
+            None => Box::new(io::stderr()),
+        };
+        let mut behind = Vec::with_capacity(BEHIND);
+        if config.format == TraceFormat::Pcap {
+            behind.extend(file_header());
+        }
+        Ok(Log {
+            to,
+            format: config.format,
+            port: quoted(port),
+            bytes: config.bytes,
+            left: config.limit,
+            begun: Instant::now(),
+            behind,
+            ends: Vec::new(),
+            broken: false,
+            lost: Arc::default(),
+        })
+    }
+
+    pub(super) fn lost(&self) -> Arc<Count> {
+        Arc::clone(&self.lost)
+    }
+
+    /// Writes down frames that were received, or are to be transmitted.
+    pub(super) fn frames(&mut self, call: &str, frames: &[Frame]) {
+        self.ends.clear();
+        self.ends.push(self.behind.len());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ns = self.begun.elapsed().as_nanos();
+        for frame in frames {
+            if (self.ends.len() as u64) <= self.left && self.has_room(frame.len()) {
+                match self.format {
+                    TraceFormat::Json => self.line(ns, call, frame),
+                    TraceFormat::Pcap => {
+                        self.behind.extend(packet_header(now, frame.len()));
+                        self.behind.extend_from_slice(frame.data());
+                    }
+                }
+            }
+            self.ends.push(self.behind.len());
+        }
+        if call == "rx" {
+            self.keep(frames.len());
+        }
+    }
+
+    /// Of the last burst only the first `n` frames have passed.
+    pub(super) fn keep(&mut self, n: usize) {
+        let passed = &self.ends[..(n + 1).min(self.ends.len())];
+        let written = passed.windows(2).filter(|ends| ends[0] < ends[1]).count() as u64;
+        self.left -= written.min(self.left);
+        self.lost.add((passed.len() as u64).saturating_sub(1) - written);
+        if let Some(&end) = passed.last() {
+            self.behind.truncate(end);
+        }
+        self.ends.clear();
+    }
+
+    fn line(&mut self, ns: u128, call: &str, frame: &Frame) {
+        let mut text = String::with_capacity(96 + 2 * self.bytes);
+        let (port, len) = (&self.port, frame.len());
+        // Writing to a string does not fail.
+        let _ = write!(text, r#"{{"ns":{ns},"port":{port},"call":"{call}","len":{len},"bytes":""#);
+        for byte in frame.data().iter().take(self.bytes) {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.push_str("\"}\n");
+        self.behind.extend_from_slice(text.as_bytes());
+    }
+
+    /// Writes down that so many frames were filled or completed.
+    pub(super) fn burst(&mut self, call: &str, frames: usize) {
+        if frames > 0 && self.left > 0 {
+            self.note(&format!(r#""call":"{call}","frames":{frames}"#));
+        }
+    }
+
+    /// Writes down that the port went down, and why, or came up.
+    #[cold]
+    pub(super) fn state(&mut self, state: &PortState) {
+        let state = match state {
+            PortState::Up => "up",
+            PortState::Down(reason) => reason,
+        };
+        self.note(&format!(r#""state":{}"#, quoted(state)));
+    }
+
+    /// One line of JSON, if that is what is written.
+    fn note(&mut self, rest: &str) {
+        if self.format != TraceFormat::Json {
+            return;
+        }
+        if self.has_room(0) {
+            let line =
+                format!("{{\"ns\":{},\"port\":{},{rest}}}\n", self.begun.elapsed().as_nanos(), self.port);
+            self.behind.extend_from_slice(line.as_bytes());
+        } else {
+            self.lost.add(1);
+        }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        !self.broken && self.behind.len() + bytes < BEHIND
+    }
+
+    /// Writes out what was written down.
+    pub(super) fn write(&mut self) {
+        if self.behind.is_empty() {
+            return;
+        }
+        self.broken |= self.to.write_all(&self.behind).is_err();
+        self.behind.clear();
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.write();
+    }
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut json = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            c if c < ' ' => drop(write!(json, "\\u{:04x}", u32::from(c))),
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn names_with_quotes_and_line_ends_stay_one_string_on_one_line() {
+        assert_eq!(quoted("xdp:\"a\\b\"\n"), r#""xdp:\"a\\b\"\u000a""#);
+    }
+}

@@ -1,0 +1,140 @@
+//! The `trace` port: another port, with all that passes written down.
+//!
+//! As JSON, one object on each line: each frame received or transmitted with its first bytes, each burst filled or
+//! completed, and each change of the port's state; `ns` since the trace began.
+//! ```text
+//!   {"ns":1200,"port":"mem:0","call":"fill","frames":64}
+//!   {"ns":1830,"port":"mem:0","call":"rx","len":60,"bytes":"020000000001…"}
+//!   {"ns":9000,"port":"mem:0","state":"interface eth0 is down"}
+//! ```
+//! Or as a pcap file with nanoseconds, of the frames received and transmitted, whole.
+//!
+//! # What it costs, and what is bounded
+//! A call only formats into a buffer of 256 KiB; [`Port::kick`], at the end of a round, writes it out with one write, which
+//! takes as long as the file system takes. A round that has more to say, or a trace that has reached its limit of frames,
+//! says less: what is missing is counted ([`TracePort::lost`]), and traffic goes on. So it does when writing fails.
+
+mod log;
+#[cfg(test)]
+mod tests;
+
+pub use log::{TraceConfig, TraceError, TraceFormat};
+
+use super::{Port, PortCounters, PortState};
+use crate::pool::Batch;
+use crate::stats::Count;
+use crate::sync::Worker;
+use log::Log;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// A port within whose traffic is written down. See [the module](self).
+pub struct TracePort {
+    name: String,
+    within: Box<dyn Port>,
+    log: Log,
+    /// As it was when it was last written down.
+    state: PortState,
+}
+
+impl TracePort {
+    /// Wraps `within`.
+    ///
+    /// # Errors
+    /// [`TraceError`] when the file cannot be made.
+    #[cold]
+    pub fn new(within: Box<dyn Port>, config: &TraceConfig) -> Result<TracePort, TraceError> {
+        let log = Log::open(within.name(), config)?;
+        Ok(TracePort { name: format!("trace/{}", within.name()), within, log, state: PortState::Up })
+    }
+
+    /// Frames and bursts that were not written down, readable from any thread.
+    pub fn lost(&self) -> Arc<Count> {
+        self.log.lost()
+    }
+}
+
+impl Port for TracePort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        "trace"
+    }
+
+    fn fill_room(&mut self) -> usize {
+        self.within.fill_room()
+    }
+
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let n = self.within.fill(w, frames);
+        self.log.burst("fill", n);
+        n
+    }
+
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let before = frames.len();
+        let n = self.within.rx(w, frames);
+        self.log.frames("rx", &frames[before..]);
+        n
+    }
+
+    /// Written down before it is transmitted, since afterwards it is the device's; what was not taken is crossed out.
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.log.frames("tx", frames);
+        let n = self.within.tx(w, frames);
+        self.log.keep(n);
+        n
+    }
+
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let n = self.within.complete(w, frames);
+        self.log.burst("complete", n);
+        n
+    }
+
+    fn kick(&mut self) {
+        self.within.kick();
+        let state = self.within.state();
+        if state != self.state {
+            self.log.state(&state);
+            self.state = state;
+        }
+        self.log.write();
+    }
+
+    fn arm(&mut self) -> bool {
+        self.within.arm()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.within.descriptor()
+    }
+
+    fn disarm(&mut self) {
+        self.within.disarm();
+    }
+
+    fn in_flight(&self) -> usize {
+        self.within.in_flight()
+    }
+
+    fn state(&self) -> PortState {
+        self.within.state()
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        self.within.counters()
+    }
+
+    fn filled(&self) -> usize {
+        self.within.filled()
+    }
+}
+
+impl std::fmt::Debug for TracePort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TracePort").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,146 @@
+//! What is written down of a wire.
+
+use super::{TraceConfig, TraceError, TraceFormat, TracePort};
+use crate::pool::Batch;
+use crate::port::Port;
+use crate::port::mem::{MemConfig, MemDevice, wire};
+use crate::port::pcap::{PcapConfig, open};
+use crate::port::tests::promises::{self, Ground, ground};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn place(test: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("netmem-trace-{}-{test}", std::process::id()))
+}
+
+fn traced(config: &TraceConfig) -> (TracePort, MemDevice) {
+    let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+    (TracePort::new(Box::new(port), config).unwrap(), device)
+}
+
+/// Three frames come, and four go, of which the ring takes `room`.
+fn traffic(ground: &mut Ground, port: &mut TracePort, device: &mut MemDevice) {
+    let Ground { w, pool, .. } = ground;
+    let mut batch = Batch::new();
+    port.refill(w, pool);
+    let mut len = 60;
+    device.deliver(3, |room| {
+        room[..len].fill(len as u8);
+        len += 1;
+        len - 1
+    });
+    assert_eq!(port.rx(w, &mut batch), 3);
+    assert_eq!(port.tx(w, &mut batch), 3);
+    device.collect(64, |_| ());
+    device.collect(64, |_| ());
+    assert_eq!(port.complete(w, &mut batch), 3);
+    batch.free(w);
+    port.kick();
+}
+
+fn to(path: &Path, format: TraceFormat) -> TraceConfig {
+    TraceConfig { file: Some(path.to_owned()), format, ..TraceConfig::default() }
+}
+
+#[test]
+fn each_frame_is_a_line_with_its_length_and_first_bytes() {
+    let path = place("json");
+    let mut ground = ground(128);
+    let config = TraceConfig { bytes: 2, ..to(&path, TraceFormat::Json) };
+    let (mut port, mut device) = traced(&config);
+    traffic(&mut ground, &mut port, &mut device);
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().map(|line| line.split_once("\"port\":").unwrap().1).collect();
+    assert_eq!(
+        lines,
+        [
+            r#""mem:0","call":"fill","frames":64}"#,
+            r#""mem:0","call":"rx","len":60,"bytes":"3c3c"}"#,
+            r#""mem:0","call":"rx","len":61,"bytes":"3d3d"}"#,
+            r#""mem:0","call":"rx","len":62,"bytes":"3e3e"}"#,
+            r#""mem:0","call":"tx","len":60,"bytes":"3c3c"}"#,
+            r#""mem:0","call":"tx","len":61,"bytes":"3d3d"}"#,
+            r#""mem:0","call":"tx","len":62,"bytes":"3e3e"}"#,
+            r#""mem:0","call":"complete","frames":3}"#,
+        ]
+    );
+    assert!(text.lines().all(|line| line.starts_with("{\"ns\":")));
+    assert_eq!(port.lost().get(), 0);
+    fs::remove_file(path).ok();
+}
+
+#[test]
+fn as_pcap_it_can_be_received_again() {
+    let path = place("pcap");
+    let mut ground = ground(128);
+    let (mut port, mut device) = traced(&to(&path, TraceFormat::Pcap));
+    traffic(&mut ground, &mut port, &mut device);
+    drop((port, device));
+    let mut again = open("0", &PcapConfig { input: Some(path.clone()), ..PcapConfig::default() }).unwrap();
+    again.refill(&mut ground.w, &ground.pool);
+    let mut batch = Batch::new();
+    again.rx(&mut ground.w, &mut batch);
+    let lengths: Vec<usize> = batch.iter().map(|frame| frame.len()).collect();
+    assert_eq!(lengths, [60, 61, 62, 60, 61, 62]);
+    assert!(batch.iter().all(|frame| frame.data().iter().all(|&byte| usize::from(byte) == frame.len())));
+    fs::remove_file(path).ok();
+}
+
+#[test]
+fn a_limit_ends_the_trace_and_not_the_traffic() {
+    let path = place("limit");
+    let mut ground = ground(128);
+    let (mut port, mut device) = traced(&TraceConfig { limit: 4, ..to(&path, TraceFormat::Json) });
+    traffic(&mut ground, &mut port, &mut device);
+    traffic(&mut ground, &mut port, &mut device);
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().filter(|line| line.contains("len")).count(), 4, "{text}");
+    assert_eq!((port.lost().get(), port.counters().tx.get()), (8, 6));
+    fs::remove_file(path).ok();
+}
+
+#[test]
+fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
+    let path = place("refused");
+    let mut ground = ground(128);
+    let (port, _device) = wire("0", &MemConfig { ring: 2, coalesce: 1 }).unwrap();
+    let mut port = TracePort::new(Box::new(port), &to(&path, TraceFormat::Json)).unwrap();
+    let mut batch = Batch::new();
+    ground.pool.alloc_burst(&mut ground.w, &mut batch, 5);
+    assert_eq!((port.tx(&mut ground.w, &mut batch), batch.len()), (2, 3));
+    port.kick();
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
+    assert_eq!(port.lost().get(), 0);
+    fs::remove_file(path).ok();
+}
+
+#[test]
+fn a_disk_that_is_full_stops_the_trace_and_not_the_traffic() {
+    let mut ground = ground(128);
+    let (mut port, mut device) = traced(&to(Path::new("/dev/full"), TraceFormat::Json));
+    traffic(&mut ground, &mut port, &mut device);
+    traffic(&mut ground, &mut port, &mut device);
+    assert!(port.lost().get() >= 6 && port.counters().tx.get() == 6);
+}
+
+#[test]
+fn a_trace_that_cannot_be_begun_says_why() {
+    let begin = |config: &TraceConfig| {
+        let (port, _device) = wire("0", &MemConfig::default()).unwrap();
+        TracePort::new(Box::new(port), config).unwrap_err()
+    };
+    let nowhere = begin(&to(Path::new("/nonexistent/trace"), TraceFormat::Json)).to_string();
+    assert!(nowhere.contains("/nonexistent/trace") && nowhere.contains("check the path"), "{nowhere}");
+    let nothing = begin(&TraceConfig { format: TraceFormat::Pcap, ..TraceConfig::default() });
+    assert!(matches!(nothing, TraceError::NoFile));
+}
+
+#[test]
+fn a_traced_port_keeps_its_promises() {
+    let path = place("promises");
+    promises::are_kept(|_| {
+        let (port, device) = traced(&to(&path, TraceFormat::Json));
+        (Box::new(port) as Box<dyn Port>, Box::new(device))
+    });
+    fs::remove_file(path).ok();
+}
