@@ -49,9 +49,10 @@ fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
 
 #[test]
 fn ports_of_an_unknown_kind_or_form_are_told_the_form() {
-    let port = "KIND:NAME[:QUEUE]";
-    let kinds = "unknown kind of port: write xdp:IFNAME or xdp:IFNAME:QUEUE";
-    refused_values("--port", port, &["tap:tap0", "eth0", "XDP:eth0"], kinds);
+    let port = "KIND:NAME";
+    let kinds =
+        "unknown kind of port: write xdp:IFNAME[:QUEUE], packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+    refused_values("--port", port, &["veth:0", "eth0", "XDP:eth0"], kinds);
     let form = "write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1";
     refused_values("--port", port, &["xdp", "xdp:", "xdp:eth0:1:2"], form);
     let queue = "the queue must be a number from 0, as in xdp:eth0:1";
@@ -90,10 +91,31 @@ fn ports_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
+fn files_that_cannot_be_read_or_written_or_are_used_twice_are_refused() {
+    refused(
+        "forward --port pcap:in=/nonexistent/a --port pcap:out=/nonexistent/b --mode cross-connect",
+        "open /nonexistent/a: No such file or directory (os error 2): check the path and its permissions",
+    );
+    refused(
+        "forward --port pcap:in=/dev/null --port pcap:out=/nonexistent/b --mode cross-connect",
+        "/dev/null: no pcap file: it has 0 bytes, the header alone has 24",
+    );
+    refused(
+        "forward --port pcap:out=/nonexistent/b --port pcap:in=a,out=/nonexistent/b --mode cross-connect",
+        "/nonexistent/b is to be written by two ports: give each a file of its own",
+    );
+    refused(
+        "forward --workers 2 --port pcap:in=a --port pcap:in=b --mode cross-connect",
+        "--port pcap:in=a has one queue: leave --workers 2 out",
+    );
+}
+
+#[test]
 fn an_interface_that_does_not_exist_is_named() {
     let line = "interface nosuch0 does not exist: `ip link` lists those of this network namespace";
     refused(&format!("{XDP} --mode cross-connect"), line);
     refused(&format!("{XDP} --route 10.0.0.0/8,1,02:00:00:00:00:02"), line);
+    refused("forward --port packet:nosuch0 --port pcap:out=/dev/null --mode cross-connect", line);
     refused(
         "forward --port xdp:averyveryverylongname --port xdp:b --mode cross-connect",
         &line.replace("nosuch0", "averyveryverylongname"),

@@ -6,16 +6,19 @@
 //!   fill.rs      empty frames ──►  device        rx.rs        device ──►  received frames
 //!   tx.rs        full frames  ──►  device        complete.rs  device ──►  sent frames, to be freed
 //! ```
-//! and a cold one, `bind.rs`, that sets it up. A frame given to [`Port::fill`] or [`Port::tx`] is *posted*: it
+//! and a cold one, `bind.rs`, that sets it up. Ports whose device copies share their four in `copying`. A frame given to [`Port::fill`] or [`Port::tx`] is *posted*: it
 //! belongs to the device until [`Port::rx`] or [`Port::complete`] claims it again. There is no other way back.
 
 pub mod copying;
 mod counters;
 pub mod fault;
+mod link;
 pub mod mem;
+pub mod packet;
 pub mod pcap;
 #[allow(unsafe_code)]
 mod posted;
+pub mod tap;
 #[cfg(test)]
 mod tests;
 pub mod trace;

@@ -10,6 +10,8 @@ pub mod cpu;
 pub mod event;
 pub mod membarrier;
 pub mod netdev;
+pub mod packet;
 pub mod region;
 pub mod table;
+pub mod tap;
 pub mod xdp;

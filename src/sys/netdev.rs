@@ -78,6 +78,16 @@ impl Netdev {
         Ok(self.flags()? & libc::IFF_UP != 0)
     }
 
+    /// Sets it up.
+    ///
+    /// # Errors
+    /// `PERM` without CAP_NET_ADMIN; `NODEV` when the interface is gone.
+    pub fn set_up(&self) -> Result<(), Errno> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_flags = (self.flags()? | libc::IFF_UP) as i16;
+        self.ioctl(libc::SIOCSIFFLAGS, request).map(drop)
+    }
+
     /// Whether it is set up and has a carrier (IFF_RUNNING).
     ///
     /// # Errors

@@ -2,12 +2,12 @@
 
 use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
+use super::port::{PortSpec, port_spec};
 use super::workers::WorkerArgs;
 use clap::{Args, ValueEnum};
 use netmem::forward::route::Route;
 use netmem::forward::traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
 use netmem::port::xdp::XdpModeWish;
-use std::fmt;
 use std::path::PathBuf;
 
 /// Packets that can be asked for at most.
@@ -21,8 +21,9 @@ const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
 ///
 /// Without --port, two ports of kind mem (a wire inside this process, behind rings like a network card's) are
 /// joined by a built-in generator of IPv4/UDP packets and a sink that verifies every byte, both on another
-/// thread: no root and no set-up. With --port given twice or more, real traffic is forwarded through AF_XDP,
-/// over one memory that all interfaces share, without a copy in user space.
+/// thread: no root and no set-up. With --port given twice or more, real traffic is forwarded: through AF_XDP
+/// over one memory that all interfaces share, without a copy in user space; by packet sockets, TAP interfaces and files with
+/// one copy.
 ///
 /// While it runs, a terminal shows one line on standard error, once a second. At the end, or at Ctrl-C or
 /// SIGTERM, a summary goes to standard output: every packet received was transmitted, dropped for a named
@@ -30,11 +31,26 @@ const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub struct ForwardArgs {
-    /// A port: xdp:IFNAME or xdp:IFNAME:QUEUE (default queue 0). Repeatable; the first is number 0.
+    /// A port: xdp:IFNAME[:QUEUE], packet:IFNAME, tap:IFNAME, pcap:in=FILE,out=FILE. Repeatable; the first is number 0.
     ///
-    /// Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. The interface must be
-    /// up. Only the named queue is redirected here; what arrives on others goes on to the kernel.
-    #[arg(long, value_name = "KIND:NAME[:QUEUE]", value_parser = port_spec)]
+    /// xdp:IFNAME[:QUEUE]  a queue (default 0) of an interface, which must be up, through AF_XDP. Needs Linux
+    /// 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. Only that queue is redirected here;
+    /// what arrives on others goes on to the kernel.
+    ///
+    /// packet:IFNAME  an interface, which must be up, through a packet socket: every kernel and driver, one copy a
+    /// frame. The kernel gets what is received as well. Needs root or CAP_NET_RAW.
+    ///
+    /// tap:IFNAME  the far end of a TAP interface, made and set up if there is none of that name. Needs root or
+    /// CAP_NET_ADMIN.
+    ///
+    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N]  receives a file N times (default 1, 0 for
+    /// ever), as fast as it can or as it was recorded, and writes what is transmitted to another file. The run
+    /// goes on when the file is at its end.
+    ///
+    /// Before any of them, with a slash between: fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
+    /// [,delay=P][,delay-us=N]/ does that to a share P of the received frames, or as 1/N to every N-th;
+    /// trace:[file=FILE][,format=json|pcap][,bytes=N][,limit=N]/ writes down what passes.
+    #[arg(long, value_name = "KIND:NAME", value_parser = port_spec)]
     pub port: Vec<PortSpec>,
 
     /// How packets find their way.
@@ -160,40 +176,6 @@ pub enum Switch {
     Off,
 }
 
-/// One `--port`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortSpec {
-    /// The interface's name.
-    pub interface: String,
-    /// The number of its queue.
-    pub queue: u32,
-}
-
-impl fmt::Display for PortSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.queue {
-            0 => write!(f, "xdp:{}", self.interface),
-            queue => write!(f, "xdp:{}:{queue}", self.interface),
-        }
-    }
-}
-
-fn port_spec(text: &str) -> Result<PortSpec, String> {
-    let mut parts = text.split(':');
-    let (kind, interface, queue) = (parts.next(), parts.next().unwrap_or_default(), parts.next());
-    match kind {
-        Some("xdp") => {}
-        Some("mem") => return Err("the two mem ports are built in: leave --port out to use them".into()),
-        _ => return Err("unknown kind of port: write xdp:IFNAME or xdp:IFNAME:QUEUE".into()),
-    }
-    if interface.is_empty() || parts.next().is_some() {
-        return Err("write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1".into());
-    }
-    let queue =
-        queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
-    Ok(PortSpec { interface: interface.to_owned(), queue })
-}
-
 fn route(text: &str) -> Result<Route, netmem::forward::route::RouteError> {
     text.parse()
 }
@@ -210,6 +192,8 @@ Examples:
   netmem forward --workers 2 --flows 100
   netmem forward --workers 3 --generators 1 --steer hash=1,2 --flows 100
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
+  netmem forward --port pcap:in=a.pcap --port pcap:out=b.pcap --mode cross-connect --seconds 1
+  netmem forward --port fault:drop=0.01,delay=1/50/xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
       --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02"
     };
@@ -264,34 +248,3 @@ Exit codes:
   1  a check failed, or something went wrong while running
   2  bad input, or the set-up failed: one line with the remedy, and nothing is left behind"
 );
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_is_an_interface_and_perhaps_a_queue() {
-        let port = |interface: &str, queue| Ok(PortSpec { interface: interface.into(), queue });
-        assert_eq!(port_spec("xdp:eth0"), port("eth0", 0));
-        assert_eq!(port_spec("xdp:eth0.7:3"), port("eth0.7", 3));
-        assert_eq!(port_spec("xdp:eth0:3").unwrap().to_string(), "xdp:eth0:3");
-    }
-
-    #[test]
-    fn a_port_of_another_form_is_told_the_form() {
-        for (bad, remedy) in [
-            ("tap:tap0", "xdp:IFNAME"),
-            ("eth0", "xdp:IFNAME"),
-            ("", "xdp:IFNAME"),
-            ("mem:0", "leave --port out"),
-            ("xdp", "xdp:eth0:1"),
-            ("xdp::1", "xdp:eth0:1"),
-            ("xdp:eth0:1:2", "xdp:eth0:1"),
-            ("xdp:eth0:", "a number from 0"),
-            ("xdp:eth0:-1", "a number from 0"),
-        ] {
-            let error = port_spec(bad).unwrap_err();
-            assert!(error.contains(remedy), "{bad}: {error}");
-        }
-    }
-}

@@ -6,13 +6,15 @@ mod lab;
 mod number;
 mod observe;
 mod packets;
+mod port;
 mod steer;
 mod workers;
 
-pub use forward::{ForwardArgs, ModeArg, PortSpec, Switch, XdpModeArg};
+pub use forward::{ForwardArgs, ModeArg, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
+pub use port::{DeviceSpec, PortSpec, WrapSpec};
 pub use steer::SteerArgs;
 pub use workers::WorkerArgs;
 

@@ -79,8 +79,8 @@ pub struct Hold {
 pub enum Source {
     /// The built-in generator and sink, through two mem ports.
     BuiltIn(Offer),
-    /// Interfaces.
-    Xdp {
+    /// Interfaces, files.
+    Ports {
         /// Two or more, no two the same.
         ports: Vec<PortSpec>,
         /// Of ports that are there.
@@ -115,7 +115,7 @@ impl Plan {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
         } else {
-            (xdp(args)?, args.port.len(), args.ring.unwrap_or(2048), args.seconds)
+            (ports(args)?, args.port.len(), args.ring.unwrap_or(2048), args.seconds)
         };
         let steer = steer(&args.team, &source, ring)?;
         let (packets, hold) = (packets(&args.way)?, hold(&args.way, args.mode)?);
@@ -155,7 +155,7 @@ impl Plan {
     /// Where the redirect program of interfaces runs.
     pub fn xdp_mode(&self) -> XdpModeWish {
         match self.source {
-            Source::Xdp { mode, .. } => mode,
+            Source::Ports { mode, .. } => mode,
             Source::BuiltIn(_) => XdpModeWish::default(),
         }
     }
@@ -195,7 +195,7 @@ fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshCon
     }
     let under_way = match source {
         Source::BuiltIn(offer) => ring.saturating_mul(offer.generators as u32),
-        Source::Xdp { .. } => 0,
+        Source::Ports { .. } => 0,
     };
     let SteerArgs { tx_queue, inbox: frames, list, linger, flow_limit, flow_table, hash_key, .. } =
         args.share;
@@ -249,7 +249,7 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     }))
 }
 
-fn xdp(args: &ForwardArgs) -> Result<Source, Failure> {
+fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
     let generators = [
         ("--generators", args.team.generators.is_some(), "leave it out, or leave --port out"),
         ("--packets", args.packets.is_some(), "use --seconds S, or end it with Ctrl-C"),
@@ -265,7 +265,7 @@ fn xdp(args: &ForwardArgs) -> Result<Source, Failure> {
     check_ports(&args.port, args.mode, args.team.workers)?;
     check_routes(&args.route, args.port.len(), args.mode)?;
     let mode = args.xdp_mode.unwrap_or(XdpModeArg::Auto).into();
-    Ok(Source::Xdp { ports: args.port.clone(), routes: args.route.clone(), mode })
+    Ok(Source::Ports { ports: args.port.clone(), routes: args.route.clone(), mode })
 }
 
 fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), Failure> {
@@ -288,17 +288,37 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), 
         return refuse(format!("--port {twice} is given twice: name another interface or queue"));
     }
     let of_both = |a: &PortSpec, b: &PortSpec| {
-        a.interface == b.interface && (a.queue.abs_diff(b.queue) as usize) < workers
+        let (Some((one, queue)), Some((other, its))) = (a.xdp(), b.xdp()) else { return false };
+        one == other && (queue.abs_diff(its) as usize) < workers
     };
     let overlap = ports.iter().enumerate().find_map(|(i, port)| {
         ports[..i].iter().find(|&other| of_both(port, other)).map(|other| (port, other))
     });
-    overlap.map_or(Ok(()), |(one, other)| {
-        refuse(format!(
+    if let Some((one, other)) = overlap {
+        return refuse(format!(
             "--port {one} and {other}: with {workers} workers each takes {workers} queues, and some are the same; \
              leave more between them, or give fewer --workers"
-        ))
-    })
+        ));
+    }
+    check_files(ports, workers)
+}
+
+/// Files have one queue, and each is made by one port.
+fn check_files(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
+    let files: Vec<_> = ports.iter().flat_map(PortSpec::files).collect();
+    if let Some((_, twice)) = files.iter().enumerate().find(|(i, file)| files[..*i].contains(file)) {
+        return refuse(format!(
+            "{} is to be written by two ports: give each a file of its own",
+            twice.display()
+        ));
+    }
+    let single = ports.iter().find(|port| port.has_one_queue());
+    match single {
+        Some(port) if workers > 1 => {
+            refuse(format!("--port {port} has one queue: leave --workers {workers} out"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_routes(routes: &[Route], ports: usize, mode: ModeArg) -> Result<(), Failure> {

@@ -3,15 +3,20 @@
 use super::network::Network;
 use super::plan::{Offer, Plan, Source};
 use super::seat::Owner;
-use crate::args::{ModeArg, PortSpec};
+use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec};
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Route, Table};
 use netmem::forward::{Mode, traffic};
 use netmem::page::Memory;
 use netmem::port::Port;
+use netmem::port::fault::FaultPort;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
-use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpError, XdpPort};
+use netmem::port::packet;
+use netmem::port::pcap::{self, PcapConfig};
+use netmem::port::tap::{self, TapConfig};
+use netmem::port::trace::TracePort;
+use netmem::port::xdp::{Netdev, RingSizes, Umem, XdpConfig, XdpError, XdpPort};
 use netmem::wire::MacAddr;
 use std::sync::Arc;
 
@@ -38,12 +43,12 @@ pub fn open(
             let (ports, devices): (Vec<_>, Vec<_>) = links.into_iter().unzip();
             Ok((ports, Some(network(plan, offer, devices)?)))
         }
-        Source::Xdp { ports, routes, .. } => {
+        Source::Ports { ports, routes, .. } => {
             let umem = Umem::new(memory);
             let numbered = owners.iter_mut().zip(0..);
             let ports = numbered.map(|(owner, number)| {
-                let port = |spec| xdp_port(plan, &umem, owner, spec, number);
-                queues(plan.mode, ports.iter().map(port).collect::<Result<_, _>>()?, routes)
+                let port = |(place, spec)| opened(plan, &umem, owner, spec, (place, number));
+                queues(plan.mode, ports.iter().enumerate().map(port).collect::<Result<_, _>>()?, routes)
             });
             Ok((ports.collect::<Result<_, _>>()?, None))
         }
@@ -72,20 +77,78 @@ fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<N
     Network::new(devices, plan.ring, offer, hop).map_err(Failure::input)
 }
 
-/// Worker `number`'s port on an interface, all over one UMEM, its rings full of frames of the worker's pool.
-fn xdp_port(
+/// The detail of a port whose frames the kernel copies.
+const COPIED: &str = "copied by the kernel";
+
+/// A port as it was opened.
+struct Opened {
+    port: Box<dyn Port>,
+    /// The router's end of its link.
+    interface: Interface,
+    detail: String,
+}
+
+/// Worker `number`'s port that is the one at `place` on the command line, with what is wrapped around it.
+fn opened(
     plan: &Plan,
     umem: &Arc<Umem>,
     owner: &mut Owner,
     spec: &PortSpec,
-    number: u32,
+    (place, number): (usize, u32),
+) -> Result<Opened, Failure> {
+    let mut opened = match &spec.device {
+        DeviceSpec::Xdp { interface, queue } => {
+            let port = xdp_port(plan, umem, owner, interface, queue.saturating_add(number))?;
+            let (interface, detail) = (interface_of(port.netdev())?, detail(&port));
+            Opened { port: Box::new(port), interface, detail }
+        }
+        DeviceSpec::Packet(interface) => {
+            let port = packet::open(interface, plan.ring as usize).map_err(Failure::input)?;
+            let interface = interface_of(port.device().netdev())?;
+            Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
+        }
+        DeviceSpec::Tap(name) => {
+            let config = TapConfig { several: plan.workers > 1, ring: plan.ring as usize };
+            let port = tap::open(name, &config).map_err(Failure::input)?;
+            let interface = interface_of(port.device().netdev())?;
+            Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
+        }
+        DeviceSpec::Pcap(config) => {
+            let config = PcapConfig { ring: plan.ring as usize, ..config.clone() };
+            let port = pcap::open(&place.to_string(), &config).map_err(Failure::input)?;
+            Opened { port: Box::new(port), interface: made_up(place), detail: String::new() }
+        }
+    };
+    for wrap in spec.wraps.iter().rev() {
+        opened.port = match wrap {
+            WrapSpec::Fault(config) => {
+                Box::new(FaultPort::new(opened.port, owner.pool.clone(), config.clone()))
+            }
+            WrapSpec::Trace(config) => Box::new(TracePort::new(opened.port, config).map_err(Failure::input)?),
+        };
+    }
+    Ok(opened)
+}
+
+/// The router's end of a link that has no interface: a locally administered address with the port's number.
+fn made_up(place: usize) -> Interface {
+    Interface { mac: MacAddr::new([0x02, b'n', b'e', b't', 0, place as u8]), mtu: 1500 }
+}
+
+/// A worker's port on an interface, all over one UMEM, its rings full of frames of the worker's pool.
+fn xdp_port(
+    plan: &Plan,
+    umem: &Arc<Umem>,
+    owner: &mut Owner,
+    interface: &str,
+    queue: u32,
 ) -> Result<XdpPort, Failure> {
     let ring = plan.ring;
     let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
     let mode = plan.xdp_mode();
     let config = XdpConfig { rings, mode, ..XdpConfig::default() };
     let Owner { worker, pool } = owner;
-    XdpPort::open(umem, worker, pool, &spec.interface, spec.queue.saturating_add(number), &config).map_err(|error| {
+    XdpPort::open(umem, worker, pool, interface, queue, &config).map_err(|error| {
         let each = match error {
             XdpError::NoSuchQueue { .. } if plan.workers > 1 => {
                 format!(
@@ -99,11 +162,10 @@ fn xdp_port(
     })
 }
 
-/// A worker's queues of all interfaces, and the routes between them.
-fn queues(plan: ModeArg, ports: Vec<XdpPort>, routes: &[Route]) -> Result<Ports, Failure> {
-    let mode = mode(plan, routes, || ports.iter().map(interface).collect())?;
-    let details = ports.iter().map(detail).collect();
-    let ports = ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect();
+/// A worker's ports, and the routes between them.
+fn queues(plan: ModeArg, opened: Vec<Opened>, routes: &[Route]) -> Result<Ports, Failure> {
+    let mode = mode(plan, routes, || Ok(opened.iter().map(|port| port.interface).collect()))?;
+    let (ports, details) = opened.into_iter().map(|port| (port.port, port.detail)).unzip();
     Ok(Ports { ports, mode, details })
 }
 
@@ -126,8 +188,7 @@ fn mode(
 }
 
 /// The router's end of the port's link: the interface's own address and MTU.
-fn interface(port: &XdpPort) -> Result<Interface, Failure> {
-    let netdev = port.netdev();
+fn interface_of(netdev: &Netdev) -> Result<Interface, Failure> {
     let failed = |what| {
         move |errno| Failure::input(format!("{what} of {}: {errno}; is it still there?", netdev.name()))
     };

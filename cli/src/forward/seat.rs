@@ -30,7 +30,7 @@ pub struct Owner {
 pub fn owners(plan: &Plan, memory: &Memory) -> Result<Vec<Owner>, Failure> {
     let dma = match plan.source {
         Source::BuiltIn(_) => DmaMap::None,
-        Source::Xdp { .. } => DmaMap::Umem,
+        Source::Ports { .. } => DmaMap::Umem,
     };
     let owner = |number| {
         let mut worker = memory.worker().map_err(Failure::input)?;

@@ -7,6 +7,9 @@ mod accounting;
 mod endings;
 mod forwarder;
 mod forwarding;
+mod links;
+#[path = "../odd/mod.rs"]
+mod odd;
 mod packets;
 mod refusals;
 mod start;

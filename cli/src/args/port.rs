@@ -1,0 +1,298 @@
+//! One `--port`: what it is written as, and what it says.
+
+use netmem::port::fault::{Chance, FaultConfig};
+use netmem::port::pcap::{PcapConfig, Speed};
+use netmem::port::trace::{TraceConfig, TraceFormat};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// For whoever writes no kind that there is.
+const KINDS: &str =
+    "unknown kind of port: write xdp:IFNAME[:QUEUE], packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+
+/// One `--port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The ports around it, the outermost first.
+    pub wraps: Vec<WrapSpec>,
+    /// What is inside.
+    pub device: DeviceSpec,
+    /// As it was written; an interface's first queue without its number.
+    text: String,
+}
+
+/// What carries the frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceSpec {
+    /// A queue of an interface, by AF_XDP.
+    Xdp {
+        /// The interface's name.
+        interface: String,
+        /// The number of its queue.
+        queue: u32,
+    },
+    /// An interface, by a packet socket; its name.
+    Packet(String),
+    /// The far end of a TAP interface; its name.
+    Tap(String),
+    /// Files.
+    Pcap(PcapConfig),
+}
+
+/// What is around a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WrapSpec {
+    /// Faults.
+    Fault(FaultConfig),
+    /// A record of what passes.
+    Trace(TraceConfig),
+}
+
+impl PortSpec {
+    /// The interface and queue of an xdp port.
+    pub fn xdp(&self) -> Option<(&str, u32)> {
+        match &self.device {
+            DeviceSpec::Xdp { interface, queue } => Some((interface, *queue)),
+            DeviceSpec::Packet(_) | DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => None,
+        }
+    }
+
+    /// Whether it is for one worker alone.
+    pub fn has_one_queue(&self) -> bool {
+        matches!(self.device, DeviceSpec::Packet(_) | DeviceSpec::Pcap(_)) || self.files().next().is_some()
+    }
+
+    /// The files that the port makes anew.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let traces = self.wraps.iter().filter_map(|wrap| match wrap {
+            WrapSpec::Trace(config) => config.file.as_ref(),
+            WrapSpec::Fault(_) => None,
+        });
+        let output = match &self.device {
+            DeviceSpec::Pcap(config) => config.output.as_ref(),
+            DeviceSpec::Xdp { .. } | DeviceSpec::Packet(_) | DeviceSpec::Tap(_) => None,
+        };
+        traces.chain(output)
+    }
+}
+
+impl fmt::Display for PortSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Reads one `--port`: any number of wrapping ports, each with a `/` behind it, and what is inside.
+pub fn port_spec(text: &str) -> Result<PortSpec, String> {
+    let (mut wraps, mut rest) = (Vec::new(), text);
+    loop {
+        let (kind, options) = rest.split_once(':').unwrap_or((rest, ""));
+        let (device, text) = match kind {
+            "fault" | "trace" => {
+                let (options, within) = split_wrap(options).ok_or_else(|| {
+                    format!("{kind} wraps a port: write {kind}:OPTIONS/KIND:..., as in {kind}:/xdp:eth0")
+                })?;
+                wraps.push(if kind == "fault" { fault(options) } else { trace(options) }?);
+                rest = within;
+                continue;
+            }
+            "xdp" => xdp(rest)?,
+            "packet" => (DeviceSpec::Packet(interface(kind, options)?), rest.to_owned()),
+            "tap" => (DeviceSpec::Tap(interface(kind, options)?), rest.to_owned()),
+            "pcap" => (DeviceSpec::Pcap(pcap(options)?), rest.to_owned()),
+            "mem" => return Err("the two mem ports are built in: leave --port out to use them".into()),
+            _ => return Err(KINDS.into()),
+        };
+        return Ok(PortSpec { wraps, device, text });
+    }
+}
+
+/// The options of a wrapping port, and the port within: a `/` is part of a file's name unless a kind of port follows.
+fn split_wrap(text: &str) -> Option<(&str, &str)> {
+    let kinds = ["xdp:", "packet:", "tap:", "pcap:", "mem:", "fault:", "trace:"];
+    text.match_indices('/')
+        .map(|(at, _)| (&text[..at], &text[at + 1..]))
+        .find(|(_, within)| kinds.iter().any(|kind| within.starts_with(kind)))
+}
+
+fn xdp(text: &str) -> Result<(DeviceSpec, String), String> {
+    let mut parts = text.split(':').skip(1);
+    let (interface, queue) = (parts.next().unwrap_or_default().to_owned(), parts.next());
+    if interface.is_empty() || parts.next().is_some() {
+        return Err("write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1".into());
+    }
+    let queue =
+        queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
+    let text = match queue {
+        0 => format!("xdp:{interface}"),
+        _ => format!("xdp:{interface}:{queue}"),
+    };
+    Ok((DeviceSpec::Xdp { interface, queue }, text))
+}
+
+fn interface(kind: &str, name: &str) -> Result<String, String> {
+    match name {
+        "" => Err(format!("{kind}: give the name of an interface, as in {kind}:{kind}0")),
+        name if name.contains(':') => {
+            Err(format!("{kind}:{name}: there are no queues to choose: write {kind}:IFNAME"))
+        }
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// The options in `text`: `KEY=VALUE` with commas between.
+fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split(',')
+        .filter(|option| !option.is_empty())
+        .map(|option| option.split_once('=').unwrap_or((option, "")))
+}
+
+fn pcap(text: &str) -> Result<PcapConfig, String> {
+    let mut config = PcapConfig::default();
+    for (key, value) in options(text) {
+        match (key, value) {
+            ("in" | "out", "") => return Err(format!("pcap: {key}= needs the name of a file")),
+            ("in", file) => config.input = Some(file.into()),
+            ("out", file) => config.output = Some(file.into()),
+            ("speed", "full") => config.speed = Speed::Full,
+            ("speed", "recorded") => config.speed = Speed::Recorded,
+            ("loop", times) => {
+                let times: u64 = times.parse().map_err(|_| "pcap: loop=N: give a number, 0 for ever")?;
+                config.times = (times > 0).then_some(times);
+            }
+            _ => return Err("pcap: give in=FILE, out=FILE, speed=full or speed=recorded, loop=N".into()),
+        }
+    }
+    match (&config.input, &config.output) {
+        (None, None) => Err("pcap: give in=FILE, out=FILE, or both".into()),
+        _ => Ok(config),
+    }
+}
+
+fn fault(text: &str) -> Result<WrapSpec, String> {
+    let mut config = FaultConfig::default();
+    for (key, value) in options(text) {
+        let chance = || value.parse::<Chance>().map_err(|error| format!("fault: {key}={value}: {error}"));
+        let number =
+            || value.parse::<u32>().map_err(|_| format!("fault: {key}={value}: give a whole number"));
+        match key {
+            "seed" => config.seed = number()?.into(),
+            "drop" => config.drop = chance()?,
+            "corrupt" => config.corrupt = chance()?,
+            "duplicate" => config.duplicate = chance()?,
+            "reorder" => config.reorder = chance()?,
+            "delay" => config.delay = chance()?,
+            "delay-us" => config.delay_by = Duration::from_micros(number()?.into()),
+            _ => {
+                return Err(
+                    "fault: give seed=N, drop=P, corrupt=P, duplicate=P, reorder=P, delay=P, delay-us=N, \
+                            with a share of all frames as P, or 1/N for every N-th"
+                        .into(),
+                );
+            }
+        }
+    }
+    Ok(WrapSpec::Fault(config))
+}
+
+fn trace(text: &str) -> Result<WrapSpec, String> {
+    let mut config = TraceConfig::default();
+    for (key, value) in options(text) {
+        match (key, value) {
+            ("file", file) if !file.is_empty() => config.file = Some(file.into()),
+            ("format", "json") => config.format = TraceFormat::Json,
+            ("format", "pcap") => config.format = TraceFormat::Pcap,
+            ("bytes" | "limit", number) => {
+                let number: u32 =
+                    number.parse().map_err(|_| format!("trace: {key}={value}: give a whole number"))?;
+                match key {
+                    "bytes" => config.bytes = number.min(1 << 15) as usize,
+                    _ => config.limit = number.into(),
+                }
+            }
+            _ => return Err("trace: give file=FILE, format=json or format=pcap, bytes=N, limit=N".into()),
+        }
+    }
+    Ok(WrapSpec::Trace(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_xdp_port_is_an_interface_and_perhaps_a_queue() {
+        let xdp = |text| port_spec(text).unwrap().xdp().map(|(name, queue)| (name.to_owned(), queue));
+        assert_eq!(xdp("xdp:eth0"), Some(("eth0".into(), 0)));
+        assert_eq!(xdp("xdp:eth0.7:3"), Some(("eth0.7".into(), 3)));
+        assert_eq!(port_spec("xdp:eth0:3").unwrap().to_string(), "xdp:eth0:3");
+        assert_eq!(port_spec("xdp:eth0:0"), port_spec("xdp:eth0"));
+    }
+
+    #[test]
+    fn packet_and_tap_ports_are_interfaces() {
+        let device = |text| port_spec(text).unwrap().device;
+        assert_eq!(device("packet:eth0"), DeviceSpec::Packet("eth0".into()));
+        assert_eq!(device("trace:/tap:tap0"), DeviceSpec::Tap("tap0".into()));
+        assert!(
+            port_spec("packet:eth0").unwrap().has_one_queue()
+                && !port_spec("tap:tap0").unwrap().has_one_queue()
+        );
+    }
+
+    #[test]
+    fn a_pcap_port_is_files_and_how_they_are_read() {
+        let spec = port_spec("pcap:in=/tmp/a.pcap,out=b.pcap,speed=recorded,loop=3").unwrap();
+        let config = PcapConfig {
+            input: Some("/tmp/a.pcap".into()),
+            output: Some("b.pcap".into()),
+            speed: Speed::Recorded,
+            times: Some(3),
+            ..PcapConfig::default()
+        };
+        assert_eq!(spec.device, DeviceSpec::Pcap(config));
+        assert_eq!(spec.files().collect::<Vec<_>>(), [&PathBuf::from("b.pcap")]);
+        let forever = port_spec("pcap:in=a,loop=0").unwrap();
+        assert!(matches!(forever.device, DeviceSpec::Pcap(PcapConfig { times: None, .. })));
+    }
+
+    #[test]
+    fn ports_are_wrapped_by_those_before_them_and_files_may_have_folders() {
+        let spec = port_spec("trace:file=/tmp/t.pcap,format=pcap/fault:drop=1/100,seed=7/xdp:eth0").unwrap();
+        let [WrapSpec::Trace(trace), WrapSpec::Fault(fault)] = &spec.wraps[..] else { panic!("{spec:?}") };
+        assert_eq!((trace.file.as_deref(), trace.format), (Some("/tmp/t.pcap".as_ref()), TraceFormat::Pcap));
+        assert_eq!((fault.seed, fault.drop), (7, Chance::Every(100)));
+        assert_eq!(spec.xdp(), Some(("eth0", 0)));
+        assert!(port_spec("fault:/xdp:eth0").unwrap().wraps == [WrapSpec::Fault(FaultConfig::default())]);
+    }
+
+    #[test]
+    fn a_port_of_another_form_is_told_the_form() {
+        for (bad, remedy) in [
+            ("veth:0", "xdp:IFNAME"),
+            ("eth0", "xdp:IFNAME"),
+            ("", "xdp:IFNAME"),
+            ("mem:0", "leave --port out"),
+            ("xdp", "xdp:eth0:1"),
+            ("xdp::1", "xdp:eth0:1"),
+            ("xdp:eth0:1:2", "xdp:eth0:1"),
+            ("xdp:eth0:", "a number from 0"),
+            ("xdp:eth0:-1", "a number from 0"),
+            ("packet:", "name of an interface"),
+            ("tap:tap0:1", "write tap:IFNAME"),
+            ("pcap:", "in=FILE"),
+            ("pcap:in=", "name of a file"),
+            ("pcap:in=a,speed=fast", "speed=recorded"),
+            ("pcap:in=a,loop=x", "0 for ever"),
+            ("fault:drop=0.1", "fault:OPTIONS/KIND"),
+            ("fault:drop=2/xdp:eth0", "share from 0 to 1"),
+            ("fault:lose=1/xdp:eth0", "duplicate=P"),
+            ("trace:bytes=-1/xdp:eth0", "whole number"),
+            ("trace:format=text/xdp:eth0", "format=pcap"),
+        ] {
+            let error = port_spec(bad).unwrap_err();
+            assert!(error.contains(remedy), "{bad}: {error}");
+        }
+    }
+}

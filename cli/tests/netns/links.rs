@@ -1,0 +1,120 @@
+//! Frames of all kinds go in by each kind of port that has an interface, and come out byte for byte.
+
+use crate::odd::{Folder, packets, pcap, sendable};
+use crate::summary::Summary;
+use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+
+/// Bytes of the longest frame that is sent: what an interface with an MTU of 1,500 takes without a tag.
+const MOST: usize = 1514;
+
+/// `netmem forward` in cross-connect mode between two ports; killed when dropped.
+struct Pair(Option<Child>);
+
+impl Pair {
+    fn start(place: &Namespace, one: &str, other: &str) -> Pair {
+        let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
+        command.args(["forward", "--mode", "cross-connect", "--json", "--port", one, "--port", other]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Pair(Some(command.spawn().expect("netmem starts")))
+    }
+
+    /// Starts one that writes what comes by `port` to `file`, and waits until it does.
+    fn receiver(place: &Namespace, port: &str, file: &Path) -> Pair {
+        fs::remove_file(file).ok();
+        let pair = Pair::start(place, port, &format!("pcap:out={}", file.display()));
+        wait_until("the receiver polls", || fs::metadata(file).is_ok_and(|file| file.len() >= 24));
+        pair
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn end(mut self) -> Output {
+        let child = self.0.take().expect("it was not waited for");
+        kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
+        child.wait_with_output().expect("wait")
+    }
+
+    /// Ends it, and asserts that all went well and every frame is home.
+    fn end_well(self) {
+        let out = self.end();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success() && said.is_empty(), "{said}");
+        Summary::parse(&out.stdout).assert_adds_up();
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            child.kill().and_then(|()| child.wait()).map(drop).ok();
+        }
+    }
+}
+
+/// Sends odd frames by the port `from` and asserts that they all come by the port `to` as they were.
+fn cross(folder: &Folder, (sender, from): (&Namespace, &str), (receiver, to): (&Namespace, &str)) {
+    let frames = sendable(MOST);
+    let (input, output): (PathBuf, PathBuf) = (folder.write("in", &pcap(&frames)), folder.path("out"));
+    let receiving = Pair::receiver(receiver, to, &output);
+    let sending = Pair::start(sender, &format!("pcap:in={}", input.display()), from);
+    let come = || packets(&fs::read(&output).expect("the output"));
+    wait_until("all frames have come", || come().len() >= frames.len());
+    sending.end_well();
+    receiving.end_well();
+    let come = come();
+    for (i, frame) in frames.iter().enumerate() {
+        assert_eq!(&come[i], frame, "frame {i} of {from} to {to}");
+    }
+    assert_eq!(come.len(), frames.len());
+}
+
+#[test]
+fn odd_frames_go_by_packet_and_xdp_ports_byte_for_byte() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("links");
+    cross(&folder, (&bed.h1, "packet:eth0"), (&bed.dut, "packet:one"));
+    cross(&folder, (&bed.h1, "packet:eth0"), (&bed.dut, "xdp:one"));
+    cross(&folder, (&bed.dut, "xdp:one"), (&bed.h1, "packet:eth0"));
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn odd_frames_go_by_a_tap_port_byte_for_byte_both_ways_and_the_interface_goes_with_it() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("tap");
+    let there = || bed.h1.command("ip").args(["link", "show", "t0"]).output().expect("ip").status.success();
+    bed.h1.ip("tuntap add dev t0 mode tap");
+    bed.h1.ip("link set dev t0 up");
+    cross(&folder, (&bed.h1, "tap:t0"), (&bed.h1, "packet:t0"));
+    cross(&folder, (&bed.h1, "packet:t0"), (&bed.h1, "tap:t0"));
+    assert!(there(), "one that was there stays");
+    bed.h1.ip("link del t0");
+    let made = Pair::start(&bed.h1, "tap:t0", "pcap:out=/dev/null");
+    wait_until("the interface is made and up", || there() && bed.h1.ip("link show t0").contains("UP"));
+    made.end_well();
+    assert!(!there(), "one that was made for the port goes with it");
+}
+
+#[test]
+fn an_interface_that_goes_down_comes_back_and_one_that_is_gone_takes_its_port_down() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("down");
+    let (input, output) = (folder.write("in", &pcap(&sendable(MOST))), folder.path("out"));
+    let receiving = Pair::receiver(&bed.dut, "packet:one", &output);
+    bed.dut.ip("link set dev one down");
+    bed.dut.ip("link set dev one up");
+    let sending = Pair::start(&bed.h1, &format!("pcap:in={},loop=0", input.display()), "packet:eth0");
+    let come = || packets(&fs::read(&output).expect("the output")).len();
+    wait_until("frames come again", || come() > 0);
+    bed.h1.ip("link del eth0");
+    for (pair, interface) in [(sending, "packet:eth0"), (receiving, "packet:one")] {
+        let out = pair.end();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let reason = format!("port {interface} is down: interface {} is gone", &interface[7..]);
+        assert!(out.status.code() == Some(1) && said.contains(&reason), "{said}");
+        assert!(!said.contains("check failed"), "every frame is home: {said}");
+    }
+}

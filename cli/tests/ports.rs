@@ -1,0 +1,83 @@
+//! `netmem forward` from file to file: frames of every kind and length go through as they are.
+
+mod netmem;
+mod odd;
+
+use netmem::{number, object, ports, start};
+use odd::{Folder, frames, packets, pcap};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// How long a test waits for what must happen. It guards against hangs, nothing else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Forwards in cross-connect mode from port to port until `file` has so many packets; gives what was said at the end.
+fn forward(from: &str, to: &str, file: &Path, expected: usize) -> Value {
+    let child = start(&format!("forward --mode cross-connect --json --port {from} --port {to}"));
+    let begun = Instant::now();
+    while fs::read(file).map_or(0, |bytes| packets(&bytes).len()) < expected {
+        assert!(begun.elapsed() < PATIENCE, "{file:?} does not fill");
+        thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    object(&child.wait_with_output().unwrap())
+}
+
+#[test]
+fn odd_frames_go_from_file_to_file_byte_for_byte() {
+    let folder = Folder::new("files");
+    let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
+    let run = forward(
+        &format!("pcap:in={}", input.display()),
+        &format!("pcap:out={}", output.display()),
+        &output,
+        frames().len(),
+    );
+    assert_eq!(packets(&fs::read(&output).unwrap()), frames());
+    let n = frames().len() as u64;
+    assert_eq!((number(&run, "received"), number(&run, "transmitted"), ports(&run, "copied")), (n, n, 2 * n));
+    assert_eq!(run["ports"][0]["kind"], "pcap");
+}
+
+#[test]
+fn what_a_trace_writes_down_is_what_passed_and_what_a_fault_drops_is_counted() {
+    let folder = Folder::new("wrapped");
+    let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
+    let trace = folder.path("trace.pcap");
+    let kept: Vec<Vec<u8>> =
+        frames().into_iter().enumerate().filter(|(i, _)| (i + 1) % 3 != 0).map(|(_, frame)| frame).collect();
+    let run = forward(
+        &format!("fault:drop=1/3/pcap:in={}", input.display()),
+        &format!("trace:file={},format=pcap/pcap:out={}", trace.display(), output.display()),
+        &output,
+        kept.len(),
+    );
+    assert_eq!(packets(&fs::read(&output).unwrap()), kept);
+    assert_eq!(packets(&fs::read(&trace).unwrap()), kept);
+    assert_eq!(
+        (number(&run, "received"), ports(&run, "rx_dropped")),
+        (kept.len() as u64, frames().len() as u64 / 3)
+    );
+    assert_eq!(
+        (run["ports"][0]["kind"].as_str(), run["ports"][1]["kind"].as_str()),
+        (Some("fault"), Some("trace"))
+    );
+}
+
+#[test]
+fn giants_are_dropped_by_count() {
+    let folder = Folder::new("giants");
+    let giants = [vec![1; 60], vec![2; 9018], vec![3; 65535], vec![4; 60]];
+    let (input, output) = (folder.write("in.pcap", &pcap(&giants)), folder.path("out.pcap"));
+    let run = forward(
+        &format!("pcap:in={}", input.display()),
+        &format!("pcap:out={}", output.display()),
+        &output,
+        2,
+    );
+    assert_eq!(packets(&fs::read(&output).unwrap()), [&giants[0][..], &giants[3][..]]);
+    assert_eq!(ports(&run, "rx_too_long"), 2);
+}

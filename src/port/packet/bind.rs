@@ -1,0 +1,70 @@
+//! COLD: opening the socket.
+
+use super::{PacketLink, PacketPort};
+use crate::limits::BATCH_MAX;
+use crate::port::copying::CopyingPort;
+use crate::port::link::Link;
+use crate::sys::netdev::Netdev;
+use crate::sys::packet::{PacketSocket, PacketStep};
+use crate::sys::xdp::Errno;
+
+/// Why a port could not be opened. Nothing is left behind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PacketPortError {
+    /// There is no interface of that name in this network namespace.
+    #[error("interface {0} does not exist: `ip link` lists those of this network namespace")]
+    UnknownInterface(String),
+    /// The interface is not set up.
+    #[error("interface {0} is down: set it up with `ip link set dev {0} up`")]
+    InterfaceDown(String),
+    /// The interface carries no Ethernet frames.
+    #[error("interface {0} is no Ethernet interface: its frames have no link addresses")]
+    NotEthernet(String),
+    /// This process may not.
+    #[error("packet socket for {0}: not permitted; run as root, or grant CAP_NET_RAW with setcap(8)")]
+    NotPermitted(String),
+    /// Anything else the kernel said.
+    #[error("{step} for {interface}: {errno}")]
+    Refused {
+        /// The interface.
+        interface: String,
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        errno: Errno,
+    },
+}
+
+/// Opens a port on an interface, with at most `ring` frames posted in each direction.
+///
+/// # Errors
+/// [`PacketPortError`] with the step and the remedy.
+#[cold]
+pub fn open(interface: &str, ring: usize) -> Result<PacketPort, PacketPortError> {
+    let name = || interface.to_owned();
+    let refused = |step, errno| match errno {
+        Errno::NODEV | Errno::NXIO => PacketPortError::UnknownInterface(name()),
+        Errno::NETDOWN => PacketPortError::InterfaceDown(name()),
+        Errno::AFNOSUPPORT if step == "link address" => PacketPortError::NotEthernet(name()),
+        Errno::PERM | Errno::ACCESS => PacketPortError::NotPermitted(name()),
+        _ => PacketPortError::Refused { interface: name(), step, errno },
+    };
+    let netdev = Netdev::open(interface).map_err(|errno| refused("find", errno))?;
+    netdev.mac().map_err(|errno| refused("link address", errno))?;
+    if !netdev.is_up().map_err(|errno| refused("flags", errno))? {
+        return Err(PacketPortError::InterfaceDown(name()));
+    }
+    let socket =
+        PacketSocket::open(netdev.index()).map_err(|error| refused(step(error.step), error.errno))?;
+    let device = PacketLink { socket, link: Link::new(netdev), burst: BATCH_MAX };
+    Ok(CopyingPort::new(format!("packet:{interface}"), device, ring))
+}
+
+fn step(step: PacketStep) -> &'static str {
+    match step {
+        PacketStep::Open => "open packet socket",
+        PacketStep::Configure => "configure packet socket (Linux 4.20 or later)",
+        PacketStep::Promiscuous => "ask for frames to all addresses",
+        PacketStep::Bind => "bind packet socket",
+    }
+}

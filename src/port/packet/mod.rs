@@ -1,0 +1,90 @@
+//! The `packet` port: an interface through a packet socket (AF_PACKET), on every kernel and driver.
+//!
+//! All frames that the interface receives come here, to whatever address, and go to the kernel as well. What any program
+//! sends by the interface does not, so nothing transmitted comes back. VLAN tags that the kernel takes out of received frames are
+//! put back. Checksums that a sender left to its card are unfinished, as on an AF_XDP port; switch offloads off.
+//!
+//! Frames go straight from and into the port's own by recvmmsg(2) and sendmmsg(2): one copy, which is the kernel's, and
+//! one system call for a burst. ADR 0020 says why not by TPACKET rings.
+//!
+//! Shorter than a header, or longer than the MTU allows, a frame is refused by the kernel and counted (`tx_invalid`). What
+//! no posted frame has room for is `rx_too_long`; what the socket's buffer had no room for is `rx_ring_full`.
+
+mod bind;
+mod rx;
+#[cfg(test)]
+mod tests;
+mod tx;
+
+pub use bind::{PacketPortError, open};
+
+use super::copying::{CopyingPort, Device};
+use super::link::Link;
+use super::{PortCounters, PortState};
+use crate::pool::Frame;
+use crate::sys::netdev::Netdev;
+use crate::sys::packet::PacketSocket;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// A port on an interface through a packet socket.
+pub type PacketPort = CopyingPort<PacketLink>;
+
+/// The socket and the interface of a [`PacketPort`].
+#[derive(Debug)]
+pub struct PacketLink {
+    socket: PacketSocket,
+    link: Link,
+    /// Frames to be asked for by the next call: about as many as there were.
+    burst: usize,
+}
+
+impl PacketLink {
+    /// The interface.
+    pub fn netdev(&self) -> &Netdev {
+        self.link.netdev()
+    }
+
+    /// Adds what the kernel dropped since the last time.
+    #[cold]
+    fn publish_statistics(&self, counters: &PortCounters) {
+        if let Ok(kernel) = self.socket.statistics() {
+            counters.rx_ring_full.add(kernel.dropped.into());
+        }
+    }
+}
+
+impl Device for PacketLink {
+    fn kind(&self) -> &'static str {
+        "packet"
+    }
+
+    #[inline]
+    fn receive(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize {
+        self.receive_burst(frames, counters)
+    }
+
+    #[inline]
+    fn send(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {
+        self.send_burst(frames, counters)
+    }
+
+    fn end_round(&mut self, counters: &PortCounters) {
+        if self.link.end_round() {
+            self.publish_statistics(counters);
+        }
+    }
+
+    /// Looks at the interface, which no sleeper does every so many rounds.
+    fn is_readable(&mut self) -> bool {
+        self.link.look();
+        false
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.link.is_up().then(|| self.socket.as_fd())
+    }
+
+    fn state(&self) -> PortState {
+        self.link.state()
+    }
+}

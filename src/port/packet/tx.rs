@@ -1,0 +1,35 @@
+//! HOT: frames to the socket.
+
+use super::PacketLink;
+use crate::limits::BATCH_MAX;
+use crate::pool::Frame;
+use crate::port::PortCounters;
+use crate::sys::xdp::Errno;
+use std::io::IoSlice;
+
+impl PacketLink {
+    pub(super) fn send_burst(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {
+        let mut taken = 0;
+        while taken < frames.len() && self.link.is_up() {
+            let rest = &frames[taken..];
+            let parts: [IoSlice<'_>; BATCH_MAX] =
+                std::array::from_fn(|i| IoSlice::new(rest.get(i).map_or(&[], |frame| frame.data())));
+            match self.socket.send(&parts[..rest.len().min(BATCH_MAX)]) {
+                Ok(0) => break,
+                Ok(sent) => taken += sent,
+                // There is no room: what is left stays with the caller.
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => break,
+                // The interface sends no such frame. It is taken, or it would be offered for ever.
+                Err(Errno::INVAL | Errno::MSGSIZE) => {
+                    counters.tx_invalid.add(1);
+                    taken += 1;
+                }
+                Err(errno) => {
+                    self.link.heed(errno);
+                    break;
+                }
+            }
+        }
+        taken
+    }
+}

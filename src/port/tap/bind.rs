@@ -1,0 +1,110 @@
+//! COLD: making the interface, or attaching to it.
+
+use super::{TapLink, TapPort};
+use crate::port::copying::CopyingPort;
+use crate::port::link::Link;
+use crate::sys::netdev::Netdev;
+use crate::sys::tap::{TapError, TapQueue, TapStep};
+use crate::sys::xdp::Errno;
+
+/// What a port is opened with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TapConfig {
+    /// Whether the interface has several queues, one for each port that is opened on it. Default one.
+    pub several: bool,
+    /// Frames posted in each direction at most. Default 512: the host queues 1,000 by itself.
+    pub ring: usize,
+}
+
+impl Default for TapConfig {
+    fn default() -> Self {
+        TapConfig { several: false, ring: 512 }
+    }
+}
+
+/// Why a port could not be opened. Nothing is left behind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TapPortError {
+    /// No interface can have that name.
+    #[error("tap interface {0:?}: give a name of 1 to 15 bytes without /, % and spaces")]
+    Name(String),
+    /// The kernel has no TAP interfaces.
+    #[error(
+        "open /dev/net/tun for {0}: it is not there; load the module tun, or give the container the device"
+    )]
+    NoDriver(String),
+    /// This process may not.
+    #[error("tap interface {0}: not permitted; run as root, or grant CAP_NET_ADMIN with setcap(8)")]
+    NotPermitted(String),
+    /// Another program has it.
+    #[error("tap interface {0} is held by another program: stop it, or choose another name")]
+    Busy(String),
+    /// There is an interface of that name which cannot be attached to.
+    #[error("interface {0} is no TAP interface with as many queues as asked for: choose another name")]
+    NotTap(String),
+    /// Anything else the kernel said.
+    #[error("{step} for {interface}: {errno}")]
+    Refused {
+        /// The interface.
+        interface: String,
+        /// What was being done.
+        step: &'static str,
+        /// What the kernel said.
+        errno: Errno,
+    },
+}
+
+/// Opens a port at the far end of the TAP interface `name`, made and set up where there is none.
+///
+/// # Errors
+/// [`TapPortError`] with the step and the remedy.
+#[cold]
+pub fn open(name: &str, config: &TapConfig) -> Result<TapPort, TapPortError> {
+    let bytes = 1..=15;
+    if !bytes.contains(&name.len())
+        || name.contains(|c: char| c == '/' || c == '%' || c.is_whitespace() || c == '\0')
+    {
+        return Err(TapPortError::Name(name.to_owned()));
+    }
+    let was_there = Netdev::open(name).is_ok();
+    let queue = TapQueue::open(name, config.several).map_err(|error| refused(name, error))?;
+    let failed = |step| move |errno| TapPortError::Refused { interface: name.to_owned(), step, errno };
+    let netdev = Netdev::open(name).map_err(failed("find the interface"))?;
+    if !was_there {
+        netdev.set_up().map_err(failed("set the interface up"))?;
+    }
+    let device = TapLink { queue, link: Link::new(netdev) };
+    Ok(CopyingPort::new(format!("tap:{name}"), device, config.ring))
+}
+
+fn refused(name: &str, TapError { step, errno }: TapError) -> TapPortError {
+    let interface = name.to_owned();
+    match (step, errno) {
+        (TapStep::Open, Errno::NOENT | Errno::NXIO | Errno::NODEV) => TapPortError::NoDriver(interface),
+        (_, Errno::PERM | Errno::ACCESS) => TapPortError::NotPermitted(interface),
+        (TapStep::Attach, Errno::BUSY) => TapPortError::Busy(interface),
+        (TapStep::Attach, Errno::INVAL) => TapPortError::NotTap(interface),
+        (TapStep::Open, _) => TapPortError::Refused { interface, step: "open /dev/net/tun", errno },
+        (TapStep::Attach, _) => TapPortError::Refused { interface, step: "make the interface", errno },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_names_the_interface_and_the_remedy_in_one_line() {
+        for (step, errno, needles) in [
+            (TapStep::Open, Errno::NOENT, ["/dev/net/tun for t9", "module tun"]),
+            (TapStep::Open, Errno::ACCESS, ["t9: not permitted", "CAP_NET_ADMIN"]),
+            (TapStep::Attach, Errno::PERM, ["t9: not permitted", "CAP_NET_ADMIN"]),
+            (TapStep::Attach, Errno::BUSY, ["t9 is held by another program", "choose another name"]),
+            (TapStep::Attach, Errno::INVAL, ["t9 is no TAP interface", "choose another name"]),
+            (TapStep::Attach, Errno::NOMEM, ["make the interface for t9", ""]),
+        ] {
+            let line = refused("t9", TapError { step, errno }).to_string();
+            assert!(needles.iter().all(|needle| line.contains(needle)) && !line.contains('\n'), "{line}");
+        }
+    }
+}

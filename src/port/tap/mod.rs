@@ -1,0 +1,80 @@
+//! The `tap` port: an Ethernet interface of this host whose far end is the port.
+//!
+//! What the host sends by the interface is received here, and what is transmitted here the host receives. The interface
+//! is made when there is none of that name, set up then, and gone with the port; one that is there already is attached to,
+//! and stays as it is.
+//!
+//! # Cost
+//! One system call and one copy for each frame, either way: the kernel offers no more than one frame a call. In idle rounds
+//! one call for each round.
+//!
+//! VLAN tags stand where they belong. Frames shorter than a header are refused by the kernel and counted (`tx_invalid`).
+//!
+//! Source: Documentation/networking/tuntap.rst; drivers/net/tun.c.
+
+mod bind;
+mod rx;
+#[cfg(test)]
+mod tests;
+mod tx;
+
+pub use bind::{TapConfig, TapPortError, open};
+
+use super::copying::{CopyingPort, Device};
+use super::link::Link;
+use super::{PortCounters, PortState};
+use crate::pool::Frame;
+use crate::sys::netdev::Netdev;
+use crate::sys::tap::TapQueue;
+use std::os::fd::BorrowedFd;
+
+/// A port at the far end of a TAP interface.
+pub type TapPort = CopyingPort<TapLink>;
+
+/// One queue of the interface of a [`TapPort`].
+#[derive(Debug)]
+pub struct TapLink {
+    queue: TapQueue,
+    link: Link,
+}
+
+impl TapLink {
+    /// The interface.
+    pub fn netdev(&self) -> &Netdev {
+        self.link.netdev()
+    }
+}
+
+impl Device for TapLink {
+    fn kind(&self) -> &'static str {
+        "tap"
+    }
+
+    #[inline]
+    fn receive(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize {
+        self.receive_burst(frames, counters)
+    }
+
+    #[inline]
+    fn send(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {
+        self.send_burst(frames, counters)
+    }
+
+    fn end_round(&mut self, _counters: &PortCounters) {
+        self.link.end_round();
+    }
+
+    /// Looks at the interface, which no sleeper does every so many rounds.
+    fn is_readable(&mut self) -> bool {
+        self.link.look();
+        false
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.link.is_up().then(|| self.queue.as_fd())
+    }
+
+    fn state(&self) -> PortState {
+        self.link.state()
+    }
+}

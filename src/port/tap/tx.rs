@@ -1,0 +1,28 @@
+//! HOT: frames for the host to receive.
+
+use super::TapLink;
+use crate::pool::Frame;
+use crate::port::PortCounters;
+use crate::sys::xdp::Errno;
+
+impl TapLink {
+    pub(super) fn send_burst(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {
+        for (i, frame) in frames.iter().enumerate() {
+            if !self.link.is_up() {
+                return i;
+            }
+            match self.queue.send(frame.data()) {
+                Ok(true) => {}
+                // There is no room: what is left stays with the caller.
+                Ok(false) | Err(Errno::NOBUFS | Errno::NOMEM) => return i,
+                // No frame that an interface could receive. It is taken, or it would be offered for ever.
+                Err(Errno::INVAL | Errno::MSGSIZE) => counters.tx_invalid.add(1),
+                Err(errno) => {
+                    self.link.heed(errno);
+                    return i;
+                }
+            }
+        }
+        frames.len()
+    }
+}

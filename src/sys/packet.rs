@@ -1,0 +1,239 @@
+//! Packet sockets (packet(7)): all frames of an interface, many with one system call, straight from and into the caller's
+//! buffers.
+
+use super::netdev::last_errno;
+use crate::limits::BATCH_MAX;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Bytes that the socket may hold of what is not received yet.
+const RECEIVE_BUFFER: libc::c_int = 8 << 20;
+/// The tag's type where the kernel does not say: 802.1Q.
+const VLAN: u16 = 0x8100;
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketStep {
+    /// socket(2).
+    Open,
+    /// Asking for what the kernel strips, and not for what is sent.
+    Configure,
+    /// Asking for frames to other addresses too.
+    Promiscuous,
+    /// bind(2).
+    Bind,
+}
+
+/// A packet socket could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketSocketError {
+    /// What was being done.
+    pub step: PacketStep,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+/// One frame as it was received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes in its buffer.
+    pub len: usize,
+    /// It was longer than the buffer.
+    pub is_cut: bool,
+    /// The VLAN tag that the kernel took out of it, to stand behind the two addresses.
+    pub tag: Option<[u8; 4]>,
+}
+
+/// Frames that the kernel counted since it was last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketStatistics {
+    /// Dropped because the socket's buffer was full.
+    pub dropped: u32,
+}
+
+/// A packet socket that is bound to one interface and never blocks.
+///
+/// It gets every frame that the interface receives, and none that is sent, not even its own. The kernel gets them as
+/// well.
+#[derive(Debug)]
+pub struct PacketSocket(OwnedFd);
+
+/// Room for the one control message there is, aligned as its header.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+// SAFETY: CMSG_SPACE only computes.
+const CONTROL: usize = unsafe { libc::CMSG_SPACE(size_of::<libc::tpacket_auxdata>() as u32) } as usize;
+
+impl PacketSocket {
+    /// Opens a socket for the interface of number `index`.
+    ///
+    /// # Errors
+    /// The step and what the kernel said: `PERM` without CAP_NET_RAW.
+    pub fn open(index: u32) -> Result<PacketSocket, PacketSocketError> {
+        let at = |step| move |errno| PacketSocketError { step, errno };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        // Without a protocol nothing is received before it is bound, from whatever interface.
+        let fd =
+            socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(at(PacketStep::Open))?;
+        let socket = PacketSocket(fd);
+        let on: libc::c_int = 1;
+        for option in [libc::PACKET_AUXDATA, libc::PACKET_IGNORE_OUTGOING] {
+            socket.set(libc::SOL_PACKET, option, &on).map_err(at(PacketStep::Configure))?;
+        }
+        // More than the limit only with CAP_NET_ADMIN; less than asked for is less burst, not less function.
+        let forced = socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER);
+        let _ = forced.or_else(|_| socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER));
+        let all = libc::packet_mreq {
+            mr_ifindex: index as libc::c_int,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        socket
+            .set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)
+            .map_err(at(PacketStep::Promiscuous))?;
+        socket.bind(index).map_err(at(PacketStep::Bind))?;
+        Ok(socket)
+    }
+
+    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> Result<(), Errno> {
+        let (value, len) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
+        // SAFETY: the kernel reads `len` bytes of a value that lives over the call.
+        let done = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, value, len) };
+        if done < 0 { Err(last_errno()) } else { Ok(()) }
+    }
+
+    fn bind(&self, index: u32) -> Result<(), Errno> {
+        // SAFETY: sockaddr_ll is plain integers, for which zero is valid.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index as libc::c_int;
+        let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: the kernel reads `len` bytes of the address.
+        let done = unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), len) };
+        if done < 0 { Err(last_errno()) } else { Ok(()) }
+    }
+
+    /// Receives into as many of `rooms` as there are frames, from the first on, at most [`BATCH_MAX`]; says of each what
+    /// came in `received`, and returns how many.
+    ///
+    /// # Errors
+    /// `NETDOWN` once when the interface goes down or away; what recvmmsg(2) says otherwise.
+    ///
+    /// # Cost
+    /// One system call for all, and one copy of each frame, by the kernel, into its room.
+    pub fn receive(
+        &self,
+        rooms: &mut [IoSliceMut<'_>],
+        received: &mut [Received; BATCH_MAX],
+    ) -> Result<usize, Errno> {
+        let n = rooms.len().min(BATCH_MAX);
+        let mut control = [Control([0; CONTROL]); BATCH_MAX];
+        // SAFETY: mmsghdr is plain integers and pointers, for which zero is valid.
+        let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { zeroed() };
+        for ((message, room), control) in messages.iter_mut().zip(&mut rooms[..n]).zip(&mut control) {
+            // An IoSliceMut has the layout of an iovec.
+            message.msg_hdr.msg_iov = (&raw mut *room).cast();
+            message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = CONTROL as _;
+        }
+        // SAFETY: the first `n` messages point to rooms and control buffers that are borrowed or owned over the call.
+        let got = unsafe {
+            let flags = libc::MSG_DONTWAIT;
+            libc::recvmmsg(
+                self.0.as_raw_fd(),
+                messages.as_mut_ptr(),
+                n as _,
+                flags as _,
+                std::ptr::null_mut(),
+            )
+        };
+        let Ok(got) = usize::try_from(got) else {
+            return match last_errno() {
+                Errno::AGAIN | Errno::INTR => Ok(0),
+                errno => Err(errno),
+            };
+        };
+        for ((message, room), one) in messages.iter().zip(rooms.iter()).zip(received.iter_mut()).take(got) {
+            *one = Received {
+                len: (message.msg_len as usize).min(room.len()),
+                is_cut: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                tag: tag(&message.msg_hdr),
+            };
+        }
+        Ok(got.min(n))
+    }
+
+    /// Sends `frames` from the first on, at most [`BATCH_MAX`]; returns how many the kernel took.
+    ///
+    /// # Errors
+    /// Of the first frame only, none of them sent: `MSGSIZE` and `INVAL` for one that the interface does not send,
+    /// `NETDOWN` and `NXIO` when it is down or gone, `NOBUFS` and `AGAIN` when there is no room.
+    ///
+    /// # Cost
+    /// One system call for all, and one copy of each frame, by the kernel.
+    pub fn send(&self, frames: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        let n = frames.len().min(BATCH_MAX);
+        // SAFETY: as in `receive`.
+        let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { zeroed() };
+        for (message, frame) in messages.iter_mut().zip(&frames[..n]) {
+            // An IoSlice has the layout of an iovec, which the kernel only reads here.
+            message.msg_hdr.msg_iov = (&raw const *frame).cast_mut().cast();
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: the first `n` messages point to frames that are borrowed over the call; nothing else is pointed to.
+        let sent = unsafe {
+            let flags = libc::MSG_DONTWAIT;
+            libc::sendmmsg(self.0.as_raw_fd(), messages.as_mut_ptr(), n as _, flags as _)
+        };
+        usize::try_from(sent).map(|sent| sent.min(n)).map_err(|_| last_errno())
+    }
+
+    /// What the kernel dropped since this was last asked.
+    ///
+    /// # Errors
+    /// What getsockopt(2) says.
+    pub fn statistics(&self) -> Result<PacketStatistics, Errno> {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes of plain integers into a value that lives over the call.
+        let done = unsafe {
+            let to = (&raw mut statistics).cast();
+            libc::getsockopt(self.0.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, to, &raw mut len)
+        };
+        if done < 0 { Err(last_errno()) } else { Ok(PacketStatistics { dropped: statistics.tp_drops }) }
+    }
+}
+
+/// The tag that the kernel took out of a received frame, if it did.
+fn tag(message: &libc::msghdr) -> Option<[u8; 4]> {
+    // SAFETY: the kernel has set `msg_controllen` to what it wrote into the buffer that `msg_control` points to, and
+    // which the caller still owns; it is aligned as a cmsghdr.
+    let control = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
+    let whole = control.cmsg_len as usize >= size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
+    if (control.cmsg_level, control.cmsg_type) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) || !whole {
+        return None;
+    }
+    // SAFETY: the message is as long as what is read, which is plain integers.
+    let aux: libc::tpacket_auxdata =
+        unsafe { libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>().read_unaligned() };
+    let has = |bit: u32| aux.tp_status & bit != 0;
+    has(libc::TP_STATUS_VLAN_VALID).then(|| {
+        let kind = if has(libc::TP_STATUS_VLAN_TPID_VALID) { aux.tp_vlan_tpid } else { VLAN };
+        let [[a, b], [c, d]] = [kind, aux.tp_vlan_tci].map(u16::to_be_bytes);
+        [a, b, c, d]
+    })
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,104 @@
+//! TAP interfaces: a program at the far end of an Ethernet interface (Documentation/networking/tuntap.rst).
+
+use super::netdev::last_errno;
+use rustix::fd::AsFd as _;
+use rustix::io::Errno;
+use std::ffi::c_char;
+use std::fs::{File, OpenOptions};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TapStep {
+    /// Opening /dev/net/tun.
+    Open,
+    /// Making the interface, or attaching to it.
+    Attach,
+}
+
+/// A TAP interface could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapError {
+    /// What was being done.
+    pub step: TapStep,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+/// One queue of a TAP interface, never blocking. What the host sends by the interface is read; what is written, the host
+/// receives. An interface that was made for it goes with its last queue.
+#[derive(Debug)]
+pub struct TapQueue(File);
+
+impl TapQueue {
+    /// Makes the interface `name`, or attaches to one that is there; with `several` the interface has a queue for each
+    /// time it is opened.
+    ///
+    /// # Errors
+    /// The step and what the kernel said: `PERM` without CAP_NET_ADMIN, `BUSY` when another program has it, `INVAL` when
+    /// it is no TAP interface, or has several queues and was not to.
+    pub fn open(name: &str, several: bool) -> Result<TapQueue, TapError> {
+        let at = |step| move |errno| TapError { step, errno };
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['\0', '/', '%']) {
+            return Err(at(TapStep::Attach)(Errno::INVAL));
+        }
+        let opened =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
+        let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        let file = opened.map_err(|error| at(TapStep::Open)(errno(error)))?;
+        // SAFETY: ifreq is plain integers, addresses and pointers, for all of which zero is valid.
+        let mut request: libc::ifreq = unsafe { zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as c_char;
+        }
+        let several = if several { libc::IFF_MULTI_QUEUE } else { 0 };
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | several) as i16;
+        // SAFETY: TUNSETIFF reads and writes one ifreq, which lives over the call.
+        let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+        if done < 0 { Err(at(TapStep::Attach)(last_errno())) } else { Ok(TapQueue(file)) }
+    }
+
+    /// Reads one frame into `room`; None where there is none. One that is longer gives more than the room's length, and
+    /// its end is lost.
+    ///
+    /// # Errors
+    /// `BADFD` when the interface is gone.
+    ///
+    /// # Cost
+    /// One system call, and one copy by the kernel.
+    pub fn receive(&self, room: &mut [u8]) -> Result<Option<usize>, Errno> {
+        // A frame that is longer reaches into this.
+        let mut beyond = [0];
+        let mut parts = [IoSliceMut::new(room), IoSliceMut::new(&mut beyond)];
+        outcome((&self.0).read_vectored(&mut parts))
+    }
+
+    /// Writes one frame; false where there is no room for it.
+    ///
+    /// # Errors
+    /// `IO` when the interface is down, `BADFD` when it is gone, `INVAL` for a frame shorter than a header.
+    ///
+    /// # Cost
+    /// As [`TapQueue::receive`].
+    pub fn send(&self, frame: &[u8]) -> Result<bool, Errno> {
+        outcome((&self.0).write_vectored(&[IoSlice::new(frame)])).map(|sent| sent.is_some())
+    }
+
+    /// Becomes readable by the next frame.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn outcome(done: std::io::Result<usize>) -> Result<Option<usize>, Errno> {
+    match done {
+        Ok(n) => Ok(Some(n)),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::AGAIN | Errno::INTR) => Ok(None),
+            errno => Err(errno.unwrap_or(Errno::IO)),
+        },
+    }
+}
