@@ -22,8 +22,8 @@ fn forward(from: &str, to: &str, file: &Path, expected: usize) -> Value {
         assert!(begun.elapsed() < PATIENCE, "{file:?} does not fill");
         thread::sleep(Duration::from_millis(10));
     }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    object(&child.wait_with_output().unwrap())
+    kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
+    object(&child.wait_with_output().expect("wait"))
 }
 
 #[test]

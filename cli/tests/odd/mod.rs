@@ -69,7 +69,9 @@ pub fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
 /// The packets of a pcap file, as far as it has been written.
 pub fn packets(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut rest, mut packets) = (bytes.get(24..).unwrap_or_default(), Vec::new());
-    while let Some(len) = rest.get(8..12).map(|len| u32::from_le_bytes(len.try_into().unwrap()) as usize) {
+    while let Some(len) =
+        rest.get(8..12).map(|len| u32::from_le_bytes(len.try_into().expect("four bytes")) as usize)
+    {
         let Some(packet) = rest.get(16..16 + len) else { break };
         packets.push(packet.to_vec());
         rest = &rest[16 + len..];
@@ -83,7 +85,7 @@ pub struct Folder(PathBuf);
 impl Folder {
     pub fn new(test: &str) -> Folder {
         let path = env::temp_dir().join(format!("netmem-{}-{test}", process::id()));
-        fs::create_dir_all(&path).unwrap();
+        fs::create_dir_all(&path).expect("a folder");
         Folder(path)
     }
 
@@ -93,7 +95,7 @@ impl Folder {
 
     pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
-        fs::write(&path, bytes).unwrap();
+        fs::write(&path, bytes).expect("a file");
         path
     }
 }
