@@ -35,6 +35,22 @@ impl Memory {
         Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
     }
 
+    /// As [`Memory::new`], in a file that a peer process can map ([`Region::file`]), so that frames of it can be handed over as
+    /// offsets.
+    ///
+    /// A peer that has the file may write any byte at any time. Frames are bytes to those who have them anyway, but objects of
+    /// slab caches are not: make none of this memory, or give the file to nobody.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; nothing is left behind then.
+    #[cold]
+    pub fn shared(config: &MemoryConfig) -> Result<Memory, MemoryError> {
+        config.check(config.bytes)?;
+        let region = Region::shared(config.bytes, config.backing)?;
+        let pages = region.len() / PAGE_SIZE;
+        Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
+    }
+
     /// Makes memory that the caller lends free pages; it gets it back when the last page and frame is home and every
     /// handle gone. Pages and frames are as anywhere; slab caches cannot be made of it. `config.bytes` and
     /// `config.backing` mean nothing here.

@@ -14,6 +14,7 @@ mod counters;
 pub mod fault;
 mod link;
 pub mod mem;
+pub mod memif;
 pub mod packet;
 pub mod pcap;
 #[allow(unsafe_code)]
@@ -25,7 +26,7 @@ pub mod trace;
 pub mod xdp;
 
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Pool};
+use crate::pool::{Batch, Frame, Pool};
 use crate::sync::Worker;
 pub use counters::PortCounters;
 use std::os::fd::BorrowedFd;
@@ -45,10 +46,10 @@ pub enum PortState {
 /// All calls are bursts: as many frames as fit or are there. What is not taken stays with the caller, in order.
 /// None blocks, allocates or fails; a device that can no longer be trusted goes [`PortState::Down`].
 pub trait Port: Send {
-    /// Kind and place, as on the command line: `xdp:eth0`, `mem:0`.
+    /// Kind and place, as on the command line: `xdp:eth0`, `memif:/run/vpp/memif.sock`, `mem:0`.
     fn name(&self) -> &str;
 
-    /// The kind: `xdp`, `mem`.
+    /// The kind: `xdp`, `memif`, `mem`.
     fn kind(&self) -> &'static str;
 
     /// Free places in the fill ring.
@@ -123,4 +124,17 @@ pub trait Port: Send {
             }
         }
     }
+}
+
+/// Takes those frames out of `frames` that `keep` does not keep; all stay in order.
+#[cold]
+fn set_aside(frames: &mut Batch, keep: impl Fn(&Frame) -> bool) -> Batch {
+    let (mut kept, mut aside) = (Batch::new(), Batch::new());
+    for frame in frames.drain() {
+        let to = if keep(&frame) { &mut kept } else { &mut aside };
+        // There is room: each of the two holds as many as `frames`.
+        let _ = to.push(frame);
+    }
+    frames.append(&mut kept);
+    aside
 }

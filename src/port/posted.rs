@@ -4,6 +4,7 @@ use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, Origin, Place};
 use crate::ring::Lender;
 use crate::sync::Worker;
+use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// A frame between being posted and coming back, counted as posted in its pool's ledger.
@@ -105,5 +106,74 @@ impl Descriptors {
     #[inline]
     pub(crate) fn prefetch_frames(&self, n: usize) {
         self.ring.returned(n).for_each(|posted| posted.0.prefetch_write());
+    }
+}
+
+/// Posted frames in order, kept beside a device that says of them only how many are done.
+#[derive(Debug)]
+pub(crate) struct PostedQueue {
+    /// Oldest first; never more than `capacity`, for which there is room.
+    frames: VecDeque<Posted>,
+    capacity: usize,
+    inside: Origin,
+}
+
+impl PostedQueue {
+    #[cold]
+    pub(crate) fn new(capacity: usize) -> PostedQueue {
+        let frames = VecDeque::with_capacity(capacity);
+        PostedQueue { frames, capacity, inside: Origin::new(Place::Posted) }
+    }
+
+    /// Frames posted and not claimed again.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Frames there is room for.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.capacity - self.frames.len()
+    }
+
+    /// Posts the first `n` of `frames`, for which there is room.
+    #[inline]
+    pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
+        self.inside.enter(w, frames, n);
+        self.frames.extend(frames.drain().take(n).map(|frame| Posted(ManuallyDrop::new(frame))));
+    }
+
+    /// The `i`-th oldest frame, to be written by who plays the device.
+    #[inline]
+    pub(crate) fn frame(&mut self, i: usize) -> Option<&mut Frame> {
+        self.frames.get_mut(i).map(Posted::frame)
+    }
+
+    /// Claims the oldest `n` frames, as many as there are and `frames` has room for; returns how many.
+    #[inline]
+    pub(crate) fn claim(&mut self, w: &Worker, frames: &mut Batch, n: usize) -> usize {
+        let take = |places: &mut [MaybeUninit<Frame>]| {
+            let n = n.min(places.len()).min(self.frames.len());
+            for (place, posted) in places.iter_mut().zip(self.frames.drain(..n)) {
+                let mut posted = ManuallyDrop::new(posted);
+                // SAFETY: the Posted is not dropped, so the frame is taken once.
+                place.write(unsafe { ManuallyDrop::take(&mut posted.0) });
+            }
+            n
+        };
+        // SAFETY: as many places are initialised as it says, with claims that were the queue's own.
+        let n = unsafe { frames.grow(take, &self.inside) };
+        self.inside.leave(w, frames, n);
+        n
+    }
+
+    /// Sends all frames home.
+    #[cold]
+    pub(crate) fn clear(&mut self) -> usize {
+        let n = self.frames.len();
+        self.frames.clear();
+        self.inside = Origin::new(Place::Posted);
+        n
     }
 }

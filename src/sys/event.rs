@@ -1,6 +1,7 @@
 //! Events: something that one thread raises and another sleeps for, beside sockets.
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -31,7 +32,66 @@ impl Event {
     }
 }
 
+impl Event {
+    /// An event that a peer made, or what it says is one.
+    pub fn of_peer(descriptor: OwnedFd) -> Event {
+        // Where this fails, so does all that is done with the event, and nothing more.
+        if let Ok(flags) = fcntl_getfl(&descriptor) {
+            let _ = fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK);
+        }
+        Event(descriptor)
+    }
+
+    /// Raises an event that a peer shares. It may have made the event one that waits, so that is asked about first; one that
+    /// cannot be raised now is raised already.
+    #[cold]
+    pub fn raise_shared(&self) {
+        let mut asked = [PollFd::new(&self.0, PollFlags::OUT)];
+        let ready = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        if ready.is_ok_and(|n| n > 0) && asked[0].revents().contains(PollFlags::OUT) {
+            self.raise();
+        }
+    }
+}
+
 impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Several descriptors as one: readable when anything has happened to one of them since it was last cleared
+/// (epoll(7), edge-triggered). What comes in is never read through it.
+#[derive(Debug)]
+pub struct Watch(OwnedFd);
+
+impl Watch {
+    /// Watches nothing yet.
+    ///
+    /// # Errors
+    /// What epoll_create(2) says.
+    #[cold]
+    pub fn new() -> io::Result<Watch> {
+        Ok(Watch(epoll::create(epoll::CreateFlags::CLOEXEC)?))
+    }
+
+    /// Watches `descriptor` too, until it is closed. One that cannot be watched, as a file's, is not.
+    #[cold]
+    pub fn add(&self, descriptor: BorrowedFd<'_>) {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        let _ = epoll::add(&self.0, descriptor, epoll::EventData::new_u64(0), flags);
+    }
+
+    /// Forgets what has happened.
+    pub fn clear(&self) {
+        let nothing = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        let mut happened = [nothing; 16];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        while epoll::wait(&self.0, &mut happened[..], Some(&now)) == Ok(happened.len()) {}
+    }
+}
+
+impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -67,6 +127,29 @@ mod tests {
         assert!(sleep_until_readable(&[event.as_fd()], LONG));
         assert!(event.clear() && !event.clear());
         assert!(!sleep_until_readable(&[event.as_fd()], Duration::ZERO));
+    }
+
+    #[test]
+    fn a_watch_sees_each_raise_once_and_takes_nothing_down() {
+        let (watch, event) = (Watch::new().unwrap(), Event::new().unwrap());
+        watch.add(event.as_fd());
+        for _ in 0..2 {
+            assert!(!sleep_until_readable(&[watch.as_fd()], Duration::ZERO));
+            event.raise_shared();
+            assert!(sleep_until_readable(&[watch.as_fd()], LONG));
+            watch.clear();
+        }
+        assert!(event.clear());
+    }
+
+    #[test]
+    fn an_event_that_a_peer_filled_up_is_left_alone() {
+        let event = Event::of_peer(eventfd(0, EventfdFlags::empty()).unwrap());
+        rustix::io::write(&event.0, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        fcntl_setfl(&event.0, OFlags::empty()).unwrap();
+        event.raise_shared();
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        Event::of_peer(reader).raise_shared();
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! 2 GiB boundaries of the address space (only reserved, not used), so the way back is one load as well.
 
 mod lent;
+mod shared;
 
 pub use lent::Lent;
 
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -165,6 +167,8 @@ pub struct Region {
     backing: Backing,
     /// Lent memory's: dropped last.
     keeper: Option<lent::Keeper>,
+    /// What a peer can map it by.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: a Region only names the mapping; the bytes are reached through ids whose owners are exclusive.
@@ -179,20 +183,28 @@ impl Region {
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
     pub fn new(bytes: usize, wish: BackingWish) -> Result<Arc<Region>, RegionError> {
+        Region::of(bytes, |len| map(len, wish).map(|(base, backing)| (base, backing, None)))
+    }
+
+    /// A region of what `map` maps for as many bytes, rounded up to 2 MiB, in whatever file.
+    fn of(
+        bytes: usize,
+        map: impl FnOnce(usize) -> Result<(*mut u8, Backing, Option<OwnedFd>), RegionError>,
+    ) -> Result<Arc<Region>, RegionError> {
         let max = (SEGMENTS - 2) << SEGMENT_BYTES_SHIFT;
         if bytes == 0 || bytes > max {
             return Err(RegionError::Size { bytes, max });
         }
         let len = bytes.next_multiple_of(HUGE_2M);
         let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
-        let (base, backing) = map(len, wish)?;
+        let (base, backing, file) = map(len)?;
         let Some(first_segment) = take_segments(base, segments, true) else {
             unmap(base, len);
             return Err(RegionError::Segments { segments });
         };
         // Later stages keep addresses of objects as numbers, and make pointers of them again.
         base.expose_provenance();
-        Ok(Arc::new(Region { base, len, first_segment, segments, backing, keeper: None }))
+        Ok(Arc::new(Region { base, len, first_segment, segments, backing, keeper: None, file }))
     }
 
     /// The first byte.
@@ -283,13 +295,13 @@ fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError>
             if !len.is_multiple_of(size) {
                 continue;
             }
-            match place(len, MapFlags::HUGETLB | flag).and_then(|base| populate(base, len)) {
+            match place(len, MapFlags::HUGETLB | flag, None).and_then(|base| populate(base, len)) {
                 Ok(base) => return Ok((base, Backing { kind, refused })),
                 Err(errno) => refused.push(format!("no {name}: {errno}")),
             }
         }
     }
-    let mapped = place(len, MapFlags::empty()).and_then(|base| small(base, len, wish, &mut refused));
+    let mapped = place(len, MapFlags::empty(), None).and_then(|base| small(base, len, wish, &mut refused));
     match mapped {
         Ok((base, kind)) => Ok((base, Backing { kind, refused })),
         Err(errno) => Err(RegionError::Map { bytes: len, errno }),
@@ -317,23 +329,30 @@ fn small(
     Ok((base, PageKind::Small))
 }
 
-/// Maps `len` bytes of readable and writable memory at a 2 GiB boundary.
+/// Maps `len` bytes of readable and writable memory, private or of a file, at a 2 GiB boundary.
 ///
 /// Looks for a hole that is large enough and maps there without replacing anything: a mapping that another thread
 /// puts into the hole first is found and left alone, and another hole is looked for. (Mapping over a reservation of
 /// one's own is no way: where huge pages cannot be had the kernel may take the reservation away and then fail, and
 /// the range is anybody's.)
-fn place(len: usize, flags: MapFlags) -> rustix::io::Result<*mut u8> {
+fn place(len: usize, flags: MapFlags, file: Option<&OwnedFd>) -> rustix::io::Result<*mut u8> {
     // One region looks at a time: holes that are being looked at are no holes for others.
     static LOOKING: Mutex<()> = Mutex::new(());
     let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let flags = flags | MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+    let sharing = if file.is_some() { MapFlags::SHARED } else { MapFlags::PRIVATE };
+    let flags = flags | sharing | MapFlags::FIXED_NOREPLACE;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let mut failed = rustix::io::Errno::EXIST;
     for _ in 0..PLACE_ATTEMPTS {
         let hole = find_hole(len)?;
-        // SAFETY: a fresh anonymous mapping that replaces nothing overlaps nothing of ours.
-        match unsafe { mmap_anonymous(hole.cast(), len, access, flags) } {
+        // SAFETY: a fresh mapping that replaces nothing overlaps nothing of ours.
+        let mapped = unsafe {
+            match file {
+                None => mmap_anonymous(hole.cast(), len, access, flags),
+                Some(file) => mmap(hole.cast(), len, access, flags, file, 0),
+            }
+        };
+        match mapped {
             Ok(base) if base.cast() == hole => return Ok(hole),
             // A kernel before 4.17 takes the address as a hint.
             Ok(elsewhere) => unmap(elsewhere.cast(), len),

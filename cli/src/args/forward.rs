@@ -31,11 +31,19 @@ const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub struct ForwardArgs {
-    /// A port: xdp:IFNAME[:QUEUE], packet:IFNAME, tap:IFNAME, pcap:in=FILE,out=FILE. Repeatable; the first is number 0.
+    /// A port: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME, pcap:in=FILE,out=FILE. Repeatable; the first is
+    /// number 0.
     ///
     /// xdp:IFNAME[:QUEUE]  a queue (default 0) of an interface, which must be up, through AF_XDP. Needs Linux
     /// 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. Only that queue is redirected here;
     /// what arrives on others goes on to the kernel.
+    ///
+    /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT][,unsealed=ok][,copy=yes]  a peer process
+    /// (VPP, DPDK, netmem) through shared memory; they meet at a Unix socket. A client (the default) lends its
+    /// frames, without a copy, unless copy=yes, --path full or --ready-pairs: such a peer can read and write all
+    /// frames of this process. A server copies once, and maps only memory that is sealed against shrinking, unless
+    /// unsealed=ok says that the client is trusted. With several workers a client connects one interface for each, with
+    /// ids from N on. The port is down while there is no peer, and up again with the next.
     ///
     /// packet:IFNAME  an interface, which must be up, through a packet socket: every kernel and driver, one copy a
     /// frame. The kernel gets what is received as well. Needs root or CAP_NET_RAW.
@@ -192,6 +200,7 @@ Examples:
   netmem forward --workers 2 --flows 100
   netmem forward --workers 3 --generators 1 --steer hash=1,2 --flows 100
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
+  netmem forward --port xdp:eth0 --port memif:/run/vpp/memif.sock,id=1 --mode cross-connect
   netmem forward --port pcap:in=a.pcap --port pcap:out=b.pcap --mode cross-connect --seconds 1
   netmem forward --port fault:drop=0.01,delay=1/50/xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\

@@ -1,6 +1,7 @@
 //! One `--port`: what it is written as, and what it says.
 
 use netmem::port::fault::{Chance, FaultConfig};
+use netmem::port::memif::{MemifConfig, Role, Sealing};
 use netmem::port::pcap::{PcapConfig, Speed};
 use netmem::port::trace::{TraceConfig, TraceFormat};
 use std::fmt;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 /// For whoever writes no kind that there is.
 const KINDS: &str =
-    "unknown kind of port: write xdp:IFNAME[:QUEUE], packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+    "unknown kind of port: write xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
 
 /// One `--port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,13 @@ pub enum DeviceSpec {
         interface: String,
         /// The number of its queue.
         queue: u32,
+    },
+    /// A peer process, through shared memory.
+    Memif {
+        /// The socket where both meet.
+        path: PathBuf,
+        /// How.
+        config: MemifConfig,
     },
     /// An interface, by a packet socket; its name.
     Packet(String),
@@ -54,13 +62,27 @@ impl PortSpec {
     pub fn xdp(&self) -> Option<(&str, u32)> {
         match &self.device {
             DeviceSpec::Xdp { interface, queue } => Some((interface, *queue)),
-            DeviceSpec::Packet(_) | DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => None,
+            DeviceSpec::Memif { .. }
+            | DeviceSpec::Packet(_)
+            | DeviceSpec::Tap(_)
+            | DeviceSpec::Pcap(_) => None,
         }
+    }
+
+    /// Whether it would lend frames to a peer.
+    pub fn lends(&self) -> bool {
+        matches!(&self.device, DeviceSpec::Memif { config, .. } if config.role == Role::Client && config.zero_copy)
     }
 
     /// Whether it is for one worker alone.
     pub fn has_one_queue(&self) -> bool {
-        matches!(self.device, DeviceSpec::Packet(_) | DeviceSpec::Pcap(_)) || self.files().next().is_some()
+        let single = match &self.device {
+            DeviceSpec::Packet(_) | DeviceSpec::Pcap(_) => true,
+            // One listens at the path; clients connect as many interfaces.
+            DeviceSpec::Memif { config, .. } => config.role == Role::Server,
+            DeviceSpec::Xdp { .. } | DeviceSpec::Tap(_) => false,
+        };
+        single || self.files().next().is_some()
     }
 
     /// The files that the port makes anew.
@@ -71,7 +93,10 @@ impl PortSpec {
         });
         let output = match &self.device {
             DeviceSpec::Pcap(config) => config.output.as_ref(),
-            DeviceSpec::Xdp { .. } | DeviceSpec::Packet(_) | DeviceSpec::Tap(_) => None,
+            DeviceSpec::Xdp { .. }
+            | DeviceSpec::Memif { .. }
+            | DeviceSpec::Packet(_)
+            | DeviceSpec::Tap(_) => None,
         };
         traces.chain(output)
     }
@@ -98,6 +123,7 @@ pub fn port_spec(text: &str) -> Result<PortSpec, String> {
                 continue;
             }
             "xdp" => xdp(rest)?,
+            "memif" => (memif(options)?, rest.to_owned()),
             "packet" => (DeviceSpec::Packet(interface(kind, options)?), rest.to_owned()),
             "tap" => (DeviceSpec::Tap(interface(kind, options)?), rest.to_owned()),
             "pcap" => (DeviceSpec::Pcap(pcap(options)?), rest.to_owned()),
@@ -110,7 +136,7 @@ pub fn port_spec(text: &str) -> Result<PortSpec, String> {
 
 /// The options of a wrapping port, and the port within: a `/` is part of a file's name unless a kind of port follows.
 fn split_wrap(text: &str) -> Option<(&str, &str)> {
-    let kinds = ["xdp:", "packet:", "tap:", "pcap:", "mem:", "fault:", "trace:"];
+    let kinds = ["xdp:", "memif:", "packet:", "tap:", "pcap:", "mem:", "fault:", "trace:"];
     text.match_indices('/')
         .map(|(at, _)| (&text[..at], &text[at + 1..]))
         .find(|(_, within)| kinds.iter().any(|kind| within.starts_with(kind)))
@@ -146,6 +172,35 @@ fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(',')
         .filter(|option| !option.is_empty())
         .map(|option| option.split_once('=').unwrap_or((option, "")))
+}
+
+fn memif(text: &str) -> Result<DeviceSpec, String> {
+    let (path, rest) = text.split_once(',').unwrap_or((text, ""));
+    if path.is_empty() {
+        return Err("memif: give the path of a socket, as in memif:/run/memif.sock,role=server".into());
+    }
+    let mut config = MemifConfig::default();
+    for (key, value) in options(rest) {
+        match (key, value) {
+            ("role", "client") => config.role = Role::Client,
+            ("role", "server") => config.role = Role::Server,
+            ("id", number) => {
+                config.id = number.parse().map_err(|_| "memif: id=N: give a number from 0")?;
+            }
+            ("queues", number) => {
+                config.queues = number.parse().map_err(|_| "memif: queues=N: give a number from 1")?;
+            }
+            ("secret", secret) if !secret.is_empty() => config.secret = secret.into(),
+            ("unsealed", "ok") => config.sealing = Sealing::Trusted,
+            ("copy", "yes") => config.zero_copy = false,
+            _ => {
+                return Err("memif: give role=client or role=server, id=N, queues=N, secret=TEXT, unsealed=ok, \
+                            copy=yes"
+                    .into());
+            }
+        }
+    }
+    Ok(DeviceSpec::Memif { path: path.into(), config })
 }
 
 fn pcap(text: &str) -> Result<PcapConfig, String> {
@@ -242,6 +297,30 @@ mod tests {
     }
 
     #[test]
+    fn a_memif_port_is_a_socket_and_how_it_is_used() {
+        let of = |text| match port_spec(text).unwrap().device {
+            DeviceSpec::Memif { path, config } => (path, config),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of("memif:/run/a.sock"), ("/run/a.sock".into(), MemifConfig::default()));
+        let config = MemifConfig {
+            role: Role::Server,
+            id: 7,
+            queues: 2,
+            secret: "sesame".into(),
+            sealing: Sealing::Trusted,
+            zero_copy: false,
+            ..MemifConfig::default()
+        };
+        let all = "memif:a,role=server,id=7,queues=2,secret=sesame,unsealed=ok,copy=yes";
+        assert_eq!(of(all), ("a".into(), config));
+        let (client, server) = (port_spec("memif:a").unwrap(), port_spec("memif:a,role=server").unwrap());
+        assert!(client.lends() && !client.has_one_queue());
+        assert!(!server.lends() && server.has_one_queue());
+        assert!(!port_spec("fault:/memif:a,copy=yes").unwrap().lends());
+    }
+
+    #[test]
     fn a_pcap_port_is_files_and_how_they_are_read() {
         let spec = port_spec("pcap:in=/tmp/a.pcap,out=b.pcap,speed=recorded,loop=3").unwrap();
         let config = PcapConfig {
@@ -279,6 +358,11 @@ mod tests {
             ("xdp:eth0:1:2", "xdp:eth0:1"),
             ("xdp:eth0:", "a number from 0"),
             ("xdp:eth0:-1", "a number from 0"),
+            ("memif:", "path of a socket"),
+            ("memif:a,role=master", "role=server"),
+            ("memif:a,id=-1", "number from 0"),
+            ("memif:a,queues=x", "number from 1"),
+            ("memif:a,secret=", "secret=TEXT"),
             ("packet:", "name of an interface"),
             ("tap:tap0:1", "write tap:IFNAME"),
             ("pcap:", "in=FILE"),

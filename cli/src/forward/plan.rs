@@ -152,6 +152,15 @@ impl Plan {
         self.hold.is_some() || self.tap.is_some()
     }
 
+    /// Whether the memory is to be one that peers can map: somebody would lend its frames, and there is nothing else in it.
+    pub fn lends(&self) -> bool {
+        let lends = match &self.source {
+            Source::Ports { ports, .. } => ports.iter().any(PortSpec::lends),
+            Source::BuiltIn(_) => false,
+        };
+        lends && self.packets.is_none()
+    }
+
     /// Where the redirect program of interfaces runs.
     pub fn xdp_mode(&self) -> XdpModeWish {
         match self.source {

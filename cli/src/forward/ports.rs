@@ -12,6 +12,7 @@ use netmem::page::Memory;
 use netmem::port::Port;
 use netmem::port::fault::FaultPort;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::memif::{MemifConfig, MemifPort, Role};
 use netmem::port::packet;
 use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
@@ -47,7 +48,7 @@ pub fn open(
             let umem = Umem::new(memory);
             let numbered = owners.iter_mut().zip(0..);
             let ports = numbered.map(|(owner, number)| {
-                let port = |(place, spec)| opened(plan, &umem, owner, spec, (place, number));
+                let port = |(place, spec)| opened(plan, (memory, &umem), owner, spec, (place, number));
                 queues(plan.mode, ports.iter().enumerate().map(port).collect::<Result<_, _>>()?, routes)
             });
             Ok((ports.collect::<Result<_, _>>()?, None))
@@ -91,7 +92,7 @@ struct Opened {
 /// Worker `number`'s port that is the one at `place` on the command line, with what is wrapped around it.
 fn opened(
     plan: &Plan,
-    umem: &Arc<Umem>,
+    (memory, umem): (&Memory, &Arc<Umem>),
     owner: &mut Owner,
     spec: &PortSpec,
     (place, number): (usize, u32),
@@ -101,6 +102,14 @@ fn opened(
             let port = xdp_port(plan, umem, owner, interface, queue.saturating_add(number))?;
             let (interface, detail) = (interface_of(port.netdev())?, detail(&port));
             Opened { port: Box::new(port), interface, detail }
+        }
+        DeviceSpec::Memif { path, config } => {
+            let id = config.id.saturating_add(number);
+            let config = MemifConfig { id, ring: plan.ring, ..config.clone() };
+            let port = MemifPort::open(path, memory, &config).map_err(Failure::input)?;
+            let role = if config.role == Role::Client { "client" } else { "server" };
+            let copies = if port.is_zero_copy() { "lends its frames" } else { "copies" };
+            Opened { port: Box::new(port), interface: made_up(place), detail: format!("{role}, {copies}") }
         }
         DeviceSpec::Packet(interface) => {
             let port = packet::open(interface, plan.ring as usize).map_err(Failure::input)?;

@@ -55,8 +55,8 @@ pub use bind::Umem;
 pub use close::Closed;
 pub use error::XdpError;
 
-use super::{Port, PortCounters, PortState};
-use crate::pool::{Batch, Frame};
+use super::{Port, PortCounters, PortState, set_aside};
+use crate::pool::Batch;
 use crate::ring::Corrupt;
 use crate::ring::cursor::Index;
 use crate::sync::Worker;
@@ -255,19 +255,6 @@ impl XdpPort {
         self.down.get_or_insert_with(|| fault.to_string());
         self.stopped = self.queues.take().or(self.stopped.take());
     }
-}
-
-/// Takes those frames out of `frames` that `keep` does not keep; all stay in order.
-#[cold]
-fn set_aside(frames: &mut Batch, keep: impl Fn(&Frame) -> bool) -> Batch {
-    let (mut kept, mut aside) = (Batch::new(), Batch::new());
-    for frame in frames.drain() {
-        let to = if keep(&frame) { &mut kept } else { &mut aside };
-        // There is room: each of the two holds as many as `frames`.
-        let _ = to.push(frame);
-    }
-    frames.append(&mut kept);
-    aside
 }
 
 impl Port for XdpPort {

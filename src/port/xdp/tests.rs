@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Place, Pool, PoolConfig};
+use crate::pool::{Frame, Place, Pool, PoolConfig};
 use crate::ring::cursor::{Consumer, Producer};
 use crate::sys::region::BackingWish;
 use crate::sys::xdp::{Entry, Ring};

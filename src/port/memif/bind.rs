@@ -1,0 +1,95 @@
+//! Setting a port up. COLD. Peers come later, and go.
+
+use super::client::Client;
+use super::error::MemifError;
+use super::offer;
+use super::pair::{Lender, Pair};
+use super::ring::LOG2_SIZE_MAX;
+use super::server::Server;
+use super::{Conversation, MemifConfig, MemifPort, Role};
+use crate::page::Memory;
+use crate::steer::{DEFAULT_KEY, Toeplitz};
+use crate::sys::event::Watch;
+use crate::sys::seqpacket::Listener;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Queues at most.
+const QUEUES_MAX: u16 = 16;
+/// Bytes of a Unix socket's path at most (unix(7)), without the zero byte.
+const PATH_MAX: usize = 107;
+/// Bytes of a secret at most, without the zero byte.
+const SECRET_MAX: usize = 23;
+
+impl MemifPort {
+    /// Opens a port at the socket `path`: a client that connects as soon as somebody listens there, and again whenever the
+    /// server goes, or a server that listens there until the port is dropped. The port is
+    /// [`Down`](crate::port::PortState::Down) until there is a peer.
+    ///
+    /// A client lends the frames of `memory` where a peer can map it ([`Memory::shared`]), is larger than nothing the
+    /// protocol can name (4 GiB) and `config.zero_copy` says so; otherwise bytes are copied. A server always copies.
+    ///
+    /// # Errors
+    /// [`MemifError`] names what is wrong and the remedy; nothing is left behind.
+    #[cold]
+    pub fn open(path: &Path, memory: &Memory, config: &MemifConfig) -> Result<MemifPort, MemifError> {
+        check(path, config)?;
+        let region = memory.region();
+        let lends = config.role == Role::Client
+            && config.zero_copy
+            && region.file().is_some()
+            && u32::try_from(region.len()).is_ok();
+        let conversation = match config.role {
+            Role::Client => {
+                Conversation::Client(Client::new(path, config, lends.then(|| Arc::clone(region))))
+            }
+            Role::Server => {
+                let listener = Listener::new(path)
+                    .map_err(|errno| MemifError::Listen { path: path.to_owned(), errno })?;
+                Conversation::Server(Server::new(listener, config))
+            }
+        };
+        let nobody = match config.role {
+            Role::Client => format!("nobody listens at {}", path.display()),
+            Role::Server => format!("nobody has connected to {}", path.display()),
+        };
+        let mut port = MemifPort {
+            name: format!("memif:{}", path.display()),
+            conversation,
+            pairs: (0..config.queues).map(|_| Pair::new(config.ring)).collect(),
+            active: 0,
+            turn: 0,
+            lender: lends.then(|| Lender::new(region)),
+            toeplitz: Toeplitz::new(&DEFAULT_KEY),
+            peer: None,
+            down: nobody,
+            watch: Watch::new().map_err(|error| MemifError::Watch(error.to_string()))?,
+            rounds: 0,
+            counters: Arc::default(),
+        };
+        port.watch_anew();
+        port.service();
+        Ok(port)
+    }
+}
+
+fn check(path: &Path, config: &MemifConfig) -> Result<(), MemifError> {
+    let MemifConfig { ring, queues, .. } = *config;
+    if !ring.is_power_of_two() || !(2..=1 << LOG2_SIZE_MAX).contains(&ring) {
+        return Err(MemifError::RingSize(ring));
+    }
+    // Offsets in shared memory are of 32 bits.
+    let fits = |queues| u32::try_from(offer::bytes(queues, ring.ilog2() as u8, true)).is_ok();
+    let most = (1..=QUEUES_MAX).rev().find(|&queues| fits(queues)).unwrap_or(1);
+    if queues == 0 || queues > most {
+        return Err(MemifError::Queues { queues, most });
+    }
+    if config.secret.len() > SECRET_MAX || config.secret.contains('\0') {
+        return Err(MemifError::Secret(config.secret.len()));
+    }
+    let len = path.as_os_str().len();
+    if len == 0 || len > PATH_MAX {
+        return Err(MemifError::Path { path: path.to_owned() });
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Where the bytes of a slot are that are copied: in buffers of our own, or wherever in its regions a client says.
+
+use super::ring::{Descriptor, Lending, Serving, WakeFlag};
+use crate::limits::CHUNK_SIZE;
+use crate::ring::Corrupt;
+use crate::sys::memfd::SharedMemory;
+use std::sync::Arc;
+
+/// Bytes of a buffer of our own.
+pub(super) const BUFFER: usize = CHUNK_SIZE;
+
+/// An end of a ring whose buffers are copied from or into.
+#[derive(Debug)]
+pub(super) enum Copying {
+    /// The client's: each slot has a buffer of its own in our memory, and what the ring says of where it is counts for
+    /// nothing.
+    Own {
+        /// The end.
+        ring: Lending,
+        /// What the buffers lie in.
+        memory: Arc<SharedMemory>,
+        /// Where the first one lies there.
+        first: u32,
+    },
+    /// The server's: the client says where.
+    Peers {
+        /// The end.
+        ring: Serving,
+        /// The client's regions by their numbers.
+        regions: Arc<[Arc<SharedMemory>]>,
+    },
+}
+
+/// A piece of memory that a peer shares.
+pub(super) type Buffer<'a> = (&'a SharedMemory, u64);
+
+impl Copying {
+    /// Lends all buffers empty, for the server to fill; nothing where they are the client's to lend.
+    #[cold]
+    pub(super) fn lend_all(&mut self) {
+        if let Copying::Own { ring, first, .. } = self {
+            let room = ring.room();
+            lend_empty(ring, *first, room);
+        }
+    }
+
+    /// Slots in all.
+    #[inline]
+    pub(super) fn size(&self) -> u32 {
+        match self {
+            Copying::Own { ring, .. } => ring.size(),
+            Copying::Peers { ring, .. } => ring.size(),
+        }
+    }
+
+    /// Slots with packets to be received.
+    #[inline]
+    pub(super) fn received(&mut self) -> Result<u32, Corrupt> {
+        match self {
+            Copying::Own { ring, .. } => ring.returned(),
+            Copying::Peers { ring, .. } => ring.ready(),
+        }
+    }
+
+    /// What the `i`-th of them says, and its buffer; None where that makes no sense.
+    #[inline]
+    pub(super) fn packet(&self, i: u32) -> Option<(Descriptor, Buffer<'_>)> {
+        match self {
+            Copying::Own { ring, memory, first } => {
+                let position = ring.returned_at(i);
+                let said = ring.read(position);
+                (said.len as usize <= BUFFER).then(|| (said, (&**memory, buffer_at(*first, position).into())))
+            }
+            Copying::Peers { ring, regions } => {
+                let said = ring.read(ring.ready_at(i));
+                let memory = regions.get(usize::from(said.region))?;
+                let inside = memory.holds(said.offset.into(), said.len as usize);
+                inside.then(|| (said, (&**memory, said.offset.into())))
+            }
+        }
+    }
+
+    /// The first `n` of them have been received.
+    #[inline]
+    pub(super) fn release(&mut self, n: u32) {
+        match self {
+            Copying::Own { ring, first, .. } => {
+                ring.take_back(n);
+                lend_empty(ring, *first, n);
+            }
+            Copying::Peers { ring, .. } => ring.give_back(n),
+        }
+    }
+
+    /// Slots that packets may be put into.
+    #[inline]
+    pub(super) fn free(&mut self) -> Result<u32, Corrupt> {
+        match self {
+            Copying::Own { ring, .. } => {
+                let read = ring.returned()?;
+                ring.take_back(read);
+                Ok(ring.room())
+            }
+            Copying::Peers { ring, .. } => ring.ready(),
+        }
+    }
+
+    /// The buffer of the `i`-th of them and its room, with what its slot says; None where that makes no sense.
+    #[inline]
+    pub(super) fn room(&self, i: u32) -> Option<(Descriptor, Buffer<'_>)> {
+        match self {
+            Copying::Own { ring, memory, first } => {
+                let offset = buffer_at(*first, ring.next_at(i));
+                let said = Descriptor { next: false, region: 0, len: BUFFER as u32, offset };
+                Some((said, (&**memory, offset.into())))
+            }
+            Copying::Peers { ring, regions } => {
+                let said = ring.read(ring.ready_at(i));
+                let memory = regions.get(usize::from(said.region))?;
+                let inside = memory.holds(said.offset.into(), said.len as usize);
+                inside.then(|| (said, (&**memory, said.offset.into())))
+            }
+        }
+    }
+
+    /// Says what the `i`-th of them holds now.
+    #[inline]
+    pub(super) fn describe(&mut self, i: u32, descriptor: Descriptor) {
+        match self {
+            Copying::Own { ring, .. } => ring.write(ring.next_at(i), descriptor),
+            Copying::Peers { ring, .. } => ring.write(ring.ready_at(i), descriptor),
+        }
+    }
+
+    /// The first `n` of them hold packets.
+    #[inline]
+    pub(super) fn send(&mut self, n: u32) {
+        match self {
+            Copying::Own { ring, .. } => ring.lend(n),
+            Copying::Peers { ring, .. } => ring.give_back(n),
+        }
+    }
+
+    /// The word by which who reads the ring says whether it sleeps.
+    pub(super) fn wake(&self) -> &WakeFlag {
+        match self {
+            Copying::Own { ring, .. } => &ring.wake,
+            Copying::Peers { ring, .. } => &ring.wake,
+        }
+    }
+}
+
+#[inline]
+fn buffer_at(first: u32, position: u32) -> u32 {
+    first + position * BUFFER as u32
+}
+
+/// Lends the next `n` slots with their buffers empty.
+#[inline]
+fn lend_empty(ring: &mut Lending, first: u32, n: u32) {
+    for i in 0..n {
+        let position = ring.next_at(i);
+        let offset = buffer_at(first, position);
+        ring.write(position, Descriptor { next: false, region: 0, len: BUFFER as u32, offset });
+    }
+    ring.lend(n);
+}

@@ -1,0 +1,153 @@
+//! The client's side of the conversation. COLD.
+
+use super::error::Fault;
+use super::message::{Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
+use super::offer::Offer;
+use super::pair::{FRAMES, Rings};
+use super::session::{Session, Step};
+use super::{MemifConfig, NAME};
+use crate::sys::region::Region;
+use crate::sys::seqpacket::Connection;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long until a server that was not there is tried again.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Messages, and the descriptors that go with them.
+type Messages = VecDeque<(Message, Option<OwnedFd>)>;
+
+/// A client: connects, says what it has, and begins again when the server goes.
+#[derive(Debug)]
+pub(super) struct Client {
+    path: PathBuf,
+    config: MemifConfig,
+    /// What frames are lent of; None where bytes are copied.
+    lent: Option<Arc<Region>>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nobody to talk to until then.
+    Waiting(Instant),
+    /// Connected to a server that has said nothing yet.
+    Greeting(Session),
+    /// One message after the other, each when the one before was accepted.
+    Offering(Session, Messages, Vec<Rings>),
+    /// Packets flow.
+    Up(Session),
+}
+
+impl Client {
+    pub(super) fn new(path: &Path, config: &MemifConfig, lent: Option<Arc<Region>>) -> Client {
+        let state = State::Waiting(Instant::now());
+        Client { path: path.to_owned(), config: config.clone(), lent, state }
+    }
+
+    /// One step of the conversation, if one can be made.
+    pub(super) fn service(&mut self) -> Step {
+        if let State::Waiting(until) = self.state {
+            if Instant::now() < until {
+                return Step::Wait;
+            }
+            match Connection::open(&self.path) {
+                Ok(connection) => self.state = State::Greeting(Session::new(connection)),
+                Err(_) => {
+                    self.state = State::Waiting(Instant::now() + RETRY);
+                    return Step::Wait;
+                }
+            }
+        }
+        self.listen().unwrap_or_else(Step::Down)
+    }
+
+    fn session(&self) -> Option<&Session> {
+        match &self.state {
+            State::Waiting(_) => None,
+            State::Greeting(session) | State::Offering(session, ..) | State::Up(session) => Some(session),
+        }
+    }
+
+    fn listen(&mut self) -> Result<Step, Fault> {
+        let Some(session) = self.session() else { return Ok(Step::Wait) };
+        let patient = matches!(self.state, State::Up(_));
+        let Some((message, _)) = session.receive(patient)? else { return Ok(Step::Wait) };
+        match (std::mem::replace(&mut self.state, State::Waiting(Instant::now())), message) {
+            (_, Message::Disconnect { reason, .. }) => Err(Fault::Disconnected(reason.to_string())),
+            (State::Greeting(session), Message::Hello(hello)) => match self.answer(&hello) {
+                Ok((mut left, rings)) => {
+                    say_next(&session, &mut left)?;
+                    self.state = State::Offering(session, left, rings);
+                    Ok(Step::Again)
+                }
+                Err(fault) => {
+                    self.state = State::Greeting(session);
+                    Err(fault)
+                }
+            },
+            (State::Offering(session, mut left, rings), Message::Ack) if !left.is_empty() => {
+                say_next(&session, &mut left)?;
+                self.state = State::Offering(session, left, rings);
+                Ok(Step::Again)
+            }
+            (State::Offering(session, left, rings), Message::Connected(name)) if left.is_empty() => {
+                self.state = State::Up(session);
+                Ok(Step::Up(rings, name.to_string()))
+            }
+            (state, unexpected) => {
+                self.state = state;
+                Err(Fault::Unexpected(unexpected.name()))
+            }
+        }
+    }
+
+    /// All there is to say to such a server, and the rings that come of it.
+    fn answer(&self, hello: &Hello) -> Result<(Messages, Vec<Rings>), Fault> {
+        if hello.min_version > VERSION || hello.max_version < VERSION {
+            return Err(Fault::Version(hello.min_version));
+        }
+        let offered = hello.max_ring_to_client.min(hello.max_ring_to_server).saturating_add(1);
+        let queues = self.config.queues.min(offered);
+        let log2_size = (self.config.ring.ilog2() as u8).min(hello.max_log2_ring_size);
+        let lent = self.lent.as_deref().filter(|_| hello.max_region >= FRAMES);
+        if self.lent.is_some() && lent.is_none() {
+            return Err(Fault::Region(FRAMES));
+        }
+        let Offer { messages, rings } = Offer::new(queues, log2_size, lent)?;
+        let init = Init {
+            version: VERSION,
+            id: self.config.id,
+            mode: MODE_ETHERNET,
+            secret: Text::new(&self.config.secret),
+            name: Text::new(NAME),
+        };
+        let mut left = Messages::from([(Message::Init(init), None)]);
+        left.extend(messages.into_iter().map(|(message, descriptor)| (message, Some(descriptor))));
+        left.push_back((Message::Connect(Text::new(NAME)), None));
+        Ok((left, rings))
+    }
+
+    /// Ends the connection, and says why if that is of use.
+    pub(super) fn hang_up(&mut self, fault: &Fault) {
+        if let Some(session) = self.session() {
+            session.end(fault);
+        }
+        self.state = State::Waiting(Instant::now() + RETRY);
+    }
+
+    /// What something may come by.
+    pub(super) fn connection(&self) -> Option<&Connection> {
+        self.session().map(Session::connection)
+    }
+}
+
+fn say_next(session: &Session, left: &mut Messages) -> Result<(), Fault> {
+    match left.pop_front() {
+        Some((message, descriptor)) => session.send(&message, descriptor.as_ref()),
+        None => Ok(()),
+    }
+}

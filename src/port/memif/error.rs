@@ -1,0 +1,116 @@
+//! Why a port could not be opened, and why one cannot go on.
+
+use super::message::MessageError;
+use super::ring::Descriptor;
+use crate::ring::Corrupt;
+use crate::sys::memfd::MapError;
+use crate::sys::xdp::Errno;
+use std::path::PathBuf;
+
+/// Why a memif port could not be opened. Nothing is left behind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemifError {
+    /// No ring size of the protocol's.
+    #[error("memif rings of {0} slots: give a power of two between 2 and 16384")]
+    RingSize(u32),
+    /// No number of queues that fits.
+    #[error("memif with {queues} queues: give 1 to {most}")]
+    Queues {
+        /// Queues asked for.
+        queues: u16,
+        /// The most there can be.
+        most: u16,
+    },
+    /// The secret does not fit the protocol.
+    #[error("a memif secret of {0} bytes: give 1 to 23, without a zero byte")]
+    Secret(usize),
+    /// The path cannot be that of a socket.
+    #[error("{path} is no path for a socket: give a shorter one, at most 107 bytes")]
+    Path {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Nobody can connect.
+    #[error("listen at {path}: {errno}; {}", listen_remedy(*.errno))]
+    Listen {
+        /// The path.
+        path: PathBuf,
+        /// What bind(2) or listen(2) said.
+        errno: Errno,
+    },
+    /// The process is out of descriptors.
+    #[error("memif needs a descriptor to sleep on: {0}; raise the limit with `ulimit -n`")]
+    Watch(String),
+}
+
+fn listen_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ADDRINUSE => {
+            "somebody listens there already, or it is no socket: stop that, or give another path"
+        }
+        Errno::NOENT => "make its folder first",
+        Errno::ACCESS | Errno::PERM => "give a path in a folder that you may write",
+        _ => "give another path",
+    }
+}
+
+/// Why a connection cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("{0} {1}")]
+    Ring(&'static str, Corrupt),
+    #[error("{0} ring: the descriptor {1:?} makes no sense")]
+    Descriptor(&'static str, Descriptor),
+    #[error("{0} ring: a descriptor points outside of its region")]
+    Outside(&'static str),
+    #[error("rx ring: a packet without an end")]
+    Endless,
+    #[error("{0}")]
+    Message(#[from] MessageError),
+    #[error("{0} where none is due")]
+    Unexpected(&'static str),
+    #[error("{0} without a descriptor")]
+    NoDescriptor(&'static str),
+    #[error("version {0:#06x}, and only 0x0200 is spoken")]
+    Version(u16),
+    #[error("interface {0} is not here")]
+    Interface(u32),
+    #[error("mode {0}, and only Ethernet (0) is spoken")]
+    Mode(u8),
+    #[error("wrong secret")]
+    Secret,
+    #[error("region {0} out of order, or too many")]
+    Region(u16),
+    #[error("{direction} ring {index} is not offered, missing, or given twice")]
+    RingIndex { direction: &'static str, index: u16 },
+    #[error("{0} rings to the server and {1} to the client: as many each way are needed")]
+    RingCounts(usize, usize),
+    #[error("no ring of 2^{log2_size} slots lies at {offset} of region {region}")]
+    NoRing { region: u16, offset: u32, log2_size: u8 },
+    #[error("region {0}: {1}")]
+    Map(usize, MapError),
+    #[error("memory for the peer: {0}")]
+    Memory(String),
+    #[error("the peer says nothing")]
+    Silent,
+    #[error("the port is closed")]
+    Closed,
+    #[error("the peer is gone")]
+    Gone,
+    #[error("the peer does not read what it is sent: {0}")]
+    Send(Errno),
+    #[error("the peer ended it: {0}")]
+    Disconnected(String),
+}
+
+impl Fault {
+    /// Whether the peer wrote nonsense into shared memory.
+    pub(super) fn is_descriptor(&self) -> bool {
+        matches!(self, Fault::Descriptor(..) | Fault::Outside(_) | Fault::Endless)
+    }
+
+    /// Whether it is worth telling the peer.
+    pub(super) fn is_told(&self) -> bool {
+        !matches!(self, Fault::Gone | Fault::Send(_) | Fault::Disconnected(_))
+    }
+}

@@ -1,0 +1,77 @@
+//! HOT: empty frames to receive into.
+
+use super::MemifPort;
+use super::pair::{End, Lender, Pair};
+use crate::pool::Batch;
+use crate::port::set_aside;
+use crate::sync::Worker;
+
+impl Pair {
+    /// Posts frames from the front of `frames` while there is room, and lends them if frames are lent; returns how many.
+    #[inline]
+    fn fill(&mut self, w: &Worker, frames: &mut Batch, lender: Option<Lender>) -> usize {
+        let mut n = self.filled.room().min(frames.len());
+        if let (Some(rings), Some(lender)) = (&mut self.rings, lender)
+            && let End::Lent(ring) = &mut rings.rx
+        {
+            n = n.min(ring.room() as usize);
+            for (i, frame) in (0..n as u32).zip(frames.iter()) {
+                ring.write(ring.next_at(i), lender.empty(frame));
+            }
+            self.filled.post(w, frames, n);
+            ring.lend(n as u32);
+        } else {
+            self.filled.post(w, frames, n);
+        }
+        n
+    }
+
+    #[inline]
+    fn fill_room(&self) -> usize {
+        match &self.rings {
+            Some(rings) => match &rings.rx {
+                End::Lent(ring) => self.filled.room().min(ring.room() as usize),
+                End::Copied(_) => self.filled.room(),
+            },
+            None => 0,
+        }
+    }
+}
+
+impl MemifPort {
+    /// Free places; none without a peer, so that what waits for one is not more than it was.
+    #[inline]
+    pub(super) fn fill_places(&mut self) -> usize {
+        self.pairs[..self.active].iter().map(Pair::fill_room).sum()
+    }
+
+    #[inline]
+    pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        if let Some(lender) = self.lender
+            && !frames.iter().all(|frame| lender.owns(frame.id()))
+        {
+            return self.fill_without_foreign(w, frames);
+        }
+        let mut filled = 0;
+        for pair in &mut self.pairs[..self.active] {
+            if frames.is_empty() {
+                break;
+            }
+            filled += pair.fill(w, frames, self.lender);
+        }
+        self.counters.filled.add(filled as u64);
+        filled
+    }
+
+    /// Fills with the frames that can be lent; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn fill_without_foreign(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let Some(lender) = self.lender else { return 0 };
+        let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
+        self.counters.foreign.add(foreign.len() as u64);
+        let n = self.fill_burst(w, frames);
+        frames.append(&mut foreign);
+        n
+    }
+}

@@ -1,0 +1,114 @@
+//! Once a poll round: wakes the peer where it sleeps, and now and then hears what it says.
+
+use super::MemifPort;
+use super::error::Fault;
+use super::session::Step;
+use crate::sys::event::Watch;
+use std::os::fd::AsFd;
+
+/// Rounds between two looks at the socket, with a peer.
+const LOOK_ROUNDS: u32 = 4096;
+/// The same without one: a look is a system call that is cheap when there is nothing else to do.
+const SEEK_ROUNDS: u32 = 64;
+/// Messages heard at once at most: more than a sane peer has to say.
+const MESSAGES: usize = 1024;
+
+impl MemifPort {
+    /// # Cost
+    /// A look at each queue's own memory; a load of shared memory where something was sent, and a system call where the peer
+    /// sleeps then.
+    #[inline]
+    pub(super) fn kick_round(&mut self) {
+        self.rounds = self.rounds.wrapping_add(1);
+        for pair in &mut self.pairs[..self.active] {
+            if let Some(rings) = &mut pair.rings
+                && std::mem::take(&mut rings.unannounced)
+                && rings.tx.wake().is_wanted()
+            {
+                self.counters.kicks.add(1);
+                rings.peers_bell.raise_shared();
+            }
+        }
+        let every = if self.active > 0 { LOOK_ROUNDS } else { SEEK_ROUNDS };
+        if self.rounds.is_multiple_of(every) {
+            self.service();
+        }
+    }
+
+    /// Goes on with the conversation as far as that is possible now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn service(&mut self) {
+        for _ in 0..MESSAGES {
+            match self.conversation.service() {
+                Step::Wait => return,
+                Step::Again => {}
+                Step::Up(rings, peer) => {
+                    self.active = rings.len().min(self.pairs.len());
+                    for (pair, rings) in self.pairs.iter_mut().zip(rings) {
+                        pair.join(rings, self.lender);
+                    }
+                    self.peer = Some(peer);
+                    self.watch_anew();
+                }
+                Step::Down(fault) => return self.fault(&fault),
+            }
+        }
+    }
+
+    /// Watches what a peer may be heard by: the socket, and what it rings.
+    #[cold]
+    pub(super) fn watch_anew(&mut self) {
+        // Out of descriptors, the port is polled when a sleep's time is up.
+        let Ok(watch) = Watch::new() else { return };
+        self.conversation.sources().for_each(|source| watch.add(source));
+        let rings = self.pairs.iter().filter_map(|pair| pair.rings.as_ref());
+        rings.for_each(|rings| watch.add(rings.bell.as_fd()));
+        self.watch = watch;
+    }
+
+    /// Asks to be woken from now on; true if there is something already.
+    #[cold]
+    pub(super) fn arm_rings(&mut self) -> bool {
+        self.service();
+        if self.active == 0 {
+            // The conversation may have got a connection.
+            self.watch_anew();
+        }
+        self.want_wakes(true);
+        // A system call stands between the wish and the look: who sent before it saw the wish is seen here.
+        self.watch.clear();
+        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
+        rings.fold(false, |something, rings| something | rings.rx.has_packets())
+    }
+
+    /// Asks no more to be woken.
+    #[cold]
+    pub(super) fn disarm_rings(&mut self) {
+        self.want_wakes(false);
+        self.watch.clear();
+        self.service();
+    }
+
+    fn want_wakes(&self, wanted: bool) {
+        let rings = self.pairs.iter().filter_map(|pair| pair.rings.as_ref());
+        rings.for_each(|rings| rings.rx.wake().want(wanted));
+    }
+
+    /// Ends the connection because of `fault`. Frames that were sent come back by `complete`; those posted for reception
+    /// stay, for the next peer's packets.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fault(&mut self, fault: &Fault) {
+        if fault.is_descriptor() {
+            self.counters.bad_descriptor.add(1);
+        }
+        self.conversation.hang_up(fault);
+        self.pairs.iter_mut().for_each(|pair| pair.rings = None);
+        self.active = 0;
+        self.turn = 0;
+        self.peer = None;
+        self.down = fault.to_string();
+        self.watch_anew();
+    }
+}

@@ -1,0 +1,278 @@
+//! The `memif` port: packets between processes through memory that both map (protocol 2.0), as VPP and DPDK have it.
+//!
+//! ```text
+//!   client                                              server
+//!   memory, rings ── Unix socket: descriptors ──────►   maps them
+//!   tx    ── full slots ──►  ring to the server  ──►    rx     copies out of the client's buffers
+//!   rx    ◄─ full slots ──   ring to the client  ◄──    tx     copies into the client's buffers
+//! ```
+//! | role | memory | bytes |
+//! |---|---|---|
+//! | client, frames of a [shared memory](crate::page::Memory::shared) | the frames themselves are lent | not copied here |
+//! | client, other frames | buffers of its own for each slot | copied once |
+//! | server | the client's | copied once |
+//!
+//! What is copied is counted (`copied`). There is no thread: the socket is looked at every so many rounds
+//! ([`Port::kick`]), and before and after each sleep.
+//!
+//! # What is trusted
+//! Nothing that is read from the socket or from shared memory. Indices, lengths, offsets and regions are read once, checked,
+//! and used as read; what makes no sense takes the port down with a reason, which the peer is told, and no byte outside of the
+//! peer's own memory is read or written. Foreign memory must be sealed against shrinking
+//! ([`Sealing`]), or a peer could make every access to it a SIGBUS. Descriptors that come with messages are never read from,
+//! and only written to where that does not wait.
+//!
+//! A peer that is lent frames ([`MemifConfig::zero_copy`]) can read and write all frames of that memory at any time: that is
+//! what zero copy by memif is. It sees other ports' packets, and may change bytes behind a check of them; it cannot reach
+//! anything else. Copy for peers that are not to.
+//!
+//! # When there is no peer
+//! A server waits for the next client, a client tries to connect again. Frames that were sent to the peer that is gone come
+//! back by [`Port::complete`]; frames posted for reception stay posted, for the next peer's packets, until the port is
+//! closed.
+//!
+//! # Sleeping
+//! A reader that sleeps clears a flag in the ring, and who sends rings then. Neither DPDK nor VPP put a full fence between
+//! their index and their look at that flag, so a wake-up can be missed: a sleep here is bounded in any case.
+//!
+//! Source: memif protocol 2.0, drivers/net/memif of DPDK 22.11 and its documentation.
+
+mod bind;
+mod buffers;
+mod client;
+mod close;
+mod complete;
+mod error;
+mod fill;
+mod kick;
+pub mod message;
+mod offer;
+mod pair;
+mod ring;
+mod rx;
+mod server;
+mod session;
+#[cfg(test)]
+mod tests;
+mod tx;
+
+pub use crate::sys::memfd::Sealing;
+pub use error::MemifError;
+
+use super::{Port, PortCounters, PortState};
+use crate::pool::Batch;
+use crate::steer::Toeplitz;
+use crate::sync::Worker;
+use crate::sys::event::Watch;
+use client::Client;
+use error::Fault;
+use pair::{Lender, Pair};
+use server::Server;
+use session::Step;
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// What peers are told that this is.
+const NAME: &str = concat!("netmem ", env!("CARGO_PKG_VERSION"));
+
+/// Which end of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Role {
+    /// Connects, and brings the memory.
+    #[default]
+    Client,
+    /// Listens, and maps the client's memory.
+    Server,
+}
+
+/// What a port is opened with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemifConfig {
+    /// Which end it is. Default client.
+    pub role: Role,
+    /// The interface's number, which both ends must agree on. Default 0.
+    pub id: u32,
+    /// Queues at most, 1 to 16, fewer where the peer has fewer. Default 1.
+    pub queues: u16,
+    /// Slots of each ring, a power of two from 2 to 16,384. A client makes rings of that size, or of the server's limit; a
+    /// server takes the client's. Default 1,024.
+    pub ring: u32,
+    /// What a client must know to connect to this server, or says to it; at most 23 bytes. Default empty: nothing.
+    pub secret: String,
+    /// Which clients' memory is mapped. Default sealed memory only.
+    pub sealing: Sealing,
+    /// Whether a client lends frames where that is possible (see [the module](self)). Default: it does.
+    pub zero_copy: bool,
+}
+
+impl Default for MemifConfig {
+    fn default() -> Self {
+        MemifConfig {
+            role: Role::default(),
+            id: 0,
+            queues: 1,
+            ring: 1024,
+            secret: String::new(),
+            sealing: Sealing::default(),
+            zero_copy: true,
+        }
+    }
+}
+
+/// One end of a memif connection, with all its queues. See [the module](self).
+pub struct MemifPort {
+    /// `memif:PATH`.
+    name: String,
+    conversation: Conversation,
+    /// Every queue there may be.
+    pairs: Vec<Pair>,
+    /// Those of them that have rings now: the first ones; 0 without a peer.
+    active: usize,
+    /// The queue that the next look begins with.
+    turn: usize,
+    /// Where lent frames lie; None where bytes are copied.
+    lender: Option<Lender>,
+    /// Spreads flows over queues.
+    toeplitz: Toeplitz,
+    /// What the peer calls its interface, while there is one.
+    peer: Option<String>,
+    /// Why there is none, while there is none.
+    down: String,
+    watch: Watch,
+    /// Poll rounds, wrapping.
+    rounds: u32,
+    counters: Arc<PortCounters>,
+}
+
+/// The socket's state.
+#[derive(Debug)]
+enum Conversation {
+    Client(Client),
+    Server(Server),
+}
+
+impl Conversation {
+    fn service(&mut self) -> Step {
+        match self {
+            Conversation::Client(client) => client.service(),
+            Conversation::Server(server) => server.service(),
+        }
+    }
+
+    fn hang_up(&mut self, fault: &Fault) {
+        match self {
+            Conversation::Client(client) => client.hang_up(fault),
+            Conversation::Server(server) => server.hang_up(fault),
+        }
+    }
+
+    /// What a peer may be heard by.
+    fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let (connection, listener) = match self {
+            Conversation::Client(client) => (client.connection(), None),
+            Conversation::Server(server) => (server.connection(), Some(server.listener())),
+        };
+        connection.map(AsFd::as_fd).into_iter().chain(listener.map(AsFd::as_fd))
+    }
+}
+
+impl MemifPort {
+    /// What the peer calls its interface; None without a peer.
+    pub fn peer(&self) -> Option<&str> {
+        self.peer.as_deref()
+    }
+
+    /// Queues in use: 0 without a peer.
+    pub fn queues(&self) -> usize {
+        self.active
+    }
+
+    /// Whether frames are lent, not copied.
+    pub fn is_zero_copy(&self) -> bool {
+        self.lender.is_some()
+    }
+}
+
+impl fmt::Debug for MemifPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MemifPort { name, peer, down, active, .. } = self;
+        f.debug_struct("MemifPort")
+            .field("name", name)
+            .field("peer", peer)
+            .field("down", down)
+            .field("queues", active)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Port for MemifPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        "memif"
+    }
+
+    #[inline]
+    fn fill_room(&mut self) -> usize {
+        self.fill_places()
+    }
+
+    #[inline]
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.fill_burst(w, frames)
+    }
+
+    #[inline]
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.rx_burst(w, frames)
+    }
+
+    #[inline]
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.tx_burst(w, frames)
+    }
+
+    #[inline]
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.complete_burst(w, frames)
+    }
+
+    #[inline]
+    fn kick(&mut self) {
+        self.kick_round();
+    }
+
+    fn arm(&mut self) -> bool {
+        self.arm_rings()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.watch.as_fd())
+    }
+
+    fn disarm(&mut self) {
+        self.disarm_rings();
+    }
+
+    fn in_flight(&self) -> usize {
+        self.pairs.iter().map(|pair| pair.sent.len()).sum()
+    }
+
+    fn state(&self) -> PortState {
+        match self.active {
+            0 => PortState::Down(self.down.clone()),
+            _ => PortState::Up,
+        }
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    fn filled(&self) -> usize {
+        self.pairs.iter().map(|pair| pair.filled.len()).sum()
+    }
+}

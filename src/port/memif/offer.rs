@@ -1,0 +1,120 @@
+//! What a client makes for a server: memory with rings, and buffers or its own frames. COLD.
+
+use super::buffers::{BUFFER, Copying};
+use super::error::Fault;
+use super::message::{AddRegion, AddRing, Message};
+use super::pair::{End, FRAMES, Rings};
+use super::ring::{Lending, ring_bytes};
+use crate::limits::{CACHE_LINE, PAGE_SIZE};
+use crate::sys::event::Event;
+use crate::sys::memfd::SharedMemory;
+use crate::sys::region::Region;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Rings and memory for one connection, new for each, so that no former peer can reach them.
+#[derive(Debug)]
+pub(super) struct Offer {
+    /// What the server is told, in order, and the descriptors that go with it.
+    pub(super) messages: Vec<(Message, OwnedFd)>,
+    /// Our ends.
+    pub(super) rings: Vec<Rings>,
+}
+
+/// Bytes of shared memory for so many queues, with buffers or without.
+pub(super) fn bytes(queues: u16, log2_size: u8, buffers: bool) -> usize {
+    let rings = 2 * usize::from(queues);
+    let buffers = if buffers { rings * (BUFFER << log2_size) } else { 0 };
+    (rings * stride(log2_size)).next_multiple_of(PAGE_SIZE) + buffers
+}
+
+/// Bytes from one ring to the next.
+fn stride(log2_size: u8) -> usize {
+    ring_bytes(log2_size).next_multiple_of(CACHE_LINE)
+}
+
+impl Offer {
+    /// Rings for `queues` queues; frames of `lent` are lent, or bytes copied where it is None.
+    pub(super) fn new(queues: u16, log2_size: u8, lent: Option<&Region>) -> Result<Offer, Fault> {
+        let len = bytes(queues, log2_size, lent.is_none());
+        let memory =
+            SharedMemory::new("netmem-memif", len).map_err(|errno| Fault::Memory(errno.to_string()))?;
+        let mut offer = Offer { messages: Vec::new(), rings: Vec::new() };
+        offer.say(Message::AddRegion(AddRegion { index: 0, size: len as u64 }), memory.as_fd())?;
+        if let Some((region, file)) = lent.and_then(|region| Some((region, region.file()?))) {
+            let said = AddRegion { index: FRAMES, size: region.len() as u64 };
+            offer.say(Message::AddRegion(said), file)?;
+        }
+        let place = Place { memory, queues, log2_size, copies: lent.is_none() };
+        for queue in 0..queues {
+            offer.rings.push(place.rings(queue)?);
+        }
+        for to_server in [true, false] {
+            for queue in 0..queues {
+                offer.say_ring(&place, queue, to_server)?;
+            }
+        }
+        Ok(offer)
+    }
+
+    fn say(&mut self, message: Message, descriptor: BorrowedFd<'_>) -> Result<(), Fault> {
+        let copy = descriptor.try_clone_to_owned().map_err(|error| Fault::Memory(error.to_string()))?;
+        self.messages.push((message, copy));
+        Ok(())
+    }
+
+    fn say_ring(&mut self, place: &Place, queue: u16, to_server: bool) -> Result<(), Fault> {
+        let rings = &self.rings[usize::from(queue)];
+        let event = if to_server { &rings.peers_bell } else { &rings.bell };
+        let descriptor = event.as_fd().try_clone_to_owned();
+        let descriptor = descriptor.map_err(|error| Fault::Memory(error.to_string()))?;
+        let offset = place.ring_at(queue, to_server) as u32;
+        let log2_size = place.log2_size;
+        let ring = AddRing { to_server, index: queue, region: 0, offset, log2_size, private_header: 0 };
+        self.messages.push((Message::AddRing(ring), descriptor));
+        Ok(())
+    }
+}
+
+/// Where rings and buffers lie in the memory.
+struct Place {
+    memory: Arc<SharedMemory>,
+    queues: u16,
+    log2_size: u8,
+    copies: bool,
+}
+
+impl Place {
+    /// The place of a ring among all: first those to the server.
+    fn number(&self, queue: u16, to_server: bool) -> usize {
+        usize::from(queue) + if to_server { 0 } else { usize::from(self.queues) }
+    }
+
+    fn ring_at(&self, queue: u16, to_server: bool) -> usize {
+        self.number(queue, to_server) * stride(self.log2_size)
+    }
+
+    fn end(&self, queue: u16, to_server: bool) -> Result<End, Fault> {
+        let offset = self.ring_at(queue, to_server);
+        let log2_size = self.log2_size;
+        let no_ring = Fault::NoRing { region: 0, offset: offset as u32, log2_size };
+        let ring = Lending::new(&self.memory, offset as u64, log2_size).ok_or(no_ring)?;
+        if !self.copies {
+            return Ok(End::Lent(ring));
+        }
+        let rings = (2 * usize::from(self.queues) * stride(log2_size)).next_multiple_of(PAGE_SIZE);
+        let first = rings + self.number(queue, to_server) * (BUFFER << log2_size);
+        Ok(End::Copied(Copying::Own { ring, memory: Arc::clone(&self.memory), first: first as u32 }))
+    }
+
+    fn rings(&self, queue: u16) -> Result<Rings, Fault> {
+        let event = || Event::new().map_err(|error| Fault::Memory(error.to_string()));
+        Ok(Rings {
+            rx: self.end(queue, false)?,
+            tx: self.end(queue, true)?,
+            peers_bell: event()?,
+            bell: event()?,
+            unannounced: false,
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! HOT: packets from the peer.
+
+use super::buffers::Copying;
+use super::pair::{End, Pair};
+use super::ring::Lending;
+use super::{Fault, MemifPort};
+use crate::limits::CHUNK_SIZE;
+use crate::pool::{Batch, Frame};
+use crate::port::posted::PostedQueue;
+use crate::sync::Worker;
+
+/// What one look at a ring gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Got {
+    /// Slots to be given back.
+    slots: u32,
+    /// Frames that hold packets now: the oldest.
+    frames: usize,
+    /// Frames whose bytes were copied.
+    copied: u64,
+    /// Packets that no frame holds.
+    dropped: u64,
+}
+
+impl Pair {
+    /// Appends received packets to `frames` while it has room. What was received before a fault is good.
+    #[inline]
+    pub(super) fn receive(&mut self, w: &mut Worker, frames: &mut Batch) -> (Got, Result<(), Fault>) {
+        let Some(rings) = &mut self.rings else { return (Got::default(), Ok(())) };
+        match &mut rings.rx {
+            End::Lent(ring) => receive_lent(ring, &mut self.filled, w, frames),
+            End::Copied(ring) => {
+                let (got, done) = copy_packets(ring, &mut self.filled, frames.room());
+                self.filled.claim(w, frames, got.frames);
+                ring.release(got.slots);
+                (got, done)
+            }
+        }
+    }
+}
+
+/// Frames that the peer has written into.
+#[inline]
+fn receive_lent(
+    ring: &mut Lending,
+    filled: &mut PostedQueue,
+    w: &mut Worker,
+    frames: &mut Batch,
+) -> (Got, Result<(), Fault>) {
+    let mut got = Got::default();
+    let returned = match ring.returned() {
+        Ok(returned) => returned,
+        Err(corrupt) => return (got, Err(Fault::Ring("rx", corrupt))),
+    };
+    let most = returned.min(frames.room() as u32);
+    let mut done = Ok(());
+    let mut chained = false;
+    for i in 0..most {
+        let said = ring.read(ring.returned_at(i));
+        let Some(frame) = filled.frame(i as usize) else { break };
+        chained = said.next;
+        if chained {
+            break;
+        }
+        if !holds(frame, said.len) {
+            done = Err(Fault::Descriptor("rx", said));
+            break;
+        }
+        got.slots += 1;
+    }
+    got.frames = filled.claim(w, frames, got.slots as usize);
+    ring.take_back(got.slots);
+    if chained && got.frames == 0 {
+        return drop_chain(ring, filled, w, returned);
+    }
+    (got, done)
+}
+
+/// Makes an empty frame hold `len` bytes that were written into it; false where they cannot have been.
+#[inline]
+fn holds(frame: &mut Frame, len: u32) -> bool {
+    // It cannot fail: nothing is less than there is.
+    let _ = frame.trim(0);
+    frame.headroom() + len as usize <= CHUNK_SIZE && frame.put(len as usize).is_ok()
+}
+
+/// The oldest packet is longer than a frame: all of it is dropped.
+#[cold]
+#[inline(never)]
+fn drop_chain(
+    ring: &mut Lending,
+    filled: &mut PostedQueue,
+    w: &mut Worker,
+    returned: u32,
+) -> (Got, Result<(), Fault>) {
+    let Some(last) = (0..returned).find(|&i| !ring.read(ring.returned_at(i)).next) else {
+        return (Got::default(), Err(Fault::Endless));
+    };
+    let mut left = last as usize + 1;
+    ring.take_back(last + 1);
+    while left > 0 {
+        let mut unwanted = Batch::new();
+        let n = filled.claim(w, &mut unwanted, left);
+        unwanted.free(w);
+        if n == 0 {
+            break;
+        }
+        left -= n;
+    }
+    (Got { dropped: 1, ..Got::default() }, Ok(()))
+}
+
+/// Copies packets into the oldest frames, at most `most`.
+#[inline]
+fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (Got, Result<(), Fault>) {
+    let mut got = Got::default();
+    let received = match ring.received() {
+        Ok(received) => received,
+        Err(corrupt) => return (got, Err(Fault::Ring("rx", corrupt))),
+    };
+    while got.slots < received && got.frames < most {
+        let Some(frame) = filled.frame(got.frames) else { break };
+        let Some((said, (memory, offset))) = ring.packet(got.slots) else {
+            return (got, Err(Fault::Outside("rx")));
+        };
+        if said.next {
+            match gather(ring, got.slots, received, frame) {
+                Ok((slots, fits)) => {
+                    got.slots += slots;
+                    got.frames += usize::from(fits);
+                    got.copied += u64::from(fits);
+                    got.dropped += u64::from(!fits);
+                    continue;
+                }
+                Err(fault) => return (got, Err(fault)),
+            }
+        }
+        got.slots += 1;
+        let _ = frame.trim(0);
+        match frame.put(said.len as usize) {
+            // It was seen to lie inside.
+            Ok(room) => drop(memory.read(offset, room)),
+            Err(_) => {
+                got.dropped += 1;
+                continue;
+            }
+        }
+        got.frames += 1;
+        got.copied += 1;
+    }
+    (got, Ok(()))
+}
+
+/// Puts a packet of several slots, from the `first` on, together in one frame; returns how many slots it has, and whether it
+/// fits.
+#[cold]
+#[inline(never)]
+fn gather(ring: &Copying, first: u32, received: u32, frame: &mut Frame) -> Result<(u32, bool), Fault> {
+    let _ = frame.trim(0);
+    let mut fits = true;
+    for i in first..received {
+        let Some((said, (memory, offset))) = ring.packet(i) else { return Err(Fault::Outside("rx")) };
+        match frame.put(said.len as usize) {
+            Ok(room) if fits => drop(memory.read(offset, room)),
+            _ => fits = false,
+        }
+        if !said.next {
+            return Ok((i + 1 - first, fits));
+        }
+    }
+    Err(Fault::Endless)
+}
+
+impl MemifPort {
+    #[inline]
+    pub(super) fn rx_burst(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let before = frames.len();
+        let queues = self.active;
+        for i in 0..queues {
+            // Another queue begins each time, so that none is left out where the batch is full.
+            let queue = (self.turn + i) % queues;
+            let (got, done) = self.pairs[queue].receive(w, frames);
+            self.counters.copied.add(got.copied);
+            self.counters.rx_dropped.add(got.dropped);
+            if let Err(fault) = done {
+                self.fault(&fault);
+                break;
+            }
+        }
+        self.turn = if queues > 1 { (self.turn + 1) % queues } else { 0 };
+        let received = &frames[before..];
+        if !received.is_empty() {
+            self.counters.rx.add(received.len() as u64);
+            self.counters.rx_bytes.add(received.iter().map(|frame| frame.len() as u64).sum());
+        }
+        received.len()
+    }
+}

@@ -1,0 +1,234 @@
+//! The server's side of the conversation. COLD.
+
+use super::buffers::Copying;
+use super::error::Fault;
+use super::message::{AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
+use super::pair::{End, Rings};
+use super::ring::{LOG2_SIZE_MAX, Serving};
+use super::session::{Session, Step};
+use super::{MemifConfig, NAME};
+use crate::sys::event::Event;
+use crate::sys::memfd::SharedMemory;
+use crate::sys::seqpacket::{Connection, Listener};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Regions that a client may bring.
+const REGIONS_MAX: u16 = 256;
+
+/// A server: one client at a time; the next one when that is gone.
+#[derive(Debug)]
+pub(super) struct Server {
+    listener: Listener,
+    config: MemifConfig,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nobody is there.
+    Listening,
+    /// A client says what it has.
+    Hearing(Session, Heard),
+    /// Packets flow.
+    Up(Session),
+}
+
+/// What a client has said so far.
+#[derive(Debug, Default)]
+struct Heard {
+    /// It said which interface it wants, and may.
+    admitted: bool,
+    regions: Vec<(OwnedFd, u64)>,
+    /// Rings to the server, by number, with what wakes their reader.
+    to_server: Vec<Option<(AddRing, OwnedFd)>>,
+    /// The same, to the client.
+    to_client: Vec<Option<(AddRing, OwnedFd)>>,
+}
+
+impl Server {
+    pub(super) fn new(listener: Listener, config: &MemifConfig) -> Server {
+        Server { listener, config: config.clone(), state: State::Listening }
+    }
+
+    /// One step of the conversation, if one can be made.
+    pub(super) fn service(&mut self) -> Step {
+        match self.state {
+            State::Listening => match self.listener.accept() {
+                Some(connection) => self.greet(Session::new(connection)),
+                None => return Step::Wait,
+            },
+            // Who comes while somebody is there is told so.
+            _ => {
+                if let Some(connection) = self.listener.accept() {
+                    let busy = Message::disconnect("somebody is connected already");
+                    let _ = Session::new(connection).send(&busy, None);
+                }
+                Ok(())
+            }
+        }
+        .and_then(|()| self.listen())
+        .unwrap_or_else(Step::Down)
+    }
+
+    fn greet(&mut self, session: Session) -> Result<(), Fault> {
+        let rings = self.config.queues.saturating_sub(1);
+        let hello = Hello {
+            name: Text::new(NAME),
+            min_version: VERSION,
+            max_version: VERSION,
+            max_region: REGIONS_MAX - 1,
+            max_ring_to_client: rings,
+            max_ring_to_server: rings,
+            max_log2_ring_size: LOG2_SIZE_MAX,
+        };
+        let said = session.send(&Message::Hello(hello), None);
+        self.state = State::Hearing(session, Heard::default());
+        said
+    }
+
+    fn listen(&mut self) -> Result<Step, Fault> {
+        match &mut self.state {
+            State::Listening => Ok(Step::Wait),
+            State::Up(session) => match session.receive(true)? {
+                None => Ok(Step::Wait),
+                Some((Message::Disconnect { reason, .. }, _)) => Err(Fault::Disconnected(reason.to_string())),
+                Some((unexpected, _)) => Err(Fault::Unexpected(unexpected.name())),
+            },
+            State::Hearing(session, heard) => {
+                let Some((message, descriptor)) = session.receive(false)? else { return Ok(Step::Wait) };
+                if let Message::Connect(name) = message {
+                    let rings = heard.rings(&self.config)?;
+                    session.send(&Message::Connected(Text::new(NAME)), None)?;
+                    return Ok(self.up(rings, name.to_string()));
+                }
+                heard.hear(&message, descriptor, &self.config)?;
+                session.send(&Message::Ack, None)?;
+                Ok(Step::Again)
+            }
+        }
+    }
+
+    fn up(&mut self, rings: Vec<Rings>, name: String) -> Step {
+        if let State::Hearing(session, _) = std::mem::replace(&mut self.state, State::Listening) {
+            self.state = State::Up(session);
+        }
+        Step::Up(rings, name)
+    }
+
+    /// Ends the connection, and says why if that is of use.
+    pub(super) fn hang_up(&mut self, fault: &Fault) {
+        if let State::Hearing(session, _) | State::Up(session) = &self.state {
+            session.end(fault);
+        }
+        self.state = State::Listening;
+    }
+
+    /// What something may come by.
+    pub(super) fn connection(&self) -> Option<&Connection> {
+        match &self.state {
+            State::Listening => None,
+            State::Hearing(session, _) | State::Up(session) => Some(session.connection()),
+        }
+    }
+
+    pub(super) fn listener(&self) -> &Listener {
+        &self.listener
+    }
+}
+
+impl Heard {
+    fn hear(
+        &mut self,
+        message: &Message,
+        descriptor: Option<OwnedFd>,
+        config: &MemifConfig,
+    ) -> Result<(), Fault> {
+        match message {
+            Message::Init(init) if !self.admitted => self.admit(init, config),
+            Message::AddRegion(region) if self.admitted => {
+                self.add_region(region, descriptor.ok_or(Fault::NoDescriptor(message.name()))?)
+            }
+            Message::AddRing(ring) if self.admitted => {
+                self.add_ring(ring, descriptor.ok_or(Fault::NoDescriptor(message.name()))?, config.queues)
+            }
+            Message::Disconnect { reason, .. } => Err(Fault::Disconnected(reason.to_string())),
+            unexpected => Err(Fault::Unexpected(unexpected.name())),
+        }
+    }
+
+    fn admit(&mut self, init: &Init, config: &MemifConfig) -> Result<(), Fault> {
+        if init.version != VERSION {
+            return Err(Fault::Version(init.version));
+        }
+        if init.id != config.id {
+            return Err(Fault::Interface(init.id));
+        }
+        if init.mode != MODE_ETHERNET {
+            return Err(Fault::Mode(init.mode));
+        }
+        if !config.secret.is_empty() && init.secret != Text::new(&config.secret) {
+            return Err(Fault::Secret);
+        }
+        self.admitted = true;
+        Ok(())
+    }
+
+    fn add_region(&mut self, region: &AddRegion, file: OwnedFd) -> Result<(), Fault> {
+        if usize::from(region.index) != self.regions.len() || region.index >= REGIONS_MAX {
+            return Err(Fault::Region(region.index));
+        }
+        self.regions.push((file, region.size));
+        Ok(())
+    }
+
+    fn add_ring(&mut self, ring: &AddRing, wake: OwnedFd, queues: u16) -> Result<(), Fault> {
+        let rings = if ring.to_server { &mut self.to_server } else { &mut self.to_client };
+        rings.resize_with(queues.into(), || None);
+        match rings.get_mut(usize::from(ring.index)) {
+            Some(place @ None) => *place = Some((*ring, wake)),
+            _ => return Err(Fault::RingIndex { direction: direction(ring.to_server), index: ring.index }),
+        }
+        Ok(())
+    }
+
+    /// Maps what the client has said it has.
+    fn rings(&mut self, config: &MemifConfig) -> Result<Vec<Rings>, Fault> {
+        let map = |(i, (file, len))| {
+            SharedMemory::map(file, len, config.sealing).map_err(|error| Fault::Map(i, error))
+        };
+        let regions: Result<Arc<[_]>, _> = self.regions.drain(..).enumerate().map(map).collect();
+        let regions = regions?;
+        let ends = |rings: &mut Vec<Option<(AddRing, OwnedFd)>>, to_server| -> Result<Vec<_>, Fault> {
+            // Numbered without gaps.
+            let n = rings.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+            let given = rings.drain(..n).enumerate().map(|(i, ring)| {
+                let (ring, wake) =
+                    ring.ok_or(Fault::RingIndex { direction: direction(to_server), index: i as u16 })?;
+                Ok((end(&ring, &regions)?, Event::of_peer(wake)))
+            });
+            given.collect()
+        };
+        let (received, sent) = (ends(&mut self.to_server, true)?, ends(&mut self.to_client, false)?);
+        if received.len() != sent.len() || received.is_empty() {
+            return Err(Fault::RingCounts(received.len(), sent.len()));
+        }
+        let pairs = received.into_iter().zip(sent);
+        Ok(pairs
+            .map(|((rx, bell), (tx, peers_bell))| Rings { rx, tx, peers_bell, bell, unannounced: false })
+            .collect())
+    }
+}
+
+fn direction(to_server: bool) -> &'static str {
+    if to_server { "to-server" } else { "to-client" }
+}
+
+/// Our end of a client's ring.
+fn end(ring: &AddRing, regions: &Arc<[Arc<SharedMemory>]>) -> Result<End, Fault> {
+    let AddRing { region, offset, log2_size, .. } = *ring;
+    let memory = regions.get(usize::from(region));
+    let serving = memory.and_then(|memory| Serving::new(memory, offset.into(), log2_size));
+    let ring = serving.ok_or(Fault::NoRing { region, offset, log2_size })?;
+    Ok(End::Copied(Copying::Peers { ring, regions: Arc::clone(regions) }))
+}

@@ -1,0 +1,139 @@
+//! Ports against each other, and against peers that a test plays by hand: honest, broken and hostile.
+
+mod hostile;
+mod talking;
+mod traffic;
+
+use super::*;
+use crate::page::{Memory, MemoryConfig};
+use crate::pool::{Pool, PoolConfig};
+use crate::sys::region::BackingWish;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Long enough that a test which waits for it in vain is seen to hang.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A path for a socket that no other test has.
+fn fresh_path() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Relaxed);
+    std::env::temp_dir().join(format!("netmem-memif-{}-{number}", std::process::id()))
+}
+
+/// One side's memory, worker, pool and port.
+struct Side {
+    port: MemifPort,
+    pool: Pool,
+    w: Worker,
+    _memory: Memory,
+}
+
+impl Side {
+    fn open(path: &Path, shared: bool, config: &MemifConfig) -> Side {
+        let wanted = MemoryConfig {
+            bytes: 4 << 20,
+            workers: 1,
+            backing: BackingWish::Small,
+            ..MemoryConfig::default()
+        };
+        let memory = if shared { Memory::shared(&wanted) } else { Memory::new(&wanted) }.unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
+        let port = MemifPort::open(path, &memory, config).unwrap();
+        Side { port, pool, w, _memory: memory }
+    }
+
+    fn client(path: &Path, shared: bool) -> Side {
+        Side::open(path, shared, &MemifConfig { ring: 64, ..MemifConfig::default() })
+    }
+
+    fn server(path: &Path) -> Side {
+        Side::open(path, false, &server_config())
+    }
+
+    /// A round without packets.
+    fn idle(&mut self) {
+        self.port.service();
+        self.port.refill(&mut self.w, &self.pool);
+        self.port.kick();
+    }
+
+    fn is_up(&self) -> bool {
+        self.port.state() == PortState::Up
+    }
+
+    fn reason(&self) -> String {
+        match self.port.state() {
+            PortState::Up => panic!("the port is up"),
+            PortState::Down(reason) => reason,
+        }
+    }
+
+    /// Why it is down, or nothing.
+    fn reason_or_up(&self) -> String {
+        if self.is_up() { String::new() } else { self.reason() }
+    }
+
+    /// Sends packets, as many as are taken.
+    fn send(&mut self, packets: &[Vec<u8>]) -> usize {
+        let mut batch = Batch::new();
+        for packet in packets {
+            let mut frame = self.pool.alloc(&mut self.w).unwrap();
+            frame.put(packet.len()).unwrap().copy_from_slice(packet);
+            batch.push(frame).unwrap();
+        }
+        let sent = self.port.tx(&mut self.w, &mut batch);
+        batch.free(&mut self.w);
+        sent
+    }
+
+    fn receive(&mut self) -> Vec<Vec<u8>> {
+        let mut batch = Batch::new();
+        self.port.rx(&mut self.w, &mut batch);
+        let packets = batch.iter().map(|frame| frame.data().to_vec()).collect();
+        batch.free(&mut self.w);
+        self.port.refill(&mut self.w, &self.pool);
+        packets
+    }
+
+    fn complete(&mut self) -> usize {
+        let mut batch = Batch::new();
+        let n = self.port.complete(&mut self.w, &mut batch);
+        batch.free(&mut self.w);
+        n
+    }
+
+    /// Ends the port; every frame must be home then.
+    fn close(mut self) {
+        self.port.close();
+        drop(self.port);
+        let ledger = self.pool.ledger();
+        assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+    }
+}
+
+fn server_config() -> MemifConfig {
+    MemifConfig { role: Role::Server, ring: 64, ..MemifConfig::default() }
+}
+
+/// Lets both go on until `done`.
+fn until(a: &mut Side, b: &mut Side, done: impl Fn(&Side, &Side) -> bool) {
+    let end = Instant::now() + LONG;
+    while !done(a, b) {
+        assert!(Instant::now() < end, "{:?} and {:?}", a.port, b.port);
+        a.idle();
+        b.idle();
+    }
+}
+
+/// A server and a client that are connected.
+fn connected(shared: bool) -> (Side, Side) {
+    let path = fresh_path();
+    let (mut server, mut client) = (Side::server(&path), Side::client(&path, shared));
+    until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+    server.idle();
+    client.idle();
+    (server, client)
+}

@@ -1,0 +1,416 @@
+//! Peers that say or write what nobody sane would, and peers that die.
+
+use super::message::{AddRegion, AddRing, Init, MESSAGE_LEN, MODE_ETHERNET, Message, Text, VERSION};
+use super::ring::{Descriptor, Lending, ring_bytes};
+use super::*;
+use crate::sys::event::Event;
+use crate::sys::memfd::SharedMemory;
+use crate::sys::seqpacket::{Connection, Listener, Received};
+
+/// Bytes of the memory that the hand-made client brings.
+const REGION: u64 = 16 << 10;
+/// log2 of the slots of its rings.
+const LOG2_SIZE: u8 = 3;
+/// Where the ring to the client lies; the one to the server is at 0.
+const TO_CLIENT: u64 = 1024;
+/// Where its packets lie.
+const PACKETS: u32 = 4096;
+
+/// A client by hand: it says what it is told to.
+struct Hand {
+    connection: Connection,
+    memory: Arc<SharedMemory>,
+    event: Event,
+}
+
+impl Hand {
+    fn new(path: &Path) -> Hand {
+        let memory = SharedMemory::new("hand", REGION as usize).unwrap();
+        Hand { connection: Connection::open(path).unwrap(), memory, event: Event::new().unwrap() }
+    }
+
+    fn init() -> Message {
+        let (secret, name) = (Text::default(), Text::new("hand"));
+        Message::Init(Init { version: VERSION, id: 0, mode: MODE_ETHERNET, secret, name })
+    }
+
+    fn region() -> Message {
+        Message::AddRegion(AddRegion { index: 0, size: REGION })
+    }
+
+    fn ring(to_server: bool) -> AddRing {
+        let offset = if to_server { 0 } else { TO_CLIENT as u32 };
+        AddRing { to_server, index: 0, region: 0, offset, log2_size: LOG2_SIZE, private_header: 0 }
+    }
+
+    /// All that a sane client says.
+    fn sane() -> Vec<Message> {
+        let rings = [true, false].map(|to_server| Message::AddRing(Hand::ring(to_server)));
+        let [to_server, to_client] = rings;
+        vec![Hand::init(), Hand::region(), to_server, to_client, Message::Connect(Text::new("hand"))]
+    }
+
+    fn say(&self, message: &Message) {
+        let descriptor = match message {
+            Message::AddRegion(_) => Some(self.memory.as_fd()),
+            Message::AddRing(_) => Some(self.event.as_fd()),
+            _ => None,
+        };
+        // The server may have hung up.
+        let _ = self.connection.send(&message.bytes(), descriptor);
+    }
+
+    /// Makes the rings, with their cookies.
+    fn lay_rings(&self) -> (Lending, Lending) {
+        let ring = |offset| Lending::new(&self.memory, offset, LOG2_SIZE).unwrap();
+        (ring(0), ring(TO_CLIENT))
+    }
+
+    /// What the server says next, if it says anything; None when it hung up.
+    fn hear(&self, server: &mut Side) -> Option<Message> {
+        let end = Instant::now() + LONG;
+        let mut bytes = [0; MESSAGE_LEN];
+        loop {
+            assert!(Instant::now() < end, "the server says nothing: {:?}", server.port);
+            server.idle();
+            match self.connection.receive(&mut bytes) {
+                Received::Message(_, _) => return Some(Message::parse(&bytes).unwrap()),
+                Received::Nothing => {}
+                Received::End => return None,
+            }
+        }
+    }
+
+    /// Says these one by one, and hears each answer, until the server hangs up.
+    fn converse(&self, server: &mut Side, messages: &[Message]) -> Option<Message> {
+        let mut answer = self.hear(server);
+        for message in messages {
+            self.say(message);
+            answer = self.hear(server);
+            if matches!(answer, None | Some(Message::Disconnect { .. })) {
+                break;
+            }
+        }
+        answer
+    }
+
+    /// A client that is connected, and its ends of the rings.
+    fn connected(server: &mut Side, path: &Path) -> (Hand, Lending, Lending) {
+        let hand = Hand::new(path);
+        let (to_server, to_client) = hand.lay_rings();
+        let answer = hand.converse(server, &Hand::sane());
+        assert!(matches!(answer, Some(Message::Connected(_))), "{answer:?}");
+        server.idle();
+        (hand, to_server, to_client)
+    }
+}
+
+/// Whether the server still serves a sane client.
+fn serves(server: &mut Side, path: &Path) {
+    let (hand, mut to_server, mut to_client) = Hand::connected(server, path);
+    assert!(hand.memory.write(PACKETS.into(), b"a sane packet"));
+    let packet = Descriptor { next: false, region: 0, len: 13, offset: PACKETS };
+    to_server.write(to_server.next_at(0), packet);
+    to_server.lend(1);
+    assert_eq!(server.receive(), [b"a sane packet"]);
+    assert_eq!(to_server.returned(), Ok(1));
+    to_client.write(to_client.next_at(0), Descriptor { len: 100, ..packet });
+    to_client.lend(1);
+    assert_eq!(server.send(&[vec![7; 20]]), 1);
+    assert_eq!((to_client.returned(), to_client.read(to_client.returned_at(0)).len), (Ok(1), 20));
+    hand.say(&Message::disconnect("thank you"));
+    let end = Instant::now() + LONG;
+    while server.is_up() {
+        assert!(Instant::now() < end);
+        server.idle();
+    }
+    assert_eq!(server.reason(), "the peer ended it: thank you");
+    server.complete();
+}
+
+#[test]
+fn every_message_cut_at_every_length_or_made_longer_ends_the_connection_and_no_more() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    for (i, message) in Hand::sane().iter().enumerate() {
+        for len in (1..MESSAGE_LEN).step_by(9).chain([MESSAGE_LEN - 1, MESSAGE_LEN + 1, 2 * MESSAGE_LEN]) {
+            let hand = Hand::new(&path);
+            hand.converse(&mut server, &Hand::sane()[..i]);
+            let bytes = [message.bytes(), message.bytes()].concat();
+            hand.connection.send(&bytes[..len], Some(hand.memory.as_fd())).unwrap();
+            let Some(Message::Disconnect { reason, .. }) = hand.hear(&mut server) else { panic!("no end") };
+            assert!(reason.to_string().contains("bytes where each has 128"), "{reason}");
+            assert!(!server.is_up() && server.reason().contains("bytes where each has 128"));
+        }
+    }
+    serves(&mut server, &path);
+    server.close();
+}
+
+#[test]
+fn what_is_said_out_of_turn_or_makes_no_sense_ends_the_connection_with_the_reason() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let [init, region, to_server, to_client, connect] = &Hand::sane()[..] else { panic!() };
+    let ring = |change: fn(&mut AddRing)| {
+        let mut ring = Hand::ring(true);
+        change(&mut ring);
+        Message::AddRing(ring)
+    };
+    let sized = |index, size| Message::AddRegion(AddRegion { index, size });
+    let rest = [*to_client, *connect];
+    let with = |bad: &[Message]| [&[*init, *region], bad, &rest].concat();
+    let sentences: Vec<(Vec<Message>, &str)> = vec![
+        (vec![*region], "ADD_REGION where none is due"),
+        (vec![*connect], "0 rings to the server"),
+        (vec![Message::Ack], "ACK where none is due"),
+        (vec![*init, *init], "INIT where none is due"),
+        (vec![*init, Message::Connected(Text::default())], "CONNECTED where none is due"),
+        (vec![*init, sized(1, REGION)], "region 1 out of order"),
+        (vec![*init, sized(0, REGION + 1), *to_server, *to_client, *connect], "16385 were announced"),
+        (vec![*init, sized(0, u64::MAX), *to_server, *to_client, *connect], "were announced"),
+        (vec![*init, sized(0, 0), *to_server, *to_client, *connect], "0 were announced"),
+        (with(&[]), "0 rings to the server and 1 to the client"),
+        (with(&[*to_server, *to_server]), "to-server ring 0 is not offered, missing, or given twice"),
+        (with(&[ring(|ring| ring.index = 1)]), "to-server ring 1 is not offered"),
+        (with(&[ring(|ring| ring.index = u16::MAX)]), "to-server ring 65535 is not offered"),
+        (with(&[ring(|ring| ring.region = 1)]), "of region 1"),
+        (with(&[ring(|ring| ring.region = u16::MAX)]), "of region 65535"),
+        (with(&[ring(|ring| ring.offset = 8)]), "lies at 8"),
+        (with(&[ring(|ring| ring.offset = 2048)]), "lies at 2048"),
+        (with(&[ring(|ring| ring.offset = u32::MAX - 15)]), "of region 0"),
+        (with(&[ring(|ring| ring.log2_size = 10)]), "no ring of 2^10 slots"),
+        (with(&[ring(|ring| ring.log2_size = 255)]), "no ring of 2^255 slots"),
+    ];
+    for (sentence, reason) in sentences {
+        let hand = Hand::new(&path);
+        hand.lay_rings();
+        match hand.converse(&mut server, &sentence) {
+            Some(Message::Disconnect { reason: told, .. }) => {
+                assert!(told.to_string().contains(reason), "{told} for {reason}");
+            }
+            answer => panic!("{answer:?} where {reason} was due"),
+        }
+        assert!(server.reason().contains(reason), "{}", server.reason());
+    }
+    serves(&mut server, &path);
+    server.close();
+}
+
+#[test]
+fn descriptors_that_are_missing_or_unsealed_are_refused() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    for (said, missing) in [(1, "ADD_REGION without a descriptor"), (2, "ADD_RING without a descriptor")] {
+        let hand = Hand::new(&path);
+        hand.converse(&mut server, &Hand::sane()[..said]);
+        hand.connection.send(&Hand::sane()[said].bytes(), None).unwrap();
+        assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
+        assert_eq!(server.reason(), missing);
+    }
+    let unsealed = || {
+        let hand = Hand::new(&path);
+        hand.lay_rings();
+        // A file with the same bytes that anybody can cut.
+        let name = std::env::temp_dir().join(format!("netmem-memif-file-{}", std::process::id()));
+        let mut bytes = vec![0; REGION as usize];
+        assert!(hand.memory.read(0, &mut bytes));
+        std::fs::write(&name, bytes).unwrap();
+        let file = std::fs::File::options().read(true).write(true).open(&name).unwrap();
+        std::fs::remove_file(&name).unwrap();
+        (hand, file)
+    };
+    let tell = |server: &mut Side| {
+        let (hand, file) = unsealed();
+        hand.converse(server, &Hand::sane()[..1]);
+        hand.connection.send(&Hand::region().bytes(), Some(file.as_fd())).unwrap();
+        hand.hear(server);
+        Hand::sane()[2..].iter().for_each(|message| {
+            hand.say(message);
+            hand.hear(server);
+        });
+        hand
+    };
+    drop(tell(&mut server));
+    assert_eq!(server.reason(), "region 0: its memory is not sealed against shrinking (F_SEAL_SHRINK)");
+    serves(&mut server, &path);
+    server.close();
+    let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
+    let mut server = Side::open(&path, false, &trusting);
+    let _hand = tell(&mut server);
+    assert!(server.is_up(), "its owner is trusted: {:?}", server.port);
+    server.close();
+}
+
+/// What a client may write into one ring, before the server looks at it.
+type Spoil = fn(&Hand, &mut Lending, &mut Lending);
+
+#[test]
+fn nonsense_in_rings_and_descriptors_takes_the_port_down_and_the_next_client_is_served() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    fn packet(ring: &mut Lending, descriptor: Descriptor) {
+        ring.write(ring.next_at(0), descriptor);
+        ring.lend(1);
+    }
+    const SANE: Descriptor = Descriptor { next: false, region: 0, len: 60, offset: PACKETS };
+    let spoils: [(Spoil, &str); 12] = [
+        (|_, rx, _| packet(rx, Descriptor { region: 1, ..SANE }), "outside of its region"),
+        (|_, rx, _| packet(rx, Descriptor { region: u16::MAX, ..SANE }), "outside of its region"),
+        (|_, rx, _| packet(rx, Descriptor { offset: REGION as u32, ..SANE }), "outside of its region"),
+        (|_, rx, _| packet(rx, Descriptor { offset: u32::MAX, ..SANE }), "outside of its region"),
+        (|_, rx, _| packet(rx, Descriptor { len: u32::MAX, ..SANE }), "outside of its region"),
+        (|_, rx, _| packet(rx, Descriptor { offset: REGION as u32 - 59, ..SANE }), "outside of its region"),
+        (|_, rx, _| packet(rx, Descriptor { next: true, ..SANE }), "a packet without an end"),
+        (
+            |_, rx, _| {
+                for i in 0..8 {
+                    rx.write(rx.next_at(i), Descriptor { next: true, ..SANE });
+                }
+                rx.lend(8);
+            },
+            "a packet without an end",
+        ),
+        (|hand, _, _| hand.memory.word(6).unwrap().store(9), "impossible"),
+        (|hand, _, _| hand.memory.word(6).unwrap().store(u16::MAX), "impossible"),
+        (|hand, _, _| hand.memory.word(TO_CLIENT + 6).unwrap().store(9), "impossible"),
+        (|_, _, tx| packet(tx, Descriptor { region: 3, ..SANE }), "outside of its region"),
+    ];
+    for (number, (spoil, reason)) in spoils.into_iter().enumerate() {
+        let (hand, mut rx, mut tx) = Hand::connected(&mut server, &path);
+        spoil(&hand, &mut rx, &mut tx);
+        assert!(server.receive().is_empty());
+        server.send(&[vec![1; 60]]);
+        assert!(server.reason().contains(reason), "{number}: {}", server.reason());
+        assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
+        assert_eq!((server.send(&[vec![1; 60]]), server.receive().len()), (0, 0), "down is down");
+        server.complete();
+        serves(&mut server, &path);
+    }
+    server.close();
+}
+
+#[test]
+fn bytes_that_a_server_writes_into_the_clients_rings_bring_no_frame_twice_and_none_too_long() {
+    for (shared, wrong) in [(true, "makes no sense"), (false, "outside of its region")] {
+        for (len, next) in [(u32::MAX, false), (2049, false), (60, true)] {
+            let (mut server, mut client) = connected(shared);
+            assert_eq!(server.send(&[vec![1; 60]]), 1);
+            let rings = server.port.pairs[0].rings.as_mut().unwrap();
+            let pair::End::Copied(ring) = &mut rings.tx else { panic!("a server copies") };
+            // The slot that was given back just now.
+            let position = u32::MAX;
+            let said = ring.room(position).unwrap().0;
+            ring.describe(position, Descriptor { len, next, ..said });
+            assert!(client.receive().is_empty());
+            let wanted = if next { "a packet without an end" } else { wrong };
+            assert!(client.reason().contains(wanted), "{}", client.reason());
+            until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+            server.idle();
+            client.idle();
+            server.complete();
+            assert_eq!(server.send(&[vec![2; 60]]), 1);
+            assert_eq!(client.receive(), [vec![2; 60]]);
+            server.close();
+            client.close();
+        }
+    }
+}
+
+#[test]
+fn a_client_that_dies_at_any_word_leaves_a_server_that_serves_the_next() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    for said in 0..=Hand::sane().len() {
+        let hand = Hand::new(&path);
+        hand.lay_rings();
+        hand.converse(&mut server, &Hand::sane()[..said]);
+        drop(hand);
+        let end = Instant::now() + LONG;
+        while server.reason_or_up() != "the peer is gone" {
+            assert!(Instant::now() < end, "{said}: {:?}", server.port);
+            server.idle();
+        }
+        serves(&mut server, &path);
+    }
+    server.close();
+}
+
+#[test]
+fn a_server_that_dies_or_talks_nonsense_at_any_word_is_tried_again() {
+    let hello = message::Hello {
+        min_version: VERSION,
+        max_version: VERSION,
+        max_region: 9,
+        max_log2_ring_size: 10,
+        ..message::Hello::default()
+    };
+    let old = message::Hello { min_version: 0x0100, max_version: 0x0100, ..hello };
+    let poor = message::Hello { max_region: 0, ..hello };
+    let words: [(Vec<Message>, &str); 6] = [
+        (vec![], "the peer is gone"),
+        (vec![Message::Hello(hello)], "the peer is gone"),
+        (vec![Message::Ack], "ACK where none is due"),
+        (vec![Message::Hello(old)], "version 0x0100"),
+        (vec![Message::Hello(poor)], "region 1 out of order, or too many"),
+        (vec![Message::Hello(hello), Message::Connected(Text::default())], "CONNECTED where none is due"),
+    ];
+    let path = fresh_path();
+    let mut client = Side::client(&path, true);
+    for (words, reason) in words {
+        let listener = Listener::new(&path).unwrap();
+        let end = Instant::now() + LONG;
+        let connection = loop {
+            assert!(Instant::now() < end);
+            client.idle();
+            if let Some(connection) = listener.accept() {
+                break connection;
+            }
+        };
+        for word in &words {
+            let _ = connection.send(&word.bytes(), None);
+            client.idle();
+        }
+        // Gone for good: nobody listens any more.
+        drop(listener);
+        drop(connection);
+        while !client.reason().contains(reason) {
+            assert!(Instant::now() < end, "{reason}: {}", client.reason());
+            client.idle();
+        }
+    }
+    let mut server = Side::server(&path);
+    until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+    server.close();
+    client.close();
+}
+
+#[test]
+fn random_words_in_all_of_the_shared_memory_crash_nobody_and_every_frame_comes_home() {
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, TestRunner};
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(64) });
+    let words = prop::collection::vec((0..2 * ring_bytes(LOG2_SIZE) as u64, any::<u8>()), 1..200);
+    runner
+        .run(&words, |words| {
+            let path = fresh_path();
+            let mut server = Side::server(&path);
+            let (hand, _, _) = Hand::connected(&mut server, &path);
+            for (at, byte) in words {
+                let at = if at < ring_bytes(LOG2_SIZE) as u64 {
+                    at
+                } else {
+                    at - ring_bytes(LOG2_SIZE) as u64 + TO_CLIENT
+                };
+                hand.memory.write(at, &[byte]);
+                server.receive();
+                server.send(&[vec![byte; 60]]);
+                server.complete();
+                server.port.kick();
+            }
+            drop(hand);
+            server.close();
+            Ok(())
+        })
+        .unwrap();
+}

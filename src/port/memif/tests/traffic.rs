@@ -1,0 +1,175 @@
+//! Packets between two ports.
+
+use super::*;
+
+/// Packets of every length that matters, each with bytes of its own.
+fn packets() -> Vec<Vec<u8>> {
+    let lengths = [0, 1, 13, 14, 59, 60, 64, 65, 127, 128, 1514, 1515, 1800];
+    lengths.iter().zip(0_u8..).map(|(&len, i)| (0..len).map(|at| (at as u8) ^ i).collect()).collect()
+}
+
+#[test]
+fn packets_arrive_byte_for_byte_both_ways_lent_or_copied() {
+    for shared in [true, false] {
+        let (mut server, mut client) = connected(shared);
+        assert_eq!((client.port.is_zero_copy(), server.port.is_zero_copy()), (shared, false));
+        let sent = packets();
+        // Often enough that 16-bit indices wrap.
+        for round in 0..6_000 {
+            assert_eq!(client.send(&sent), sent.len(), "round {round}");
+            assert_eq!(server.receive(), sent, "round {round}");
+            assert_eq!(client.complete(), sent.len(), "round {round}");
+            assert_eq!(server.send(&sent), sent.len(), "round {round}");
+            assert_eq!(client.receive(), sent, "round {round}");
+            assert_eq!(server.complete(), sent.len(), "round {round}");
+        }
+        let count = |side: &Side, name| side.port.counters().iter().find(|(n, _)| *n == name).unwrap().1;
+        let total = 6_000 * sent.len() as u64;
+        for side in [&server, &client] {
+            assert_eq!([count(side, "rx"), count(side, "tx"), count(side, "completed")], [total; 3]);
+            assert_eq!(count(side, "rx_bytes"), count(side, "tx_bytes"));
+        }
+        assert_eq!(count(&server, "copied"), 2 * total, "each packet once each way");
+        assert_eq!(count(&client, "copied"), if shared { 0 } else { 2 * total });
+        server.close();
+        client.close();
+    }
+}
+
+#[test]
+fn who_does_not_read_holds_up_who_sends_and_nothing_is_lost() {
+    for shared in [true, false] {
+        let (server, client) = connected(shared);
+        for (mut from, mut to) in [(client, server)].into_iter().chain(Some(connected(shared))) {
+            let numbered = |n: u8| vec![n; 60];
+            let (mut sent, mut completed, mut received) = (0_u8, 0, Vec::new());
+            for _ in 0..100 {
+                sent += from.send(&[numbered(sent)]) as u8;
+                completed += from.complete();
+            }
+            assert!(sent >= 64 && from.send(&[numbered(sent)]) == 0, "the ring is full after {sent}");
+            assert!(from.port.in_flight() > 0, "or they would be given up");
+            while received.len() < usize::from(sent) {
+                received.extend(to.receive());
+                completed += from.complete();
+            }
+            completed += from.complete();
+            assert_eq!(received, (0..sent).map(numbered).collect::<Vec<_>>());
+            assert_eq!((completed, from.port.in_flight()), (sent.into(), 0));
+            from.close();
+            to.close();
+        }
+    }
+}
+
+#[test]
+fn flows_keep_their_queue_and_their_order_and_all_queues_are_used() {
+    let path = fresh_path();
+    let queues = |config: MemifConfig| MemifConfig { queues: 4, ..config };
+    let mut server = Side::open(&path, false, &queues(server_config()));
+    let mut client = Side::open(&path, true, &queues(MemifConfig { ring: 32, ..MemifConfig::default() }));
+    until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+    server.idle();
+    client.idle();
+    assert_eq!((server.port.queues(), client.port.queues()), (4, 4));
+    let packet = |flow: u8, number: u8| {
+        let mut bytes = vec![0; 60];
+        bytes[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+        bytes[26..34].copy_from_slice(&[10, 0, 0, flow, 10, 0, 1, flow]);
+        bytes[50] = number;
+        bytes
+    };
+    let mut numbers = [0_u8; 16];
+    for number in 0..200_u8 {
+        let sent: Vec<_> = (0..16).map(|flow| packet(flow, number)).collect();
+        assert_eq!(client.send(&sent), 16);
+        let used = client.port.pairs.iter().filter(|pair| pair.sent.len() > 0).count();
+        assert_eq!(used, 4, "16 flows over 4 queues");
+        for packet in server.receive() {
+            let flow = usize::from(packet[29]);
+            assert_eq!(packet[50], numbers[flow], "flow {flow}");
+            numbers[flow] += 1;
+        }
+        client.complete();
+    }
+    assert_eq!(numbers, [200; 16]);
+    server.close();
+    client.close();
+}
+
+#[test]
+fn a_packet_longer_than_a_buffer_goes_in_several_slots_and_is_one_again() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let mut client = Side::client(&path, false);
+    until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+    server.idle();
+    client.idle();
+    let long: Vec<u8> = (0..1800).map(|i| (i / 7) as u8).collect();
+    // The client's empty buffers say that they are short.
+    for pair in &mut client.port.pairs {
+        let Some(pair::Rings { rx: pair::End::Copied(buffers::Copying::Own { ring, first, .. }), .. }) =
+            &mut pair.rings
+        else {
+            panic!("no rings")
+        };
+        for position in 0..64 {
+            let offset = *first + position * buffers::BUFFER as u32;
+            ring.write(position, ring::Descriptor { next: false, region: 0, len: 500, offset });
+        }
+    }
+    assert_eq!(server.send(&[long.clone(), vec![9; 60]]), 2);
+    assert_eq!(client.receive(), [long, vec![9; 60]]);
+    server.close();
+    client.close();
+}
+
+#[test]
+fn frames_of_another_memory_stay_with_who_would_lend_them() {
+    let (server, mut client) = connected(true);
+    let mut other = Side::server(&fresh_path());
+    let mut batch = Batch::new();
+    batch.push(other.pool.alloc(&mut other.w).unwrap()).unwrap();
+    batch.push(client.pool.alloc(&mut client.w).unwrap()).unwrap();
+    assert_eq!(client.port.tx(&mut client.w, &mut batch), 1);
+    assert_eq!(client.port.counters().foreign.get(), 1);
+    assert_eq!(batch.len(), 1);
+    batch.free(&mut other.w);
+    client.close();
+    server.close();
+    other.close();
+}
+
+#[test]
+fn a_sleeper_is_woken_by_a_packet_and_by_a_peer() {
+    use crate::sys::event::sleep_until_readable;
+    let readable = |side: &Side, at_most| sleep_until_readable(&[side.port.descriptor().unwrap()], at_most);
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    assert!(!server.port.arm() && !readable(&server, Duration::ZERO));
+    let mut client = Side::client(&path, true);
+    assert!(readable(&server, LONG), "a client has come");
+    server.port.disarm();
+    until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+    for _ in 0..3 {
+        for (from, to) in [(&mut client, &mut server)] {
+            from.idle();
+            to.idle();
+            assert!(!to.port.arm() && !readable(to, Duration::ZERO));
+            from.send(&[vec![1; 60]]);
+            from.port.kick();
+            assert!(readable(to, LONG));
+            to.port.disarm();
+            assert!(to.port.arm(), "it is there still");
+            to.port.disarm();
+            assert_eq!(to.receive().len(), 1);
+            from.complete();
+        }
+    }
+    assert_eq!(client.port.counters().kicks.get(), 3);
+    client.send(&[vec![1; 60]]);
+    client.port.kick();
+    assert_eq!(client.port.counters().kicks.get(), 3, "nobody sleeps");
+    server.close();
+    client.close();
+}

@@ -1,0 +1,198 @@
+//! HOT: packets to the peer.
+
+use super::buffers::Copying;
+use super::pair::{End, Lender, Pair};
+use super::ring::{Descriptor, Lending};
+use super::{Fault, MemifPort};
+use crate::pool::{Batch, Frame};
+use crate::port::set_aside;
+use crate::ring::Corrupt;
+use crate::steer::tx_queue;
+use crate::sync::Worker;
+
+/// What was put into a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Put {
+    /// Frames taken, from the front.
+    frames: usize,
+    /// Bytes of them.
+    bytes: u64,
+    /// Those of them that can never be sent: longer than all buffers of the ring together.
+    unfit: u64,
+    /// Those of them whose bytes were copied.
+    copied: u64,
+}
+
+impl Pair {
+    /// Sends frames from the front of `frames` while there is room.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        w: &Worker,
+        frames: &mut Batch,
+        lender: Option<Lender>,
+    ) -> Result<Put, Fault> {
+        let Some(rings) = &mut self.rings else { return Ok(Put::default()) };
+        let most = self.sent.room().min(frames.len());
+        let put = match (&mut rings.tx, lender) {
+            (End::Lent(ring), Some(lender)) => lend_packets(ring, &frames[..most], lender),
+            (End::Lent(_), None) => Put::default(),
+            (End::Copied(ring), _) => copy_packets(ring, &frames[..most])?,
+        };
+        self.sent.post(w, frames, put.frames);
+        if let End::Lent(ring) = &mut rings.tx {
+            // Only now: from here on the peer reads them.
+            ring.lend(put.frames as u32);
+        }
+        rings.unannounced |= put.frames > 0;
+        Ok(put)
+    }
+
+    /// Takes the frames that have been sent, as many as `frames` has room for; returns how many.
+    ///
+    /// Copied frames could go at once. While the ring is full they stay, as lent ones would: so a peer that is slow holds up
+    /// who sends, and nothing is lost.
+    #[inline]
+    pub(super) fn complete(&mut self, w: &Worker, frames: &mut Batch) -> Result<usize, Corrupt> {
+        let mut n = frames.room().min(self.sent.len());
+        if n == 0 {
+            return Ok(0);
+        }
+        match self.rings.as_mut().map(|rings| &mut rings.tx) {
+            Some(End::Lent(ring)) => {
+                n = n.min(ring.returned()? as usize);
+                ring.take_back(n as u32);
+            }
+            Some(End::Copied(ring)) => n = if ring.free()? == 0 { 0 } else { n },
+            None => {}
+        }
+        Ok(self.sent.claim(w, frames, n))
+    }
+}
+
+/// Describes frames in the next slots, as many as there is room for.
+#[inline]
+fn lend_packets(ring: &mut Lending, frames: &[Frame], lender: Lender) -> Put {
+    let n = (ring.room() as usize).min(frames.len());
+    let mut put = Put { frames: n, ..Put::default() };
+    for (i, frame) in (0..n as u32).zip(frames) {
+        put.bytes += frame.len() as u64;
+        ring.write(ring.next_at(i), lender.full(frame));
+    }
+    put
+}
+
+/// Copies frames into the next slots, as long as there is room.
+#[inline]
+fn copy_packets(ring: &mut Copying, frames: &[Frame]) -> Result<Put, Fault> {
+    let free = ring.free().map_err(|corrupt| Fault::Ring("tx", corrupt))?;
+    let (mut put, mut slots) = (Put::default(), 0);
+    for frame in frames {
+        if slots == free {
+            break;
+        }
+        // What was copied before is not sent: nobody can say who would have it then.
+        let (said, (memory, offset)) = ring.room(slots).ok_or(Fault::Outside("tx"))?;
+        let data = frame.data();
+        if data.len() <= said.len as usize {
+            // It was seen to lie inside.
+            let _ = memory.write(offset, data);
+            ring.describe(slots, Descriptor { next: false, len: data.len() as u32, ..said });
+            slots += 1;
+        } else {
+            match scatter(ring, slots, free, data)? {
+                0 if slots == 0 && free == ring.size() => put.unfit += 1,
+                0 => break,
+                n => slots += n,
+            }
+        }
+        put.frames += 1;
+        put.bytes += data.len() as u64;
+    }
+    ring.send(slots);
+    put.copied = put.frames as u64 - put.unfit;
+    Ok(put)
+}
+
+/// Copies a packet into several slots, from the `first` on; returns how many it took, 0 where those that are free do not do.
+#[cold]
+#[inline(never)]
+fn scatter(ring: &mut Copying, first: u32, free: u32, data: &[u8]) -> Result<u32, Fault> {
+    let (mut rest, mut i) = (data, first);
+    while !rest.is_empty() {
+        if i == free {
+            return Ok(0);
+        }
+        let Some((said, (memory, offset))) = ring.room(i) else { return Err(Fault::Outside("tx")) };
+        let (part, behind) = rest.split_at(rest.len().min(said.len as usize));
+        let _ = memory.write(offset, part);
+        ring.describe(i, Descriptor { next: !behind.is_empty(), len: part.len() as u32, ..said });
+        (rest, i) = (behind, i + 1);
+    }
+    Ok(i - first)
+}
+
+impl MemifPort {
+    #[inline]
+    pub(super) fn tx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        if let Some(lender) = self.lender
+            && !frames.iter().all(|frame| lender.owns(frame.id()))
+        {
+            return self.tx_without_foreign(w, frames);
+        }
+        match self.active {
+            0 => 0,
+            1 => self.tx_queue(w, 0, frames),
+            _ => self.tx_by_flow(w, frames),
+        }
+    }
+
+    /// Sends by one queue.
+    #[inline]
+    fn tx_queue(&mut self, w: &Worker, queue: usize, frames: &mut Batch) -> usize {
+        match self.pairs[queue].send(w, frames, self.lender) {
+            Ok(put) => {
+                self.counters.tx.add(put.frames as u64);
+                self.counters.tx_bytes.add(put.bytes);
+                self.counters.tx_invalid.add(put.unfit);
+                self.counters.copied.add(put.copied);
+                put.frames
+            }
+            Err(fault) => {
+                self.fault(&fault);
+                0
+            }
+        }
+    }
+
+    /// Sends each flow by a queue of its own; what does not fit stays, in order within a flow.
+    fn tx_by_flow(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let queues = self.active as u16;
+        let (mut sent, mut stay) = (0, Batch::new());
+        for queue in 0..queues {
+            let toeplitz = &self.toeplitz;
+            let of_queue = |frame: &Frame| tx_queue(None, toeplitz.flow(frame.data(), 0), queues) == queue;
+            let mut others = set_aside(frames, of_queue);
+            if self.active == usize::from(queues) {
+                sent += self.tx_queue(w, usize::from(queue), frames);
+            }
+            stay.append(frames);
+            frames.append(&mut others);
+        }
+        stay.append(frames);
+        frames.append(&mut stay);
+        sent
+    }
+
+    /// Sends the frames that can be lent; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn tx_without_foreign(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let Some(lender) = self.lender else { return 0 };
+        let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
+        self.counters.foreign.add(foreign.len() as u64);
+        let n = self.tx_burst(w, frames);
+        frames.append(&mut foreign);
+        n
+    }
+}

@@ -1,0 +1,288 @@
+//! Memory in a file of its own (memfd_create(2)) that another process maps too.
+//!
+//! No reference to it is ever made: the other process may write it at any time. Bytes are copied in and out, indices are
+//! atomics, slots are copied by volatile access, and every offset is checked against the mapping before it becomes an
+//! address. What was copied out is the snapshot that is checked and used; nothing is read twice.
+//!
+//! A file that got shorter behind a mapping is a SIGBUS for whoever touches the lost pages, so foreign memory is mapped only
+//! if it is sealed against that (fcntl(2), "File sealing"), unless the caller trusts its owner. Huge pages do not count as
+//! sealed: their owner may punch holes, and a hole that no huge page is left for is the same SIGBUS.
+
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
+};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// `HUGETLBFS_MAGIC` of `linux/magic.h`.
+const HUGE_PAGES: u64 = 0x9584_58f6;
+
+/// Which foreign memory may be mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sealing {
+    /// Only what its owner cannot make shorter any more.
+    #[default]
+    Required,
+    /// Any: its owner is trusted not to take pages from under us.
+    Trusted,
+}
+
+/// Why foreign memory is not mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MapError {
+    /// Its owner could make it shorter.
+    #[error("its memory is not sealed against shrinking (F_SEAL_SHRINK)")]
+    Unsealed,
+    /// It stands on huge pages.
+    #[error("its memory is on huge pages, which no seal protects from holes")]
+    HugePages,
+    /// It is shorter than was said, or empty.
+    #[error("its memory has {file} bytes where {claimed} were announced")]
+    Short {
+        /// Bytes of the file.
+        file: u64,
+        /// Bytes announced.
+        claimed: u64,
+    },
+    /// The system refused.
+    #[error("its memory cannot be mapped: {0}")]
+    Refused(Errno),
+}
+
+/// A mapping of such a file, and the file.
+#[derive(Debug)]
+pub struct SharedMemory {
+    file: OwnedFd,
+    base: NonNull<u8>,
+    /// Bytes mapped; the file has at least as many.
+    len: usize,
+}
+
+// SAFETY: it names memory that any thread may use; what is in it is reached by copies and atomics alone.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
+
+/// A file of `len` zero bytes in memory, whose length is sealed.
+///
+/// # Errors
+/// What memfd_create(2), ftruncate(2) or fcntl(2) says.
+pub(super) fn sealed_file(name: &str, len: usize, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | flags)?;
+    ftruncate(&file, len as u64)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
+}
+
+impl SharedMemory {
+    /// New memory of `len` zero bytes, sealed, to be given to a peer.
+    ///
+    /// # Errors
+    /// What memfd_create(2), ftruncate(2), fcntl(2) or mmap(2) says.
+    #[cold]
+    pub fn new(name: &str, len: usize) -> Result<Arc<SharedMemory>, Errno> {
+        SharedMemory::mapped(sealed_file(name, len, MemfdFlags::empty())?, len)
+    }
+
+    /// Maps the first `len` bytes of a peer's memory.
+    ///
+    /// # Errors
+    /// [`MapError`]; nothing is mapped then, and the file closed.
+    #[cold]
+    pub fn map(file: OwnedFd, len: u64, sealing: Sealing) -> Result<Arc<SharedMemory>, MapError> {
+        if sealing == Sealing::Required {
+            // What cannot be sealed at all is an error to ask about.
+            let seals = fcntl_get_seals(&file).map_err(|_| MapError::Unsealed)?;
+            if !seals.contains(SealFlags::SHRINK) {
+                return Err(MapError::Unsealed);
+            }
+            let system = fstatfs(&file).map_err(MapError::Refused)?;
+            if system.f_type as u64 == HUGE_PAGES {
+                return Err(MapError::HugePages);
+            }
+        }
+        let size = fstat(&file).map_err(MapError::Refused)?.st_size;
+        let size = u64::try_from(size).unwrap_or(0);
+        if size < len || len == 0 {
+            return Err(MapError::Short { file: size, claimed: len });
+        }
+        let len = usize::try_from(len).map_err(|_| MapError::Refused(Errno::NOMEM))?;
+        SharedMemory::mapped(file, len).map_err(MapError::Refused)
+    }
+
+    fn mapped(file: OwnedFd, len: usize) -> Result<Arc<SharedMemory>, Errno> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing of ours.
+        let base = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, &file, 0) }?;
+        let base = NonNull::new(base.cast()).ok_or(Errno::FAULT)?;
+        let memory = Arc::new(SharedMemory { file, base, len });
+        // SAFETY: the mapping was just made; the advice changes no byte.
+        unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
+        Ok(memory)
+    }
+
+    /// Bytes mapped.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The address of `n` bytes at `offset`, if they lie inside.
+    #[inline]
+    fn at(&self, offset: u64, n: usize) -> Option<NonNull<u8>> {
+        let offset = usize::try_from(offset).ok().filter(|&offset| offset <= self.len)?;
+        // SAFETY: `offset` is at most the mapping's length.
+        (n <= self.len - offset).then(|| unsafe { self.base.add(offset) })
+    }
+
+    /// Whether `n` bytes at `offset` lie inside.
+    pub fn holds(&self, offset: u64, n: usize) -> bool {
+        self.at(offset, n).is_some()
+    }
+
+    /// Copies the bytes at `offset` out; false, and nothing is done, if they do not lie inside.
+    #[inline]
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> bool {
+        let Some(from) = self.at(offset, into.len()) else { return false };
+        // SAFETY: the bytes are mapped and inside, and `into` is ours. The peer may write them meanwhile: then the copy has
+        // bytes of before and of after, any of which is a valid u8.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Copies `bytes` in at `offset`; false, and nothing is done, if they would not lie inside.
+    #[inline]
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> bool {
+        let Some(to) = self.at(offset, bytes.len()) else { return false };
+        // SAFETY: as in `read`.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
+        true
+    }
+
+    /// The word at `offset`, if it lies inside and is aligned.
+    #[cold]
+    pub fn word(self: &Arc<Self>, offset: u64) -> Option<SharedWord> {
+        let word = self.at(offset, size_of::<u16>())?.cast::<u16>();
+        word.is_aligned().then(|| SharedWord { word, _memory: Arc::clone(self) })
+    }
+
+    /// `size` slots, a power of two, from `offset` on, if they lie inside and are aligned.
+    #[cold]
+    pub fn slots(self: &Arc<Self>, offset: u64, size: u32) -> Option<SharedSlots> {
+        let bytes = (size as usize).checked_mul(size_of::<Slot>())?;
+        let first = self.at(offset, bytes)?.cast::<Slot>();
+        let sound = first.is_aligned() && size.is_power_of_two();
+        sound.then(|| SharedSlots { first, size, _memory: Arc::clone(self) })
+    }
+}
+
+impl AsFd for SharedMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `mapped`; every word and slot in use holds this by Arc.
+        let done = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(done.is_ok(), "munmap of memory we mapped: {done:?}");
+    }
+}
+
+/// Sixteen bits that both processes read and at least one writes.
+#[derive(Debug)]
+pub struct SharedWord {
+    /// Aligned, and inside the mapping.
+    word: NonNull<u16>,
+    _memory: Arc<SharedMemory>,
+}
+
+// SAFETY: the word is only ever used as an atomic.
+unsafe impl Send for SharedWord {}
+
+impl SharedWord {
+    #[inline]
+    fn atomic(&self) -> &AtomicU16 {
+        // SAFETY: aligned, and mapped for as long as `_memory` is held.
+        unsafe { AtomicU16::from_ptr(self.word.as_ptr()) }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn load(&self) -> u16 {
+        self.atomic().load(Relaxed)
+    }
+
+    /// Writes the value.
+    #[inline]
+    pub fn store(&self, value: u16) {
+        self.atomic().store(value, Relaxed);
+    }
+
+    /// The value, and all that the peer did before it wrote it.
+    #[inline]
+    pub fn load_acquire(&self) -> u16 {
+        // Acquire: pairs with the peer's release of the same word, which is `store_release` where it is one of ours.
+        self.atomic().load(Acquire)
+    }
+
+    /// Writes the value after all that this side did before.
+    #[inline]
+    pub fn store_release(&self, value: u16) {
+        // Release: pairs with the peer's acquire of the same word, which is `load_acquire` where it is one of ours.
+        self.atomic().store(value, Release);
+    }
+}
+
+/// What one slot holds: plain integers, valid whatever the bytes are.
+pub type Slot = [u64; 2];
+
+/// An array of slots that both processes read and write.
+#[derive(Debug)]
+pub struct SharedSlots {
+    /// The first of `size` slots, aligned, all inside the mapping.
+    first: NonNull<Slot>,
+    /// A power of two.
+    size: u32,
+    _memory: Arc<SharedMemory>,
+}
+
+// SAFETY: slots are only ever copied in and out.
+unsafe impl Send for SharedSlots {}
+
+impl SharedSlots {
+    /// Slots in all, a power of two.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Copies the slot at `position` (taken modulo the size) out.
+    #[inline]
+    pub fn read(&self, position: u32) -> Slot {
+        // SAFETY: inside the mapping and aligned, and any bytes are a valid Slot.
+        unsafe { self.slot(position).read_volatile() }
+    }
+
+    /// Copies `slot` into the place at `position` (taken modulo the size).
+    #[inline]
+    pub fn write(&mut self, position: u32, slot: Slot) {
+        // SAFETY: as in `read`.
+        unsafe { self.slot(position).write_volatile(slot) }
+    }
+
+    #[inline]
+    fn slot(&self, position: u32) -> NonNull<Slot> {
+        // SAFETY: the masked position is below `size`, and `size` slots lie inside the mapping.
+        unsafe { self.first.add((position & (self.size - 1)) as usize) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

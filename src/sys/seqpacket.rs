@@ -1,0 +1,190 @@
+//! Unix sockets that carry whole messages with descriptors (unix(7), SOCK_SEQPACKET, SCM_RIGHTS). Nothing here waits.
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recvmsg, sendmsg, socket_with,
+};
+use std::fs;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Descriptors that one message may bring; the kernel closes what is more.
+const DESCRIPTORS: usize = 4;
+/// Peers that may wait to be accepted.
+const BACKLOG: i32 = 8;
+
+fn new() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// A socket that peers connect to; its path goes when it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Listens at `path`. A socket that is there already and that nobody listens at is taken away first.
+    ///
+    /// # Errors
+    /// What bind(2) or listen(2) says; `ADDRINUSE` where somebody listens, or something else is there.
+    #[cold]
+    pub fn new(path: &Path) -> Result<Listener, Errno> {
+        let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+        if is_socket && Connection::open(path).err() == Some(Errno::CONNREFUSED) {
+            // Should it be gone meanwhile, that is as good.
+            let _ = fs::remove_file(path);
+        }
+        let socket = new()?;
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        let listener = Listener { socket, path: path.to_owned() };
+        listen(&listener.socket, BACKLOG)?;
+        Ok(listener)
+    }
+
+    /// A peer that has connected; None if there is none now.
+    pub fn accept(&self) -> Option<Connection> {
+        // A peer that came and went is none; whatever else is wrong is wrong the next time as well.
+        accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok().map(Connection)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // If somebody took it away before, that is as good.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Connection(OwnedFd);
+
+/// What came.
+#[derive(Debug)]
+pub enum Received {
+    /// A message of that many bytes, with descriptors; longer than the room there was if the number is larger.
+    Message(usize, Vec<OwnedFd>),
+    /// Nothing yet.
+    Nothing,
+    /// The peer is gone.
+    End,
+}
+
+impl Connection {
+    /// Connects to whoever listens at `path`.
+    ///
+    /// # Errors
+    /// What connect(2) says: `NOENT` and `CONNREFUSED` where nobody listens.
+    #[cold]
+    pub fn open(path: &Path) -> Result<Connection, Errno> {
+        let socket = new()?;
+        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Connection(socket))
+    }
+
+    /// Sends a message, with a descriptor if there is one.
+    ///
+    /// # Errors
+    /// What sendmsg(2) says: `AGAIN` where the peer does not read, `PIPE` where it is gone.
+    #[cold]
+    pub fn send(&self, message: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        let descriptors = descriptor.as_slice();
+        if !descriptors.is_empty() {
+            // There is room for one.
+            control.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        sendmsg(&self.0, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Takes the next message into `into`.
+    #[cold]
+    pub fn receive(&self, into: &mut [u8]) -> Received {
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut room);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::TRUNC;
+        let got = recvmsg(&self.0, &mut [IoSliceMut::new(into)], &mut control, flags);
+        let rights = control.drain().filter_map(|one| match one {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        });
+        let descriptors = rights.flatten().collect();
+        match got {
+            // An empty message looks like the end, and nobody who is sane sends one.
+            Ok(got) if got.bytes > 0 => Received::Message(got.bytes, descriptors),
+            Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+            Ok(_) | Err(_) => Received::End,
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::event::Event;
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("netmem-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn messages_travel_whole_with_descriptors_and_the_end_is_seen() {
+        let path = path("travel");
+        let listener = Listener::new(&path).unwrap();
+        assert!(listener.accept().is_none());
+        let client = Connection::open(&path).unwrap();
+        let server = listener.accept().unwrap();
+        let mut room = [0; 8];
+        assert!(matches!(server.receive(&mut room), Received::Nothing));
+        let event = Event::new().unwrap();
+        client.send(b"one", Some(event.as_fd())).unwrap();
+        client.send(b"two and more", None).unwrap();
+        let Received::Message(3, descriptors) = server.receive(&mut room) else { panic!("no message") };
+        rustix::io::write(&descriptors[0], &1_u64.to_ne_bytes()).unwrap();
+        assert!(event.clear(), "it is the same event");
+        let Received::Message(12, none) = server.receive(&mut room) else { panic!("no message") };
+        assert!(none.is_empty(), "longer than the room, and its length is known");
+        drop(client);
+        assert!(matches!(server.receive(&mut room), Received::End));
+        assert_eq!(server.send(b"x", None), Err(Errno::PIPE));
+        drop(listener);
+        assert_eq!(Connection::open(&path).unwrap_err(), Errno::NOENT);
+    }
+
+    #[test]
+    fn a_dead_socket_is_replaced_and_a_live_one_or_a_file_is_not() {
+        let path = path("replaced");
+        let dead = new().unwrap();
+        bind(&dead, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        drop(dead);
+        let listener = Listener::new(&path).unwrap();
+        assert_eq!(Listener::new(&path).unwrap_err(), Errno::ADDRINUSE);
+        drop(listener);
+        fs::write(&path, "precious").unwrap();
+        assert_eq!(Listener::new(&path).unwrap_err(), Errno::ADDRINUSE);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        fs::remove_file(&path).unwrap();
+    }
+}
