@@ -3,6 +3,7 @@
 //!
 //! `NETMEM_STEPS` says how many random bytes are run in all (an operation takes four).
 
+mod memif;
 mod packet;
 
 use proptest::prelude::*;
@@ -12,22 +13,50 @@ use std::path::Path;
 
 const BYTES_EACH: usize = 1_600;
 
-#[test]
-fn the_corpus_of_packet_sequences_holds() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/packet");
+/// Runs every sequence of a corpus, of which there are at least `least`.
+fn replay(corpus: &str, least: usize, run: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(corpus);
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 8, "{} holds {} sequences", folder.display(), files.len());
+    assert!(files.len() >= least, "{} holds {} sequences", folder.display(), files.len());
     for file in files {
         println!("{}", file.display());
-        packet::run(&fs::read(&file).unwrap());
+        run(&fs::read(&file).unwrap());
     }
 }
 
 #[test]
+fn the_corpus_of_packet_sequences_holds() {
+    replay("packet", 8, packet::run);
+}
+
+#[test]
+fn the_corpus_of_memif_sequences_holds() {
+    replay("memif", 6, memif::run);
+}
+
+#[test]
+fn random_memif_sequences_hold() {
+    let cases = steps(20_000);
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
+    let sequences = prop::collection::vec(any::<u8>(), 0..2 * BYTES_EACH);
+    runner
+        .run(&sequences, |bytes| {
+            memif::run(&bytes);
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Sequences to be run for as many random bytes as the environment says, or by default.
+fn steps(default: usize) -> u32 {
+    let bytes = std::env::var("NETMEM_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(default);
+    (bytes / BYTES_EACH).max(1) as u32
+}
+
+#[test]
 fn random_packet_sequences_hold() {
-    let bytes = std::env::var("NETMEM_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(100_000);
-    let cases = (bytes / BYTES_EACH).max(1) as u32;
+    let cases = steps(100_000);
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
     let sequences = prop::collection::vec(any::<u8>(), 0..2 * BYTES_EACH);
     runner

@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// For whoever writes no kind that there is.
-const KINDS: &str =
-    "unknown kind of port: write xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
 
 /// One `--port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,10 +61,9 @@ impl PortSpec {
     pub fn xdp(&self) -> Option<(&str, u32)> {
         match &self.device {
             DeviceSpec::Xdp { interface, queue } => Some((interface, *queue)),
-            DeviceSpec::Memif { .. }
-            | DeviceSpec::Packet(_)
-            | DeviceSpec::Tap(_)
-            | DeviceSpec::Pcap(_) => None,
+            DeviceSpec::Memif { .. } | DeviceSpec::Packet(_) | DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => {
+                None
+            }
         }
     }
 
@@ -194,9 +192,11 @@ fn memif(text: &str) -> Result<DeviceSpec, String> {
             ("unsealed", "ok") => config.sealing = Sealing::Trusted,
             ("copy", "yes") => config.zero_copy = false,
             _ => {
-                return Err("memif: give role=client or role=server, id=N, queues=N, secret=TEXT, unsealed=ok, \
+                return Err(
+                    "memif: give role=client or role=server, id=N, queues=N, secret=TEXT, unsealed=ok, \
                             copy=yes"
-                    .into());
+                        .into(),
+                );
             }
         }
     }

@@ -20,6 +20,7 @@ use netmem::port::trace::TracePort;
 use netmem::port::xdp::{Netdev, RingSizes, Umem, XdpConfig, XdpError, XdpPort};
 use netmem::wire::MacAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One worker's ports, with all that comes with them.
 pub struct Ports {
@@ -81,6 +82,9 @@ fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<N
 /// The detail of a port whose frames the kernel copies.
 const COPIED: &str = "copied by the kernel";
 
+/// How long a memif client waits for a server that listens.
+const GREETING: Duration = Duration::from_secs(1);
+
 /// A port as it was opened.
 struct Opened {
     port: Box<dyn Port>,
@@ -106,7 +110,9 @@ fn opened(
         DeviceSpec::Memif { path, config } => {
             let id = config.id.saturating_add(number);
             let config = MemifConfig { id, ring: plan.ring, ..config.clone() };
-            let port = MemifPort::open(path, memory, &config).map_err(Failure::input)?;
+            let mut port = MemifPort::open(path, memory, &config).map_err(Failure::input)?;
+            // A peer that is there shall miss no packet of the other ports.
+            port.wait(GREETING);
             let role = if config.role == Role::Client { "client" } else { "server" };
             let copies = if port.is_zero_copy() { "lends its frames" } else { "copies" };
             Opened { port: Box::new(port), interface: made_up(place), detail: format!("{role}, {copies}") }

@@ -71,13 +71,15 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     Ok(Dataplane { memory, seats, network, holding, hooks, steering, control })
 }
 
-/// Memory for all pools, and for heads where there are packets.
+/// Memory for all pools, and for heads where there are packets. A peer that is lent frames can write any byte of their
+/// memory, so it never has heads.
 fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let frames = plan.workers * plan.frames;
     let bytes = frames * CHUNK_SIZE + plan.packets.as_ref().map_or(0, |_| hooks::room(frames));
     let workers = plan.workers + usize::from(plan.holds());
     let config = MemoryConfig { bytes, workers, ..MemoryConfig::default() };
-    Memory::new(&config).map_err(Failure::input)
+    let memory = if plan.lends() { Memory::shared(&config) } else { Memory::new(&config) };
+    memory.map_err(Failure::input)
 }
 
 /// Lanes between the workers.

@@ -9,10 +9,12 @@ use super::server::Server;
 use super::{Conversation, MemifConfig, MemifPort, Role};
 use crate::page::Memory;
 use crate::steer::{DEFAULT_KEY, Toeplitz};
-use crate::sys::event::Watch;
+use crate::sys::event::{Watch, sleep_until_readable};
 use crate::sys::seqpacket::Listener;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Queues at most.
 const QUEUES_MAX: u16 = 16;
@@ -20,6 +22,8 @@ const QUEUES_MAX: u16 = 16;
 const PATH_MAX: usize = 107;
 /// Bytes of a secret at most, without the zero byte.
 const SECRET_MAX: usize = 23;
+/// How long is waited for each word of a peer.
+const PAUSE: Duration = Duration::from_millis(10);
 
 impl MemifPort {
     /// Opens a port at the socket `path`: a client that connects as soon as somebody listens there, and again whenever the
@@ -70,6 +74,21 @@ impl MemifPort {
         port.watch_anew();
         port.service();
         Ok(port)
+    }
+
+    /// Waits for a peer that is there to say all it has to; true once packets flow. A client that nobody listens to, and a
+    /// server that nobody has connected to, do not wait.
+    #[cold]
+    pub fn wait(&mut self, at_most: Duration) -> bool {
+        let until = Instant::now() + at_most;
+        while self.active == 0 && self.conversation.is_talking() && Instant::now() < until {
+            self.watch_anew();
+            self.service();
+            if self.active == 0 {
+                sleep_until_readable(&[self.watch.as_fd()], PAUSE);
+            }
+        }
+        self.active > 0
     }
 }
 

@@ -167,6 +167,14 @@ impl Conversation {
         }
     }
 
+    /// Whether somebody is there to talk to.
+    fn is_talking(&self) -> bool {
+        match self {
+            Conversation::Client(client) => client.connection().is_some(),
+            Conversation::Server(server) => server.connection().is_some(),
+        }
+    }
+
     /// What a peer may be heard by.
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (connection, listener) = match self {

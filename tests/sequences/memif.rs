@@ -1,0 +1,155 @@
+//! A memif server and a client that says and writes whatever the bytes are.
+
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::Port;
+use netmem::port::memif::message::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
+use netmem::port::memif::{MemifConfig, MemifPort, Role};
+use netmem::sync::Worker;
+use netmem::sys::event::Event;
+use netmem::sys::memfd::SharedMemory;
+use netmem::sys::region::BackingWish;
+use netmem::sys::seqpacket::{Connection, Received};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Bytes of the client's memory: two rings of eight slots, and packets behind.
+const REGION: usize = 4096;
+/// Where the two rings begin.
+const RINGS: [u32; 2] = [0, 1024];
+const LOG2_SIZE: u8 = 3;
+const COOKIE: u32 = 0x3E31F20;
+
+struct Bench {
+    port: MemifPort,
+    pool: Pool,
+    w: Worker,
+    path: PathBuf,
+    memory: Arc<SharedMemory>,
+    event: Event,
+    _frames: Memory,
+}
+
+/// Runs the sequence in `bytes`: four to a step. Whatever a client does, nothing crashes, no packet is longer than a frame,
+/// and every frame is home in the end.
+pub fn run(bytes: &[u8]) {
+    messages(bytes);
+    let mut bench = bench();
+    let mut client = Some(bench.client());
+    for (i, step) in bytes.as_chunks::<4>().0.iter().enumerate() {
+        let [op, high, low, value] = *step;
+        let at = u64::from(u16::from_be_bytes([high, low]));
+        match op % 8 {
+            // Mostly the words and the descriptors of the rings.
+            0..=2 => drop(bench.memory.write(at % 256 + 1024 * (u64::from(op) >> 3 & 1), &[value])),
+            3 => drop(bench.memory.write(at % REGION as u64, &[value; 4])),
+            4 => bench.receive(),
+            5 => bench.send(value),
+            6 if value < 16 => client = Some(bench.client()),
+            6 if value < 24 => client = None,
+            6 => {
+                let whole = bytes.iter().cycle().skip(4 * i).take(usize::from(value) + 1);
+                if let Some(client) = &client {
+                    let _ = client.send(&whole.copied().collect::<Vec<_>>(), Some(bench.event.as_fd()));
+                }
+            }
+            _ => bench.rounds(64),
+        }
+    }
+    bench.receive();
+    let Bench { mut port, pool, .. } = bench;
+    port.close();
+    let ledger = pool.ledger();
+    assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+}
+
+/// What is read as a message says the same when it is sent on.
+fn messages(bytes: &[u8]) {
+    for chunk in bytes.chunks(128) {
+        if let Ok(message) = Message::parse(chunk) {
+            // As bytes: what stands behind a field is not sent on, and a flag that nobody knows neither.
+            assert_eq!(Message::parse(&message.bytes()).map(|again| again.bytes()), Ok(message.bytes()));
+        }
+    }
+}
+
+fn bench() -> Bench {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("netmem-sequence-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+    let path = std::env::temp_dir().join(name);
+    let config =
+        MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let frames = Memory::new(&config).unwrap();
+    let mut w = frames.worker().unwrap();
+    let pool = Pool::new(&frames, &mut w, &PoolConfig { frames: 128, ..PoolConfig::default() }).unwrap();
+    let config = MemifConfig { role: Role::Server, ring: 16, ..MemifConfig::default() };
+    let port = MemifPort::open(&path, &frames, &config).unwrap();
+    let memory = SharedMemory::new("sequence", REGION).unwrap();
+    Bench { port, pool, w, path, memory, event: Event::new().unwrap(), _frames: frames }
+}
+
+impl Bench {
+    /// A client that says what is sane, once nobody else is there.
+    fn client(&mut self) -> Connection {
+        let client = Connection::open(&self.path).unwrap();
+        let ring = |to_server, offset| {
+            Message::AddRing(AddRing {
+                to_server,
+                index: 0,
+                region: 0,
+                offset,
+                log2_size: LOG2_SIZE,
+                private_header: 0,
+            })
+        };
+        let (secret, name) = (Text::default(), Text::new("sequence"));
+        let said = [
+            Message::Init(Init { version: VERSION, id: 0, mode: MODE_ETHERNET, secret, name }),
+            Message::AddRegion(AddRegion { index: 0, size: REGION as u64 }),
+            ring(true, RINGS[0]),
+            ring(false, RINGS[1]),
+            Message::Connect(Text::new("sequence")),
+        ];
+        for offset in RINGS {
+            self.memory.write(offset.into(), &COOKIE.to_ne_bytes());
+        }
+        for message in said {
+            let descriptor = match message {
+                Message::AddRegion(_) => Some(self.memory.as_fd()),
+                Message::AddRing(_) => Some(self.event.as_fd()),
+                _ => None,
+            };
+            let _ = client.send(&message.bytes(), descriptor);
+            self.rounds(64);
+            let _: Received = client.receive(&mut [0; 128]);
+        }
+        client
+    }
+
+    fn rounds(&mut self, n: usize) {
+        for _ in 0..n {
+            self.port.kick();
+        }
+        self.port.refill(&mut self.w, &self.pool);
+    }
+
+    fn receive(&mut self) {
+        let mut batch = Batch::new();
+        self.port.rx(&mut self.w, &mut batch);
+        assert!(batch.iter().all(|frame| frame.len() <= frame.size()));
+        batch.free(&mut self.w);
+        self.port.complete(&mut self.w, &mut batch);
+        batch.free(&mut self.w);
+        self.port.refill(&mut self.w, &self.pool);
+    }
+
+    fn send(&mut self, value: u8) {
+        let mut batch = Batch::new();
+        self.pool.alloc_burst(&mut self.w, &mut batch, 1 + usize::from(value % 16));
+        batch.put_each(usize::from(value), |_, bytes| bytes.fill(value));
+        self.port.tx(&mut self.w, &mut batch);
+        batch.free(&mut self.w);
+    }
+}
