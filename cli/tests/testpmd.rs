@@ -1,0 +1,144 @@
+//! `netmem forward` with memif ports whose other end is DPDK's testpmd, as server and as client.
+
+mod netmem;
+mod odd;
+
+use netmem::{number, start};
+use odd::{Folder, packets, pcap, sendable};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, io, thread};
+
+/// How long a test waits for what must happen. It guards against hangs, nothing else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Says past the test runner's capture that a test does not run, and why; a failure where nothing may be skipped.
+fn skip(test: &str, reason: &str) {
+    assert!(env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "{test} must not be skipped: {reason}");
+    io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes()).unwrap();
+}
+
+/// Forwards between two memif interfaces in the folder, in that role; None where there is no testpmd.
+fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
+    let device = |i| {
+        let socket = folder.path(&format!("{i}.sock"));
+        format!("net_memif{i},role={role},socket={},socket-abstract=no", socket.display())
+    };
+    let eal = "--no-huge -m 256 --no-pci --in-memory --no-telemetry --lcores 0@0,1@0";
+    let application = "--forward-mode=io --total-num-mbufs=8192 --no-flush-rx --auto-start";
+    let said = fs::File::create(folder.path("testpmd")).unwrap();
+    let mut command = Command::new("dpdk-testpmd");
+    command.args(eal.split_whitespace()).args(["--vdev", &device(0), "--vdev", &device(1), "--"]);
+    // It ends when its standard input does.
+    command.args(application.split_whitespace()).stdin(Stdio::piped());
+    command.stdout(said.try_clone().unwrap()).stderr(said).spawn().ok().map(Testpmd)
+}
+
+struct Testpmd(Child);
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        // Its standard input is closed with it.
+        drop(self.0.stdin.take());
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_until(folder: &Folder, what: &str, done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        let said = || fs::read_to_string(folder.path("testpmd")).unwrap_or_default();
+        assert!(begun.elapsed() < PATIENCE, "{what}; testpmd: {}", said());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// From a file through memif, testpmd and memif to a file.
+fn forward(folder: &Folder, options: &str, input: &str, output: &Path) -> Child {
+    let memif = |i| format!("--port memif:{},{options}", folder.path(&format!("{i}.sock")).display());
+    let files = [format!("--port pcap:in={input}"), format!("--port pcap:out={}", output.display())];
+    start(&format!(
+        "forward --mode cross-connect --json --ring 512 {} {} {} {}",
+        files[0],
+        memif(0),
+        memif(1),
+        files[1]
+    ))
+}
+
+/// Ends the run; what it said.
+fn end(child: Child) -> Value {
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let (said, complaint) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}{complaint}"))
+}
+
+fn port<'a>(run: &'a Value, number: usize) -> &'a Value {
+    &run["ports"][number]
+}
+
+/// Frames that testpmd takes: none of those shorter than a header.
+fn frames() -> Vec<Vec<u8>> {
+    sendable(1514)
+}
+
+/// As a client of testpmd, lending frames or copying: all frames come back, byte for byte, in order.
+fn as_client(test: &str, options: &str) {
+    let folder = Folder::new(test);
+    let Some(_testpmd) = testpmd(&folder, "server") else {
+        return skip(test, "there is no dpdk-testpmd (apt-get install dpdk)");
+    };
+    wait_until(&folder, "testpmd does not listen", || folder.path("1.sock").exists());
+    let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
+    let run = forward(&folder, options, &input.display().to_string(), &output);
+    let filled = || fs::read(&output).is_ok_and(|bytes| packets(&bytes).len() >= frames().len());
+    wait_until(&folder, "frames are missing", filled);
+    let run = end(run);
+    assert_eq!(packets(&fs::read(&output).unwrap()), frames());
+    let n = frames().len() as u64;
+    assert_eq!([number(port(&run, 1), "tx"), number(port(&run, 2), "rx")], [n, n]);
+    let copied = if options.contains("copy=yes") { n } else { 0 };
+    assert_eq!([number(port(&run, 1), "copied"), number(port(&run, 2), "copied")], [copied, copied]);
+}
+
+#[test]
+fn a_client_that_lends_its_frames_gets_them_back_from_testpmd_byte_for_byte() {
+    as_client("testpmd-lent", "role=client");
+}
+
+#[test]
+fn a_client_that_copies_gets_its_frames_back_from_testpmd_byte_for_byte() {
+    as_client("testpmd-copied", "role=client,copy=yes");
+}
+
+#[test]
+fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
+    const TEST: &str = "testpmd-server";
+    let folder = Folder::new(TEST);
+    let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
+    // Over and over: testpmd comes later.
+    let run = forward(&folder, "role=server", &format!("{},loop=0", input.display()), &output);
+    wait_until(&folder, "nobody listens", || folder.path("1.sock").exists());
+    let mut seen = 0;
+    for _ in 0..2 {
+        let Some(testpmd) = testpmd(&folder, "client") else {
+            end(run);
+            return skip(TEST, "there is no dpdk-testpmd (apt-get install dpdk)");
+        };
+        let arrived = || fs::metadata(&output).map_or(0, |file| file.len());
+        wait_until(&folder, "no frames arrive", || arrived() > seen + (1 << 20));
+        drop(testpmd);
+        thread::sleep(Duration::from_millis(100));
+        seen = arrived();
+    }
+    let run = end(run);
+    let known = frames();
+    assert!(packets(&fs::read(&output).unwrap()).iter().all(|packet| known.contains(packet)));
+    assert_eq!(number(port(&run, 1), "bad_descriptor") + number(port(&run, 2), "bad_descriptor"), 0);
+    assert_eq!(number(port(&run, 2), "copied"), number(port(&run, 2), "rx"));
+}
