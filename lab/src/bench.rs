@@ -16,7 +16,7 @@ pub const STARVED_MAX: f64 = 0.2;
 
 /// What a report says that counts nothing but time.
 const NO_COUNTERS: &str = "no hardware counters in this experiment: slab-descriptor counts instructions, branches and \
-    last-level loads, by perf_event_open where the machine has counters for it, else by cachegrind where valgrind is installed";
+    last-level loads, by perf_event_open where the machine has counters, and by cachegrind where valgrind is installed";
 
 /// Whether a comparison stays on one core: what its interval may be wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,7 +315,7 @@ impl<'a> Bench<'a> {
         self.report.pauses = self.pauses();
         let counters = self.report.counted_by();
         self.report.counters = Some(counters);
-        if counters == Counters::None {
+        if counters == Counters::None && !self.report.rows.is_empty() {
             self.note(NO_COUNTERS);
         }
         let Self { mut report, mut history, failed, .. } = self;

@@ -12,6 +12,7 @@ pub mod membarrier;
 pub mod memfd;
 pub mod netdev;
 pub mod packet;
+pub mod perf;
 pub mod region;
 pub mod seqpacket;
 pub mod table;

@@ -182,7 +182,8 @@ fn what_pauses_took_before_and_during_the_run_is_reported_apart() {
 
 #[test]
 fn a_run_that_counts_nothing_says_who_does() {
-    let report = report_of(false, |_| ());
+    let label = Label { variant: "netmem".into(), params: Params::new() };
+    let report = report_of(false, |bench| bench.figure(label, Metric::Bytes, 4_096.0, None));
     assert_eq!(report.counters, Some(Counters::None));
     assert!(report.notes[0].starts_with("no hardware counters"), "{:?}", report.notes);
 }

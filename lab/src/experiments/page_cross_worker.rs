@@ -58,6 +58,9 @@ const WINDOW: u64 = 4 * BURST as u64;
 const PAIR_WINDOW: u64 = 8 * BURST as u64;
 const PAIR_UNDER_WAY: usize = 512;
 
+/// So many times the rounds that others have, of as many times fewer windows.
+const ROUNDS_MORE: usize = 6;
+
 /// What is asked of a passing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
@@ -185,7 +188,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let mut passings = pages(&memory, slots)?;
     passings.push(frames);
     // Many rounds of few windows: what differs is the regime that a round happens to be in.
-    let effort = Effort { windows: bench.effort().windows.div_ceil(4), ..bench.effort() };
+    let Effort { rounds, windows } = bench.effort();
+    let effort = Effort { rounds: ROUNDS_MORE * rounds, windows: windows.div_ceil(ROUNDS_MORE) };
     let asking = |passing| ASKED.map(|asked| Asking::boxed(passing, asked, &clock, (slots, peer_core)));
     let mut variants: Vec<Box<dyn Variant + '_>> = passings.iter().flat_map(asking).collect();
     let crossed = bench.measure_with(&mut variants, &over_ring(passings.len()), Cores::Cross, effort);

@@ -2,6 +2,7 @@
 //! packed 64-bit word) and how large the page descriptor is in which it stands (56, 64 or 32 bytes).
 
 mod axes;
+mod counted;
 mod findings;
 mod form;
 mod forwarding;
@@ -62,9 +63,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     }
     if !bench.stopped() {
         bench.once(|bench| {
-            let counted = simulated::run(bench);
-            findings::loads(bench, &counted);
-            Ok(())
+            let simulated = simulated::run(bench);
+            findings::loads(bench, &simulated);
+            counted::run(bench)
         })?;
     }
     overhead::rows(bench, &memories);

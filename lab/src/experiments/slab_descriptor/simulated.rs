@@ -25,7 +25,7 @@ const BYTES: usize = 32;
 const OBJECTS: usize = 16_384;
 
 /// Pairs that the source counted over.
-const SOURCE_PAIRS: f64 = 16.8e6;
+pub(super) const SOURCE_PAIRS: f64 = 16.8e6;
 
 /// The simulated caches, the same on every machine. The first has the size of a second-level cache of the source's
 /// time, so that what misses it is what the source counted: a load from the last level.
@@ -46,14 +46,25 @@ struct Totals([f64; 4]);
 
 /// The loop of one form, for a simulator to watch.
 pub(super) fn body(bench: &mut Bench<'_>, form: &Form) -> Result<(), SetUpError> {
+    let pairs = (bench.setting("pairs") * 1_000) as u32;
+    scene(bench, form, |run| run(pairs))?;
+    bench.note(format!("{}: {} thousand pairs, not timed", form.variant(), bench.setting("pairs")));
+    Ok(())
+}
+
+/// Holds the objects of one form, and hands `watch` what runs so many pairs on them.
+pub(super) fn scene(
+    bench: &mut Bench<'_>,
+    form: &Form,
+    watch: impl FnOnce(&mut dyn FnMut(u32)),
+) -> Result<(), SetUpError> {
     let config = MemoryConfig { bytes: 16 << 20, descriptor: form.descriptor, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
     let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
     let mut set = working_set(&memory, &form.config(), BYTES, true)?;
     set.hold(&mut worker, OBJECTS);
-    set.oldest(&mut worker, (bench.setting("pairs") * 1_000) as u32);
+    watch(&mut |pairs| set.oldest(&mut worker, pairs));
     set.settle(&mut worker).check(bench);
-    bench.note(format!("{}: {} thousand pairs, not timed", form.variant(), bench.setting("pairs")));
     Ok(())
 }
 
@@ -153,11 +164,11 @@ fn rows(bench: &mut Bench<'_>, form: Form, counts: Counts) {
     ];
     for (event, each) in events {
         let published = published_loads(form).filter(|_| event == "last-level loads");
-        bench.figure(label(form, event), Metric::Count, each * SOURCE_PAIRS, published);
+        bench.figure(label(form, event, "cachegrind"), Metric::Count, each * SOURCE_PAIRS, published);
     }
 }
 
-fn label(form: Form, event: &str) -> Label {
+pub(super) fn label(form: Form, event: &str, by: &str) -> Label {
     let params = params([
         ("work", "object".into()),
         ("bytes", BYTES.into()),
@@ -167,12 +178,12 @@ fn label(form: Form, event: &str) -> Label {
         ("descriptor", form.descriptor_name().into()),
         ("word", form.word_name().into()),
         ("layer", "cpu_slab".into()),
-        ("by", "cachegrind".into()),
+        ("by", by.into()),
     ]);
     Label { variant: form.variant(), params }
 }
 
-fn published_loads(form: Form) -> Option<Published> {
+pub(super) fn published_loads(form: Form) -> Option<Published> {
     let (value, what) = match form {
         VANILLA => (883_412.0, "before the change (566,546 of them missed)"),
         PATCHED => (556_751.0, "with 56 bytes (339,106 of them missed)"),
@@ -193,7 +204,7 @@ fn branch_row(bench: &mut Bench<'_>, counted: &[(Form, Counts)]) {
     }
     let of = "Linux of January 2014, kmalloc(32): the change of the source over what was before".to_owned();
     let published = Published { value: 15.0, unit: "percent".to_owned(), of };
-    let more = label(PATCHED, "branch misses, more than netmem/64-cas128");
+    let more = label(PATCHED, "branch misses, more than netmem/64-cas128", "cachegrind");
     bench.figure(more, Metric::Percent, 100.0 * (after / before - 1.0), Some(published));
 }
 

@@ -1,0 +1,97 @@
+//! The same events as in [`simulated`](super::simulated), by the processor's own counters where it has some.
+
+use std::io::{Error, ErrorKind};
+
+use netmem::sys::perf::{Counters, Event};
+
+use super::form::{FORMS, Form};
+use super::simulated::{SOURCE_PAIRS, label, published_loads, scene};
+use crate::bench::{Bench, SetUpError};
+use crate::metric::Metric;
+
+/// What is counted, and its name in the report.
+const EVENTS: [(Event, &str); 6] = [
+    (Event::Instructions, "instructions"),
+    (Event::Cycles, "cycles"),
+    (Event::Branches, "branches"),
+    (Event::BranchMisses, "branch misses"),
+    (Event::LastLevelLoads, "last-level loads"),
+    (Event::LastLevelMisses, "last-level misses"),
+];
+
+/// Pairs run before the counters are: they bring code and list into the cache.
+const WARM_UP: u32 = 10_000;
+
+/// Counts the pairs of every form and reports the rows; what cannot be counted is a note.
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let mut counters = match Counters::open(&EVENTS.map(|(event, _)| event)) {
+        Ok(counters) => counters,
+        Err(error) => {
+            bench.note(format!("no hardware counters: {}", remedy(&error)));
+            return Ok(());
+        }
+    };
+    let pairs = bench.setting("pairs").max(1);
+    for form in FORMS {
+        let counts = count(bench, &form, &mut counters, (pairs * 1_000) as u32)?;
+        for ((_, event), each) in EVENTS.into_iter().zip(counts) {
+            let published = published_loads(form).filter(|_| event == "last-level loads");
+            bench.figure(label(form, event, "perf"), Metric::Count, each * SOURCE_PAIRS, published);
+        }
+    }
+    Ok(())
+}
+
+/// The events of one pair, in the order of the counters.
+fn count(
+    bench: &mut Bench<'_>,
+    form: &Form,
+    counters: &mut Counters,
+    pairs: u32,
+) -> Result<Vec<f64>, SetUpError> {
+    let mut counted = Ok(Vec::new());
+    scene(bench, form, |run| {
+        run(WARM_UP);
+        counted = counters.count(|| run(pairs));
+    })?;
+    let counts = counted.map_err(SetUpError::at("hardware counters"))?;
+    Ok(counts.into_iter().map(|count| count / f64::from(pairs)).collect())
+}
+
+/// Why there are none, and what would bring some.
+fn remedy(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            format!("{error}; set kernel.perf_event_paranoid to 2 or less, or grant CAP_PERFMON")
+        }
+        _ => format!("{error}; they need a machine of its own, or a virtual one whose host lends it a PMU"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::report_of;
+
+    #[test]
+    fn every_counter_counts_every_pair_where_the_kernel_has_it() {
+        for events in [vec![Event::PageFaults; 2], EVENTS.map(|(event, _)| event).to_vec()] {
+            let Ok(mut counters) = Counters::open(&events) else { continue };
+            let mut counts = Vec::new();
+            let report = report_of(false, |bench| {
+                counts = count(bench, &FORMS[0], &mut counters, 1_000).unwrap();
+            });
+            assert_eq!(counts.len(), events.len());
+            assert!(report.ok());
+            // No pair faults; every pair takes instructions.
+            let instructions = events[0] == Event::Instructions;
+            assert_eq!(counts[0] >= 10.0, instructions, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_what_would_bring_it() {
+        assert!(remedy(&ErrorKind::PermissionDenied.into()).contains("perf_event_paranoid"));
+        assert!(remedy(&ErrorKind::NotFound.into()).contains("PMU"));
+    }
+}
