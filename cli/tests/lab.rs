@@ -20,7 +20,7 @@ fn the_list_names_the_first_two_experiments_in_both_forms() {
 #[test]
 fn a_lab_call_that_is_wrong_gets_one_line_and_measures_nothing() {
     for (words, remedy) in [
-        ("lab run nosuch", "unknown experiment \"nosuch\": valid are page-fast-path"),
+        ("lab run nosuch", "unknown experiment \"nosuch\": valid are self-check, page-fast-path"),
         ("lab run page-fast-path --set x", "write it as key=value"),
         ("lab run page-fast-path --set nosuch=1", "unknown key \"nosuch\": valid are rounds"),
         ("lab run page-fast-path --set rounds=0", "give a whole number from 1"),
