@@ -82,6 +82,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let scene = Scene { memory: &memory, worker: &worker, clock: &clock, effort, dpdk: dpdk.ok() };
     let mut targets = Vec::new();
     for burst in BURSTS {
+        if bench.stopped() {
+            break;
+        }
         targets.extend(frames::group(&scene, bench, burst, false)?);
         targets.extend(frames::group(&scene, bench, burst, true)?);
         targets.extend(packets::group(&scene, bench, burst)?);
@@ -109,6 +112,9 @@ fn blocks(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Target>, SetUp
     let groups = groups.chain(OUTSTANDING.map(|burst| ((burst, true), few)));
     let (mut account, mut targets) = (Account::default(), Vec::new());
     for ((burst, touch), effort) in groups {
+        if bench.stopped() {
+            break;
+        }
         let objects = slab_bulk::Scene { memory, worker, clock, effort };
         targets.extend(general::group(&objects, bench, burst, touch, &mut account)?);
         targets.extend(pages::group(&Scene { effort, ..*scene }, bench, burst, touch)?);

@@ -84,9 +84,11 @@ impl<'a> Crossing<'a> {
             looks += usize::from(takes.pass() == 0);
         }
         let (refused, Passed { items: got, wrong }) = (gives.done.wrong, takes.done);
+        // Of what a stopped run did not come to, nothing was sent.
+        let sent_any = sent > 0 || bench.stopped();
         bench.check(
             &format!("{}, {what}: all arrived, in order and whole", self.variant),
-            sent > 0 && sent == got && refused + wrong == 0,
+            sent_any && sent == got && refused + wrong == 0,
             format!("{sent} sent, {got} arrived, {refused} refused, {wrong} wrong"),
         );
     }
@@ -178,6 +180,14 @@ mod tests {
         assert_eq!(crossing.ends.borrow_mut().0.pass(), 256);
         let report = report_of(false, |bench| crossing.settle(bench, "ring"));
         assert!(report.ok(), "{:?}", report.checks);
+    }
+
+    #[test]
+    fn that_nothing_was_sent_fails_the_check_but_in_a_stopped_run() {
+        for stopped in [false, true] {
+            let report = report_of(stopped, |bench| crossing().settle(bench, "ring"));
+            assert_eq!(report.ok(), stopped, "{:?}", report.checks);
+        }
     }
 
     #[test]
