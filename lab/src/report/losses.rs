@@ -2,7 +2,7 @@
 
 use super::html::Html;
 use super::number;
-use super::pick;
+use super::{pick, targets};
 use crate::json::{Ratio, Report};
 use crate::table;
 
@@ -62,6 +62,7 @@ pub(super) fn were_there_rivals(reports: &[Report]) -> bool {
 
 /// The section's content.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
+    targets::write_missed(html, reports);
     let found = find(reports);
     if found.is_empty() {
         let text = if were_there_rivals(reports) {
@@ -71,7 +72,7 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
         };
         return html.leaf("p", &[], text);
     }
-    html.leaf("p", &[], "Every comparison in which the whole interval of the ratio lies on the rival's side. Open a line for its settings.");
+    html.leaf("p", &[], "Every comparison with a rival in which the whole interval of the ratio lies on the rival's side. Open a line for its settings.");
     found.iter().for_each(|losses| losses.write(html));
 }
 

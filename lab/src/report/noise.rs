@@ -1,33 +1,45 @@
 //! Where a run cannot tell: noise larger than the effect.
 
 use super::html::Html;
-use super::pick;
 use crate::json::{Ratio, Report};
 
-/// What a ratio cannot tell.
+/// Half the width of an interval around 1 up to which a ratio tells: there is no difference.
+const EQUAL: f64 = 0.01;
+
+/// What a ratio cannot tell, or tells of nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doubt {
     /// Its interval stayed wider than the method allows.
     Undecided,
-    /// Its interval holds 1.
+    /// Its interval holds 1, and what lies on either side of it.
     SpansOne,
+    /// Its interval holds 1 and hardly anything else: no doubt, but no difference.
+    Equal,
 }
 
 impl Doubt {
     /// What is doubtful about `ratio`, the worse first.
     pub(super) fn about(ratio: &Ratio) -> Option<Doubt> {
-        match ratio {
-            _ if ratio.undecided => Some(Self::Undecided),
-            _ if pick::spans_one(ratio) => Some(Self::SpansOne),
-            _ => None,
+        let Ratio { low, high, undecided, .. } = *ratio;
+        match low <= 1.0 && high >= 1.0 {
+            _ if undecided => Some(Self::Undecided),
+            true if low >= 1.0 - EQUAL && high <= 1.0 + EQUAL => Some(Self::Equal),
+            true => Some(Self::SpansOne),
+            false => None,
         }
+    }
+
+    /// True if noise is larger than the effect.
+    fn is_noise(self) -> bool {
+        self != Self::Equal
     }
 
     /// The words of its mark.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Undecided => "undecided",
-            Self::SpansOne => "no difference seen",
+            Self::SpansOne => "cannot tell",
+            Self::Equal => "equal",
         }
     }
 }
@@ -64,13 +76,13 @@ pub(super) fn warn(html: &mut Html, report: &Report) {
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
     let doubtful: Vec<&Report> = reports
         .iter()
-        .filter(|report| report.ratios.iter().any(|ratio| Doubt::about(ratio).is_some()))
+        .filter(|report| report.ratios.iter().filter_map(Doubt::about).any(Doubt::is_noise))
         .collect();
     if doubtful.is_empty() {
         return html.leaf(
             "p",
             &[],
-            "Nowhere: every ratio is decided, and none has an interval that holds 1.",
+            "Nowhere: every ratio is decided, and none has an interval that holds both sides of 1.",
         );
     }
     html.leaf("p", &[], "Noise is larger than the effect where the interval of a ratio holds 1, or stayed wider than the method allows after its last round.");
@@ -80,7 +92,7 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
                 html.leaf("a", &[("href", &format!("#{}", report.experiment))], &report.experiment);
                 let (ties, undecided) = (count(report, Doubt::SpansOne), count(report, Doubt::Undecided));
                 let all = report.ratios.len();
-                html.text(&format!(": {ties} without a difference, {undecided} undecided, of {all} ratios"));
+                html.text(&format!(": {ties} on both sides of 1, {undecided} undecided, of {all} ratios"));
             });
         }
     });
@@ -99,6 +111,7 @@ mod tests {
     fn a_ratio_is_doubted_if_it_is_undecided_or_holds_one() {
         assert_eq!(doubt(1.1, 1.2, false), None);
         assert_eq!(doubt(0.9, 1.2, false), Some(Doubt::SpansOne));
+        assert_eq!(doubt(0.995, 1.005, false), Some(Doubt::Equal));
         assert_eq!(doubt(1.1, 2.2, true), Some(Doubt::Undecided));
     }
 
@@ -109,5 +122,14 @@ mod tests {
         let mut html = Html::default();
         warn(&mut html, &report);
         assert!(html.into_markup().contains("1 of 1 ratios have an interval that holds 1"));
+    }
+
+    #[test]
+    fn a_tie_that_is_known_well_is_no_noise() {
+        let mut report = sample();
+        (report.ratios[0].low, report.ratios[0].high) = (0.998, 1.002);
+        let mut html = Html::default();
+        warn(&mut html, &report);
+        assert_eq!(html.into_markup(), "");
     }
 }

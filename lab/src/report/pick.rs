@@ -29,7 +29,8 @@ pub(super) fn ratio<'r>(report: &'r Report, a: &str, b: &str, fixed: Fixed<'_>) 
 
 /// True for whatever is neither netmem nor the bare bound.
 pub(super) fn is_rival(variant: &str) -> bool {
-    variant != "limit" && !is_netmem(variant)
+    let is_bound = variant == "limit" || variant.starts_with("limit/");
+    !is_bound && !is_netmem(variant)
 }
 
 /// True for netmem under any setting.
@@ -40,9 +41,4 @@ pub(super) fn is_netmem(variant: &str) -> bool {
 /// True if more of this metric is better.
 pub(super) fn more_is_better(metric: &str) -> bool {
     metric == "pps"
-}
-
-/// True if the interval holds 1: neither side can be said to be ahead.
-pub(super) fn spans_one(ratio: &Ratio) -> bool {
-    ratio.low <= 1.0 && ratio.high >= 1.0
 }

@@ -1,0 +1,263 @@
+//! What netmem has to reach: at most so much of a rival's time, work by work.
+
+mod declared;
+
+use std::borrow::Cow;
+
+use super::html::Html;
+use super::number;
+use super::pick::{self, Fixed};
+use crate::json::{Ratio, Report};
+use declared::TARGETS;
+
+/// Whom a work is held against.
+#[derive(Debug, Clone, Copy)]
+enum Against {
+    /// This variant and its modes, of which the hardest counts.
+    One(&'static str),
+    /// The fastest of these in the run.
+    FastestOf(&'static [&'static str]),
+    /// The tenth of this variant's windows that was fastest: our median over its p10.
+    TenthOf(&'static str),
+}
+
+/// One line of what to reach.
+#[derive(Debug)]
+struct Target {
+    work: &'static str,
+    rival: &'static str,
+    /// At most this ratio of cost; of a rate, more than this.
+    must: f64,
+    aim: f64,
+    ours: &'static [&'static str],
+    against: Against,
+    fixed: Fixed<'static>,
+    /// The command's arguments that measure it.
+    made_by: &'static str,
+}
+
+/// How a target stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Aim,
+    Must,
+    Undecided,
+    Missed,
+}
+
+impl Target {
+    /// The hardest ratio among those that fit, and the experiment it is of.
+    fn reached<'r>(&self, reports: &'r [Report]) -> Option<(&'r Report, Cow<'r, Ratio>)> {
+        let against = |variant: &str| match self.against {
+            Against::One(name) => {
+                variant.strip_prefix(name).is_some_and(|mode| mode.is_empty() || mode.starts_with('/'))
+            }
+            Against::FastestOf(names) => names.contains(&variant),
+            Against::TenthOf(_) => false,
+        };
+        let fits = |ratio: &Ratio| {
+            self.ours.contains(&ratio.a.as_str()) && against(&ratio.b) && pick::has(&ratio.params, self.fixed)
+        };
+        let of = |report: &'r Report| -> Vec<(&'r Report, Cow<'r, Ratio>)> {
+            let ratios = report.ratios.iter().filter(|ratio| fits(ratio)).map(Cow::Borrowed);
+            ratios.chain(self.over_tenth(report).map(Cow::Owned)).map(|ratio| (report, ratio)).collect()
+        };
+        let cost =
+            |ratio: &Ratio| if pick::more_is_better(&ratio.metric) { -ratio.median } else { ratio.median };
+        reports.iter().flat_map(of).max_by(|a, b| cost(&a.1).total_cmp(&cost(&b.1)))
+    }
+
+    /// Our median over the rival's p10, which no interval surrounds.
+    fn over_tenth(&self, report: &Report) -> Option<Ratio> {
+        let Against::TenthOf(rival) = self.against else { return None };
+        let of = |variant| pick::row(report, variant, "ns_per_op", self.fixed);
+        let (ours, rival) = (of(self.ours.first()?)?, of(rival)?);
+        let median = ours.median / rival.p10;
+        median.is_finite().then(|| Ratio {
+            a: ours.variant.clone(),
+            b: rival.variant.clone(),
+            params: ours.params.clone(),
+            metric: ours.metric.clone(),
+            median,
+            low: median,
+            high: median,
+            undecided: false,
+        })
+    }
+
+    /// A bound with its sign.
+    fn bound(&self, bound: f64, ratio: &Ratio) -> String {
+        format!("{} {bound}", if pick::more_is_better(&ratio.metric) { ">" } else { "≤" })
+    }
+
+    /// Whether the interval lies on the right side of what must be.
+    fn standing(&self, ratio: &Ratio) -> Standing {
+        let more = pick::more_is_better(&ratio.metric);
+        let within = |x: f64, bound: f64| if more { x > bound } else { x <= bound };
+        let (best, worst) = if more { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
+        match (within(worst, self.must), within(best, self.must)) {
+            (true, _) if within(ratio.median, self.aim) => Standing::Aim,
+            (true, _) => Standing::Must,
+            (false, true) => Standing::Undecided,
+            (false, false) => Standing::Missed,
+        }
+    }
+}
+
+impl Standing {
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Aim => ("aim reached", "good"),
+            Self::Must => ("reached", "good"),
+            Self::Undecided => ("undecided", "open"),
+            Self::Missed => ("missed", "bad"),
+        }
+    }
+}
+
+/// How many targets are missed for certain, for the page's head.
+pub(super) fn missed(reports: &[Report]) -> usize {
+    let missed = |target: &&Target| {
+        target.reached(reports).is_some_and(|(_, ratio)| target.standing(&ratio) == Standing::Missed)
+    };
+    TARGETS.iter().filter(missed).count()
+}
+
+/// The missed ones, a sentence each, for those who ask where netmem loses.
+pub(super) fn write_missed(html: &mut Html, reports: &[Report]) {
+    if missed(reports) == 0 {
+        return;
+    }
+    html.leaf("p", &[], "What must be reached and is not:");
+    html.element("ul", &[], |html| {
+        for target in TARGETS {
+            let Some((_, ratio)) = target.reached(reports) else { continue };
+            if target.standing(&ratio) == Standing::Missed {
+                let here = number::with_interval(ratio.median, ratio.low, ratio.high);
+                html.leaf(
+                    "li",
+                    &[],
+                    &format!(
+                        "{}, over {}: {here}, must {}.",
+                        target.work,
+                        target.rival,
+                        target.bound(target.must, &ratio)
+                    ),
+                );
+            }
+        }
+    });
+    html.line();
+}
+
+/// The table of all targets.
+pub(super) fn write(html: &mut Html, reports: &[Report]) {
+    html.element("table", &[("class", "cards")], |html| {
+        html.own("<thead><tr><th>work</th><th>held against</th><th>must</th><th>aim</th><th>here, with its 95 % interval</th><th></th></tr></thead>");
+        html.element("tbody", &[], |html| TARGETS.iter().for_each(|target| line(html, target, reports)));
+    });
+}
+
+fn line(html: &mut Html, target: &Target, reports: &[Report]) {
+    let reached = target.reached(reports);
+    let bound = |x: f64| match &reached {
+        Some((_, ratio)) => target.bound(x, ratio),
+        None => x.to_string(),
+    };
+    let standing = reached.as_ref().map(|(_, ratio)| target.standing(ratio));
+    let (words, class) = standing.map_or(("not measured", "open"), Standing::words);
+    html.element("tr", &[], |html| {
+        html.leaf("td", &[("class", "head")], target.work);
+        let rival = match &reached {
+            Some((_, ratio)) if matches!(target.against, Against::FastestOf(_)) => {
+                format!("{}: {}", target.rival, ratio.b)
+            }
+            _ => target.rival.to_owned(),
+        };
+        html.leaf("td", &[("data-label", "held against")], &rival);
+        html.leaf("td", &[("data-label", "must"), ("class", "bound")], &bound(target.must));
+        html.leaf("td", &[("data-label", "aim"), ("class", "bound")], &bound(target.aim));
+        html.element("td", &[("data-label", "here")], |html| match &reached {
+            Some((report, ratio)) => {
+                html.text(&format!("{} ", number::with_interval(ratio.median, ratio.low, ratio.high)));
+                let link = format!("#{}", report.experiment);
+                html.leaf("a", &[("href", &link)], &report.experiment);
+            }
+            None => html.leaf("code", &[], &format!("netmem lab run {}", target.made_by)),
+        });
+        html.element("td", &[], |html| html.leaf("span", &[("class", &format!("mark {class}"))], words));
+    });
+    html.line();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{Row, params, tests::sample};
+
+    fn ratio(b: &str, low: f64, median: f64, high: f64) -> Ratio {
+        let params = params([
+            ("work", "frame".into()),
+            ("burst", 1.into()),
+            ("touch", false.into()),
+            ("cores", "same".into()),
+        ]);
+        Ratio { b: b.into(), low, median, high, params, ..sample().ratios.remove(0) }
+    }
+
+    fn of(ratios: Vec<Ratio>) -> Vec<Report> {
+        vec![Report { ratios, ..sample() }]
+    }
+
+    #[test]
+    fn the_hardest_mode_of_a_rival_counts() {
+        let reports = of(vec![ratio("dpdk/aliased", 0.1, 0.1, 0.1), ratio("dpdk", 0.5, 0.51, 0.52)]);
+        let (_, hardest) = TARGETS[0].reached(&reports).unwrap();
+        assert_eq!(hardest.b, "dpdk");
+        assert_eq!(TARGETS[0].standing(&hardest), Standing::Missed);
+        assert_eq!(missed(&reports), 1);
+    }
+
+    #[test]
+    fn a_target_is_reached_with_its_whole_interval_or_not_at_all() {
+        for (low, median, high, standing) in [
+            (0.1, 0.15, 0.18, Standing::Aim),
+            (0.3, 0.35, 0.44, Standing::Must),
+            (0.4, 0.44, 0.50, Standing::Undecided),
+            (0.46, 0.5, 0.6, Standing::Missed),
+        ] {
+            assert_eq!(TARGETS[0].standing(&ratio("dpdk", low, median, high)), standing);
+        }
+    }
+
+    #[test]
+    fn the_fastest_tenth_of_a_rival_is_harder_than_its_median() {
+        let target = TARGETS.iter().find(|target| matches!(target.against, Against::TenthOf(_))).unwrap();
+        let params = params([("work", "packet".into()), ("burst", 32.into()), ("cores", "cross".into())]);
+        let row = |variant: &str, p10| Row {
+            variant: variant.into(),
+            p10,
+            params: params.clone(),
+            ..sample().rows.remove(0)
+        };
+        let reports = [Report { rows: vec![row("netmem", 5.0), row("dpdk", 4.0)], ..sample() }];
+        let (_, ratio) = target.reached(&reports).unwrap();
+        assert_eq!((ratio.median, target.standing(&ratio)), (5.5 / 4.0, Standing::Missed));
+    }
+
+    #[test]
+    fn what_is_missed_is_told_with_its_bound() {
+        let mut html = Html::default();
+        write_missed(&mut html, &of(vec![ratio("dpdk", 0.5, 0.51, 0.52)]));
+        assert!(html.into_markup().contains("0.510 (0.500 to 0.520), must ≤ 0.45."));
+    }
+
+    #[test]
+    fn what_was_not_measured_says_how_to_measure_it() {
+        let mut html = Html::default();
+        write(&mut html, &[]);
+        let markup = html.into_markup();
+        assert_eq!(markup.matches("not measured").count(), TARGETS.len());
+        assert!(markup.contains("netmem lab run rivals"), "{markup}");
+    }
+}
