@@ -50,8 +50,7 @@ fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
 #[test]
 fn ports_of_an_unknown_kind_or_form_are_told_the_form() {
     let port = "KIND:NAME";
-    let kinds =
-        "unknown kind of port: write xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+    let kinds = "unknown kind of port: write xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
     refused_values("--port", port, &["veth:0", "eth0", "XDP:eth0"], kinds);
     let form = "write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1";
     refused_values("--port", port, &["xdp", "xdp:", "xdp:eth0:1:2"], form);

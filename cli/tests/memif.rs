@@ -29,8 +29,8 @@ fn forward(words: &str) -> Child {
 
 /// Ends the run; what it said, and on standard error.
 fn end(child: Child) -> (Value, String) {
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let out = child.wait_with_output().unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it can be signalled");
+    let out = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     let complaint = String::from_utf8_lossy(&out.stderr).into_owned();
     (serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}{complaint}")), complaint)
@@ -58,7 +58,7 @@ fn through_memif(name: &str, receiver: &str, sender: &str) -> [Value; 2] {
     let (received, complaint) = end(receiver);
     assert!(complaint.is_empty() || complaint.contains("is down: the peer"), "{complaint}");
     // Queues keep no order between them.
-    let mut sorted = [packets(&fs::read(&file).unwrap()), frames()];
+    let mut sorted = [packets(&fs::read(&file).expect("the file that was seen")), frames()];
     sorted.iter_mut().for_each(|packets| packets.sort());
     assert_eq!(sorted[0], sorted[1]);
     [sent, received]

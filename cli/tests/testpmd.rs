@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Says past the test runner's capture that a test does not run, and why; a failure where nothing may be skipped.
 fn skip(test: &str, reason: &str) {
     assert!(env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "{test} must not be skipped: {reason}");
-    io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes()).unwrap();
+    io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes())
+        .expect("standard error");
 }
 
 /// Forwards between two memif interfaces in the folder, in that role; None where there is no testpmd.
@@ -29,12 +30,12 @@ fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
     };
     let eal = "--no-huge -m 256 --no-pci --in-memory --no-telemetry --lcores 0@0,1@0";
     let application = "--forward-mode=io --total-num-mbufs=8192 --no-flush-rx --auto-start";
-    let said = fs::File::create(folder.path("testpmd")).unwrap();
+    let said = fs::File::create(folder.path("testpmd")).expect("a file in the folder");
     let mut command = Command::new("dpdk-testpmd");
     command.args(eal.split_whitespace()).args(["--vdev", &device(0), "--vdev", &device(1), "--"]);
     // It ends when its standard input does.
     command.args(application.split_whitespace()).stdin(Stdio::piped());
-    command.stdout(said.try_clone().unwrap()).stderr(said).spawn().ok().map(Testpmd)
+    command.stdout(said.try_clone().expect("the file once more")).stderr(said).spawn().ok().map(Testpmd)
 }
 
 struct Testpmd(Child);
@@ -72,13 +73,13 @@ fn forward(folder: &Folder, options: &str, input: &str, output: &Path) -> Child 
 
 /// Ends the run; what it said.
 fn end(child: Child) -> Value {
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let out = child.wait_with_output().unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it can be signalled");
+    let out = child.wait_with_output().expect("it ends");
     let (said, complaint) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}{complaint}"))
 }
 
-fn port<'a>(run: &'a Value, number: usize) -> &'a Value {
+fn port(run: &Value, number: usize) -> &Value {
     &run["ports"][number]
 }
 
@@ -99,7 +100,7 @@ fn as_client(test: &str, options: &str) {
     let filled = || fs::read(&output).is_ok_and(|bytes| packets(&bytes).len() >= frames().len());
     wait_until(&folder, "frames are missing", filled);
     let run = end(run);
-    assert_eq!(packets(&fs::read(&output).unwrap()), frames());
+    assert_eq!(packets(&fs::read(&output).expect("the file that was seen")), frames());
     let n = frames().len() as u64;
     assert_eq!([number(port(&run, 1), "tx"), number(port(&run, 2), "rx")], [n, n]);
     let copied = if options.contains("copy=yes") { n } else { 0 };
@@ -138,7 +139,11 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
     }
     let run = end(run);
     let known = frames();
-    assert!(packets(&fs::read(&output).unwrap()).iter().all(|packet| known.contains(packet)));
+    assert!(
+        packets(&fs::read(&output).expect("the file that was seen"))
+            .iter()
+            .all(|packet| known.contains(packet))
+    );
     assert_eq!(number(port(&run, 1), "bad_descriptor") + number(port(&run, 2), "bad_descriptor"), 0);
     assert_eq!(number(port(&run, 2), "copied"), number(port(&run, 2), "rx"));
 }

@@ -16,12 +16,13 @@ const BYTES_EACH: usize = 1_600;
 /// Runs every sequence of a corpus, of which there are at least `least`.
 fn replay(corpus: &str, least: usize, run: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(corpus);
-    let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(&folder).expect("a corpus").map(|file| file.expect("a file of it").path()).collect();
     files.sort();
     assert!(files.len() >= least, "{} holds {} sequences", folder.display(), files.len());
     for file in files {
         println!("{}", file.display());
-        run(&fs::read(&file).unwrap());
+        run(&fs::read(&file).expect("a file of it"));
     }
 }
 

@@ -81,19 +81,20 @@ fn bench() -> Bench {
     let path = std::env::temp_dir().join(name);
     let config =
         MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
-    let frames = Memory::new(&config).unwrap();
-    let mut w = frames.worker().unwrap();
-    let pool = Pool::new(&frames, &mut w, &PoolConfig { frames: 128, ..PoolConfig::default() }).unwrap();
+    let frames = Memory::new(&config).expect("the bench is set up");
+    let mut w = frames.worker().expect("the bench is set up");
+    let pool = Pool::new(&frames, &mut w, &PoolConfig { frames: 128, ..PoolConfig::default() })
+        .expect("the bench is set up");
     let config = MemifConfig { role: Role::Server, ring: 16, ..MemifConfig::default() };
-    let port = MemifPort::open(&path, &frames, &config).unwrap();
-    let memory = SharedMemory::new("sequence", REGION).unwrap();
-    Bench { port, pool, w, path, memory, event: Event::new().unwrap(), _frames: frames }
+    let port = MemifPort::open(&path, &frames, &config).expect("the bench is set up");
+    let memory = SharedMemory::new("sequence", REGION).expect("the bench is set up");
+    Bench { port, pool, w, path, memory, event: Event::new().expect("the bench is set up"), _frames: frames }
 }
 
 impl Bench {
     /// A client that says what is sane, once nobody else is there.
     fn client(&mut self) -> Connection {
-        let client = Connection::open(&self.path).unwrap();
+        let client = Connection::open(&self.path).expect("the bench is set up");
         let ring = |to_server, offset| {
             Message::AddRing(AddRing {
                 to_server,
