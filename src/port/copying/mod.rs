@@ -11,6 +11,8 @@
 mod complete;
 mod fill;
 mod rx;
+#[cfg(test)]
+mod tests;
 mod tx;
 
 use super::{Port, PortCounters, PortState};

@@ -9,7 +9,8 @@
 //! [`Port::rx`](super::Port::rx) and [`Port::tx`](super::Port::tx) move bytes between frames and two buffers of 512 KiB and
 //! never touch a file. [`Port::kick`](super::Port::kick), at the end of a round, fills the one by at most one read and
 //! empties the other by one write, which take as long as the file system takes. So a file is complete up to the last
-//! round; what is left when the port is dropped is written then.
+//! round; what is left when the port is dropped is written then. A pipe in place of a file keeps the round waiting for as
+//! long as its other end is silent.
 //!
 //! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html>
 

@@ -1,0 +1,98 @@
+//! The port over a device that is nothing but memory.
+
+use super::{CopyingPort, Device};
+use crate::pool::{Batch, Frame};
+use crate::port::tests::promises::{self, Ground, ground};
+use crate::port::{Port, PortCounters, PortState};
+use std::collections::VecDeque;
+
+/// Receives what it sent. It says `lie` more than is true.
+#[derive(Default)]
+struct Loopback {
+    line: VecDeque<Vec<u8>>,
+    lie: usize,
+}
+
+impl Device for Loopback {
+    fn kind(&self) -> &'static str {
+        "loopback"
+    }
+
+    fn receive(&mut self, frames: &mut [Frame], _counters: &PortCounters) -> usize {
+        let mut n = 0;
+        for (frame, bytes) in frames.iter_mut().zip(self.line.iter()) {
+            frame.put(bytes.len()).unwrap().copy_from_slice(bytes);
+            n += 1;
+        }
+        self.line.drain(..n);
+        n + self.lie
+    }
+
+    fn send(&mut self, frames: &[Frame], _counters: &PortCounters) -> usize {
+        self.line.extend(frames.iter().map(|frame| frame.data().to_vec()));
+        frames.len() + self.lie
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
+}
+
+fn looped(size: usize) -> CopyingPort<Loopback> {
+    CopyingPort::new("loopback:0".into(), Loopback::default(), size)
+}
+
+/// Frames numbered from 0 on in every byte.
+fn numbered(Ground { w, pool, .. }: &mut Ground, n: u8) -> Batch {
+    let mut frames = Batch::new();
+    assert_eq!(pool.alloc_burst(w, &mut frames, n.into()), usize::from(n));
+    for (i, frame) in (0..).zip(frames.iter_mut()) {
+        frame.put(60).unwrap().fill(i);
+    }
+    frames
+}
+
+#[test]
+fn frames_come_in_the_order_in_which_they_were_sent() {
+    let mut ground = ground(128);
+    let mut port = looped(64);
+    let mut frames = numbered(&mut ground, 40);
+    assert_eq!((port.tx(&mut ground.w, &mut frames), port.in_flight()), (40, 40));
+    assert_eq!(port.complete(&mut ground.w, &mut frames), 40);
+    frames.free(&mut ground.w);
+    port.refill(&mut ground.w, &ground.pool);
+    let mut received = Batch::new();
+    assert_eq!(port.rx(&mut ground.w, &mut received), 40);
+    assert!((0..).zip(received.iter()).all(|(i, frame)| frame.data() == [i; 60]));
+}
+
+#[test]
+fn who_does_not_ask_for_completions_cannot_transmit_any_more() {
+    let mut ground = ground(128);
+    let mut port = looped(24);
+    let mut frames = numbered(&mut ground, 40);
+    assert_eq!((port.tx(&mut ground.w, &mut frames), frames.len()), (24, 16));
+    assert_eq!((port.tx(&mut ground.w, &mut frames), frames.len()), (0, 16));
+    let mut sent = Batch::new();
+    assert_eq!(port.complete(&mut ground.w, &mut sent), 24);
+    assert_eq!(port.tx(&mut ground.w, &mut frames), 16);
+}
+
+#[test]
+fn a_device_that_says_more_than_it_was_given_gets_no_more_than_that() {
+    let mut ground = ground(128);
+    let mut port = looped(64);
+    port.device.lie = 1000;
+    let mut frames = numbered(&mut ground, 10);
+    assert_eq!((port.tx(&mut ground.w, &mut frames), port.in_flight()), (10, 10));
+    assert_eq!(port.refill_to(&mut ground.w, &ground.pool, 5), 5);
+    assert_eq!((port.rx(&mut ground.w, &mut frames), port.filled()), (5, 0));
+    drop((port, frames));
+    let ledger = ground.pool.ledger();
+    assert!(ledger.all_home() && ledger.posted == 0, "{ledger:?}");
+}
+
+#[test]
+fn a_port_over_memory_keeps_its_promises() {
+    promises::are_kept(|_| (Box::new(looped(48)) as Box<dyn Port>, Box::new(())));
+}
