@@ -102,11 +102,16 @@ pub(super) fn ratios(report: &Report) -> Option<Plot> {
     if report.ratios.is_empty() || report.ratios.len() > DOTS_MAX {
         return None;
     }
+    // Of a cost less is better, of a rate more: said where both are in one plot.
+    let mixed = report.ratios.iter().any(|ratio| ratio.metric != report.ratios[0].metric);
     let mut series: Vec<Series> = Vec::new();
     for ratio in &report.ratios {
         let name = format!("{} / {}", ratio.a, ratio.b);
         let same = report.ratios.iter().filter(|other| (&other.a, &other.b) == (&ratio.a, &ratio.b));
-        let at = told_apart(&name, &ratio.params, same.map(|other| &other.params));
+        let mut at = told_apart(&name, &ratio.params, same.map(|other| &other.params));
+        if mixed {
+            at += &format!(" ({})", number::short_unit(&ratio.metric));
+        }
         let point = Point { at, median: ratio.median, low: ratio.low, high: ratio.high, published: None };
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
@@ -115,7 +120,10 @@ pub(super) fn ratios(report: &Report) -> Option<Plot> {
     }
     Some(Plot {
         title: "Ratios within the run".to_owned(),
-        figures: "ratio, with its 95 % interval".to_owned(),
+        figures: match mixed {
+            true => "ratio".to_owned(),
+            false => format!("ratio of {}", number::short_unit(&report.ratios[0].metric)),
+        },
         across: String::new(),
         log: true,
         series,
