@@ -22,7 +22,8 @@ pub enum LabCommand {
 /// Run experiments and print the measured figures beside the published ones.
 ///
 /// Each experiment runs its variants in interleaved rounds and prints the quantiles over windows of time, the
-/// ratios with their 95 % interval, and its checks. Ctrl-C ends it with the rounds that are finished.
+/// ratios with their 95 % interval, and its checks. It is set up anew several times, in turns with the others, and
+/// more often where a ratio is undecided. Ctrl-C ends it with the set-ups, or the first one's rounds, that are finished.
 ///
 /// Exit codes: 0 all checks hold, 1 one does not, 2 bad input.
 #[derive(Debug, Args)]
@@ -30,7 +31,7 @@ pub struct LabRunArgs {
     /// Names of experiments, in the order in which they are to run, or `all`.
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// The same rows with fewer rounds: about 10 seconds each.
+    /// The same rows with fewer rounds: 10 to 30 seconds each.
     #[arg(long)]
     pub quick: bool,
     /// Also write the reports to FILE, as JSON: one object for one name, an array for several or `all`.
