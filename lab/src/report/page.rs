@@ -11,7 +11,7 @@ use crate::table::thousands;
 const PLANNED: &[(&str, &str)] = &[
     (
         "forward-memif",
-        "netmem against DPDK's testpmd between the same memif peers: this version has no memif port.",
+        "netmem against DPDK's testpmd between the same memif peers: this version does not run it as an experiment.",
     ),
     (
         "forward-xdp",
