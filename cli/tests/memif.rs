@@ -1,5 +1,7 @@
 //! `netmem forward` with memif ports: between two netmem processes.
 
+#![allow(clippy::unwrap_used)]
+
 mod netmem;
 mod odd;
 

@@ -1,5 +1,7 @@
 //! `netmem forward` with memif ports whose other end is DPDK's testpmd, as server and as client.
 
+#![allow(clippy::unwrap_used)]
+
 mod netmem;
 mod odd;
 

@@ -3,6 +3,8 @@
 //!
 //! `NETMEM_STEPS` says how many random bytes are run in all (an operation takes four).
 
+#![allow(clippy::unwrap_used)]
+
 mod memif;
 mod packet;
 

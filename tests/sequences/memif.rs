@@ -1,5 +1,7 @@
 //! A memif server and a client that says and writes whatever the bytes are.
 
+#![allow(clippy::unwrap_used)]
+
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::Port;

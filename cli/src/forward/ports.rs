@@ -83,7 +83,7 @@ fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<N
 const COPIED: &str = "copied by the kernel";
 
 /// How long a memif client waits for a server that listens.
-const GREETING: Duration = Duration::from_secs(1);
+const GREETING: Duration = Duration::from_secs(5);
 
 /// A port as it was opened.
 struct Opened {

@@ -140,10 +140,27 @@ fn frames_of_another_memory_stay_with_who_would_lend_them() {
     other.close();
 }
 
+fn readable(side: &Side, at_most: Duration) -> bool {
+    crate::sys::event::sleep_until_readable(&[side.port.descriptor().unwrap()], at_most)
+}
+
+/// A packet wakes the other side while that is armed.
+fn wakes(from: &mut Side, to: &mut Side) {
+    from.idle();
+    to.idle();
+    assert!(!to.port.arm() && !readable(to, Duration::ZERO));
+    from.send(&[vec![1; 60]]);
+    from.port.kick();
+    assert!(readable(to, LONG));
+    to.port.disarm();
+    assert!(to.port.arm(), "it is there still");
+    to.port.disarm();
+    assert_eq!(to.receive().len(), 1);
+    from.complete();
+}
+
 #[test]
 fn a_sleeper_is_woken_by_a_packet_and_by_a_peer() {
-    use crate::sys::event::sleep_until_readable;
-    let readable = |side: &Side, at_most| sleep_until_readable(&[side.port.descriptor().unwrap()], at_most);
     let path = fresh_path();
     let mut server = Side::server(&path);
     assert!(!server.port.arm() && !readable(&server, Duration::ZERO));
@@ -152,20 +169,10 @@ fn a_sleeper_is_woken_by_a_packet_and_by_a_peer() {
     server.port.disarm();
     until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
     for _ in 0..3 {
-        let (from, to) = (&mut client, &mut server);
-        from.idle();
-        to.idle();
-        assert!(!to.port.arm() && !readable(to, Duration::ZERO));
-        from.send(&[vec![1; 60]]);
-        from.port.kick();
-        assert!(readable(to, LONG));
-        to.port.disarm();
-        assert!(to.port.arm(), "it is there still");
-        to.port.disarm();
-        assert_eq!(to.receive().len(), 1);
-        from.complete();
+        wakes(&mut client, &mut server);
+        wakes(&mut server, &mut client);
     }
-    assert_eq!(client.port.counters().kicks.get(), 3);
+    assert_eq!([&client, &server].map(|side| side.port.counters().kicks.get()), [3, 3]);
     client.send(&[vec![1; 60]]);
     client.port.kick();
     assert_eq!(client.port.counters().kicks.get(), 3, "nobody sleeps");
