@@ -39,6 +39,13 @@ fn the_corpus_of_memif_sequences_holds() {
 }
 
 #[test]
+fn sane_steps_of_a_memif_sequence_bring_packets() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/memif");
+    let received = |name| memif::received(&fs::read(corpus.join(name)).unwrap());
+    assert_eq!([received("a-sane-packet"), received("chain-of-three")], [1, 1]);
+}
+
+#[test]
 fn random_memif_sequences_hold() {
     let cases = steps(20_000);
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });

@@ -37,6 +37,11 @@ struct Bench {
 /// Runs the sequence in `bytes`: four to a step. Whatever a client does, nothing crashes, no packet is longer than a frame,
 /// and every frame is home in the end.
 pub fn run(bytes: &[u8]) {
+    received(bytes);
+}
+
+/// As [`run`]; returns how many packets were received.
+pub fn received(bytes: &[u8]) -> u64 {
     messages(bytes);
     let mut bench = bench();
     let mut client = Some(bench.client());
@@ -65,6 +70,7 @@ pub fn run(bytes: &[u8]) {
     port.close();
     let ledger = pool.ledger();
     assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+    port.counters().rx.get()
 }
 
 /// What is read as a message says the same when it is sent on.
