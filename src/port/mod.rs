@@ -9,6 +9,7 @@
 //! and a cold one, `bind.rs`, that sets it up. Ports whose device copies share their four in `copying`. A frame given to [`Port::fill`] or [`Port::tx`] is *posted*: it
 //! belongs to the device until [`Port::rx`] or [`Port::complete`] claims it again. There is no other way back.
 
+mod anew;
 pub mod copying;
 mod counters;
 pub mod fault;

@@ -4,6 +4,7 @@ use super::format::{Format, FormatError, HEADER};
 use super::rx::Input;
 use super::tx::Output;
 use super::{Files, PcapPort};
+use crate::port::anew::Anew;
 use crate::port::copying::CopyingPort;
 use std::fs::File;
 use std::io::{self, Read};
@@ -71,16 +72,16 @@ pub enum PcapError {
 /// Opens the files, and reads the first packets ahead. `name` is what the port is called, behind `pcap:`.
 ///
 /// # Errors
-/// [`PcapError`] with the file and the remedy. The output is touched last.
+/// [`PcapError`] with the file and the remedy. What the output held before is gone when the first round ends, not earlier.
 #[cold]
 pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
     let input = config.input.as_deref().map(|path| input(path, config)).transpose()?;
     let output = match &config.output {
-        Some(path) if config.input.as_ref().is_some_and(|input| is_same(input, path)) => {
-            return Err(PcapError::SameFile(path.clone()));
-        }
         Some(path) => {
-            let file = File::create(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
+            let file = Anew::open(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
+            if input.as_ref().is_some_and(|input| is_same(input.file(), file.file())) {
+                return Err(PcapError::SameFile(path.clone()));
+            }
             Some(Output::new(file, path.display().to_string()))
         }
         None => None,
@@ -103,8 +104,8 @@ fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {
     Ok(Input::new(file, path.display().to_string(), format, config.speed, config.times))
 }
 
-/// Whether two paths are one file now.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let number = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino())).ok();
+/// Whether two open files are one.
+fn is_same(one: &File, other: &File) -> bool {
+    let number = |file: &File| file.metadata().map(|file| (file.dev(), file.ino())).ok();
     number(one).is_some_and(|one| number(other) == Some(one))
 }

@@ -56,6 +56,11 @@ impl Input {
         }
     }
 
+    /// The file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Receives what is due into `frames`, from the first on; counts them in `n`.
     ///
     /// # Errors

@@ -195,6 +195,30 @@ fn every_refusal_names_the_file_and_the_remedy_in_one_line() {
 }
 
 #[test]
+fn a_port_that_was_never_used_leaves_its_output_as_it_was_and_a_round_makes_it_anew() {
+    let folder = Folder::new("unused");
+    let path = folder.file("out", &pcap(&lengths(), Duration::ZERO));
+    let before = fs::read(&path).unwrap();
+    let config = PcapConfig { output: Some(path.clone()), ..PcapConfig::default() };
+    drop(open("0", &config).unwrap());
+    assert_eq!(fs::read(&path).unwrap(), before);
+    let new = folder.0.join("new");
+    drop(open("0", &PcapConfig { output: Some(new.clone()), ..PcapConfig::default() }).unwrap());
+    assert!(!new.exists(), "what was not there is not left behind");
+    let mut port = open("0", &config).unwrap();
+    port.kick();
+    assert_eq!(fs::read(&path).unwrap(), header(), "a round without a frame");
+    drop(port);
+    let mut ground = ground(64);
+    let mut batch = Batch::new();
+    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
+    let mut port = open("0", &config).unwrap();
+    assert_eq!(port.tx(&mut ground.w, &mut batch), 3);
+    drop(port);
+    assert_eq!(packets(&path).len(), 3, "what was sent is written also without a round");
+}
+
+#[test]
 fn a_full_disk_takes_the_port_down_and_the_frames_stay_with_the_caller() {
     let mut ground = ground(64);
     let config = PcapConfig { output: Some("/dev/full".into()), ..PcapConfig::default() };

@@ -2,7 +2,7 @@
 
 use super::format::{PACKET_MAX, RECORD, header, record};
 use crate::pool::Frame;
-use std::fs::File;
+use crate::port::anew::Anew;
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,18 +12,18 @@ const BEHIND: usize = 2 * (PACKET_MAX + RECORD);
 /// A file that is written behind.
 #[derive(Debug)]
 pub(super) struct Output {
-    file: File,
+    file: Anew,
     path: String,
     /// What is to be written; grows no further than [`BEHIND`].
     behind: Vec<u8>,
+    /// It has its header.
+    begun: bool,
 }
 
 impl Output {
-    /// An empty file, which gets its header with the first packets, or when this is dropped.
-    pub(super) fn new(file: File, path: String) -> Output {
-        let mut behind = Vec::with_capacity(BEHIND);
-        behind.extend(header());
-        Output { file, path, behind }
+    /// A file that stays as it is until a round ends, or something that was sent is written.
+    pub(super) fn new(file: Anew, path: String) -> Output {
+        Output { file, path, behind: Vec::with_capacity(BEHIND), begun: false }
     }
 
     /// Keeps as many of `frames` as there is room for, to be written; returns how many. Frames of one burst have one
@@ -41,24 +41,30 @@ impl Output {
         frames.len()
     }
 
-    /// Writes what was kept.
+    /// Writes what was kept, and the header before all else.
     ///
     /// # Errors
     /// What the file system says; what was kept is lost then.
     #[cold]
     pub(super) fn write_behind(&mut self) -> Result<(), String> {
-        if self.behind.is_empty() {
-            return Ok(());
+        let mut written = Ok(());
+        if !self.begun {
+            self.begun = true;
+            written = self.file.write_all(&header());
         }
-        let written = self.file.write_all(&self.behind);
-        self.behind.clear();
+        if !self.behind.is_empty() {
+            written = written.and_then(|()| self.file.write_all(&self.behind));
+            self.behind.clear();
+        }
         written.map_err(|error| format!("write {}: {error}", self.path))
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // Nobody is left who could be told.
-        let _ = self.write_behind();
+        if !self.behind.is_empty() {
+            // Nobody is left who could be told.
+            let _ = self.write_behind();
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::pool::Frame;
 use crate::port::PortState;
+use crate::port::anew::Anew;
 use crate::port::pcap::{file_header, packet_header};
 use crate::stats::Count;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub enum TraceFormat {
 /// What a trace is made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// The file, made anew; None is standard error.
+    /// The file, made anew when the first round ends; None is standard error.
     pub file: Option<PathBuf>,
     /// Default JSON.
     pub format: TraceFormat,
@@ -73,6 +73,8 @@ pub(super) struct Log {
     behind: Vec<u8>,
     /// Where each frame of the last burst ends in `behind`, and where the burst begins.
     ends: Vec<usize>,
+    /// The file holds nothing but what was written here.
+    opened: bool,
     /// Writing has failed: nothing more is written down.
     broken: bool,
     lost: Arc<Count>,
@@ -84,16 +86,12 @@ impl Log {
         let to: Box<dyn Write + Send> = match &config.file {
             Some(path) => {
                 let file =
-                    File::create(path).map_err(|error| TraceError::File { path: path.clone(), error })?;
+                    Anew::open(path).map_err(|error| TraceError::File { path: path.clone(), error })?;
                 Box::new(file)
             }
             None if config.format == TraceFormat::Pcap => return Err(TraceError::NoFile),
             None => Box::new(io::stderr()),
         };
-        let mut behind = Vec::with_capacity(BEHIND);
-        if config.format == TraceFormat::Pcap {
-            behind.extend(file_header());
-        }
         Ok(Log {
             to,
             format: config.format,
@@ -101,8 +99,9 @@ impl Log {
             bytes: config.bytes,
             left: config.limit,
             begun: Instant::now(),
-            behind,
+            behind: Vec::with_capacity(BEHIND),
             ends: Vec::new(),
+            opened: false,
             broken: false,
             lost: Arc::default(),
         })
@@ -194,8 +193,13 @@ impl Log {
         !self.broken && self.behind.len() + bytes < BEHIND
     }
 
-    /// Writes out what was written down.
+    /// Writes out what was written down. The first time what the file held before goes.
     pub(super) fn write(&mut self) {
+        if !self.opened {
+            self.opened = true;
+            let header = if self.format == TraceFormat::Pcap { &file_header()[..] } else { &[] };
+            self.broken |= self.to.write_all(header).and_then(|()| self.to.flush()).is_err();
+        }
         if self.behind.is_empty() {
             return;
         }
@@ -206,7 +210,10 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.write();
+        // A port that was never used leaves the file as it is.
+        if !self.behind.is_empty() {
+            self.write();
+        }
     }
 }
 

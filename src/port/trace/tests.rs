@@ -87,6 +87,20 @@ fn as_pcap_it_can_be_received_again() {
 }
 
 #[test]
+fn a_trace_that_was_never_used_leaves_its_file_as_it_was_and_a_round_makes_it_anew() {
+    for (format, begun) in [(TraceFormat::Json, 0), (TraceFormat::Pcap, 24)] {
+        let path = place("unused");
+        fs::write(&path, "of the last run").unwrap();
+        drop(traced(&to(&path, format)));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "of the last run");
+        let (mut port, _device) = traced(&to(&path, format));
+        port.kick();
+        assert_eq!(fs::read(&path).unwrap().len(), begun);
+        fs::remove_file(path).ok();
+    }
+}
+
+#[test]
 fn a_limit_ends_the_trace_and_not_the_traffic() {
     let path = place("limit");
     let mut ground = ground(128);

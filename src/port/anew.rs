@@ -1,0 +1,67 @@
+//! A file that is made anew, but not before there is something to write: what it held outlives a set-up that fails.
+
+use std::fs::{File, OpenOptions, remove_file};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that loses what it held when it is first written to or flushed. Dropped before that, it is as it was: not there,
+/// if it was not.
+#[derive(Debug)]
+pub(super) struct Anew {
+    file: File,
+    begun: bool,
+    /// Where it was made; None where it was there already.
+    made: Option<PathBuf>,
+}
+
+impl Anew {
+    /// Opens the file for writing, and makes it where there is none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn open(path: &Path) -> io::Result<Anew> {
+        let options = |options: &mut OpenOptions| options.write(true).truncate(false).open(path);
+        let (file, made) = match options(OpenOptions::new().create_new(true)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                (options(OpenOptions::new().create(true))?, None)
+            }
+            made => (made?, Some(path.to_owned())),
+        };
+        Ok(Anew { file, begun: false, made })
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        // A pipe or a device holds nothing that could be cut off.
+        if !self.begun && self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.begun = true;
+        Ok(())
+    }
+}
+
+impl Drop for Anew {
+    fn drop(&mut self) {
+        if let Some(path) = self.made.take().filter(|_| !self.begun) {
+            // One that is gone already is gone.
+            let _ = remove_file(path);
+        }
+    }
+}
+
+impl Write for Anew {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begin()?;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.begin()?;
+        self.file.flush()
+    }
+}
