@@ -101,7 +101,7 @@ fn files_that_cannot_be_read_or_written_or_are_used_twice_are_refused() {
     );
     refused(
         "forward --port pcap:out=/nonexistent/b --port pcap:in=a,out=/nonexistent/b --mode cross-connect",
-        "/nonexistent/b is to be written by two ports: give each a file of its own",
+        "/nonexistent/b is to be written twice: give each port and each trace a file of its own",
     );
     refused(
         "forward --workers 2 --port pcap:in=a --port pcap:in=b --mode cross-connect",

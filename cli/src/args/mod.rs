@@ -14,6 +14,8 @@ pub use forward::{ForwardArgs, ModeArg, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
+#[cfg(test)]
+pub use port::port_spec;
 pub use port::{DeviceSpec, PortSpec, WrapSpec};
 pub use steer::SteerArgs;
 pub use workers::WorkerArgs;

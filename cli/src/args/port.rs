@@ -83,6 +83,17 @@ impl PortSpec {
         single || self.files().next().is_some()
     }
 
+    /// The file that the port reads.
+    pub fn input(&self) -> Option<&PathBuf> {
+        match &self.device {
+            DeviceSpec::Pcap(config) => config.input.as_ref(),
+            DeviceSpec::Xdp { .. }
+            | DeviceSpec::Memif { .. }
+            | DeviceSpec::Packet(_)
+            | DeviceSpec::Tap(_) => None,
+        }
+    }
+
     /// The files that the port makes anew.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let traces = self.wraps.iter().filter_map(|wrap| match wrap {

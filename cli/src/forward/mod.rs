@@ -12,6 +12,7 @@
 mod board;
 mod check;
 mod cores;
+mod files;
 mod forwarding;
 mod holding;
 mod hooks;

@@ -1,5 +1,6 @@
 //! The arguments, checked against each other: what is wrong is said before anything is set up.
 
+use super::files;
 use crate::args::{
     ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, SteerArgs, Switch, WorkerArgs,
     XdpModeArg,
@@ -314,13 +315,7 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), 
 
 /// Files have one queue, and each is made by one port.
 fn check_files(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
-    let files: Vec<_> = ports.iter().flat_map(PortSpec::files).collect();
-    if let Some((_, twice)) = files.iter().enumerate().find(|(i, file)| files[..*i].contains(file)) {
-        return refuse(format!(
-            "{} is to be written by two ports: give each a file of its own",
-            twice.display()
-        ));
-    }
+    files::check(ports)?;
     let single = ports.iter().find(|port| port.has_one_queue());
     match single {
         Some(port) if workers > 1 => {

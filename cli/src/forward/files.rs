@@ -1,0 +1,116 @@
+//! The files of all ports, checked against each other: none that is written is read or written by another.
+
+use crate::args::PortSpec;
+use crate::failure::Failure;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Symbolic links to files that are not there yet that are followed; the kernel's own limit.
+const LINKS_MAX: usize = 40;
+
+/// What a path leads to, however it is written.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// A file that is there: its device and number.
+    There(u64, u64),
+    /// One that is to be made: its folder and name.
+    ToCome(PathBuf),
+}
+
+/// Checks that each file that a port makes anew is its alone, and none that a port reads.
+///
+/// # Errors
+/// [`Failure::Input`] with the file.
+pub fn check(ports: &[PortSpec]) -> Result<(), Failure> {
+    let read: Vec<Place> = ports.iter().filter_map(PortSpec::input).map(|path| place(path)).collect();
+    let mut written = Vec::new();
+    for path in ports.iter().flat_map(PortSpec::files) {
+        let (at, shown) = (place(path), path.display());
+        if read.contains(&at) {
+            return Err(Failure::Input(format!("{shown} is to be read and written: give two files")));
+        }
+        if written.contains(&at) {
+            return Err(Failure::Input(format!(
+                "{shown} is to be written twice: give each port and each trace a file of its own"
+            )));
+        }
+        written.push(at);
+    }
+    Ok(())
+}
+
+fn place(path: &Path) -> Place {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        if let Ok(file) = path.metadata() {
+            return Place::There(file.dev(), file.ino());
+        }
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        match path.read_link() {
+            Ok(target) => path = folder.join(target),
+            Err(_) => {
+                let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+                return Place::ToCome(folder.join(path.file_name().unwrap_or_default()));
+            }
+        }
+    }
+    Place::ToCome(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::port_spec;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// What is said of these ports; `@` stands for a folder with `a`, a link `to-a`, a hard link `also-a`, a link `to-new`
+    /// to a file `new` that is not there, and a folder `sub`.
+    fn said(folder: &Path, ports: &[&str]) -> Option<String> {
+        let at = folder.display().to_string();
+        let specs: Vec<_> = ports.iter().map(|port| port_spec(&port.replace('@', &at)).unwrap()).collect();
+        check(&specs).err().map(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn a_file_is_known_again_however_its_path_is_written() {
+        let folder = std::env::temp_dir().join(format!("netmem-files-{}", std::process::id()));
+        fs::create_dir_all(folder.join("sub")).unwrap();
+        fs::write(folder.join("a"), "a").unwrap();
+        symlink("a", folder.join("to-a")).unwrap();
+        symlink("new", folder.join("to-new")).unwrap();
+        fs::hard_link(folder.join("a"), folder.join("also-a")).unwrap();
+        for ports in [
+            &["pcap:in=@/a,out=@/a"][..],
+            &["trace:file=@/a,format=pcap/pcap:in=@/a"],
+            &["pcap:in=@/a,out=@/b", "pcap:in=@/c,out=@/a"],
+            &["pcap:in=@/a", "pcap:out=@/./sub/../a"],
+            &["pcap:in=@/a", "pcap:out=@/to-a"],
+            &["pcap:in=@/to-a", "pcap:out=@/also-a"],
+        ] {
+            let said = said(&folder, ports).unwrap_or_default();
+            assert!(said.contains("is to be read and written: give two files"), "{ports:?}: {said}");
+        }
+        for ports in [
+            &["pcap:out=@/x", "pcap:out=@/./x"][..],
+            &["pcap:out=@/x", "pcap:out=@/sub/../x"],
+            &["pcap:out=@/new", "pcap:out=@/to-new"],
+            &["trace:file=@/x/pcap:out=@/x"],
+            &["trace:file=@/x/trace:file=@/sub/../x/xdp:eth0"],
+            &["pcap:out=netmem-none", "pcap:out=./netmem-none"],
+        ] {
+            let said = said(&folder, ports).unwrap_or_default();
+            assert!(said.contains("is to be written twice"), "{ports:?}: {said}");
+        }
+        for ports in [
+            &["pcap:in=@/a", "pcap:in=@/a,out=@/b"][..],
+            &["trace:file=@/t/pcap:in=@/a,out=@/sub/a", "pcap:out=@/x"],
+        ] {
+            assert_eq!(said(&folder, ports), None, "{ports:?}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
