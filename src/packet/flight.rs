@@ -7,11 +7,13 @@
 
 use super::data::Data;
 use super::head::{Head, begin};
+use super::heads::Heads;
 use super::packet::Packet;
 use super::packets::Packets;
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame};
 use crate::slab::Object;
+use crate::sync::Worker;
 use std::collections::VecDeque;
 
 /// Heads that wait for frames, oldest first.
@@ -73,6 +75,15 @@ impl Flight {
         let last = self.heads.len() - n;
         packets.extend(self.heads.drain(last..).zip(frames.drain()).map(join));
         n
+    }
+
+    /// Gives the `n` heads that came last back to `heads`, or as many as wait: for frames that never come out again.
+    #[cold]
+    pub fn give_up(&mut self, n: usize, heads: &Heads, w: &mut Worker) {
+        let first = self.heads.len().saturating_sub(n);
+        for head in self.heads.drain(first..) {
+            heads.free(w, begin(head, Data::NOTHING));
+        }
     }
 }
 

@@ -106,6 +106,11 @@ impl Buffers {
             port.refill_to(w, pool, most);
             return;
         };
+        // Frames that the port dropped by itself left their heads.
+        let lost = filling.len().saturating_sub(port.filled());
+        if lost > 0 {
+            filling.give_up(lost, &self.heads, w);
+        }
         let mut frames = Batch::new();
         loop {
             let want = port.fill_room().min(most.saturating_sub(port.filled())).min(BATCH_MAX);

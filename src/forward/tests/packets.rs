@@ -6,6 +6,7 @@ use crate::forward::filter::{FilterControl, filter};
 use crate::forward::holder::holder;
 use crate::packet::{Form, Heads, HeadsConfig, Pairs};
 use crate::pool::Frame;
+use crate::port::fault::{Chance, FaultConfig, FaultPort};
 use std::thread;
 
 /// A rig on the full path with these rules.
@@ -76,6 +77,27 @@ fn with_ready_pairs_packets_stay_together_from_completion_to_the_next_fill() {
         drop(pairs);
         rig.end();
     }
+}
+
+#[test]
+fn a_frame_that_a_port_drops_leaves_no_head_waiting() {
+    let mut rig = rig(1024, ip());
+    let ((a, near), (b, far)) =
+        (wire("0", &MemConfig::default()).unwrap(), wire("1", &MemConfig::default()).unwrap());
+    let config = FaultConfig { drop: Chance::Every(2), ..FaultConfig::default() };
+    let a = FaultPort::new(Box::new(a), rig.pool.clone(), config);
+    rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), ip()).unwrap();
+    rig.devices = [near, far];
+    let heads = Heads::new(&rig.memory).unwrap();
+    let pairs = Pairs::new(&rig.pool, &heads, 100);
+    rig.forwarder.set_packet_path(PacketPath::new(heads).with_pairs(pairs.clone()));
+    assert_eq!(rig.send_through(4_000).received, 2_000);
+    for lane in &rig.forwarder.lanes {
+        assert_eq!(lane.filling.len(), lane.port.filled(), "{}", lane.port.name());
+    }
+    pairs.drain(&mut rig.w);
+    drop(pairs);
+    rig.end();
 }
 
 #[test]
