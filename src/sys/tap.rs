@@ -5,7 +5,7 @@ use rustix::fd::AsFd as _;
 use rustix::io::Errno;
 use std::ffi::c_char;
 use std::fs::{File, OpenOptions};
-use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::io::{IoSliceMut, Read, Write};
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -84,7 +84,11 @@ impl TapQueue {
     /// # Cost
     /// As [`TapQueue::receive`].
     pub fn send(&self, frame: &[u8]) -> Result<bool, Errno> {
-        outcome((&self.0).write_vectored(&[IoSlice::new(frame)])).map(|sent| sent.is_some())
+        match outcome((&self.0).write(frame))? {
+            // The system may take nothing at all for written, and never ask the driver.
+            Some(0) => Err(Errno::INVAL),
+            sent => Ok(sent.is_some()),
+        }
     }
 
     /// Becomes readable by the next frame.
@@ -100,5 +104,17 @@ fn outcome(done: std::io::Result<usize>) -> Result<Option<usize>, Errno> {
             Some(Errno::AGAIN | Errno::INTR) => Ok(None),
             errno => Err(errno.unwrap_or(Errno::IO)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_frame_is_refused_also_where_the_system_would_take_it() {
+        let queue = TapQueue(OpenOptions::new().write(true).open("/dev/null").unwrap());
+        assert_eq!(queue.send(&[]), Err(Errno::INVAL));
+        assert_eq!(queue.send(&[0; 60]), Ok(true));
     }
 }
