@@ -73,6 +73,8 @@ pub(super) struct Log {
     behind: Vec<u8>,
     /// Where each frame of the last burst ends in `behind`, and where the burst begins.
     ends: Vec<usize>,
+    /// Frames and bursts in `behind`.
+    unwritten: u64,
     /// The file holds nothing but what was written here.
     opened: bool,
     /// Writing has failed: nothing more is written down.
@@ -101,6 +103,7 @@ impl Log {
             begun: Instant::now(),
             behind: Vec::with_capacity(BEHIND),
             ends: Vec::new(),
+            unwritten: 0,
             opened: false,
             broken: false,
             lost: Arc::default(),
@@ -139,6 +142,7 @@ impl Log {
         let passed = &self.ends[..(n + 1).min(self.ends.len())];
         let written = passed.windows(2).filter(|ends| ends[0] < ends[1]).count() as u64;
         self.left -= written.min(self.left);
+        self.unwritten += written;
         self.lost.add((passed.len() as u64).saturating_sub(1) - written);
         if let Some(&end) = passed.last() {
             self.behind.truncate(end);
@@ -184,6 +188,7 @@ impl Log {
             let line =
                 format!("{{\"ns\":{},\"port\":{},{rest}}}\n", self.begun.elapsed().as_nanos(), self.port);
             self.behind.extend_from_slice(line.as_bytes());
+            self.unwritten += 1;
         } else {
             self.lost.add(1);
         }
@@ -200,10 +205,13 @@ impl Log {
             let header = if self.format == TraceFormat::Pcap { &file_header()[..] } else { &[] };
             self.broken |= self.to.write_all(header).and_then(|()| self.to.flush()).is_err();
         }
-        if self.behind.is_empty() {
-            return;
+        if !self.behind.is_empty() {
+            self.broken = self.broken || self.to.write_all(&self.behind).is_err();
         }
-        self.broken |= self.to.write_all(&self.behind).is_err();
+        if self.broken {
+            self.lost.add(self.unwritten);
+        }
+        self.unwritten = 0;
         self.behind.clear();
     }
 }
