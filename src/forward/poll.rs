@@ -206,14 +206,14 @@ impl Forwarder {
             if let Some(probe) = &mut self.probe {
                 probe.entered(port, sent);
             }
-            if sent == 0 && lane.port.in_flight() == 0 {
+            if sent == 0 && !lane.port.takes_later() {
                 self.give_up(port, Reason::TxRefused, w);
             }
         }
         self.lanes[port].out.len()
     }
 
-    /// Drops all that waits: the port's ring stayed full, or it is empty and the port takes nothing (link down).
+    /// Drops all that waits: the port's ring stayed full, or the port takes nothing, now or later (link down).
     #[cold]
     #[inline(never)]
     pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {

@@ -92,6 +92,13 @@ pub trait Port: Send {
     /// Frames posted for transmission and not yet completed.
     fn in_flight(&self) -> usize;
 
+    /// Whether a later [`Port::tx`] may take what this one did not: there is no room, and there will be.
+    ///
+    /// By default where something is in flight, whose completion makes room.
+    fn takes_later(&self) -> bool {
+        self.in_flight() > 0
+    }
+
     /// Whether it carries frames.
     fn state(&self) -> PortState;
 

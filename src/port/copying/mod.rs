@@ -6,7 +6,7 @@
 //! ```
 //! Such a device keeps no frame: a frame is posted while it lies in one of the two stacks, and the copy is made inside
 //! [`Port::rx`] and [`Port::tx`], once, a burst at a time. [`PortCounters::copied`] counts it. What is received goes into
-//! the frame that was posted last, which is the warmest.
+//! the frames that were posted last, those that a burst has room for, in the order in which they were posted.
 
 mod complete;
 mod fill;
@@ -38,6 +38,10 @@ pub trait Device: Send {
     /// A poll round ends: what was put off is done now.
     fn end_round(&mut self, _counters: &PortCounters) {}
 
+    /// Adds what others have counted for it since the last time. Called where the counters are asked for, and once more
+    /// before the device goes.
+    fn publish(&self, _counters: &PortCounters) {}
+
     /// Whether something can be received, asked before its worker sleeps.
     fn is_readable(&mut self) -> bool {
         false
@@ -56,7 +60,7 @@ pub trait Device: Send {
 ///
 /// Dropped with frames inside, it sends them home.
 #[derive(Debug)]
-pub struct CopyingPort<D> {
+pub struct CopyingPort<D: Device> {
     name: String,
     device: D,
     /// Frames in each of the two stacks at most.
@@ -82,8 +86,9 @@ impl<D: Device> CopyingPort<D> {
     }
 }
 
-impl<D> Drop for CopyingPort<D> {
+impl<D: Device> Drop for CopyingPort<D> {
     fn drop(&mut self) {
+        self.device.publish(&self.counters);
         // Owned again, and then dropped with the stacks.
         for stack in [&self.filled, &self.sent] {
             Place::Posted.leave(None, stack);
@@ -146,11 +151,17 @@ impl<D: Device> Port for CopyingPort<D> {
         self.sent.len()
     }
 
+    /// What lies behind may be full for a moment with nothing in flight here.
+    fn takes_later(&self) -> bool {
+        self.device.state() == PortState::Up
+    }
+
     fn state(&self) -> PortState {
         self.device.state()
     }
 
     fn counters(&self) -> Arc<PortCounters> {
+        self.device.publish(&self.counters);
         Arc::clone(&self.counters)
     }
 }

@@ -4,6 +4,7 @@ use super::{CopyingPort, Device};
 use crate::pool::{Batch, Frame};
 use crate::port::tests::promises::{self, Ground, ground};
 use crate::port::{Port, PortCounters, PortState};
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// Receives what it sent. It says `lie` more than is true.
@@ -11,6 +12,8 @@ use std::collections::VecDeque;
 struct Loopback {
     line: VecDeque<Vec<u8>>,
     lie: usize,
+    /// What others have counted for it.
+    dropped: Cell<u64>,
 }
 
 impl Device for Loopback {
@@ -31,6 +34,10 @@ impl Device for Loopback {
     fn send(&mut self, frames: &[Frame], _counters: &PortCounters) -> usize {
         self.line.extend(frames.iter().map(|frame| frame.data().to_vec()));
         frames.len() + self.lie
+    }
+
+    fn publish(&self, counters: &PortCounters) {
+        counters.rx_ring_full.add(self.dropped.take());
     }
 
     fn state(&self) -> PortState {
@@ -90,6 +97,17 @@ fn a_device_that_says_more_than_it_was_given_gets_no_more_than_that() {
     drop((port, frames));
     let ledger = ground.pool.ledger();
     assert!(ledger.all_home() && ledger.posted == 0, "{ledger:?}");
+}
+
+#[test]
+fn what_others_count_is_in_the_counters_whenever_they_are_asked_for_and_at_the_end() {
+    let port = looped(8);
+    port.device.dropped.set(5);
+    let counters = port.counters();
+    assert_eq!(counters.rx_ring_full.get(), 5);
+    port.device.dropped.set(2);
+    drop(port);
+    assert_eq!(counters.rx_ring_full.get(), 7);
 }
 
 #[test]

@@ -89,14 +89,22 @@ pub struct FaultPort {
     ready: VecDeque<Frame>,
     /// To be received later; at most [`LATE_MAX`].
     late: Vec<Late>,
+    /// Dropped last, when `within` counts no more.
+    tally: Tally,
+}
+
+/// What is counted here and within.
+struct Tally {
     faults: Arc<FaultCounters>,
     counters: Arc<PortCounters>,
+    within: Arc<PortCounters>,
 }
 
 impl FaultPort {
     /// Wraps `within`; duplicates are made of `pool`'s frames.
     #[cold]
     pub fn new(within: Box<dyn Port>, pool: Pool, config: FaultConfig) -> FaultPort {
+        let tally = Tally { faults: Arc::default(), counters: Arc::default(), within: within.counters() };
         FaultPort {
             name: format!("fault/{}", within.name()),
             within,
@@ -105,20 +113,20 @@ impl FaultPort {
             received: 0,
             ready: VecDeque::new(),
             late: Vec::new(),
-            faults: Arc::default(),
-            counters: Arc::default(),
+            tally,
         }
     }
 
     /// What was done so far.
     pub fn faults(&self) -> Arc<FaultCounters> {
-        Arc::clone(&self.faults)
+        Arc::clone(&self.tally.faults)
     }
+}
 
+impl Tally {
     /// Copies what the port within counts; what this one delivers and drops is its own.
     fn publish(&self) {
-        let within = self.within.counters();
-        let (ours, dropped) = (&self.counters, self.faults.dropped.get());
+        let (within, ours, dropped) = (&self.within, &self.counters, self.faults.dropped.get());
         for (to, from) in [
             (&ours.tx, &within.tx),
             (&ours.tx_bytes, &within.tx_bytes),
@@ -143,7 +151,12 @@ impl FaultPort {
 impl Drop for FaultPort {
     fn drop(&mut self) {
         // What never was on time is lost, and goes home with the lists.
-        self.faults.dropped.add((self.ready.len() + self.late.len()) as u64);
+        self.tally.faults.dropped.add((self.ready.len() + self.late.len()) as u64);
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
         self.publish();
     }
 }
@@ -179,7 +192,7 @@ impl Port for FaultPort {
 
     fn kick(&mut self) {
         self.within.kick();
-        self.publish();
+        self.tally.publish();
     }
 
     /// Nothing wakes for a frame that is late: while there is one, there is something already.
@@ -200,13 +213,19 @@ impl Port for FaultPort {
         self.within.in_flight()
     }
 
+    fn takes_later(&self) -> bool {
+        self.within.takes_later()
+    }
+
     fn state(&self) -> PortState {
         self.within.state()
     }
 
     fn counters(&self) -> Arc<PortCounters> {
-        self.publish();
-        Arc::clone(&self.counters)
+        // Asked for so that the port within looks at what its device counts.
+        drop(self.within.counters());
+        self.tally.publish();
+        Arc::clone(&self.tally.counters)
     }
 
     fn filled(&self) -> usize {

@@ -46,8 +46,8 @@ impl FaultPort {
             // There is room: no more were taken.
             let _ = frames.push(frame);
         }
-        self.counters.rx.add(n as u64);
-        self.counters.rx_bytes.add(frames[before..].iter().map(|frame| frame.len() as u64).sum());
+        self.tally.counters.rx.add(n as u64);
+        self.tally.counters.rx_bytes.add(frames[before..].iter().map(|frame| frame.len() as u64).sum());
         n
     }
 
@@ -58,21 +58,21 @@ impl FaultPort {
         let seed = self.config.seed;
         let roll = |which| draw(seed, number, which);
         if self.config.drop.strikes(number, roll(DROP)) {
-            self.faults.dropped.add(1);
+            self.tally.faults.dropped.add(1);
             return frame.free(w);
         }
         if self.config.corrupt.strikes(number, roll(CORRUPT)) && !frame.is_empty() {
-            self.faults.corrupted.add(1);
+            self.tally.faults.corrupted.add(1);
             turn_a_bit(frame.data_mut(), roll(BIT));
         }
         let twin = self.config.duplicate.strikes(number, roll(DUPLICATE)).then(|| self.duplicate(w, &frame));
         let due = if self.late.len() == LATE_MAX {
             None
         } else if self.config.reorder.strikes(number, roll(REORDER)) {
-            self.faults.reordered.add(1);
+            self.tally.faults.reordered.add(1);
             Some(Due::After(self.received.wrapping_add(PASSED_BY)))
         } else if self.config.delay.strikes(number, roll(DELAY)) {
-            self.faults.delayed.add(1);
+            self.tally.faults.delayed.add(1);
             Some(Due::At(Instant::now() + self.config.delay_by))
         } else {
             None
@@ -92,9 +92,9 @@ impl FaultPort {
         let room = twin.as_mut().and_then(|twin| twin.put(frame.len()).ok());
         let copied = room.map(|room| room.copy_from_slice(frame.data())).is_some();
         if copied {
-            self.faults.duplicated.add(1);
+            self.tally.faults.duplicated.add(1);
         } else {
-            self.faults.no_frame.add(1);
+            self.tally.faults.no_frame.add(1);
         }
         twin.filter(|_| copied)
     }

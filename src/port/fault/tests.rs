@@ -1,10 +1,11 @@
 //! Faults on a wire.
 
 use super::{Chance, FaultConfig, FaultPort, LATE_MAX};
-use crate::pool::Batch;
-use crate::port::Port;
+use crate::pool::{Batch, Frame};
+use crate::port::copying::{CopyingPort, Device};
 use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::tests::promises::{self, Ground, ground};
+use crate::port::{Port, PortCounters, PortState};
 use std::time::{Duration, Instant};
 
 /// A wire with faults, and its far side.
@@ -185,4 +186,41 @@ fn a_port_with_faults_keeps_its_promises() {
         device.collect(0, |_| ());
         (Box::new(FaultPort::new(Box::new(port), pool.clone(), config)) as Box<dyn Port>, Box::new(device))
     });
+}
+
+/// A device that counts how often it is asked what others count.
+struct Asked;
+
+impl Device for Asked {
+    fn kind(&self) -> &'static str {
+        "asked"
+    }
+
+    fn receive(&mut self, _frames: &mut [Frame], _counters: &PortCounters) -> usize {
+        0
+    }
+
+    fn send(&mut self, _frames: &[Frame], _counters: &PortCounters) -> usize {
+        0
+    }
+
+    fn publish(&self, counters: &PortCounters) {
+        counters.rx_ring_full.add(1);
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
+}
+
+#[test]
+fn rounds_do_not_ask_the_device_for_its_counts_and_what_it_says_last_is_seen() {
+    let ground = ground(16);
+    let within = Box::new(CopyingPort::new("asked:0".into(), Asked, 8));
+    let mut port = FaultPort::new(within, ground.pool.clone(), FaultConfig::default());
+    (0..100).for_each(|_| port.kick());
+    let counters = port.counters();
+    assert_eq!(counters.rx_ring_full.get(), 2, "once when it was wrapped, once now");
+    drop(port);
+    assert_eq!(counters.rx_ring_full.get(), 3, "and when it was dropped");
 }

@@ -43,14 +43,6 @@ impl PacketLink {
     pub fn netdev(&self) -> &Netdev {
         self.link.netdev()
     }
-
-    /// Adds what the kernel dropped since the last time.
-    #[cold]
-    fn publish_statistics(&self, counters: &PortCounters) {
-        if let Ok(kernel) = self.socket.statistics() {
-            counters.rx_ring_full.add(kernel.dropped.into());
-        }
-    }
 }
 
 impl Device for PacketLink {
@@ -70,7 +62,15 @@ impl Device for PacketLink {
 
     fn end_round(&mut self, counters: &PortCounters) {
         if self.link.end_round() {
-            self.publish_statistics(counters);
+            self.publish(counters);
+        }
+    }
+
+    /// Adds what the kernel dropped, which asking sets back to nothing.
+    #[cold]
+    fn publish(&self, counters: &PortCounters) {
+        if let Ok(kernel) = self.socket.statistics() {
+            counters.rx_ring_full.add(kernel.dropped.into());
         }
     }
 

@@ -120,6 +120,10 @@ impl Port for TracePort {
         self.within.in_flight()
     }
 
+    fn takes_later(&self) -> bool {
+        self.within.takes_later()
+    }
+
     fn state(&self) -> PortState {
         self.within.state()
     }

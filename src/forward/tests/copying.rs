@@ -1,0 +1,68 @@
+//! Ports whose device copies, and may be full for a moment.
+
+use super::{Forwarder, Mode, Reason, Rig, rig, wire};
+use crate::pool::Frame;
+use crate::port::copying::{CopyingPort, Device};
+use crate::port::mem::{MemConfig, MemDevice};
+use crate::port::{PortCounters, PortState};
+
+/// A device that takes nothing for so many rounds.
+struct Full {
+    rounds: usize,
+    state: PortState,
+}
+
+impl Device for Full {
+    fn kind(&self) -> &'static str {
+        "full"
+    }
+
+    fn receive(&mut self, _frames: &mut [Frame], _counters: &PortCounters) -> usize {
+        0
+    }
+
+    fn send(&mut self, frames: &[Frame], _counters: &PortCounters) -> usize {
+        if self.rounds == 0 { frames.len() } else { 0 }
+    }
+
+    fn end_round(&mut self, _counters: &PortCounters) {
+        self.rounds = self.rounds.saturating_sub(1);
+    }
+
+    fn state(&self) -> PortState {
+        self.state.clone()
+    }
+}
+
+/// A rig whose port 1 takes nothing for `rounds` rounds, and the far end of its port 0.
+fn leads_to(rounds: usize, state: PortState) -> (Rig, MemDevice) {
+    let mut rig = rig(512, Mode::CrossConnect);
+    let (from, device) = wire("0", &MemConfig::default()).unwrap();
+    let to = CopyingPort::new("full:1".into(), Full { rounds, state }, 64);
+    rig.forwarder =
+        Forwarder::new(vec![Box::new(from), Box::new(to)], rig.pool.clone(), Mode::CrossConnect).unwrap();
+    rig.forwarder.poll(&mut rig.w);
+    (rig, device)
+}
+
+/// Ten frames come; what was transmitted in eight rounds, and refused.
+fn ten(mut rig: Rig, mut device: MemDevice) -> (u64, u64) {
+    assert_eq!(device.deliver(10, |_| 60), 10);
+    for _ in 0..8 {
+        rig.forwarder.poll(&mut rig.w);
+    }
+    rig.check();
+    let meters = rig.forwarder.meters();
+    let seen = (meters.transmitted.get(), meters.drops.get(Reason::TxRefused));
+    drop(device);
+    rig.end();
+    seen
+}
+
+#[test]
+fn frames_wait_for_a_port_that_is_full_for_a_moment_and_not_for_one_that_is_down() {
+    let (rig, device) = leads_to(5, PortState::Up);
+    assert_eq!(ten(rig, device), (10, 0));
+    let (rig, device) = leads_to(usize::MAX, PortState::Down("unplugged".into()));
+    assert_eq!(ten(rig, device), (0, 10));
+}
