@@ -141,6 +141,12 @@ impl Scene {
         let arrived = flight.arrive(&mut back, &mut packets);
         let recalled = flight.recall(&mut frames, &mut packets);
         assert_eq!((packets.len(), flight.len()), (arrived + recalled, 0));
+        // One whose frame the device lost.
+        if let Some(Ok(())) = packets.pop().map(|packet| flight.depart(packet, &mut frames)) {
+            frames.free(&mut self.w);
+            flight.give_up(2, &self.heads, &mut self.w);
+            assert!(flight.is_empty());
+        }
         self.heads.free_bulk(&mut self.w, &mut packets);
     }
 }
