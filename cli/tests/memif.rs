@@ -96,12 +96,13 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
         folder.path("out").display()
     ));
     wait_until("nobody listens", || socket.exists());
+    let other = folder.path("other");
     let client = forward(&format!(
         "--path full --port memif:{} --port pcap:out={}",
         socket.display(),
-        folder.path("other").display()
+        other.display()
     ));
-    thread::sleep(Duration::from_millis(200));
+    wait_until("the client does not forward", || fs::metadata(&other).is_ok_and(|file| file.len() > 0));
     let (client, _) = end(client);
     assert_eq!(client["ports"][0]["detail"], "client, copies");
     end(server);

@@ -11,11 +11,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
 /// How long a test waits for what must happen. It guards against hangs, nothing else.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One testpmd at a time: its threads poll, and several of them starve each other's handshakes on few CPUs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // A test that failed leaves nothing behind that the next could mind.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Says past the test runner's capture that a test does not run, and why; a failure where nothing may be skipped.
 fn skip(test: &str, reason: &str) {
@@ -24,7 +32,7 @@ fn skip(test: &str, reason: &str) {
         .expect("standard error");
 }
 
-/// Forwards between two memif interfaces in the folder, in that role; None where there is no testpmd.
+/// Forwards between two memif interfaces in the folder, in that role; None where no testpmd is installed.
 fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
     let device = |i| {
         let socket = folder.path(&format!("{i}.sock"));
@@ -37,7 +45,11 @@ fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
     command.args(eal.split_whitespace()).args(["--vdev", &device(0), "--vdev", &device(1), "--"]);
     // It ends when its standard input does.
     command.args(application.split_whitespace()).stdin(Stdio::piped());
-    command.stdout(said.try_clone().expect("the file once more")).stderr(said).spawn().ok().map(Testpmd)
+    match command.stdout(said.try_clone().expect("the file once more")).stderr(said).spawn() {
+        Ok(child) => Some(Testpmd(child)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => panic!("dpdk-testpmd does not start: {error}"),
+    }
 }
 
 struct Testpmd(Child);
@@ -92,6 +104,7 @@ fn frames() -> Vec<Vec<u8>> {
 
 /// As a client of testpmd, lending frames or copying: all frames come back, byte for byte, in order.
 fn as_client(test: &str, options: &str) {
+    let _alone = alone();
     let folder = Folder::new(test);
     let Some(_testpmd) = testpmd(&folder, "server") else {
         return skip(test, "there is no dpdk-testpmd (apt-get install dpdk)");
@@ -122,6 +135,7 @@ fn a_client_that_copies_gets_its_frames_back_from_testpmd_byte_for_byte() {
 #[test]
 fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
     const TEST: &str = "testpmd-server";
+    let _alone = alone();
     let folder = Folder::new(TEST);
     let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
     // Over and over: testpmd comes later.

@@ -82,8 +82,8 @@ fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<N
 /// The detail of a port whose frames the kernel copies.
 const COPIED: &str = "copied by the kernel";
 
-/// How long a memif client waits for a server that listens.
-const GREETING: Duration = Duration::from_secs(5);
+/// How long a memif port waits for a peer that is there; a slow one shall not cost the packets of the other ports.
+const GREETING: Duration = Duration::from_secs(20);
 
 /// A port as it was opened.
 struct Opened {

@@ -30,8 +30,8 @@ impl MemifPort {
     /// server goes, or a server that listens there until the port is dropped. The port is
     /// [`Down`](crate::port::PortState::Down) until there is a peer.
     ///
-    /// A client lends the frames of `memory` where a peer can map it ([`Memory::shared`]), is larger than nothing the
-    /// protocol can name (4 GiB) and `config.zero_copy` says so; otherwise bytes are copied. A server always copies.
+    /// A client lends the frames of `memory` where a peer can map it ([`Memory::shared`]), where the protocol can name
+    /// all of it (less than 4 GiB), and where `config.zero_copy` says so; otherwise bytes are copied. A server always copies.
     ///
     /// # Errors
     /// [`MemifError`] names what is wrong and the remedy; nothing is left behind.
@@ -76,12 +76,13 @@ impl MemifPort {
         Ok(port)
     }
 
-    /// Waits for a peer that is there to say all it has to; true once packets flow. A client that nobody listens to, and a
-    /// server that nobody has connected to, do not wait.
+    /// Waits for a peer that is there to say all it has to; true once packets flow. A client tries a server that is slow or
+    /// lets go again and again. A client that nobody listens to or that is refused, and a server that nobody has connected
+    /// to, do not wait.
     #[cold]
     pub fn wait(&mut self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;
-        while self.active == 0 && self.conversation.is_talking() && Instant::now() < until {
+        while self.active == 0 && self.conversation.is_hopeful() && Instant::now() < until {
             self.watch_anew();
             self.service();
             if self.active == 0 {

@@ -8,6 +8,7 @@ use super::session::{Session, Step};
 use super::{MemifConfig, NAME};
 use crate::sys::region::Region;
 use crate::sys::seqpacket::Connection;
+use crate::sys::xdp::Errno;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub(super) struct Client {
     config: MemifConfig,
     /// What frames are lent of; None where bytes are copied.
     lent: Option<Arc<Region>>,
+    /// Whether somebody listened at the last attempt, and has not said no.
+    hopeful: bool,
     state: State,
 }
 
@@ -45,7 +48,7 @@ enum State {
 impl Client {
     pub(super) fn new(path: &Path, config: &MemifConfig, lent: Option<Arc<Region>>) -> Client {
         let state = State::Waiting(Instant::now());
-        Client { path: path.to_owned(), config: config.clone(), lent, state }
+        Client { path: path.to_owned(), config: config.clone(), lent, hopeful: false, state }
     }
 
     /// One step of the conversation, if one can be made.
@@ -55,8 +58,13 @@ impl Client {
                 return Step::Wait;
             }
             match Connection::open(&self.path) {
-                Ok(connection) => self.state = State::Greeting(Session::new(connection)),
-                Err(_) => {
+                Ok(connection) => {
+                    self.hopeful = true;
+                    self.state = State::Greeting(Session::new(connection));
+                }
+                Err(errno) => {
+                    // A server may have too many to greet just now.
+                    self.hopeful = errno == Errno::AGAIN;
                     self.state = State::Waiting(Instant::now() + RETRY);
                     return Step::Wait;
                 }
@@ -136,7 +144,13 @@ impl Client {
         if let Some(session) = self.session() {
             session.end(fault);
         }
+        self.hopeful = matches!(fault, Fault::Silent | Fault::Gone | Fault::Send(_));
         self.state = State::Waiting(Instant::now() + RETRY);
+    }
+
+    /// Whether a server is there, or was and may answer the next time.
+    pub(super) fn is_hopeful(&self) -> bool {
+        self.hopeful
     }
 
     /// What something may come by.

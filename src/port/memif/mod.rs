@@ -167,10 +167,10 @@ impl Conversation {
         }
     }
 
-    /// Whether somebody is there to talk to.
-    fn is_talking(&self) -> bool {
+    /// Whether somebody is there to talk to, or will be the next time.
+    fn is_hopeful(&self) -> bool {
         match self {
-            Conversation::Client(client) => client.connection().is_some(),
+            Conversation::Client(client) => client.is_hopeful(),
             Conversation::Server(server) => server.connection().is_some(),
         }
     }

@@ -1,6 +1,8 @@
 //! Who may connect, and what happens when peers go.
 
+use super::message::Message;
 use super::*;
+use crate::sys::seqpacket::Listener;
 
 /// The reason for which one of the two goes down.
 fn refused(server: &MemifConfig, client: &MemifConfig, shared: bool) -> (String, String) {
@@ -136,4 +138,30 @@ fn what_cannot_be_is_refused_with_the_remedy() {
     let _server = Side::server(&path);
     let error = refused(&path, &MemifConfig { role: Role::Server, ..config() });
     assert!(error.to_string().contains("somebody listens there already"), "{error}");
+}
+
+#[test]
+fn a_client_waits_for_a_server_that_lets_go_of_it_and_not_for_one_that_refuses_it() {
+    let path = fresh_path();
+    let listener = Listener::new(&path).unwrap();
+    let mut client = Side::client(&path, false);
+    // Let go of once.
+    client.idle();
+    drop(listener.accept().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let end = Instant::now() + LONG;
+            let again = loop {
+                assert!(Instant::now() < end, "it does not come again");
+                if let Some(again) = listener.accept() {
+                    break again;
+                }
+                std::thread::yield_now();
+            };
+            again.send(&Message::disconnect("no").bytes(), None).unwrap();
+        });
+        assert!(!client.port.wait(LONG));
+    });
+    assert_eq!(client.reason(), "the peer ended it: no");
+    client.close();
 }
