@@ -70,8 +70,10 @@ pub enum CacheError {
         /// The slab's order.
         order: u8,
     },
-    /// The memory is the caller's: it need not be aligned as slabs are.
-    #[error("no objects in memory that the caller lends: make the cache of a memory from the system")]
+    /// The memory is the caller's, which need not be aligned as slabs are, or one that a peer may map and write.
+    #[error(
+        "no objects in memory that the caller lends or a peer may map: make the cache of a private memory from the system"
+    )]
     Lent,
     /// The alignment is no power of two, or larger than a slab.
     #[error("alignment {align}: give a power of two up to 32768")]

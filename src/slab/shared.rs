@@ -69,7 +69,8 @@ impl Shared {
         config: &CacheConfig,
         constructor: Option<Constructor>,
     ) -> Result<Handle<Shared>, CacheError> {
-        if memory.region().backing().kind == PageKind::Lent {
+        // Freelists in memory that somebody else may write would be pointers that anybody may make.
+        if memory.region().backing().kind == PageKind::Lent || memory.region().file().is_some() {
             return Err(CacheError::Lent);
         }
         if !align.is_power_of_two() || align > PAGE_SIZE << LOCAL_ORDER_MAX {

@@ -69,6 +69,13 @@ fn what_cannot_be_lent_is_refused_and_given_back() {
 }
 
 #[test]
+fn no_objects_lie_in_memory_that_a_peer_may_write() {
+    let memory = Memory::shared(&MemoryConfig { bytes: 1 << 20, ..MemoryConfig::default() }).unwrap();
+    let cache = Cache::<u64>::new(&memory, &CacheConfig::default());
+    assert!(matches!(cache, Err(CacheError::Lent)));
+}
+
+#[test]
 fn a_device_finds_a_frame_at_its_own_address_and_gets_only_what_was_touched() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
