@@ -58,4 +58,10 @@ impl Origin {
         each_pool(frames, self.pool, |pool, run| self.place.count(pool, Some(w), run, false));
         self.inside -= n;
     }
+
+    /// Takes note that `n` of the frames inside went home by themselves, and were counted back there.
+    #[cold]
+    pub(crate) fn lose(&mut self, n: usize) {
+        self.inside -= n;
+    }
 }

@@ -168,6 +168,13 @@ impl PostedQueue {
         n
     }
 
+    /// Keeps the oldest `n` frames, and sends the others home.
+    #[cold]
+    pub(crate) fn truncate(&mut self, n: usize) {
+        self.inside.lose(self.frames.len().saturating_sub(n));
+        self.frames.truncate(n);
+    }
+
     /// Sends all frames home.
     #[cold]
     pub(crate) fn clear(&mut self) -> usize {

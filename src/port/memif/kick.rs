@@ -46,7 +46,8 @@ impl MemifPort {
                 Step::Up(rings, peer) => {
                     self.active = rings.len().min(self.pairs.len());
                     for (pair, rings) in self.pairs.iter_mut().zip(rings) {
-                        pair.join(rings, self.lender);
+                        let former = pair.join(rings, self.lender);
+                        self.counters.completed.add(former as u64);
                     }
                     self.peer = Some(peer);
                     self.watch_anew();

@@ -70,11 +70,15 @@ impl Pair {
         Pair { filled: queue(), sent: queue(), rings: None }
     }
 
-    /// Begins with a peer: frames that are there to be received into are lent to it, if frames are lent.
+    /// Begins with a peer: frames that are there to be received into are lent to it, if frames are lent. Those that its ring
+    /// has no slots for go home, and so do those that were sent to the last peer and not claimed yet; returns how many the
+    /// latter were.
     #[cold]
-    pub(super) fn join(&mut self, mut rings: Rings, lender: Option<Lender>) {
+    pub(super) fn join(&mut self, mut rings: Rings, lender: Option<Lender>) -> usize {
+        let former = self.sent.clear();
         if let (End::Lent(ring), Some(lender)) = (&mut rings.rx, lender) {
-            let n = (self.filled.len() as u32).min(ring.room());
+            self.filled.truncate(ring.room() as usize);
+            let n = self.filled.len() as u32;
             for i in 0..n {
                 if let Some(frame) = self.filled.frame(i as usize) {
                     let empty = lender.empty(frame);
@@ -88,6 +92,7 @@ impl Pair {
         }
         rings.rx.wake().want(false);
         self.rings = Some(rings);
+        former
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ports against each other, and against peers that a test plays by hand: honest, broken and hostile.
 
 mod hostile;
+mod smaller;
 mod talking;
 mod traffic;
 

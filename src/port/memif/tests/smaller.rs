@@ -1,0 +1,104 @@
+//! A client whose server goes, and whose next one has smaller rings.
+
+use super::message::{Hello, Message, Text, VERSION};
+use super::ring::{Descriptor, Serving};
+use super::*;
+use crate::sys::memfd::SharedMemory;
+use crate::sys::seqpacket::{Connection, Listener, Received};
+
+/// A server by hand, whose rings have four slots at most; it only sends.
+struct SmallServer {
+    _connection: Connection,
+    regions: Vec<Arc<SharedMemory>>,
+    to_client: Serving,
+}
+
+impl SmallServer {
+    fn new(client: &mut Side, listener: &Listener) -> SmallServer {
+        let end = Instant::now() + LONG;
+        let mut idle = || {
+            assert!(Instant::now() < end);
+            client.port.service();
+        };
+        let connection = loop {
+            idle();
+            if let Some(connection) = listener.accept() {
+                break connection;
+            }
+        };
+        let (min_version, max_version) = (VERSION, VERSION);
+        let hello =
+            Hello { min_version, max_version, max_region: 9, max_log2_ring_size: 2, ..Hello::default() };
+        connection.send(&Message::Hello(hello).bytes(), None).unwrap();
+        let (mut regions, mut ring) = (Vec::new(), None);
+        loop {
+            idle();
+            let mut bytes = [0; message::MESSAGE_LEN];
+            let Received::Message(_, descriptors) = connection.receive(&mut bytes) else { continue };
+            match Message::parse(&bytes).unwrap() {
+                Message::AddRegion(region) => {
+                    let file = descriptors.into_iter().next().unwrap();
+                    regions.push(SharedMemory::map(file, region.size, Sealing::Required).unwrap());
+                }
+                Message::AddRing(said) if !said.to_server => ring = Some(said),
+                Message::Connect(_) => break,
+                _ => {}
+            }
+            connection.send(&Message::Ack.bytes(), None).unwrap();
+        }
+        connection.send(&Message::Connected(Text::new("small")).bytes(), None).unwrap();
+        while client.port.queues() == 0 {
+            assert!(Instant::now() < end);
+            client.port.service();
+        }
+        let ring = ring.unwrap();
+        let to_client = Serving::new(&regions[0], ring.offset.into(), ring.log2_size).unwrap();
+        assert_eq!(to_client.size(), 4);
+        SmallServer { _connection: connection, regions, to_client }
+    }
+
+    /// Puts a packet into the next buffer that the client has lent.
+    fn send(&mut self, packet: &[u8]) {
+        assert!(self.to_client.ready().unwrap() > 0, "the client lends nothing");
+        let position = self.to_client.ready_at(0);
+        let said = self.to_client.read(position);
+        assert!(self.regions[usize::from(said.region)].write(said.offset.into(), packet));
+        self.to_client.write(position, Descriptor { len: packet.len() as u32, ..said });
+        self.to_client.give_back(1);
+    }
+}
+
+/// Lets a client see that its server is gone.
+fn until_down(client: &mut Side) {
+    let end = Instant::now() + LONG;
+    while client.is_up() {
+        assert!(Instant::now() < end);
+        client.port.service();
+    }
+}
+
+#[test]
+fn the_next_server_may_have_smaller_rings_and_brings_the_right_packets() {
+    for shared in [true, false] {
+        let (server, mut client) = connected(shared);
+        // All 64 slots are filled; the last packet that was sent is neither read nor claimed.
+        while client.port.filled() < 64 {
+            client.idle();
+        }
+        client.send(&[vec![1; 60]]);
+        let path = server.port.name()["memif:".len()..].to_owned();
+        server.close();
+        until_down(&mut client);
+        let listener = Listener::new(Path::new(&path)).unwrap();
+        let mut small = SmallServer::new(&mut client, &listener);
+        let completed = client.port.counters().completed.get();
+        assert_eq!((completed, client.port.in_flight()), (1, 0), "what the last server had is complete");
+        for round in 0..40_u8 {
+            client.idle();
+            small.send(&[round; 60]);
+            assert_eq!(client.receive(), [[round; 60]], "round {round}");
+        }
+        drop((small, listener));
+        client.close();
+    }
+}
