@@ -18,8 +18,8 @@ pub(super) struct Got {
     frames: usize,
     /// Frames whose bytes were copied.
     copied: u64,
-    /// Packets that no frame holds.
-    dropped: u64,
+    /// Packets that are longer than a frame.
+    too_long: u64,
 }
 
 impl Pair {
@@ -107,7 +107,7 @@ fn drop_chain(
         }
         left -= n;
     }
-    (Got { dropped: 1, ..Got::default() }, Ok(()))
+    (Got { too_long: 1, ..Got::default() }, Ok(()))
 }
 
 /// Copies packets into the oldest frames, at most `most`.
@@ -129,7 +129,7 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
                     got.slots += slots;
                     got.frames += usize::from(fits);
                     got.copied += u64::from(fits);
-                    got.dropped += u64::from(!fits);
+                    got.too_long += u64::from(!fits);
                     continue;
                 }
                 Err(fault) => return (got, Err(fault)),
@@ -141,7 +141,7 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
             // It was seen to lie inside.
             Ok(room) => drop(memory.read(offset, room)),
             Err(_) => {
-                got.dropped += 1;
+                got.too_long += 1;
                 continue;
             }
         }
@@ -181,7 +181,7 @@ impl MemifPort {
             let queue = (self.turn + i) % queues;
             let (got, done) = self.pairs[queue].receive(w, frames);
             self.counters.copied.add(got.copied);
-            self.counters.rx_dropped.add(got.dropped);
+            self.counters.rx_too_long.add(got.too_long);
             if let Err(fault) = done {
                 self.fault(&fault);
                 break;
