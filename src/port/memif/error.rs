@@ -71,6 +71,8 @@ pub(super) enum Fault {
     Unexpected(&'static str),
     #[error("{0} without a descriptor")]
     NoDescriptor(&'static str),
+    #[error("{0} with a descriptor that is no eventfd")]
+    NoEvent(&'static str),
     #[error("version {0:#06x}, and only 0x0200 is spoken")]
     Version(u16),
     #[error("interface {0} is not here")]

@@ -19,12 +19,14 @@
 //! Nothing that is read from the socket or from shared memory. Indices, lengths, offsets and regions are read once, checked,
 //! and used as read; what makes no sense takes the port down with a reason, which the peer is told, and no byte outside of the
 //! peer's own memory is read or written. Foreign memory must be sealed against shrinking
-//! ([`Sealing`]), or a peer could make every access to it a SIGBUS. Descriptors that come with messages are never read from,
-//! and only written to where that does not wait.
+//! ([`Sealing`]), or a peer could make every access to it a SIGBUS. Of the descriptors that come with messages, memory
+//! is mapped, and an eventfd(2) is rung, never read; what else one is, is refused and closed. Two waits are left to a hostile
+//! peer: the owner of a file (FUSE) may delay its close, and a peer may fill an eventfd up between our look and our ring.
 //!
 //! A peer that is lent frames ([`MemifConfig::zero_copy`]) can read and write all frames of that memory at any time: that is
-//! what zero copy by memif is. It sees other ports' packets, and may change bytes behind a check of them; it cannot reach
-//! anything else. Copy for peers that are not to.
+//! what zero copy by memif is. It sees other ports' packets, and may change bytes behind a check of them, at any moment. No
+//! slab cache is made of such a memory, so nothing that we follow as a pointer lies there; what a caller keeps in frames is
+//! the caller's to check. Copy for peers that are not to.
 //!
 //! # When there is no peer
 //! A server waits for the next client, a client tries to connect again. Frames that were sent to the peer that is gone come

@@ -41,9 +41,9 @@ struct Heard {
     admitted: bool,
     regions: Vec<(OwnedFd, u64)>,
     /// Rings to the server, by number, with what wakes their reader.
-    to_server: Vec<Option<(AddRing, OwnedFd)>>,
+    to_server: Vec<Option<(AddRing, Event)>>,
     /// The same, to the client.
-    to_client: Vec<Option<(AddRing, OwnedFd)>>,
+    to_client: Vec<Option<(AddRing, Event)>>,
 }
 
 impl Server {
@@ -150,7 +150,9 @@ impl Heard {
                 self.add_region(region, descriptor.ok_or(Fault::NoDescriptor(message.name()))?)
             }
             Message::AddRing(ring) if self.admitted => {
-                self.add_ring(ring, descriptor.ok_or(Fault::NoDescriptor(message.name()))?, config.queues)
+                let wake = descriptor.ok_or(Fault::NoDescriptor(message.name()))?;
+                let wake = Event::of_peer(wake).ok_or(Fault::NoEvent(message.name()))?;
+                self.add_ring(ring, wake, config.queues)
             }
             Message::Disconnect { reason, .. } => Err(Fault::Disconnected(reason.to_string())),
             unexpected => Err(Fault::Unexpected(unexpected.name())),
@@ -182,7 +184,7 @@ impl Heard {
         Ok(())
     }
 
-    fn add_ring(&mut self, ring: &AddRing, wake: OwnedFd, queues: u16) -> Result<(), Fault> {
+    fn add_ring(&mut self, ring: &AddRing, wake: Event, queues: u16) -> Result<(), Fault> {
         let rings = if ring.to_server { &mut self.to_server } else { &mut self.to_client };
         rings.resize_with(queues.into(), || None);
         match rings.get_mut(usize::from(ring.index)) {
@@ -199,13 +201,13 @@ impl Heard {
         };
         let regions: Result<Arc<[_]>, _> = self.regions.drain(..).enumerate().map(map).collect();
         let regions = regions?;
-        let ends = |rings: &mut Vec<Option<(AddRing, OwnedFd)>>, to_server| -> Result<Vec<_>, Fault> {
+        let ends = |rings: &mut Vec<Option<(AddRing, Event)>>, to_server| -> Result<Vec<_>, Fault> {
             // Numbered without gaps.
             let n = rings.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
             let given = rings.drain(..n).enumerate().map(|(i, ring)| {
                 let (ring, wake) =
                     ring.ok_or(Fault::RingIndex { direction: direction(to_server), index: i as u16 })?;
-                Ok((end(&ring, &regions)?, Event::of_peer(wake)))
+                Ok((end(&ring, &regions)?, wake))
             });
             given.collect()
         };

@@ -198,6 +198,25 @@ fn what_is_said_out_of_turn_or_makes_no_sense_ends_the_connection_with_the_reaso
 }
 
 #[test]
+fn a_bell_that_is_no_event_is_refused_before_anything_is_done_with_it() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let hand = Hand::new(&path);
+    for other in [reader.as_fd(), writer.as_fd(), hand.memory.as_fd(), hand.connection.as_fd()] {
+        let hand = Hand::new(&path);
+        hand.lay_rings();
+        hand.converse(&mut server, &Hand::sane()[..2]);
+        hand.connection.send(&Hand::sane()[2].bytes(), Some(other)).unwrap();
+        assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
+        assert_eq!(server.reason(), "ADD_RING with a descriptor that is no eventfd");
+    }
+    drop(hand);
+    serves(&mut server, &path);
+    server.close();
+}
+
+#[test]
 fn descriptors_that_are_missing_or_unsealed_are_refused() {
     let path = fresh_path();
     let mut server = Side::server(&path);
