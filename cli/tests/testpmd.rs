@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
@@ -38,7 +39,9 @@ fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
         let socket = folder.path(&format!("{i}.sock"));
         format!("net_memif{i},role={role},socket={},socket-abstract=no", socket.display())
     };
-    let eal = "--no-huge -m 256 --no-pci --in-memory --no-telemetry --lcores 0@0,1@0";
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let prefix = format!("netmem-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+    let eal = format!("--no-huge -m 256 --no-pci --file-prefix {prefix} --lcores 0@0,1@0");
     let application = "--forward-mode=io --total-num-mbufs=8192 --no-flush-rx --auto-start";
     let said = fs::File::create(folder.path("testpmd")).expect("a file in the folder");
     let mut command = Command::new("dpdk-testpmd");
