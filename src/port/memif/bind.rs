@@ -76,9 +76,9 @@ impl MemifPort {
         Ok(port)
     }
 
-    /// Waits for a peer that is there to say all it has to; true once packets flow. A client tries a server that is slow or
-    /// lets go again and again. A client that nobody listens to or that is refused, and a server that nobody has connected
-    /// to, do not wait.
+    /// Waits for a peer that is there to say all it has to; true once packets flow. A client tries a server that is slow,
+    /// lets go or refuses again and again: DPDK's listens before its ports are started. A client that nobody listens to, and
+    /// a server that nobody has connected to, do not wait.
     #[cold]
     pub fn wait(&mut self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;

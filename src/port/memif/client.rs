@@ -28,7 +28,7 @@ pub(super) struct Client {
     config: MemifConfig,
     /// What frames are lent of; None where bytes are copied.
     lent: Option<Arc<Region>>,
-    /// Whether somebody listened at the last attempt, and has not said no.
+    /// Whether somebody listened at the last attempt, and what went wrong then may be right the next time.
     hopeful: bool,
     state: State,
 }
@@ -144,7 +144,8 @@ impl Client {
         if let Some(session) = self.session() {
             session.end(fault);
         }
-        self.hopeful = matches!(fault, Fault::Silent | Fault::Gone | Fault::Send(_));
+        // DPDK listens, and refuses, before its ports are started.
+        self.hopeful = matches!(fault, Fault::Silent | Fault::Gone | Fault::Send(_) | Fault::Disconnected(_));
         self.state = State::Waiting(Instant::now() + RETRY);
     }
 
