@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Descriptors that one message may bring; the kernel closes what is more.
@@ -23,11 +23,22 @@ fn new() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
-/// A socket that peers connect to; its path goes when it is dropped.
+/// A file's device and number, which no other file has at the same time.
+type Identity = (u64, u64);
+
+/// Which socket lies at `path`; None where there is none.
+fn socket_at(path: &Path) -> Option<Identity> {
+    let found = fs::symlink_metadata(path).ok()?;
+    found.file_type().is_socket().then(|| (found.dev(), found.ino()))
+}
+
+/// A socket that peers connect to; its path goes when it is dropped, if it is still this socket's.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
+    /// What was made at the path.
+    made: Option<Identity>,
 }
 
 impl Listener {
@@ -37,14 +48,18 @@ impl Listener {
     /// What bind(2) or listen(2) says; `ADDRINUSE` where somebody listens, or something else is there.
     #[cold]
     pub fn new(path: &Path) -> Result<Listener, Errno> {
-        let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-        if is_socket && Connection::open(path).err() == Some(Errno::CONNREFUSED) {
+        let found = socket_at(path);
+        if found.is_some()
+            && Connection::open(path).err() == Some(Errno::CONNREFUSED)
+            // Nobody else has taken the dead one away and listens at his own.
+            && socket_at(path) == found
+        {
             // Should it be gone meanwhile, that is as good.
             let _ = fs::remove_file(path);
         }
         let socket = new()?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
-        let listener = Listener { socket, path: path.to_owned() };
+        let listener = Listener { socket, path: path.to_owned(), made: socket_at(path) };
         listen(&listener.socket, BACKLOG)?;
         Ok(listener)
     }
@@ -64,8 +79,10 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // If somebody took it away before, that is as good.
-        let _ = fs::remove_file(&self.path);
+        // Somebody may have taken it away, and have made another there.
+        if self.made.is_some() && socket_at(&self.path) == self.made {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -171,6 +188,18 @@ mod tests {
         assert_eq!(server.send(b"x", None), Err(Errno::PIPE));
         drop(listener);
         assert_eq!(Connection::open(&path).unwrap_err(), Errno::NOENT);
+    }
+
+    #[test]
+    fn a_path_that_somebody_else_has_made_his_own_stays() {
+        let path = path("taken");
+        let first = Listener::new(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = Listener::new(&path).unwrap();
+        drop(first);
+        Connection::open(&path).unwrap();
+        drop(second);
+        assert!(!path.exists());
     }
 
     #[test]
