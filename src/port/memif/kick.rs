@@ -71,14 +71,20 @@ impl MemifPort {
     /// Asks to be woken from now on; true if there is something already.
     #[cold]
     pub(super) fn arm_rings(&mut self) -> bool {
+        let before = self.active;
+        self.want_wakes(true);
+        // A system call stands between the wish and the look: who sent before it saw the wish is seen here. What is said
+        // after this is woken for, and what was said before is heard by the next line.
+        self.watch.clear();
         self.service();
+        if self.active != before {
+            // Who came has not been told of the wish.
+            return true;
+        }
         if self.active == 0 {
             // The conversation may have got a connection.
             self.watch_anew();
         }
-        self.want_wakes(true);
-        // A system call stands between the wish and the look: who sent before it saw the wish is seen here.
-        self.watch.clear();
         let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
         rings.fold(false, |something, rings| something | rings.rx.has_packets())
     }
