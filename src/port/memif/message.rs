@@ -53,6 +53,11 @@ impl<const N: usize> Text<N> {
         Text(bytes)
     }
 
+    /// Whether both are the same. It takes as long whatever they are, so a secret cannot be guessed byte by byte.
+    pub fn is(&self, other: &Text<N>) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
+    }
+
     /// The bytes up to the zero byte.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
@@ -99,7 +104,7 @@ pub struct Hello {
 }
 
 /// Which interface a client wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Init {
     /// The version it speaks.
     pub version: u16,
@@ -111,6 +116,19 @@ pub struct Init {
     pub secret: Text<SECRET_LEN>,
     /// What the client calls itself.
     pub name: Text<NAME_LEN>,
+}
+
+/// All but the secret.
+impl fmt::Debug for Init {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Init { version, id, mode, secret: _, name } = self;
+        f.debug_struct("Init")
+            .field("version", version)
+            .field("id", id)
+            .field("mode", mode)
+            .field("name", name)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Memory of the client's, whose descriptor comes with the message.

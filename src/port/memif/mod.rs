@@ -33,6 +33,10 @@
 //! back by [`Port::complete`]; frames posted for reception stay posted, for the next peer's packets, until the port is
 //! closed.
 //!
+//! What was sent counts as sent and completed, whether or not a peer that goes has read it. Where we end the connection
+//! because of nonsense, frames are used again at once: a peer that was lent them and has not heard yet may still read them, and
+//! write into those posted for reception, as long as it maps the memory.
+//!
 //! # Sleeping
 //! A reader that sleeps clears a flag in the ring, and who sends rings then. Neither DPDK nor VPP put a full fence between
 //! their index and their look at that flag, so a wake-up can be missed: a sleep here is bounded in any case.
@@ -89,7 +93,7 @@ pub enum Role {
 }
 
 /// What a port is opened with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct MemifConfig {
     /// Which end it is. Default client.
     pub role: Role,
@@ -106,6 +110,21 @@ pub struct MemifConfig {
     pub sealing: Sealing,
     /// Whether a client lends frames where that is possible (see [the module](self)). Default: it does.
     pub zero_copy: bool,
+}
+
+/// All but the secret.
+impl fmt::Debug for MemifConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MemifConfig { role, id, queues, ring, secret: _, sealing, zero_copy } = self;
+        f.debug_struct("MemifConfig")
+            .field("role", role)
+            .field("id", id)
+            .field("queues", queues)
+            .field("ring", ring)
+            .field("sealing", sealing)
+            .field("zero_copy", zero_copy)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for MemifConfig {

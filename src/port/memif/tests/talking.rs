@@ -34,6 +34,12 @@ fn a_client_that_may_not_is_told_why() {
 }
 
 #[test]
+fn a_secret_is_not_printed() {
+    let config = MemifConfig { secret: "sesame".into(), ..MemifConfig::default() };
+    assert!(!format!("{config:?}").contains("sesame"));
+}
+
+#[test]
 fn a_client_that_knows_the_secret_is_let_in() {
     let path = fresh_path();
     let secret = |config: MemifConfig| MemifConfig { secret: "open sesame".into(), id: 9, ..config };
