@@ -83,6 +83,8 @@ pub(super) enum Fault {
     Secret,
     #[error("region {0} out of order, or too many")]
     Region(u16),
+    #[error("region {region} of {size} bytes: at most 8 GiB are mapped, and 64 GiB of all regions")]
+    RegionSize { region: u16, size: u64 },
     #[error("{direction} ring {index} is not offered, missing, or given twice")]
     RingIndex { direction: &'static str, index: u16 },
     #[error("{0} rings to the server and {1} to the client: as many each way are needed")]

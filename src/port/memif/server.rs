@@ -14,7 +14,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Regions that a client may bring.
-const REGIONS_MAX: u16 = 256;
+const REGIONS_MAX: u16 = 64;
+/// Bytes of a region at most: an offset and a length of 32 bits reach no further.
+const REGION_MAX: u64 = 8 << 30;
+/// Bytes of all of them together at most.
+const REGIONS_BYTES_MAX: u64 = 64 << 30;
 
 /// A server: one client at a time; the next one when that is gone.
 #[derive(Debug)]
@@ -169,7 +173,7 @@ impl Heard {
         if init.mode != MODE_ETHERNET {
             return Err(Fault::Mode(init.mode));
         }
-        if !config.secret.is_empty() && init.secret != Text::new(&config.secret) {
+        if !config.secret.is_empty() && !init.secret.is(&Text::new(&config.secret)) {
             return Err(Fault::Secret);
         }
         self.admitted = true;
@@ -179,6 +183,10 @@ impl Heard {
     fn add_region(&mut self, region: &AddRegion, file: OwnedFd) -> Result<(), Fault> {
         if usize::from(region.index) != self.regions.len() || region.index >= REGIONS_MAX {
             return Err(Fault::Region(region.index));
+        }
+        let before: u64 = self.regions.iter().map(|(_, len)| len).sum();
+        if region.size > REGION_MAX || before + region.size > REGIONS_BYTES_MAX {
+            return Err(Fault::RegionSize { region: region.index, size: region.size });
         }
         self.regions.push((file, region.size));
         Ok(())
