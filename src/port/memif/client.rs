@@ -123,7 +123,7 @@ impl Client {
         let log2_size = (self.config.ring.ilog2() as u8).min(hello.max_log2_ring_size);
         let lent = self.lent.as_deref().filter(|_| hello.max_region >= FRAMES);
         if self.lent.is_some() && lent.is_none() {
-            return Err(Fault::Region(FRAMES));
+            return Err(Fault::OneRegion);
         }
         let Offer { messages, rings } = Offer::new(queues, log2_size, lent)?;
         let init = Init {

@@ -83,6 +83,10 @@ pub(super) enum Fault {
     Secret,
     #[error("region {0} out of order, or too many")]
     Region(u16),
+    #[error(
+        "the server takes one region, and frames that are lent need two: give copy=yes (zero_copy: false)"
+    )]
+    OneRegion,
     #[error("region {region} of {size} bytes: at most 8 GiB are mapped, and 64 GiB of all regions")]
     RegionSize { region: u16, size: u64 },
     #[error("{direction} ring {index} is not offered, missing, or given twice")]

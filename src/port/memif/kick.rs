@@ -111,7 +111,8 @@ impl MemifPort {
             self.counters.bad_descriptor.add(1);
         }
         self.conversation.hang_up(fault);
-        self.pairs.iter_mut().for_each(|pair| pair.rings = None);
+        let ended = self.pairs.iter_mut().filter_map(|pair| pair.rings.take());
+        self.counters.rx_dropped.add(ended.map(|mut rings| u64::from(rings.rx.unread())).sum());
         self.active = 0;
         self.turn = 0;
         self.peer = None;

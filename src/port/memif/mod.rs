@@ -33,6 +33,7 @@
 //! back by [`Port::complete`]; frames posted for reception stay posted, for the next peer's packets, until the port is
 //! closed.
 //!
+//! Packets that were not received when the connection ends are gone with the rings: their slots count as `rx_dropped`.
 //! What was sent counts as sent and completed, whether or not a peer that goes has read it. Where we end the connection
 //! because of nonsense, frames are used again at once: a peer that was lent them and has not heard yet may still read them, and
 //! write into those posted for reception, as long as it maps the memory.

@@ -26,6 +26,15 @@ impl End {
         }
     }
 
+    /// Slots whose packets were not received; none where the peer's index makes no sense.
+    #[cold]
+    pub(super) fn unread(&mut self) -> u32 {
+        match self {
+            End::Lent(ring) => ring.returned().unwrap_or(0),
+            End::Copied(ring) => ring.received().unwrap_or(0),
+        }
+    }
+
     /// Whether there is something to be received, or an index that makes no sense and is found out by receiving.
     pub(super) fn has_packets(&mut self) -> bool {
         let packets = match self {

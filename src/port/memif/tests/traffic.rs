@@ -179,3 +179,22 @@ fn a_sleeper_is_woken_by_a_packet_and_by_a_peer() {
     server.close();
     client.close();
 }
+
+#[test]
+fn packets_that_nobody_received_before_the_peer_went_are_counted() {
+    for shared in [true, false] {
+        let (mut server, mut client) = connected(shared);
+        assert_eq!(client.send(&[vec![1; 60], vec![2; 60]]), 2);
+        assert_eq!(server.send(&[vec![3; 60]]), 1);
+        client.port.fault(&Fault::Closed);
+        assert_eq!(client.port.counters().rx_dropped.get(), 1);
+        let end = Instant::now() + LONG;
+        while server.is_up() {
+            assert!(Instant::now() < end);
+            server.port.service();
+        }
+        assert_eq!(server.port.counters().rx_dropped.get(), 2);
+        server.close();
+        client.close();
+    }
+}
