@@ -108,6 +108,9 @@ pub fn note_queues(bench: &mut Bench<'_>) {
     }
 }
 
+/// Every allocator that may be built in.
+pub const ALLOCATORS: [&str; 5] = ["glibc", "jemalloc", "mimalloc", "snmalloc", "tcmalloc"];
+
 /// How to get what was left out when this was built.
 #[cfg(not(feature = "rivals"))]
 pub const NOT_BUILT_IN: &str = "not built in: cargo build --release --features rivals";
@@ -117,12 +120,10 @@ mod tests {
     use super::*;
     use crate::bench::tests::report_of;
 
-    const NAMES: [&str; 5] = ["glibc", "jemalloc", "mimalloc", "snmalloc", "tcmalloc"];
-
     #[test]
     fn every_rival_is_a_row_or_a_note_with_its_name() {
         let notes = report_of(false, note_missing).notes;
-        for name in NAMES {
+        for name in ALLOCATORS {
             let of = |note: &&String| {
                 note.starts_with(&format!("{name} ")) || note.contains(&format!(" {name}: "))
             };
@@ -130,7 +131,7 @@ mod tests {
         }
         let absent =
             notes.iter().filter(|note| note.contains("--features rivals") || note.contains("apt-get"));
-        assert_eq!(absent.count() + all().len(), NAMES.len(), "{notes:?}");
+        assert_eq!(absent.count() + all().len(), ALLOCATORS.len(), "{notes:?}");
     }
 
     #[test]

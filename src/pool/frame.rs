@@ -242,7 +242,7 @@ impl Frame {
     /// Bytes after the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
-        self.size() - self.headroom() - self.len()
+        self.size() - self.end()
     }
 
     /// Bytes of the whole frame.

@@ -45,6 +45,20 @@ pub struct PortCounters {
 impl PortCounters {
     /// Every counter with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.all().into_iter().map(|(name, count)| (name, count.get()))
+    }
+
+    /// Takes over what `within` counts, for a port that wraps it; but not what it received or dropped, which is not what this
+    /// one did.
+    pub(super) fn follow(&self, within: &PortCounters) {
+        for ((name, count), (_, of)) in self.all().into_iter().zip(within.all()) {
+            if !matches!(name, "rx" | "rx_bytes" | "rx_dropped") {
+                count.set(of.get());
+            }
+        }
+    }
+
+    fn all(&self) -> [(&'static str, &Count); 16] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),
@@ -63,8 +77,6 @@ impl PortCounters {
             ("kicks", &self.kicks),
             ("copied", &self.copied),
         ]
-        .into_iter()
-        .map(|(name, count)| (name, count.get()))
     }
 
     /// Frames that reached the device and not the caller, for any cause.

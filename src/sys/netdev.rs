@@ -149,14 +149,8 @@ impl Netdev {
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags } as u16))
     }
 
-    /// A request that names this interface and is zero otherwise.
     fn request(&self) -> libc::ifreq {
-        // SAFETY: ifreq is plain integers, addresses and pointers, for all of which zero is valid.
-        let mut request: libc::ifreq = unsafe { zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
-            *to = from as c_char;
-        }
-        request
+        request(&self.name)
     }
 
     fn ioctl(&self, code: libc::c_ulong, mut request: libc::ifreq) -> Result<libc::ifreq, Errno> {
@@ -165,6 +159,16 @@ impl Netdev {
         let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), code as libc::Ioctl, &raw mut request) };
         if done < 0 { Err(last_errno()) } else { Ok(request) }
     }
+}
+
+/// A request that names the interface `name`, no longer than such names are, and is zero otherwise.
+pub(super) fn request(name: &str) -> libc::ifreq {
+    // SAFETY: ifreq is plain integers, addresses and pointers, for all of which zero is valid.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as c_char;
+    }
+    request
 }
 
 /// What the last system call made through libc said.

@@ -1,12 +1,10 @@
 //! TAP interfaces: a program at the far end of an Ethernet interface (Documentation/networking/tuntap.rst).
 
-use super::netdev::last_errno;
+use super::netdev::{last_errno, request};
 use rustix::fd::AsFd as _;
 use rustix::io::Errno;
-use std::ffi::c_char;
 use std::fs::{File, OpenOptions};
 use std::io::{IoSliceMut, Read, Write};
-use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -49,11 +47,7 @@ impl TapQueue {
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
         let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
         let file = opened.map_err(|error| at(TapStep::Open)(errno(error)))?;
-        // SAFETY: ifreq is plain integers, addresses and pointers, for all of which zero is valid.
-        let mut request: libc::ifreq = unsafe { zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as c_char;
-        }
+        let mut request = request(name);
         let several = if several { libc::IFF_MULTI_QUEUE } else { 0 };
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | several) as i16;
         // SAFETY: TUNSETIFF reads and writes one ifreq, which lives over the call.

@@ -1,13 +1,10 @@
 //! In the place of the allocators where they are not built in: nothing of this can be made.
 
 use super::dpdk::Passed;
-use super::{Found, Missing, NOT_BUILT_IN};
-
-/// Every allocator that may be built in.
-const NAMES: [&str; 5] = ["glibc", "jemalloc", "mimalloc", "snmalloc", "tcmalloc"];
+use super::{ALLOCATORS, Found, Missing, NOT_BUILT_IN};
 
 pub(super) fn find() -> Found {
-    let missing = NAMES.map(|name| Missing { name, remedy: NOT_BUILT_IN.to_owned() });
+    let missing = ALLOCATORS.map(|name| Missing { name, remedy: NOT_BUILT_IN.to_owned() });
     Found { there: Vec::new(), missing: missing.into() }
 }
 

@@ -126,25 +126,8 @@ impl FaultPort {
 impl Tally {
     /// Copies what the port within counts; what this one delivers and drops is its own.
     fn publish(&self) {
-        let (within, ours, dropped) = (&self.within, &self.counters, self.faults.dropped.get());
-        for (to, from) in [
-            (&ours.tx, &within.tx),
-            (&ours.tx_bytes, &within.tx_bytes),
-            (&ours.completed, &within.completed),
-            (&ours.filled, &within.filled),
-            (&ours.rx_no_frame, &within.rx_no_frame),
-            (&ours.rx_ring_full, &within.rx_ring_full),
-            (&ours.rx_too_long, &within.rx_too_long),
-            (&ours.rx_snapped, &within.rx_snapped),
-            (&ours.foreign, &within.foreign),
-            (&ours.bad_descriptor, &within.bad_descriptor),
-            (&ours.tx_invalid, &within.tx_invalid),
-            (&ours.kicks, &within.kicks),
-            (&ours.copied, &within.copied),
-        ] {
-            to.set(from.get());
-        }
-        ours.rx_dropped.set(within.rx_dropped.get() + dropped);
+        self.counters.follow(&self.within);
+        self.counters.rx_dropped.set(self.within.rx_dropped.get() + self.faults.dropped.get());
     }
 }
 

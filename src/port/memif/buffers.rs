@@ -71,12 +71,7 @@ impl Copying {
                 let said = ring.read(position);
                 (said.len as usize <= BUFFER).then(|| (said, (&**memory, buffer_at(*first, position).into())))
             }
-            Copying::Peers { ring, regions } => {
-                let said = ring.read(ring.ready_at(i));
-                let memory = regions.get(usize::from(said.region))?;
-                let inside = memory.holds(said.offset.into(), said.len as usize);
-                inside.then(|| (said, (&**memory, said.offset.into())))
-            }
+            Copying::Peers { ring, regions } => said_by_client(ring, regions, i),
         }
     }
 
@@ -114,12 +109,7 @@ impl Copying {
                 let said = Descriptor { next: false, region: 0, len: BUFFER as u32, offset };
                 Some((said, (&**memory, offset.into())))
             }
-            Copying::Peers { ring, regions } => {
-                let said = ring.read(ring.ready_at(i));
-                let memory = regions.get(usize::from(said.region))?;
-                let inside = memory.holds(said.offset.into(), said.len as usize);
-                inside.then(|| (said, (&**memory, said.offset.into())))
-            }
+            Copying::Peers { ring, regions } => said_by_client(ring, regions, i),
         }
     }
 
@@ -153,6 +143,20 @@ impl Copying {
 #[inline]
 fn buffer_at(first: u32, position: u32) -> u32 {
     first + position * BUFFER as u32
+}
+
+/// What the client's `i`-th slot that is ours says, and the piece of its memory that it names; None where none of its regions
+/// has that.
+#[inline]
+fn said_by_client<'a>(
+    ring: &Serving,
+    regions: &'a [Arc<SharedMemory>],
+    i: u32,
+) -> Option<(Descriptor, Buffer<'a>)> {
+    let said = ring.read(ring.ready_at(i));
+    let memory = regions.get(usize::from(said.region))?;
+    let inside = memory.holds(said.offset.into(), said.len as usize);
+    inside.then(|| (said, (&**memory, said.offset.into())))
 }
 
 /// Lends the next `n` slots with their buffers empty.

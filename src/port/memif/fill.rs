@@ -3,7 +3,6 @@
 use super::MemifPort;
 use super::pair::{End, Lender, Pair};
 use crate::pool::Batch;
-use crate::port::set_aside;
 use crate::sync::Worker;
 
 impl Pair {
@@ -50,7 +49,7 @@ impl MemifPort {
         if let Some(lender) = self.lender
             && !frames.iter().all(|frame| lender.owns(frame.id()))
         {
-            return self.fill_without_foreign(w, frames);
+            return self.without_foreign(w, frames, MemifPort::fill_burst);
         }
         let mut filled = 0;
         for pair in &mut self.pairs[..self.active] {
@@ -61,17 +60,5 @@ impl MemifPort {
         }
         self.counters.filled.add(filled as u64);
         filled
-    }
-
-    /// Fills with the frames that can be lent; the others stay, behind those for which there is no room.
-    #[cold]
-    #[inline(never)]
-    fn fill_without_foreign(&mut self, w: &Worker, frames: &mut Batch) -> usize {
-        let Some(lender) = self.lender else { return 0 };
-        let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
-        self.counters.foreign.add(foreign.len() as u64);
-        let n = self.fill_burst(w, frames);
-        frames.append(&mut foreign);
-        n
     }
 }

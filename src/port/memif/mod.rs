@@ -66,7 +66,7 @@ mod tx;
 pub use crate::sys::memfd::Sealing;
 pub use error::MemifError;
 
-use super::{Port, PortCounters, PortState};
+use super::{Port, PortCounters, PortState, set_aside};
 use crate::pool::Batch;
 use crate::steer::Toeplitz;
 use crate::sync::Worker;
@@ -221,6 +221,23 @@ impl MemifPort {
     /// Whether frames are lent, not copied.
     pub fn is_zero_copy(&self) -> bool {
         self.lender.is_some()
+    }
+
+    /// Does `work` with the frames that can be lent; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn without_foreign(
+        &mut self,
+        w: &Worker,
+        frames: &mut Batch,
+        work: fn(&mut MemifPort, &Worker, &mut Batch) -> usize,
+    ) -> usize {
+        let Some(lender) = self.lender else { return 0 };
+        let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
+        self.counters.foreign.add(foreign.len() as u64);
+        let n = work(self, w, frames);
+        frames.append(&mut foreign);
+        n
     }
 }
 

@@ -138,7 +138,7 @@ impl MemifPort {
         if let Some(lender) = self.lender
             && !frames.iter().all(|frame| lender.owns(frame.id()))
         {
-            return self.tx_without_foreign(w, frames);
+            return self.without_foreign(w, frames, MemifPort::tx_burst);
         }
         match self.active {
             0 => 0,
@@ -182,17 +182,5 @@ impl MemifPort {
         stay.append(frames);
         frames.append(&mut stay);
         sent
-    }
-
-    /// Sends the frames that can be lent; the others stay, behind those for which there is no room.
-    #[cold]
-    #[inline(never)]
-    fn tx_without_foreign(&mut self, w: &Worker, frames: &mut Batch) -> usize {
-        let Some(lender) = self.lender else { return 0 };
-        let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
-        self.counters.foreign.add(foreign.len() as u64);
-        let n = self.tx_burst(w, frames);
-        frames.append(&mut foreign);
-        n
     }
 }

@@ -1,8 +1,8 @@
 //! The lines of what netmem has to reach.
 
 use super::{Against, Target};
+use crate::rivals::ALLOCATORS;
 
-const ALLOCATORS: &[&str] = &["glibc", "jemalloc", "mimalloc", "snmalloc", "tcmalloc"];
 const RIVALS: &str = "rivals";
 
 /// Frames and packets first, then rings, objects and pages, then forwarding.
@@ -103,7 +103,7 @@ pub(super) const TARGETS: &[Target] = &[
         must: 0.5,
         aim: 0.3,
         ours: &["netmem"],
-        against: Against::FastestOf(ALLOCATORS),
+        against: Against::FastestOf(&ALLOCATORS),
         fixed: &[("work", "object"), ("burst", "1"), ("bytes", "256"), ("touch", "true"), ("cores", "same")],
         made_by: "slab-bulk rivals",
     },
@@ -133,7 +133,7 @@ pub(super) const TARGETS: &[Target] = &[
         must: 0.4,
         aim: 0.2,
         ours: &["netmem"],
-        against: Against::FastestOf(ALLOCATORS),
+        against: Against::FastestOf(&ALLOCATORS),
         fixed: &[("work", "page"), ("burst", "1"), ("bytes", "4096"), ("touch", "false"), ("cores", "same")],
         made_by: "page-fast-path",
     },
