@@ -12,6 +12,7 @@ use netmem::packet::{Heads, Packet, Packets, Pairs};
 use netmem::page::{Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
+use netmem::steer::{Mesh, MeshConfig, Source};
 use netmem::sync::Worker;
 use netmem::sys::region::BackingWish;
 use std::error::Error;
@@ -63,6 +64,11 @@ const PATHS: &[Path] = &[
     Path { name: "packet alloc + free, bulk 32, per packet", each: BULK as u64, run: packets_in_bulk },
     Path { name: "ready pair get + free, 64 bytes written", each: 1, run: pairs },
     Path { name: "ready pair get + free, bulk 32, per packet", each: BULK as u64, run: pairs_in_bulk },
+    Path {
+        name: "frame to another worker, bulk 32, both sides, per frame",
+        each: BULK as u64,
+        run: hand_off,
+    },
 ];
 
 fn pages(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
@@ -190,6 +196,26 @@ fn pairs_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure>
         }
         pairs.free_bulk(w, black_box(&mut packets));
     }
+    Ok(())
+}
+
+/// Both workers' sides in one thread, by one token: what is counted is the same.
+fn hand_off(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
+    let (_, mut ends) = Mesh::new(&MeshConfig::default())?;
+    let (Some((_, mut inbox)), Some((mut outbox, _))) = (ends.pop(), ends.pop()) else {
+        return Err("no two workers".into());
+    };
+    let (mut batch, to) = (Batch::new(), inbox.worker());
+    pool.alloc_burst(w, &mut batch, BULK);
+    for _ in 0..n {
+        outbox.hand_off(w, to, Source::default(), &mut batch);
+        outbox.flush(w);
+        if inbox.take(w, black_box(&mut batch)).is_none() || batch.len() < BULK {
+            return Err("not all frames arrived".into());
+        }
+    }
+    batch.free(w);
     Ok(())
 }
 

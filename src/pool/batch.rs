@@ -336,6 +336,13 @@ pub struct Drain<'a> {
 }
 
 impl Drain<'_> {
+    /// The frames that were not taken.
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[Frame] {
+        // SAFETY: places from `next` to `end` are initialised.
+        unsafe { initialised(&self.batch.frames[self.next..self.end]) }
+    }
+
     /// Moves the next `n` frames (as many as there are and `to` has room for) behind those of `to`; returns how many.
     #[inline]
     pub fn move_to(&mut self, to: &mut Batch, n: usize) -> usize {

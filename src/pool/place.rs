@@ -63,12 +63,6 @@ impl Place {
         batch.each_pool_from(first, |pool, run| self.count(pool, Some(w), run, false));
     }
 
-    /// `n` frames of `pool`, which is not traced, come here: owned → here.
-    #[inline(always)]
-    pub(super) fn count_untraced(self, pool: &Shared, w: &Worker, n: usize) {
-        pool.lanes.add(w, n as u64, |lane| &lane.places[self as usize]);
-    }
-
     /// A run of frames of `pool` comes here or leaves (the counters wrap).
     #[inline(always)]
     pub(super) fn count(self, pool: &Shared, w: Option<&Worker>, run: &[Frame], enter: bool) {

@@ -18,3 +18,4 @@ pub use ids::{IdReceiver, IdSender, id_ring};
 pub(crate) use loan::{Borrower, Lender, loan};
 pub(crate) use mpsc::Mpsc;
 pub use spsc::{Receiver, Sender, ring};
+pub(crate) use spsc::{Vacant, Waiting};

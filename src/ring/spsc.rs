@@ -4,6 +4,10 @@
 //! goes home). Cost per burst: one line of the other side's index when the copy no longer suffices, and the
 //! slots' own lines.
 
+mod slot;
+
+pub(crate) use slot::{Vacant, Waiting};
+
 use super::cursor::{Consumer, Index, Producer};
 use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
@@ -150,18 +154,33 @@ impl<T> Sender<T> {
     /// Items that do not fit are not taken from the iterator.
     #[inline]
     pub fn send_burst(&mut self, want: usize, items: &mut impl Iterator<Item = T>) -> usize {
+        self.send_each(want, |slot| {
+            if let Some(item) = items.next() {
+                slot.fill(item);
+            }
+        })
+    }
+
+    /// Sends a burst of at most `want` items, which `fill` writes where they are to lie, up to the first slot that it leaves
+    /// free; returns how many.
+    ///
+    /// If `fill` panics nothing was sent, and what it wrote is forgotten.
+    #[inline]
+    pub(crate) fn send_each(&mut self, want: usize, mut fill: impl FnMut(Vacant<'_, T>)) -> usize {
         let room = self.room(want);
         let mut sent = 0;
         'burst: for run in self.ring.runs(self.cursor.slot(0), room) {
             for slot in run {
-                let Some(item) = items.next() else { break 'burst };
+                let before = sent;
                 // SAFETY: an unpublished slot is the sender's alone (edge C), and holds nothing to drop.
-                slot.with_mut(|place| unsafe { place.write(MaybeUninit::new(item)) });
-                sent += 1;
+                slot.with_mut(|place| fill(Vacant::new(unsafe { &mut *place }, &mut sent)));
+                if sent == before {
+                    break 'burst;
+                }
             }
         }
-        self.cursor.publish(sent as u32);
-        sent
+        self.cursor.publish(sent);
+        sent as usize
     }
 
     /// Sends one item, or gives it back when the ring is full.
@@ -207,32 +226,26 @@ impl<T> Receiver<T> {
     ///
     /// If `take` panics, the items it was given are gone from the ring and the others stay.
     #[inline]
-    pub fn recv_burst(&mut self, want: usize, take: impl FnMut(T)) -> usize {
-        self.recv_while(want, |_| true, take)
+    pub fn recv_burst(&mut self, want: usize, mut take: impl FnMut(T)) -> usize {
+        self.recv_each(want, |item| take(item.take()))
     }
 
-    /// As [`Receiver::recv_burst`], up to the first item for which `wanted` does not hold: that one stays, the oldest.
+    /// As [`Receiver::recv_burst`], up to the first item that `look` does not take: that one stays, the oldest.
     #[inline]
-    pub fn recv_while(
-        &mut self,
-        want: usize,
-        mut wanted: impl FnMut(&T) -> bool,
-        mut take: impl FnMut(T),
-    ) -> usize {
+    pub(crate) fn recv_each(&mut self, want: usize, mut look: impl FnMut(Waiting<'_, T>)) -> usize {
         let ready = self.ready(want);
         let Self { cursor, ring } = self;
         let runs = ring.runs(cursor.slot(0), ready);
         let mut taken = Taken { cursor, done: 0 };
         'burst: for run in runs {
             for slot in run {
-                // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised.
-                if !slot.with_mut(|item| wanted(unsafe { (*item).assume_init_ref() })) {
+                let before = taken.done;
+                // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised; it is looked
+                // at once, and released if it was counted.
+                slot.with_mut(|item| look(unsafe { Waiting::new(&mut *item, &mut taken.done) }));
+                if taken.done == before {
                     break 'burst;
                 }
-                // SAFETY: as above; it is counted as done before `take` runs, so it is read once.
-                let item = slot.with_mut(|item| unsafe { (*item).assume_init_read() });
-                taken.done += 1;
-                take(item);
             }
         }
         taken.done as usize
@@ -286,7 +299,12 @@ mod tests {
             let (first, n) = (round * 8, round as usize % 9);
             assert_eq!(sender.send_burst(n, &mut (first..)), n);
             let (mut got, half) = (Vec::new(), n as u64 / 2);
-            assert_eq!(receiver.recv_while(8, |item| *item < first + half, |item| got.push(item)), n / 2);
+            let mut take_half = |item: Waiting<'_, u64>| {
+                if *item < first + half {
+                    got.push(item.take());
+                }
+            };
+            assert_eq!(receiver.recv_each(8, &mut take_half), n / 2);
             assert_eq!(receiver.recv_burst(8, |item| got.push(item)), n - n / 2);
             assert_eq!(got, (first..first + n as u64).collect::<Vec<_>>());
         }

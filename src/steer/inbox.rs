@@ -42,7 +42,7 @@ impl Inbox {
     /// next call of any method.
     ///
     /// # Cost
-    /// A line of six frames is one cache line of the sender's; senders that sent nothing cost a load each.
+    /// A line of seven frames is one cache line of the sender's; senders that sent nothing cost a load each.
     #[inline]
     pub fn take(&mut self, w: &mut Worker, frames: &mut Batch) -> Option<Source> {
         self.finish();
@@ -120,18 +120,16 @@ impl Incoming {
     fn take(&mut self, w: &Worker, mesh: &Mesh, frames: &mut Batch) -> Option<Source> {
         let before = frames.len();
         loop {
-            let (mut source, mut room) = (None, frames.room());
-            let wanted = |line: &Line| {
-                let fits = line.mark().is_none()
-                    && room >= line.len()
-                    && *source.get_or_insert(line.word) == line.word;
-                room = room.saturating_sub(line.len());
-                fits
-            };
-            if self.lane.take_while(BATCH_MAX, wanted, |line| line.unload(frames)) > 0 {
+            let mut word = None;
+            let units = self.lane.take(BATCH_MAX, |line| {
+                let (said, len) = (line.word, line.len());
+                let fits = line.mark().is_none() && *word.get_or_insert(said) == said;
+                if fits && Line::unload(line, frames) { len as u32 } else { 0 }
+            });
+            if units > 0 {
                 Place::Queued.leave_from(w, frames, before);
-                self.received.add((frames.len() - before) as u64);
-                return source.map(Source::of);
+                self.received.add(u64::from(units));
+                return word.map(Source::of);
             }
             if !self.pass_barrier(mesh) {
                 return None;
@@ -150,12 +148,18 @@ impl Incoming {
                 lane.is_none_or(|lane| lane.has_finished(barrier.position))
             })
         };
-        let passed = self.lane.take_while(1, is_done, drop) > 0;
-        if passed {
+        let passed = self.lane.take(1, |line| {
+            if !is_done(&line) {
+                return 0;
+            }
+            line.forget();
+            Barrier::UNITS
+        });
+        if passed > 0 {
             // A barrier alone is nothing to work on: the lane may be finished with it.
             self.lane.finish();
         }
-        passed
+        passed > 0
     }
 }
 

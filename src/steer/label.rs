@@ -1,6 +1,5 @@
 //! What a line between workers says of its frames, and lines that carry none but a condition.
 
-use super::lane::Parcel;
 use crate::limits::WORKERS_MAX;
 use crate::pool::Line;
 
@@ -39,6 +38,9 @@ pub(super) struct Barrier {
 const _: () = assert!(WORKERS_MAX <= 128);
 
 impl Barrier {
+    /// What it counts for, so that a lane is not finished while one stands in it.
+    pub(super) const UNITS: u32 = 1;
+
     /// As it stands in a lane.
     pub(super) fn line(self) -> Line {
         Line::marked(self.worker, self.position)
@@ -51,27 +53,19 @@ impl Barrier {
     }
 }
 
-impl Parcel for Line {
-    /// A barrier counts too, so that a lane is not finished while one stands in it.
-    #[inline(always)]
-    fn units(&self) -> u32 {
-        if self.mark().is_some() { 1 } else { self.len() as u32 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_was_written_on_it() {
+    fn a_word_and_a_line_say_what_was_written_on_them() {
         for source in [(0, 0), (255, 0xffff), (1, 0x100)].map(|(port, queue)| Source { port, queue }) {
-            let line = Line::new(source.word());
-            assert_eq!((Source::of(line.word), Barrier::of(&line), line.units()), (source, None, 0));
+            assert_eq!(Source::of(source.word()), source);
         }
         for (worker, position) in [(0, 0), (63, u32::MAX)] {
-            let (barrier, line) = (Barrier { worker, position }, Barrier { worker, position }.line());
-            assert_eq!((Barrier::of(&line), line.units(), line.len(), line.room()), (Some(barrier), 1, 0, 0));
+            let barrier = Barrier { worker, position };
+            let line = barrier.line();
+            assert_eq!((Barrier::of(&line), line.len()), (Some(barrier), 0));
         }
     }
 }

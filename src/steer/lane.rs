@@ -15,7 +15,7 @@
 //! | `F` Release of `finished` | [`LaneReceiver::finish`] | Acquire in [`Progress::has_finished`] and [`LaneSender::backlog`]: all the reader did with the units |
 //! | `G` Release of `reader` = [`GONE`] | [`LaneReceiver`]'s Drop | Acquire in [`Progress::reader`] |
 
-use crate::ring::{Receiver, Sender, ring};
+use crate::ring::{Receiver, Sender, Vacant, Waiting, ring};
 use crate::sync::shim::AtomicU32;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -26,12 +26,6 @@ pub(super) const GONE: u32 = u32::MAX;
 
 /// Items that are asked for before it is known whether they are there: half a batch in lines.
 const AHEAD: u32 = 5;
-
-/// What travels in a lane.
-pub(super) trait Parcel {
-    /// What it counts for.
-    fn units(&self) -> u32;
-}
 
 /// How far a lane's reader is, and who that is: readable from any thread.
 #[derive(Debug)]
@@ -84,10 +78,7 @@ pub(super) fn reached(count: u32, position: u32) -> bool {
 
 /// Makes a lane for at most `limit` units (2^20 at most) and as many items, over `progress`.
 #[cold]
-pub(super) fn lane<T: Parcel + Send>(
-    limit: u32,
-    progress: Arc<Progress>,
-) -> (LaneSender<T>, LaneReceiver<T>) {
+pub(super) fn lane<T: Send>(limit: u32, progress: Arc<Progress>) -> (LaneSender<T>, LaneReceiver<T>) {
     let (sender, receiver) = ring(limit);
     let start = progress.finished();
     let receiver = LaneReceiver { ring: receiver, taken: start, progress: Arc::clone(&progress) };
@@ -106,7 +97,7 @@ pub(super) struct LaneSender<T> {
     progress: Arc<Progress>,
 }
 
-impl<T: Parcel> LaneSender<T> {
+impl<T> LaneSender<T> {
     /// Units sent so far: the position behind the last of them.
     #[inline]
     pub(super) fn sent(&self) -> u32 {
@@ -152,35 +143,24 @@ impl<T: Parcel> LaneSender<T> {
         self.backlog_seen() == 0 || self.backlog() == 0 || self.progress.reader() == GONE
     }
 
-    /// How many of `items`, from the first on, there is room for, and their units; `units` is the sum of all.
+    /// Units there is room for, at most `want`; looks at the reader's line only where it must.
+    ///
+    /// An item counts for one unit at least, so there is room for as many items.
     #[inline]
-    pub(super) fn fit(&mut self, items: &[T], units: u32) -> (usize, u32) {
-        let room = self.ring.room(items.len());
-        let fits = |lane: &Self| room == items.len() && units <= lane.limit - lane.backlog_seen();
-        if fits(self) || (self.backlog() < self.limit && fits(self)) {
-            return (items.len(), units);
+    pub(super) fn room(&mut self, want: u32) -> u32 {
+        let room = |lane: &Self| lane.limit - lane.backlog_seen();
+        if want > room(self) {
+            self.backlog();
         }
-        let (mut n, mut sum, most) = (0, 0, self.limit - self.backlog_seen());
-        for item in &items[..room] {
-            if sum + item.units() > most {
-                break;
-            }
-            (n, sum) = (n + 1, sum + item.units());
-        }
-        (n, sum)
+        want.min(room(self))
     }
 
-    /// Whether there is room for `n` items of one unit each.
-    #[cold]
-    pub(super) fn has_room(&mut self, n: usize) -> bool {
-        self.ring.room(n) == n && n as u32 <= self.limit - self.backlog()
-    }
-
-    /// Sends the first `n` of `items`, `units` together, for which there is room.
+    /// Sends items of `units` together, for which there is room, as `fill` writes them: until it leaves a slot free, and as
+    /// many items as units at most.
     #[inline]
-    pub(super) fn send(&mut self, n: usize, units: u32, items: &mut impl Iterator<Item = T>) {
-        let sent = self.ring.send_burst(n, items);
-        debug_assert_eq!(sent, n);
+    pub(super) fn send(&mut self, units: u32, fill: impl FnMut(Vacant<'_, T>)) {
+        let sent = self.ring.send_each(units as usize, fill);
+        debug_assert!(sent > 0 && sent <= units as usize);
         self.sent = self.sent.wrapping_add(units);
     }
 }
@@ -196,21 +176,16 @@ pub(super) struct LaneReceiver<T> {
     progress: Arc<Progress>,
 }
 
-impl<T: Parcel> LaneReceiver<T> {
-    /// Takes at most `want` items, oldest first, up to the first that is not `wanted`; returns how many.
+impl<T> LaneReceiver<T> {
+    /// Lets `take` look at items, oldest first and at most `want`, until it does not take one; it says how many units that
+    /// were. Returns them all.
     #[inline]
-    pub(super) fn take_while(
-        &mut self,
-        want: usize,
-        wanted: impl FnMut(&T) -> bool,
-        mut take: impl FnMut(T),
-    ) -> usize {
-        let taken = &mut self.taken;
+    pub(super) fn take(&mut self, want: usize, mut take: impl FnMut(Waiting<'_, T>) -> u32) -> u32 {
+        let mut units = 0;
         self.ring.prefetch(AHEAD);
-        self.ring.recv_while(want, wanted, |item| {
-            *taken = taken.wrapping_add(item.units());
-            take(item);
-        })
+        self.ring.recv_each(want, |item| units += take(item));
+        self.taken = self.taken.wrapping_add(units);
+        units
     }
 
     /// Whether there is something to take.

@@ -13,23 +13,25 @@ use crate::sync::Worker;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// Lines that are listed at most: as many frames as a batch, each from another place.
-const LINES_MAX: usize = BATCH_MAX;
-
 /// The list for one worker and the lane it goes into.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) lane: LaneSender<Line>,
     counts: Arc<CachePadded<LaneCounts>>,
     /// Not yet sent; the frames count as the program's.
-    lines: Vec<Line>,
-    /// As much room again, for a list that flows are dropped from.
-    spare: Vec<Line>,
-    /// Frames in `lines`.
-    listed: u32,
+    list: Batch,
+    /// Where the frames of the list came in: neighbours differ, none is empty, and together they are the list.
+    runs: Vec<Run>,
     /// When the list began; kept only where lists may linger.
     pub(super) since: u64,
     limit: Option<FlowLimit>,
+}
+
+/// Frames behind each other that came in at one place.
+#[derive(Debug)]
+struct Run {
+    source: Source,
+    frames: usize,
 }
 
 impl Outgoing {
@@ -38,20 +40,19 @@ impl Outgoing {
         counts: Arc<CachePadded<LaneCounts>>,
         limit: Option<FlowLimit>,
     ) -> Outgoing {
-        let [lines, spare] = [(); 2].map(|()| Vec::with_capacity(LINES_MAX));
-        Outgoing { lane, counts, lines, spare, listed: 0, since: 0, limit }
+        Outgoing { lane, counts, list: Batch::new(), runs: Vec::with_capacity(BATCH_MAX), since: 0, limit }
     }
 
     /// Frames that are listed.
     #[inline]
     pub(super) fn listed(&self) -> usize {
-        self.listed as usize
+        self.list.len()
     }
 
     /// The position behind the last frame listed, if none of them is dropped.
     #[inline]
     pub(super) fn position(&self) -> u32 {
-        self.lane.sent().wrapping_add(self.listed)
+        self.lane.sent().wrapping_add(self.list.len() as u32)
     }
 
     /// Looks up how far the reader is, for [`Outgoing::load`] and [`Outgoing::has_finished`].
@@ -72,33 +73,21 @@ impl Outgoing {
     /// Whether nothing listed or sent is unfinished, or nobody reads it.
     #[inline]
     pub(super) fn is_drained(&mut self) -> bool {
-        self.listed == 0 && self.lane.is_drained()
+        self.list.is_empty() && self.lane.is_drained()
     }
 
     /// Frames that wait or are in work, as last looked up, and those that are listed.
     #[inline]
     pub(super) fn load(&self) -> u32 {
-        self.lane.backlog_seen() + self.listed
+        self.lane.backlog_seen() + self.list.len() as u32
     }
 
     /// Moves the next `n` frames of `frames` onto the list; false if it is full before that.
     #[inline]
-    pub(super) fn list(&mut self, frames: &mut Drain, mut n: usize, source: Source) -> bool {
-        while n > 0 {
-            let open = |line: &&mut Line| line.room() > 0 && line.word == source.word();
-            let full = self.lines.len() == LINES_MAX;
-            let Some(line) = self.lines.last_mut().filter(open) else {
-                if full {
-                    return false;
-                }
-                self.lines.push(Line::new(source.word()));
-                continue;
-            };
-            let moved = frames.move_to_line(line, n.min(LINE_MAX));
-            self.listed += moved as u32;
-            n -= moved;
-        }
-        true
+    pub(super) fn list(&mut self, frames: &mut Drain, n: usize, source: Source) -> bool {
+        let moved = frames.move_to(&mut self.list, n);
+        note(&mut self.runs, source, moved);
+        moved == n
     }
 
     /// Sends the list and wakes who reads it; what does not fit is dropped, counted and freed in bulk.
@@ -108,78 +97,91 @@ impl Outgoing {
             return self.drop_listed(w, |counts| &counts.gone);
         }
         let half = self.lane.limit() / 2;
-        if self.limit.is_some() && self.load() > half && self.lane.backlog() + self.listed > half {
+        if self.limit.is_some() && self.load() > half && self.lane.backlog() + self.list.len() as u32 > half {
             self.limit_flows(w, hash);
         }
-        let (n, units) = self.lane.fit(&self.lines, self.listed);
+        let n = self.lane.room(self.list.len() as u32);
         if n > 0 {
-            Line::enter(&mut self.lines[..n], Place::Queued, w);
-            self.lane.send(n, units, &mut self.lines.drain(..n));
-            self.listed -= units;
-            self.counts.sent.add(u64::from(units));
+            self.send(w, n);
+            self.counts.sent.add(u64::from(n));
             if mesh.wake(self.lane.progress()) {
                 self.counts.wakeups.add(1);
             }
         }
-        if !self.lines.is_empty() {
+        self.runs.clear();
+        if !self.list.is_empty() {
             self.drop_listed(w, |counts| &counts.full);
         }
+    }
+
+    /// Sends the first `n` frames of the list in lines, each of frames that came in at one place.
+    #[inline]
+    fn send(&mut self, w: &Worker, n: u32) {
+        Place::Queued.enter_batch(Some(w), &self.list, n as usize);
+        let mut runs = self.runs.iter();
+        let (mut unsent, mut left, mut source) = (n as usize, 0, Source::default());
+        let mut frames = self.list.drain();
+        // As many slots as frames are more than are filled: with none unsent a slot stays free, and that is the end.
+        self.lane.send(n, |slot| {
+            if left == 0
+                && let Some(run) = runs.next()
+            {
+                (left, source) = (run.frames.min(unsent), run.source);
+            }
+            let len = left.min(LINE_MAX);
+            frames.load(slot, len, source.word());
+            left -= len;
+            unsent -= len;
+        });
     }
 
     /// Frees what is listed and counts it as dropped for `cause`.
     #[cold]
     #[inline(never)]
     fn drop_listed(&mut self, w: &mut Worker, cause: fn(&LaneCounts) -> &Count) {
-        let mut batch = Batch::new();
-        for line in self.lines.drain(..) {
-            if batch.room() < line.len() {
-                batch.free(w);
-            }
-            line.unload(&mut batch);
-        }
-        batch.free(w);
-        cause(&self.counts).add(u64::from(std::mem::take(&mut self.listed)));
+        cause(&self.counts).add(self.list.len() as u64);
+        self.list.free(w);
+        self.runs.clear();
     }
 
     /// Drops frames of flows that have more than their share. The inbox is more than half full: there is time.
     #[cold]
     #[inline(never)]
     fn limit_flows(&mut self, w: &mut Worker, hash: &Toeplitz) {
-        let Some(mut limit) = self.limit.take() else { return };
-        let mut listed = std::mem::take(&mut self.spare);
-        std::mem::swap(&mut self.lines, &mut listed);
-        let (mut dropped, mut frames) = (Batch::new(), Batch::new());
-        let before = std::mem::take(&mut self.listed);
-        for line in listed.drain(..) {
-            let source = Source::of(line.word);
-            line.unload(&mut frames);
-            let mut admitted = [false; LINE_MAX];
-            for (admitted, frame) in admitted.iter_mut().zip(frames.iter()) {
-                *admitted = limit.admits(hash.flow(frame.data(), source.queue));
-            }
-            if dropped.room() < frames.len() {
-                dropped.free(w);
-            }
-            let mut drain = frames.drain();
-            for admitted in admitted.into_iter().take(drain.len()) {
-                if admitted {
-                    // There is room: the list grows by no line.
-                    self.list(&mut drain, 1, source);
-                } else {
-                    drain.move_to(&mut dropped, 1);
-                }
+        let Some(limit) = &mut self.limit else { return };
+        let (mut listed, mut dropped) = (std::mem::take(&mut self.list), Batch::new());
+        let before = std::mem::replace(&mut self.runs, Vec::with_capacity(BATCH_MAX));
+        let sources = before.iter().flat_map(|run| std::iter::repeat_n(run.source, run.frames));
+        let mut frames = listed.drain();
+        for source in sources {
+            let Some(frame) = frames.as_slice().first() else { break };
+            if limit.admits(hash.flow(frame.data(), source.queue)) {
+                frames.move_to(&mut self.list, 1);
+                note(&mut self.runs, source, 1);
+            } else {
+                frames.move_to(&mut dropped, 1);
             }
         }
+        drop(frames);
+        self.counts.flow_limit.add(dropped.len() as u64);
         dropped.free(w);
-        self.counts.flow_limit.add(u64::from(before - self.listed));
-        (self.limit, self.spare) = (Some(limit), listed);
     }
 
     /// Places a barrier behind all that was sent: what follows waits for the lane to `worker` to be finished up to
     /// `position`. There is room, and nothing is listed.
     #[cold]
     pub(super) fn send_barrier(&mut self, worker: u8, position: u32) {
-        let line = Barrier { worker, position }.line();
-        self.lane.send(1, 1, &mut std::iter::once(line));
+        let barrier = Barrier { worker, position };
+        self.lane.send(Barrier::UNITS, |slot| slot.fill(barrier.line()));
+    }
+}
+
+/// Adds `n` frames that came in at `source` behind the others.
+#[inline(always)]
+fn note(runs: &mut Vec<Run>, source: Source, n: usize) {
+    match runs.last_mut() {
+        Some(last) if last.source == source => last.frames += n,
+        _ if n > 0 => runs.push(Run { source, frames: n }),
+        _ => {}
     }
 }

@@ -2,12 +2,31 @@
 
 use super::*;
 use crate::pool::{LINE_MAX, Line};
+use crate::ring::{Receiver, Sender, ring};
 
-/// A line with the next `n` frames of `batch`.
-fn line(batch: &mut Batch, n: usize) -> Line {
-    let mut line = Line::new(7);
-    assert_eq!(batch.drain().move_to_line(&mut line, n), n);
-    line
+/// A lane of lines.
+fn lane() -> (Sender<Line>, Receiver<Line>) {
+    ring(16)
+}
+
+/// Queues the next `n` frames of `batch` as one line.
+fn queue(sender: &mut Sender<Line>, w: &Worker, batch: &mut Batch, n: usize) {
+    Place::Queued.enter_batch(Some(w), batch, n);
+    let mut frames = batch.drain();
+    let mut lengths = std::iter::once(n).chain(std::iter::repeat(0));
+    let sent = sender.send_each(2, |slot| frames.load(slot, lengths.next().unwrap_or(0), 7));
+    assert_eq!(sent, usize::from(n > 0), "no line is empty");
+}
+
+/// Takes all lines there is room for; returns how many.
+fn take(receiver: &mut Receiver<Line>, w: &Worker, batch: &mut Batch) -> usize {
+    let before = batch.len();
+    let lines = receiver.recv_each(16, |line| {
+        assert_eq!((line.word, line.mark()), (7, None));
+        Line::unload(line, batch);
+    });
+    Place::Queued.leave_from(w, batch, before);
+    lines
 }
 
 #[test]
@@ -15,6 +34,7 @@ fn frames_come_out_of_lines_as_they_went_in_and_are_queued_between() {
     let memory = memory(2);
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
     let (pool, second) = (pool(&memory, &mut w, 64), pool(&memory, &mut w, 64));
+    let (mut sender, mut receiver) = lane();
     for traced in [false, true] {
         pool.trace(traced);
         let mut batch = Batch::new();
@@ -22,16 +42,14 @@ fn frames_come_out_of_lines_as_they_went_in_and_are_queued_between() {
         second.alloc_burst(&mut w, &mut batch, 9);
         pool.alloc_burst(&mut w, &mut batch, 2);
         let ids: Vec<_> = batch.iter().map(Frame::id).collect();
-        // Of one pool, of both, empty, of the other, and the rest.
-        let mut lines: Vec<Line> = [7, 5, 0, 6, 2].map(|n| line(&mut batch, n)).into();
+        // Of one pool, of both, none, of the other, and the rest.
+        [7, 5, 0, 6, 2].into_iter().for_each(|n| queue(&mut sender, &w, &mut batch, n));
         assert!(batch.is_empty());
-        Line::enter(&mut lines, Place::Queued, &w);
         let at = |pool: &Pool| (pool.ledger().queued, pool.ledger().owned, pool.ledger().balanced());
         assert_eq!((at(&pool), at(&second)), ((11, 0, true), (9, 0, true)));
         let queued = pool.holders().iter().filter(|h| h.place == Some(Place::Queued)).map(|h| h.frames).sum();
         assert_eq!(if traced { queued } else { 11_u64 }, 11);
-        lines.into_iter().for_each(|line| line.unload(&mut batch));
-        Place::Queued.leave_from(&other, &batch, 0);
+        assert_eq!(take(&mut receiver, &other, &mut batch), 4);
         assert_eq!((at(&pool), at(&second)), ((0, 11, true), (0, 9, true)));
         assert_eq!(batch.iter().map(Frame::id).collect::<Vec<_>>(), ids);
         batch.free(&mut other);
@@ -40,55 +58,43 @@ fn frames_come_out_of_lines_as_they_went_in_and_are_queued_between() {
 }
 
 #[test]
-fn a_line_that_is_dropped_sends_its_frames_home_from_wherever_they_are_counted() {
+fn frames_of_lines_that_nobody_takes_go_home() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
-    let pool = pool(&memory, &mut w, 64);
+    let (pool, second) = (pool(&memory, &mut w, 64), pool(&memory, &mut w, 64));
+    let (mut sender, receiver) = lane();
     let mut batch = Batch::new();
-    pool.alloc_burst(&mut w, &mut batch, 10);
-    let listed = line(&mut batch, 4);
-    let mut sent = [line(&mut batch, 6)];
-    Line::enter(&mut sent, Place::Queued, &w);
-    assert_eq!((pool.ledger().queued, pool.ledger().owned), (6, 4));
-    drop(listed);
-    assert_eq!((pool.ledger().queued, pool.ledger().owned), (6, 0));
-    drop(sent);
-    assert!(pool.ledger().all_home());
+    pool.alloc_burst(&mut w, &mut batch, 8);
+    queue(&mut sender, &w, &mut batch, 6);
+    second.alloc_burst(&mut w, &mut batch, 3);
+    queue(&mut sender, &w, &mut batch, 5);
+    assert_eq!((pool.ledger().queued, second.ledger().queued), (8, 3));
+    drop((sender, receiver));
+    assert!(pool.ledger().all_home() && second.ledger().all_home());
 }
 
 #[test]
-fn a_line_takes_seven_and_a_batch_takes_as_many_as_it_has_room_for() {
+fn a_line_takes_seven_and_waits_for_a_batch_that_has_room() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 128);
+    let (mut sender, mut receiver) = lane();
     let (mut batch, mut full) = (Batch::new(), Batch::new());
     pool.alloc_burst(&mut w, &mut batch, 9);
-    let mut line = Line::new(0);
-    assert_eq!(batch.drain().move_to_line(&mut line, 9), LINE_MAX);
-    assert_eq!(batch.drain().move_to_line(&mut line, 9), 0);
-    assert_eq!((line.room(), batch.len()), (0, 2));
-    pool.alloc_burst(&mut w, &mut full, 57);
-    line.unload(&mut full);
-    assert_eq!(full.room(), 0);
-    // A line of two fits where there is just room for two, though not for seven.
+    let mut frames = batch.drain();
+    Place::Queued.enter(Some(&w), frames.as_slice());
+    assert_eq!(sender.send_each(3, |slot| frames.load(slot, 9, 7)), 2);
+    drop(frames);
+    pool.alloc_burst(&mut w, &mut full, 58);
+    assert_eq!((take(&mut receiver, &w, &mut full), full.room()), (0, 6));
     drop(full.pop());
+    assert_eq!((take(&mut receiver, &w, &mut full), full.room()), (1, 0));
+    // Two frames fit where there is just room for two, though not for seven.
     drop(full.pop());
-    let mut line = Line::new(0);
-    batch.drain().move_to_line(&mut line, 2);
-    line.unload(&mut full);
-    assert_eq!((full.room(), pool.ledger().owned), (0, 64));
+    assert_eq!(take(&mut receiver, &w, &mut full), 0);
+    drop(full.pop());
+    assert_eq!((take(&mut receiver, &w, &mut full), full.room()), (1, 0));
+    assert_eq!((LINE_MAX, pool.ledger().owned), (7, 64));
     full.free(&mut w);
     assert!(pool.ledger().all_home());
-}
-
-#[test]
-#[should_panic(expected = "2 frames for 1 places")]
-fn a_line_is_not_unloaded_where_it_has_no_room() {
-    let memory = memory(1);
-    let mut w = memory.worker().unwrap();
-    let pool = pool(&memory, &mut w, 128);
-    let (mut batch, mut full) = (Batch::new(), Batch::new());
-    pool.alloc_burst(&mut w, &mut batch, 2);
-    pool.alloc_burst(&mut w, &mut full, 63);
-    line(&mut batch, 2).unload(&mut full);
 }

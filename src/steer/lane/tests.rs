@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Debug)]
 struct Item(u32, Vec<Arc<()>>);
 
-impl Parcel for Item {
+impl Item {
     fn units(&self) -> u32 {
         self.1.len() as u32
     }
@@ -18,10 +18,24 @@ fn item(number: u32, token: &Arc<()>, units: usize) -> Item {
     Item(number, vec![Arc::clone(token); units])
 }
 
+/// Sends these items, which there is room for.
+fn send(sender: &mut LaneSender<Item>, units: u32, items: impl IntoIterator<Item = Item>) {
+    let mut items = items.into_iter();
+    sender.send(units, |slot| {
+        if let Some(item) = items.next() {
+            slot.fill(item);
+        }
+    });
+}
+
 /// Takes what is there; returns the numbers.
 fn take(reader: &mut LaneReceiver<Item>) -> Vec<u32> {
     let mut numbers = Vec::new();
-    reader.take_while(usize::MAX, |_| true, |item| numbers.push(item.0));
+    reader.take(usize::MAX, |item| {
+        let units = item.units();
+        numbers.push(item.take().0);
+        units
+    });
     numbers
 }
 
@@ -35,10 +49,10 @@ fn what_is_sent_arrives_once_and_in_order_and_what_has_no_room_is_seen_to_have_n
             move || {
                 let mut sent = Vec::new();
                 for number in 0..3 {
-                    let mut items = vec![item(number, &token, 2)];
-                    let (n, units) = sender.fit(&items, 2);
-                    sender.send(n, units, &mut items.drain(..n));
-                    sent.extend((n == 1).then_some(number));
+                    if sender.room(2) == 2 {
+                        send(&mut sender, 2, [item(number, &token, 2)]);
+                        sent.push(number);
+                    }
                 }
                 sent
             }
@@ -66,17 +80,17 @@ fn a_sender_that_stops_between_reserve_and_publish_holds_nobody_else_up_and_lose
             move || {
                 // The second item is not there before the other sender's has arrived: the first lies in its slot, and
                 // is not published.
-                let mut items = (1..3).map(|number| {
+                let items = (1..3).map(|number| {
                     while number == 2 && arrived.load(Acquire) == 0 {
                         thread::yield_now();
                     }
                     item(number, &token, 1)
                 });
-                stopped.send(2, 2, &mut items);
+                send(&mut stopped, 2, items);
                 stopped
             }
         });
-        other.send(1, 1, &mut std::iter::once(item(9, &token, 1)));
+        send(&mut other, 1, [item(9, &token, 1)]);
         assert!(take(&mut from_stopped).is_empty(), "half a list is no list");
         assert_eq!(take(&mut from_other), [9]);
         arrived.store(1, Release);
@@ -94,7 +108,7 @@ fn whoever_sees_a_unit_finished_sees_what_was_done_with_it() {
         let (mut sender, mut reader) = lane(2, Progress::new(0, 0));
         let progress = Arc::clone(sender.progress());
         let done = Arc::new(AtomicU32::new(0));
-        sender.send(1, 1, &mut std::iter::once(item(7, &token, 1)));
+        send(&mut sender, 1, [item(7, &token, 1)]);
         let reading = thread::spawn({
             let done = Arc::clone(&done);
             move || {
@@ -124,7 +138,7 @@ fn what_is_sent_while_its_reader_goes_is_freed_once() {
             drop(reader);
             taken
         });
-        sender.send(2, 2, &mut [1, 2].map(|number| item(number, &token, 1)).into_iter());
+        send(&mut sender, 2, [1, 2].map(|number| item(number, &token, 1)));
         let taken = leaving.join().unwrap();
         assert!(taken == 0 || taken == 2);
         assert_eq!(sender.progress().reader(), GONE);
@@ -139,12 +153,9 @@ fn the_bound_is_one_of_units_and_holds_across_the_wrap_of_the_counts() {
     let token = Arc::new(());
     let (mut sender, mut reader) = lane(10, Progress::new(0, u32::MAX - 7));
     for round in 0..10 {
-        let mut items: Vec<Item> = (0..5).map(|number| item(5 * round + number, &token, 3)).collect();
-        let (n, units) = sender.fit(&items, 15);
-        assert_eq!((n, units), (3, 9), "a fourth would be units 10 to 12");
-        sender.send(n, units, &mut items.drain(..n));
-        assert_eq!((sender.backlog(), sender.has_room(1), sender.has_room(2)), (9, true, false));
-        assert_eq!(sender.fit(&items, 6), (0, 0));
+        assert_eq!(sender.room(15), 10);
+        send(&mut sender, 9, (0..3).map(|number| item(5 * round + number, &token, 3)));
+        assert_eq!((sender.backlog(), sender.room(1), sender.room(3)), (9, 1, 1));
         assert_eq!(take(&mut reader), [5 * round, 5 * round + 1, 5 * round + 2]);
         assert_eq!(sender.backlog(), 9, "they are in work");
         reader.finish();

@@ -3,7 +3,6 @@
 use super::*;
 use crate::ring::tests::{model, thread};
 use crate::steer::label::Barrier;
-use crate::steer::lane::Parcel;
 use crate::sys::event::sleep_until_readable;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -20,12 +19,15 @@ fn incoming(lane: LaneReceiver<Line>) -> Incoming {
 }
 
 fn take(incoming: &mut Incoming, numbers: &mut Vec<u32>) {
-    incoming.lane.take_while(usize::MAX, |_| true, |line| numbers.push(line.word));
+    incoming.lane.take(usize::MAX, |line| {
+        numbers.push(line.take().word);
+        1
+    });
 }
 
 fn send(lane: &mut LaneSender<Line>, line: Line) {
-    let units = line.units();
-    lane.send(1, units, &mut std::iter::once(line));
+    let mut line = Some(line);
+    lane.send(Barrier::UNITS, |slot| _ = line.take().map(|line| slot.fill(line)));
 }
 
 #[test]
@@ -96,7 +98,10 @@ fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() 
         let reading = thread::spawn({
             let forwarded = Arc::clone(&forwarded);
             move || {
-                from_old.take_while(1, |_| true, |line| forwarded.store(line.word, Relaxed));
+                from_old.take(1, |line| {
+                    forwarded.store(line.take().word, Relaxed);
+                    1
+                });
                 from_old.finish();
                 from_old
             }
@@ -110,7 +115,13 @@ fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() 
         let mut look = || {
             let may_pass = |line: &Line| line.word != position || old.has_finished(position);
             // The barrier, whose position is 1, then what stands behind it.
-            passed += from_new.take_while(1, may_pass, drop);
+            passed += from_new.take(1, |line| {
+                if !may_pass(&line) {
+                    return 0;
+                }
+                line.forget();
+                1
+            });
             if passed > 0 {
                 assert_eq!(forwarded.load(Relaxed), 1, "the old worker is not done");
             }
@@ -132,7 +143,7 @@ fn a_worker_that_sleeps_between_bursts_gets_all_of_them() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..BURSTS {
-                while !sender.has_room(1) {
+                while sender.room(1) == 0 {
                     std::thread::yield_now();
                 }
                 send(&mut sender, Line::marked(0, number));
@@ -146,14 +157,11 @@ fn a_worker_that_sleeps_between_bursts_gets_all_of_them() {
                 assert!(sleep_until_readable(&[bell.as_fd()], Duration::from_secs(600)));
             }
             bell.disarm();
-            reader.take_while(
-                usize::MAX,
-                |_| true,
-                |line| {
-                    assert_eq!(line.word, taken);
-                    taken += 1;
-                },
-            );
+            reader.take(usize::MAX, |line| {
+                assert_eq!(line.take().word, taken);
+                taken += 1;
+                1
+            });
             reader.finish();
         }
     });

@@ -8,6 +8,7 @@
 //! that stands still would hold up those that its flows go to: so a change that takes flows from it waits until it moves on.
 
 use super::Outbox;
+use crate::steer::label::Barrier;
 use crate::steer::lane::GONE;
 use crate::steer::policy::Policy;
 use crate::sync::Worker;
@@ -111,7 +112,8 @@ impl Outbox {
         all_move
             && (gains[own] == 0 || read(own))
             && gains.iter().enumerate().all(|(to, from)| {
-                *from == 0 || self.is_gone(to) || self.out[to].lane.has_room(from.count_ones() as usize)
+                let barriers = from.count_ones() * Barrier::UNITS;
+                *from == 0 || self.is_gone(to) || self.out[to].lane.room(barriers) == barriers
             })
     }
 

@@ -20,8 +20,8 @@ use crate::metric::Metric;
 
 const BURST: usize = 32;
 
-/// Frames that go to and fro: eight bursts.
-const FRAMES: usize = 8 * BURST;
+/// Bursts that go to and fro between two cores. On one core it is one: an inbox gives what waits, and so it is a burst.
+const BURSTS: usize = 8;
 
 /// Frames between two readings of the clock, and looks in vain after which it is read all the same.
 const PASS: usize = 256;
@@ -120,7 +120,8 @@ fn passed(pass: &mut dyn FnMut() -> usize) -> usize {
 pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -> Result<(), SetUpError> {
     let memory = Memory::new(&MemoryConfig::default()).map_err(SetUpError::at("memory"))?;
     let mut owner = memory.worker().map_err(SetUpError::at("worker"))?;
-    let config = PoolConfig { name: "to and fro".to_owned(), frames: 4 * FRAMES, ..PoolConfig::default() };
+    let config =
+        PoolConfig { name: "to and fro".to_owned(), frames: 4 * BURSTS * BURST, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
     for (cores, peer) in [(Cores::Same, None), (Cores::Cross, Some(peer_core))] {
         let clock = bench.clock;
@@ -134,8 +135,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -
                 peer_core: peer,
             })
         };
-        let handing = handing(&memory, &mut owner, &pool)?;
-        let rings = rings(&mut owner, &pool);
+        let handing = handing(&memory, &mut owner, &pool, bursts_on(cores))?;
+        let rings = rings(&mut owner, &pool, bursts_on(cores));
         let mut variants: Vec<Box<dyn Variant>> = vec![trip(HANDED, handing), trip("limit", rings)];
         let comparison = Comparison { a: 0, b: 1, metric: Metric::NsPerPacket };
         let series = bench.measure_with(&mut variants, &[comparison], cores, effort);
@@ -156,14 +157,23 @@ fn bound(bench: &mut Bench<'_>, cores: Cores) {
     bench.check(&format!("hand-off costs at most {AT_MOST} bare rings, {place}"), ok, detail);
 }
 
-fn handing(memory: &Memory, owner: &mut Worker, pool: &Pool) -> Result<[Box<dyn End>; 2], SetUpError> {
+fn bursts_on(cores: Cores) -> usize {
+    if cores == Cores::Same { 1 } else { BURSTS }
+}
+
+fn handing(
+    memory: &Memory,
+    owner: &mut Worker,
+    pool: &Pool,
+    bursts: usize,
+) -> Result<[Box<dyn End>; 2], SetUpError> {
     let config = MeshConfig { flow_limit: None, ..MeshConfig::default() };
     let (_, ends) = Mesh::new(&config).map_err(SetUpError::at("mesh"))?;
     let mut sides: Vec<Box<dyn End>> = Vec::new();
     for (mut outbox, inbox) in ends {
         let w = memory.worker().map_err(SetUpError::at("worker"))?;
         if sides.is_empty() {
-            bursts(owner, pool, |w, frames| {
+            send_bursts(owner, pool, bursts, |w, frames| {
                 outbox.hand_off(w, 1, Source::default(), frames);
                 outbox.flush(w);
             });
@@ -175,15 +185,20 @@ fn handing(memory: &Memory, owner: &mut Worker, pool: &Pool) -> Result<[Box<dyn 
         .map_err(|_| SetUpError { step: "mesh", cause: "it has other than two workers".to_owned() })
 }
 
-fn rings(owner: &mut Worker, pool: &Pool) -> [Box<dyn End>; 2] {
+fn rings(owner: &mut Worker, pool: &Pool, bursts: usize) -> [Box<dyn End>; 2] {
     let ((mut there, input), (back, returned)) = (ring(1_024), ring(1_024));
-    bursts(owner, pool, |_, frames| _ = there.send_burst(BURST, &mut frames.drain()));
+    send_bursts(owner, pool, bursts, |_, frames| _ = there.send_burst(BURST, &mut frames.drain()));
     [Box::new(Ring { input: returned, output: there }), Box::new(Ring { input, output: back })]
 }
 
 /// Gives the frames that go to and fro to `send`.
-fn bursts(owner: &mut Worker, pool: &Pool, mut send: impl FnMut(&mut Worker, &mut Batch)) {
-    for _ in 0..FRAMES / BURST {
+fn send_bursts(
+    owner: &mut Worker,
+    pool: &Pool,
+    bursts: usize,
+    mut send: impl FnMut(&mut Worker, &mut Batch),
+) {
+    for _ in 0..bursts {
         let mut frames = Batch::new();
         pool.alloc_burst(owner, &mut frames, BURST);
         send(owner, &mut frames);
@@ -192,6 +207,7 @@ fn bursts(owner: &mut Worker, pool: &Pool, mut send: impl FnMut(&mut Worker, &mu
 }
 
 fn label(variant: &str, cores: Cores) -> Label {
+    let frames = bursts_on(cores) * BURST;
     let cores = if cores == Cores::Same { "same" } else { "cross" };
     let params = params([
         ("work", "ring".into()),
@@ -199,7 +215,7 @@ fn label(variant: &str, cores: Cores) -> Label {
         ("cores", cores.into()),
         ("bytes", size_of::<Frame>().into()),
         ("touch", false.into()),
-        ("frames", FRAMES.into()),
+        ("frames", frames.into()),
     ]);
     Label { variant: variant.to_owned(), params }
 }
