@@ -1,8 +1,14 @@
 //! A file that is made anew, but not before there is something to write: what it held outlives a set-up that fails.
 
-use std::fs::{File, OpenOptions, remove_file};
+use std::fs::{File, OpenOptions, metadata, remove_file};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+/// Whether there is a named pipe, which is not even opened before somebody opens the other end.
+pub(super) fn is_pipe(path: &Path) -> bool {
+    metadata(path).is_ok_and(|file| file.file_type().is_fifo())
+}
 
 /// A file that loses what it held when it is first written to or flushed. Dropped before that, it is as it was: not there,
 /// if it was not.

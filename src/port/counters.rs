@@ -5,7 +5,7 @@ use crate::stats::Count;
 /// The counters of one port, written by its worker and read by any thread.
 ///
 /// Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.
-/// Of every frame transmitted: `tx == completed + in flight`.
+/// Of every frame transmitted: `tx == completed + in flight`. Of those completed, `tx_invalid` and `tx_lost` went nowhere.
 #[derive(Debug, Default)]
 pub struct PortCounters {
     /// Frames received, and their bytes.
@@ -36,6 +36,8 @@ pub struct PortCounters {
     pub bad_descriptor: Count,
     /// Descriptors that the device refused.
     pub tx_invalid: Count,
+    /// Frames transmitted that the device lost afterwards: they were kept to be written, and writing failed.
+    pub tx_lost: Count,
     /// Wake-ups that the device asked for and got.
     pub kicks: Count,
     /// Frames whose bytes were copied between the device's memory and ours, once each.
@@ -58,7 +60,7 @@ impl PortCounters {
         }
     }
 
-    fn all(&self) -> [(&'static str, &Count); 16] {
+    fn all(&self) -> [(&'static str, &Count); 17] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),
@@ -74,6 +76,7 @@ impl PortCounters {
             ("foreign", &self.foreign),
             ("bad_descriptor", &self.bad_descriptor),
             ("tx_invalid", &self.tx_invalid),
+            ("tx_lost", &self.tx_lost),
             ("kicks", &self.kicks),
             ("copied", &self.copied),
         ]

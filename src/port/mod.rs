@@ -99,6 +99,13 @@ pub trait Port: Send {
         self.in_flight() > 0
     }
 
+    /// Whether nothing will ever be received by it any more: all of a file has been.
+    ///
+    /// By default never: who is at the other end may send at any time.
+    fn is_at_end(&self) -> bool {
+        false
+    }
+
     /// Whether it carries frames.
     fn state(&self) -> PortState;
 

@@ -38,6 +38,9 @@ pub trait Device: Send {
     /// A poll round ends: what was put off is done now.
     fn end_round(&mut self, _counters: &PortCounters) {}
 
+    /// The port goes: what was put off is done now, for the last time.
+    fn close(&mut self, _counters: &PortCounters) {}
+
     /// Adds what others have counted for it since the last time. Called where the counters are asked for, and once more
     /// before the device goes.
     fn publish(&self, _counters: &PortCounters) {}
@@ -50,6 +53,18 @@ pub trait Device: Send {
     /// What becomes readable by what comes; None where nothing does.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    /// Whether a later [`Device::send`] may take what this one did not.
+    ///
+    /// By default while it carries frames: what lies behind may be full for a moment, with nothing in flight here.
+    fn takes_later(&self) -> bool {
+        self.state() == PortState::Up
+    }
+
+    /// Whether nothing will ever be received any more: see [`Port::is_at_end`].
+    fn is_at_end(&self) -> bool {
+        false
     }
 
     /// Whether it carries frames.
@@ -88,6 +103,7 @@ impl<D: Device> CopyingPort<D> {
 
 impl<D: Device> Drop for CopyingPort<D> {
     fn drop(&mut self) {
+        self.device.close(&self.counters);
         self.device.publish(&self.counters);
         // Owned again, and then dropped with the stacks.
         for stack in [&self.filled, &self.sent] {
@@ -151,9 +167,12 @@ impl<D: Device> Port for CopyingPort<D> {
         self.sent.len()
     }
 
-    /// What lies behind may be full for a moment with nothing in flight here.
     fn takes_later(&self) -> bool {
-        self.device.state() == PortState::Up
+        self.device.takes_later()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.device.is_at_end()
     }
 
     fn state(&self) -> PortState {

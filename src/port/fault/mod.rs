@@ -200,6 +200,10 @@ impl Port for FaultPort {
         self.within.takes_later()
     }
 
+    fn is_at_end(&self) -> bool {
+        self.ready.is_empty() && self.late.is_empty() && self.within.is_at_end()
+    }
+
     fn state(&self) -> PortState {
         self.within.state()
     }

@@ -4,7 +4,7 @@ use super::format::{Format, FormatError, HEADER};
 use super::rx::Input;
 use super::tx::Output;
 use super::{Files, PcapPort};
-use crate::port::anew::Anew;
+use crate::port::anew::{Anew, is_pipe};
 use crate::port::copying::CopyingPort;
 use std::fs::File;
 use std::io::{self, Read};
@@ -64,6 +64,9 @@ pub enum PcapError {
         /// What is wrong with it.
         error: FormatError,
     },
+    /// A file is a pipe, the opening of which may already wait for ever.
+    #[error("{} is a pipe, whose other end could hold up every round: give a file", .0.display())]
+    Pipe(PathBuf),
     /// Input and output are one file.
     #[error("{} is to be read and written: give two files", .0.display())]
     SameFile(PathBuf),
@@ -75,6 +78,9 @@ pub enum PcapError {
 /// [`PcapError`] with the file and the remedy. What the output held before is gone when the first round ends, not earlier.
 #[cold]
 pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
+    if let Some(pipe) = config.input.iter().chain(&config.output).find(|path| is_pipe(path)) {
+        return Err(PcapError::Pipe(pipe.clone()));
+    }
     let input = config.input.as_deref().map(|path| input(path, config)).transpose()?;
     let output = match &config.output {
         Some(path) => {
@@ -89,10 +95,7 @@ pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
     if input.is_none() && output.is_none() {
         return Err(PcapError::NoFile);
     }
-    let mut files = Files { input, output, down: None };
-    let read = files.input.as_mut().map_or(Ok(()), Input::read_ahead);
-    files.heed(read);
-    Ok(CopyingPort::new(format!("pcap:{name}"), files, config.ring))
+    Ok(CopyingPort::new(format!("pcap:{name}"), Files::new(input, output), config.ring))
 }
 
 fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {

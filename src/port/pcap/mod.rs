@@ -9,8 +9,8 @@
 //! [`Port::rx`](super::Port::rx) and [`Port::tx`](super::Port::tx) move bytes between frames and two buffers of 512 KiB and
 //! never touch a file. [`Port::kick`](super::Port::kick), at the end of a round, fills the one by at most one read and
 //! empties the other by one write, which take as long as the file system takes. So a file is complete up to the last
-//! round; what is left when the port is dropped is written then. A pipe in place of a file keeps the round waiting for as
-//! long as its other end is silent.
+//! round; what is left when the port is dropped is written then. What cannot be written was transmitted, and is lost:
+//! counted (`tx_lost`). A named pipe in place of a file is refused: whoever is at its other end could hold up every round.
 //!
 //! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html>
 
@@ -36,27 +36,36 @@ pub type PcapPort = CopyingPort<Files>;
 
 /// The files of a [`PcapPort`]. Without an input nothing is received; without an output what is transmitted is thrown
 /// away, as on a link that nobody listens to.
+///
+/// Each goes down for itself: behind a file that is damaged frames are still written, and while a disk is full they are
+/// still received. The port's state tells of either.
 #[derive(Debug)]
 pub struct Files {
     input: Option<Input>,
     output: Option<Output>,
-    /// Why the port is down for good.
-    down: Option<String>,
+    /// Why nothing is received any more.
+    input_down: Option<String>,
+    /// Why nothing is written any more.
+    output_down: Option<String>,
 }
 
 impl Files {
-    /// Whether all has been received that the input will ever give; true without one.
-    pub fn is_at_end(&self) -> bool {
-        self.down.is_some() || self.input.as_ref().is_none_or(Input::is_at_end)
+    fn new(input: Option<Input>, output: Option<Output>) -> Files {
+        let mut files = Files { input, output, input_down: None, output_down: None };
+        files.read_ahead();
+        files
     }
 
-    /// Takes note of what came of a step that can go wrong.
+    /// The file to read, while it can be read.
     #[inline]
-    fn heed<T: Default>(&mut self, done: Result<T, String>) -> T {
-        done.unwrap_or_else(|reason| {
-            self.down.get_or_insert(reason);
-            T::default()
-        })
+    fn input(&mut self) -> Option<&mut Input> {
+        self.input.as_mut().filter(|_| self.input_down.is_none())
+    }
+
+    fn read_ahead(&mut self) {
+        if let Some(Err(reason)) = self.input().map(Input::read_ahead) {
+            self.input_down = Some(reason);
+        }
     }
 }
 
@@ -67,41 +76,53 @@ impl Device for Files {
 
     #[inline]
     fn receive(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize {
-        match &mut self.input {
-            Some(input) if self.down.is_none() => {
-                let mut n = 0;
-                let done = input.receive(frames, &mut n, counters);
-                self.heed(done);
-                n
-            }
-            _ => 0,
+        let Some(input) = self.input() else { return 0 };
+        let mut n = 0;
+        if let Err(reason) = input.receive(frames, &mut n, counters) {
+            self.input_down = Some(reason);
         }
+        n
     }
 
     #[inline]
     fn send(&mut self, frames: &[Frame], _counters: &PortCounters) -> usize {
         match &mut self.output {
-            _ if self.down.is_some() => 0,
+            _ if self.output_down.is_some() => 0,
             Some(output) => output.send(frames),
             None => frames.len(),
         }
     }
 
-    fn end_round(&mut self, _counters: &PortCounters) {
-        if self.down.is_some() {
-            return;
+    fn end_round(&mut self, counters: &PortCounters) {
+        self.read_ahead();
+        let output = self.output.as_mut().filter(|_| self.output_down.is_none());
+        if let Some(Err(reason)) = output.map(|output| output.write_behind(counters)) {
+            self.output_down = Some(reason);
         }
-        let read = self.input.as_mut().map_or(Ok(()), Input::read_ahead);
-        self.heed(read);
-        let written = self.output.as_mut().map_or(Ok(()), Output::write_behind);
-        self.heed(written);
+    }
+
+    fn close(&mut self, counters: &PortCounters) {
+        if let Some(output) = self.output.as_mut().filter(|output| output.is_behind()) {
+            // Nobody is left who could be told why.
+            let _ = output.write_behind(counters);
+        }
     }
 
     fn is_readable(&mut self) -> bool {
-        self.down.is_none() && self.input.as_mut().is_some_and(Input::is_due)
+        self.input().is_some_and(Input::is_due)
+    }
+
+    fn takes_later(&self) -> bool {
+        self.output_down.is_none()
+    }
+
+    /// True also without an input, and where it cannot be read any more.
+    fn is_at_end(&self) -> bool {
+        self.input_down.is_some() || self.input.as_ref().is_none_or(Input::is_at_end)
     }
 
     fn state(&self) -> PortState {
-        self.down.clone().map_or(PortState::Up, PortState::Down)
+        let down = self.input_down.as_ref().or(self.output_down.as_ref());
+        down.cloned().map_or(PortState::Up, PortState::Down)
     }
 }

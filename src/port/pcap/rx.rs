@@ -25,6 +25,8 @@ pub(super) struct Input {
     offset: u64,
     /// All of the file has been read ahead.
     read: bool,
+    /// Why it cannot be read on: told when what was read ahead has been received.
+    broken: Option<String>,
     /// It will not be read again.
     over: bool,
     /// Times that it is to be read once more; None for ever.
@@ -48,6 +50,7 @@ impl Input {
             end: 0,
             offset: HEADER as u64,
             read: false,
+            broken: None,
             over: false,
             again: times.map(|times| times.saturating_sub(1)),
             received: 0,
@@ -131,12 +134,16 @@ impl Input {
     /// Reads on, once, when half of what was read ahead has been received.
     ///
     /// # Errors
-    /// What the file system says, or where the file ends within a packet.
+    /// What the file system says, or where the file ends within a packet; not before all packets up to there have been
+    /// received.
     #[cold]
     pub(super) fn read_ahead(&mut self) -> Result<(), String> {
         let left = self.end - self.next;
         if self.over || left > AHEAD / 2 {
             return Ok(());
+        }
+        if self.broken.is_some() {
+            return if self.peek()?.is_some() { Ok(()) } else { self.broken.take().map_or(Ok(()), Err) };
         }
         if self.read {
             return match (left, self.peek()?) {
@@ -155,7 +162,10 @@ impl Input {
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(error) => Err(format!("read {}: {error}", self.path)),
+            Err(error) => {
+                self.broken = Some(format!("read {}: {error}", self.path));
+                Ok(())
+            }
         }
     }
 
@@ -176,5 +186,32 @@ impl Input {
     fn damage(&self, what: &str) -> String {
         let at = self.offset - (self.end - self.next) as u64;
         format!("{} {what}, at byte {at}: it is damaged", self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::pcap::format::{header, record};
+    use crate::port::tests::promises::ground;
+
+    /// A folder can be opened and not be read.
+    #[test]
+    fn what_was_read_before_a_file_could_not_be_read_on_is_received() {
+        let folder = File::open(std::env::temp_dir()).unwrap();
+        let format = Format::of(&header()).unwrap();
+        let mut input = Input::new(folder, "folder".into(), format, Speed::Full, Some(1));
+        let ahead = [&record(Duration::ZERO, 60)[..], &[7; 60], &record(Duration::ZERO, 9)].concat();
+        input.ahead[..ahead.len()].copy_from_slice(&ahead);
+        input.end = ahead.len();
+        assert_eq!((input.read_ahead(), input.read_ahead(), input.is_at_end()), (Ok(()), Ok(()), false));
+        let mut ground = ground(64);
+        let mut frames =
+            [ground.pool.alloc(&mut ground.w).unwrap(), ground.pool.alloc(&mut ground.w).unwrap()];
+        let mut n = 0;
+        input.receive(&mut frames, &mut n, &PortCounters::default()).unwrap();
+        assert_eq!((n, frames[0].data()), (1, &[7; 60][..]));
+        let reason = input.read_ahead().unwrap_err();
+        assert!(reason.starts_with("read folder: "), "{reason}");
     }
 }

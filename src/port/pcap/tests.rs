@@ -68,7 +68,7 @@ fn input(path: &Path) -> PcapConfig {
 fn receive_all(ground: &mut Ground, port: &mut PcapPort) -> Vec<Vec<u8>> {
     let Ground { w, pool, .. } = ground;
     let (mut batch, mut all) = (Batch::new(), Vec::new());
-    while !port.device().is_at_end() {
+    while !port.is_at_end() {
         port.refill(w, pool);
         port.rx(w, &mut batch);
         all.extend(batch.iter().map(|frame| frame.data().to_vec()));
@@ -87,7 +87,7 @@ fn every_length_goes_through_from_file_to_file_byte_for_byte() {
     let config = PcapConfig { output: Some(out.clone()), ..input(&path) };
     let mut port = open("0", &config).unwrap();
     let mut batch = Batch::new();
-    while !port.device().is_at_end() {
+    while !port.is_at_end() {
         port.refill(&mut ground.w, &ground.pool);
         port.rx(&mut ground.w, &mut batch);
         port.tx(&mut ground.w, &mut batch);
@@ -225,15 +225,68 @@ fn a_full_disk_takes_the_port_down_and_the_frames_stay_with_the_caller() {
     let mut port = open("0", &config).unwrap();
     let mut batch = Batch::new();
     ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
-    assert_eq!(port.tx(&mut ground.w, &mut batch), 3);
+    assert_eq!((port.tx(&mut ground.w, &mut batch), port.takes_later()), (3, true));
     port.kick();
     let PortState::Down(reason) = port.state() else { panic!("it is up") };
-    assert!(reason.contains("write /dev/full"), "{reason}");
+    assert!(reason.contains("write /dev/full") && !port.takes_later(), "{reason}");
+    assert_eq!(port.counters().tx_lost.get(), 3, "transmitted, and not written");
     ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
     assert_eq!((port.tx(&mut ground.w, &mut batch), batch.len()), (0, 3));
     assert_eq!(port.complete(&mut ground.w, &mut batch), 3);
     drop((port, batch));
     assert!(ground.pool.ledger().all_home());
+}
+
+#[test]
+fn what_a_full_disk_does_not_take_at_the_very_end_is_counted_too() {
+    let mut ground = ground(64);
+    let config = PcapConfig { output: Some("/dev/full".into()), ..PcapConfig::default() };
+    let mut port = open("0", &config).unwrap();
+    let mut batch = Batch::new();
+    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
+    port.tx(&mut ground.w, &mut batch);
+    let counters = port.counters();
+    drop(port);
+    assert_eq!((counters.tx.get(), counters.tx_lost.get()), (3, 3));
+}
+
+#[test]
+fn a_full_disk_does_not_keep_a_file_from_being_received() {
+    let folder = Folder::new("full");
+    let path = folder.file("in", &pcap(&lengths(), Duration::ZERO));
+    let mut ground = ground(256);
+    let mut port = open("0", &PcapConfig { output: Some("/dev/full".into()), ..input(&path) }).unwrap();
+    port.kick();
+    assert_ne!(port.state(), PortState::Up);
+    assert_eq!(receive_all(&mut ground, &mut port), lengths());
+}
+
+#[test]
+fn a_damaged_file_does_not_keep_another_from_being_written() {
+    let folder = Folder::new("written");
+    let good = pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO);
+    let (path, out) = (folder.file("in", &good[..good.len() - 1]), folder.0.join("out"));
+    let mut ground = ground(64);
+    let mut port = open("0", &PcapConfig { output: Some(out.clone()), ring: 32, ..input(&path) }).unwrap();
+    assert_eq!(receive_all(&mut ground, &mut port), [[1; 60]]);
+    assert!(matches!(port.state(), PortState::Down(_)) && port.takes_later());
+    let mut batch = Batch::new();
+    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
+    assert_eq!(port.tx(&mut ground.w, &mut batch), 3);
+    port.kick();
+    assert_eq!((packets(&out).len(), port.counters().tx_lost.get()), (3, 0));
+}
+
+#[test]
+fn a_named_pipe_is_refused_before_it_is_opened() {
+    let folder = Folder::new("pipe");
+    let pipe = folder.0.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let output = PcapConfig { output: Some(pipe.clone()), ..PcapConfig::default() };
+    for config in [input(&pipe), output] {
+        let error = open("0", &config).unwrap_err();
+        assert!(matches!(error, PcapError::Pipe(_)) && error.to_string().contains("give a file"), "{error}");
+    }
 }
 
 #[test]

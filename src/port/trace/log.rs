@@ -2,7 +2,7 @@
 
 use crate::pool::Frame;
 use crate::port::PortState;
-use crate::port::anew::Anew;
+use crate::port::anew::{Anew, is_pipe};
 use crate::port::pcap::{file_header, packet_header};
 use crate::stats::Count;
 use std::fmt::Write as _;
@@ -54,6 +54,9 @@ pub enum TraceError {
         /// What the system said.
         error: io::Error,
     },
+    /// The file is a pipe, the opening of which may already wait for ever.
+    #[error("trace to {}: it is a pipe, whose other end could hold up every round: give a file", .0.display())]
+    Pipe(PathBuf),
     /// A pcap file is no text.
     #[error("trace as pcap to standard error: give it a file")]
     NoFile,
@@ -86,6 +89,7 @@ impl Log {
     #[cold]
     pub(super) fn open(port: &str, config: &TraceConfig) -> Result<Log, TraceError> {
         let to: Box<dyn Write + Send> = match &config.file {
+            Some(path) if is_pipe(path) => return Err(TraceError::Pipe(path.clone())),
             Some(path) => {
                 let file =
                     Anew::open(path).map_err(|error| TraceError::File { path: path.clone(), error })?;

@@ -124,6 +124,10 @@ impl Port for TracePort {
         self.within.takes_later()
     }
 
+    fn is_at_end(&self) -> bool {
+        self.within.is_at_end()
+    }
+
     fn state(&self) -> PortState {
         self.within.state()
     }

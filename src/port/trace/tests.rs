@@ -148,6 +148,11 @@ fn a_trace_that_cannot_be_begun_says_why() {
     assert!(nowhere.contains("/nonexistent/trace") && nowhere.contains("check the path"), "{nowhere}");
     let nothing = begin(&TraceConfig { format: TraceFormat::Pcap, ..TraceConfig::default() });
     assert!(matches!(nothing, TraceError::NoFile));
+    let pipe = place("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let held_up = begin(&to(&pipe, TraceFormat::Json)).to_string();
+    assert!(held_up.contains("is a pipe") && held_up.contains("give a file"), "{held_up}");
+    fs::remove_file(pipe).ok();
 }
 
 #[test]
