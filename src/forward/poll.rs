@@ -365,6 +365,14 @@ impl Forwarder {
         }
     }
 
+    /// Whether nothing will ever be received any more, and all that was has left: every port is at its end
+    /// ([`Port::is_at_end`]), nothing waits to be transmitted, and all that was transmitted is completed.
+    #[cold]
+    pub fn is_over(&mut self) -> bool {
+        let is_over = |port: &dyn Port| port.is_at_end() && port.in_flight() == 0;
+        self.ports().all(is_over) && self.meters.held.get() == 0 && self.is_settled()
+    }
+
     /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop.
     pub fn drain(&mut self, w: &mut Worker, rounds: u32, until: impl Fn() -> bool) {
         let mut quiet = 0;

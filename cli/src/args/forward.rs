@@ -52,8 +52,8 @@ pub struct ForwardArgs {
     /// CAP_NET_ADMIN.
     ///
     /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N]  receives a file N times (default 1, 0 for
-    /// ever), as fast as it can or as it was recorded, and writes what is transmitted to another file. The run
-    /// goes on when the file is at its end.
+    /// ever), as fast as it can or as it was recorded, and writes what is transmitted to another file. Where nothing
+    /// but files is received the run ends with them, when all has been transmitted.
     ///
     /// Before any of them, with a slash between: fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
     /// [,delay=P][,delay-us=N]/ does that to a share P of the received frames, or as 1/N to every N-th;
@@ -72,7 +72,8 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route)]
     pub route: Vec<Route>,
 
-    /// Stop after S seconds; fractions are fine [default: 10 without --port, else until Ctrl-C]
+    /// Stop after S seconds; fractions are fine [default: 10 without --port, else until Ctrl-C, or the end of the files
+    /// where nothing else is received]
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
 
@@ -201,7 +202,7 @@ Examples:
   netmem forward --workers 3 --generators 1 --steer hash=1,2 --flows 100
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port memif:/run/vpp/memif.sock,id=1 --mode cross-connect
-  netmem forward --port pcap:in=a.pcap --port pcap:out=b.pcap --mode cross-connect --seconds 1
+  netmem forward --port pcap:in=a.pcap --port pcap:out=b.pcap --mode cross-connect
   netmem forward --port fault:drop=0.01,delay=1/50/xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
       --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02"

@@ -72,6 +72,11 @@ impl PortSpec {
         matches!(&self.device, DeviceSpec::Memif { config, .. } if config.role == Role::Client && config.zero_copy)
     }
 
+    /// Whether it receives nothing, or a file so many times.
+    pub fn ends(&self) -> bool {
+        matches!(&self.device, DeviceSpec::Pcap(config) if config.input.is_none() || config.times.is_some())
+    }
+
     /// Whether it is for one worker alone.
     pub fn has_one_queue(&self) -> bool {
         let single = match &self.device {
@@ -345,6 +350,8 @@ mod tests {
         assert_eq!(spec.files().collect::<Vec<_>>(), [&PathBuf::from("b.pcap")]);
         let forever = port_spec("pcap:in=a,loop=0").unwrap();
         assert!(matches!(forever.device, DeviceSpec::Pcap(PcapConfig { times: None, .. })));
+        assert!(spec.ends() && port_spec("fault:/pcap:out=a").unwrap().ends());
+        assert!(!forever.ends() && !port_spec("tap:tap0").unwrap().ends());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A worker's thread.
 
-use super::phases::Phases;
+use super::phases::{Phases, Seen};
 use netmem::forward::Forwarder;
 use netmem::sync::Worker;
 use std::thread;
@@ -22,7 +22,8 @@ pub fn forward(forwarder: &mut Forwarder, w: &mut Worker, number: usize, phases:
     let retires = (number != HEIR).then(|| Retires(phases));
     loop {
         forwarder.run(w, phases.look_up_flag(number));
-        if phases.looked_up(number, forwarder.ports().map(|port| port.state()).collect()) {
+        let states = forwarder.ports().map(|port| port.state()).collect();
+        if phases.looked_up(number, Seen { states, is_over: forwarder.is_over() }) {
             break;
         }
     }

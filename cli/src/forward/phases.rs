@@ -3,7 +3,7 @@
 use netmem::port::PortState;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
 /// The flags of a run's end, in the order in which they are raised, and what the workers saw of their ports.
@@ -31,7 +31,16 @@ pub struct Phases {
 struct Lookout {
     look_up: AtomicBool,
     /// What it saw when it last did.
-    states: Mutex<Vec<PortState>>,
+    seen: Mutex<Seen>,
+}
+
+/// What a worker sees when it looks up.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// How its ports are.
+    pub states: Vec<PortState>,
+    /// Nothing will ever be received by them any more, and all that was has left.
+    pub is_over: bool,
 }
 
 impl Phases {
@@ -122,17 +131,26 @@ impl Phases {
     }
 
     /// A worker has looked up and seen this; true if it is to stop.
-    pub fn looked_up(&self, worker: usize, states: Vec<PortState>) -> bool {
+    pub fn looked_up(&self, worker: usize, seen: Seen) -> bool {
         let lookout = &self.lookouts[worker];
         // AcqRel: whoever raised the flag last raised `stop_forwarding` before, and it is read below.
         lookout.look_up.swap(false, AcqRel);
-        *lookout.states.lock().unwrap_or_else(PoisonError::into_inner) = states;
+        *lookout.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
         self.stop_forwarding.load(Acquire)
     }
 
     /// The states of each worker's ports as it saw them when it last looked up; none before that.
     pub fn states(&self) -> Vec<Vec<PortState>> {
-        let states = |worker: &Lookout| worker.states.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.lookouts.iter().map(states).collect()
+        let states = |seen: MutexGuard<'_, Seen>| seen.states.clone();
+        self.seen().map(states).collect()
+    }
+
+    /// Whether every worker saw, when it last looked up, that there is nothing left to do.
+    pub fn is_over(&self) -> bool {
+        self.seen().all(|seen| seen.is_over)
+    }
+
+    fn seen(&self) -> impl Iterator<Item = MutexGuard<'_, Seen>> {
+        self.lookouts.iter().map(|worker| worker.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

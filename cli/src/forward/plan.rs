@@ -162,6 +162,14 @@ impl Plan {
         lends && self.packets.is_none()
     }
 
+    /// Whether a time comes when nothing can be received any more: all that is received is in files.
+    pub fn ends_by_itself(&self) -> bool {
+        match &self.source {
+            Source::Ports { ports, .. } => ports.iter().all(PortSpec::ends),
+            Source::BuiltIn(_) => false,
+        }
+    }
+
     /// Where the redirect program of interfaces runs.
     pub fn xdp_mode(&self) -> XdpModeWish {
         match self.source {

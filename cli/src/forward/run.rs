@@ -172,7 +172,8 @@ fn died(who: &str, why: &(dyn Any + Send)) -> Failure {
 fn watch(phases: &Phases, plan: &Plan, stop: &AtomicBool, live: &mut Live, alive: impl Fn() -> bool) -> f64 {
     let begun = Instant::now();
     let mut looked = begun;
-    while !stop.load(Relaxed) && alive() && !phases.is_sending_over() {
+    let look = if plan.ends_by_itself() { TICK } else { LOOK };
+    while !stop.load(Relaxed) && alive() && !phases.is_sending_over() && !phases.is_over() {
         let elapsed = begun.elapsed();
         let left = plan.time.map_or(TICK, |time| time.saturating_sub(elapsed));
         if left.is_zero() {
@@ -180,7 +181,7 @@ fn watch(phases: &Phases, plan: &Plan, stop: &AtomicBool, live: &mut Live, alive
         }
         thread::park_timeout(left.min(TICK));
         live.tick(&phases.states());
-        if looked.elapsed() >= LOOK {
+        if looked.elapsed() >= look {
             looked = Instant::now();
             phases.ask_to_look_up();
         }

@@ -29,8 +29,39 @@ impl Device for Full {
         self.rounds = self.rounds.saturating_sub(1);
     }
 
+    fn is_at_end(&self) -> bool {
+        true
+    }
+
     fn state(&self) -> PortState {
         self.state.clone()
+    }
+}
+
+/// A device that has so many frames to give.
+struct Few(usize);
+
+impl Device for Few {
+    fn kind(&self) -> &'static str {
+        "few"
+    }
+
+    fn receive(&mut self, frames: &mut [Frame], _counters: &PortCounters) -> usize {
+        let n = frames.len().min(self.0);
+        self.0 -= n;
+        n
+    }
+
+    fn send(&mut self, _frames: &[Frame], _counters: &PortCounters) -> usize {
+        0
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.0 == 0
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
     }
 }
 
@@ -65,4 +96,24 @@ fn frames_wait_for_a_port_that_is_full_for_a_moment_and_not_for_one_that_is_down
     assert_eq!(ten(rig, device), (10, 0));
     let (rig, device) = leads_to(usize::MAX, PortState::Down("unplugged".into()));
     assert_eq!(ten(rig, device), (0, 10));
+}
+
+#[test]
+fn it_is_over_when_all_that_the_last_input_gave_has_left() {
+    let mut rig = rig(512, Mode::CrossConnect);
+    let from = CopyingPort::new("few:0".into(), Few(100), 64);
+    let to = CopyingPort::new("full:1".into(), Full { rounds: 5, state: PortState::Up }, 64);
+    rig.forwarder =
+        Forwarder::new(vec![Box::new(from), Box::new(to)], rig.pool.clone(), Mode::CrossConnect).unwrap();
+    let meters = rig.forwarder.meters();
+    let mut rounds = 0;
+    while !rig.forwarder.is_over() {
+        rig.forwarder.poll(&mut rig.w);
+        rounds += 1;
+    }
+    let dropped = meters.drops.total();
+    assert_eq!((meters.received.get(), meters.completed.get() + dropped), (100, 100));
+    assert!(rounds > 5 && meters.held.get() == 0, "{rounds}");
+    rig.check();
+    rig.end();
 }
