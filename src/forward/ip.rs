@@ -3,10 +3,11 @@
 //! There are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
 //! as usual, which are nearly all. `forward_any` takes every frame, check by check, and alone names reasons.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use super::route::Table;
+use super::route::{Hop, Neighbour, Table};
 use super::verdict::{Reason, Verdict};
+use crate::steer::FlowKey;
 use crate::wire::{Ethernet, Headers, Ipv4, MacAddr, ethernet, ipv4};
 
 /// One of the router's own ends of a link.
@@ -22,13 +23,13 @@ pub struct Interface {
 ///
 /// `interfaces` are those of the ports that the routes in `table` name. If the verdict is a
 /// redirect, the TTL, the header checksum and both link addresses are rewritten; otherwise no byte
-/// has changed.
+/// has changed, so that a frame that waits can be asked about again.
 ///
 /// # Cost
 /// For a header without options it reads and writes bytes 0..34 of the frame only, beside a scan
 /// of a small table: some 70 instructions, and not one of the branches depends on which of the first
-/// four routes it is. A frame that is dropped, has options, or is from or to 169.0.0.0/8 costs a call
-/// and the checks once more.
+/// four routes it is. A frame that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths
+/// costs a call and the checks once more.
 #[inline]
 pub fn forward_ipv4(
     frame: &mut [u8],
@@ -40,7 +41,7 @@ pub fn forward_ipv4(
         return Verdict::Redirect(port);
     }
     match forward_any(frame, ingress, table, interfaces) {
-        Ok(port) => Verdict::Redirect(port),
+        Ok(verdict) => verdict,
         Err(reason) => Verdict::Drop(reason),
     }
 }
@@ -88,30 +89,69 @@ fn forward_any(
     ingress: &Interface,
     table: &Table,
     interfaces: &[Interface],
-) -> Result<u8, Reason> {
+) -> Result<Verdict, Reason> {
+    let (destination, length) = check(frame, ingress)?;
+    let hop = table.next_hop(destination.into(), || flow_hash(frame)).ok_or(Reason::NoRoute)?;
+    let (port, mac) = match hop {
+        Hop::Station { port, mac } => (port, mac),
+        Hop::Unresolved(_) => return Ok(Verdict::Wait),
+        Hop::Silent(_) => return Err(Reason::SilentNeighbour),
+        Hop::Local => return Err(Reason::Local),
+        Hop::Blackhole => return Err(Reason::Blackhole),
+        Hop::Unreachable => return Err(Reason::Unreachable),
+        Hop::Prohibit => return Err(Reason::Prohibited),
+        Hop::Elsewhere => return Err(Reason::NoRoute),
+    };
+    let egress = interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
+    if length > usize::from(egress.mtu) {
+        return Err(Reason::TooLong);
+    }
     let (link, packet) = Ethernet::parse_mut(frame)?;
+    Ipv4::parse_mut(packet)?.decrement_ttl();
+    link.dst = mac;
+    link.src = egress.mac;
+    Ok(Verdict::Redirect(port))
+}
+
+/// Checks all that does not depend on the route; gives the destination and the packet's length.
+fn check(frame: &[u8], ingress: &Interface) -> Result<(Ipv4Addr, usize), Reason> {
+    let (link, packet) = Ethernet::parse(frame)?;
     if link.ethertype() != ethernet::IPV4 {
         return Err(other_ethertype(link.ethertype()));
     }
     if link.dst != ingress.mac {
         return Err(other_station(link.dst));
     }
-    let header = Ipv4::parse_mut(packet)?;
+    let (header, _) = Ipv4::parse(packet)?;
     if is_martian(header.src()) || is_martian(header.dst()) {
         return Err(Reason::Martian);
     }
     if header.ttl() <= 1 {
         return Err(Reason::TtlExpired);
     }
-    let hop = table.lookup(header.dst()).ok_or(Reason::NoRoute)?;
-    let egress = interfaces.get(usize::from(hop.port)).ok_or(Reason::NoRoute)?;
-    if header.total_length() > usize::from(egress.mtu) {
-        return Err(Reason::TooLong);
+    Ok((header.dst(), header.total_length()))
+}
+
+/// The neighbour whose link address a frame with the verdict [`Verdict::Wait`] waits for; None if it need not wait any more.
+pub(super) fn awaited(frame: &[u8], table: &Table) -> Option<Neighbour> {
+    let (_, packet) = Ethernet::parse(frame).ok()?;
+    let destination = IpAddr::V4(Ipv4::parse(packet).ok()?.0.dst());
+    match table.next_hop(destination, || flow_hash(frame))? {
+        Hop::Unresolved(neighbour) => Some(neighbour),
+        _ => None,
     }
-    header.decrement_ttl();
-    link.dst = hop.mac;
-    link.src = egress.mac;
-    Ok(hop.port)
+}
+
+/// The hash by which a flow chooses one of several paths: not the one that spreads flows over receive queues and workers,
+/// which would leave to each of those a part of the paths only.
+fn flow_hash(frame: &[u8]) -> u32 {
+    let Some(key) = FlowKey::of(frame) else { return 0 };
+    // FNV-1a, then MurmurHash3's last step: the path follows from the high bits, which FNV mixes least.
+    let fnv = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    let mut hash = key.bytes().iter().fold(0x811c_9dc5, fnv);
+    hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
+    hash ^ hash >> 16
 }
 
 #[cold]

@@ -20,7 +20,7 @@ pub struct Meters {
     pub transmitted: Count,
     /// Frames that came back sent.
     pub completed: Count,
-    /// Frames that wait for a place in a transmit ring.
+    /// Frames that wait for a place in a transmit ring, or for a neighbour's link address.
     pub held: Count,
     /// Frames that the holder took.
     pub passed: Count,

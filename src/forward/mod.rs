@@ -2,7 +2,7 @@
 //!
 //! [`poll`](Forwarder::poll) is the loop, on one screen; [`ip`] decides; [`route`] finds the next hop;
 //! [`verdict`] names every reason for which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`]
-//! is where passed frames go, a [`tap`] sees what was sent; [`idle`](Idle) is what a worker does without work,
+//! is where passed frames go, a [`tap`] sees what was sent; frames [wait](Waiting) for who knows their next hop's address; [`idle`](Idle) is what a worker does without work,
 //! [`steered`](Steering) how workers share theirs; [`traffic`] is the built-in generator's.
 
 pub mod filter;
@@ -22,6 +22,7 @@ pub mod tap;
 mod tests;
 pub mod traffic;
 pub mod verdict;
+mod waiting;
 
 pub use idle::{Idle, IdleControl};
 pub use latency::{Latency, LatencyQuantiles};
@@ -30,3 +31,4 @@ pub use mode::{ForwardError, Free, Mode};
 pub use packets::{PacketPath, Protocols};
 pub use poll::Forwarder;
 pub use steered::{Steering, SteeringControl};
+pub use waiting::{Waiting, Wanted, waiting};

@@ -1,7 +1,7 @@
 //! How frames find their way, and how they are freed.
 
-use super::ip::{Interface, forward_ipv4};
-use super::route::Table;
+use super::ip::forward_ipv4;
+use super::route::{Fib, FibReader};
 use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::pool::Batch;
@@ -12,15 +12,9 @@ const AHEAD: usize = 24;
 
 /// How frames find their way.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one to a forwarder, and the table is read in place")]
 pub enum Mode {
-    /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses.
-    Ip {
-        /// The routes.
-        table: Table,
-        /// The router's end of each port's link, in the order of the ports.
-        interfaces: Vec<Interface>,
-    },
+    /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses. The table may change meanwhile.
+    Ip(FibReader),
     /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
     CrossConnect,
     /// Every frame leaves by the port it came from, its link addresses swapped (source 004's `XDP_TX`).
@@ -65,10 +59,22 @@ impl Mode {
             return Err(ForwardError::Ports(ports));
         }
         match self {
-            Mode::Ip { interfaces, .. } if interfaces.len() != ports => {
-                Err(ForwardError::Interfaces { interfaces: interfaces.len(), ports })
+            Mode::Ip(reader) if reader.fib().interfaces.len() != ports => {
+                Err(ForwardError::Interfaces { interfaces: reader.fib().interfaces.len(), ports })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Takes note of changed routes; true if there are any.
+    ///
+    /// # Cost
+    /// One load while nothing changed.
+    #[inline]
+    pub(super) fn refresh(&mut self) -> bool {
+        match self {
+            Mode::Ip(reader) => reader.refresh(),
+            _ => false,
         }
     }
 
@@ -76,7 +82,8 @@ impl Mode {
     #[inline]
     pub(super) fn decide_all(&self, from: usize, burst: &mut Batch, verdicts: &mut [Code; BATCH_MAX]) {
         match self {
-            Mode::Ip { table, interfaces } => {
+            Mode::Ip(reader) => {
+                let Fib { table, interfaces } = reader.fib();
                 let ingress = interfaces[from];
                 burst.each_data_mut(AHEAD, |i, data| {
                     verdicts[i] = forward_ipv4(data, &ingress, table, interfaces).into();
@@ -93,7 +100,10 @@ impl Mode {
     #[inline]
     pub(super) fn decide(&self, from: usize, frame: &mut [u8]) -> Verdict {
         match self {
-            Mode::Ip { table, interfaces } => forward_ipv4(frame, &interfaces[from], table, interfaces),
+            Mode::Ip(reader) => {
+                let Fib { table, interfaces } = reader.fib();
+                forward_ipv4(frame, &interfaces[from], table, interfaces)
+            }
             Mode::Reflect => reflect(frame),
             Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),
             Mode::Drop => Verdict::Drop(Reason::Policy),

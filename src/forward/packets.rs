@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rx ─► heads ─► rules ─► statistics ─► the mode's verdict ─┬─ redirect, tx ─► frames to the port, heads wait
-//!                    └─ drop, pass                            ├─ pass ─► the holder, without heads
+//!                    └─ drop, pass                            ├─ pass, wait ─► the holder, a queue, without heads
 //!                                                             └─ drop ─► heads and frames freed in bulk
 //!   complete ─► packets again ─► heads and frames freed in bulk, or kept together as pairs
 //! ```
@@ -177,16 +177,17 @@ impl Forwarder {
         let Some(path) = &mut self.packets else { return };
         let mut verdicts = [Verdict::Pass; BATCH_MAX];
         path.decide_all(&self.mode, from, &mut packets, &mut verdicts);
-        let from = usize::from(from.port);
+        let ingress = usize::from(from.port);
         let decided = packets.len();
         let mut rest = packets.drain();
         for run in verdicts[..decided].chunk_by(PartialEq::eq) {
             let run_of = rest.by_ref().take(run.len());
             match run[0] {
                 Verdict::Redirect(to) => self.redirect_packets(usize::from(to), run_of, w),
-                Verdict::Tx => self.redirect_packets(from, run_of, w),
+                Verdict::Tx => self.redirect_packets(ingress, run_of, w),
                 Verdict::Drop(reason) => self.discard_packets(reason, run_of, w),
                 Verdict::Pass => self.pass_packets(run_of, w),
+                Verdict::Wait => self.wait_packets(from, run_of, w),
             }
         }
         drop(rest);
@@ -224,11 +225,26 @@ impl Forwarder {
     /// Takes the heads off packets and gives their frames to the holder.
     #[inline(never)]
     fn pass_packets(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
-        let Some(path) = &mut self.packets else { return };
-        let mut passed = path.buffers.collect(packets);
-        let mut frames = Batch::new();
-        path.buffers.heads.detach_bulk(w, &mut passed, &mut frames);
-        path.buffers.put_spare(passed);
+        let mut frames = self.detach(packets, w);
         self.hold(&mut frames, w);
+    }
+
+    /// Takes the heads off packets and lets their frames wait.
+    #[cold]
+    #[inline(never)]
+    fn wait_packets(&mut self, from: Source, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        let mut frames = self.detach(packets, w);
+        self.wait_all(from, &mut frames, w);
+    }
+
+    /// Takes the heads off packets.
+    fn detach(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) -> Batch {
+        let mut frames = Batch::new();
+        if let Some(path) = &mut self.packets {
+            let mut packets = path.buffers.collect(packets);
+            path.buffers.heads.detach_bulk(w, &mut packets, &mut frames);
+            path.buffers.put_spare(packets);
+        }
+        frames
     }
 }

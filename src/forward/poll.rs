@@ -3,6 +3,7 @@
 //! ```text
 //!   rx ─► verdict ─┬─ redirect, tx ─► that port's batch ─► tx      each round, per port
 //!                  ├─ pass ─► the holder's queue
+//!                  ├─ wait ─► a neighbour's queue                    until the table changes
 //!                  └─ drop ─► counted ─► free in bulk
 //!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came
 //!   refill the fill ring, kick     each round
@@ -19,11 +20,13 @@ use super::packets::PacketPath;
 use super::steered::Steering;
 use super::tap::{Tap, offer_sent};
 use super::verdict::{Code, Reason, Verdict};
+use super::waiting::Waiting;
 use crate::limits::BATCH_MAX;
 use crate::packet::Flight;
 use crate::pool::{Batch, Drain, Pool};
 use crate::port::Port;
 use crate::stats::{Stopwatch, Windows};
+use crate::steer::Source;
 use crate::sync::Worker;
 use crate::sys::clock;
 use std::sync::Arc;
@@ -50,6 +53,8 @@ pub struct Forwarder {
     pub(super) holder: Option<Holder>,
     /// How frames travel to other workers and theirs here; None where they stay.
     pub(super) steering: Option<Box<Steering>>,
+    /// Where frames wait for a neighbour's link address; without it they are dropped.
+    pub(super) waiting: Option<Box<Waiting>>,
     /// Who sees what was sent.
     taps: Vec<Tap>,
     pub(super) meters: Arc<Meters>,
@@ -83,6 +88,7 @@ impl Forwarder {
             packets,
             holder,
             steering: None,
+            waiting: None,
             taps: Vec::new(),
             meters,
             watch,
@@ -149,6 +155,9 @@ impl Forwarder {
 
     #[inline(always)]
     fn round(&mut self, w: &mut Worker) -> usize {
+        if self.mode.refresh() {
+            self.reconsider(w);
+        }
         let mut received = 0;
         if self.steering.is_some() {
             received = self.receive_steered(w);
@@ -157,7 +166,7 @@ impl Forwarder {
                 received += self.receive(from, w);
             }
         }
-        let (mut held, mut short) = (0, false);
+        let (mut held, mut short) = (self.waiting.as_ref().map_or(0, |waiting| waiting.len()), false);
         for port in 0..self.lanes.len() {
             held += self.transmit(port, w);
             if received == 0 || self.short || self.lanes[port].port.in_flight() >= REAP {
@@ -270,25 +279,35 @@ impl Forwarder {
         let received = self.lanes[from].port.rx(w, &mut burst);
         if received > 0 {
             self.meters.received.add(received as u64);
-            self.forward(from, &mut burst, w);
+            self.forward(Source { port: from as u8, queue: from as u16 }, &mut burst, w);
         }
         received
     }
 
-    /// Decides about each frame of a burst that came by port `from`.
+    /// Decides about each frame of a burst, with heads or without, here or on its way back to who transmits it.
+    pub(super) fn forward_from(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
+        match (&self.steering, &self.packets) {
+            (Some(_), _) => self.forward_steered(from, burst, w),
+            (None, Some(_)) => self.forward_as_packets(from, burst, w),
+            (None, None) => self.forward(from, burst, w),
+        }
+    }
+
+    /// Decides about each frame of a burst.
     #[inline(always)]
-    pub(super) fn forward(&mut self, from: usize, burst: &mut Batch, w: &mut Worker) {
+    pub(super) fn forward(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
         let received = burst.len();
         let mut verdicts = [Code::FIRST; BATCH_MAX];
-        self.mode.decide_all(from, burst, &mut verdicts);
+        self.mode.decide_all(usize::from(from.port), burst, &mut verdicts);
         // Frames move on in runs of one verdict, in order.
         let mut drain = burst.drain();
         for (verdict, n) in Code::runs(&verdicts[..received]) {
             match verdict {
                 Verdict::Redirect(to) => self.redirect(usize::from(to), &mut drain, n, w),
-                Verdict::Tx => self.redirect(from, &mut drain, n, w),
+                Verdict::Tx => self.redirect(usize::from(from.port), &mut drain, n, w),
                 Verdict::Drop(reason) => self.discard(reason, &mut drain, n, w),
                 Verdict::Pass => self.pass(&mut drain, n, w),
+                Verdict::Wait => self.wait(from, &mut drain, n, w),
             }
         }
     }
@@ -343,7 +362,7 @@ impl Forwarder {
     }
 
     #[inline]
-    fn free(&self, batch: &mut Batch, w: &mut Worker) {
+    pub(super) fn free(&self, batch: &mut Batch, w: &mut Worker) {
         match self.free {
             Free::Bulk => batch.free(w),
             Free::Single => batch.drain().for_each(|frame| frame.free(w)),

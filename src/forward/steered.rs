@@ -256,7 +256,7 @@ impl Forwarder {
 
     /// Decides about each frame of a burst, and transmits them or sends them back to who is to transmit them.
     #[inline]
-    fn forward_steered(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
+    pub(super) fn forward_steered(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
         if burst.is_empty() {
             return;
         }
@@ -266,7 +266,7 @@ impl Forwarder {
             return self.discard(Reason::NoRoute, &mut burst.drain(), n, w);
         }
         match self.packets {
-            None => self.forward(port, burst, w),
+            None => self.forward(from, burst, w),
             Some(_) => self.forward_as_packets(from, burst, w),
         }
         let transmitter = self.steering.as_ref().and_then(|steering| steering.transmitter(from));

@@ -6,7 +6,9 @@ mod idling;
 mod packets;
 mod steering;
 mod tapping;
+mod waiting;
 
+use super::route::Fib;
 use super::traffic::{self, Hop, Sink, Traffic};
 use super::verdict::Reason;
 use super::{ForwardError, Forwarder, Free, Mode};
@@ -27,7 +29,10 @@ struct Rig {
 }
 
 fn ip() -> Mode {
-    Mode::Ip { table: traffic::routes().into_iter().collect(), interfaces: traffic::INTERFACES.to_vec() }
+    Mode::Ip(
+        Fib { table: traffic::routes().into_iter().collect(), interfaces: traffic::INTERFACES.to_vec() }
+            .into(),
+    )
 }
 
 fn rig(frames: usize, mode: Mode) -> Rig {

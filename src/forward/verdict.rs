@@ -14,6 +14,8 @@ pub enum Verdict {
     Tx,
     /// It goes to the [holder](super::holder): to be read, kept and freed elsewhere.
     Pass,
+    /// It waits for its next hop's link address, unchanged, until the table of routes changes.
+    Wait,
 }
 
 /// A verdict as a number, so that those of a burst are compared several at once: kind in the high byte.
@@ -25,6 +27,7 @@ impl Code {
     const DROP: u16 = 1;
     const TX: u16 = 2;
     const PASS: u16 = 3;
+    const WAIT: u16 = 4;
 
     /// The code of a redirect to port 0.
     pub(super) const FIRST: Code = Code(0);
@@ -36,6 +39,7 @@ impl Code {
             (Code::REDIRECT, port) => Verdict::Redirect(port),
             (Code::DROP, reason) => Verdict::Drop(Reason::ALL[usize::from(reason)]),
             (Code::TX, _) => Verdict::Tx,
+            (Code::WAIT, _) => Verdict::Wait,
             _ => Verdict::Pass,
         }
     }
@@ -69,6 +73,7 @@ impl From<Verdict> for Code {
             Verdict::Drop(reason) => Code::DROP << 8 | reason as u16,
             Verdict::Tx => Code::TX << 8,
             Verdict::Pass => Code::PASS << 8,
+            Verdict::Wait => Code::WAIT << 8,
         })
     }
 }
@@ -121,11 +126,23 @@ pub enum Reason {
     NoHolder,
     /// There was no memory for a packet's head.
     NoHead,
+    /// Its destination is the router itself: the kernel's, whose own copy of it, where there is one, is not counted here.
+    Local,
+    /// A `blackhole` route.
+    Blackhole,
+    /// An `unreachable` route.
+    Unreachable,
+    /// A `prohibit` route.
+    Prohibited,
+    /// The next hop was asked for its link address and did not answer.
+    SilentNeighbour,
+    /// The next hop's link address is not known, and too many frames wait for it, or nobody would ask.
+    UnresolvedNeighbour,
 }
 
 impl Reason {
     /// All reasons, in the order of their [`index`](Self::index).
-    pub const ALL: [Reason; 21] = [
+    pub const ALL: [Reason; 27] = [
         Reason::Short,
         Reason::UnknownEthertype,
         Reason::Arp,
@@ -147,6 +164,12 @@ impl Reason {
         Reason::HolderFull,
         Reason::NoHolder,
         Reason::NoHead,
+        Reason::Local,
+        Reason::Blackhole,
+        Reason::Unreachable,
+        Reason::Prohibited,
+        Reason::SilentNeighbour,
+        Reason::UnresolvedNeighbour,
     ];
 
     /// The name of its counter.
@@ -173,6 +196,12 @@ impl Reason {
             Reason::HolderFull => "holder_full",
             Reason::NoHolder => "no_holder",
             Reason::NoHead => "no_head",
+            Reason::Local => "local",
+            Reason::Blackhole => "blackhole",
+            Reason::Unreachable => "unreachable",
+            Reason::Prohibited => "prohibited",
+            Reason::SilentNeighbour => "silent_neighbour",
+            Reason::UnresolvedNeighbour => "unresolved_neighbour",
         }
     }
 
@@ -252,7 +281,8 @@ mod tests {
     #[test]
     fn codes_say_the_verdict_they_were_made_of_and_runs_keep_the_order() {
         let drops = Reason::ALL.into_iter().map(Verdict::Drop);
-        let all = (0..=255).map(Verdict::Redirect).chain(drops).chain([Verdict::Tx, Verdict::Pass]);
+        let all =
+            (0..=255).map(Verdict::Redirect).chain(drops).chain([Verdict::Tx, Verdict::Pass, Verdict::Wait]);
         let all = all.flat_map(|verdict| [verdict; 3]).collect::<Vec<_>>();
         let runs = |verdicts: &[Verdict]| {
             let codes = verdicts.iter().map(|&verdict| Code::from(verdict)).collect::<Vec<_>>();

@@ -6,7 +6,7 @@ use super::seat::Owner;
 use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec};
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
-use netmem::forward::route::{Route, Table};
+use netmem::forward::route::{Fib, Route, Table};
 use netmem::forward::{Mode, traffic};
 use netmem::page::Memory;
 use netmem::port::Port;
@@ -197,7 +197,7 @@ fn mode(
         ModeArg::Pass => Mode::Pass,
         ModeArg::Ip => {
             let table = routes.iter().copied().collect::<Table>();
-            Mode::Ip { table, interfaces: interfaces()? }
+            Mode::Ip(Fib { table, interfaces: interfaces()? }.into())
         }
     })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use netmem::forward::filter::filter;
 use netmem::forward::holder::{HolderCounters, Keep, Keeper, holder};
+use netmem::forward::route::Fib;
 use netmem::forward::traffic::{self, Hop, INTERFACES, Outcome, Sink, Traffic};
 use netmem::forward::{Forwarder, Free, LatencyQuantiles, Mode, PacketPath};
 use netmem::limits::BATCH_MAX;
@@ -297,9 +298,9 @@ fn packet_path(
 
 fn mode(fate: Fate) -> Mode {
     match fate {
-        Fate::Routed => {
-            Mode::Ip { table: traffic::routes().into_iter().collect(), interfaces: INTERFACES.to_vec() }
-        }
+        Fate::Routed => Mode::Ip(
+            Fib { table: traffic::routes().into_iter().collect(), interfaces: INTERFACES.to_vec() }.into(),
+        ),
         Fate::Redirected => Mode::CrossConnect,
         Fate::Reflected => Mode::Reflect,
         Fate::Dropped => Mode::Drop,

@@ -222,7 +222,7 @@ fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them
         match forward_plain(&mut ours, &ROUTER[0], &table, &ROUTER) {
             Some(port) => {
                 hot += 1;
-                assert_eq!((Ok(port), &ours), (checked, &theirs));
+                assert_eq!((Ok(Verdict::Redirect(port)), &ours), (checked, &theirs));
             }
             None => {
                 assert_eq!(ours, frame);

@@ -1,0 +1,24 @@
+//! Routes: from a destination to the next hop.
+//!
+//! ```text
+//!   routes, neighbours, links ─► Rib ─► changes ─► FibControl ─► Fib ─► FibReader ─► Table::lookup
+//!       (any number, COLD)     decides which route holds     two copies      each worker, HOT
+//! ```
+//! The [`Rib`] holds what there is to know and says what of it counts; the [`Fib`] holds only what a worker looks up. A
+//! change goes into the copy that nobody reads, then the copies change places ([`FibControl::apply`]): a reader never
+//! waits, and neither does who writes.
+
+mod fib;
+mod hop;
+mod line;
+mod rib;
+mod table;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use fib::{Fib, FibControl, FibReader, fib};
+pub use hop::{Hop, Neighbour, NextHop, Path};
+pub use rib::{Link, Origin, Rib, RibRoute, Target, Via};
+pub use table::{Change, HopId, Table};
+pub use text::{Route, RouteError};

@@ -1,0 +1,163 @@
+//! Frames that wait for their next hop's link address. COLD.
+//!
+//! ```text
+//!   verdict: wait ─► Waiting::put ─► a queue for each neighbour      the table changed ─► all are decided about again
+//!                        └─ the first of a queue ─► Wanted::read     whoever knows how to ask
+//! ```
+//! A neighbour that answers, or is known not to, is a change of the table; so are routes that lead elsewhere meanwhile. A full
+//! queue gives its oldest frame for the newest (RFC 1122 §2.3.2.2: the latest is to be kept). Waiting frames are outside of
+//! what steering promises about order: a flow may move to another worker while its first packets wait here.
+
+use super::ip::awaited;
+use super::mode::Mode;
+use super::poll::Forwarder;
+use super::route::{Neighbour, Table};
+use super::verdict::Reason;
+use crate::limits::BATCH_MAX;
+use crate::pool::{Batch, Drain};
+use crate::ring::{Receiver, Sender, ring};
+use crate::steer::Source;
+use crate::sync::Worker;
+
+/// Queues at most: neighbours that are waited for at once.
+const QUEUES: usize = 64;
+/// Places for the names of neighbours that somebody is to ask for.
+const ASKED: u32 = 256;
+
+/// Frames that wait, of one worker.
+#[derive(Debug)]
+pub struct Waiting {
+    queues: Vec<Queue>,
+    /// Kept for its room.
+    spare: Vec<Queue>,
+    /// Invariant: the frames in all queues.
+    frames: usize,
+    /// Frames that may wait at once.
+    most: usize,
+    wanted: Sender<Neighbour>,
+}
+
+/// What waits for one neighbour, and came from one place.
+#[derive(Debug)]
+struct Queue {
+    neighbour: Neighbour,
+    from: Source,
+    frames: Batch,
+    /// The neighbour's name was sent to whoever asks.
+    asked: bool,
+}
+
+/// The names of neighbours that frames wait for, for whoever can ask for their link addresses.
+#[derive(Debug)]
+pub struct Wanted(Receiver<Neighbour>);
+
+/// Room for at most `most` frames of a worker that wait, and the names of the neighbours that they wait for.
+#[cold]
+pub fn waiting(most: usize) -> (Waiting, Wanted) {
+    let (wanted, names) = ring(ASKED);
+    let (queues, spare) = (Vec::with_capacity(QUEUES), Vec::with_capacity(QUEUES));
+    (Waiting { queues, spare, frames: 0, most, wanted }, Wanted(names))
+}
+
+impl Wanted {
+    /// Takes the names that came since the last call; a name may come more than once. Returns how many.
+    pub fn read(&mut self, take: impl FnMut(Neighbour)) -> usize {
+        self.0.recv_burst(ASKED as usize, take)
+    }
+}
+
+impl Waiting {
+    /// Frames that wait.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.frames
+    }
+
+    /// Takes `frames`, which came from one place; what has to go for them, or has no place, is in `dropped` then.
+    fn put(&mut self, from: Source, frames: &mut Batch, table: &Table, dropped: &mut Batch) {
+        let mut neighbours = [None; BATCH_MAX];
+        frames.each_data_mut(0, |i, data| neighbours[i] = awaited(data, table));
+        for (frame, neighbour) in frames.drain().zip(neighbours) {
+            // There is room in `dropped` for as many as there are in `frames`: each costs one frame at most.
+            let place = neighbour.and_then(|neighbour| self.queue(neighbour, from));
+            let refused = match place {
+                Some(at) if self.queues[at].frames.room() == 0 => {
+                    let queue = &mut self.queues[at].frames;
+                    let oldest = queue.drain().next();
+                    // The place of the oldest is free.
+                    drop(queue.push(frame));
+                    oldest
+                }
+                Some(at) if self.frames < self.most => {
+                    self.frames += 1;
+                    self.queues[at].frames.push(frame).err()
+                }
+                _ => Some(frame),
+            };
+            drop(refused.map(|frame| dropped.push(frame)));
+        }
+    }
+
+    /// The place of the queue for frames from there that wait for this neighbour, asked for if it is not yet; None if there
+    /// are too many queues.
+    fn queue(&mut self, neighbour: Neighbour, from: Source) -> Option<usize> {
+        let found = self.queues.iter().position(|queue| queue.neighbour == neighbour && queue.from == from);
+        let at = match found {
+            Some(at) => at,
+            None if self.queues.len() == QUEUES => return None,
+            None => {
+                self.queues.push(Queue { neighbour, from, frames: Batch::new(), asked: false });
+                self.queues.len() - 1
+            }
+        };
+        if !self.queues[at].asked {
+            self.queues[at].asked = self.wanted.send(neighbour).is_ok();
+        }
+        Some(at)
+    }
+}
+
+impl Forwarder {
+    /// Lets frames wait for their next hop's link address from now on. Without it they are dropped.
+    #[cold]
+    pub fn set_waiting(&mut self, waiting: Waiting) {
+        self.waiting = Some(Box::new(waiting));
+    }
+
+    /// Lets the next `n` frames of a burst wait.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait(&mut self, from: Source, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+        let mut frames = Batch::new();
+        burst.move_to(&mut frames, n);
+        self.wait_all(from, &mut frames, w);
+    }
+
+    /// Lets frames wait, as far as there is room.
+    pub(super) fn wait_all(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
+        let mut dropped = Batch::new();
+        match (&mut self.waiting, &self.mode) {
+            (Some(waiting), Mode::Ip(reader)) => waiting.put(from, frames, &reader.fib().table, &mut dropped),
+            _ => drop(dropped.append(frames)),
+        }
+        self.meters.drops.add(Reason::UnresolvedNeighbour, dropped.len() as u64);
+        self.free(&mut dropped, w);
+    }
+
+    /// Decides anew about all frames that wait: the table has changed.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn reconsider(&mut self, w: &mut Worker) {
+        let Some(waiting) = &mut self.waiting else { return };
+        let spare = std::mem::take(&mut waiting.spare);
+        let mut queues = std::mem::replace(&mut waiting.queues, spare);
+        waiting.frames = 0;
+        for queue in &mut queues {
+            self.forward_from(queue.from, &mut queue.frames, w);
+        }
+        queues.clear();
+        if let Some(waiting) = &mut self.waiting {
+            waiting.spare = queues;
+        }
+    }
+}
