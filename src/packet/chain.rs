@@ -2,7 +2,7 @@
 
 use super::data::{Data, within};
 use super::external::External;
-use super::head::begin;
+use super::head::Head;
 use super::heads::Heads;
 use super::packet::Packet;
 use crate::pool::{Fragment, NoRoom, SharedFrame};
@@ -26,7 +26,7 @@ impl Heads {
     /// The frame, when there is no memory for a head.
     pub fn attach_shared(&self, w: &mut Worker, frame: SharedFrame) -> Result<Packet, SharedFrame> {
         match self.head(w) {
-            Some(head) => Ok(begin(head, Data::Shared(frame))),
+            Some(head) => Ok(Packet::with(head, Data::Shared(frame))),
             None => Err(frame),
         }
     }
@@ -37,7 +37,7 @@ impl Heads {
     /// The piece, when there is no memory for a head.
     pub fn attach_fragment(&self, w: &mut Worker, fragment: Fragment) -> Result<Packet, Fragment> {
         match self.head(w) {
-            Some(head) => Ok(begin(head, Data::Fragment(fragment))),
+            Some(head) => Ok(Packet::with(head, Data::Fragment(fragment))),
             None => Err(fragment),
         }
     }
@@ -48,7 +48,7 @@ impl Heads {
     /// The memory, when there is none for a head.
     pub fn attach_external(&self, w: &mut Worker, external: External) -> Result<Packet, External> {
         match self.head(w) {
-            Some(head) => Ok(begin(head, Data::External(external))),
+            Some(head) => Ok(Packet::with(head, Data::External(external))),
             None => Err(external),
         }
     }
@@ -60,21 +60,27 @@ impl Heads {
     /// # Cost
     /// A head and one locked instruction a part.
     pub fn share(&self, w: &mut Worker, packet: &mut Packet) -> Option<Packet> {
-        let (rx_queue, flow_hash) = (packet.rx_queue(), packet.flow_hash());
-        let mut parts = packet.each_data_mut();
-        let mut second = begin(self.head(w)?, parts.next()?.share());
-        let mut end = &mut second.head_mut().next;
-        for data in parts {
-            let Some(head) = self.head(w) else {
-                self.free(w, second);
-                packet.reclaim();
-                return None;
-            };
-            end = &mut end.insert(begin(head, data.share())).head_mut().next;
+        let mut second: Option<Packet> = None;
+        let shared = packet.each_data_mut(|data| match (self.head(w), &mut second) {
+            (Some(head), Some(first)) => {
+                first.append(Packet::with(head, data.share()));
+                true
+            }
+            (Some(head), none) => {
+                *none = Some(Packet::with(head, data.share()));
+                true
+            }
+            (None, _) => false,
+        });
+        if !shared {
+            second.into_iter().for_each(|second| self.free(w, second));
+            packet.reclaim();
+            return None;
         }
-        second.head_mut().flow_hash = flow_hash;
-        second.head_mut().rx_queue = rx_queue;
-        Some(second)
+        if let Some(second) = &mut second {
+            *second.record_mut() = packet.record();
+        }
+        second
     }
 
     /// Cuts a packet after its first `at` bytes; what is behind becomes a packet of its own, with what is recorded of the
@@ -84,8 +90,8 @@ impl Heads {
     /// [`SplitError`]; the packet is as it was.
     pub fn split(&self, w: &mut Worker, packet: &mut Packet, at: usize) -> Result<Packet, SplitError> {
         let mut left = within(at, packet.len())?;
-        let (rx_queue, flow_hash) = (packet.rx_queue(), packet.flow_hash());
-        let mut part = packet.head_mut();
+        let record = packet.record();
+        let mut part = packet.put_down();
         let behind = loop {
             let here = part.data.len();
             match part.next {
@@ -94,22 +100,28 @@ impl Heads {
                 Some(_) if left == here => break part.next.take(),
                 Some(ref mut next) => {
                     left -= here;
-                    part = next.head_mut();
+                    part = next.put_down();
                 }
                 None => break None,
             }
         };
-        let mut rest = match behind {
-            Some(rest) => rest,
-            None => {
-                let mut rest = begin(self.head(w).ok_or(SplitError::NoHead)?, part.data.share());
-                rest.head_mut().data.pull(left)?;
-                part.data.trim(left)?;
-                rest.head_mut().next = part.next.take();
-                rest
-            }
+        let rest = match behind {
+            Some(rest) => Ok(rest),
+            None => self.split_part(w, part, left),
         };
-        (rest.head_mut().rx_queue, rest.head_mut().flow_hash) = (rx_queue, flow_hash);
+        packet.pick_up();
+        let mut rest = rest?;
+        rest.pick_up();
+        *rest.record_mut() = record;
+        Ok(rest)
+    }
+
+    /// What is behind the first `at` bytes of a part, as a packet; the part keeps those.
+    fn split_part(&self, w: &mut Worker, part: &mut Head, at: usize) -> Result<Packet, SplitError> {
+        let mut rest = Packet::with(self.head(w).ok_or(SplitError::NoHead)?, part.data.share());
+        rest.pull(at)?;
+        part.data.trim(at)?;
+        rest.put_down().next = part.next.take();
         Ok(rest)
     }
 }

@@ -71,13 +71,14 @@ impl Condense {
     /// A look at each part; a copy of at most `pinned / bound` bytes for those that pin too much.
     pub fn condense(&self, w: &mut Worker, packet: &mut Packet) -> usize {
         let before = packet.pinned();
-        for data in packet.each_data_mut() {
-            if self.allows(data.len(), data.pinned()) {
-                continue;
+        packet.each_data_mut(|data| {
+            if !self.allows(data.len(), data.pinned())
+                && let Some(copy) = self.sizes.bytes_from(w, data.bytes())
+            {
+                mem::replace(data, Data::External(External::new(Copied(copy), drop))).free(w);
             }
-            let Some(copy) = self.sizes.bytes_from(w, data.bytes()) else { continue };
-            mem::replace(data, Data::External(External::new(Copied(copy), drop))).free(w);
-        }
+            true
+        });
         before.saturating_sub(packet.pinned())
     }
 }

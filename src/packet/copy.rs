@@ -32,13 +32,20 @@ impl Packet {
     /// # Cost
     /// A look at each part where all are this packet's alone.
     pub fn make_writable(&mut self, w: &mut Worker, pool: &Pool) -> Result<(), CopyError> {
-        for data in self.each_data_mut() {
-            if !data.reclaim() {
-                let frame = copied(w, pool, data.len(), [data.bytes()])?;
-                std::mem::replace(data, Data::of(frame)).free(w);
-            }
+        if self.frame().is_some() {
+            return Ok(());
         }
-        Ok(())
+        let mut failed = None;
+        self.each_data_mut(|data| {
+            if !data.reclaim() {
+                match copied(w, pool, data.len(), [data.bytes()]) {
+                    Ok(frame) => std::mem::replace(data, Data::of(frame)).free(w),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            failed.is_none()
+        });
+        failed.map_or(Ok(()), Err)
     }
 
     /// Copies the first bytes of the packet, as many as `to` has room for; returns how many.
@@ -60,8 +67,11 @@ impl Heads {
     /// # Errors
     /// [`CopyError`]; the packet is as it was.
     pub fn linearize(&self, w: &mut Worker, packet: &mut Packet, pool: &Pool) -> Result<(), CopyError> {
+        if packet.is_linear() {
+            return Ok(());
+        }
         let len = packet.len();
-        let Head { data, next, .. } = packet.head_mut();
+        let Head { data, next, .. } = packet.put_down();
         let Some(rest) = next.take() else { return Ok(()) };
         let behind = len - data.len();
         if data.reclaim()
@@ -78,6 +88,7 @@ impl Heads {
                 }
             }
         }
+        packet.pick_up();
         self.free(w, rest);
         Ok(())
     }

@@ -7,11 +7,10 @@ use std::mem;
 
 /// Where the bytes of one part of a packet are.
 ///
-/// What can be done with them is written for a frame, in line, and for all the others out of line.
+/// COLD: a packet carries a frame that has all its bytes, and asks here only about others.
 #[derive(Debug)]
 pub(super) enum Data {
-    /// In a frame that is the part's alone. None is [`Data::NOTHING`]: so that a frame is taken out by a copy of eight
-    /// bytes, just as they were written, and the others stay where they are.
+    /// In a frame that is the part's alone. None is [`Data::NOTHING`].
     Frame(Option<Frame>),
     /// In a frame that others read too, each with a view of its own.
     Shared(SharedFrame),
@@ -85,17 +84,8 @@ impl Data {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn bytes(&self) -> &[u8] {
-        match self {
-            Data::Frame(Some(frame)) => frame.data(),
-            _ => self.bytes_elsewhere(),
-        }
-    }
-
     #[cold]
-    #[inline(never)]
-    fn bytes_elsewhere(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Data::Frame(None) => &[],
             Data::Frame(Some(frame)) => frame.data(),
@@ -106,17 +96,8 @@ impl Data {
     }
 
     /// The bytes, to write, if nobody else can see them.
-    #[inline(always)]
-    pub(super) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        match self {
-            Data::Frame(Some(frame)) => Some(frame.data_mut()),
-            _ => self.bytes_mut_elsewhere(),
-        }
-    }
-
     #[cold]
-    #[inline(never)]
-    fn bytes_mut_elsewhere(&mut self) -> Option<&mut [u8]> {
+    pub(super) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.reclaim();
         match self {
             Data::Frame(Some(frame)) => Some(frame.data_mut()),
@@ -125,37 +106,12 @@ impl Data {
         }
     }
 
-    #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        match self {
-            Data::Frame(Some(frame)) => frame.len(),
-            _ => self.len_elsewhere(),
-        }
+        self.bytes().len()
     }
 
     #[cold]
-    #[inline(never)]
-    fn len_elsewhere(&self) -> usize {
-        match self {
-            Data::Frame(None) => 0,
-            Data::Frame(Some(frame)) => frame.len(),
-            Data::Shared(shared) => shared.len(),
-            Data::Fragment(fragment) => fragment.len(),
-            Data::External(external) => external.len(),
-        }
-    }
-
-    #[inline(always)]
     pub(super) fn headroom(&self) -> usize {
-        match self {
-            Data::Frame(Some(frame)) => frame.headroom(),
-            _ => self.headroom_elsewhere(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn headroom_elsewhere(&self) -> usize {
         match self {
             Data::Frame(Some(frame)) => frame.headroom(),
             Data::Fragment(fragment) => fragment.headroom(),
@@ -163,17 +119,8 @@ impl Data {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn tailroom(&self) -> usize {
-        match self {
-            Data::Frame(Some(frame)) => frame.tailroom(),
-            _ => self.tailroom_elsewhere(),
-        }
-    }
-
     #[cold]
-    #[inline(never)]
-    fn tailroom_elsewhere(&self) -> usize {
+    pub(super) fn tailroom(&self) -> usize {
         match self {
             Data::Frame(Some(frame)) => frame.tailroom(),
             Data::Fragment(fragment) => fragment.tailroom(),
@@ -181,17 +128,8 @@ impl Data {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn push(&mut self, n: usize) -> Result<(), NoRoom> {
-        match self {
-            Data::Frame(Some(frame)) => frame.push(n),
-            _ => self.push_elsewhere(n),
-        }
-    }
-
     #[cold]
-    #[inline(never)]
-    fn push_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
+    pub(super) fn push(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
             Data::Frame(Some(frame)) => frame.push(n),
             Data::Fragment(fragment) => fragment.push(n),
@@ -199,17 +137,7 @@ impl Data {
         }
     }
 
-    #[inline(always)]
     pub(super) fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
-        match self {
-            Data::Frame(Some(frame)) => frame.pull(n),
-            _ => self.pull_elsewhere(n),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn pull_elsewhere(&mut self, n: usize) -> Result<(), NoRoom> {
         match self {
             Data::Frame(None) => nothing_but(n),
             Data::Frame(Some(frame)) => frame.pull(n),
@@ -219,17 +147,7 @@ impl Data {
         }
     }
 
-    #[inline(always)]
     pub(super) fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        match self {
-            Data::Frame(Some(frame)) => frame.put(n),
-            _ => self.put_elsewhere(n),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn put_elsewhere(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         match self {
             Data::Frame(Some(frame)) => frame.put(n),
             Data::Fragment(fragment) => fragment.put(n),
@@ -237,17 +155,7 @@ impl Data {
         }
     }
 
-    #[inline(always)]
     pub(super) fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
-        match self {
-            Data::Frame(Some(frame)) => frame.trim(len),
-            _ => self.trim_elsewhere(len),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn trim_elsewhere(&mut self, len: usize) -> Result<(), NoRoom> {
         match self {
             Data::Frame(None) => nothing_but(len),
             Data::Frame(Some(frame)) => frame.trim(len),

@@ -5,8 +5,7 @@
 //! about bytes, and what was recorded of its packet ends with it, so a device that completes out of order loses and mixes
 //! up nothing.
 
-use super::data::Data;
-use super::head::{Head, begin};
+use super::head::Head;
 use super::heads::Heads;
 use super::packet::Packet;
 use super::packets::Packets;
@@ -81,14 +80,12 @@ impl Flight {
     #[cold]
     pub fn give_up(&mut self, n: usize, heads: &Heads, w: &mut Worker) {
         let first = self.heads.len().saturating_sub(n);
-        for head in self.heads.drain(first..) {
-            heads.free(w, begin(head, Data::NOTHING));
-        }
+        self.heads.drain(first..).for_each(|head| heads.keep(w, head));
     }
 }
 
 /// A packet of a frame and a head that was no packet's.
 #[inline(always)]
 fn join((head, frame): (Object<Head>, Frame)) -> Packet {
-    begin(head, Data::of(frame))
+    Packet::new(head, frame)
 }

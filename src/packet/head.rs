@@ -2,8 +2,6 @@
 
 use super::data::Data;
 use super::packet::Packet;
-use crate::slab::Object;
-use std::mem;
 
 /// Whose array a head goes back to: the number of its [`Heads`](super::Heads), and the worker's slot below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,45 +35,59 @@ impl Origin {
 }
 
 /// What is known of a packet beside its bytes. One cache line.
+///
+/// A head is *blank* while nothing is known: then it is no packet's, or one's whose bytes are in the frame that the packet
+/// carries, and it has not been touched since it was last blank.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Head {
-    /// The bytes. Invariant: [`Data::NOTHING`] in a head that is no packet's, and in no other.
+    /// The bytes, where the packet does not carry them.
     pub(super) data: Data,
-    /// The next part of the same packet. Invariant: None in a head that is no packet's.
+    /// The next part of the same packet. Invariant: None where the packet carries its bytes.
     pub(super) next: Option<Packet>,
     /// Whose array it was taken from; written when a worker gets the head from the cache.
     pub(super) origin: Origin,
-    /// The flow's hash; 0 while nobody has computed it.
-    pub(super) flow_hash: u32,
-    /// The receive queue it came by, if it came by one.
-    pub(super) rx_queue: Option<u16>,
+    /// What was recorded of the packet.
+    pub(super) record: Record,
 }
 
 const _: () = assert!(size_of::<Head>() == 64);
 
-impl Head {
-    /// A head that is no packet's.
-    pub(super) fn blank(origin: Origin) -> Head {
-        Head { data: Data::NOTHING, next: None, origin, flow_hash: 0, rx_queue: None }
+/// What is recorded of a packet; all 0 while nothing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(align(8))]
+pub(super) struct Record {
+    /// The flow's hash; 0 while nobody has computed it.
+    pub(super) flow_hash: u32,
+    /// One more than the receive queue it came by; 0 if it came by none.
+    rx_queue: u32,
+}
+
+impl Record {
+    #[inline(always)]
+    pub(super) fn rx_queue(self) -> Option<u16> {
+        self.rx_queue.checked_sub(1).map(|queue| queue as u16)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_rx_queue(&mut self, queue: u16) {
+        self.rx_queue = u32::from(queue) + 1;
     }
 }
 
-/// Makes a blank head a packet's: everything that its last user may have left is written over.
-#[inline(always)]
-pub(super) fn begin(mut head: Object<Head>, data: Data) -> Packet {
-    head.begin(data);
-    Packet::new(head)
-}
-
 impl Head {
-    /// As [`begin`], in place.
+    /// A head of which nothing is known.
+    pub(super) fn blank(origin: Origin) -> Head {
+        Head { data: Data::NOTHING, next: None, origin, record: Record::default() }
+    }
+
+    /// Forgets what was recorded, which is written only where something was.
     #[inline(always)]
-    pub(super) fn begin(&mut self, data: Data) {
-        // What was there is nothing, by the invariant, and need not be looked at.
-        mem::forget(mem::replace(&mut self.data, data));
-        mem::forget(self.next.take());
-        (self.rx_queue, self.flow_hash) = (None, 0);
+    pub(super) fn forget_record(&mut self) {
+        // Both looked at by one load.
+        if self.record.flow_hash | self.record.rx_queue != 0 {
+            self.record = Record::default();
+        }
     }
 }
 
@@ -84,7 +96,7 @@ impl Drop for Head {
     fn drop(&mut self) {
         let mut next = self.next.take();
         while let Some(mut part) = next {
-            next = part.head_mut().next.take();
+            next = part.take_next();
         }
     }
 }

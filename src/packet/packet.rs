@@ -1,42 +1,52 @@
 //! The packet: a head and its bytes, and what can be done with them without a worker.
 
 use super::data::{Data, within};
-use super::head::{Head, Origin};
+use super::head::{Head, Origin, Record};
 use crate::limits::CACHE_LINE;
 use crate::pool::{Frame, NoRoom};
 use crate::slab::Object;
 use crate::sys::cpu;
 use std::iter::successors;
 
-/// A packet that is yours alone: eight bytes, move-only.
+/// A packet that is yours alone: sixteen bytes, move-only.
 ///
-/// Most packets are one part, whose bytes are in one frame: then [`Packet::data`] is all of them. Others are a chain of
-/// parts ([`Packet::append`]), or share their bytes with others ([`Heads::share`](super::Heads::share)) and cannot be
-/// written meanwhile. Lengths are always those of the whole packet.
+/// Most packets are one part, whose bytes are in one frame: then [`Packet::data`] is all of them, the packet carries the
+/// frame, and what moves its data touches nothing else. Others are a chain of parts ([`Packet::append`]), or share their
+/// bytes with others ([`Heads::share`](super::Heads::share)) and cannot be written meanwhile: where those are the head
+/// says. Lengths are always those of the whole packet.
 ///
 /// Dropped anywhere, head and bytes go home by the slow way; [`Heads::free`](super::Heads::free) is the fast one.
 #[derive(Debug)]
 pub struct Packet {
-    /// Invariant: its data is not [`Data::NOTHING`], except on the way into an array of free heads or out of it.
+    /// The bytes, while they are all in one frame that is this packet's alone. Invariant: then the head says
+    /// [`Data::NOTHING`] and has no next part; else it says where they are, except on the way to or from free heads.
+    frame: Option<Frame>,
     head: Object<Head>,
 }
 
-const _: () = assert!(size_of::<Option<Packet>>() == 8);
+const _: () = assert!(size_of::<Option<Packet>>() == 16);
 
 impl Packet {
+    /// A packet of a blank head and a frame, if there is one.
     #[inline(always)]
-    pub(super) fn new(head: Object<Head>) -> Packet {
-        Packet { head }
+    pub(super) fn new(head: Object<Head>, frame: impl Into<Option<Frame>>) -> Packet {
+        Packet { frame: frame.into(), head }
     }
 
+    /// A packet of a blank head and bytes that are elsewhere.
+    pub(super) fn with(mut head: Object<Head>, data: Data) -> Packet {
+        head.data = data;
+        let mut packet = Packet { frame: None, head };
+        packet.pick_up();
+        packet
+    }
+
+    /// The head of a packet whose bytes were taken, blank.
     #[inline(always)]
-    pub(super) fn into_head(self) -> Object<Head> {
+    pub(super) fn into_head(mut self) -> Object<Head> {
+        debug_assert!(self.frame.is_none() && self.head.next.is_none());
+        self.head.forget_record();
         self.head
-    }
-
-    #[inline(always)]
-    pub(super) fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
     }
 
     #[inline(always)]
@@ -44,31 +54,63 @@ impl Packet {
         self.head.origin
     }
 
-    /// Where the bytes of the first part are.
+    /// What was recorded.
     #[inline(always)]
-    pub(super) fn data_kind(&self) -> &Data {
-        &self.head.data
+    pub(super) fn record(&self) -> Record {
+        self.head.record
+    }
+
+    #[inline(always)]
+    pub(super) fn record_mut(&mut self) -> &mut Record {
+        &mut self.head.record
+    }
+
+    /// The frame that has all the bytes, if it is this packet's alone.
+    #[inline(always)]
+    pub(super) fn frame(&self) -> Option<&Frame> {
+        self.frame.as_ref()
+    }
+
+    #[inline(always)]
+    pub(super) fn frame_mut(&mut self) -> Option<&mut Frame> {
+        self.frame.as_mut()
     }
 
     /// Takes the bytes out, if they are one frame that is this packet's alone.
     #[inline(always)]
     pub(super) fn take_frame(&mut self) -> Option<Frame> {
-        self.frame_alone()?.take()
+        self.frame.take()
     }
 
-    /// As [`Packet::take_frame`], for a frame that is to be freed: it has no data then.
-    #[inline(always)]
-    pub(super) fn take_spent_frame(&mut self) -> Option<Frame> {
-        Frame::take_empty(self.frame_alone()?)
+    /// Takes the bytes of a part that is not carried.
+    pub(super) fn take_data(&mut self) -> Data {
+        self.frame.take().map_or_else(|| self.head.data.take(), Data::of)
     }
 
-    /// The place of the frame that has all the bytes, if it is this packet's alone.
+    /// Takes the parts behind the first.
+    pub(super) fn take_next(&mut self) -> Option<Packet> {
+        self.head.next.take()
+    }
+
+    /// Forgets what was recorded.
     #[inline(always)]
-    fn frame_alone(&mut self) -> Option<&mut Option<Frame>> {
-        let head = &mut *self.head;
-        match &mut head.data {
-            Data::Frame(frame) if head.next.is_none() => Some(frame),
-            _ => None,
+    pub(super) fn forget_record(&mut self) {
+        self.head.forget_record();
+    }
+
+    /// The head, which says from now on where the bytes are, until [`Packet::pick_up`].
+    pub(super) fn put_down(&mut self) -> &mut Head {
+        if let Some(frame) = self.frame.take() {
+            self.head.data = Data::of(frame);
+        }
+        &mut self.head
+    }
+
+    /// Carries the bytes again, if they are all in one frame that is this packet's alone.
+    pub(super) fn pick_up(&mut self) {
+        let Head { data, next, .. } = &mut *self.head;
+        if let (Data::Frame(frame @ Some(_)), None) = (data, next) {
+            self.frame = frame.take();
         }
     }
 
@@ -77,21 +119,29 @@ impl Packet {
         successors(Some(self), |part| part.head.next.as_ref())
     }
 
-    /// Where the bytes of each part are, first to last.
-    pub(super) fn each_data_mut(&mut self) -> DataMut<'_> {
-        DataMut { head: Some(&mut self.head) }
+    /// Changes where the bytes of each part are, first to last, by `change`, until it says false; false if it did.
+    pub(super) fn each_data_mut(&mut self, change: impl FnMut(&mut Data) -> bool) -> bool {
+        let done = DataMut { head: Some(self.put_down()) }.all(change);
+        self.pick_up();
+        done
     }
 
     /// The bytes of the first part; all of them where the packet is linear.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
-        self.head.data.bytes()
+        match &self.frame {
+            Some(frame) => frame.data(),
+            None => self.head.data.bytes(),
+        }
     }
 
     /// The bytes of the first part, to write; None while anybody else may read them.
     #[inline(always)]
     pub fn data_mut(&mut self) -> Option<&mut [u8]> {
-        self.head.data.bytes_mut()
+        match &mut self.frame {
+            Some(frame) => Some(frame.data_mut()),
+            None => self.head.data.bytes_mut(),
+        }
     }
 
     /// The bytes of each part in turn; some may be empty.
@@ -102,20 +152,22 @@ impl Packet {
     /// Whether all bytes are in one part, and so in [`Packet::data`].
     #[inline]
     pub fn is_linear(&self) -> bool {
-        self.head.next.is_none()
+        self.frame.is_some() || self.head.next.is_none()
     }
 
     /// How many bytes the packet has.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        let first = self.head.data.len();
-        if self.is_linear() { first } else { self.len_of_parts() }
+        match &self.frame {
+            Some(frame) => frame.len(),
+            None => self.len_of_parts(),
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn len_of_parts(&self) -> usize {
-        self.parts().map(|part| part.head.data.len()).sum()
+        self.segments().map(<[u8]>::len).sum()
     }
 
     /// Whether the packet has no bytes.
@@ -127,12 +179,17 @@ impl Packet {
     /// Bytes before the data that [`Packet::push`] can take; 0 while others may read the first part.
     #[inline]
     pub fn headroom(&self) -> usize {
-        self.head.data.headroom()
+        match &self.frame {
+            Some(frame) => frame.headroom(),
+            None => self.head.data.headroom(),
+        }
     }
 
     /// Bytes after the data that [`Packet::put`] can take; 0 while others may read the last part.
     pub fn tailroom(&self) -> usize {
-        self.parts().last().map_or(0, |last| last.head.data.tailroom())
+        let of_part =
+            |part: &Packet| part.frame.as_ref().map_or_else(|| part.head.data.tailroom(), Frame::tailroom);
+        self.parts().last().map_or(0, of_part)
     }
 
     /// Begins the data `n` bytes earlier, for a header in front.
@@ -141,7 +198,10 @@ impl Packet {
     /// [`NoRoom`] when the headroom is smaller.
     #[inline]
     pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
-        self.head.data.push(n)
+        match &mut self.frame {
+            Some(frame) => frame.push(n),
+            None => self.head.data.push(n),
+        }
     }
 
     /// Begins the data `n` bytes later. Parts that are empty then stay where they are.
@@ -150,17 +210,17 @@ impl Packet {
     /// [`NoRoom`] when there is less data.
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
-        if self.is_linear() {
-            return self.head.data.pull(n);
+        match &mut self.frame {
+            Some(frame) => frame.pull(n),
+            None => self.pull_parts(n),
         }
-        self.pull_parts(n)
     }
 
     #[cold]
     #[inline(never)]
     fn pull_parts(&mut self, n: usize) -> Result<(), NoRoom> {
         let mut left = within(n, self.len())?;
-        self.each_data_mut().try_for_each(|data| {
+        self.cut_parts(|data| {
             let here = left.min(data.len());
             left -= here;
             data.pull(here)
@@ -173,16 +233,10 @@ impl Packet {
     /// [`NoRoom`] when the tailroom is smaller.
     #[inline(always)]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        if self.is_linear() {
-            return self.head.data.put(n);
+        match &mut self.frame {
+            Some(frame) => frame.put(n),
+            None => put_last(&mut self.head, n).map_err(|room| NoRoom::of(n, room)),
         }
-        self.put_parts(n)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn put_parts(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        self.each_data_mut().last().map_or(Ok(&mut []), |last| last.put(n))
     }
 
     /// Puts a copy of `bytes` behind the data.
@@ -200,21 +254,26 @@ impl Packet {
     /// [`NoRoom`] when there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
-        if self.is_linear() {
-            return self.head.data.trim(len);
+        match &mut self.frame {
+            Some(frame) => frame.trim(len),
+            None => self.trim_parts(len),
         }
-        self.trim_parts(len)
     }
 
     #[cold]
     #[inline(never)]
     fn trim_parts(&mut self, len: usize) -> Result<(), NoRoom> {
         let mut left = within(len, self.len())?;
-        self.each_data_mut().try_for_each(|data| {
+        self.cut_parts(|data| {
             let here = left.min(data.len());
             left -= here;
             data.trim(here)
         })
+    }
+
+    /// Calls `cut` for where the bytes of each part are, until one fails.
+    fn cut_parts(&mut self, mut cut: impl FnMut(&mut Data) -> Result<(), NoRoom>) -> Result<(), NoRoom> {
+        DataMut { head: Some(self.put_down()) }.try_for_each(&mut cut)
     }
 
     /// Puts `other` behind this packet's bytes, without a copy. What `other` had recorded is no longer looked at.
@@ -222,9 +281,9 @@ impl Packet {
     /// # Cost
     /// One line for each part that this packet has.
     pub fn append(&mut self, other: Packet) {
-        let mut end = &mut self.head.next;
+        let mut end = &mut self.put_down().next;
         while let Some(part) = end {
-            end = &mut part.head.next;
+            end = &mut part.put_down().next;
         }
         *end = Some(other);
     }
@@ -232,14 +291,24 @@ impl Packet {
     /// Looks whether those who shared this packet's bytes are gone, and takes them back for itself alone; whether all its
     /// bytes can be written now. Memory of others never can.
     pub fn reclaim(&mut self) -> bool {
+        if self.frame.is_some() {
+            return true;
+        }
+        let mut all = true;
         // Each of them is looked at, also behind one that stays shared.
-        self.each_data_mut().map(Data::reclaim).filter(|&alone| !alone).count() == 0
+        self.each_data_mut(|data| {
+            all &= data.reclaim();
+            true
+        });
+        all
     }
 
     /// Bytes of memory that cannot be used for anything else while this packet is held: its heads, and the whole frame
     /// behind each part, also where others hold that too (what Linux calls truesize).
     pub fn pinned(&self) -> usize {
-        self.parts().map(|part| CACHE_LINE + part.head.data.pinned()).sum()
+        let of_part =
+            |part: &Packet| part.frame.as_ref().map_or_else(|| part.head.data.pinned(), Frame::size);
+        self.parts().map(|part| CACHE_LINE + of_part(part)).sum()
     }
 
     /// Asks for the first line of data before it is needed.
@@ -248,39 +317,48 @@ impl Packet {
         cpu::prefetch(self.data().as_ptr());
     }
 
-    /// Asks for the head before it is needed: it may have been written on another core, and will be here.
+    /// Asks for the head before it is looked at: it may have been written on another core.
     #[inline(always)]
     pub(super) fn prefetch_head(&self) {
-        cpu::prefetch_write(std::ptr::from_ref(&*self.head).cast());
+        cpu::prefetch(std::ptr::from_ref(&*self.head).cast());
     }
 
     /// The receive queue it came by, if it came by one.
     #[inline]
     pub fn rx_queue(&self) -> Option<u16> {
-        self.head.rx_queue
+        self.head.record.rx_queue()
     }
 
     /// Records the receive queue, from which a transmit queue can be chosen later (source 001).
     #[inline]
     pub fn record_rx_queue(&mut self, queue: u16) {
-        self.head.rx_queue = Some(queue);
+        self.head.record.set_rx_queue(queue);
     }
 
     /// The flow's hash; 0 while nobody has computed it.
     #[inline]
     pub fn flow_hash(&self) -> u32 {
-        self.head.flow_hash
+        self.head.record.flow_hash
     }
 
     /// Records the flow's hash.
     #[inline]
     pub fn set_flow_hash(&mut self, hash: u32) {
-        self.head.flow_hash = hash;
+        self.head.record.flow_hash = hash;
     }
 }
 
-/// Where the bytes of each part are, to change.
-pub(super) struct DataMut<'a> {
+/// Ends the data of the last part `n` bytes later, or says how much room there is: what comes back fits into registers, so
+/// that nothing of the hot path goes over the stack.
+#[cold]
+#[inline(never)]
+fn put_last(head: &mut Head, n: usize) -> Result<&mut [u8], usize> {
+    let Some(last) = (DataMut { head: Some(head) }).last() else { return Ok(&mut []) };
+    last.put(n).map_err(|no| no.room as usize)
+}
+
+/// Where the bytes of each part are, to change; the parts put down what they carry.
+struct DataMut<'a> {
     head: Option<&'a mut Head>,
 }
 
@@ -289,7 +367,7 @@ impl<'a> Iterator for DataMut<'a> {
 
     fn next(&mut self) -> Option<&'a mut Data> {
         let Head { data, next, .. } = self.head.take()?;
-        self.head = next.as_mut().map(Packet::head_mut);
+        self.head = next.as_mut().map(Packet::put_down);
         Some(data)
     }
 }

@@ -21,7 +21,7 @@ impl Packets {
     /// An empty one.
     ///
     /// # Cost
-    /// An allocation of 512 bytes.
+    /// An allocation of 1 KiB.
     pub fn new() -> Packets {
         Packets { packets: Vec::with_capacity(BATCH_MAX) }
     }

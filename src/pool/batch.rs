@@ -64,6 +64,20 @@ impl Batch {
         Ok(())
     }
 
+    /// Appends frames until there are no more or there is no room; returns how many.
+    #[inline(always)]
+    pub(crate) fn extend(&mut self, mut frames: impl Iterator<Item = Frame>) -> usize {
+        let mut n = 0;
+        for place in self.places() {
+            let Some(frame) = frames.next() else { break };
+            place.write(frame);
+            n += 1;
+        }
+        // SAFETY: that many were just written to the first free places.
+        unsafe { self.grown(n, ptr::null()) };
+        n
+    }
+
     /// Takes the newest frame.
     #[inline]
     pub fn pop(&mut self) -> Option<Frame> {

@@ -148,16 +148,6 @@ impl Frame {
         }
     }
 
-    /// Takes the frame out of its place, with no data, to be freed: only its number is read, so that it need not wait for
-    /// bounds that were changed just before.
-    #[inline(always)]
-    pub(crate) fn take_empty(place: &mut Option<Frame>) -> Option<Frame> {
-        let id = place.as_ref()?.id();
-        std::mem::forget(place.take());
-        // SAFETY: the claim was the place's, which has none any more; no bytes at all lie within every frame.
-        Some(unsafe { Frame::from_desc(Desc { id, off: 0, len: 0 }) })
-    }
-
     /// Gives the claim up to whoever takes the descriptor: a ring, a list.
     #[inline(always)]
     pub(crate) fn into_desc(self) -> Desc {

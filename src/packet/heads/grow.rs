@@ -13,6 +13,7 @@ use super::shared::Shared;
 use super::stats::HeadsLane;
 use crate::packet::head::{Head, Origin};
 use crate::packet::packet::Packet;
+use crate::pool::Drain;
 use crate::slab::Object;
 use crate::sync::Worker;
 use std::mem;
@@ -40,28 +41,35 @@ fn find(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
     Some(head)
 }
 
-/// Gets `n` heads for a worker whose array has none left and appends them, blank, to `into`; returns how many there were.
+/// Gives the next `n` of `frames` heads where the worker's array has none left, and appends the packets to `into`; returns
+/// how many heads there were.
 #[cold]
 #[inline(never)]
-pub(super) fn take_bulk(shared: &Shared, w: &mut Worker, n: usize, into: &mut Vec<Packet>) -> usize {
+pub(super) fn take_bulk(
+    shared: &Shared,
+    w: &mut Worker,
+    n: usize,
+    frames: &mut Drain,
+    into: &mut Vec<Packet>,
+) -> usize {
     let mut got = 0;
     while shared.form == Form::TwoSided && got < n && refill(shared, w) {
-        got += shared.take_hot_bulk(w, n - got, into);
+        got += shared.take_hot_bulk(w, n - got, frames, into);
     }
+    let mut heads = scratch(shared, w);
     if matches!(shared.form, Form::Bulk | Form::FlushOnly) {
-        let (mut heads, origin) = (scratch(shared, w), shared.origin(w));
+        let origin = shared.origin(w);
         if shared.cache.alloc_bulk(w, n, &mut heads, || Head::blank(origin)) {
-            got += heads.len();
             shared.locals.add(w, n as u64, |lane| &lane.cache_taken);
         }
-        into.extend(heads.drain(..).map(Packet::new));
-        put_away(shared, w, heads);
     }
-    while got < n {
+    while got + heads.len() < n {
         let Some(head) = take(shared, w) else { break };
-        into.push(Packet::new(head));
-        got += 1;
+        heads.push(head);
     }
+    got += heads.len();
+    into.extend(heads.drain(..).map(|head| Packet::new(head, frames.next())));
+    put_away(shared, w, heads);
     got
 }
 

@@ -4,6 +4,7 @@ use super::shared::Shared;
 use super::stats::HeadsLane;
 use crate::packet::head::{Head, Origin};
 use crate::packet::packet::Packet;
+use crate::pool::Drain;
 use crate::slab::Object;
 use crate::sync::Worker;
 
@@ -70,14 +71,21 @@ impl Shared {
         Some(head)
     }
 
-    /// Appends the `n` heads freed last (fewer if there are fewer) to `into`; returns how many. They are blank still.
+    /// Gives the next `n` of `frames`, of which there are as many, the heads freed last, as far as there are any, and appends
+    /// the packets to `into`; returns how many.
     #[inline(always)]
-    pub(super) fn take_hot_bulk(&self, w: &mut Worker, n: usize, into: &mut Vec<Packet>) -> usize {
+    pub(super) fn take_hot_bulk(
+        &self,
+        w: &mut Worker,
+        n: usize,
+        frames: &mut Drain,
+        into: &mut Vec<Packet>,
+    ) -> usize {
         let Some(mut local) = self.locals.enter(w) else { return 0 };
         let rest = local.ready.len() - n.min(local.ready.len());
         let n = local.ready.len() - rest;
         local.took += n as u64;
-        into.extend(local.ready.drain(rest..).map(Packet::new));
+        into.extend(local.ready.drain(rest..).map(|head| Packet::new(head, frames.next())));
         n
     }
 

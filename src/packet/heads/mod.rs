@@ -19,8 +19,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use super::data::Data;
-use super::head::{Head, begin};
+use super::head::Head;
 use super::packet::Packet;
 use super::packets::Packets;
 use crate::page::Memory;
@@ -66,11 +65,11 @@ impl Heads {
     /// The frame, when there is no memory for a head.
     ///
     /// # Cost
-    /// A head from the worker's array: no locked instruction, and one line to write.
+    /// A head from the worker's array: no locked instruction, and the head is not looked at.
     #[inline]
     pub fn attach(&self, w: &mut Worker, frame: Frame) -> Result<Packet, Frame> {
         match self.head(w) {
-            Some(head) => Ok(begin(head, Data::of(frame))),
+            Some(head) => Ok(Packet::new(head, frame)),
             None => Err(frame),
         }
     }
@@ -91,16 +90,12 @@ impl Heads {
     /// As [`Heads::attach`], with one look at the worker's array for all.
     #[inline]
     pub fn attach_bulk(&self, w: &mut Worker, frames: &mut Batch, packets: &mut Packets) -> usize {
-        let (from, n) = (packets.len(), frames.len().min(packets.room()));
-        let packets = packets.all_mut();
-        let mut got = self.shared.take_hot_bulk(w, n, packets);
+        let n = frames.len().min(packets.room());
+        let (mut frames, packets) = (frames.drain(), packets.all_mut());
+        let mut got = self.shared.take_hot_bulk(w, n, &mut frames, packets);
         if got < n {
-            got += grow::take_bulk(&self.shared, w, n - got, packets);
+            got += grow::take_bulk(&self.shared, w, n - got, &mut frames, packets);
         }
-        packets[from..].iter().for_each(Packet::prefetch_head);
-        packets[from..].iter_mut().zip(frames.drain()).for_each(|(packet, frame)| {
-            packet.head_mut().begin(Data::of(frame));
-        });
         got
     }
 
@@ -112,7 +107,7 @@ impl Heads {
     pub fn detach(&self, w: &mut Worker, mut packet: Packet) -> Result<Frame, Packet> {
         match packet.take_frame() {
             Some(frame) => {
-                self.keep(w, packet);
+                self.keep(w, packet.into_head());
                 Ok(frame)
             }
             None => self.detach_odd(w, packet),
@@ -125,7 +120,7 @@ impl Heads {
         // Those who shared the frame may be gone.
         packet.reclaim();
         let Some(frame) = packet.take_frame() else { return Err(packet) };
-        self.keep(w, packet);
+        self.keep(w, packet.into_head());
         Ok(frame)
     }
 
@@ -133,28 +128,19 @@ impl Heads {
     /// room or a packet's bytes are not one frame that is its alone; returns how many.
     #[inline]
     pub fn detach_bulk(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
-        self.take_bulk(w, packets, frames, Packet::take_frame)
+        self.take_bulk(w, packets, frames)
     }
 
-    /// Takes frames off packets by `take`, from the front of `packets` until there is none or no room, and keeps the heads.
+    /// Takes frames off packets, from the front of `packets` until there is none or no room, and keeps the heads.
     #[inline(always)]
-    fn take_bulk(
-        &self,
-        w: &mut Worker,
-        packets: &mut Packets,
-        frames: &mut Batch,
-        take: impl Fn(&mut Packet) -> Option<Frame>,
-    ) -> usize {
+    fn take_bulk(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
         let Some(origin) = packets.first().map(Packet::origin) else { return 0 };
         let most = packets.len().min(frames.room());
-        let (mut n, mut differs) = (0, 0);
-        for packet in &mut packets[..most] {
-            let Some(frame) = take(packet) else { break };
-            // There is room, so none comes back.
-            let _ = frames.push(frame).map_err(drop);
+        let mut differs = 0;
+        let n = frames.extend(packets[..most].iter_mut().map_while(|packet| {
             differs |= packet.origin().differs(origin);
-            n += 1;
-        }
+            packet.take_frame()
+        }));
         let heads = packets.drain_heads(n);
         if differs != 0 {
             grow::keep_bulk(&self.shared, w, heads);
@@ -168,14 +154,14 @@ impl Heads {
     /// it, in a batch to that one's.
     ///
     /// # Cost
-    /// The head's line, which says where the bytes are; none of theirs.
+    /// A look at the head's line, which says whose it is; none of the bytes'.
     #[inline]
     pub fn free(&self, w: &mut Worker, mut packet: Packet) {
-        match packet.take_spent_frame() {
+        match packet.take_frame() {
             Some(frame) => {
                 // Nothing here panics; where the compiler need not provide for it, the frame stays in a register.
                 let frame = ManuallyDrop::new(frame);
-                self.keep(w, packet);
+                self.keep(w, packet.into_head());
                 ManuallyDrop::into_inner(frame).free(w);
             }
             None => self.free_odd(w, packet),
@@ -187,7 +173,7 @@ impl Heads {
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let mut frames = Batch::new();
-        self.take_bulk(w, packets, &mut frames, Packet::take_spent_frame);
+        self.take_bulk(w, packets, &mut frames);
         if !packets.is_empty() {
             self.free_rest(w, packets, &mut frames);
         }
@@ -200,7 +186,7 @@ impl Heads {
     fn free_rest(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) {
         while let Some(odd) = packets.pop_first() {
             self.free_odd(w, odd);
-            self.take_bulk(w, packets, frames, Packet::take_spent_frame);
+            self.take_bulk(w, packets, frames);
         }
     }
 
@@ -210,9 +196,9 @@ impl Heads {
     fn free_odd(&self, w: &mut Worker, packet: Packet) {
         let mut next = Some(packet);
         while let Some(mut part) = next {
-            next = part.head_mut().next.take();
-            part.head_mut().data.take().free(w);
-            self.keep(w, part);
+            next = part.take_next();
+            part.take_data().free(w);
+            self.keep(w, part.into_head());
         }
     }
 
@@ -257,10 +243,10 @@ impl Heads {
         self.shared.cache.attributes()
     }
 
-    /// Keeps the head of a packet whose bytes were taken.
+    /// Keeps a blank head.
     #[inline(always)]
-    fn keep(&self, w: &mut Worker, packet: Packet) {
-        if let Err(head) = self.shared.keep_hot(w, packet.into_head()) {
+    pub(super) fn keep(&self, w: &mut Worker, head: Object<Head>) {
+        if let Err(head) = self.shared.keep_hot(w, head) {
             grow::keep(&self.shared, w, head);
         }
     }

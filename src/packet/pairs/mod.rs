@@ -18,11 +18,10 @@ mod stacks;
 #[cfg(test)]
 mod tests;
 
-use super::data::Data;
 use super::heads::Heads;
 use super::packet::Packet;
 use super::packets::Packets;
-use crate::pool::{Batch, Pool, Pressure, Renewal};
+use crate::pool::{Batch, Frame, Pool, Pressure, Renewal};
 use crate::sync::{Leave, Worker};
 pub use stack::{PairStack, Reset};
 use stacks::Stacks;
@@ -106,14 +105,12 @@ impl Pairs {
     /// else it goes the ordinary way ([`Heads::free`]).
     ///
     /// # Cost
-    /// The head's line, and the frame's entry in the table of pools; none of the data's.
+    /// A look at the head's line, and the frame's entry in the table of pools; none of the data's.
     #[inline(always)]
-    pub fn free(&self, w: &mut Worker, mut packet: Packet) {
+    pub fn free(&self, w: &mut Worker, packet: Packet) {
         let shared = &*self.shared;
-        if !begin_again(shared.pool.renewal(), &mut packet) {
-            return shared.pass(w, packet);
-        }
-        if let Err(packet) = shared.stacks.put(w, packet) {
+        let kept = renewed(shared.pool.renewal(), packet).and_then(|pair| shared.stacks.put(w, pair));
+        if let Err(packet) = kept {
             shared.pass(w, packet);
         }
     }
@@ -123,7 +120,7 @@ impl Pairs {
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let shared = &*self.shared;
         let renewal = shared.pool.renewal();
-        let all = packets.iter_mut().all(|packet| begin_again(renewal, packet));
+        let all = packets.iter_mut().all(|packet| renew(renewal, packet));
         if !all || !shared.stacks.put_bulk(w, packets.all_mut()) {
             shared.free_mixed(w, packets);
         }
@@ -201,12 +198,9 @@ impl Shared {
     #[inline(never)]
     fn free_mixed(&self, w: &mut Worker, packets: &mut Packets) {
         let mut others = Packets::new();
-        for mut packet in packets.drain() {
-            let refused = match begin_again(self.pool.renewal(), &mut packet) {
-                true => self.stacks.put(w, packet).err(),
-                false => Some(packet),
-            };
-            others.extend(refused.into_iter());
+        for packet in packets.drain() {
+            let kept = renewed(self.pool.renewal(), packet).and_then(|pair| self.stacks.put(w, pair));
+            others.extend(kept.err().into_iter());
         }
         self.stacks.locals.add(w, others.len() as u64, |lane| &lane.passed);
         self.heads.free_bulk(w, &mut others);
@@ -222,22 +216,25 @@ fn make(pool: &Pool, heads: &Heads, w: &mut Worker) -> Option<Packet> {
 /// Whether the packet is a pair: a head and a frame of the pool that is its alone, and no more.
 #[inline(always)]
 fn is_pair(pool: Renewal, packet: &Packet) -> bool {
-    packet.is_linear() && matches!(packet.data_kind(), Data::Frame(Some(frame)) if pool.owns(frame))
+    packet.frame().is_some_and(|frame| pool.owns(frame))
 }
 
 /// Brings a pair into its first state, as if it were just made; false if the packet is none.
 #[inline(always)]
-fn begin_again(pool: Renewal, packet: &mut Packet) -> bool {
-    let head = packet.head_mut();
-    if head.next.is_some() {
-        return false;
-    }
-    match &mut head.data {
-        Data::Frame(Some(frame)) if pool.owns(frame) => pool.begin_again(frame),
-        _ => return false,
-    }
-    (head.rx_queue, head.flow_hash) = (None, 0);
+fn renew(pool: Renewal, packet: &mut Packet) -> bool {
+    let Some(frame) = packet.frame_mut().filter(|frame| pool.owns(frame)) else { return false };
+    pool.begin_again(frame);
+    packet.forget_record();
     true
+}
+
+/// As [`renew`], by value: so the pair stays in registers.
+///
+/// # Errors
+/// The packet, if it is no pair.
+#[inline(always)]
+fn renewed(pool: Renewal, mut packet: Packet) -> Result<Packet, Packet> {
+    if renew(pool, &mut packet) { Ok(packet) } else { Err(packet) }
 }
 
 /// Gives packets back through the worker, in bulk.
@@ -266,9 +263,7 @@ impl Pressure for Shared {
     fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32)) {
         let mut frames = Vec::new();
         self.stacks.each(|pair| {
-            if let Data::Frame(Some(frame)) = pair.data_kind() {
-                frames.push(frame.id());
-            }
+            frames.extend(pair.frame().map(Frame::id));
         });
         frames.into_iter().for_each(found);
     }

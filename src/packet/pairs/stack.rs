@@ -1,6 +1,6 @@
 //! Source 003's own form: one stack of pairs, under whatever lock the caller holds already.
 
-use super::{PairsStats, begin_again, free_all, is_pair, make};
+use super::{PairsStats, free_all, is_pair, make, renew};
 use crate::packet::heads::Heads;
 use crate::packet::packet::Packet;
 use crate::pool::{Pool, Pressure};
@@ -92,7 +92,7 @@ impl PairStack {
         self.stats.taken += 1;
         self.note();
         if self.reset == Reset::AtGet {
-            begin_again(self.pool.renewal(), &mut packet);
+            renew(self.pool.renewal(), &mut packet);
         }
         Some(packet)
     }
@@ -103,7 +103,7 @@ impl PairStack {
         self.give_what_is_wanted(w);
         let ready = self.pairs.len() < self.max
             && match self.reset {
-                Reset::AtPut => begin_again(self.pool.renewal(), &mut packet),
+                Reset::AtPut => renew(self.pool.renewal(), &mut packet),
                 Reset::AtGet => is_pair(self.pool.renewal(), &packet),
             };
         if !ready {

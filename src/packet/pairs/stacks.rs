@@ -2,6 +2,7 @@
 
 use crate::stats::Count;
 use crate::sync::{PerWorker, Roster, Worker};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// One worker's pairs.
@@ -82,11 +83,13 @@ impl<T> Stacks<T> {
     /// The item, when there are as many as there may be.
     #[inline(always)]
     pub(super) fn put(&self, w: &mut Worker, item: T) -> Result<(), T> {
-        let Some(mut stack) = self.locals.enter(w) else { return Err(item) };
+        // Nothing here panics; where the compiler need not provide for it, the item stays in registers.
+        let item = ManuallyDrop::new(item);
+        let Some(mut stack) = self.locals.enter(w) else { return Err(ManuallyDrop::into_inner(item)) };
         if stack.items.len() == stack.items.capacity() {
-            return Err(item);
+            return Err(ManuallyDrop::into_inner(item));
         }
-        stack.items.push(item);
+        stack.items.push(ManuallyDrop::into_inner(item));
         Ok(())
     }
 
