@@ -6,8 +6,9 @@
 //!   fill.rs      empty frames ──►  device        rx.rs        device ──►  received frames
 //!   tx.rs        full frames  ──►  device        complete.rs  device ──►  sent frames, to be freed
 //! ```
-//! and a cold one, `bind.rs`, that sets it up. Ports whose device copies share their four in `copying`. A frame given to [`Port::fill`] or [`Port::tx`] is *posted*: it
-//! belongs to the device until [`Port::rx`] or [`Port::complete`] claims it again. There is no other way back.
+//! and a cold one, `bind.rs`, that sets it up. Ports whose device copies share their four in `copying`. A frame given to
+//! [`Port::fill`] or [`Port::tx`] is *posted*: it belongs to the device until [`Port::rx`] or [`Port::complete`] claims it
+//! again. There is no other way back.
 
 mod anew;
 pub mod copying;
@@ -44,8 +45,15 @@ pub enum PortState {
 
 /// A device's four queues.
 ///
-/// All calls are bursts: as many frames as fit or are there. What is not taken stays with the caller, in order.
-/// None blocks, allocates or fails; a device that can no longer be trusted goes [`PortState::Down`].
+/// All calls are bursts: as many frames as fit or are there. None blocks, allocates or fails; a device that can no longer
+/// be trusted goes [`PortState::Down`].
+///
+/// # What is taken
+/// Of the frames offered to [`Port::fill`] and [`Port::tx`] exactly those are taken that are not in the batch any more, as
+/// many as the call returns. They are the first ones for which there is room, of those that the device can carry; with
+/// several queues, of those for each queue. A frame that it can never carry is counted, and either passed over
+/// ([`PortCounters::foreign`], [`PortCounters::tx_invalid`]), so that it stays behind the others, or taken and completed
+/// (`tx_invalid`). So the frames of one flow are taken in order, and stay in order.
 pub trait Port: Send {
     /// Kind and place, as on the command line: `xdp:eth0`, `memif:/run/vpp/memif.sock`, `mem:0`.
     fn name(&self) -> &str;
@@ -56,13 +64,13 @@ pub trait Port: Send {
     /// Free places in the fill ring.
     fn fill_room(&mut self) -> usize;
 
-    /// Posts empty frames for reception, from the front of `frames`; returns how many.
+    /// Posts empty frames for reception, of `frames` from the front ([what is taken](Port#what-is-taken)); returns how many.
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 
     /// Appends received frames to `frames`, as many as are there and have room; returns how many.
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 
-    /// Posts frames for transmission, from the front of `frames`; returns how many.
+    /// Posts frames for transmission, of `frames` from the front ([what is taken](Port#what-is-taken)); returns how many.
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 
     /// Appends frames that were sent, for the caller to free in bulk; returns how many.

@@ -112,5 +112,5 @@ fn what_others_count_is_in_the_counters_whenever_they_are_asked_for_and_at_the_e
 
 #[test]
 fn a_port_over_memory_keeps_its_promises() {
-    promises::are_kept(|_| (Box::new(looped(48)) as Box<dyn Port>, Box::new(())));
+    promises::are_kept(|_| (Box::new(looped(48)), Box::new(())));
 }

@@ -4,6 +4,7 @@ use super::{Chance, FaultConfig, FaultPort, LATE_MAX};
 use crate::pool::{Batch, Frame};
 use crate::port::copying::{CopyingPort, Device};
 use crate::port::mem::{MemConfig, MemDevice, wire};
+use crate::port::tests::picky::Picky;
 use crate::port::tests::promises::{self, Ground, ground};
 use crate::port::{Port, PortCounters, PortState};
 use std::time::{Duration, Instant};
@@ -172,8 +173,8 @@ fn frames_that_are_late_for_ever_are_bounded_and_go_home_with_the_port() {
 
 #[test]
 fn a_port_with_faults_keeps_its_promises() {
-    promises::are_kept(|pool| {
-        let (port, mut device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+    promises::are_kept(|ground| {
+        let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
         let some: Chance = "0.2".parse().unwrap();
         let config = FaultConfig {
             drop: some,
@@ -183,8 +184,7 @@ fn a_port_with_faults_keeps_its_promises() {
             delay: some,
             ..FaultConfig::default()
         };
-        device.collect(0, |_| ());
-        (Box::new(FaultPort::new(Box::new(port), pool.clone(), config)) as Box<dyn Port>, Box::new(device))
+        (Box::new(FaultPort::new(Box::new(Picky(port)), ground.pool.clone(), config)), Box::new(device))
     });
 }
 

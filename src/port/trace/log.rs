@@ -1,5 +1,6 @@
 //! What is written down, and where.
 
+use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortState;
 use crate::port::anew::{Anew, is_pipe};
@@ -7,6 +8,8 @@ use crate::port::pcap::{file_header, packet_header};
 use crate::stats::Count;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::num::NonZeroU32;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -62,6 +65,14 @@ pub enum TraceError {
     NoFile,
 }
 
+/// A frame that was written down, or for which there was no room.
+#[derive(Debug)]
+struct Noted {
+    id: NonZeroU32,
+    /// Where it stands in what is to be written; nowhere if that is empty.
+    at: Range<usize>,
+}
+
 /// Where a trace goes.
 pub(super) struct Log {
     to: Box<dyn Write + Send>,
@@ -74,8 +85,8 @@ pub(super) struct Log {
     begun: Instant,
     /// What is to be written; no more is added once it is [`BEHIND`] long.
     behind: Vec<u8>,
-    /// Where each frame of the last burst ends in `behind`, and where the burst begins.
-    ends: Vec<usize>,
+    /// The frames of the last burst, until those that did not pass are crossed out.
+    burst: Vec<Noted>,
     /// Frames and bursts in `behind`.
     unwritten: u64,
     /// The file holds nothing but what was written here.
@@ -106,7 +117,7 @@ impl Log {
             left: config.limit,
             begun: Instant::now(),
             behind: Vec::with_capacity(BEHIND),
-            ends: Vec::new(),
+            burst: Vec::with_capacity(BATCH_MAX),
             unwritten: 0,
             opened: false,
             broken: false,
@@ -118,14 +129,13 @@ impl Log {
         Arc::clone(&self.lost)
     }
 
-    /// Writes down frames that were received, or are to be transmitted.
+    /// Writes down a burst of frames that were received, or are to be transmitted.
     pub(super) fn frames(&mut self, call: &str, frames: &[Frame]) {
-        self.ends.clear();
-        self.ends.push(self.behind.len());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ns = self.begun.elapsed().as_nanos();
         for frame in frames {
-            if (self.ends.len() as u64) <= self.left && self.has_room(frame.len()) {
+            let begun = self.behind.len();
+            if (self.burst.len() as u64) < self.left && self.has_room(frame.len()) {
                 match self.format {
                     TraceFormat::Json => self.line(ns, call, frame),
                     TraceFormat::Pcap => {
@@ -134,24 +144,26 @@ impl Log {
                     }
                 }
             }
-            self.ends.push(self.behind.len());
-        }
-        if call == "rx" {
-            self.keep(frames.len());
+            self.burst.push(Noted { id: frame.id(), at: begun..self.behind.len() });
         }
     }
 
-    /// Of the last burst only the first `n` frames have passed.
-    pub(super) fn keep(&mut self, n: usize) {
-        let passed = &self.ends[..(n + 1).min(self.ends.len())];
-        let written = passed.windows(2).filter(|ends| ends[0] < ends[1]).count() as u64;
-        self.left -= written.min(self.left);
-        self.unwritten += written;
-        self.lost.add((passed.len() as u64).saturating_sub(1) - written);
-        if let Some(&end) = passed.last() {
-            self.behind.truncate(end);
+    /// Of the last burst all frames have passed but those that `stayed`: these are crossed out.
+    pub(super) fn cross_out(&mut self, stayed: &[Frame]) {
+        let mut end = self.burst.first().map_or(self.behind.len(), |first| first.at.start);
+        for Noted { id, at } in self.burst.drain(..) {
+            if stayed.iter().any(|frame| frame.id() == id) {
+                continue;
+            }
+            let written = !at.is_empty();
+            self.left -= u64::from(written);
+            self.unwritten += u64::from(written);
+            self.lost.add(u64::from(!written));
+            let len = at.len();
+            self.behind.copy_within(at, end);
+            end += len;
         }
-        self.ends.clear();
+        self.behind.truncate(end);
     }
 
     fn line(&mut self, ns: u128, call: &str, frame: &Frame) {

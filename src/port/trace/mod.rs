@@ -77,6 +77,7 @@ impl Port for TracePort {
         let before = frames.len();
         let n = self.within.rx(w, frames);
         self.log.frames("rx", &frames[before..]);
+        self.log.cross_out(&[]);
         n
     }
 
@@ -84,7 +85,7 @@ impl Port for TracePort {
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         self.log.frames("tx", frames);
         let n = self.within.tx(w, frames);
-        self.log.keep(n);
+        self.log.cross_out(frames);
         n
     }
 

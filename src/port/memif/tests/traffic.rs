@@ -1,6 +1,7 @@
 //! Packets between two ports.
 
 use super::*;
+use crate::port::tests::promises::{self, Far, Ground, Station};
 
 /// Packets of every length that matters, each with bytes of its own.
 fn packets() -> Vec<Vec<u8>> {
@@ -196,5 +197,32 @@ fn packets_that_nobody_received_before_the_peer_went_are_counted() {
         assert_eq!(server.port.counters().rx_dropped.get(), 2);
         server.close();
         client.close();
+    }
+}
+
+/// A port in that role over the memory of `here`, and its peer.
+fn ends(here: &Ground, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Far>) {
+    let (path, there) = (fresh_path(), promises::ground(512));
+    let of_peer = if config.role == Role::Client { Role::Server } else { Role::Client };
+    let theirs = MemifConfig { role: of_peer, ..config.clone() };
+    let mut port = MemifPort::open(&path, &here.memory, config).unwrap();
+    let mut peer = MemifPort::open(&path, &there.memory, &theirs).unwrap();
+    let end = Instant::now() + LONG;
+    while port.state() != PortState::Up || peer.state() != PortState::Up {
+        assert!(Instant::now() < end, "{port:?} and {peer:?}");
+        port.service();
+        peer.service();
+    }
+    assert_eq!(port.is_zero_copy(), config.zero_copy && config.role == Role::Client);
+    (Box::new(port), Box::new(Station { port: Box::new(peer), ground: there }))
+}
+
+#[test]
+fn both_ends_keep_their_promises_lent_or_copied_over_one_queue_or_several() {
+    for (zero_copy, queues) in [(true, 1), (true, 3), (false, 2)] {
+        for role in [Role::Client, Role::Server] {
+            let config = MemifConfig { role, queues, ring: 32, zero_copy, ..MemifConfig::default() };
+            promises::are_kept(|here| ends(here, &config));
+        }
     }
 }

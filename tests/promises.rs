@@ -1,0 +1,54 @@
+//! What every port promises, of those ports that need an interface: in network namespaces, as root.
+
+#![allow(clippy::unwrap_used)]
+
+// It uses a part of this.
+#[allow(dead_code)]
+mod netns;
+#[path = "../src/port/tests/promises.rs"]
+mod promises;
+
+use netmem::port::packet;
+use netmem::port::tap::{self, TapConfig};
+use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpPort};
+// What the promises name by `crate::`.
+use netmem::{page, pool, port, sync, sys};
+use netns::{in_namespace, veth};
+use promises::{Far, Station, are_kept, ground};
+
+/// A host at the interface of that name.
+fn host(interface: &str) -> Box<dyn Far> {
+    Box::new(Station { port: Box::new(packet::open(interface, 512).unwrap()), ground: ground(512) })
+}
+
+#[test]
+fn a_packet_port_keeps_its_promises() {
+    in_namespace("a_packet_port_keeps_its_promises", || {
+        veth("a0", "a1", 1);
+        are_kept(|_| (Box::new(packet::open("a0", 48).unwrap()), host("a1")));
+    });
+}
+
+#[test]
+fn a_tap_port_keeps_its_promises() {
+    in_namespace("a_tap_port_keeps_its_promises", || {
+        are_kept(|_| {
+            let port = tap::open("t0", &TapConfig { ring: 48, ..TapConfig::default() }).unwrap();
+            (Box::new(port), host("t0"))
+        });
+    });
+}
+
+#[test]
+fn an_xdp_port_keeps_its_promises() {
+    in_namespace("an_xdp_port_keeps_its_promises", || {
+        veth("a0", "a1", 1);
+        let rings = RingSizes { fill: 64, rx: 64, tx: 32, completion: 32 };
+        let config = XdpConfig { rings, ..XdpConfig::default() };
+        are_kept(|here| {
+            let umem = Umem::new(&here.memory);
+            let port = XdpPort::open(&umem, &mut here.w, &here.pool, "a0", 0, &config).unwrap();
+            (Box::new(port), host("a1"))
+        });
+    });
+}
