@@ -5,6 +5,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// Makes a ring of at least `slots` ids, rounded up to a power of two. More senders are clones of the first.
+///
+/// # Panics
+/// If `slots` is above 2^31.
 pub fn id_ring(slots: u32) -> (IdSender, IdReceiver) {
     let ring = Arc::new(Mpsc::new(slots, 0));
     (IdSender(Arc::clone(&ring)), IdReceiver(ring))
@@ -31,7 +34,8 @@ impl IdSender {
 pub struct IdReceiver(Arc<Mpsc>);
 
 impl IdReceiver {
-    /// Receives up to `want` ids in the order in which senders got their slots; returns how many.
+    /// Receives up to `want` ids in the order in which senders got their slots; returns how many. If `take` panics, the ids it
+    /// was given are gone from the ring and the others stay.
     ///
     /// # Cost
     /// One store for all of them, and a load and a store for each.
@@ -57,6 +61,27 @@ mod tests {
         assert_eq!(first.send_burst(&ids[4..]), 2);
         assert_eq!(receiver.recv_burst(8, |id| got.push(id)), 4);
         assert_eq!((got, receiver.recv_burst(8, |_| {})), (ids, 0));
+    }
+
+    #[test]
+    fn a_receiver_that_panics_loses_the_id_it_was_given_and_the_ring_goes_on() {
+        let (sender, mut receiver) = id_ring(4);
+        let ids: Vec<NonZeroU32> = (1..=9).filter_map(NonZeroU32::new).collect();
+        assert_eq!(sender.send_burst(&ids[..3]), 3);
+        let panics = || receiver.recv_burst(3, |id| assert_ne!(id, ids[1], "seen"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        // Around the ring: no slot is lost.
+        let mut got = Vec::new();
+        assert_eq!(sender.send_burst(&ids[3..]), 3);
+        assert_eq!(receiver.recv_burst(9, |id| got.push(id)), 4);
+        assert_eq!((sender.send_burst(&ids[6..]), receiver.recv_burst(9, |id| got.push(id))), (3, 3));
+        assert_eq!(got, ids[2..]);
+    }
+
+    #[test]
+    #[should_panic = "a ring of 2147483649 slots"]
+    fn a_ring_that_its_indices_could_not_count_is_refused() {
+        let _ = id_ring((1 << 31) + 1);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | `C` Release of `returned` | [`Borrower::give_back`] | Acquire in [`Lender::reclaim`]: what was done with them |
 
 use super::cursor::{Consumer, Index, Producer};
+use super::slots_for;
 use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
 use crate::sys::cpu::{prefetch, prefetch_write};
@@ -114,7 +115,7 @@ pub(crate) struct Borrower<T> {
 /// Makes a ring of at least `size` slots (rounded up to a power of two), its indices standing at `start`.
 #[cold]
 pub(crate) fn loan<T: Send>(size: u32, start: u32) -> (Lender<T>, Borrower<T>) {
-    let size = size.max(1).next_power_of_two();
+    let size = slots_for(size);
     let slots = (0..size).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
     let indices = [(); 3].map(|()| CachePadded::new(AtomicU32::new(start)));
     let ring = Arc::new(Ring { indices, slots });

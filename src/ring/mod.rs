@@ -19,3 +19,12 @@ pub(crate) use loan::{Borrower, Lender, loan};
 pub(crate) use mpsc::Mpsc;
 pub use spsc::{Receiver, Sender, ring};
 pub(crate) use spsc::{Vacant, Waiting};
+
+/// Slots of a ring that has at least `size`: a power of two.
+///
+/// # Panics
+/// If `size` is above 2^31, which indices of 32 bits cannot count.
+fn slots_for(size: u32) -> u32 {
+    assert!(size <= 1 << 31, "a ring of {size} slots: 2^31 are the most");
+    size.max(1).next_power_of_two()
+}

@@ -9,6 +9,7 @@
 //! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::pop`]: whatever the sender did before |
 //! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`]: the slot is cleared |
 
+use super::slots_for;
 use crate::sync::shim::{AtomicU32, yield_now};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -27,8 +28,11 @@ pub(crate) struct Mpsc {
 
 impl Mpsc {
     /// A ring of at least `size` slots (rounded up to a power of two), its indices standing at `start`.
+    ///
+    /// # Panics
+    /// If `size` is above 2^31.
     pub(crate) fn new(size: u32, start: u32) -> Self {
-        let size = size.max(1).next_power_of_two();
+        let size = slots_for(size);
         Mpsc {
             reserved: CachePadded::new(AtomicU32::new(start)),
             consumed: CachePadded::new(AtomicU32::new(start)),
@@ -82,27 +86,24 @@ impl Mpsc {
 
     /// Receives up to `want` ids, in the order of reservation, up to the first slot not yet published.
     ///
-    /// Only the one receiver may call it; the caller's exclusive access to something else proves that.
+    /// Only the one receiver may call it; the caller's exclusive access to something else proves that. If `take` panics, the
+    /// ids it was given are gone from the ring and the others stay.
     #[inline]
     pub(crate) fn pop(&self, want: usize, mut take: impl FnMut(u32)) -> usize {
         let first = self.consumed.load(Relaxed);
-        let mut n = 0;
-        while n < want.min(self.slots.len()) {
-            let slot = self.slot(first.wrapping_add(n as u32));
+        let mut taken = Taken { ring: self, first, n: 0 };
+        while taken.n < want.min(self.slots.len()) {
+            let slot = self.slot(first.wrapping_add(taken.n as u32));
             // Acquire: edge S.
             let id = slot.load(Acquire);
             if id == 0 {
                 break;
             }
             slot.store(0, Relaxed);
+            taken.n += 1;
             take(id);
-            n += 1;
         }
-        if n > 0 {
-            // Release: edge C.
-            self.consumed.store(first.wrapping_add(n as u32), Release);
-        }
-        n
+        taken.n
     }
 
     /// Ids on their way: reserved and not yet consumed. A reading from another thread may be a moment old.
@@ -136,6 +137,23 @@ impl Mpsc {
             }
             take(id);
             index = index.wrapping_add(1);
+        }
+    }
+}
+
+/// Gives the slots cleared so far back, also when the taker panics.
+struct Taken<'a> {
+    ring: &'a Mpsc,
+    first: u32,
+    n: usize,
+}
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.n > 0 {
+            // Release: edge C.
+            self.ring.consumed.store(self.first.wrapping_add(self.n as u32), Release);
         }
     }
 }

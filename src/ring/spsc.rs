@@ -9,6 +9,7 @@ mod slot;
 pub(crate) use slot::{Vacant, Waiting};
 
 use super::cursor::{Consumer, Index, Producer};
+use super::slots_for;
 use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
 use crate::sys::cpu::prefetch;
@@ -133,7 +134,7 @@ pub fn ring<T: Send>(size: u32) -> (Sender<T>, Receiver<T>) {
 
 /// As [`ring`], with both indices standing at `start`: for tests that begin near the wrap-around.
 pub(crate) fn ring_from<T: Send>(size: u32, start: u32) -> (Sender<T>, Receiver<T>) {
-    let size = size.max(1).next_power_of_two();
+    let size = slots_for(size);
     let ring = Arc::new(Ring::new(size as usize, start));
     let index = |which| HeapIndex { ring: Arc::clone(&ring), which };
     let sender = Producer::new(index(PRODUCER), index(CONSUMER), size);
