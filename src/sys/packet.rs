@@ -175,7 +175,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// Of the first frame only, none of them sent: `MSGSIZE` and `INVAL` for one that the interface does not send,
-    /// `NETDOWN` and `NXIO` when it is down or gone, `NOBUFS` and `AGAIN` when there is no room.
+    /// `NETDOWN` and `NXIO` when it is down or gone, `NOBUFS`, `NOMEM` and `AGAIN` when there is no room.
     ///
     /// # Cost
     /// One system call for all, and one copy of each frame, by the kernel.

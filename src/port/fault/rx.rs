@@ -28,8 +28,8 @@ pub(super) struct Late {
 enum Due {
     /// When so many frames were received.
     After(u64),
-    /// At this time.
-    At(Instant),
+    /// At this time; None lies beyond all times.
+    At(Option<Instant>),
 }
 
 impl FaultPort {
@@ -73,7 +73,7 @@ impl FaultPort {
             Some(Due::After(self.received.wrapping_add(PASSED_BY)))
         } else if self.config.delay.strikes(number, roll(DELAY)) {
             self.tally.faults.delayed.add(1);
-            Some(Due::At(Instant::now() + self.config.delay_by))
+            Some(Due::At(Instant::now().checked_add(self.config.delay_by)))
         } else {
             None
         };
@@ -107,7 +107,7 @@ impl FaultPort {
         let now = Instant::now();
         self.make_ready(|due| match due {
             Due::After(_) => is_quiet,
-            Due::At(time) => time <= now,
+            Due::At(time) => time.is_some_and(|time| time <= now),
         });
     }
 

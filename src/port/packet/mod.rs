@@ -1,8 +1,10 @@
 //! The `packet` port: an interface through a packet socket (AF_PACKET), on every kernel and driver.
 //!
 //! All frames that the interface receives come here, to whatever address, and go to the kernel as well. What any program
-//! sends by the interface does not, so nothing transmitted comes back. VLAN tags that the kernel takes out of received frames are
-//! put back. Checksums that a sender left to its card are unfinished, as on an AF_XDP port; switch offloads off.
+//! sends by the interface does not, so nothing transmitted comes back. VLAN tags that the kernel takes out of received
+//! frames are put back into the headroom; a tagged frame that was received into one with less than 4 bytes of it is dropped
+//! and counted (`rx_dropped`), which no pool with the usual headroom does. Checksums that a sender left to its card are
+//! unfinished, as on an AF_XDP port; switch offloads off.
 //!
 //! Frames go straight from and into the port's own by recvmmsg(2) and sendmmsg(2): one copy, which is the kernel's, and
 //! one system call for a burst. ADR 0020 says why not by TPACKET rings.

@@ -18,7 +18,7 @@ impl PacketLink {
                 Ok(0) => break,
                 Ok(sent) => taken += sent,
                 // There is no room: what is left stays with the caller.
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => break,
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => break,
                 // The interface sends no such frame. It is taken, or it would be offered for ever.
                 Err(Errno::INVAL | Errno::MSGSIZE) => {
                     counters.tx_invalid.add(1);

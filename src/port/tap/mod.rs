@@ -10,6 +10,12 @@
 //!
 //! VLAN tags stand where they belong. Frames shorter than a header are refused by the kernel and counted (`tx_invalid`).
 //!
+//! What the host sends faster than it is received here waits in the interface's queue (`txqueuelen`); what finds that full the
+//! kernel drops, and counts where `ip -s link` shows it, as dropped when transmitting. This port sees nothing of that.
+//!
+//! The interface's link address is the host's end of the link. Whoever routes by this port has one of its own, which
+//! the host does not know of: its neighbours are static, or somebody here answers for them.
+//!
 //! Source: Documentation/networking/tuntap.rst; drivers/net/tun.c.
 
 mod bind;
