@@ -28,6 +28,11 @@ fn run(from: &str, to: &str) -> Output {
     child.wait_with_output().expect("wait")
 }
 
+/// A counter of one port.
+fn ports_of(run: &Value, port: usize, counter: &str) -> u64 {
+    run["ports"][port][counter].as_u64().unwrap_or_else(|| panic!("no {counter} of port {port} in {run}"))
+}
+
 /// As [`run`], and all went well; gives what was said at the end.
 fn forward(from: &str, to: &str) -> Value {
     object(&run(from, to))
@@ -61,6 +66,11 @@ fn what_a_trace_writes_down_is_what_passed_and_what_a_fault_drops_is_counted() {
         (number(&run, "received"), ports(&run, "rx_dropped")),
         (kept.len() as u64, frames().len() as u64 / 3)
     );
+    assert_eq!(
+        (ports_of(&run, 0, "fault_dropped"), ports_of(&run, 1, "trace_lost")),
+        (frames().len() as u64 / 3, 0)
+    );
+    assert!(ports_of(&run, 1, "trace_written") >= kept.len() as u64, "{run}");
     assert_eq!(
         (run["ports"][0]["kind"].as_str(), run["ports"][1]["kind"].as_str()),
         (Some("fault"), Some("trace"))

@@ -2,6 +2,12 @@
 
 use crate::stats::Count;
 
+/// What a port that wraps another counts besides, readable from any thread.
+pub trait WrapCounters: Send + Sync {
+    /// Every counter with its name, which begins with the port's kind.
+    fn counts(&self) -> Vec<(&'static str, u64)>;
+}
+
 /// The counters of one port, written by its worker and read by any thread.
 ///
 /// Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.

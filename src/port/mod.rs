@@ -30,7 +30,7 @@ pub mod xdp;
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, Pool};
 use crate::sync::Worker;
-pub use counters::PortCounters;
+pub use counters::{PortCounters, WrapCounters};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -119,6 +119,11 @@ pub trait Port: Send {
 
     /// Its counters, readable from any thread.
     fn counters(&self) -> Arc<PortCounters>;
+
+    /// What it counts besides, and the ports within it, the outermost first. By default nothing.
+    fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>> {
+        Vec::new()
+    }
 
     /// Frames posted for reception and not yet received.
     fn filled(&self) -> usize;

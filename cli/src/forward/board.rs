@@ -1,7 +1,7 @@
 //! What the control socket shows of a forwarding run, and the keys that turn it.
 
 use super::page_board;
-use super::report::dropped;
+use super::report::{PortSource, dropped};
 use super::seat::Seat;
 use super::steer_board;
 use crate::control::Record;
@@ -9,7 +9,6 @@ use crate::control::board::Board;
 use netmem::forward::{Idle, Meters, SteeringControl};
 use netmem::page::Memory;
 use netmem::pool::{Holder, Ledger, Pool, PoolStats};
-use netmem::port::PortCounters;
 use std::sync::Arc;
 
 /// What stands for pages of whichever node.
@@ -31,10 +30,11 @@ fn sections(board: &mut Board, memory: &Memory, seats: &[Seat], steering: Option
     let of = pools.clone();
     board.section("pools", move || of.iter().map(pool_record).collect());
     let ports = seats.iter().flat_map(|seat| seat.forwarder.ports());
-    let ports: Vec<_> = ports.map(|port| (port.name().to_owned(), port.kind(), port.counters())).collect();
+    let ports: Vec<_> =
+        ports.map(|port| (port.name().to_owned(), port.kind(), PortSource::new(port))).collect();
     board.section("ports", move || {
-        let record = |(name, kind, counters): &(String, &str, Arc<PortCounters>)| {
-            Record::default().with("name", name.as_str()).with("kind", *kind).with_all(counters.iter())
+        let record = |(name, kind, counters): &(String, &str, PortSource)| {
+            Record::default().with("name", name.as_str()).with("kind", *kind).with_all(counters.read())
         };
         ports.iter().map(record).collect()
     });

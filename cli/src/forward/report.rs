@@ -8,9 +8,10 @@ use netmem::forward::verdict::Reason;
 use netmem::forward::{Meters, Protocols, SteeringControl};
 use netmem::packet::PairsStats;
 use netmem::pool::{Ledger, StillOut};
-use netmem::port::{Port, PortCounters, PortState};
+use netmem::port::{Port, PortCounters, PortState, WrapCounters};
 use netmem::stats::Quantiles;
 use netmem::steer::{Record, WorkerStats};
+use std::fmt;
 use std::sync::Arc;
 
 /// All that the summary, the JSON object and the checks are made from.
@@ -189,9 +190,41 @@ pub struct PortReport {
     pub detail: String,
     /// As it was before it was closed.
     pub state: PortState,
-    /// Every counter.
+    /// Every counter, and those of the ports around it.
     pub counters: Vec<(&'static str, u64)>,
-    source: Arc<PortCounters>,
+    source: PortSource,
+}
+
+/// What a port counts, as it is read at any time, also when the port is gone.
+#[derive(Clone)]
+pub struct PortSource {
+    counters: Arc<PortCounters>,
+    wraps: Vec<Arc<dyn WrapCounters>>,
+}
+
+impl PortSource {
+    /// What a port and those around it count.
+    pub fn new(port: &dyn Port) -> PortSource {
+        PortSource { counters: port.counters(), wraps: port.wrap_counters() }
+    }
+
+    /// Every counter by now; those of the same name, of ports of one kind around one another, in one.
+    pub fn read(&self) -> Vec<(&'static str, u64)> {
+        let mut all: Vec<_> = self.counters.iter().collect();
+        for (name, count) in self.wraps.iter().flat_map(|wrap| wrap.counts()) {
+            match all.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += count,
+                None => all.push((name, count)),
+            }
+        }
+        all
+    }
+}
+
+impl fmt::Debug for PortSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.read()).finish()
+    }
 }
 
 impl Report {
@@ -215,8 +248,8 @@ impl Report {
 impl PortReport {
     /// A worker's port as it is now.
     pub fn new(worker: usize, port: &dyn Port, detail: String) -> PortReport {
-        let source = port.counters();
-        let counters = source.iter().collect();
+        let source = PortSource::new(port);
+        let counters = source.read();
         PortReport {
             worker,
             name: port.name().into(),
@@ -230,7 +263,7 @@ impl PortReport {
 
     /// Reads the counters again.
     pub fn read_counters(&mut self) {
-        self.counters = self.source.iter().collect();
+        self.counters = self.source.read();
     }
 
     /// One counter, 0 if there is none of that name.
@@ -240,7 +273,7 @@ impl PortReport {
 
     /// Frames that reached the device and not the forwarder.
     pub fn rx_drops(&self) -> u64 {
-        self.source.rx_drops()
+        self.source.counters.rx_drops()
     }
 }
 
@@ -291,7 +324,29 @@ pub fn sample() -> Report {
         bytes: 2 << 20,
         backing: "4 KiB pages".into(),
     };
-    report.ports[1].source.completed.add(90);
+    report.ports[1].source.counters.completed.add(90);
     report.ports.iter_mut().for_each(PortReport::read_counters);
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Wrap(u64);
+
+    impl WrapCounters for Wrap {
+        fn counts(&self) -> Vec<(&'static str, u64)> {
+            vec![("fault_dropped", self.0)]
+        }
+    }
+
+    #[test]
+    fn counters_of_two_ports_of_one_kind_around_a_port_are_summed() {
+        let wraps: Vec<Arc<dyn WrapCounters>> = vec![Arc::new(Wrap(3)), Arc::new(Wrap(4))];
+        let source = PortSource { counters: Arc::default(), wraps };
+        let dropped: Vec<_> =
+            source.read().into_iter().filter(|(name, _)| *name == "fault_dropped").collect();
+        assert_eq!(dropped, [("fault_dropped", 7)]);
+    }
 }

@@ -17,7 +17,7 @@ mod tests;
 
 pub use chance::{Chance, ChanceError};
 
-use super::{Port, PortCounters, PortState};
+use super::{Port, PortCounters, PortState, WrapCounters};
 use crate::pool::{Batch, Frame, Pool};
 use crate::stats::Count;
 use crate::sync::Worker;
@@ -72,6 +72,20 @@ pub struct FaultCounters {
     pub reordered: Count,
     /// Frames delayed.
     pub delayed: Count,
+}
+
+impl WrapCounters for FaultCounters {
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        let FaultCounters { dropped, corrupted, duplicated, no_frame, reordered, delayed } = self;
+        vec![
+            ("fault_dropped", dropped.get()),
+            ("fault_corrupted", corrupted.get()),
+            ("fault_duplicated", duplicated.get()),
+            ("fault_no_frame", no_frame.get()),
+            ("fault_reordered", reordered.get()),
+            ("fault_delayed", delayed.get()),
+        ]
+    }
 }
 
 /// A port within whose received frames meet with faults. See [the module](self).
@@ -213,6 +227,11 @@ impl Port for FaultPort {
         drop(self.within.counters());
         self.tally.publish();
         Arc::clone(&self.tally.counters)
+    }
+
+    fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>> {
+        let own: Arc<dyn WrapCounters> = self.faults();
+        [vec![own], self.within.wrap_counters()].concat()
     }
 
     fn filled(&self) -> usize {

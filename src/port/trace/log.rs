@@ -1,11 +1,11 @@
 //! What is written down, and where.
 
+use super::TraceCounters;
 use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortState;
 use crate::port::anew::{Anew, is_pipe};
 use crate::port::pcap::{file_header, packet_header};
-use crate::stats::Count;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::num::NonZeroU32;
@@ -93,7 +93,7 @@ pub(super) struct Log {
     opened: bool,
     /// Writing has failed: nothing more is written down.
     broken: bool,
-    lost: Arc<Count>,
+    counters: Arc<TraceCounters>,
 }
 
 impl Log {
@@ -121,12 +121,12 @@ impl Log {
             unwritten: 0,
             opened: false,
             broken: false,
-            lost: Arc::default(),
+            counters: Arc::default(),
         })
     }
 
-    pub(super) fn lost(&self) -> Arc<Count> {
-        Arc::clone(&self.lost)
+    pub(super) fn counters(&self) -> Arc<TraceCounters> {
+        Arc::clone(&self.counters)
     }
 
     /// Writes down a burst of frames that were received, or are to be transmitted.
@@ -158,7 +158,7 @@ impl Log {
             let written = !at.is_empty();
             self.left -= u64::from(written);
             self.unwritten += u64::from(written);
-            self.lost.add(u64::from(!written));
+            self.counters.lost.add(u64::from(!written));
             let len = at.len();
             self.behind.copy_within(at, end);
             end += len;
@@ -206,7 +206,7 @@ impl Log {
             self.behind.extend_from_slice(line.as_bytes());
             self.unwritten += 1;
         } else {
-            self.lost.add(1);
+            self.counters.lost.add(1);
         }
     }
 
@@ -224,10 +224,8 @@ impl Log {
         if !self.behind.is_empty() {
             self.broken = self.broken || self.to.write_all(&self.behind).is_err();
         }
-        if self.broken {
-            self.lost.add(self.unwritten);
-        }
-        self.unwritten = 0;
+        let outcome = if self.broken { &self.counters.lost } else { &self.counters.written };
+        outcome.add(std::mem::take(&mut self.unwritten));
         self.behind.clear();
     }
 }

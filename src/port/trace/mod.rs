@@ -12,7 +12,7 @@
 //! # What it costs, and what is bounded
 //! A call only formats into a buffer of 256 KiB; [`Port::kick`], at the end of a round, writes it out with one write, which
 //! takes as long as the file system takes. A round that has more to say, or a trace that has reached its limit of frames,
-//! says less: what is missing is counted ([`TracePort::lost`]), and traffic goes on. So it does when writing fails.
+//! says less: what is missing is counted ([`TraceCounters::lost`]), and traffic goes on. So it does when writing fails.
 
 mod log;
 #[cfg(test)]
@@ -20,13 +20,28 @@ mod tests;
 
 pub use log::{TraceConfig, TraceError, TraceFormat};
 
-use super::{Port, PortCounters, PortState};
+use super::{Port, PortCounters, PortState, WrapCounters};
 use crate::pool::Batch;
 use crate::stats::Count;
 use crate::sync::Worker;
 use log::Log;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+
+/// What was written down, readable from any thread.
+#[derive(Debug, Default)]
+pub struct TraceCounters {
+    /// Frames, bursts and changes of state in the file.
+    pub written: Count,
+    /// Those that are not: there was no room, the trace was at its end, or writing failed.
+    pub lost: Count,
+}
+
+impl WrapCounters for TraceCounters {
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        vec![("trace_written", self.written.get()), ("trace_lost", self.lost.get())]
+    }
+}
 
 /// A port within whose traffic is written down. See [the module](self).
 pub struct TracePort {
@@ -48,9 +63,9 @@ impl TracePort {
         Ok(TracePort { name: format!("trace/{}", within.name()), within, log, state: PortState::Up })
     }
 
-    /// Frames and bursts that were not written down, readable from any thread.
-    pub fn lost(&self) -> Arc<Count> {
-        self.log.lost()
+    /// What was written down so far.
+    pub fn written(&self) -> Arc<TraceCounters> {
+        self.log.counters()
     }
 }
 
@@ -135,6 +150,11 @@ impl Port for TracePort {
 
     fn counters(&self) -> Arc<PortCounters> {
         self.within.counters()
+    }
+
+    fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>> {
+        let own: Arc<dyn WrapCounters> = self.written();
+        [vec![own], self.within.wrap_counters()].concat()
     }
 
     fn filled(&self) -> usize {

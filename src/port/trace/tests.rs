@@ -3,6 +3,7 @@
 use super::{TraceConfig, TraceError, TraceFormat, TracePort};
 use crate::pool::Batch;
 use crate::port::Port;
+use crate::port::fault::{FaultConfig, FaultPort};
 use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::pcap::{PcapConfig, open};
 use crate::port::tests::picky::Picky;
@@ -66,7 +67,11 @@ fn each_frame_is_a_line_with_its_length_and_first_bytes() {
         ]
     );
     assert!(text.lines().all(|line| line.starts_with("{\"ns\":")));
-    assert_eq!(port.lost().get(), 0);
+    let counts = |port: &dyn Port| port.wrap_counters().iter().flat_map(|of| of.counts()).collect::<Vec<_>>();
+    assert_eq!(counts(&port), [("trace_written", 8), ("trace_lost", 0)]);
+    let faulty = FaultPort::new(Box::new(port), ground.pool.clone(), FaultConfig::default());
+    let names: Vec<_> = counts(&faulty).into_iter().map(|(name, _)| name).collect();
+    assert_eq!((names[0], names[6..].to_vec()), ("fault_dropped", vec!["trace_written", "trace_lost"]));
     fs::remove_file(path).ok();
 }
 
@@ -110,7 +115,7 @@ fn a_limit_ends_the_trace_and_not_the_traffic() {
     traffic(&mut ground, &mut port, &mut device);
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains("len")).count(), 4, "{text}");
-    assert_eq!((port.lost().get(), port.counters().tx.get()), (8, 6));
+    assert_eq!((port.written().lost.get(), port.counters().tx.get()), (8, 6));
     fs::remove_file(path).ok();
 }
 
@@ -125,7 +130,7 @@ fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
     assert_eq!((port.tx(&mut ground.w, &mut batch), batch.len()), (2, 3));
     port.kick();
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
-    assert_eq!(port.lost().get(), 0);
+    assert_eq!(port.written().lost.get(), 0);
     fs::remove_file(path).ok();
 }
 
@@ -147,7 +152,7 @@ fn of_a_burst_with_frames_that_the_port_never_carries_those_are_written_that_it_
     let text = fs::read_to_string(&path).unwrap();
     let lengths: Vec<&str> =
         text.lines().filter_map(|line| line.split(r#""len":"#).nth(1)?.get(..2)).collect();
-    assert_eq!((lengths, port.lost().get()), (vec!["60", "61", "62", "63"], 0), "{text}");
+    assert_eq!((lengths, port.written().lost.get()), (vec!["60", "61", "62", "63"], 0), "{text}");
     fs::remove_file(path).ok();
 }
 
@@ -158,7 +163,7 @@ fn a_disk_that_is_full_stops_the_trace_and_not_the_traffic() {
     traffic(&mut ground, &mut port, &mut device);
     traffic(&mut ground, &mut port, &mut device);
     // Of each round a burst filled, three frames received, three transmitted, and a burst completed.
-    assert_eq!((port.lost().get(), port.counters().tx.get()), (16, 6));
+    assert_eq!((port.written().lost.get(), port.counters().tx.get()), (16, 6));
 }
 
 #[test]
