@@ -48,8 +48,9 @@ pub struct ForwardArgs {
     /// packet:IFNAME  an interface, which must be up, through a packet socket: every kernel and driver, one copy a
     /// frame. The kernel gets what is received as well. Needs root or CAP_NET_RAW.
     ///
-    /// tap:IFNAME  the far end of a TAP interface, made and set up if there is none of that name. Needs root or
-    /// CAP_NET_ADMIN.
+    /// tap:IFNAME[,mac=MAC]  the far end of a TAP interface, made and set up if there is none of that name. Needs root
+    /// or CAP_NET_ADMIN. With --mode ip the router's end of the link has an address of its own, not the interface's: MAC,
+    /// or else 02:6e:65:74:00:NN with the port's number; the summary shows it.
     ///
     /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N]  receives a file N times (default 1, 0 for
     /// ever), as fast as it can or as it was recorded, and writes what is transmitted to another file. Where nothing
@@ -239,7 +240,8 @@ The object of --json:
   steer {policy, tx_queue, workers [{kept, sent, received, and every other counter of its inbox}]} or null,
   workers [{core (or null), received, taken (from others), handed (to others), transmitted, dropped, held,
   passed, idle_rounds (without work, from the 65th in a row on), sleeps, ns_per_packet or null}],
-  ports [{worker (its number), name, kind, detail, rx, tx, and every other counter}],
+  ports [{worker (its number), name, kind, detail, rx, tx, and every other counter, with those of the ports
+  around it: fault_dropped, trace_lost and so on}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
   generator and sink are null with --port; pps, ns_per_packet and windows when not one window was
   filled. A refused packet was tried again until it was sent; it counts once.

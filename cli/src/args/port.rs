@@ -4,6 +4,7 @@ use netmem::port::fault::{Chance, FaultConfig};
 use netmem::port::memif::{MemifConfig, Role, Sealing};
 use netmem::port::pcap::{PcapConfig, Speed};
 use netmem::port::trace::{TraceConfig, TraceFormat};
+use netmem::wire::MacAddr;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,8 +42,13 @@ pub enum DeviceSpec {
     },
     /// An interface, by a packet socket; its name.
     Packet(String),
-    /// The far end of a TAP interface; its name.
-    Tap(String),
+    /// The far end of a TAP interface.
+    Tap {
+        /// The interface's name.
+        interface: String,
+        /// The router's link address there; None for one that is made up.
+        mac: Option<MacAddr>,
+    },
     /// Files.
     Pcap(PcapConfig),
 }
@@ -61,9 +67,10 @@ impl PortSpec {
     pub fn xdp(&self) -> Option<(&str, u32)> {
         match &self.device {
             DeviceSpec::Xdp { interface, queue } => Some((interface, *queue)),
-            DeviceSpec::Memif { .. } | DeviceSpec::Packet(_) | DeviceSpec::Tap(_) | DeviceSpec::Pcap(_) => {
-                None
-            }
+            DeviceSpec::Memif { .. }
+            | DeviceSpec::Packet(_)
+            | DeviceSpec::Tap { .. }
+            | DeviceSpec::Pcap(_) => None,
         }
     }
 
@@ -83,7 +90,7 @@ impl PortSpec {
             DeviceSpec::Packet(_) | DeviceSpec::Pcap(_) => true,
             // One listens at the path; clients connect as many interfaces.
             DeviceSpec::Memif { config, .. } => config.role == Role::Server,
-            DeviceSpec::Xdp { .. } | DeviceSpec::Tap(_) => false,
+            DeviceSpec::Xdp { .. } | DeviceSpec::Tap { .. } => false,
         };
         single || self.files().next().is_some()
     }
@@ -95,7 +102,7 @@ impl PortSpec {
             DeviceSpec::Xdp { .. }
             | DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
-            | DeviceSpec::Tap(_) => None,
+            | DeviceSpec::Tap { .. } => None,
         }
     }
 
@@ -110,7 +117,7 @@ impl PortSpec {
             DeviceSpec::Xdp { .. }
             | DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
-            | DeviceSpec::Tap(_) => None,
+            | DeviceSpec::Tap { .. } => None,
         };
         traces.chain(output)
     }
@@ -123,8 +130,8 @@ impl fmt::Display for PortSpec {
 }
 
 /// Reads one `--port`: any number of wrapping ports, each with a `/` behind it, and what is inside.
-pub fn port_spec(text: &str) -> Result<PortSpec, String> {
-    let (mut wraps, mut rest) = (Vec::new(), text);
+pub fn port_spec(full: &str) -> Result<PortSpec, String> {
+    let (mut wraps, mut rest) = (Vec::new(), full);
     loop {
         let (kind, options) = rest.split_once(':').unwrap_or((rest, ""));
         let (device, text) = match kind {
@@ -139,12 +146,13 @@ pub fn port_spec(text: &str) -> Result<PortSpec, String> {
             "xdp" => xdp(rest)?,
             "memif" => (memif(options)?, rest.to_owned()),
             "packet" => (DeviceSpec::Packet(interface(kind, options)?), rest.to_owned()),
-            "tap" => (DeviceSpec::Tap(interface(kind, options)?), rest.to_owned()),
+            "tap" => (tap(options)?, rest.to_owned()),
             "pcap" => (DeviceSpec::Pcap(pcap(options)?), rest.to_owned()),
             "mem" => return Err("the two mem ports are built in: leave --port out to use them".into()),
             _ => return Err(KINDS.into()),
         };
-        return Ok(PortSpec { wraps, device, text });
+        let around = full.strip_suffix(rest).unwrap_or_default();
+        return Ok(PortSpec { wraps, device, text: format!("{around}{text}") });
     }
 }
 
@@ -179,6 +187,25 @@ fn interface(kind: &str, name: &str) -> Result<String, String> {
         }
         name => Ok(name.to_owned()),
     }
+}
+
+fn tap(text: &str) -> Result<DeviceSpec, String> {
+    let (name, rest) = text.split_once(',').unwrap_or((text, ""));
+    let (interface, mut mac) = (interface("tap", name)?, None);
+    for (key, value) in options(rest) {
+        let address =
+            value.parse::<MacAddr>().ok().filter(|mac| !mac.is_group() && *mac != MacAddr::default());
+        match (key, address) {
+            ("mac", Some(address)) => mac = Some(address),
+            _ => {
+                return Err(
+                    "tap: give mac=MAC, the address of one station, as in tap:tap0,mac=02:00:00:00:00:01"
+                        .into(),
+                );
+            }
+        }
+    }
+    Ok(DeviceSpec::Tap { interface, mac })
 }
 
 /// The options in `text`: `KEY=VALUE` with commas between.
@@ -299,13 +326,16 @@ mod tests {
         assert_eq!(xdp("xdp:eth0.7:3"), Some(("eth0.7".into(), 3)));
         assert_eq!(port_spec("xdp:eth0:3").unwrap().to_string(), "xdp:eth0:3");
         assert_eq!(port_spec("xdp:eth0:0"), port_spec("xdp:eth0"));
+        assert_eq!(port_spec("fault:drop=1/2/xdp:eth0:0").unwrap().to_string(), "fault:drop=1/2/xdp:eth0");
     }
 
     #[test]
     fn packet_and_tap_ports_are_interfaces() {
         let device = |text| port_spec(text).unwrap().device;
         assert_eq!(device("packet:eth0"), DeviceSpec::Packet("eth0".into()));
-        assert_eq!(device("trace:/tap:tap0"), DeviceSpec::Tap("tap0".into()));
+        let tap = |mac| DeviceSpec::Tap { interface: "tap0".into(), mac };
+        assert_eq!(device("trace:/tap:tap0"), tap(None));
+        assert_eq!(device("tap:tap0,mac=02:00:00:00:0a:01"), tap(Some(MacAddr::new([2, 0, 0, 0, 10, 1]))));
         assert!(
             port_spec("packet:eth0").unwrap().has_one_queue()
                 && !port_spec("tap:tap0").unwrap().has_one_queue()
@@ -383,6 +413,9 @@ mod tests {
             ("memif:a,secret=", "secret=TEXT"),
             ("packet:", "name of an interface"),
             ("tap:tap0:1", "write tap:IFNAME"),
+            ("tap:tap0,mac=01:00:5e:00:00:01", "the address of one station"),
+            ("tap:tap0,mac=00:00:00:00:00:00", "the address of one station"),
+            ("tap:tap0,addr=02:00:00:00:00:01", "mac=MAC"),
             ("pcap:", "in=FILE"),
             ("pcap:in=", "name of a file"),
             ("pcap:in=a,speed=fast", "speed=recorded"),

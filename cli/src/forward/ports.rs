@@ -122,10 +122,12 @@ fn opened(
             let interface = interface_of(port.device().netdev())?;
             Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
         }
-        DeviceSpec::Tap(name) => {
+        DeviceSpec::Tap { interface, mac } => {
             let config = TapConfig { several: plan.workers > 1, ring: plan.ring as usize };
-            let port = tap::open(name, &config).map_err(Failure::input)?;
-            let interface = interface_of(port.device().netdev())?;
+            let port = tap::open(interface, &config).map_err(Failure::input)?;
+            // The interface's own address is the host's: the router is at the other end of the link.
+            let Interface { mtu, .. } = interface_of(port.device().netdev())?;
+            let interface = Interface { mac: mac.unwrap_or(made_up(place).mac), mtu };
             Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
         }
         DeviceSpec::Pcap(config) => {
@@ -180,8 +182,17 @@ fn xdp_port(
 /// A worker's ports, and the routes between them.
 fn queues(plan: ModeArg, opened: Vec<Opened>, routes: &[Route]) -> Result<Ports, Failure> {
     let mode = mode(plan, routes, || Ok(opened.iter().map(|port| port.interface).collect()))?;
-    let (ports, details) = opened.into_iter().map(|port| (port.port, port.detail)).unzip();
-    Ok(Ports { ports, mode, details })
+    let details = opened.iter().map(|port| detail_of(plan, port)).collect();
+    Ok(Ports { ports: opened.into_iter().map(|port| port.port).collect(), mode, details })
+}
+
+/// What there is to say about a port; of a router's its address too, for its neighbours.
+fn detail_of(plan: ModeArg, Opened { interface, detail, .. }: &Opened) -> String {
+    match (plan, &detail[..]) {
+        (ModeArg::Ip, "") => format!("address {}", interface.mac),
+        (ModeArg::Ip, detail) => format!("{detail}, address {}", interface.mac),
+        _ => detail.clone(),
+    }
 }
 
 /// How packets find their way.

@@ -118,3 +118,43 @@ fn an_interface_that_goes_down_comes_back_and_one_that_is_gone_takes_its_port_do
         assert!(!said.contains("check failed"), "every frame is home: {said}");
     }
 }
+
+/// Seen: the router took the interface's own address for its end of the link, and dropped what the host sent to it.
+#[test]
+fn a_router_has_an_address_of_its_own_at_the_far_end_of_a_tap_interface() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let folder = Folder::new("router");
+    let output = folder.path("out");
+    for (port, router) in
+        [("tap:t0", "02:6e:65:74:00:00"), ("tap:t0,mac=02:00:00:00:0a:01", "02:00:00:00:0a:01")]
+    {
+        fs::remove_file(&output).ok();
+        let mut command = bed.h1.command(env!("CARGO_BIN_EXE_netmem"));
+        command.args([
+            "forward",
+            "--json",
+            "--port",
+            port,
+            "--port",
+            &format!("pcap:out={}", output.display()),
+        ]);
+        command
+            .args(["--route", "10.78.2.0/24,1,02:00:00:00:00:02"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let pair = Pair(Some(command.spawn().expect("netmem starts")));
+        wait_until("the port polls", || fs::metadata(&output).is_ok_and(|file| file.len() >= 24));
+        bed.h1.ip("addr add 10.78.1.1/24 dev t0");
+        bed.h1.ip(&format!("neigh add 10.78.1.254 lladdr {router} dev t0"));
+        bed.h1.ip("route add 10.78.2.0/24 via 10.78.1.254");
+        let ping = bed.h1.command("ping").args(["-c", "3", "-i", "0.01", "-W", "1", "10.78.2.1"]).output();
+        ping.expect("ping");
+        wait_until("what was pinged leaves", || packets(&fs::read(&output).expect("the output")).len() >= 3);
+        let out = pair.end();
+        let summary = Summary::parse(&out.stdout);
+        assert!(out.status.success() && summary.detail(0).ends_with(router), "{}", summary.detail(0));
+        for packet in packets(&fs::read(&output).expect("the output")) {
+            assert_eq!(packet[..14], [2, 0, 0, 0, 0, 2, 2, b'n', b'e', b't', 0, 1, 8, 0]);
+        }
+    }
+}
