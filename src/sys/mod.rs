@@ -3,6 +3,7 @@
 //! The only stage that names `libc` or `rustix`, and (with the rings and the frame) one of the few that
 //! may say `unsafe`.
 
+pub mod address;
 pub mod bpf;
 pub mod capability;
 pub mod clock;

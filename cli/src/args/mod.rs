@@ -9,6 +9,7 @@ mod packets;
 mod port;
 mod steer;
 mod workers;
+mod xdp;
 
 pub use forward::{ForwardArgs, ModeArg, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
@@ -19,6 +20,7 @@ pub use port::port_spec;
 pub use port::{DeviceSpec, PortSpec, WrapSpec};
 pub use steer::SteerArgs;
 pub use workers::WorkerArgs;
+pub use xdp::XdpSpec;
 
 use crate::failure::Failure;
 use crate::output;

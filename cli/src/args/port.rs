@@ -1,5 +1,6 @@
 //! One `--port`: what it is written as, and what it says.
 
+use super::xdp::{XdpSpec, xdp};
 use netmem::port::fault::{Chance, FaultConfig};
 use netmem::port::memif::{MemifConfig, Role, Sealing};
 use netmem::port::pcap::{PcapConfig, Speed};
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// For whoever writes no kind that there is.
-const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE][,kernel=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
 
 /// One `--port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,12 +28,7 @@ pub struct PortSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSpec {
     /// A queue of an interface, by AF_XDP.
-    Xdp {
-        /// The interface's name.
-        interface: String,
-        /// The number of its queue.
-        queue: u32,
-    },
+    Xdp(XdpSpec),
     /// A peer process, through shared memory.
     Memif {
         /// The socket where both meet.
@@ -63,10 +59,10 @@ pub enum WrapSpec {
 }
 
 impl PortSpec {
-    /// The interface and queue of an xdp port.
-    pub fn xdp(&self) -> Option<(&str, u32)> {
+    /// What it says, if it is an xdp port.
+    pub fn xdp(&self) -> Option<&XdpSpec> {
         match &self.device {
-            DeviceSpec::Xdp { interface, queue } => Some((interface, *queue)),
+            DeviceSpec::Xdp(spec) => Some(spec),
             DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
             | DeviceSpec::Tap { .. }
@@ -90,7 +86,7 @@ impl PortSpec {
             DeviceSpec::Packet(_) | DeviceSpec::Pcap(_) => true,
             // One listens at the path; clients connect as many interfaces.
             DeviceSpec::Memif { config, .. } => config.role == Role::Server,
-            DeviceSpec::Xdp { .. } | DeviceSpec::Tap { .. } => false,
+            DeviceSpec::Xdp(_) | DeviceSpec::Tap { .. } => false,
         };
         single || self.files().next().is_some()
     }
@@ -99,7 +95,7 @@ impl PortSpec {
     pub fn input(&self) -> Option<&PathBuf> {
         match &self.device {
             DeviceSpec::Pcap(config) => config.input.as_ref(),
-            DeviceSpec::Xdp { .. }
+            DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
             | DeviceSpec::Tap { .. } => None,
@@ -114,7 +110,7 @@ impl PortSpec {
         });
         let output = match &self.device {
             DeviceSpec::Pcap(config) => config.output.as_ref(),
-            DeviceSpec::Xdp { .. }
+            DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
             | DeviceSpec::Tap { .. } => None,
@@ -143,7 +139,11 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
                 rest = within;
                 continue;
             }
-            "xdp" => xdp(rest)?,
+            "xdp" => {
+                let spec = xdp(options)?;
+                let text = spec.to_string();
+                (DeviceSpec::Xdp(spec), text)
+            }
             "memif" => (memif(options)?, rest.to_owned()),
             "packet" => (DeviceSpec::Packet(interface(kind, options)?), rest.to_owned()),
             "tap" => (tap(options)?, rest.to_owned()),
@@ -162,21 +162,6 @@ fn split_wrap(text: &str) -> Option<(&str, &str)> {
     text.match_indices('/')
         .map(|(at, _)| (&text[..at], &text[at + 1..]))
         .find(|(_, within)| kinds.iter().any(|kind| within.starts_with(kind)))
-}
-
-fn xdp(text: &str) -> Result<(DeviceSpec, String), String> {
-    let mut parts = text.split(':').skip(1);
-    let (interface, queue) = (parts.next().unwrap_or_default().to_owned(), parts.next());
-    if interface.is_empty() || parts.next().is_some() {
-        return Err("write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1".into());
-    }
-    let queue =
-        queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
-    let text = match queue {
-        0 => format!("xdp:{interface}"),
-        _ => format!("xdp:{interface}:{queue}"),
-    };
-    Ok((DeviceSpec::Xdp { interface, queue }, text))
 }
 
 fn interface(kind: &str, name: &str) -> Result<String, String> {
@@ -209,7 +194,7 @@ fn tap(text: &str) -> Result<DeviceSpec, String> {
 }
 
 /// The options in `text`: `KEY=VALUE` with commas between.
-fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(',')
         .filter(|option| !option.is_empty())
         .map(|option| option.split_once('=').unwrap_or((option, "")))
@@ -321,7 +306,7 @@ mod tests {
 
     #[test]
     fn an_xdp_port_is_an_interface_and_perhaps_a_queue() {
-        let xdp = |text| port_spec(text).unwrap().xdp().map(|(name, queue)| (name.to_owned(), queue));
+        let xdp = |text| port_spec(text).unwrap().xdp().map(|xdp| (xdp.interface.clone(), xdp.queue));
         assert_eq!(xdp("xdp:eth0"), Some(("eth0".into(), 0)));
         assert_eq!(xdp("xdp:eth0.7:3"), Some(("eth0.7".into(), 3)));
         assert_eq!(port_spec("xdp:eth0:3").unwrap().to_string(), "xdp:eth0:3");
@@ -390,7 +375,7 @@ mod tests {
         let [WrapSpec::Trace(trace), WrapSpec::Fault(fault)] = &spec.wraps[..] else { panic!("{spec:?}") };
         assert_eq!((trace.file.as_deref(), trace.format), (Some("/tmp/t.pcap".as_ref()), TraceFormat::Pcap));
         assert_eq!((fault.seed, fault.drop), (7, Chance::Every(100)));
-        assert_eq!(spec.xdp(), Some(("eth0", 0)));
+        assert_eq!(spec.xdp().map(|xdp| xdp.interface.as_str()), Some("eth0"));
         assert!(port_spec("fault:/xdp:eth0").unwrap().wraps == [WrapSpec::Fault(FaultConfig::default())]);
     }
 
@@ -406,6 +391,7 @@ mod tests {
             ("xdp:eth0:1:2", "xdp:eth0:1"),
             ("xdp:eth0:", "a number from 0"),
             ("xdp:eth0:-1", "a number from 0"),
+            ("xdp:eth0,kernel=all", "kernel=control"),
             ("memif:", "path of a socket"),
             ("memif:a,role=master", "role=server"),
             ("memif:a,id=-1", "number from 0"),

@@ -96,10 +96,13 @@ impl Live {
             });
             *known = state.clone();
         }
-        for line in lines {
-            self.clear();
-            let _ = writeln!(io::stderr(), "netmem: {line}");
-        }
+        lines.iter().for_each(|line| self.say(line));
+    }
+
+    /// Says a line of its own.
+    pub fn say(&mut self, line: &str) {
+        self.clear();
+        let _ = writeln!(io::stderr(), "netmem: {line}");
     }
 
     /// Packets per second are those of the time since the last line, nanoseconds the median of recent

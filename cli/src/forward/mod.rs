@@ -19,6 +19,7 @@ mod hooks;
 mod json;
 mod live;
 mod network;
+mod own_addresses;
 mod packet_board;
 mod page_board;
 mod phases;

@@ -306,8 +306,8 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), 
         return refuse(format!("--port {twice} is given twice: name another interface or queue"));
     }
     let of_both = |a: &PortSpec, b: &PortSpec| {
-        let (Some((one, queue)), Some((other, its))) = (a.xdp(), b.xdp()) else { return false };
-        one == other && (queue.abs_diff(its) as usize) < workers
+        let (Some(one), Some(other)) = (a.xdp(), b.xdp()) else { return false };
+        one.interface == other.interface && (one.queue.abs_diff(other.queue) as usize) < workers
     };
     let overlap = ports.iter().enumerate().find_map(|(i, port)| {
         ports[..i].iter().find(|&other| of_both(port, other)).map(|other| (port, other))

@@ -3,7 +3,7 @@
 use super::network::Network;
 use super::plan::{Offer, Plan, Source};
 use super::seat::Owner;
-use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec};
+use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec, XdpSpec};
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Fib, Route, Table};
@@ -17,7 +17,7 @@ use netmem::port::packet;
 use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::trace::TracePort;
-use netmem::port::xdp::{Netdev, RingSizes, Umem, XdpConfig, XdpError, XdpPort};
+use netmem::port::xdp::{Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort};
 use netmem::wire::MacAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,20 +30,26 @@ pub struct Ports {
     pub details: Vec<String>,
 }
 
-/// Opens each worker's ports; also the network that mem ports are joined to.
+/// What all workers' ports come with.
+#[derive(Default)]
+pub struct Shared {
+    /// The network that mem ports are joined to.
+    pub network: Option<Network>,
+    /// The addresses whose packets xdp ports leave to the kernel, where one does.
+    pub own: Option<Arc<OwnAddresses>>,
+}
+
+/// Opens each worker's ports.
 ///
 /// # Errors
 /// [`Failure::Input`] with the step and the remedy.
-pub fn open(
-    plan: &Plan,
-    memory: &Memory,
-    owners: &mut [Owner],
-) -> Result<(Vec<Ports>, Option<Network>), Failure> {
+pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<Ports>, Shared), Failure> {
     match &plan.source {
         Source::BuiltIn(offer) => {
             let links = (0..owners.len()).map(|number| link(plan, number)).collect::<Result<Vec<_>, _>>()?;
             let (ports, devices): (Vec<_>, Vec<_>) = links.into_iter().unzip();
-            Ok((ports, Some(network(plan, offer, devices)?)))
+            let network = Some(network(plan, offer, devices)?);
+            Ok((ports, Shared { network, ..Shared::default() }))
         }
         Source::Ports { ports, routes, .. } => {
             let umem = Umem::new(memory);
@@ -52,7 +58,8 @@ pub fn open(
                 let port = |(place, spec)| opened(plan, (memory, &umem), owner, spec, (place, number));
                 queues(plan.mode, ports.iter().enumerate().map(port).collect::<Result<_, _>>()?, routes)
             });
-            Ok((ports.collect::<Result<_, _>>()?, None))
+            let ports = ports.collect::<Result<_, _>>()?;
+            Ok((ports, Shared { own: umem.own_addresses(), ..Shared::default() }))
         }
     }
 }
@@ -102,8 +109,8 @@ fn opened(
     (place, number): (usize, u32),
 ) -> Result<Opened, Failure> {
     let mut opened = match &spec.device {
-        DeviceSpec::Xdp { interface, queue } => {
-            let port = xdp_port(plan, umem, owner, interface, queue.saturating_add(number))?;
+        DeviceSpec::Xdp(spec) => {
+            let port = xdp_port(plan, umem, owner, spec, number)?;
             let (interface, detail) = (interface_of(port.netdev())?, detail(&port));
             Opened { port: Box::new(port), interface, detail }
         }
@@ -152,20 +159,22 @@ fn made_up(place: usize) -> Interface {
     Interface { mac: MacAddr::new([0x02, b'n', b'e', b't', 0, place as u8]), mtu: 1500 }
 }
 
-/// A worker's port on an interface, all over one UMEM, its rings full of frames of the worker's pool.
+/// Worker `number`'s port on an interface, all over one UMEM, its rings full of frames of the worker's pool.
 fn xdp_port(
     plan: &Plan,
     umem: &Arc<Umem>,
     owner: &mut Owner,
-    interface: &str,
-    queue: u32,
+    spec: &XdpSpec,
+    number: u32,
 ) -> Result<XdpPort, Failure> {
     let ring = plan.ring;
     let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
     let mode = plan.xdp_mode();
-    let config = XdpConfig { rings, mode, ..XdpConfig::default() };
-    let Owner { worker, pool } = owner;
-    XdpPort::open(umem, worker, pool, interface, queue, &config).map_err(|error| {
+    // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
+    let usual = if plan.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
+    let config = XdpConfig { rings, mode, punt: spec.punt.unwrap_or(usual), ..XdpConfig::default() };
+    let (Owner { worker, pool }, queue) = (owner, spec.queue.saturating_add(number));
+    XdpPort::open(umem, worker, pool, &spec.interface, queue, &config).map_err(|error| {
         let each = match error {
             XdpError::NoSuchQueue { .. } if plan.workers > 1 => {
                 format!(

@@ -9,6 +9,7 @@ use super::holding::{HolderReport, Holding, TapReport};
 use super::hooks::Hooks;
 use super::live::Live;
 use super::network::{Network, Traveled};
+use super::own_addresses::Followed;
 use super::phases::Phases;
 use super::plan::Plan;
 use super::report::{PortReport, Report, SteerReport, WorkerReport, dropped};
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// How often the main thread looks whether it is time to stop.
 const TICK: Duration = Duration::from_millis(20);
-/// How often the workers are asked how their ports are.
+/// How often the workers are asked how their ports are, and the host which addresses it has.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long frames may take home once the ports are closed.
 const HOME: Duration = Duration::from_secs(2);
@@ -47,7 +48,7 @@ struct Ran {
 /// # Errors
 /// [`Failure::Run`] if a thread of the run died.
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
-    let Dataplane { memory, mut seats, network, holding, hooks, steering, control } = dataplane;
+    let Dataplane { memory, mut seats, network, mut own, holding, hooks, steering, control } = dataplane;
     let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
     let mut live = Live::new(&seats, plan.live);
     // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
@@ -58,7 +59,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         meters.iter().map(|one| one.drops.total() + one.passed.get()).sum::<u64>()
             + lost_between(steering.as_ref())
     };
-    let ran = threads(&mut seats, ended, (network, holding), &mut live, plan, stop)?;
+    let ran = threads(&mut seats, ended, (network, holding), (&mut live, &mut own), plan, stop)?;
     live.clear();
     // Before the pools are closed: the board holds handles of them.
     drop((control, live));
@@ -122,7 +123,7 @@ fn threads(
     seats: &mut [Seat],
     ended: impl Fn() -> u64 + Send,
     (network, holding): (Option<(Network, Option<usize>)>, Option<Holding>),
-    live: &mut Live,
+    told: (&mut Live, &mut Followed),
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Ran, Failure> {
@@ -140,7 +141,7 @@ fn threads(
         let workers: Vec<_> =
             seats.iter_mut().enumerate().map(|seat| scope.spawn(move || work(seat))).collect();
         let alive = || !workers.iter().any(|worker| worker.is_finished());
-        let seconds = watch(phases, plan, stop, live, alive);
+        let seconds = watch(phases, plan, stop, told, alive);
         phases.stop_forwarding();
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         phases.drained();
@@ -169,7 +170,13 @@ fn died(who: &str, why: &(dyn Any + Send)) -> Failure {
 }
 
 /// Waits for the end, whatever brings it, and for the generator to stop; gives the seconds until then.
-fn watch(phases: &Phases, plan: &Plan, stop: &AtomicBool, live: &mut Live, alive: impl Fn() -> bool) -> f64 {
+fn watch(
+    phases: &Phases,
+    plan: &Plan,
+    stop: &AtomicBool,
+    (live, own): (&mut Live, &mut Followed),
+    alive: impl Fn() -> bool,
+) -> f64 {
     let begun = Instant::now();
     let mut looked = begun;
     let look = if plan.ends_by_itself() { TICK } else { LOOK };
@@ -184,6 +191,7 @@ fn watch(phases: &Phases, plan: &Plan, stop: &AtomicBool, live: &mut Live, alive
         if looked.elapsed() >= look {
             looked = Instant::now();
             phases.ask_to_look_up();
+            own.look().iter().for_each(|line| live.say(line));
         }
     }
     phases.stop_sending();

@@ -6,9 +6,10 @@ use super::cores::cores;
 use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
 use super::network::Network;
+use super::own_addresses::Followed;
 use super::packet_board;
 use super::plan::Plan;
-use super::ports::{self, Ports};
+use super::ports::{self, Ports, Shared};
 use super::seat::{Owner, Seat, owners};
 use crate::control::server::Server;
 use crate::failure::Failure;
@@ -30,6 +31,8 @@ pub struct Dataplane {
     pub seats: Vec<Seat>,
     /// What the mem ports are joined to, and its core; None with interfaces.
     pub network: Option<(Network, Option<usize>)>,
+    /// The host's addresses, whose packets xdp ports leave to the kernel.
+    pub own: Followed,
     /// Who takes passed frames; None where none are passed.
     pub holding: Option<Holding>,
     /// What can be asked about packets; None where frames stay frames.
@@ -47,7 +50,7 @@ pub struct Dataplane {
 pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
-    let (ports, network) = ports::open(plan, &memory, &mut owners)?;
+    let (ports, Shared { network, own }) = ports::open(plan, &memory, &mut owners)?;
     let cores = cores(plan.workers);
     let hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets));
     let mut hooks = hooks.transpose()?;
@@ -68,7 +71,8 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     };
     let control = plan.control.as_deref().map(listen).transpose()?;
     let network = network.map(|network| (network, cores.network));
-    Ok(Dataplane { memory, seats, network, holding, hooks, steering, control })
+    let own = Followed::new(own);
+    Ok(Dataplane { memory, seats, network, own, holding, hooks, steering, control })
 }
 
 /// Memory for all pools, and for heads where there are packets. A peer that is lent frames can write any byte of their

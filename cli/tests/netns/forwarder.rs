@@ -24,8 +24,13 @@ impl Forwarder {
     /// # Panics
     /// When it ends instead.
     pub fn start(bed: &Testbed, options: &[&str]) -> Forwarder {
+        Forwarder::start_on(bed, ["xdp:one", "xdp:two"], options)
+    }
+
+    /// As [`Forwarder::start`], with ports that say more of the two interfaces.
+    pub fn start_on(bed: &Testbed, ports: [&str; 2], options: &[&str]) -> Forwarder {
         let mut command = netmem(bed);
-        command.args(["forward", "--port", "xdp:one", "--port", "xdp:two", "--json"]).args(options);
+        command.arg("forward").args(ports.map(|port| format!("--port={port}"))).arg("--json").args(options);
         match bed.wiring {
             Wiring::Bridged => drop(command.args(["--mode", "cross-connect"])),
             Wiring::Routed => {

@@ -40,9 +40,9 @@ fn hosts_reach_each_other(wiring: Wiring, mode: &str, shown: &str) {
 }
 
 #[test]
-fn arp_and_ipv6_are_counted_drops_between_routed_hosts() {
+fn arp_and_ipv6_are_counted_drops_between_routed_hosts_where_nothing_stays_with_the_kernel() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
-    let forwarder = Forwarder::start(&bed, &[]);
+    let forwarder = Forwarder::start_on(&bed, ["xdp:one,kernel=none", "xdp:two,kernel=none"], &[]);
     wait_for_the_path(&bed);
     // A neighbour that is not there is asked for by ARP; an interface with IPv6 announces itself.
     let nobody = bed.h1.command("ping").args(["-c", "1", "-W", "1", "10.77.1.99"]).output().expect("ping");

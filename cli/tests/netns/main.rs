@@ -11,6 +11,7 @@ mod links;
 #[path = "../odd/mod.rs"]
 mod odd;
 mod packets;
+mod punt;
 mod refusals;
 mod start;
 mod stream;

@@ -5,14 +5,15 @@
 //! the program learn of the socket. What another program may refuse comes before any frame is posted. A failure at
 //! any step drops what was made before it.
 
-use super::error::{Attempt, XdpError, mode_refused};
-use super::{Binding, Queues, XdpConfig, XdpModeWish, XdpPort};
+use super::attach::{Attachment, QUEUES_MAX, own_addresses};
+use super::error::{Attempt, XdpError};
+use super::own::OwnAddresses;
+use super::{Binding, Punt, Queues, XdpConfig, XdpPort};
 use crate::page::Memory;
 use crate::pool::Pool;
 use crate::port::Port;
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
-use crate::sys::bpf::{BpfError, BpfStep, RedirectLink, SocketMap, XdpMode};
 use crate::sys::netdev::Netdev;
 use crate::sys::region::Region;
 use crate::sys::xdp::{Errno, RingSizes, Rings, Socket, SocketError};
@@ -21,8 +22,6 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// Queues that one redirect program can tell apart.
-const QUEUES_MAX: u32 = 1024;
 /// Entries of the largest ring.
 const RING_MAX: u32 = 1 << 16;
 /// How often a queue that is busy is asked for again, and how long each time is waited before.
@@ -42,6 +41,8 @@ pub struct Umem {
 struct Bound {
     sockets: Vec<BoundSocket>,
     attachments: Vec<Weak<Attachment>>,
+    /// There from the first program on that punts control traffic.
+    own: Option<Arc<OwnAddresses>>,
 }
 
 #[derive(Debug)]
@@ -49,27 +50,6 @@ struct BoundSocket {
     interface: u32,
     queue: u32,
     socket: Weak<Socket>,
-}
-
-/// The redirect program on one interface, shared by the ports of its queues; the last one detaches it.
-#[derive(Debug)]
-pub(super) struct Attachment {
-    interface: u32,
-    /// Dropped first: the program goes before its map.
-    link: RedirectLink,
-    map: SocketMap,
-    /// Why it is not in native mode, where that was tried.
-    native_refused: Option<String>,
-}
-
-impl Attachment {
-    pub(super) fn mode(&self) -> XdpMode {
-        self.link.mode()
-    }
-
-    pub(super) fn native_refused(&self) -> Option<&str> {
-        self.native_refused.as_deref()
-    }
 }
 
 impl Umem {
@@ -84,15 +64,20 @@ impl Umem {
         &self.region
     }
 
+    /// What the redirect programs of its ports take for the host's own addresses: those that there were when the first
+    /// port was opened with [`Punt::Control`], until somebody says otherwise. None before that.
+    pub fn own_addresses(&self) -> Option<Arc<OwnAddresses>> {
+        lock(&self.bound).own.clone()
+    }
+
     /// Takes a port's socket and its part of the program away: first no more packets are redirected to it, then
     /// its mappings go (`queues`), then its last descriptor. When this returns the kernel has released the socket.
     pub(super) fn unbind(&self, queue: u32, binding: Binding, queues: Queues) {
         let Binding { attachment, socket } = binding;
         let mut bound = lock(&self.bound);
         if Arc::strong_count(&attachment) > 1 {
-            // Other queues stay. It fails only for a queue that was never inserted; whatever it says, the closing
-            // socket leaves the map by itself.
-            attachment.map.remove(queue).ok();
+            // Other queues stay.
+            attachment.remove(queue);
         }
         drop(attachment);
         drop(queues);
@@ -145,7 +130,7 @@ impl XdpPort {
         let mut bound = lock(&umem.bound);
         bound.forget_closed();
         let (socket, rings) = bound.bind(&umem.region, interface, attempt, config)?;
-        let attachment = bound.attach(interface, config.mode, attempt)?;
+        let attachment = bound.attach(interface, config, attempt)?;
         let socket = Arc::new(socket);
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
         drop(bound);
@@ -155,7 +140,7 @@ impl XdpPort {
     /// From now on the program redirects the queue's packets to the socket.
     fn let_packets_in(&self, attempt: &Attempt<'_>) -> Result<(), XdpError> {
         let Some(Binding { attachment, socket }) = &self.binding else { return Ok(()) };
-        attachment.map.insert(self.queue, socket.as_fd()).map_err(|error| attempt.bpf(&error))
+        attachment.insert(self.queue, socket.as_fd()).map_err(|error| attempt.bpf(&error))
     }
 }
 
@@ -200,24 +185,30 @@ impl Bound {
     fn attach(
         &mut self,
         interface: u32,
-        wish: XdpModeWish,
+        config: &XdpConfig,
         attempt: &Attempt<'_>,
     ) -> Result<Arc<Attachment>, XdpError> {
         let there =
-            self.attachments.iter().find_map(|one| one.upgrade().filter(|a| a.interface == interface));
+            self.attachments.iter().find_map(|one| one.upgrade().filter(|a| a.interface() == interface));
         if let Some(attachment) = there {
-            return if wish.allows(attachment.mode()) {
-                Ok(attachment)
-            } else {
-                let refused = format!("another port attached it in {} mode", attachment.mode());
-                Err(XdpError::NoMode { interface: attempt.interface.into(), refused })
-            };
+            return attachment.check(config.mode, config.punt, attempt).map(|()| attachment);
         }
-        let map = SocketMap::new(QUEUES_MAX).map_err(|error| attempt.bpf(&error))?;
-        let (link, native_refused) = attach_as_wished(&map, interface, wish, attempt)?;
-        let attachment = Arc::new(Attachment { interface, link, map, native_refused });
+        let own = match config.punt {
+            Punt::Nothing => None,
+            Punt::Control => Some(self.own_addresses(attempt)?),
+        };
+        let attachment = Arc::new(Attachment::new(interface, config.mode, own.as_ref(), attempt)?);
         self.attachments.push(Arc::downgrade(&attachment));
         Ok(attachment)
+    }
+
+    /// The own addresses, read when they are first asked for.
+    fn own_addresses(&mut self, attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, XdpError> {
+        let own = match self.own.take() {
+            Some(own) => own,
+            None => own_addresses(attempt)?,
+        };
+        Ok(self.own.insert(own).clone())
     }
 }
 
@@ -231,40 +222,6 @@ fn while_busy(bind: impl Fn() -> Result<(), SocketError>) -> Result<(), SocketEr
         }
     }
     bind()
-}
-
-/// Attaches in the best mode that is allowed and possible; also why it is not native, where that was tried.
-fn attach_as_wished(
-    map: &SocketMap,
-    interface: u32,
-    wish: XdpModeWish,
-    attempt: &Attempt<'_>,
-) -> Result<(RedirectLink, Option<String>), XdpError> {
-    let in_mode = |mode| RedirectLink::attach(map, interface, mode);
-    let refused = match wish {
-        XdpModeWish::Generic => None,
-        XdpModeWish::Native | XdpModeWish::NativeThenGeneric => match in_mode(XdpMode::Native) {
-            Ok(link) => return Ok((link, None)),
-            Err(error) if wish == XdpModeWish::NativeThenGeneric && is_about_the_mode(&error) => {
-                Some(mode_refused(&error))
-            }
-            Err(error) => return Err(attempt.bpf(&error)),
-        },
-    };
-    match (in_mode(XdpMode::Generic), refused) {
-        (Ok(link), refused) => Ok((link, refused)),
-        (Err(error), Some(native)) if is_about_the_mode(&error) => {
-            let refused = format!("{native}; {}", mode_refused(&error));
-            Err(XdpError::NoMode { interface: attempt.interface.into(), refused })
-        }
-        (Err(error), _) => Err(attempt.bpf(&error)),
-    }
-}
-
-/// Whether another mode may do: the driver refused, not a permission, a program or a missing interface.
-fn is_about_the_mode(error: &BpfError) -> bool {
-    let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
-    attach && !matches!(error.errno, Errno::PERM | Errno::BUSY | Errno::EXIST | Errno::NODEV)
 }
 
 /// The interface, if it is there, up, and has the queue.
@@ -322,23 +279,5 @@ mod tests {
     fn an_interface_that_is_not_there_is_named() {
         let error = refused("nosuch0", &XdpConfig::default());
         assert_eq!(error, XdpError::UnknownInterface { interface: "nosuch0".into() });
-    }
-
-    #[test]
-    fn generic_mode_is_tried_for_a_driver_without_xdp_and_not_against_a_program_or_a_ban() {
-        let refused =
-            |errno| is_about_the_mode(&BpfError { step: BpfStep::AttachNative, errno, log: String::new() });
-        assert!(refused(Errno::OPNOTSUPP) && refused(Errno::RANGE) && refused(Errno::INVAL));
-        assert!(!refused(Errno::BUSY) && !refused(Errno::EXIST) && !refused(Errno::PERM));
-        let load = BpfError { step: BpfStep::LoadProgram, errno: Errno::INVAL, log: String::new() };
-        assert!(!is_about_the_mode(&load));
-    }
-
-    #[test]
-    fn a_forced_mode_allows_only_itself() {
-        assert!(XdpModeWish::NativeThenGeneric.allows(XdpMode::Native));
-        assert!(XdpModeWish::NativeThenGeneric.allows(XdpMode::Generic));
-        assert!(!XdpModeWish::Native.allows(XdpMode::Generic));
-        assert!(!XdpModeWish::Generic.allows(XdpMode::Native));
     }
 }

@@ -101,6 +101,14 @@ pub enum XdpError {
         /// What each mode that was tried said.
         refused: String,
     },
+    /// Another port of the interface leaves other packets to the kernel, and there is one program for all.
+    #[error(
+        "interface {interface}: another port of it leaves other packets to the kernel: say the same for all of them"
+    )]
+    PuntDiffers {
+        /// The interface.
+        interface: String,
+    },
     /// The kernel lacks AF_XDP or a part of bpf(2).
     #[error(
         "{step} for {interface}: this kernel cannot ({errno}); AF_XDP needs Linux 5.9 or later with CONFIG_XDP_SOCKETS"

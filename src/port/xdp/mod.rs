@@ -8,6 +8,10 @@
 //! ```
 //! A frame received on one port is sent by another of the same [`Umem`] as it lies: no copy in user space.
 //!
+//! With [`Punt::Control`] the interface stays one of the kernel's: its addresses answer, its neighbours are found, and
+//! routing daemons use it, while everything else comes here. Own addresses are read when the first such port is opened;
+//! whoever knows that they have changed says so ([`Umem::own_addresses`]).
+//!
 //! # What is trusted
 //! Nothing that is read from a ring: an index further away than the ring is long, an address outside the UMEM,
 //! of a chunk that this port does not hold, or with a length that leaves its chunk, is no read and no frame but
@@ -34,6 +38,7 @@
 //!
 //! Source: Documentation/networking/af_xdp.rst; net/xdp/xsk.c of Linux 6.17.
 
+mod attach;
 #[allow(unsafe_code)]
 mod bind;
 mod close;
@@ -43,17 +48,19 @@ mod fill;
 #[allow(unsafe_code)]
 mod held;
 mod kick;
+mod own;
 mod rx;
 #[cfg(test)]
 mod tests;
 mod tx;
 
-pub use crate::sys::bpf::XdpMode;
+pub use crate::sys::bpf::{BpfError, Punt, XdpMode};
 pub use crate::sys::netdev::{Netdev, Queues as NetdevQueues};
 pub use crate::sys::xdp::{RingSizes, ZeroCopy};
 pub use bind::Umem;
 pub use close::Closed;
 pub use error::XdpError;
+pub use own::{OwnAddresses, OwnAddressesError};
 
 use super::{Port, PortCounters, PortState, set_aside};
 use crate::pool::Batch;
@@ -61,7 +68,7 @@ use crate::ring::Corrupt;
 use crate::ring::cursor::Index;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Errno, Rings, SharedIndex, Socket};
-use bind::Attachment;
+use attach::Attachment;
 use complete::CompletionQueue;
 use fill::FillQueue;
 use held::Held;
@@ -101,6 +108,8 @@ pub struct XdpConfig {
     pub mode: XdpModeWish,
     /// Whether the device may use the UMEM itself. Only the first port of a UMEM is asked. Default: it may.
     pub zero_copy: ZeroCopy,
+    /// Which packets are left to the kernel, the same for all ports of an interface. Default none.
+    pub punt: Punt,
 }
 
 /// One queue of one interface. See [the module](self).

@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../netns/mod.rs"]
 mod netns;
+mod punt;
 
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
-use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModeWish, XdpPort, ZeroCopy};
+use netmem::port::xdp::{
+    Punt, RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModeWish, XdpPort, ZeroCopy,
+};
 use netmem::port::{Port, PortState};
 use netmem::sync::Worker;
-use netmem::sys::bpf::{RedirectLink, SocketMap};
+use netmem::sys::bpf::{RedirectProgram, SocketMap};
 use netmem::sys::netdev::Netdev;
 use netmem::sys::region::BackingWish;
 use netmem::sys::xdp::Socket;
@@ -175,7 +179,7 @@ fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
 
         for mode in [XdpMode::Native, XdpMode::Generic] {
             let map = SocketMap::new(1).unwrap();
-            let link = RedirectLink::attach(&map, index, mode).unwrap();
+            let link = RedirectProgram::load(&map, None).unwrap().attach(index, mode).unwrap();
             let there = program_on("a0");
             let error = here.open("a0").unwrap_err();
             assert_eq!(error, XdpError::ProgramAttached { interface: "a0".into() }, "{mode}");
@@ -270,6 +274,8 @@ fn a_missing_capability_is_named_and_with_the_three_it_works() {
         let three = CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | CapabilitySet::BPF;
         let without = Without::these(capabilities(None).unwrap().effective - three);
         here.open("a0").unwrap();
+        let control = XdpConfig { punt: Punt::Control, ..small() };
+        wait_for("the pages to be locked no more", || here.open_with("a0", 0, &control).ok());
         drop(without);
         let _without = Without::these(CapabilitySet::NET_ADMIN | CapabilitySet::BPF);
         here.open("a0").expect("CAP_SYS_ADMIN stands in for both");

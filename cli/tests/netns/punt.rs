@@ -1,0 +1,113 @@
+//! The machine between the hosts is one of the kernel's as well: it has addresses, neighbours find it, and what is for
+//! itself stays with it, while everything else is forwarded by netmem.
+
+use crate::forwarder::Forwarder;
+use crate::testbed::{Namespace, Testbed, Wiring, port_mac, wait_until};
+use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways};
+
+#[test]
+fn hosts_that_find_their_router_by_arp_and_discovery_reach_each_other_and_the_router_in_native_mode() {
+    the_router_is_found_and_answers("native");
+}
+
+#[test]
+fn hosts_that_find_their_router_by_arp_and_discovery_reach_each_other_and_the_router_in_generic_mode() {
+    the_router_is_found_and_answers("generic");
+}
+
+fn the_router_is_found_and_answers(mode: &str) {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping", "iperf3"]) else { return };
+    give_addresses(&bed);
+    let forwarder = Forwarder::start(&bed, &["--xdp-mode", mode]);
+    for (number, host) in [(1, &bed.h1), (2, &bed.h2)] {
+        // The router's addresses on this side and on the other, by ordinary neighbours.
+        for side in [number, 3 - number] {
+            answers(host, &format!("10.77.{side}.254"));
+            answers(host, &format!("fd77:{side}::254"));
+        }
+        answers(host, &format!("{}%eth0", link_local(&bed.dut, if number == 1 { "one" } else { "two" })));
+        assert_found(host, &format!("10.77.{number}.254"), number);
+        assert_found(host, &format!("fd77:{number}::254"), number);
+        // And the other way round: the router's kernel finds its hosts.
+        answers(&bed.dut, &bed.address(number));
+        answers(&bed.dut, &format!("fd77:{number}::1"));
+    }
+    assert_ping_both_ways(&bed);
+    assert_tcp_both_ways(&bed);
+    let summary = forwarder.interrupt();
+    summary.assert_adds_up();
+    let control = summary.dropped("arp") + summary.dropped("link_multicast") + summary.dropped("no_route");
+    assert_eq!(control, 0, "nothing that is the kernel's came to netmem");
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn an_address_that_is_added_while_packets_pass_answers_and_one_that_is_taken_away_does_not() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    give_addresses(&bed);
+    let forwarder = Forwarder::start(&bed, &[]);
+    assert_ping_both_ways(&bed);
+    assert!(!ping_once(&bed.h1, "10.77.9.9"), "nobody has it");
+    bed.dut.ip("addr add 10.77.9.9/32 dev lo");
+    answers(&bed.h1, "10.77.9.9");
+    bed.dut.ip("addr del 10.77.9.9/32 dev lo");
+    wait_until("the address answers no more", || !ping_once(&bed.h1, "10.77.9.9"));
+    assert_ping_both_ways(&bed);
+    let summary = forwarder.interrupt();
+    summary.assert_adds_up();
+    assert!(summary.dropped("no_route") > 0, "what was for nobody came to netmem");
+}
+
+#[test]
+fn in_cross_connect_mode_nothing_stays_with_a_kernel_that_has_addresses_unless_it_is_asked_for() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    bed.dut.ip("addr add 10.77.0.254/24 dev one");
+    let forwarder = Forwarder::start(&bed, &[]);
+    assert_ping_both_ways(&bed);
+    assert!(!ping_once(&bed.h1, "10.77.0.254"), "what is for the machine between goes to the other host");
+    forwarder.interrupt().assert_adds_up();
+    let forwarder = Forwarder::start_on(&bed, ["xdp:one,kernel=control", "xdp:two,kernel=none"], &[]);
+    answers(&bed.h1, "10.77.0.254");
+    forwarder.interrupt().assert_adds_up();
+    bed.assert_nothing_left();
+}
+
+/// Gives the machine between the hosts addresses on both sides, and the hosts IPv6 and neighbours that must be found.
+fn give_addresses(bed: &Testbed) {
+    for namespace in [&bed.h1, &bed.dut, &bed.h2] {
+        namespace.set_ipv6(true);
+    }
+    for (number, host, interface) in [(1, &bed.h1, "one"), (2, &bed.h2, "two")] {
+        bed.dut.ip(&format!("addr add 10.77.{number}.254/24 dev {interface}"));
+        bed.dut.ip(&format!("addr add fd77:{number}::254/64 dev {interface} nodad"));
+        host.ip(&format!("neigh del 10.77.{number}.254 dev eth0"));
+        host.ip(&format!("addr add fd77:{number}::1/64 dev eth0 nodad"));
+        host.ip(&format!("route add default via fd77:{number}::254"));
+    }
+}
+
+/// The link-local address of an interface.
+fn link_local(place: &Namespace, interface: &str) -> String {
+    let mut address = None;
+    wait_until("the link-local address is there", || {
+        let shown = place.ip(&format!("-6 addr show dev {interface} scope link -tentative"));
+        address = shown.split_whitespace().find_map(|word| word.strip_suffix("/64")).map(str::to_owned);
+        address.is_some()
+    });
+    address.expect("it was waited for")
+}
+
+fn ping_once(from: &Namespace, address: &str) -> bool {
+    from.command("ping").args(["-c", "1", "-W", "1", address]).output().expect("ping").status.success()
+}
+
+/// Waits until the address answers a ping.
+fn answers(from: &Namespace, address: &str) {
+    wait_until(&format!("{address} answers"), || ping_once(from, address));
+}
+
+/// Asserts that the kernel found the router of that side by asking.
+fn assert_found(host: &Namespace, address: &str, side: u8) {
+    let neighbour = host.ip(&format!("neigh show {address} dev eth0"));
+    assert!(neighbour.contains(&port_mac(side)) && !neighbour.contains("PERMANENT"), "{neighbour}");
+}

@@ -1,0 +1,145 @@
+//! The redirect program on an interface, shared by the ports of its queues. COLD.
+
+use super::XdpModeWish;
+use super::error::{Attempt, XdpError, mode_refused};
+use super::own::{OwnAddresses, OwnAddressesError};
+use crate::sys::bpf::{BpfError, BpfStep, Punt, RedirectLink, RedirectProgram, SocketMap, XdpMode};
+use crate::sys::xdp::Errno;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Queues that one redirect program can tell apart.
+pub(super) const QUEUES_MAX: u32 = 1024;
+
+/// The redirect program on one interface; the last of its ports detaches it.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    interface: u32,
+    /// Dropped first: the program goes before its map.
+    link: RedirectLink,
+    map: SocketMap,
+    punt: Punt,
+    /// Why it is not in native mode, where that was tried.
+    native_refused: Option<String>,
+}
+
+impl Attachment {
+    /// The program on the interface number `interface`, which leaves to the kernel what `punt` says.
+    pub(super) fn new(
+        interface: u32,
+        wish: XdpModeWish,
+        own: Option<&Arc<OwnAddresses>>,
+        attempt: &Attempt<'_>,
+    ) -> Result<Attachment, XdpError> {
+        let refused = |error: BpfError| attempt.bpf(&error);
+        let map = SocketMap::new(QUEUES_MAX).map_err(refused)?;
+        let program = RedirectProgram::load(&map, own.map(|own| own.maps())).map_err(refused)?;
+        let (link, native_refused) = attach_as_wished(&program, interface, wish, attempt)?;
+        let punt = own.map_or(Punt::Nothing, |_| Punt::Control);
+        Ok(Attachment { interface, link, map, punt, native_refused })
+    }
+
+    /// The number of its interface.
+    pub(super) fn interface(&self) -> u32 {
+        self.interface
+    }
+
+    pub(super) fn mode(&self) -> XdpMode {
+        self.link.mode()
+    }
+
+    pub(super) fn native_refused(&self) -> Option<&str> {
+        self.native_refused.as_deref()
+    }
+
+    /// Whether another port may share it that asks for this.
+    pub(super) fn check(&self, wish: XdpModeWish, punt: Punt, attempt: &Attempt<'_>) -> Result<(), XdpError> {
+        let interface = || attempt.interface.to_owned();
+        if !wish.allows(self.mode()) {
+            let refused = format!("another port attached it in {} mode", self.mode());
+            return Err(XdpError::NoMode { interface: interface(), refused });
+        }
+        if punt != self.punt {
+            return Err(XdpError::PuntDiffers { interface: interface() });
+        }
+        Ok(())
+    }
+
+    /// From now on what comes in by `queue` goes to `socket`.
+    pub(super) fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.map.insert(queue, socket)
+    }
+
+    /// From now on what comes in by `queue` stays with the kernel. It fails only for a queue that was never inserted, and
+    /// a socket that closes leaves the map by itself.
+    pub(super) fn remove(&self, queue: u32) {
+        self.map.remove(queue).ok();
+    }
+}
+
+/// The own addresses of this thread's network namespace, for a program to look into.
+pub(super) fn own_addresses(attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, XdpError> {
+    let own = OwnAddresses::new().map_err(|error| attempt.bpf(&error))?;
+    own.follow().map_err(|error| match error {
+        OwnAddressesError::Unread(errno) => attempt.netdev("read the host's addresses", errno),
+        OwnAddressesError::Untold(error) => attempt.bpf(&error),
+    })?;
+    Ok(Arc::new(own))
+}
+
+/// Attaches in the best mode that is allowed and possible; also why it is not native, where that was tried.
+fn attach_as_wished(
+    program: &RedirectProgram,
+    interface: u32,
+    wish: XdpModeWish,
+    attempt: &Attempt<'_>,
+) -> Result<(RedirectLink, Option<String>), XdpError> {
+    let in_mode = |mode| program.attach(interface, mode);
+    let refused = match wish {
+        XdpModeWish::Generic => None,
+        XdpModeWish::Native | XdpModeWish::NativeThenGeneric => match in_mode(XdpMode::Native) {
+            Ok(link) => return Ok((link, None)),
+            Err(error) if wish == XdpModeWish::NativeThenGeneric && is_about_the_mode(&error) => {
+                Some(mode_refused(&error))
+            }
+            Err(error) => return Err(attempt.bpf(&error)),
+        },
+    };
+    match (in_mode(XdpMode::Generic), refused) {
+        (Ok(link), refused) => Ok((link, refused)),
+        (Err(error), Some(native)) if is_about_the_mode(&error) => {
+            let refused = format!("{native}; {}", mode_refused(&error));
+            Err(XdpError::NoMode { interface: attempt.interface.into(), refused })
+        }
+        (Err(error), _) => Err(attempt.bpf(&error)),
+    }
+}
+
+/// Whether another mode may do: the driver refused, not a permission, a program or a missing interface.
+fn is_about_the_mode(error: &BpfError) -> bool {
+    let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
+    attach && !matches!(error.errno, Errno::PERM | Errno::BUSY | Errno::EXIST | Errno::NODEV)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generic_mode_is_tried_for_a_driver_without_xdp_and_not_against_a_program_or_a_ban() {
+        let refused =
+            |errno| is_about_the_mode(&BpfError { step: BpfStep::AttachNative, errno, log: String::new() });
+        assert!(refused(Errno::OPNOTSUPP) && refused(Errno::RANGE) && refused(Errno::INVAL));
+        assert!(!refused(Errno::BUSY) && !refused(Errno::EXIST) && !refused(Errno::PERM));
+        let load = BpfError { step: BpfStep::LoadProgram, errno: Errno::INVAL, log: String::new() };
+        assert!(!is_about_the_mode(&load));
+    }
+
+    #[test]
+    fn a_forced_mode_allows_only_itself() {
+        assert!(XdpModeWish::NativeThenGeneric.allows(XdpMode::Native));
+        assert!(XdpModeWish::NativeThenGeneric.allows(XdpMode::Generic));
+        assert!(!XdpModeWish::Native.allows(XdpMode::Generic));
+        assert!(!XdpModeWish::Generic.allows(XdpMode::Native));
+    }
+}

@@ -1,0 +1,188 @@
+//! BPF instructions, one by one, and jumps to labels.
+//!
+//! Source: `linux/bpf.h`, Documentation/bpf/standardization/instruction-set.rst.
+
+/// One instruction: `struct bpf_insn` of `linux/bpf.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    code: u8,
+    /// Destination register in the low four bits, source register in the high four.
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+const fn instruction(code: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> Instruction {
+    Instruction { code, registers: src << 4 | dst, offset, immediate }
+}
+
+/// How many bytes a load reads: BPF_LDX | BPF_MEM with each size.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(super) enum Load {
+    Byte = 0x71,
+    Half = 0x69,
+    Word = 0x61,
+}
+
+/// When a jump is taken: BPF_JMP | BPF_K, but [`When::Above`], which is BPF_JMP | BPF_X and compares with a register.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(super) enum When {
+    Equal = 0x15,
+    NotEqual = 0x55,
+    /// At most, unsigned.
+    AtMost = 0xb5,
+    /// Any of these bits is set.
+    AnyOf = 0x45,
+    /// More than that register, unsigned.
+    Above = 0x2d,
+}
+
+/// A place to jump to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Label(usize);
+
+/// Instructions in the order in which they were written down; every jump goes forward.
+pub(super) struct Assembler {
+    code: Vec<Instruction>,
+    /// Where each label stands, once it does.
+    places: Vec<Option<usize>>,
+    /// Instructions that jump, and whereto.
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembler {
+    pub(super) fn new() -> Assembler {
+        Assembler { code: Vec::new(), places: Vec::new(), jumps: Vec::new() }
+    }
+
+    /// A label that stands nowhere yet.
+    pub(super) fn label(&mut self) -> Label {
+        self.places.push(None);
+        Label(self.places.len() - 1)
+    }
+
+    /// The next instruction is where `label` stands.
+    pub(super) fn here(&mut self, label: Label) {
+        self.places[label.0] = Some(self.code.len());
+    }
+
+    /// `dst = *(size *)(src + offset)`
+    pub(super) fn load(&mut self, size: Load, dst: u8, src: u8, offset: i16) {
+        self.code.push(instruction(size as u8, dst, src, offset, 0));
+    }
+
+    /// `dst = src`: BPF_ALU64 | BPF_MOV | BPF_X.
+    pub(super) fn copy(&mut self, dst: u8, src: u8) {
+        self.code.push(instruction(0xbf, dst, src, 0, 0));
+    }
+
+    /// `dst = value`: BPF_ALU64 | BPF_MOV | BPF_K.
+    pub(super) fn set(&mut self, dst: u8, value: i32) {
+        self.code.push(instruction(0xb7, dst, 0, 0, value));
+    }
+
+    /// `dst += value`: BPF_ALU64 | BPF_ADD | BPF_K.
+    pub(super) fn add(&mut self, dst: u8, value: i32) {
+        self.code.push(instruction(0x07, dst, 0, 0, value));
+    }
+
+    /// `dst = the map with this file descriptor`: BPF_LD | BPF_IMM | BPF_DW, two slots long; source register 1
+    /// (BPF_PSEUDO_MAP_FD) says that it is a map.
+    pub(super) fn set_map(&mut self, dst: u8, map: i32) {
+        self.code.extend([instruction(0x18, dst, 1, 0, map), instruction(0, 0, 0, 0, 0)]);
+    }
+
+    /// Calls the kernel's function of that number: registers 1 to 5 are its arguments and lost, 0 is its result.
+    pub(super) fn call(&mut self, function: i32) {
+        self.code.push(instruction(0x85, 0, 0, 0, function));
+    }
+
+    /// The value of register 0 is the program's.
+    pub(super) fn exit(&mut self) {
+        self.code.push(instruction(0x95, 0, 0, 0, 0));
+    }
+
+    /// Goes on at `label`: BPF_JMP | BPF_JA.
+    pub(super) fn go(&mut self, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.code.push(instruction(0x05, 0, 0, 0, 0));
+    }
+
+    /// Goes on at `label` when register `dst` compares so with `operand`: a value, or a register's number.
+    pub(super) fn go_when(&mut self, dst: u8, when: When, operand: i32, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.code.push(match when {
+            When::Above => instruction(when as u8, dst, operand as u8, 0, 0),
+            _ => instruction(when as u8, dst, 0, 0, operand),
+        });
+    }
+
+    /// The program. A jump to a label that stands nowhere, or before it, goes nowhere: the verifier refuses that.
+    pub(super) fn finish(mut self) -> Vec<Instruction> {
+        for (at, label) in self.jumps {
+            // Offsets count from the instruction after the jump.
+            let distance = self.places[label.0].and_then(|place| place.checked_sub(at + 1));
+            self.code[at].offset = distance.and_then(|distance| i16::try_from(distance).ok()).unwrap_or(-1);
+        }
+        self.code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The eight bytes of each instruction.
+    fn bytes(program: &[Instruction]) -> Vec<[u8; 8]> {
+        let one = |i: &Instruction| {
+            let ([o0, o1], [i0, i1, i2, i3]) = (i.offset.to_le_bytes(), i.immediate.to_le_bytes());
+            [i.code, i.registers, o0, o1, i0, i1, i2, i3]
+        };
+        program.iter().map(one).collect()
+    }
+
+    #[test]
+    fn instructions_are_laid_out_as_the_kernel_reads_them() {
+        let mut a = Assembler::new();
+        let end = a.label();
+        a.load(Load::Word, 2, 1, 16);
+        a.set_map(1, 0x0102);
+        a.go_when(2, When::Above, 8, end);
+        a.go_when(3, When::Equal, -2, end);
+        a.go(end);
+        a.copy(6, 1);
+        a.add(7, 4);
+        a.set(3, 2);
+        a.here(end);
+        a.call(51);
+        a.exit();
+        let expected = [
+            [0x61, 0x12, 16, 0, 0, 0, 0, 0],      // r2 = *(u32 *)(r1 + 16)
+            [0x18, 0x11, 0, 0, 0x02, 0x01, 0, 0], // r1 = map fd 0x0102 ll
+            [0, 0, 0, 0, 0, 0, 0, 0],
+            [0x2d, 0x82, 5, 0, 0, 0, 0, 0],             // if r2 > r8 goto +5
+            [0x15, 0x03, 4, 0, 0xfe, 0xff, 0xff, 0xff], // if r3 == -2 goto +4
+            [0x05, 0x00, 3, 0, 0, 0, 0, 0],             // goto +3
+            [0xbf, 0x16, 0, 0, 0, 0, 0, 0],             // r6 = r1
+            [0x07, 0x07, 0, 0, 4, 0, 0, 0],             // r7 += 4
+            [0xb7, 0x03, 0, 0, 2, 0, 0, 0],             // r3 = 2
+            [0x85, 0x00, 0, 0, 51, 0, 0, 0],            // call 51
+            [0x95, 0x00, 0, 0, 0, 0, 0, 0],             // exit
+        ];
+        assert_eq!(bytes(&a.finish()), expected);
+        assert_eq!(size_of::<Instruction>(), 8);
+    }
+
+    #[test]
+    fn a_jump_that_leads_nowhere_stays_an_endless_loop_which_the_verifier_refuses() {
+        let mut a = Assembler::new();
+        let (before, never) = (a.label(), a.label());
+        a.here(before);
+        a.go(before);
+        a.go(never);
+        assert!(a.finish().iter().all(|jump| jump.offset == -1));
+    }
+}

@@ -1,0 +1,168 @@
+//! The maps that the redirect program looks into: from receive queue to socket, and of own addresses.
+
+use super::{BpfError, BpfStep, bpf, bpf_fd};
+use rustix::io::Errno;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+const BPF_MAP_CREATE: libc::c_int = 0;
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
+
+const BPF_MAP_TYPE_HASH: u32 = 1;
+const BPF_MAP_TYPE_XSKMAP: u32 = 17;
+/// Entries take memory when they are made.
+const BPF_F_NO_PREALLOC: u32 = 1;
+
+/// Own addresses of each family at most.
+const ADDRESSES_MAX: u32 = 1 << 16;
+
+/// A map with keys of `K` bytes and values of `V`.
+#[derive(Debug)]
+struct Map<const K: usize, const V: usize>(OwnedFd);
+
+impl<const K: usize, const V: usize> Map<K, V> {
+    fn new(map_type: u32, max_entries: u32, map_flags: u32, map_name: &[u8; 16]) -> Result<Self, Errno> {
+        #[repr(C)]
+        struct MapCreate {
+            map_type: u32,
+            key_size: u32,
+            value_size: u32,
+            max_entries: u32,
+            map_flags: u32,
+            inner_map_fd: u32,
+            numa_node: u32,
+            map_name: [u8; 16],
+        }
+        let attributes = MapCreate {
+            map_type,
+            key_size: K as u32,
+            value_size: V as u32,
+            max_entries,
+            map_flags,
+            inner_map_fd: 0,
+            numa_node: 0,
+            map_name: *map_name,
+        };
+        // SAFETY: the attributes of BPF_MAP_CREATE hold no pointers.
+        unsafe { bpf_fd(BPF_MAP_CREATE, &attributes) }.map(Map)
+    }
+
+    fn insert(&self, key: [u8; K], value: [u8; V]) -> Result<(), Errno> {
+        self.element(BPF_MAP_UPDATE_ELEM, &key, Some(&value))
+    }
+
+    fn remove(&self, key: [u8; K]) -> Result<(), Errno> {
+        self.element(BPF_MAP_DELETE_ELEM, &key, None)
+    }
+
+    fn element(&self, command: libc::c_int, key: &[u8; K], value: Option<&[u8; V]>) -> Result<(), Errno> {
+        #[repr(C)]
+        struct MapElement {
+            map_fd: u32,
+            padding: u32,
+            key: u64,
+            value: u64,
+            flags: u64,
+        }
+        let attributes = MapElement {
+            map_fd: self.0.as_raw_fd() as u32,
+            padding: 0,
+            key: key.as_ptr().expose_provenance() as u64,
+            value: value.map_or(0, |value| value.as_ptr().expose_provenance() as u64),
+            flags: 0,
+        };
+        // SAFETY: key and value have the lengths with which the map was made, and outlive the call.
+        unsafe { bpf(command, &attributes) }.map(drop)
+    }
+}
+
+/// A map from receive queue to AF_XDP socket.
+#[derive(Debug)]
+pub struct SocketMap(Map<4, 4>);
+
+impl SocketMap {
+    /// Makes a map for the queues 0 to `queues` − 1.
+    ///
+    /// # Errors
+    /// [`BpfError`] with `PERM` without CAP_BPF and CAP_NET_ADMIN.
+    pub fn new(queues: u32) -> Result<SocketMap, BpfError> {
+        Map::new(BPF_MAP_TYPE_XSKMAP, queues, 0, b"netmem_sockets\0\0")
+            .map(SocketMap)
+            .map_err(failed(BpfStep::CreateMap))
+    }
+
+    /// Sends what comes in by `queue` to `socket`, from now on.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `2BIG` when the map has no such queue.
+    pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
+        let value = socket.as_raw_fd().to_ne_bytes();
+        self.0.insert(queue.to_ne_bytes(), value).map_err(failed(BpfStep::AddSocket))
+    }
+
+    /// Leaves what comes in by `queue` to the kernel's stack, from now on.
+    ///
+    /// # Errors
+    /// [`BpfError`] when the map has no such queue.
+    pub fn remove(&self, queue: u32) -> Result<(), BpfError> {
+        self.0.remove(queue.to_ne_bytes()).map_err(failed(BpfStep::RemoveSocket))
+    }
+
+    pub(super) fn raw(&self) -> i32 {
+        self.0.0.as_raw_fd()
+    }
+}
+
+/// Addresses of both families, as sets: what the redirect program takes for its own.
+#[derive(Debug)]
+pub struct AddressMaps {
+    v4: Map<4, 1>,
+    v6: Map<16, 1>,
+}
+
+impl AddressMaps {
+    /// Makes two empty sets, for 65,536 addresses each.
+    ///
+    /// # Errors
+    /// [`BpfError`] with `PERM` without CAP_BPF.
+    pub fn new() -> Result<AddressMaps, BpfError> {
+        let step = BpfStep::CreateAddressMap;
+        let (hash, max, flags) = (BPF_MAP_TYPE_HASH, ADDRESSES_MAX, BPF_F_NO_PREALLOC);
+        let v4 = Map::new(hash, max, flags, b"netmem_own_v4\0\0\0").map_err(failed(step))?;
+        let v6 = Map::new(hash, max, flags, b"netmem_own_v6\0\0\0").map_err(failed(step))?;
+        Ok(AddressMaps { v4, v6 })
+    }
+
+    /// Packets to `address` are the kernel's, from now on.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `2BIG` when there is room for no more.
+    pub fn insert(&self, address: IpAddr) -> Result<(), BpfError> {
+        let done = match address {
+            IpAddr::V4(address) => self.v4.insert(address.octets(), [1]),
+            IpAddr::V6(address) => self.v6.insert(address.octets(), [1]),
+        };
+        done.map_err(failed(BpfStep::AddAddress))
+    }
+
+    /// Packets to `address` are redirected, from now on.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `NOENT` when it was not there.
+    pub fn remove(&self, address: IpAddr) -> Result<(), BpfError> {
+        let done = match address {
+            IpAddr::V4(address) => self.v4.remove(address.octets()),
+            IpAddr::V6(address) => self.v6.remove(address.octets()),
+        };
+        done.map_err(failed(BpfStep::RemoveAddress))
+    }
+
+    pub(super) fn raw(&self) -> (i32, i32) {
+        (self.v4.0.as_raw_fd(), self.v6.0.as_raw_fd())
+    }
+}
+
+fn failed(step: BpfStep) -> impl Fn(Errno) -> BpfError {
+    move |errno| BpfError::new(step, errno)
+}

@@ -1,0 +1,259 @@
+//! bpf(2): the redirect program, the maps it looks into, and the link that holds it to an interface.
+//!
+//! The program gives each packet to the socket that is bound to the receive queue the packet came in by, and
+//! passes it to the kernel's stack when there is none, or when it is one of those that are to stay with the kernel
+//! ([`Punt`]). It is a few instructions, so it is written here and needs no compiler and no ELF loader.
+//!
+//! It is attached by a link (BPF_LINK_CREATE, Linux 5.9), whose file descriptor *is* the attachment: when the
+//! descriptor closes the program is gone from the interface, and the kernel closes it on every way out of a
+//! process, SIGKILL included.
+//!
+//! Source: bpf(2), `linux/bpf.h`, Documentation/bpf/map_xskmap.rst.
+
+mod instruction;
+mod map;
+mod program;
+
+pub use map::{AddressMaps, SocketMap};
+pub use program::Punt;
+
+use super::netdev::last_errno;
+use instruction::Instruction;
+use program::{Maps, redirect_program};
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+const BPF_PROG_LOAD: libc::c_int = 5;
+const BPF_LINK_CREATE: libc::c_int = 28;
+
+const BPF_PROG_TYPE_XDP: u32 = 6;
+/// The attach type of an XDP program.
+const BPF_XDP: u32 = 37;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// Bytes kept of what the verifier says.
+const VERIFIER_LOG: usize = 64 << 10;
+
+/// What was being done when bpf(2) refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BpfStep {
+    /// Making the map of sockets.
+    CreateMap,
+    /// Loading the redirect program.
+    LoadProgram,
+    /// Attaching it in native mode.
+    AttachNative,
+    /// Attaching it in generic mode.
+    AttachGeneric,
+    /// Putting a socket into the map.
+    AddSocket,
+    /// Taking a socket out of the map.
+    RemoveSocket,
+    /// Making the maps of own addresses.
+    CreateAddressMap,
+    /// Putting an own address into its map.
+    AddAddress,
+    /// Taking an own address out of its map.
+    RemoveAddress,
+}
+
+impl fmt::Display for BpfStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BpfStep::CreateMap => "create XSKMAP",
+            BpfStep::LoadProgram => "load redirect program",
+            BpfStep::AttachNative => "attach redirect program in native mode",
+            BpfStep::AttachGeneric => "attach redirect program in generic mode",
+            BpfStep::AddSocket => "put socket into XSKMAP",
+            BpfStep::RemoveSocket => "take socket out of XSKMAP",
+            BpfStep::CreateAddressMap => "create map of own addresses",
+            BpfStep::AddAddress => "put address into map of own addresses",
+            BpfStep::RemoveAddress => "take address out of map of own addresses",
+        })
+    }
+}
+
+/// bpf(2) refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{step}: {errno}{}{log}", if log.is_empty() { "" } else { "; the verifier says: " })]
+pub struct BpfError {
+    /// What was being done.
+    pub step: BpfStep,
+    /// What the kernel said.
+    pub errno: Errno,
+    /// What the verifier said, when it was the verifier.
+    pub log: String,
+}
+
+/// In which of the kernel's two ways a program sees packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver, before the kernel has built a packet of its own.
+    Native,
+    /// In the stack, for drivers without XDP: slower, works everywhere.
+    Generic,
+}
+
+impl fmt::Display for XdpMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            XdpMode::Native => "native",
+            XdpMode::Generic => "generic",
+        })
+    }
+}
+
+/// The redirect program, loaded.
+#[derive(Debug)]
+pub struct RedirectProgram(OwnedFd);
+
+impl RedirectProgram {
+    /// Loads the program over `sockets`; what `own` holds is punted with the rest of [`Punt::Control`], and without it
+    /// nothing is.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN; with the verifier's words if it was the verifier.
+    pub fn load(sockets: &SocketMap, own: Option<&AddressMaps>) -> Result<RedirectProgram, BpfError> {
+        let maps = Maps { sockets: sockets.raw(), own: own.map(AddressMaps::raw) };
+        let program = redirect_program(maps);
+        let refused = match load(&program, &mut []) {
+            Ok(program) => return Ok(RedirectProgram(program)),
+            Err(errno) => errno,
+        };
+        // Once more, for the verifier's reasons.
+        let mut log = vec![0; VERIFIER_LOG];
+        let text = match load(&program, &mut log) {
+            Ok(program) => return Ok(RedirectProgram(program)),
+            Err(_) => String::from_utf8_lossy(log.split(|&b| b == 0).next().unwrap_or_default()),
+        };
+        Err(BpfError { step: BpfStep::LoadProgram, errno: refused, log: text.trim().replace('\n', " | ") })
+    }
+
+    /// Attaches it to the interface number `interface` in `mode`.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `BUSY` or `EXIST` when the interface has a program already, `OPNOTSUPP` and others when the driver
+    /// cannot do `mode`.
+    pub fn attach(&self, interface: u32, mode: XdpMode) -> Result<RedirectLink, BpfError> {
+        #[repr(C)]
+        struct LinkCreate {
+            prog_fd: u32,
+            target_ifindex: u32,
+            attach_type: u32,
+            flags: u32,
+        }
+        let (flags, step) = match mode {
+            XdpMode::Native => (XDP_FLAGS_DRV_MODE, BpfStep::AttachNative),
+            XdpMode::Generic => (XDP_FLAGS_SKB_MODE, BpfStep::AttachGeneric),
+        };
+        let attributes = LinkCreate {
+            prog_fd: self.0.as_raw_fd() as u32,
+            target_ifindex: interface,
+            attach_type: BPF_XDP,
+            flags,
+        };
+        // SAFETY: the attributes of BPF_LINK_CREATE hold no pointers.
+        let made = unsafe { bpf_fd(BPF_LINK_CREATE, &attributes) };
+        // The link holds the program, and the program its maps: their own descriptors may go.
+        made.map(|link| RedirectLink { _link: link, mode }).map_err(|errno| BpfError::new(step, errno))
+    }
+}
+
+impl AsFd for RedirectProgram {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The redirect program, attached to one interface until this is dropped.
+#[derive(Debug)]
+pub struct RedirectLink {
+    _link: OwnedFd,
+    mode: XdpMode,
+}
+
+impl RedirectLink {
+    /// The mode it runs in.
+    pub fn mode(&self) -> XdpMode {
+        self.mode
+    }
+}
+
+/// BPF_PROG_LOAD; what the verifier says goes into `log`, if that has room.
+fn load(program: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
+    #[repr(C)]
+    struct ProgramLoad {
+        prog_type: u32,
+        insn_cnt: u32,
+        insns: u64,
+        license: u64,
+        log_level: u32,
+        log_size: u32,
+        log_buf: u64,
+        kern_version: u32,
+        prog_flags: u32,
+        prog_name: [u8; 16],
+        prog_ifindex: u32,
+        expected_attach_type: u32,
+    }
+    let license = c"MIT";
+    let attributes = ProgramLoad {
+        prog_type: BPF_PROG_TYPE_XDP,
+        insn_cnt: program.len() as u32,
+        insns: program.as_ptr().expose_provenance() as u64,
+        license: license.as_ptr().expose_provenance() as u64,
+        log_level: u32::from(!log.is_empty()),
+        log_size: log.len() as u32,
+        log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr().expose_provenance() as u64 },
+        kern_version: 0,
+        prog_flags: 0,
+        prog_name: *b"netmem_redirect\0",
+        prog_ifindex: 0,
+        expected_attach_type: BPF_XDP,
+    };
+    // SAFETY: the program, the license and the log outlive the call and have the lengths given.
+    unsafe { bpf_fd(BPF_PROG_LOAD, &attributes) }
+}
+
+impl BpfError {
+    fn new(step: BpfStep, errno: Errno) -> BpfError {
+        BpfError { step, errno, log: String::new() }
+    }
+}
+
+/// bpf(2).
+///
+/// # Safety
+/// `attributes` is laid out as `command` wants it, and every pointer in it is good for what `command` does.
+unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> Result<libc::c_int, Errno> {
+    // SAFETY: the caller's promise; the kernel reads no more than the size given.
+    let done = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
+    if done < 0 { Err(last_errno()) } else { Ok(done as libc::c_int) }
+}
+
+/// bpf(2) for the commands that make a file descriptor (close-on-exec, as all of bpf's are).
+///
+/// # Safety
+/// As [`bpf`], and `command` returns a new file descriptor.
+unsafe fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> Result<OwnedFd, Errno> {
+    // SAFETY: the caller's promise.
+    let fd = unsafe { bpf(command, attributes) }?;
+    // SAFETY: the kernel just made it and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_step_and_carries_the_verifiers_words() {
+        let plain = BpfError::new(BpfStep::CreateMap, Errno::PERM);
+        assert!(plain.to_string().starts_with("create XSKMAP: "), "{plain}");
+        let refused =
+            BpfError { step: BpfStep::LoadProgram, errno: Errno::ACCESS, log: "R2 !read_ok".into() };
+        assert!(refused.to_string().ends_with("; the verifier says: R2 !read_ok"), "{refused}");
+    }
+}

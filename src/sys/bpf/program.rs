@@ -1,0 +1,192 @@
+//! The redirect program: which packets of a queue come to its socket, and which stay with the kernel.
+//!
+//! [`Punt::Nothing`] is six instructions that look at no byte of the packet. [`Punt::Control`] looks at the headers,
+//! in this order; what is not named here is redirected:
+//!
+//! | frame | verdict |
+//! |---|---|
+//! | shorter than an Ethernet header | redirect |
+//! | to a group address: broadcast, multicast | pass |
+//! | one or two VLAN tags (802.1Q, 802.1ad) | as what stands behind them; a third tag: redirect |
+//! | ARP | pass |
+//! | IPv4 to an own address, also a fragment, also with options | pass |
+//! | IPv6 to an own address, whatever extension headers it has | pass |
+//! | IPv6 whose next header is ICMPv6 of type 133 to 137 (neighbour discovery, RFC 4861 §4) | pass |
+//! | IPv4 or IPv6 whose header is cut short | redirect |
+//!
+//! Neighbour discovery behind extension headers is not looked for: it goes to a group address or an own one, and
+//! those pass by their address. Nothing else of a header is checked: what passes, the kernel checks, and what is
+//! redirected, whoever reads the socket. Where a driver takes VLAN tags out of frames before the program runs, as
+//! generic mode does behind an interface that offloads them, no tag is seen.
+//!
+//! A queue without a socket passes everything.
+
+use super::instruction::{Assembler, Instruction, Label, Load, When};
+
+/// Which packets of a queue are left to the kernel's stack (in routers: punted) and never reach the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Punt {
+    /// None: every frame comes to the socket.
+    #[default]
+    Nothing,
+    /// What the interface's own addresses and neighbours live from: group addresses, ARP, IPv6 neighbour discovery,
+    /// and packets to own addresses.
+    Control,
+}
+
+/// File descriptors of the maps that the program looks into.
+#[derive(Clone, Copy)]
+pub(super) struct Maps {
+    pub(super) sockets: i32,
+    /// Of own addresses of IPv4 and IPv6; None where nothing is punted.
+    pub(super) own: Option<(i32, i32)>,
+}
+
+/// Functions of the kernel (`linux/bpf.h`).
+const MAP_LOOKUP: i32 = 1;
+const REDIRECT_MAP: i32 = 51;
+
+/// The verdict that leaves a packet to the kernel's stack.
+const XDP_PASS: i32 = 2;
+
+/// Where `struct xdp_md` keeps what is read of it.
+const DATA: i16 = 0;
+const DATA_END: i16 = 4;
+const RX_QUEUE_INDEX: i16 = 16;
+
+/// Registers: the program's argument, which is the context; where it outlives calls; where the headers are read from;
+/// where the frame ends.
+const ARGUMENT: u8 = 1;
+const CONTEXT: u8 = 6;
+const AT: u8 = 7;
+const END: u8 = 8;
+
+const ETHERNET_HEADER: i32 = 14;
+const VLAN_TAG: i32 = 4;
+const TAGS_MAX: usize = 2;
+const ETHERTYPE: i16 = 12;
+const IPV4_HEADER: i32 = 20;
+const IPV4_DESTINATION: i32 = 16;
+const IPV6_HEADER: i32 = 40;
+const IPV6_NEXT_HEADER: i16 = 6;
+const IPV6_DESTINATION: i32 = 24;
+const ICMPV6: i32 = 58;
+/// Neighbour discovery: router solicitation to redirect.
+const ND_FIRST: i32 = 133;
+const ND_LAST: i32 = 137;
+
+/// An ethertype as a load of two bytes gives it.
+const fn ethertype(number: u16) -> i32 {
+    number.to_be() as i32
+}
+
+const IPV4: i32 = ethertype(0x0800);
+const ARP: i32 = ethertype(0x0806);
+const IPV6: i32 = ethertype(0x86dd);
+const VLAN_8021Q: i32 = ethertype(0x8100);
+const VLAN_8021AD: i32 = ethertype(0x88a8);
+
+/// The program over these maps.
+pub(super) fn redirect_program(maps: Maps) -> Vec<Instruction> {
+    let mut a = Assembler::new();
+    let Some(own) = maps.own else {
+        redirect(&mut a, ARGUMENT, maps.sockets);
+        return a.finish();
+    };
+    let (others, pass) = (a.label(), a.label());
+    a.copy(CONTEXT, ARGUMENT);
+    punt(&mut a, own, others, pass);
+    a.here(pass);
+    a.set(0, XDP_PASS);
+    a.exit();
+    a.here(others);
+    redirect(&mut a, CONTEXT, maps.sockets);
+    a.finish()
+}
+
+/// `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS);` — the low bits of the flags are the
+/// verdict when the map has no socket at that index (Linux 5.3).
+fn redirect(a: &mut Assembler, context: u8, sockets: i32) {
+    a.load(Load::Word, 2, context, RX_QUEUE_INDEX);
+    a.set_map(1, sockets);
+    a.set(3, XDP_PASS);
+    a.call(REDIRECT_MAP);
+    a.exit();
+}
+
+/// Goes to `redirect`; or to `pass`, which follows.
+fn punt(a: &mut Assembler, (own_v4, own_v6): (i32, i32), redirect: Label, pass: Label) {
+    a.load(Load::Word, AT, CONTEXT, DATA);
+    a.load(Load::Word, END, CONTEXT, DATA_END);
+    unless_there(a, ETHERNET_HEADER, redirect);
+    a.load(Load::Byte, 3, AT, 0);
+    a.go_when(3, When::AnyOf, 1, pass);
+    a.load(Load::Half, 3, AT, ETHERTYPE);
+    skip_tags(a, redirect);
+    a.go_when(3, When::Equal, ARP, pass);
+    let ipv6 = a.label();
+    a.go_when(3, When::Equal, IPV6, ipv6);
+    a.go_when(3, When::NotEqual, IPV4, redirect);
+    unless_there(a, ETHERNET_HEADER + IPV4_HEADER, redirect);
+    unless_own(a, own_v4, ETHERNET_HEADER + IPV4_DESTINATION, redirect);
+    a.go(pass);
+    a.here(ipv6);
+    unless_there(a, ETHERNET_HEADER + IPV6_HEADER, redirect);
+    pass_discovery(a, pass);
+    unless_own(a, own_v6, ETHERNET_HEADER + IPV6_DESTINATION, redirect);
+}
+
+/// Goes to `label` unless so many bytes are there. A load is allowed only behind this.
+fn unless_there(a: &mut Assembler, bytes: i32, label: Label) {
+    a.copy(2, AT);
+    a.add(2, bytes);
+    a.go_when(2, When::Above, END.into(), label);
+}
+
+/// Moves on behind VLAN tags: register 3 is the ethertype behind them.
+fn skip_tags(a: &mut Assembler, redirect: Label) {
+    let untagged = a.label();
+    for _ in 0..TAGS_MAX {
+        let tagged = a.label();
+        a.go_when(3, When::Equal, VLAN_8021Q, tagged);
+        a.go_when(3, When::NotEqual, VLAN_8021AD, untagged);
+        a.here(tagged);
+        a.add(AT, VLAN_TAG);
+        unless_there(a, ETHERNET_HEADER, redirect);
+        a.load(Load::Half, 3, AT, ETHERTYPE);
+    }
+    a.here(untagged);
+}
+
+/// Goes to `pass` for neighbour discovery.
+fn pass_discovery(a: &mut Assembler, pass: Label) {
+    let other = a.label();
+    a.load(Load::Byte, 3, AT, ETHERNET_HEADER as i16 + IPV6_NEXT_HEADER);
+    a.go_when(3, When::NotEqual, ICMPV6, other);
+    unless_there(a, ETHERNET_HEADER + IPV6_HEADER + 1, other);
+    a.load(Load::Byte, 3, AT, (ETHERNET_HEADER + IPV6_HEADER) as i16);
+    a.add(3, -ND_FIRST);
+    a.go_when(3, When::AtMost, ND_LAST - ND_FIRST, pass);
+    a.here(other);
+}
+
+/// Goes to `redirect` unless the address that stands so far in is in the map.
+fn unless_own(a: &mut Assembler, map: i32, offset: i32, redirect: Label) {
+    a.set_map(1, map);
+    a.copy(2, AT);
+    a.add(2, offset);
+    a.call(MAP_LOOKUP);
+    a.go_when(0, When::Equal, 0, redirect);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn to_punt_nothing_is_six_instructions_and_to_punt_control_some_sixty() {
+        let program = |own| redirect_program(Maps { sockets: 5, own }).len();
+        assert_eq!(program(None), 6);
+        assert!((40..70).contains(&program(Some((6, 7)))), "{}", program(Some((6, 7))));
+    }
+}

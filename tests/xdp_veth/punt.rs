@@ -1,0 +1,289 @@
+//! Which frames the redirect program leaves to the kernel: its verdicts, frame by frame, asked of the kernel
+//! (BPF_PROG_TEST_RUN), and the frames that then come by real interfaces.
+
+use crate::netns::{Wire, in_namespace, ip, veth};
+use crate::{bench, small};
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::Port;
+use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpModeWish, XdpPort};
+use netmem::sys::bpf::{AddressMaps, RedirectProgram, SocketMap};
+use netmem::sys::xdp::Socket;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+/// The verdicts of XDP programs (`linux/bpf.h`).
+const PASS: u32 = 2;
+const REDIRECT: u32 = 4;
+
+const UNICAST: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
+const OWN_V4: &str = "192.0.2.1";
+const OWN_V6: &str = "2001:db8::1";
+
+/// Asks the kernel what the program would do with `frame`.
+///
+/// Source: `union bpf_attr`, `test`, of `linux/bpf.h`.
+fn verdict(program: &RedirectProgram, frame: &[u8]) -> u32 {
+    const BPF_PROG_TEST_RUN: libc::c_int = 10;
+    #[repr(C)]
+    #[derive(Default)]
+    struct TestRun {
+        prog_fd: u32,
+        retval: u32,
+        data_size_in: u32,
+        data_size_out: u32,
+        data_in: u64,
+        data_out: u64,
+        repeat: u32,
+        duration: u32,
+        contexts: [u64; 3],
+        flags: u32,
+        cpu: u32,
+        batch_size: u32,
+        padding: u32,
+    }
+    let mut run = TestRun {
+        prog_fd: program.as_fd().as_raw_fd() as u32,
+        data_size_in: frame.len() as u32,
+        data_in: frame.as_ptr().expose_provenance() as u64,
+        ..TestRun::default()
+    };
+    // SAFETY: the attributes are laid out as the command wants them, and the frame outlives the call.
+    let done = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_TEST_RUN, &raw mut run, size_of::<TestRun>()) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    run.retval
+}
+
+/// An Ethernet frame to `dst`, with these ethertypes and tags one after the other, and `payload`.
+fn frame(dst: [u8; 6], headers: &[u16], payload: &[u8]) -> Vec<u8> {
+    let mut frame = [dst, [0x02, 0, 0, 0, 0, 0x02]].concat();
+    frame.extend(headers.iter().flat_map(|half| half.to_be_bytes()));
+    frame.extend(payload);
+    frame
+}
+
+fn v4(dst: &str) -> Vec<u8> {
+    let IpAddr::V4(dst) = dst.parse().unwrap() else { unreachable!() };
+    let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 9];
+    packet.extend(dst.octets());
+    packet.extend([0; 26]);
+    packet
+}
+
+/// As [`v4`], with four bytes of options.
+fn v4_with_options(dst: &str) -> Vec<u8> {
+    let mut packet = v4(dst);
+    packet[0] = 0x46;
+    packet
+}
+
+/// As [`v4`], the second fragment.
+fn v4_fragment(dst: &str) -> Vec<u8> {
+    let mut packet = v4(dst);
+    packet[6..8].copy_from_slice(&[0x20, 0xb9]);
+    packet
+}
+
+/// An IPv6 packet with `next` as its next header and `first` as the first byte behind the header.
+fn v6(dst: &str, next: u8, first: u8) -> Vec<u8> {
+    let IpAddr::V6(dst) = dst.parse().unwrap() else { unreachable!() };
+    let mut packet = vec![0x60, 0, 0, 0, 0, 8, next, 255];
+    packet.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+    packet.extend(dst.octets());
+    packet.extend([first, 0, 0, 0, 0, 0, 0, 0]);
+    packet
+}
+
+/// Every case by name, with the verdict where control traffic is punted; where nothing is, all are redirected.
+fn cases() -> Vec<(&'static str, Vec<u8>, u32)> {
+    let to_us = |headers: &[u16], payload: &[u8]| frame(UNICAST, headers, payload);
+    let (other_v4, other_v6) = ("198.51.100.1", "2001:db8::2");
+    let cut = |mut frame: Vec<u8>, len| {
+        frame.truncate(len);
+        frame
+    };
+    vec![
+        ("a bare header", to_us(&[0x0800], &[]), REDIRECT),
+        ("broadcast", frame([0xff; 6], &[0x88b5], &[0; 46]), PASS),
+        ("multicast: spanning tree", frame([0x01, 0x80, 0xc2, 0, 0, 0], &[38], &[0x42; 46]), PASS),
+        ("multicast of IPv4: OSPF", frame([0x01, 0, 0x5e, 0, 0, 5], &[0x0800], &v4("224.0.0.5")), PASS),
+        (
+            "multicast of IPv6: MLD",
+            frame([0x33, 0x33, 0, 0, 0, 0x16], &[0x86dd], &v6("ff02::16", 0, 58)),
+            PASS,
+        ),
+        ("multicast, a bare header", frame([0x33, 0x33, 0, 0, 0, 1], &[0x86dd], &[]), PASS),
+        ("ARP reply", to_us(&[0x0806], &[0; 46]), PASS),
+        ("ARP behind a tag", to_us(&[0x8100, 7, 0x0806], &[0; 46]), PASS),
+        ("ARP behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x0806], &[0; 46]), PASS),
+        ("ARP behind three tags", to_us(&[0x8100, 6, 0x8100, 7, 0x8100, 8, 0x0806], &[0; 46]), REDIRECT),
+        ("a tag cut short", cut(to_us(&[0x8100, 7, 0x0806], &[]), 16), REDIRECT),
+        ("a second tag cut short", cut(to_us(&[0x8100, 7, 0x8100, 8, 0x0806], &[]), 20), REDIRECT),
+        ("IPv4 to us", to_us(&[0x0800], &v4(OWN_V4)), PASS),
+        ("IPv4 to us, with options", to_us(&[0x0800], &v4_with_options(OWN_V4)), PASS),
+        ("IPv4 to us, a fragment", to_us(&[0x0800], &v4_fragment(OWN_V4)), PASS),
+        ("IPv4 to us behind a tag", to_us(&[0x8100, 7, 0x0800], &v4(OWN_V4)), PASS),
+        ("IPv4 to us behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x0800], &v4(OWN_V4)), PASS),
+        ("IPv4 to us, the header's last byte", cut(to_us(&[0x0800], &v4(OWN_V4)), 34), PASS),
+        ("IPv4 to us, cut short", cut(to_us(&[0x0800], &v4(OWN_V4)), 33), REDIRECT),
+        ("IPv4 to others", to_us(&[0x0800], &v4(other_v4)), REDIRECT),
+        ("IPv4 to others behind a tag", to_us(&[0x8100, 7, 0x0800], &v4(other_v4)), REDIRECT),
+        ("IPv4 multicast in a frame to us", to_us(&[0x0800], &v4("224.0.0.5")), REDIRECT),
+        ("IPv4 loopback", to_us(&[0x0800], &v4("127.0.0.1")), REDIRECT),
+        ("IPv6 to us", to_us(&[0x86dd], &v6(OWN_V6, 17, 0)), PASS),
+        ("IPv6 to us behind hop-by-hop options", to_us(&[0x86dd], &v6(OWN_V6, 0, 58)), PASS),
+        ("IPv6 to us behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x86dd], &v6(OWN_V6, 6, 0)), PASS),
+        ("IPv6 to us, the header's last byte", cut(to_us(&[0x86dd], &v6(OWN_V6, 58, 0)), 54), PASS),
+        ("IPv6 to us, cut short", cut(to_us(&[0x86dd], &v6(OWN_V6, 17, 0)), 53), REDIRECT),
+        ("IPv6 to others", to_us(&[0x86dd], &v6(other_v6, 17, 135)), REDIRECT),
+        ("IPv6 to others behind hop-by-hop options", to_us(&[0x86dd], &v6(other_v6, 0, 135)), REDIRECT),
+        ("router solicitation", to_us(&[0x86dd], &v6(other_v6, 58, 133)), PASS),
+        ("router advertisement", to_us(&[0x86dd], &v6(other_v6, 58, 134)), PASS),
+        ("neighbour solicitation", to_us(&[0x86dd], &v6(other_v6, 58, 135)), PASS),
+        ("neighbour advertisement", to_us(&[0x86dd], &v6(other_v6, 58, 136)), PASS),
+        ("ICMPv6 redirect", to_us(&[0x86dd], &v6(other_v6, 58, 137)), PASS),
+        ("neighbour solicitation behind a tag", to_us(&[0x8100, 7, 0x86dd], &v6(other_v6, 58, 135)), PASS),
+        ("MLD to a unicast address", to_us(&[0x86dd], &v6(other_v6, 58, 132)), REDIRECT),
+        ("ICMPv6 echo", to_us(&[0x86dd], &v6(other_v6, 58, 128)), REDIRECT),
+        ("ICMPv6 beyond discovery", to_us(&[0x86dd], &v6(other_v6, 58, 138)), REDIRECT),
+        ("ICMPv6 without its type", cut(to_us(&[0x86dd], &v6(other_v6, 58, 135)), 54), REDIRECT),
+        ("MPLS", to_us(&[0x8847], &[0; 46]), REDIRECT),
+        ("a length for an ethertype", to_us(&[46], &[0; 46]), REDIRECT),
+        ("an unknown ethertype", to_us(&[0x88b5], &[0; 46]), REDIRECT),
+    ]
+}
+
+#[test]
+fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
+    in_namespace("punt::the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says", || {
+        let (sockets, own) = (SocketMap::new(1).unwrap(), AddressMaps::new().unwrap());
+        let socket = Socket::new().unwrap();
+        sockets.insert(0, socket.as_fd()).unwrap();
+        for address in [OWN_V4, OWN_V6] {
+            own.insert(address.parse().unwrap()).unwrap();
+        }
+        let all = RedirectProgram::load(&sockets, None).unwrap();
+        let control = RedirectProgram::load(&sockets, Some(&own)).unwrap();
+        for (case, frame, expected) in cases() {
+            assert_eq!(verdict(&control, &frame), expected, "{case}");
+            assert_eq!(verdict(&all, &frame), REDIRECT, "{case}, where nothing is punted");
+        }
+        own.remove(OWN_V4.parse().unwrap()).unwrap();
+        own.remove(OWN_V6.parse().unwrap()).unwrap();
+        for (case, frame, _) in cases().into_iter().filter(|(case, ..)| case.contains("to us")) {
+            assert_eq!(verdict(&control, &frame), REDIRECT, "{case}, which is ours no more");
+        }
+        sockets.remove(0).unwrap();
+        for (case, frame, _) in cases() {
+            assert_eq!(verdict(&control, &frame), PASS, "{case}, without a socket");
+        }
+    });
+}
+
+/// Runs `body` with a port of each mode on the interface a0, which has the own addresses.
+fn with_port(body: impl Fn(&mut XdpPort, &mut Polled)) {
+    for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
+        veth("a0", "a1", 1);
+        ip(&format!("addr add {OWN_V4}/24 dev a0"));
+        let memory =
+            Memory::new(&MemoryConfig { bytes: 4 << 20, workers: 1, ..MemoryConfig::default() }).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..PoolConfig::default() }).unwrap();
+        let umem = Umem::new(&memory);
+        let config = XdpConfig { mode, punt: Punt::Control, ..XdpConfig::default() };
+        let mut port = XdpPort::open(&umem, &mut w, &pool, "a0", 0, &config).unwrap();
+        body(&mut port, &mut Polled { w: &mut w, umem: &umem, wire: Wire::open("a1") });
+        drop(port);
+        assert!(pool.ledger().all_home());
+        ip("link del dev a0");
+    }
+}
+
+struct Polled<'a> {
+    w: &'a mut netmem::sync::Worker,
+    umem: &'a std::sync::Arc<Umem>,
+    wire: Wire,
+}
+
+impl Polled<'_> {
+    /// Sends these frames, and one more that is nobody's; what of them comes by the port before that one.
+    fn come(&mut self, port: &mut XdpPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let last = frame(UNICAST, &[0x88b5], &[0x77; 46]);
+        frames.iter().chain([&last]).for_each(|frame| self.wire.send(frame));
+        let (mut come, begun) = (Vec::new(), Instant::now());
+        while !come.contains(&last) {
+            let mut batch = Batch::new();
+            port.rx(self.w, &mut batch);
+            port.kick();
+            come.extend(batch.iter().map(|frame| frame.data().to_vec()));
+            assert!(begun.elapsed() < Duration::from_secs(60), "the last frame does not come");
+        }
+        come.pop();
+        come
+    }
+}
+
+#[test]
+fn what_is_punted_does_not_come_by_the_port_and_all_else_does_in_both_modes() {
+    in_namespace("punt::what_is_punted_does_not_come_by_the_port_and_all_else_does_in_both_modes", || {
+        with_port(|port, polled| {
+            // Generic mode sees no tags, and padding is the wire's.
+            let whole = |(case, frame, _): &(&str, Vec<u8>, u32)| !case.contains("tag") && frame.len() >= 60;
+            let cases: Vec<_> = cases().into_iter().filter(whole).collect();
+            let (frames, expected): (Vec<_>, Vec<_>) =
+                cases.into_iter().map(|(_, frame, verdict)| (frame, verdict)).unzip();
+            // The own address of IPv6 was never given to an interface.
+            polled
+                .umem
+                .own_addresses()
+                .unwrap()
+                .set(&[OWN_V4, OWN_V6].map(|one| one.parse().unwrap()))
+                .unwrap();
+            let come = polled.come(port, &frames);
+            let redirected: Vec<_> = frames
+                .into_iter()
+                .zip(expected)
+                .filter(|(_, verdict)| *verdict == REDIRECT)
+                .map(|(f, _)| f)
+                .collect();
+            assert_eq!(come, redirected);
+        });
+    });
+}
+
+#[test]
+fn addresses_that_come_and_go_are_followed_and_loopback_is_never_ours() {
+    in_namespace("punt::addresses_that_come_and_go_are_followed_and_loopback_is_never_ours", || {
+        with_port(|port, polled| {
+            let own = polled.umem.own_addresses().unwrap();
+            let ours = |address: &str| own.contains(address.parse().unwrap());
+            assert!(ours(OWN_V4) && !ours("192.0.2.77") && !ours("127.0.0.1"));
+            let packet = [frame(UNICAST, &[0x0800], &v4("192.0.2.77"))];
+            assert_eq!(polled.come(port, &packet).len(), 1);
+            ip("addr add 192.0.2.77/32 dev lo");
+            own.follow().unwrap();
+            assert_eq!(polled.come(port, &packet).len(), 0, "ours, whichever interface has it");
+            ip("addr del 192.0.2.77/32 dev lo");
+            own.follow().unwrap();
+            assert_eq!(polled.come(port, &packet).len(), 1);
+            assert!(ours(OWN_V4) && !ours("192.0.2.77"));
+        });
+    });
+}
+
+#[test]
+fn a_port_that_would_leave_other_packets_to_the_kernel_than_its_neighbour_is_refused() {
+    in_namespace(
+        "punt::a_port_that_would_leave_other_packets_to_the_kernel_than_its_neighbour_is_refused",
+        || {
+            veth("a0", "a1", 2);
+            let mut here = bench(256);
+            let control = XdpConfig { punt: Punt::Control, ..small() };
+            let _port = here.open_with("a0", 0, &control).unwrap();
+            let differs = here.open_with("a0", 1, &small()).unwrap_err();
+            assert_eq!(differs, XdpError::PuntDiffers { interface: "a0".into() });
+            here.open_with("a0", 1, &control).unwrap();
+        },
+    );
+}
