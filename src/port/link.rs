@@ -1,5 +1,5 @@
 //! Whether the interface behind a port is there and up, looked at every so many rounds and whenever a call says that it is
-//! not.
+//! not; and whether there is one of its name again.
 
 use super::PortState;
 use crate::sys::netdev::Netdev;
@@ -16,13 +16,15 @@ pub(super) struct Link {
     rounds: u32,
     /// Set down, and may come up again.
     is_down: bool,
+    /// Removed. Another may be made that has its name.
+    is_gone: bool,
     /// Why it is down for good.
-    gone: Option<String>,
+    failed: Option<String>,
 }
 
 impl Link {
     pub(super) fn new(netdev: Netdev) -> Link {
-        let mut link = Link { netdev, rounds: 0, is_down: false, gone: None };
+        let mut link = Link { netdev, rounds: 0, is_down: false, is_gone: false, failed: None };
         link.look();
         link
     }
@@ -34,7 +36,7 @@ impl Link {
     /// Whether frames can be carried.
     #[inline]
     pub(super) fn is_up(&self) -> bool {
-        !self.is_down && self.gone.is_none()
+        !self.is_down && !self.is_gone && self.failed.is_none()
     }
 
     /// A round ends; true where it is time to look, which has been done then.
@@ -48,15 +50,26 @@ impl Link {
         time
     }
 
-    /// Looks whether the interface is there and up. One that is gone never comes back, whatever has its name.
+    /// Looks whether the interface is there and up.
     #[cold]
     pub(super) fn look(&mut self) {
+        if self.is_gone || self.failed.is_some() {
+            return;
+        }
         match self.netdev.is_up() {
-            _ if self.gone.is_some() => {}
             Ok(is_up) => self.is_down = !is_up,
-            Err(Errno::NODEV) => self.gone = Some(format!("interface {} is gone", self.netdev.name())),
+            Err(Errno::NODEV) => self.is_gone = true,
             Err(errno) => self.fail(errno),
         }
+    }
+
+    /// Where the interface was removed: the one that has its name now and is up, for the port to go on with.
+    #[cold]
+    pub(super) fn successor(&self) -> Option<Netdev> {
+        if !self.is_gone || self.failed.is_some() {
+            return None;
+        }
+        self.netdev.again().ok().filter(|netdev| netdev.is_up() == Ok(true))
     }
 
     /// A call failed in a way that says nothing of the frame: the interface is looked at, and if it seems well the port is
@@ -71,13 +84,15 @@ impl Link {
     }
 
     fn fail(&mut self, errno: Errno) {
-        self.gone.get_or_insert_with(|| format!("interface {}: {errno}", self.netdev.name()));
+        self.failed.get_or_insert_with(|| format!("interface {}: {errno}", self.netdev.name()));
     }
 
     pub(super) fn state(&self) -> PortState {
-        match &self.gone {
+        let name = self.netdev.name();
+        match &self.failed {
             Some(reason) => PortState::Down(reason.clone()),
-            None if self.is_down => PortState::Down(format!("interface {} is down", self.netdev.name())),
+            None if self.is_gone => PortState::Down(format!("interface {name} is gone")),
+            None if self.is_down => PortState::Down(format!("interface {name} is down")),
             None => PortState::Up,
         }
     }

@@ -37,7 +37,7 @@ pub struct Queues {
     pub tx: u32,
 }
 
-/// One network interface of the namespace in which it was opened.
+/// One network interface of the namespace in which it was opened: that one, whatever it or another is called later.
 #[derive(Debug)]
 pub struct Netdev {
     /// Any socket of the namespace will do: it only carries the ioctls.
@@ -58,6 +58,16 @@ impl Netdev {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         let index = netdevice::name_to_index(&socket, name)?;
         Ok(Netdev { socket, name: name.to_owned(), index })
+    }
+
+    /// The interface that has this one's name now, in the same namespace: this one, or another that was made since.
+    ///
+    /// # Errors
+    /// `NODEV` when there is none.
+    pub fn again(&self) -> Result<Netdev, Errno> {
+        let socket = rustix::io::fcntl_dupfd_cloexec(&self.socket, 0)?;
+        let index = netdevice::name_to_index(&socket, &self.name)?;
+        Ok(Netdev { socket, name: self.name.clone(), index })
     }
 
     /// The name it was opened by.
@@ -83,7 +93,7 @@ impl Netdev {
     /// # Errors
     /// `PERM` without CAP_NET_ADMIN; `NODEV` when the interface is gone.
     pub fn set_up(&self) -> Result<(), Errno> {
-        let mut request = self.request();
+        let mut request = self.request()?;
         request.ifr_ifru.ifru_flags = (self.flags()? | libc::IFF_UP) as i16;
         self.ioctl(libc::SIOCSIFFLAGS, request).map(drop)
     }
@@ -102,7 +112,7 @@ impl Netdev {
     /// # Errors
     /// `NODEV` when the interface is gone, `AFNOSUPPORT` when it is not an Ethernet interface.
     pub fn mac(&self) -> Result<[u8; 6], Errno> {
-        let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
+        let request = self.ioctl(libc::SIOCGIFHWADDR, self.request()?)?;
         // SAFETY: SIOCGIFHWADDR filled in the hardware address; any bytes are a valid sockaddr.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
         if address.sa_family != libc::ARPHRD_ETHER {
@@ -120,7 +130,7 @@ impl Netdev {
     /// # Errors
     /// `NODEV` when the interface is gone.
     pub fn mtu(&self) -> Result<u32, Errno> {
-        let request = self.ioctl(libc::SIOCGIFMTU, self.request())?;
+        let request = self.ioctl(libc::SIOCGIFMTU, self.request()?)?;
         // SAFETY: SIOCGIFMTU filled in the MTU; any bytes are a valid integer.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
@@ -131,7 +141,7 @@ impl Netdev {
     /// `NODEV` when the interface is gone.
     pub fn queues(&self) -> Result<Option<Queues>, Errno> {
         let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
-        let mut request = self.request();
+        let mut request = self.request()?;
         request.ifr_ifru.ifru_data = (&raw mut channels).cast();
         match self.ioctl(libc::SIOCETHTOOL, request) {
             Ok(_) => {
@@ -144,13 +154,19 @@ impl Netdev {
     }
 
     fn flags(&self) -> Result<i32, Errno> {
-        let request = self.ioctl(libc::SIOCGIFFLAGS, self.request())?;
+        let request = self.ioctl(libc::SIOCGIFFLAGS, self.request()?)?;
         // SAFETY: SIOCGIFFLAGS filled in the flags; any bytes are a valid integer.
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags } as u16))
     }
 
-    fn request(&self) -> libc::ifreq {
-        request(&self.name)
+    /// A request that names it as it is called now: it may have been renamed, and another may have its name.
+    fn request(&self) -> Result<libc::ifreq, Errno> {
+        let mut numbered = request("");
+        numbered.ifr_ifru.ifru_ifindex = self.index as i32;
+        let named = self.ioctl(libc::SIOCGIFNAME, numbered)?;
+        let mut request = request("");
+        request.ifr_name = named.ifr_name;
+        Ok(request)
     }
 
     fn ioctl(&self, code: libc::c_ulong, mut request: libc::ifreq) -> Result<libc::ifreq, Errno> {

@@ -227,6 +227,11 @@ impl Socket {
             .is_ok_and(|flags| flags.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
+    /// Whether it is bound to an interface that there still is.
+    pub fn is_bound(&self) -> bool {
+        self.wake_rx() != Wake::Down(Errno::NXIO)
+    }
+
     /// What the kernel counted.
     ///
     /// # Errors

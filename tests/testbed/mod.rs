@@ -61,21 +61,26 @@ impl Testbed {
     fn join(wiring: Wiring, queues: u32, turn: MutexGuard<'static, ()>) -> Result<Testbed, String> {
         let (h1, dut, h2) = (Namespace::new("h1")?, Namespace::new("dut")?, Namespace::new("h2")?);
         let bed = Testbed { h1, dut, h2, wiring, _turn: turn };
-        for (number, host, port) in [(1, &bed.h1, "one"), (2, &bed.h2, "two")] {
-            let (mac, port_mac) = (host_mac(number), port_mac(number));
-            let queues = format!("numtxqueues {queues} numrxqueues {queues}");
-            let peer = format!("peer name {port} address {port_mac} {queues} netns {}", bed.dut.name());
-            host.ip(&format!("link add eth0 address {mac} {queues} type veth {peer}"));
-            bed.dut.ip(&format!("link set dev {port} up"));
-            host.ip(&format!("addr add {}/24 dev eth0", bed.address(number)));
-            host.ip("link set dev eth0 up");
-            host.run("ethtool", "-K eth0 tx off tso off gso off gro off");
-            if wiring == Wiring::Routed {
-                host.ip(&format!("neigh add 10.77.{number}.254 lladdr {port_mac} dev eth0"));
-                host.ip(&format!("route add default via 10.77.{number}.254"));
-            }
-        }
+        (1..=2).for_each(|number| bed.wire(number, queues));
         Ok(bed)
+    }
+
+    /// Joins host 1 or 2 to the machine between them, each end with so many queues: as it was at first, where the wire
+    /// was taken away meanwhile.
+    pub fn wire(&self, number: u8, queues: u32) {
+        let (host, port) = if number == 1 { (&self.h1, "one") } else { (&self.h2, "two") };
+        let (mac, port_mac) = (host_mac(number), port_mac(number));
+        let queues = format!("numtxqueues {queues} numrxqueues {queues}");
+        let peer = format!("peer name {port} address {port_mac} {queues} netns {}", self.dut.name());
+        host.ip(&format!("link add eth0 address {mac} {queues} type veth {peer}"));
+        self.dut.ip(&format!("link set dev {port} up"));
+        host.ip(&format!("addr add {}/24 dev eth0", self.address(number)));
+        host.ip("link set dev eth0 up");
+        host.run("ethtool", "-K eth0 tx off tso off gso off gro off");
+        if self.wiring == Wiring::Routed {
+            host.ip(&format!("neigh add 10.77.{number}.254 lladdr {port_mac} dev eth0"));
+            host.ip(&format!("route add default via 10.77.{number}.254"));
+        }
     }
 
     /// The address of host 1 or 2.

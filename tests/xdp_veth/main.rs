@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod absence;
 #[path = "../netns/mod.rs"]
 mod netns;
 mod punt;
@@ -490,38 +491,6 @@ fn two_queues_of_one_interface_share_one_program() {
         drop(ports);
         assert_eq!(program_on("a0"), None);
         drop(received);
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
-    });
-}
-
-#[test]
-fn an_interface_set_down_takes_the_port_down_until_it_is_up_and_one_deleted_for_good() {
-    in_namespace("an_interface_set_down_takes_the_port_down_until_it_is_up_and_one_deleted_for_good", || {
-        veth("a0", "a1", 1);
-        let mut here = bench(256);
-        let mut port = here.open("a0").unwrap();
-        let Bench { mut w, pool, .. } = here;
-        let state = |port: &mut XdpPort, wanted: fn(&PortState) -> bool| {
-            wait_for("the port's state to change", || {
-                port.kick();
-                Some(port.state()).filter(wanted)
-            })
-        };
-        let is_up = |state: &PortState| *state == PortState::Up;
-        let is_down = |state: &PortState| *state != PortState::Up;
-        ip("link set dev a0 down");
-        assert_eq!(state(&mut port, is_down), PortState::Down("interface a0 is down".into()));
-        ip("link set dev a0 up");
-        state(&mut port, is_up);
-        let mut frames = Batch::new();
-        Wire::open("a1").send(&ethernet(7));
-        receive(&mut port, &mut w, &mut frames, 1);
-        ip("link del dev a0");
-        let PortState::Down(reason) = state(&mut port, is_down) else { unreachable!() };
-        assert!(reason.contains("gone"), "{reason}");
-        assert_eq!((port.rx(&mut w, &mut frames), port.tx(&mut w, &mut frames)), (0, 0));
-        assert_eq!(frames.len(), 1);
-        drop((frames, port));
         assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
     });
 }

@@ -44,6 +44,15 @@ impl Pair {
         assert!(out.status.success() && said.is_empty(), "{said}");
         Summary::parse(&out.stdout).assert_adds_up();
     }
+
+    /// Ends it, and asserts that it said nothing but how its port is, if it saw that at all, and that its sums are even and
+    /// every frame is home, or it would fail.
+    fn end_after_an_absence(self, port: &str) {
+        let out = self.end();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{said}");
+        assert!(said.lines().all(|line| line.starts_with(&format!("netmem: port {port} is "))), "{said}");
+    }
 }
 
 impl Drop for Pair {
@@ -156,5 +165,53 @@ fn a_router_has_an_address_of_its_own_at_the_far_end_of_a_tap_interface() {
         for packet in packets(&fs::read(&output).expect("the output")) {
             assert_eq!(packet[..14], [2, 0, 0, 0, 0, 2, 2, b'n', b'e', b't', 0, 1, 8, 0]);
         }
+    }
+}
+
+#[test]
+fn packet_ports_go_on_when_their_interface_is_made_again() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("packet-again");
+    let (input, output) = (folder.write("in", &pcap(&sendable(MOST))), folder.path("out"));
+    let receiving = Pair::receiver(&bed.dut, "packet:one", &output);
+    let sending = Pair::start(&bed.h1, &format!("pcap:in={},loop=0", input.display()), "packet:eth0");
+    frames_come(&output);
+    for _ in 0..3 {
+        bed.h1.ip("link del eth0");
+        bed.wire(1, 1);
+        frames_come(&output);
+    }
+    sending.end_after_an_absence("packet:eth0");
+    receiving.end_after_an_absence("packet:one");
+}
+
+#[test]
+fn a_tap_port_goes_on_when_its_interface_is_made_again() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("tap-again");
+    let make = || {
+        bed.h1.ip("tuntap add dev t0 mode tap");
+        bed.h1.ip("link set dev t0 up");
+    };
+    make();
+    let (input, output) = (folder.write("in", &pcap(&sendable(MOST))), folder.path("out"));
+    let receiving = Pair::receiver(&bed.h1, "tap:t0", &output);
+    let sending = Pair::start(&bed.h1, &format!("pcap:in={},loop=0", input.display()), "packet:t0");
+    frames_come(&output);
+    for _ in 0..3 {
+        bed.h1.ip("link del t0");
+        make();
+        frames_come(&output);
+    }
+    sending.end_after_an_absence("packet:t0");
+    receiving.end_after_an_absence("tap:t0");
+}
+
+/// Waits until the file has grown twice: what was in a buffer before does not count.
+fn frames_come(output: &Path) {
+    for _ in 0..2 {
+        let length = || fs::metadata(output).expect("the output").len();
+        let before = length();
+        wait_until("frames come", || length() > before + (1 << 16));
     }
 }

@@ -3,6 +3,7 @@
 //! Needs root, iproute2, iputils-ping, iperf3 and ethtool; without them each test says on standard error that it
 //! was skipped and why. All traffic stays inside the namespaces and ends by itself.
 
+mod absence;
 mod accounting;
 mod endings;
 mod forwarder;

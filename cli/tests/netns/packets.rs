@@ -85,11 +85,11 @@ fn tunables_are_turned_through_the_socket_while_a_tap_holds_clones_in_mid_traffi
 }
 
 /// Pings from h1 to h2, as many as go, until dropped.
-struct Flood(Child);
+pub struct Flood(Child);
 
 impl Flood {
     /// Starts it and waits until packets are under way.
-    fn start(bed: &Testbed) -> Flood {
+    pub fn start(bed: &Testbed) -> Flood {
         let mut command = bed.h1.command("ping");
         command.args(["-f", "-W", "1", &bed.address(2)]).stdout(Stdio::null()).stderr(Stdio::null());
         let flood = Flood(command.spawn().expect("ping"));

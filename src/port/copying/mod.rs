@@ -46,7 +46,7 @@ pub trait Device: Send {
     fn publish(&self, _counters: &PortCounters) {}
 
     /// Whether something can be received, asked before its worker sleeps.
-    fn is_readable(&mut self) -> bool {
+    fn is_readable(&mut self, _counters: &PortCounters) -> bool {
         false
     }
 
@@ -152,7 +152,7 @@ impl<D: Device> Port for CopyingPort<D> {
     }
 
     fn arm(&mut self) -> bool {
-        self.device.is_readable() || !self.sent.is_empty()
+        self.device.is_readable(&self.counters) || !self.sent.is_empty()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

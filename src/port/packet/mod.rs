@@ -45,6 +45,16 @@ impl PacketLink {
     pub fn netdev(&self) -> &Netdev {
         self.link.netdev()
     }
+
+    /// Goes on with the interface that has the name of one that was removed, once there is one.
+    #[cold]
+    fn come_back(&mut self) {
+        if let Some(netdev) = self.link.successor()
+            && let Ok(socket) = PacketSocket::open(netdev.index())
+        {
+            *self = PacketLink { socket, link: Link::new(netdev), burst: self.burst };
+        }
+    }
 }
 
 impl Device for PacketLink {
@@ -65,6 +75,7 @@ impl Device for PacketLink {
     fn end_round(&mut self, counters: &PortCounters) {
         if self.link.end_round() {
             self.publish(counters);
+            self.come_back();
         }
     }
 
@@ -77,8 +88,10 @@ impl Device for PacketLink {
     }
 
     /// Looks at the interface, which no sleeper does every so many rounds.
-    fn is_readable(&mut self) -> bool {
+    fn is_readable(&mut self, counters: &PortCounters) -> bool {
         self.link.look();
+        self.publish(counters);
+        self.come_back();
         false
     }
 

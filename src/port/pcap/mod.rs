@@ -108,7 +108,7 @@ impl Device for Files {
         }
     }
 
-    fn is_readable(&mut self) -> bool {
+    fn is_readable(&mut self, _counters: &PortCounters) -> bool {
         self.input().is_some_and(Input::is_due)
     }
 

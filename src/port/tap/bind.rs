@@ -73,7 +73,7 @@ pub fn open(name: &str, config: &TapConfig) -> Result<TapPort, TapPortError> {
     if !was_there {
         netdev.set_up().map_err(failed("set the interface up"))?;
     }
-    let device = TapLink { queue, link: Link::new(netdev) };
+    let device = TapLink { queue, several: config.several, link: Link::new(netdev) };
     Ok(CopyingPort::new(format!("tap:{name}"), device, config.ring))
 }
 

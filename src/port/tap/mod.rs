@@ -41,6 +41,8 @@ pub type TapPort = CopyingPort<TapLink>;
 #[derive(Debug)]
 pub struct TapLink {
     queue: TapQueue,
+    /// Whether the interface has several queues.
+    several: bool,
     link: Link,
 }
 
@@ -48,6 +50,17 @@ impl TapLink {
     /// The interface.
     pub fn netdev(&self) -> &Netdev {
         self.link.netdev()
+    }
+
+    /// Attaches to the TAP interface that has the name of one that was removed, once there is one. Who removed it did so on
+    /// purpose, so none is made.
+    #[cold]
+    fn come_back(&mut self) {
+        if let Some(netdev) = self.link.successor()
+            && let Ok(queue) = TapQueue::open(netdev.name(), self.several)
+        {
+            (self.queue, self.link) = (queue, Link::new(netdev));
+        }
     }
 }
 
@@ -67,12 +80,15 @@ impl Device for TapLink {
     }
 
     fn end_round(&mut self, _counters: &PortCounters) {
-        self.link.end_round();
+        if self.link.end_round() {
+            self.come_back();
+        }
     }
 
     /// Looks at the interface, which no sleeper does every so many rounds.
-    fn is_readable(&mut self) -> bool {
+    fn is_readable(&mut self, _counters: &PortCounters) -> bool {
         self.link.look();
+        self.come_back();
         false
     }
 

@@ -70,6 +70,26 @@ impl Umem {
         lock(&self.bound).own.clone()
     }
 
+    /// A socket bound to the queue and a program attached, which passes packets on to the kernel's stack still. A queue
+    /// that is busy is tried so many times more.
+    pub(super) fn bind(
+        &self,
+        netdev: &Netdev,
+        attempt: &Attempt<'_>,
+        config: &XdpConfig,
+        busy_tries: u32,
+    ) -> Result<(Binding, Rings), XdpError> {
+        check_usable(netdev, attempt)?;
+        let (interface, queue) = (netdev.index(), attempt.queue);
+        let mut bound = lock(&self.bound);
+        bound.forget_closed();
+        let (socket, rings) = bound.bind(&self.region, interface, attempt, config, busy_tries)?;
+        let attachment = bound.attach(interface, config, attempt)?;
+        let socket = Arc::new(socket);
+        bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
+        Ok((Binding { attachment, socket }, rings))
+    }
+
     /// Takes a port's socket and its part of the program away: first no more packets are redirected to it, then
     /// its mappings go (`queues`), then its last descriptor. When this returns the kernel has released the socket.
     pub(super) fn unbind(&self, queue: u32, binding: Binding, queues: Queues) {
@@ -111,9 +131,10 @@ impl XdpPort {
         config: &XdpConfig,
     ) -> Result<XdpPort, XdpError> {
         check_rings(&config.rings)?;
-        let umem_bytes = umem.region.len();
-        let attempt = Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes };
-        let mut port = XdpPort::unreached(umem, &attempt, config)?;
+        let attempt = Attempt::new(umem, interface, queue, config);
+        let netdev = Netdev::open(interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
+        let (binding, rings) = umem.bind(&netdev, &attempt, config, BUSY_TRIES)?;
+        let mut port = XdpPort::new(umem.clone(), netdev, queue, config, binding, rings);
         // A quarter at most: further ports open after this one.
         port.refill_to(w, pool, pool.frames() / 4);
         // A driver that found the FILL ring empty when the socket was bound sleeps until it is told.
@@ -121,20 +142,6 @@ impl XdpPort {
         // On failure the port is dropped, which brings its frames home.
         port.let_packets_in(&attempt)?;
         Ok(port)
-    }
-
-    /// A port with its socket bound and its program attached, which passes packets on to the kernel's stack still.
-    fn unreached(umem: &Arc<Umem>, attempt: &Attempt<'_>, config: &XdpConfig) -> Result<XdpPort, XdpError> {
-        let netdev = usable(attempt)?;
-        let (interface, queue) = (netdev.index(), attempt.queue);
-        let mut bound = lock(&umem.bound);
-        bound.forget_closed();
-        let (socket, rings) = bound.bind(&umem.region, interface, attempt, config)?;
-        let attachment = bound.attach(interface, config, attempt)?;
-        let socket = Arc::new(socket);
-        bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
-        drop(bound);
-        Ok(XdpPort::new(umem.clone(), netdev, queue, Binding { attachment, socket }, rings))
     }
 
     /// From now on the program redirects the queue's packets to the socket.
@@ -157,12 +164,14 @@ impl Bound {
         interface: u32,
         attempt: &Attempt<'_>,
         config: &XdpConfig,
+        busy_tries: u32,
     ) -> Result<(Socket, Rings), XdpError> {
         let queue = attempt.queue;
         if self.sockets.iter().any(|one| one.interface == interface && one.queue == queue) {
             return Err(XdpError::QueueBound { interface: attempt.interface.into(), queue });
         }
-        let first = self.sockets.iter().find_map(|one| one.socket.upgrade());
+        // One that lost its interface has nothing to share any more.
+        let first = self.sockets.iter().find_map(|one| one.socket.upgrade().filter(|one| one.is_bound()));
         let open = || {
             let socket = Socket::new()?;
             if first.is_none() {
@@ -172,7 +181,7 @@ impl Bound {
                 unsafe { socket.register(region) }?;
             }
             let rings = socket.rings(&config.rings)?;
-            while_busy(|| match &first {
+            while_busy(busy_tries, || match &first {
                 None => socket.bind(interface, queue, config.zero_copy),
                 Some(first) => socket.bind_shared(interface, queue, first),
             })?;
@@ -212,10 +221,10 @@ impl Bound {
     }
 }
 
-/// Tries again while the queue is busy, for about a second: the kernel gives a queue free a moment after the socket
+/// Tries again while the queue is busy, so many times: the kernel gives a queue free a moment after the socket
 /// that held it, from a work queue, and a program that is started again must not stumble over itself.
-fn while_busy(bind: impl Fn() -> Result<(), SocketError>) -> Result<(), SocketError> {
-    for _ in 0..BUSY_TRIES {
+fn while_busy(tries: u32, bind: impl Fn() -> Result<(), SocketError>) -> Result<(), SocketError> {
+    for _ in 0..tries {
         match bind() {
             Err(error) if error.errno == Errno::BUSY => thread::sleep(BUSY_PAUSE),
             done => return done,
@@ -224,11 +233,9 @@ fn while_busy(bind: impl Fn() -> Result<(), SocketError>) -> Result<(), SocketEr
     bind()
 }
 
-/// The interface, if it is there, up, and has the queue.
-fn usable(attempt: &Attempt<'_>) -> Result<Netdev, XdpError> {
+/// Refuses an interface that is not up or does not have the queue.
+fn check_usable(netdev: &Netdev, attempt: &Attempt<'_>) -> Result<(), XdpError> {
     let interface = || attempt.interface.to_owned();
-    let netdev =
-        Netdev::open(attempt.interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
     if !netdev.is_up().map_err(|errno| attempt.netdev("read its flags", errno))? {
         return Err(XdpError::InterfaceDown { interface: interface() });
     }
@@ -238,7 +245,7 @@ fn usable(attempt: &Attempt<'_>) -> Result<Netdev, XdpError> {
     if attempt.queue >= queues.unwrap_or(QUEUES_MAX) {
         return Err(XdpError::NoSuchQueue { interface: interface(), queue: attempt.queue, queues });
     }
-    Ok(netdev)
+    Ok(())
 }
 
 /// Refuses sizes that the kernel would refuse without saying which.

@@ -1,5 +1,7 @@
 //! Taking a port down, and bringing its frames home. COLD.
 
+use super::absence::Presence;
+use super::held::Held;
 use super::{Queues, XdpPort};
 use crate::pool::{Batch, Frame, Place};
 use crate::sys::xdp::Wake;
@@ -15,8 +17,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Closed {
     /// Frames that went home.
     pub home: usize,
-    /// Frames that stay posted for good, because nothing proves that the device is done with them.
+    /// Frames that stay posted for good, because nothing proves that the device is done with them; also those of
+    /// interfaces that were removed before.
     pub stranded: usize,
+}
+
+/// What became of the frames that the kernel held when its socket was released.
+pub(super) struct Released {
+    /// Frames posted for reception that went home.
+    home: usize,
+    /// Frames posted for transmission that the kernel had completed.
+    completed: usize,
+    /// Frames posted for transmission that it never took.
+    pub(super) unsent: u64,
 }
 
 impl XdpPort {
@@ -26,44 +39,72 @@ impl XdpPort {
     /// frames that are being sent.
     #[cold]
     pub fn close(&mut self) -> Closed {
-        let Some(mut queues) = self.queues.take().or_else(|| self.stopped.take()) else {
-            return Closed::default();
-        };
+        let mut home = 0;
+        if let Some(queues) = self.queues.take().or_else(|| self.stopped.take()) {
+            let released = self.release(queues, PATIENCE);
+            home += released.home;
+            self.counters.completed.add(released.completed as u64);
+        } else if let Presence::Gone(_) = self.presence {
+            // As `complete` would have given them back.
+            self.counters.completed.add(self.sent.count() as u64);
+        }
+        home += go_home(from_fn(|| self.sent.claim_any()));
+        self.presence = Presence::Here;
+        self.down.get_or_insert_with(|| "closed".into());
+        Closed { home, stranded: std::mem::take(&mut self.stranded) }
+    }
+
+    /// Takes the socket and the program away. What was posted for reception goes home; what was posted for transmission
+    /// and is ours again stays in `sent`; what the kernel may still use is stranded.
+    ///
+    /// Packets that were received and not taken are gone, and counted.
+    pub(super) fn release(&mut self, mut queues: Queues, patience: Duration) -> Released {
         self.publish_statistics();
-        let mut home = self.finish_sending(&mut queues);
-        let unsent = queues.tx.unsent_addresses().unwrap_or_default();
+        self.told.take();
+        let mut ours = Held::new(self.umem.region());
+        let completed = self.finish_sending(&mut queues, &mut ours, patience);
+        let addresses = queues.tx.unsent_addresses().unwrap_or_default();
+        self.counters.rx_dropped.add(queues.rx.unread());
         if let Some(binding) = self.binding.take() {
             self.umem.unbind(self.queue, binding, queues);
         }
+        let (mut home, mut unsent) = (0, 0);
         if !self.zero_copy {
-            home += go_home(from_fn(|| self.filled.claim_any()));
-            home += go_home(unsent.into_iter().filter_map(|addr| self.sent.claim(addr, 0)));
+            home = go_home(from_fn(|| self.filled.claim_any()));
+            for frame in addresses.into_iter().filter_map(|addr| self.sent.claim(addr, 0)) {
+                ours.post(frame);
+                unsent += 1;
+            }
         }
-        self.down.get_or_insert_with(|| "closed".into());
-        Closed { home, stranded: self.filled.count() + self.sent.count() }
+        self.stranded += self.filled.count() + self.sent.count();
+        self.filled = Held::new(self.umem.region());
+        self.sent = ours;
+        Released { home, completed, unsent }
     }
 
-    /// Sends and completes until nothing is in flight, nothing more can be sent, or patience ends; returns how
-    /// many frames went home.
-    fn finish_sending(&mut self, queues: &mut Queues) -> usize {
-        let until = Instant::now() + PATIENCE;
-        let mut home = 0;
-        while self.sent.count() > 0 && Instant::now() < until {
+    /// Sends and completes until nothing is in flight, nothing more can be sent, or patience ends. Moves what is completed
+    /// to `ours`; returns how many frames that were.
+    fn finish_sending(&mut self, queues: &mut Queues, ours: &mut Held, patience: Duration) -> usize {
+        let until = Instant::now() + patience;
+        let mut completed = 0;
+        while self.sent.count() > 0 {
             let Some(binding) = &self.binding else { break };
             let stuck = matches!(binding.socket.wake_tx(), Wake::Down(_));
             let mut frames = Batch::new();
             // A fault ends nothing that is not ending already: what it hides stays in `sent`.
             let _ = queues.complete.burst(&mut self.sent, &mut frames);
-            self.counters.completed.add(frames.len() as u64);
-            home += frames.len();
-            Place::Posted.leave(None, &frames);
+            let none = frames.is_empty();
+            completed += frames.len();
+            for frame in frames.drain() {
+                ours.post(frame);
+            }
             let unsent = queues.tx.unsent().map_or(0, |n| n as usize);
-            if stuck && frames.is_empty() && self.sent.count() <= unsent {
+            if none && (stuck && self.sent.count() <= unsent || Instant::now() >= until) {
                 break;
             }
             thread::yield_now();
         }
-        home
+        completed
     }
 }
 

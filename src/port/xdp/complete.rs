@@ -48,7 +48,7 @@ impl XdpPort {
         if self.sent.count() == 0 {
             return 0;
         }
-        let Some(queues) = &mut self.queues else { return 0 };
+        let Some(queues) = &mut self.queues else { return self.reclaim(w, frames) };
         let before = frames.len();
         let done = queues.complete.burst(&mut self.sent, frames);
         let completed = &frames[before..];

@@ -1,5 +1,6 @@
 //! Why a port could not be opened: the step, what refused, and what to do about it, in one line each.
 
+use super::{Umem, XdpConfig};
 use crate::sys::bpf::{BpfError, BpfStep, XdpMode};
 use crate::sys::capability;
 use crate::sys::xdp::{Errno, SocketError, SocketStep, ZeroCopy};
@@ -166,6 +167,12 @@ pub(super) struct Attempt<'a> {
     pub(super) queue: u32,
     pub(super) zero_copy: ZeroCopy,
     pub(super) umem_bytes: usize,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(umem: &Umem, interface: &'a str, queue: u32, config: &XdpConfig) -> Attempt<'a> {
+        Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes: umem.region().len() }
+    }
 }
 
 impl Attempt<'_> {

@@ -1,6 +1,7 @@
 //! Wake-ups, once a poll round: a look at two flags, and a system call only where the kernel asked for one.
 
-use super::{Fault, XdpPort};
+use super::absence::Presence;
+use super::{Fault, Told, XdpPort};
 use crate::sys::xdp::{Errno, Wake};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,7 +18,7 @@ impl XdpPort {
     #[inline]
     pub(super) fn kick_round(&mut self) {
         self.rounds = self.rounds.wrapping_add(1);
-        let Some(queues) = &mut self.queues else { return };
+        let Some(queues) = &mut self.queues else { return self.look_now_and_then() };
         if self.sent.count() > 0 && !self.link_down && queues.tx.needs_wakeup() {
             // Copy mode asks always, so look whether there is anything. What the kernel took completes by itself
             // on most drivers; on those that complete only with the next send, this is the next send.
@@ -31,6 +32,11 @@ impl XdpPort {
         if self.queues.as_ref().is_some_and(|queues| queues.fill.needs_wakeup()) {
             self.wake_rx();
         }
+        self.look_now_and_then();
+    }
+
+    #[inline]
+    fn look_now_and_then(&mut self) {
         if self.rounds.is_multiple_of(LOOK_ROUNDS) {
             self.look();
         }
@@ -77,24 +83,28 @@ impl XdpPort {
     #[cold]
     #[inline(never)]
     fn look(&mut self) {
+        if self.presence != Presence::Here {
+            return self.step();
+        }
         let Some(binding) = &self.binding else { return };
         let wake = binding.socket.wake_rx();
         self.heed(wake);
         self.publish_statistics();
     }
 
-    /// Draws the conclusion from a wake-up. An interface that is set down may come up again; what else went
-    /// wrong stays wrong.
+    /// Draws the conclusion from a wake-up. An interface that is set down may come up again, and one that was removed
+    /// may be made again; what else went wrong stays wrong.
     #[inline]
     fn heed(&mut self, wake: Wake) {
         match wake {
-            Wake::Done | Wake::Again => self.link_down = false,
+            Wake::Done | Wake::Again => self.link_down = self.presence != Presence::Here,
             Wake::Down(Errno::NETDOWN) => self.link_down = true,
-            Wake::Down(errno) => self.fault(&Fault::Lost(errno)),
+            Wake::Down(Errno::NXIO) => self.lose(),
+            Wake::Down(errno) => self.fault(&Fault::Broken(errno)),
         }
     }
 
-    /// Copies the kernel's counters into the port's.
+    /// Adds to the port's counters what the kernel has counted for this socket since the last time.
     #[cold]
     pub(super) fn publish_statistics(&self) {
         let Some(binding) = &self.binding else { return };
@@ -102,9 +112,16 @@ impl XdpPort {
         let no_frame = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
         // In copy mode the kernel counts a packet without a frame twice: as this and as dropped.
         let twice = if self.zero_copy { 0 } else { no_frame };
-        self.counters.rx_no_frame.set(no_frame);
-        self.counters.rx_ring_full.set(kernel.rx_ring_full.unwrap_or(0));
-        self.counters.rx_dropped.set(kernel.rx_dropped.saturating_sub(twice) + kernel.rx_invalid_descs);
-        self.counters.tx_invalid.set(kernel.tx_invalid_descs + self.unfit);
+        let now = Told {
+            rx_no_frame: no_frame,
+            rx_ring_full: kernel.rx_ring_full.unwrap_or(0),
+            rx_dropped: kernel.rx_dropped.saturating_sub(twice) + kernel.rx_invalid_descs,
+            tx_invalid: kernel.tx_invalid_descs,
+        };
+        let told = self.told.replace(now);
+        self.counters.rx_no_frame.add(now.rx_no_frame.saturating_sub(told.rx_no_frame));
+        self.counters.rx_ring_full.add(now.rx_ring_full.saturating_sub(told.rx_ring_full));
+        self.counters.rx_dropped.add(now.rx_dropped.saturating_sub(told.rx_dropped));
+        self.counters.tx_invalid.add(now.tx_invalid.saturating_sub(told.tx_invalid));
     }
 }

@@ -31,6 +31,10 @@
 //! waits up to a second. One that was taken and not completed may still be read (a driver such as virtio_net
 //! sends from the UMEM's own pages in copy mode too), so it stays posted: [`Closed::stranded`].
 //!
+//! An interface that is removed takes its sockets' states with it, and what is said here of close is done then; the port
+//! is down, and goes on when there is an interface of that name again. One that is set down keeps all it has, and the
+//! port goes on with it.
+//!
 //! Zero-copy mode. The device writes the UMEM by itself; after release a work queue, later, makes the driver give
 //! up its buffers, and nothing tells when. All frames that the kernel held stay posted and are reported.
 //!
@@ -38,6 +42,7 @@
 //!
 //! Source: Documentation/networking/af_xdp.rst; net/xdp/xsk.c of Linux 6.17.
 
+mod absence;
 mod attach;
 #[allow(unsafe_code)]
 mod bind;
@@ -68,11 +73,13 @@ use crate::ring::Corrupt;
 use crate::ring::cursor::Index;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Errno, Rings, SharedIndex, Socket};
+use absence::Presence;
 use attach::Attachment;
 use complete::CompletionQueue;
 use fill::FillQueue;
 use held::Held;
 use rx::RxQueue;
+use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use tx::TxQueue;
@@ -119,6 +126,7 @@ pub struct XdpPort {
     name: String,
     netdev: Netdev,
     queue: u32,
+    config: XdpConfig,
     umem: Arc<Umem>,
     mode: XdpMode,
     native_refused: Option<String>,
@@ -132,16 +140,19 @@ pub struct XdpPort {
     binding: Option<Binding>,
     /// Frames in FILL, with the driver, or in RX.
     filled: Held,
-    /// Frames in TX, with the driver, or in COMPLETION.
+    /// Frames in TX, with the driver, or in COMPLETION; without an interface those that wait to be given back.
     sent: Held,
-    /// The interface is down for now.
+    /// Frames that stay posted for good.
+    stranded: usize,
+    presence: Presence,
+    /// The interface is down for now, or absent.
     link_down: bool,
-    /// Why the port is down for good.
+    /// Why the port is down for good, or until its interface is there again.
     down: Option<String>,
     /// Poll rounds, wrapping.
     rounds: u32,
-    /// Frames that `tx` refused for their length.
-    unfit: u64,
+    /// What of the kernel's counters is in `counters` already.
+    told: Cell<Told>,
     counters: Arc<PortCounters>,
 }
 
@@ -168,8 +179,17 @@ enum Fault {
     Corrupt(&'static str, Corrupt),
     #[error("{0} ring: the descriptor {1:?} makes no sense")]
     Descriptor(&'static str, Descriptor),
-    #[error("the interface is gone, or its socket broken: {0}")]
-    Lost(Errno),
+    #[error("the socket is broken: {0}")]
+    Broken(Errno),
+}
+
+/// What the kernel has counted for one socket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    rx_no_frame: u64,
+    rx_ring_full: u64,
+    rx_dropped: u64,
+    tx_invalid: u64,
 }
 
 impl Index for SharedIndex {
@@ -203,7 +223,14 @@ impl Queues {
 }
 
 impl XdpPort {
-    fn new(umem: Arc<Umem>, netdev: Netdev, queue: u32, binding: Binding, rings: Rings) -> XdpPort {
+    fn new(
+        umem: Arc<Umem>,
+        netdev: Netdev,
+        queue: u32,
+        config: &XdpConfig,
+        binding: Binding,
+        rings: Rings,
+    ) -> XdpPort {
         let name = match queue {
             0 => format!("xdp:{}", netdev.name()),
             _ => format!("xdp:{}:{queue}", netdev.name()),
@@ -212,6 +239,7 @@ impl XdpPort {
             name,
             netdev,
             queue,
+            config: *config,
             mode: binding.attachment.mode(),
             native_refused: binding.attachment.native_refused().map(str::to_owned),
             zero_copy: binding.socket.is_zero_copy(),
@@ -220,13 +248,26 @@ impl XdpPort {
             binding: Some(binding),
             filled: Held::new(umem.region()),
             sent: Held::new(umem.region()),
+            stranded: 0,
             umem,
+            presence: Presence::Here,
             link_down: false,
             down: None,
             rounds: 0,
-            unfit: 0,
+            told: Cell::default(),
             counters: Arc::default(),
         }
+    }
+
+    /// Goes on with another socket, maybe on another interface of the same name.
+    #[cold]
+    fn adopt(&mut self, netdev: Netdev, binding: Binding, rings: Rings) {
+        self.netdev = netdev;
+        self.mode = binding.attachment.mode();
+        self.native_refused = binding.attachment.native_refused().map(str::to_owned);
+        self.zero_copy = binding.socket.is_zero_copy();
+        self.queues = Some(Queues::new(rings));
+        self.binding = Some(binding);
     }
 
     /// The interface.
@@ -260,6 +301,10 @@ impl XdpPort {
     fn fault(&mut self, fault: &Fault) {
         if let Fault::Descriptor(..) = fault {
             self.counters.bad_descriptor.add(1);
+        }
+        if self.presence != Presence::Here {
+            // Not a reason that passes any more.
+            (self.presence, self.down) = (Presence::Here, None);
         }
         self.down.get_or_insert_with(|| fault.to_string());
         self.stopped = self.queues.take().or(self.stopped.take());

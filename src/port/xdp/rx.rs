@@ -43,6 +43,12 @@ impl RxQueue {
         Ok(())
     }
 
+    /// Packets that are there and have not been taken. For teardown.
+    #[cold]
+    pub(super) fn unread(&mut self) -> u64 {
+        self.consumer.ready(self.ring.size()).unwrap_or(0).into()
+    }
+
     /// Whether there is a frame to be taken, or an index that makes no sense and is found out by taking.
     pub(super) fn is_ready(&mut self) -> bool {
         self.consumer.ready(1) != Ok(0)

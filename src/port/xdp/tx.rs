@@ -105,7 +105,7 @@ impl XdpPort {
         let mut stay = set_aside(frames, |frame| self.sent.owns(frame.id()) && fits(frame));
         let foreign = stay.iter().filter(|frame| !self.sent.owns(frame.id())).count();
         self.counters.foreign.add(foreign as u64);
-        self.unfit += (stay.len() - foreign) as u64;
+        self.counters.tx_invalid.add((stay.len() - foreign) as u64);
         let n = self.tx_burst(w, frames);
         frames.append(&mut stay);
         n

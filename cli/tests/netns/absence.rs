@@ -1,0 +1,67 @@
+//! Interfaces are set down, and taken away and made again, while two hosts flood the path between them.
+
+use crate::forwarder::Forwarder;
+use crate::packets::Flood;
+use crate::summary::Summary;
+use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
+use rustix::process::Signal;
+
+#[test]
+fn the_path_is_back_whenever_an_interface_is_set_up_again_in_native_mode() {
+    the_path_is_back(&["--xdp-mode=native"], set_down_and_up);
+}
+
+#[test]
+fn the_path_is_back_whenever_an_interface_is_set_up_again_in_generic_mode() {
+    the_path_is_back(&["--xdp-mode=generic"], set_down_and_up);
+}
+
+#[test]
+fn the_path_is_back_whenever_an_interface_is_made_again_in_native_mode() {
+    the_path_is_back(&["--xdp-mode=native"], take_away_and_make_again);
+}
+
+#[test]
+fn the_path_is_back_whenever_an_interface_is_made_again_in_generic_mode() {
+    the_path_is_back(&["--xdp-mode=generic"], take_away_and_make_again);
+}
+
+#[test]
+fn the_path_of_packets_with_heads_is_back_whenever_an_interface_is_made_again_under_workers_that_sleep() {
+    let options = ["--path=full", "--ready-pairs=50", "--idle=sleep"];
+    the_path_is_back(&options, take_away_and_make_again);
+}
+
+/// Twice for each interface.
+fn the_path_is_back(options: &[&str], harm: fn(&Testbed, u8)) {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let forwarder = Forwarder::start(&bed, options);
+    wait_for_the_path(&bed);
+    for number in [1, 2, 1, 2] {
+        let flood = Flood::start(&bed);
+        harm(&bed, number);
+        wait_for_the_path(&bed);
+        drop(flood);
+        assert_ping_both_ways(&bed);
+    }
+    let out = forwarder.end(Signal::INT);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    assert!(said.lines().all(|line| line.contains("netmem: port xdp:")), "{said}");
+    Summary::parse(&out.stdout).assert_adds_up();
+    bed.assert_nothing_left();
+}
+
+fn set_down_and_up(bed: &Testbed, number: u8) {
+    let interface = if number == 1 { "one" } else { "two" };
+    bed.dut.ip(&format!("link set dev {interface} down"));
+    bed.dut.ip(&format!("link set dev {interface} up"));
+}
+
+fn take_away_and_make_again(bed: &Testbed, number: u8) {
+    let host = if number == 1 { &bed.h1 } else { &bed.h2 };
+    host.ip("link del eth0");
+    bed.wire(number, 1);
+    wait_until("the programs are there again", || bed.has_programs());
+}

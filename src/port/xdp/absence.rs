@@ -1,0 +1,135 @@
+//! An interface that is removed while the port is open, and one of its name that is there again. COLD.
+//!
+//! ```text
+//!   here ── the socket lost its interface ──►  leaving   received packets are still taken, nothing is sent
+//!     ▲                                           │
+//!     │                                           ▼
+//!   found  ◄── an interface of that name, up ──  gone    socket and program are released, frames are home
+//!   bound, the FILL ring is being filled, nothing is redirected yet
+//! ```
+//! One step for each look, which is every so many poll rounds and before each sleep. What was posted for transmission
+//! and will not be sent comes back by [`Port::complete`](crate::port::Port::complete), as what was sent does.
+//!
+//! Only removal is an absence. An interface that is set down keeps its sockets, with all that is in their rings, and goes on
+//! with them when it is up again.
+
+use super::XdpPort;
+use super::error::{Attempt, XdpError};
+use crate::pool::{Batch, Place};
+use crate::sync::Worker;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// How long after a look for the interface the next one is.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Whether the port's interface is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It is, or the port is down for good.
+    Here,
+    /// It is not, and received packets wait still.
+    Leaving,
+    /// It is not, and there is nothing to be found out before then.
+    Gone(Instant),
+    /// It is again.
+    Found,
+}
+
+impl XdpPort {
+    /// The socket has lost its interface.
+    #[cold]
+    pub(super) fn lose(&mut self) {
+        if self.presence == Presence::Here && self.queues.is_some() {
+            self.presence = Presence::Leaving;
+            // Nothing is sent any more.
+            self.link_down = true;
+            self.down = Some(format!("interface {} is gone", self.netdev.name()));
+        }
+    }
+
+    /// A step from being lost to being there again.
+    #[cold]
+    pub(super) fn step(&mut self) {
+        match self.presence {
+            Presence::Here => {}
+            Presence::Leaving => self.leave(),
+            Presence::Gone(until) => {
+                let now = Instant::now();
+                // What was to be sent is given back first: its chunks mean something else to the next socket.
+                if now >= until && self.sent.count() == 0 {
+                    self.find(now);
+                }
+            }
+            Presence::Found => self.come_back(),
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(queues) = self.queues.take() {
+            let released = self.release(queues, Duration::ZERO);
+            self.counters.tx_lost.add(released.unsent);
+        }
+        self.presence = Presence::Gone(Instant::now());
+    }
+
+    /// Binds to the interface that has the name now, if it is there and up.
+    fn find(&mut self, now: Instant) {
+        match self.bind_again() {
+            Ok(()) => self.presence = Presence::Found,
+            Err(error) => {
+                let name = self.netdev.name();
+                self.down = Some(match error {
+                    XdpError::UnknownInterface { .. } => format!("interface {name} is gone"),
+                    XdpError::InterfaceDown { .. } => format!("interface {name} is down"),
+                    other => other.to_string(),
+                });
+                self.presence = Presence::Gone(now + PAUSE);
+            }
+        }
+    }
+
+    fn bind_again(&mut self) -> Result<(), XdpError> {
+        let config = self.config;
+        let name = self.netdev.name().to_owned();
+        let attempt = Attempt::new(&self.umem, &name, self.queue, &config);
+        let netdev = self.netdev.again().map_err(|errno| attempt.netdev("find the interface", errno))?;
+        let (binding, rings) = self.umem.clone().bind(&netdev, &attempt, &config, 0)?;
+        self.adopt(netdev, binding, rings);
+        Ok(())
+    }
+
+    /// From now on packets come, into the frames that have been posted since the interface was found.
+    fn come_back(&mut self) {
+        let Some(binding) = &self.binding else { return };
+        match binding.attachment.insert(self.queue, binding.socket.as_fd()) {
+            Ok(()) => {
+                self.presence = Presence::Here;
+                (self.link_down, self.down) = (false, None);
+            }
+            Err(error) => {
+                self.presence = Presence::Leaving;
+                self.down = Some(error.to_string());
+            }
+        }
+    }
+
+    /// Appends frames that were posted for transmission before the interface was lost, while there is room.
+    #[cold]
+    pub(super) fn reclaim(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        if !matches!(self.presence, Presence::Gone(_)) {
+            return 0;
+        }
+        let before = frames.len();
+        while frames.room() > 0
+            && let Some(frame) = self.sent.claim_any()
+        {
+            // There is room.
+            let _ = frames.push(frame);
+        }
+        let reclaimed = &frames[before..];
+        Place::Posted.leave(Some(w), reclaimed);
+        self.counters.completed.add(reclaimed.len() as u64);
+        reclaimed.len()
+    }
+}

@@ -1,0 +1,219 @@
+//! Interfaces that are set down, removed and made again while frames are in every ring.
+
+use crate::netns::{Wire, in_namespace, ip, veth};
+use crate::{Bench, bench, ethernet, program_on, receive, small, wait_for};
+use netmem::pool::{Batch, Pool};
+use netmem::port::xdp::{XdpConfig, XdpModeWish, XdpPort};
+use netmem::port::{Port, PortState};
+use netmem::sync::Worker;
+
+/// Polls as a forwarder does, and waits until the port's state is as wanted.
+fn poll_until(
+    port: &mut XdpPort,
+    w: &mut Worker,
+    pool: &Pool,
+    wanted: impl Fn(&PortState) -> bool,
+) -> PortState {
+    wait_for("the port's state to change", || {
+        let mut frames = Batch::new();
+        port.rx(w, &mut frames);
+        port.complete(w, &mut frames);
+        frames.free(w);
+        port.refill(w, pool);
+        port.kick();
+        Some(port.state()).filter(|state| wanted(state))
+    })
+}
+
+fn is_up(state: &PortState) -> bool {
+    *state == PortState::Up
+}
+
+fn says(reason: &'static str) -> impl Fn(&PortState) -> bool {
+    move |state| matches!(state, PortState::Down(said) if said.contains(reason))
+}
+
+/// Posts `n` frames for transmission.
+fn transmit(port: &mut XdpPort, w: &mut Worker, pool: &Pool, n: u8) {
+    let mut frames = Batch::new();
+    for n in 0..n {
+        let mut frame = pool.alloc(w).unwrap();
+        frame.put(60).unwrap();
+        frame.data_mut().copy_from_slice(&ethernet(n));
+        frames.push(frame).unwrap();
+    }
+    assert_eq!(port.tx(w, &mut frames), usize::from(n));
+}
+
+/// Sends a frame each way.
+fn assert_carries(port: &mut XdpPort, w: &mut Worker, pool: &Pool) {
+    let (wire, mut frames) = (Wire::open("a1"), Batch::new());
+    wire.send(&ethernet(7));
+    receive(port, w, &mut frames, 1);
+    assert_eq!(frames[0].data(), ethernet(7));
+    frames.free(w);
+    transmit(port, w, pool, 1);
+    port.kick();
+    assert_eq!(wire.receive(), ethernet(0));
+}
+
+#[test]
+fn a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_its_place() {
+    in_namespace(
+        "absence::a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_its_place",
+        || {
+            for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
+                veth("a0", "a1", 1);
+                let mut here = bench(256);
+                let mut port = here.open_with("a0", 0, &XdpConfig { mode, ..small() }).unwrap();
+                let Bench { mut w, pool, .. } = here;
+                for round in 1..=3 {
+                    assert_carries(&mut port, &mut w, &pool);
+                    // Some received and not taken, some sent and not completed, some not even sent.
+                    let wire = Wire::open("a1");
+                    (0..8).for_each(|n| wire.send(&ethernet(n)));
+                    transmit(&mut port, &mut w, &pool, 8);
+                    port.kick();
+                    transmit(&mut port, &mut w, &pool, 8);
+                    let before = port.counters().rx.get();
+                    ip("link del dev a0");
+                    poll_until(&mut port, &mut w, &pool, says("interface a0 is gone"));
+                    wait_for("the frames to come home", || {
+                        let mut frames = Batch::new();
+                        port.rx(&mut w, &mut frames);
+                        port.complete(&mut w, &mut frames);
+                        frames.free(&mut w);
+                        port.kick();
+                        pool.ledger().all_home().then_some(())
+                    });
+                    assert_eq!(port.counters().rx.get(), before + 8, "what had been received was taken");
+                    let counted = port.counters();
+                    assert_eq!((counted.tx.get(), counted.completed.get()), (17 * round, 17 * round));
+                    // What was only posted may have been taken by the kernel while the port looked around.
+                    assert!(counted.tx_lost.get() <= 8 * round);
+                    assert_eq!((port.filled(), port.in_flight()), (0, 0));
+                    let mut frames = Batch::new();
+                    frames.push(pool.alloc(&mut w).unwrap()).unwrap();
+                    assert_eq!((port.tx(&mut w, &mut frames), port.fill(&mut w, &mut frames)), (0, 0));
+                    frames.free(&mut w);
+                    // One that is down is no interface to go on with.
+                    ip("link add a0 type veth peer name a1");
+                    poll_until(&mut port, &mut w, &pool, says("interface a0 is down"));
+                    ip("link set dev a1 up");
+                    ip("link set dev a0 up");
+                    poll_until(&mut port, &mut w, &pool, is_up);
+                    assert!(program_on("a0").is_some() && pool.ledger().balanced(), "{:?}", pool.ledger());
+                }
+                assert_carries(&mut port, &mut w, &pool);
+                assert_eq!(port.close().stranded, 0);
+                assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+                ip("link del dev a0");
+            }
+        },
+    );
+}
+
+#[test]
+fn an_interface_set_down_and_up_keeps_its_socket_and_what_waits_to_be_sent() {
+    in_namespace("absence::an_interface_set_down_and_up_keeps_its_socket_and_what_waits_to_be_sent", || {
+        for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
+            veth("a0", "a1", 1);
+            let mut here = bench(256);
+            let mut port = here.open_with("a0", 0, &XdpConfig { mode, ..small() }).unwrap();
+            let Bench { mut w, pool, .. } = here;
+            for _ in 0..3 {
+                assert_carries(&mut port, &mut w, &pool);
+                ip("link set dev a0 down");
+                let state = poll_until(&mut port, &mut w, &pool, |state| !is_up(state));
+                assert_eq!(state, PortState::Down("interface a0 is down".into()));
+                assert!(pool.ledger().balanced(), "{:?}", pool.ledger());
+                ip("link set dev a0 up");
+                poll_until(&mut port, &mut w, &pool, is_up);
+            }
+            assert_carries(&mut port, &mut w, &pool);
+            drop(port);
+            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            ip("link del dev a0");
+        }
+    });
+}
+
+#[test]
+fn a_port_whose_interface_was_renamed_goes_on_and_never_takes_the_one_that_has_its_name_now() {
+    in_namespace(
+        "absence::a_port_whose_interface_was_renamed_goes_on_and_never_takes_the_one_that_has_its_name_now",
+        || {
+            veth("a0", "a1", 1);
+            let mut here = bench(256);
+            let mut port = here.open("a0").unwrap();
+            let Bench { mut w, pool, .. } = here;
+            ip("link set dev a0 down");
+            ip("link set dev a0 name old");
+            ip("link set dev old up");
+            ip("link add a0 type veth peer name a2");
+            ip("link set dev a0 up");
+            poll_until(&mut port, &mut w, &pool, is_up);
+            assert_carries(&mut port, &mut w, &pool);
+            assert!(program_on("old").is_some() && program_on("a0").is_none());
+            assert_eq!(port.netdev().mac().unwrap(), mac_of("old"));
+            drop(port);
+            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        },
+    );
+}
+
+fn mac_of(interface: &str) -> [u8; 6] {
+    let shown = ip(&format!("link show dev {interface}"));
+    let mac = shown.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap();
+    let bytes: Vec<u8> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+    bytes.try_into().unwrap()
+}
+
+#[test]
+fn two_ports_of_one_memory_lose_both_ends_of_their_wire_at_once_and_come_back() {
+    in_namespace(
+        "absence::two_ports_of_one_memory_lose_both_ends_of_their_wire_at_once_and_come_back",
+        || {
+            veth("a0", "a1", 2);
+            let mut here = bench(512);
+            // Two queues of one end, and the other end.
+            let places = [("a0", 0), ("a0", 1), ("a1", 0)];
+            let mut ports = places.map(|(name, queue)| here.open_with(name, queue, &small()).unwrap());
+            let Bench { mut w, pool, .. } = here;
+            for _ in 0..2 {
+                for port in &mut ports {
+                    transmit(port, &mut w, &pool, 8);
+                }
+                ip("link del dev a0");
+                for port in &mut ports {
+                    poll_until(port, &mut w, &pool, says("is gone"));
+                }
+                wait_for("the frames to come home", || {
+                    for port in &mut ports {
+                        let mut frames = Batch::new();
+                        port.rx(&mut w, &mut frames);
+                        port.complete(&mut w, &mut frames);
+                        frames.free(&mut w);
+                        port.kick();
+                    }
+                    pool.ledger().all_home().then_some(())
+                });
+                // Queue 1 is not there yet.
+                veth("a0", "a1", 1);
+                poll_until(&mut ports[0], &mut w, &pool, is_up);
+                poll_until(&mut ports[1], &mut w, &pool, says("has no queue 1"));
+                poll_until(&mut ports[2], &mut w, &pool, is_up);
+                ip("link del dev a0");
+                veth("a0", "a1", 2);
+                for port in [0, 2] {
+                    poll_until(&mut ports[port], &mut w, &pool, says("is gone"));
+                }
+                for port in &mut ports {
+                    poll_until(port, &mut w, &pool, is_up);
+                }
+            }
+            drop(ports);
+            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        },
+    );
+}
