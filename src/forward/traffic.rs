@@ -16,27 +16,44 @@
 //! | 14..34 | IPv4: from 10.0.0.1 + flow mod 128, to 10.1.0.1 + flow, TTL 64, not to be fragmented |
 //! | 34..42 | UDP: from port 49152 + flow mod 16384 to port 9 (discard), with its checksum |
 //! | 42..44 | magic `0x6e6d` |
-//! | 44..48 | flow |
-//! | 48..56 | sequence number within the flow, from 0 |
-//! | 56..60 | check: a 32-bit mix of flow and sequence number |
-//! | 60..   | noise: a window of a fixed random text, which the check's lowest byte picks |
+//! | 44..46 | stream: 0 |
+//! | 46..48 | flow |
+//! | 48..54 | sequence number within the flow, from 0 |
+//! | 54..60 | time of sending: 0, since a frame is to be known from the two |
+//! | 60..64 | check: a 32-bit mix of stream, flow, sequence number and time |
+//! | 64..   | noise: a window of a fixed random text, which the check's lowest byte picks |
 //!
 //! Numbers are in network byte order. The noise differs from frame to frame, so bytes that are left
 //! over from an earlier frame show.
+//!
+//! Outside of the built-in network, where neither end knows what the other was told, a [`Stream`] of packets over IPv4 or
+//! IPv6 carries the same stamp with its number and the time; [`Arrivals`] judge each frame by itself, and [`Pace`] says when
+//! the next is due.
 
+mod arrivals;
+mod noise;
+mod order;
+mod pace;
 mod sink;
+mod stamp;
+mod stream;
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
 use ipnet::Ipv4Net;
-use zerocopy::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-pub use self::sink::{Fault, Hop, Outcome, Sink, Tally};
+pub use self::arrivals::{Arrival, Arrivals, Expected};
+use self::noise::Noise;
+pub use self::order::{REMEMBERED, Tally};
+pub use self::pace::Pace;
+pub use self::sink::{Fault, Hop, Outcome, Sink};
+pub use self::stamp::Identity;
+use self::stamp::{Stamp, WRAP};
+pub use self::stream::{Addresses, SIZE_MIN_V6, Span, Stream, StreamConfig};
 use super::ip::Interface;
 use super::route::Route;
-use crate::wire::checksum::Sum;
 use crate::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4, udp};
 
 /// Bytes of the smallest frame, without frame check sequence.
@@ -72,11 +89,16 @@ pub enum TrafficError {
         flows: usize,
     },
     /// The frame is too small or too large.
-    #[error("frames of {size} bytes: a size must be {SIZE_MIN} to {SIZE_MAX}, without frame check sequence")]
+    #[error("frames of {size} bytes: a size must be {least} to {SIZE_MAX}, without frame check sequence")]
     Size {
         /// The size asked for.
         size: usize,
+        /// The smallest, which over IPv6 is larger.
+        least: usize,
     },
+    /// There is no size to send.
+    #[error("no size of frames is given: give one or more")]
+    NoSize,
 }
 
 /// The generator: writes one frame after the other, round robin over the flows.
@@ -126,11 +148,11 @@ impl Traffic {
         let Some(frame) = buf.get_mut(..self.format.size) else { return 0 };
         let Ok((head, noise)) = Head::mut_from_prefix(frame) else { return 0 };
         *head = self.format.head(self.flow, self.seq);
-        noise.copy_from_slice(self.format.noise(head));
+        noise.copy_from_slice(self.format.noise.behind(&head.stamp));
         self.flow += 1;
         if self.flow == self.format.flows {
             self.flow = self.first;
-            self.seq = self.seq.wrapping_add(1);
+            self.seq = (self.seq + 1) % WRAP;
         }
         self.format.size
     }
@@ -138,14 +160,13 @@ impl Traffic {
 
 /// The TTL that host 0 sends with: the recommended default (IANA, IP parameters).
 const TTL: u8 = 64;
-const MAGIC: u16 = 0x6e6d;
 const DISCARD: u16 = 9;
+
+/// Bytes before the stamp of a frame over IPv4.
+const STAMP_AT: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + udp::HEADER_LEN;
 
 /// Bytes of a frame before its noise.
 const HEAD_LEN: usize = size_of::<Head>();
-
-/// Different windows of [`NOISE`], each one byte further on.
-const WINDOWS: usize = 256;
 
 /// What stands before the noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -157,114 +178,70 @@ struct Head {
     stamp: Stamp,
 }
 
-const _: () = assert!(HEAD_LEN == 60 && HEAD_LEN < SIZE_MIN);
+const _: () = assert!(HEAD_LEN == SIZE_MIN);
 
-/// The packet's identity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct Stamp {
-    magic: U16,
-    flow: U32,
-    seq: U64,
-    check: U32,
+impl Head {
+    /// The head of a packet with that stamp and `noise` behind it, all checksums right.
+    #[inline]
+    fn new(ethernet: Ethernet, way: &Way<Ipv4Addr>, stamp: Stamp, noise: &Noise, len: usize) -> Self {
+        let &Way { src, dst, ports: (from, to), ttl } = way;
+        let datagram_len = (len - ethernet::HEADER_LEN - ipv4::HEADER_LEN) as u16;
+        let mut udp = Udp::new(from, to, datagram_len - udp::HEADER_LEN as u16);
+        let sum = udp::pseudo_header(src, dst, datagram_len) + udp.sum() + stamp.sum();
+        udp.set_checksum(udp::checksum(sum + noise.sum(&stamp)));
+        Head { ethernet, ipv4: Ipv4::new(src, dst, ipv4::UDP, ttl, datagram_len), udp, stamp }
+    }
 }
 
-impl Stamp {
-    #[inline]
-    fn new(flow: u32, seq: u64) -> Self {
-        let check = mix(seq ^ u64::from(flow).rotate_left(40)) as u32;
-        Stamp { magic: U16::new(MAGIC), flow: U32::new(flow), seq: U64::new(seq), check: U32::new(check) }
-    }
-
-    /// The sum over the stamp, for the UDP checksum.
-    #[inline]
-    fn sum(&self) -> Sum {
-        let seq = self.seq.get();
-        Sum::new()
-            .word(self.magic.get())
-            .double_word(self.flow.get())
-            .double_word((seq >> 32) as u32)
-            .double_word(seq as u32)
-            .double_word(self.check.get())
-    }
-
-    /// Which window of the noise follows.
-    #[inline]
-    fn window(&self) -> usize {
-        self.check.get() as usize % WINDOWS
-    }
+/// Where a packet comes from and goes to.
+#[derive(Debug, Clone, Copy)]
+struct Way<Address> {
+    src: Address,
+    dst: Address,
+    /// The UDP ports of the two.
+    ports: (u16, u16),
+    ttl: u8,
 }
 
 /// Everything that two frames of the same traffic have in common on one link.
 ///
-/// Invariant: `flows` is 1 to [`FLOWS_MAX`] and `size` is [`SIZE_MIN`] to [`SIZE_MAX`], so every
-/// window of the noise lies within it.
+/// Invariant: `flows` is 1 to [`FLOWS_MAX`] and `size` is [`SIZE_MIN`] to [`SIZE_MAX`].
 #[derive(Debug, Clone)]
 struct Format {
     flows: u32,
     size: usize,
     ethernet: Ethernet,
     ttl: u8,
-    /// The sum over each window of the noise, for the UDP checksum.
-    sums: Box<[Sum; WINDOWS]>,
+    noise: Noise,
 }
 
 impl Format {
     fn new(flows: usize, size: usize, src: MacAddr, dst: MacAddr, ttl: u8) -> Result<Self, TrafficError> {
-        if !(1..=FLOWS_MAX).contains(&flows) {
-            return Err(TrafficError::Flows { flows });
-        }
+        check_flows(flows)?;
         if !(SIZE_MIN..=SIZE_MAX).contains(&size) {
-            return Err(TrafficError::Size { size });
+            return Err(TrafficError::Size { size, least: SIZE_MIN });
         }
-        let mut sums = Box::new([Sum::new(); WINDOWS]);
-        for (window, sum) in sums.iter_mut().enumerate() {
-            *sum = Sum::new().bytes(&NOISE[window..][..size - HEAD_LEN]);
-        }
-        Ok(Format { flows: flows as u32, size, ethernet: Ethernet::new(dst, src, ethernet::IPV4), ttl, sums })
+        let ethernet = Ethernet::new(dst, src, ethernet::IPV4);
+        Ok(Format { flows: flows as u32, size, ethernet, ttl, noise: Noise::new(size - HEAD_LEN) })
     }
 
     /// The head of the packet `seq` of `flow`, all checksums right.
     #[inline]
     fn head(&self, flow: u32, seq: u64) -> Head {
-        let src = Ipv4Addr::from_bits(0x0a00_0001 + flow % 128);
-        let dst = Ipv4Addr::from_bits(0x0a01_0001_u32.wrapping_add(flow));
-        let payload_len = (self.size - ethernet::HEADER_LEN - ipv4::HEADER_LEN - udp::HEADER_LEN) as u16;
-        let datagram_len = payload_len + udp::HEADER_LEN as u16;
-        let stamp = Stamp::new(flow, seq);
-        let mut udp = Udp::new(0xc000 | (flow % 0x4000) as u16, DISCARD, payload_len);
-        let sum = udp::pseudo_header(src, dst, datagram_len) + udp.sum() + stamp.sum();
-        udp.set_checksum(udp::checksum(sum + self.sums[stamp.window()]));
-        let ipv4 = Ipv4::new(src, dst, ipv4::UDP, self.ttl, datagram_len);
-        Head { ethernet: self.ethernet, ipv4, udp, stamp }
-    }
-
-    /// The noise that follows `head`.
-    #[inline]
-    fn noise(&self, head: &Head) -> &'static [u8] {
-        &NOISE[head.stamp.window()..][..self.size - HEAD_LEN]
+        let way = Way {
+            src: Ipv4Addr::from_bits(0x0a00_0001 + flow % 128),
+            dst: Ipv4Addr::from_bits(0x0a01_0001_u32.wrapping_add(flow)),
+            ports: (0xc000 | (flow % 0x4000) as u16, DISCARD),
+            ttl: self.ttl,
+        };
+        let stamp = Stamp::new(Identity { flow: flow as u16, seq, ..Identity::default() });
+        Head::new(self.ethernet, &way, stamp, &self.noise, self.size)
     }
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the input stirs
-/// every bit of the output.
-#[inline]
-const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+fn check_flows(flows: usize) -> Result<(), TrafficError> {
+    if (1..=FLOWS_MAX).contains(&flows) { Ok(()) } else { Err(TrafficError::Flows { flows }) }
 }
-
-/// The random text that payloads are windows of.
-static NOISE: [u8; SIZE_MAX - HEAD_LEN + WINDOWS] = {
-    let mut noise = [0; SIZE_MAX - HEAD_LEN + WINDOWS];
-    let mut at = 0;
-    while at < noise.len() {
-        noise[at] = mix((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) as u8;
-        at += 1;
-    }
-    noise
-};
 
 #[cfg(test)]
 mod tests;

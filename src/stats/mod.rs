@@ -1,11 +1,13 @@
 //! Stage `stats`: counters that cost the one who counts a load and a store, and windows of time.
 
 mod count;
+mod histogram;
 mod lanes;
 mod samples;
 mod window;
 
 pub use count::Count;
+pub use histogram::Histogram;
 pub(crate) use lanes::Lanes;
 pub(crate) use samples::Samples;
 pub use window::{Quantiles, Stopwatch, Windows};

@@ -43,6 +43,12 @@ impl Ipv6 {
         (header.version_class_label.get() >> 28 == 6).then_some((header, rest))
     }
 
+    /// What marks packets of one flow (RFC 6437); 0 if the sender marks none.
+    #[inline]
+    pub const fn flow_label(&self) -> u32 {
+        self.version_class_label.get() & 0xf_ffff
+    }
+
     /// What follows the header: a protocol's number, or an extension header's.
     #[inline]
     pub const fn next_header(&self) -> u8 {

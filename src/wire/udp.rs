@@ -1,6 +1,6 @@
-//! UDP over IPv4: RFC 768.
+//! UDP: RFC 768, and over IPv6 RFC 8200 §8.1.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -92,6 +92,13 @@ pub fn pseudo_header(src: Ipv4Addr, dst: Ipv4Addr, length: u16) -> Sum {
     Sum::new().double_word(src.to_bits()).double_word(dst.to_bits()).word(u16::from(ipv4::UDP)).word(length)
 }
 
+/// The same over IPv6 (RFC 8200 §8.1), where the length has 32 bits.
+#[inline]
+pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, length: u16) -> Sum {
+    let addresses = Sum::new().bytes(&src.octets()).bytes(&dst.octets());
+    addresses.double_word(length.into()).double_word(ipv4::UDP.into())
+}
+
 /// The checksum as it is sent: a sum that comes out as 0 is sent as `0xffff`, its twin, because 0
 /// says that there is none.
 #[inline]
@@ -108,4 +115,11 @@ pub fn intact(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> bool {
     let Some((header, payload)) = Udp::parse(datagram) else { return false };
     let sum = pseudo_header(src, dst, header.length.get()) + header.sum().bytes(payload);
     header.checksum() == 0 || sum.intact()
+}
+
+/// As [`intact`] over IPv6, where there must be a checksum (RFC 8200 §8.1).
+pub fn intact_v6(src: Ipv6Addr, dst: Ipv6Addr, datagram: &[u8]) -> bool {
+    let Some((header, payload)) = Udp::parse(datagram) else { return false };
+    let sum = pseudo_header_v6(src, dst, header.length.get()) + header.sum().bytes(payload);
+    header.checksum() != 0 && sum.intact()
 }

@@ -2,7 +2,8 @@
 
 use zerocopy::FromBytes;
 
-use super::{Format, HOSTS, Head, INTERFACES, Stamp, TTL, TrafficError};
+use super::order::{Flow, Tally};
+use super::{Format, HOSTS, Head, INTERFACES, TTL, TrafficError};
 use crate::wire::{Ipv4, Malformed, ethernet};
 
 /// What the frames went through on their way to the sink.
@@ -68,35 +69,6 @@ impl Fault {
     }
 }
 
-/// What the sink counted. `received - corrupt - duplicates` different packets came, and `missing`
-/// more must have been sent before the last that came of their flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    /// Frames that came, good and corrupt.
-    pub received: u64,
-    /// Frames with a wrong byte; they count in none of the rest.
-    pub corrupt: u64,
-    /// Packets that came after a later one of their flow.
-    pub reordered: u64,
-    /// Packets that had come before.
-    pub duplicates: u64,
-    /// Packets that have not come although a later one of their flow has.
-    pub missing: u64,
-}
-
-/// How many sequence numbers back a flow remembers what came. An older packet is taken for late,
-/// not for a duplicate.
-const REMEMBERED: u64 = u64::BITS as u64;
-
-/// What has come of a flow.
-#[derive(Debug, Clone, Copy, Default)]
-struct Flow {
-    /// One more than the highest sequence number that came.
-    next: u64,
-    /// Bit `i`: packet `next - 1 - i` has come.
-    seen: u64,
-}
-
 /// The sink: made with the numbers the [`Traffic`](super::Traffic) was made with.
 #[derive(Debug, Clone)]
 pub struct Sink {
@@ -127,8 +99,7 @@ impl Sink {
     pub fn verify(&mut self, frame: &[u8]) -> Outcome {
         self.tally.received += 1;
         match self.check(frame) {
-            Ok(Stamp { flow, seq, .. }) => {
-                let (flow, seq) = (flow.get(), seq.get());
+            Ok((flow, seq)) => {
                 if let Some(record) = self.flows.get_mut(flow as usize) {
                     record.account(seq, &mut self.tally);
                 }
@@ -147,12 +118,13 @@ impl Sink {
     }
 
     #[inline]
-    fn check(&self, frame: &[u8]) -> Result<Stamp, Fault> {
+    fn check(&self, frame: &[u8]) -> Result<(u32, u64), Fault> {
         let (head, noise) = Head::ref_from_prefix(frame).map_err(|_| Fault::Length)?;
-        let want = self.format.head(head.stamp.flow.get(), head.stamp.seq.get());
-        let known = head.stamp.flow.get() < self.format.flows;
-        if known && *head == want && noise == self.format.noise(&want) {
-            Ok(head.stamp)
+        let said = head.stamp.identity();
+        let (flow, seq) = (u32::from(said.flow), said.seq);
+        let want = self.format.head(flow, seq);
+        if flow < self.format.flows && *head == want && noise == self.format.noise.behind(&want.stamp) {
+            Ok((flow, seq))
         } else {
             Err(self.fault(frame, head, &want))
         }
@@ -163,7 +135,7 @@ impl Sink {
     fn fault(&self, frame: &[u8], head: &Head, want: &Head) -> Fault {
         if frame.len() != self.format.size {
             Fault::Length
-        } else if head.stamp != want.stamp || head.stamp.flow.get() >= self.format.flows {
+        } else if head.stamp != want.stamp || u32::from(head.stamp.identity().flow) >= self.format.flows {
             Fault::Stamp
         } else if head.ethernet != want.ethernet {
             Fault::Link
@@ -177,39 +149,6 @@ impl Sink {
             Fault::Udp
         } else {
             Fault::Payload
-        }
-    }
-}
-
-impl Flow {
-    /// Notes that packet `seq` has come.
-    #[inline]
-    fn account(&mut self, seq: u64, tally: &mut Tally) {
-        if seq == self.next {
-            self.next = seq.wrapping_add(1);
-            self.seen = self.seen << 1 | 1;
-        } else {
-            self.account_out_of_order(seq, tally);
-        }
-    }
-
-    #[cold]
-    fn account_out_of_order(&mut self, seq: u64, tally: &mut Tally) {
-        if seq > self.next {
-            let gap = seq - self.next;
-            tally.missing = tally.missing.wrapping_add(gap);
-            self.seen = if gap < REMEMBERED - 1 { self.seen << (gap + 1) | 1 } else { 1 };
-            self.next = seq.wrapping_add(1);
-            return;
-        }
-        let back = self.next - 1 - seq;
-        let bit = if back < REMEMBERED { 1 << back } else { 0 };
-        if self.seen & bit != 0 {
-            tally.duplicates += 1;
-        } else {
-            self.seen |= bit;
-            tally.reordered += 1;
-            tally.missing = tally.missing.saturating_sub(1);
         }
     }
 }
