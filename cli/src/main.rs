@@ -1,8 +1,8 @@
 //! The `netmem` program: forwards packets between ports, is looked at and tuned meanwhile, and runs the lab's
 //! experiments.
 //!
-//! [`args`] says what can be asked for, [`forward`], [`stat`], [`set`] and [`lab`] do it, [`failure`] is how it goes
-//! wrong.
+//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`stat`], [`set`] and [`lab`] do it, [`failure`] is how
+//! it goes wrong.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -14,6 +14,7 @@ mod output;
 mod set;
 mod stat;
 mod stop;
+mod traffic;
 
 use args::{Command, LabCommand};
 use failure::Failure;
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Forward(args) => forward::run(&args),
+        Command::Gen(args) => traffic::generate(&args),
+        Command::Sink(args) => traffic::sink(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Lab(LabCommand::List { json }) => lab::list(json),

@@ -90,7 +90,7 @@ fn last_of(bucket: usize) -> u64 {
         return bucket;
     }
     let shift = (bucket >> BITS) - 1;
-    let first = (STEPS | bucket % STEPS) << shift;
+    let first = (STEPS + bucket % STEPS) << shift;
     first + ((1 << shift) - 1)
 }
 

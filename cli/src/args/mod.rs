@@ -8,6 +8,7 @@ mod observe;
 mod packets;
 mod port;
 mod steer;
+mod traffic;
 mod workers;
 mod xdp;
 
@@ -19,6 +20,7 @@ pub use packets::{PacketArgs, PathArg, ReadyHeads};
 pub use port::port_spec;
 pub use port::{DeviceSpec, PortSpec, WrapSpec};
 pub use steer::SteerArgs;
+pub use traffic::{GenArgs, LimitArgs, SinkArgs, StationArgs};
 pub use workers::WorkerArgs;
 pub use xdp::XdpSpec;
 
@@ -49,6 +51,8 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Forward(Box<ForwardArgs>),
+    Gen(Box<GenArgs>),
+    Sink(Box<SinkArgs>),
     Stat(StatArgs),
     Set(SetArgs),
     /// The published experiments, measured on this machine beside the published figures.

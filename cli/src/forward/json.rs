@@ -80,8 +80,9 @@ struct Worker {
     ns_per_packet: Option<f64>,
 }
 
+/// One port and its counters.
 #[derive(Serialize)]
-struct Port<'a> {
+pub struct Port<'a> {
     worker: usize,
     name: &'a str,
     kind: &'a str,
@@ -90,8 +91,9 @@ struct Port<'a> {
     counters: Counters<'a>,
 }
 
+/// Where one pool's frames are.
 #[derive(Serialize)]
-struct Pool<'a> {
+pub struct Pool<'a> {
     name: &'a str,
     total: u64,
     free: u64,
@@ -119,7 +121,7 @@ struct Rule {
 }
 
 /// Counters by name, in their order.
-struct Counters<'a>(Cow<'a, [(&'static str, u64)]>);
+pub struct Counters<'a>(pub Cow<'a, [(&'static str, u64)]>);
 
 impl Serialize for Counters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -166,8 +168,13 @@ pub fn object(report: &Report) -> String {
         ports: report.ports.iter().map(port).collect(),
         pools: report.pools.iter().map(pool).collect(),
     };
-    // Numbers and strings under fixed names: serializing them cannot fail.
-    serde_json::to_string(&object)
+    line(&object)
+}
+
+/// An object of numbers and strings on one line.
+pub fn line(object: &impl Serialize) -> String {
+    // Under fixed names: serializing them cannot fail.
+    serde_json::to_string(object)
         .map_or_else(|error| format!("{{\"error\":\"{error}\"}}\n"), |text| text + "\n")
 }
 
@@ -226,7 +233,8 @@ fn worker(worker: &WorkerReport) -> Worker {
     }
 }
 
-fn port(port: &PortReport) -> Port<'_> {
+/// A port as it stands in the object.
+pub fn port(port: &PortReport) -> Port<'_> {
     Port {
         worker: port.worker,
         name: &port.name,
@@ -236,7 +244,8 @@ fn port(port: &PortReport) -> Port<'_> {
     }
 }
 
-fn pool(ledger: &Ledger) -> Pool<'_> {
+/// A pool as it stands in the object.
+pub fn pool(ledger: &Ledger) -> Pool<'_> {
     Pool {
         name: &ledger.name,
         total: ledger.total,
@@ -252,7 +261,7 @@ fn pool(ledger: &Ledger) -> Pool<'_> {
 }
 
 /// Three digits behind the point.
-fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 

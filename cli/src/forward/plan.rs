@@ -1,6 +1,7 @@
 //! The arguments, checked against each other: what is wrong is said before anything is set up.
 
 use super::files;
+use super::ports::PortSetup;
 use crate::args::{
     ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, SteerArgs, Switch, WorkerArgs,
     XdpModeArg,
@@ -11,7 +12,7 @@ use netmem::forward::route::Route;
 use netmem::forward::traffic::FLOWS_MAX;
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
-use netmem::port::xdp::XdpModeWish;
+use netmem::port::xdp::{Punt, XdpModeWish};
 use netmem::steer::{MeshConfig, Record};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -170,12 +171,15 @@ impl Plan {
         }
     }
 
-    /// Where the redirect program of interfaces runs.
-    pub fn xdp_mode(&self) -> XdpModeWish {
-        match self.source {
+    /// What the ports have in common.
+    pub fn port_setup(&self) -> PortSetup {
+        let xdp_mode = match self.source {
             Source::Ports { mode, .. } => mode,
             Source::BuiltIn(_) => XdpModeWish::default(),
-        }
+        };
+        // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
+        let punt = if self.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
+        PortSetup { workers: self.workers, ring: self.ring, xdp_mode, punt }
     }
 
     /// Whether packets go through hooks.

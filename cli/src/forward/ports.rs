@@ -17,7 +17,9 @@ use netmem::port::packet;
 use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::trace::TracePort;
-use netmem::port::xdp::{Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort};
+use netmem::port::xdp::{
+    Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpModeWish, XdpPort,
+};
 use netmem::wire::MacAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,10 +54,10 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
             Ok((ports, Shared { network, ..Shared::default() }))
         }
         Source::Ports { ports, routes, .. } => {
-            let umem = Umem::new(memory);
+            let (umem, setup) = (Umem::new(memory), plan.port_setup());
             let numbered = owners.iter_mut().zip(0..);
             let ports = numbered.map(|(owner, number)| {
-                let port = |(place, spec)| opened(plan, (memory, &umem), owner, spec, (place, number));
+                let port = |(place, spec)| opened(&setup, (memory, &umem), owner, spec, (place, number));
                 queues(plan.mode, ports.iter().enumerate().map(port).collect::<Result<_, _>>()?, routes)
             });
             let ports = ports.collect::<Result<_, _>>()?;
@@ -92,17 +94,34 @@ const COPIED: &str = "copied by the kernel";
 /// How long a memif port waits for a peer that is there; a slow one shall not cost the packets of the other ports.
 const GREETING: Duration = Duration::from_secs(20);
 
+/// What the ports of one run have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct PortSetup {
+    /// Threads, each with a queue of every port.
+    pub workers: usize,
+    /// Places in each ring.
+    pub ring: u32,
+    /// Where the redirect program of interfaces runs.
+    pub xdp_mode: XdpModeWish,
+    /// What interfaces leave to the kernel, unless one says otherwise.
+    pub punt: Punt,
+}
+
 /// A port as it was opened.
-struct Opened {
-    port: Box<dyn Port>,
+pub struct Opened {
+    pub port: Box<dyn Port>,
     /// The router's end of its link.
-    interface: Interface,
-    detail: String,
+    pub interface: Interface,
+    /// What there is to say about it besides its name.
+    pub detail: String,
 }
 
 /// Worker `number`'s port that is the one at `place` on the command line, with what is wrapped around it.
-fn opened(
-    plan: &Plan,
+///
+/// # Errors
+/// [`Failure::Input`] with the step and the remedy.
+pub fn opened(
+    setup: &PortSetup,
     (memory, umem): (&Memory, &Arc<Umem>),
     owner: &mut Owner,
     spec: &PortSpec,
@@ -110,13 +129,13 @@ fn opened(
 ) -> Result<Opened, Failure> {
     let mut opened = match &spec.device {
         DeviceSpec::Xdp(spec) => {
-            let port = xdp_port(plan, umem, owner, spec, number)?;
+            let port = xdp_port(setup, umem, owner, spec, number)?;
             let (interface, detail) = (interface_of(port.netdev())?, detail(&port));
             Opened { port: Box::new(port), interface, detail }
         }
         DeviceSpec::Memif { path, config } => {
             let id = config.id.saturating_add(number);
-            let config = MemifConfig { id, ring: plan.ring, ..config.clone() };
+            let config = MemifConfig { id, ring: setup.ring, ..config.clone() };
             let mut port = MemifPort::open(path, memory, &config).map_err(Failure::input)?;
             // A peer that is there shall miss no packet of the other ports.
             port.wait(GREETING);
@@ -125,12 +144,12 @@ fn opened(
             Opened { port: Box::new(port), interface: made_up(place), detail: format!("{role}, {copies}") }
         }
         DeviceSpec::Packet(interface) => {
-            let port = packet::open(interface, plan.ring as usize).map_err(Failure::input)?;
+            let port = packet::open(interface, setup.ring as usize).map_err(Failure::input)?;
             let interface = interface_of(port.device().netdev())?;
             Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
         }
         DeviceSpec::Tap { interface, mac } => {
-            let config = TapConfig { several: plan.workers > 1, ring: plan.ring as usize };
+            let config = TapConfig { several: setup.workers > 1, ring: setup.ring as usize };
             let port = tap::open(interface, &config).map_err(Failure::input)?;
             // The interface's own address is the host's: the router is at the other end of the link.
             let Interface { mtu, .. } = interface_of(port.device().netdev())?;
@@ -138,7 +157,7 @@ fn opened(
             Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
         }
         DeviceSpec::Pcap(config) => {
-            let config = PcapConfig { ring: plan.ring as usize, ..config.clone() };
+            let config = PcapConfig { ring: setup.ring as usize, ..config.clone() };
             let port = pcap::open(&place.to_string(), &config).map_err(Failure::input)?;
             Opened { port: Box::new(port), interface: made_up(place), detail: String::new() }
         }
@@ -161,25 +180,21 @@ fn made_up(place: usize) -> Interface {
 
 /// Worker `number`'s port on an interface, all over one UMEM, its rings full of frames of the worker's pool.
 fn xdp_port(
-    plan: &Plan,
+    setup: &PortSetup,
     umem: &Arc<Umem>,
     owner: &mut Owner,
     spec: &XdpSpec,
     number: u32,
 ) -> Result<XdpPort, Failure> {
-    let ring = plan.ring;
+    let &PortSetup { workers, ring, xdp_mode: mode, punt } = setup;
     let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
-    let mode = plan.xdp_mode();
-    // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
-    let usual = if plan.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
-    let config = XdpConfig { rings, mode, punt: spec.punt.unwrap_or(usual), ..XdpConfig::default() };
+    let config = XdpConfig { rings, mode, punt: spec.punt.unwrap_or(punt), ..XdpConfig::default() };
     let (Owner { worker, pool }, queue) = (owner, spec.queue.saturating_add(number));
     XdpPort::open(umem, worker, pool, &spec.interface, queue, &config).map_err(|error| {
         let each = match error {
-            XdpError::NoSuchQueue { .. } if plan.workers > 1 => {
+            XdpError::NoSuchQueue { .. } if workers > 1 => {
                 format!(
-                    "; each of {} workers needs a queue of its own: give it more (ethtool -L), or fewer workers",
-                    plan.workers
+                    "; each of {workers} workers needs a queue of its own: give it more (ethtool -L), or fewer workers"
                 )
             }
             _ => String::new(),

@@ -149,12 +149,14 @@ fn rates(report: &Report) -> String {
     text
 }
 
-fn port_line(port: &PortReport) -> String {
+/// A port with its counters.
+pub fn port_line(port: &PortReport) -> String {
     let detail = if port.detail.is_empty() { String::new() } else { format!("  ({})", port.detail) };
     format!("  {}  {}{detail}\n", port.name, listed(port.counters.iter().copied()))
 }
 
-fn pool_line(pool: &Ledger) -> String {
+/// Where a pool's frames are.
+pub fn pool_line(pool: &Ledger) -> String {
     let places = [
         ("free", pool.free),
         ("cached", pool.cached),
@@ -169,7 +171,7 @@ fn pool_line(pool: &Ledger) -> String {
 }
 
 /// `rx 12, tx 12`: the counts that are not 0.
-fn listed(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
+pub fn listed(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
     let counts = counts.filter(|(_, count)| *count > 0);
     let texts = counts.map(|(name, count)| format!("{name} {}", thousands(count))).collect::<Vec<_>>();
     texts.join(", ")

@@ -9,6 +9,7 @@ mod endings;
 mod forwarder;
 mod forwarding;
 mod links;
+mod measured;
 #[path = "../odd/mod.rs"]
 mod odd;
 mod packets;

@@ -1,0 +1,300 @@
+//! `netmem gen` and `netmem sink`.
+
+use super::XdpModeArg;
+use super::number::{power_of_two, seconds, whole};
+use super::port::{PortSpec, port_spec};
+use clap::Args;
+use netmem::forward::traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN, Span};
+use netmem::wire::MacAddr;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Packets that can be asked for at most.
+const COUNT: std::ops::RangeInclusive<u64> = 1..=1_000_000_000_000;
+/// Packets per second: more than any link carries.
+const RATE: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
+
+/// Send packets by a port, for netmem sink to measure what becomes of them.
+///
+/// Each is an IPv4 or IPv6 packet of UDP with right checksums, stamped with a stream, its flow, its number in the flow, the
+/// time, and a check over all of it. Sending begins when the port is up.
+#[derive(Debug, Args)]
+#[command(after_help = GEN_HELP)]
+pub struct GenArgs {
+    /// The port to send by, as for netmem forward: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME,
+    /// pcap:out=FILE.
+    #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
+    pub port: PortSpec,
+
+    /// Packets per second, or max for as many as there is room for.
+    ///
+    /// Packets go out when they are due. After a pause what was missed is made up for by a millisecond's worth at most
+    /// (64 packets at least); the rest is left out.
+    #[arg(long, value_name = "PPS|max", value_parser = rate, default_value = "1000", allow_negative_numbers = true)]
+    pub rate: Rate,
+
+    /// Stop when N packets are sent [default: until Ctrl-C]
+    #[arg(long, value_name = "N", value_parser = whole(COUNT), allow_negative_numbers = true)]
+    pub count: Option<u64>,
+
+    /// Stop S seconds after the port was up; fractions are fine [default: until Ctrl-C]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    pub seconds: Option<f64>,
+
+    /// How long to wait for the port to be up, at first and when it went down.
+    #[arg(long, value_name = "S", value_parser = seconds, default_value = "60", allow_negative_numbers = true)]
+    pub wait: f64,
+
+    /// Flows, round robin: 1 to 65534.
+    #[arg(long, value_name = "N", value_parser = whole(1..=FLOWS_MAX), default_value = "1", allow_negative_numbers = true)]
+    pub flows: usize,
+
+    /// Bytes of a frame, without frame check sequence, 64 to 1514 (84 or more over IPv6); or several with commas between,
+    /// which packets take in turn, each as SIZExTIMES if it comes more than once; or imix for 64x7,590x4,1514
+    /// [default: 64, 84 over IPv6]
+    #[arg(long, value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
+    pub size: Option<Sizes>,
+
+    /// The stream's number, where a sink gets several: 0 to 65535.
+    #[arg(long, value_name = "N", value_parser = whole(0..=u16::MAX), default_value = "0", allow_negative_numbers = true)]
+    pub stream: u16,
+
+    /// Addresses that flows come from: one of IPv4 or IPv6, or ADDRESS+N for that and the N-1 after it, in turn.
+    #[arg(long, value_name = "ADDRESS[+N]", value_parser = span::<IpAddr>, default_value = "10.0.0.1")]
+    pub src: Span<IpAddr>,
+
+    /// Addresses that flows go to, in the same way.
+    #[arg(long, value_name = "ADDRESS[+N]", value_parser = span::<IpAddr>, default_value = "10.1.0.1")]
+    pub dst: Span<IpAddr>,
+
+    /// UDP ports that flows come from, in the same way.
+    #[arg(long, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "49152+16384")]
+    pub sport: Span<u16>,
+
+    /// UDP ports that flows go to, in the same way.
+    #[arg(long, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "9")]
+    pub dport: Span<u16>,
+
+    /// Link address of the sender [default: the interface's, or one made up where there is none]
+    #[arg(long, value_name = "MAC")]
+    pub src_mac: Option<MacAddr>,
+
+    /// Link address of the next hop [default: 02:00:00:00:00:fe]
+    #[arg(long, value_name = "MAC")]
+    pub dst_mac: Option<MacAddr>,
+
+    /// TTL or hop limit: 1 to 255.
+    #[arg(long, value_name = "N", value_parser = whole(1..=u8::MAX), default_value = "64", allow_negative_numbers = true)]
+    pub ttl: u8,
+
+    #[command(flatten)]
+    pub station: StationArgs,
+}
+
+/// Receive what netmem gen sends, and say what became of it: loss, order, duplicates, corruption, latency.
+#[derive(Debug, Args)]
+#[command(after_help = SINK_HELP)]
+pub struct SinkArgs {
+    /// A port to receive by, as for netmem forward. Repeatable.
+    #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
+    pub port: Vec<PortSpec>,
+
+    /// Packets that are sent: stop when so many have come, and take those that have not for lost.
+    #[arg(long, value_name = "N", value_parser = whole(COUNT), allow_negative_numbers = true)]
+    pub count: Option<u64>,
+
+    /// Stop after S seconds; fractions are fine [default: until Ctrl-C]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    pub seconds: Option<f64>,
+
+    /// Stop when S seconds have gone by since the last packet of the stream.
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    pub quiet: Option<f64>,
+
+    /// The stream to measure; packets of others are foreign: 0 to 65535.
+    #[arg(long, value_name = "N", value_parser = whole(0..=u16::MAX), default_value = "0", allow_negative_numbers = true)]
+    pub stream: u16,
+
+    /// The link address that packets must come from, else they are corrupt [default: any]
+    #[arg(long, value_name = "MAC")]
+    pub src_mac: Option<MacAddr>,
+
+    /// The link address that packets must go to, else they are corrupt [default: any]
+    #[arg(long, value_name = "MAC")]
+    pub dst_mac: Option<MacAddr>,
+
+    /// The TTL or hop limit that packets must have left, else they are corrupt: 1 to 255 [default: any]
+    #[arg(long, value_name = "N", value_parser = whole(1..=u8::MAX), allow_negative_numbers = true)]
+    pub ttl: Option<u8>,
+
+    #[command(flatten)]
+    pub limits: LimitArgs,
+
+    #[command(flatten)]
+    pub station: StationArgs,
+}
+
+/// What may happen to packets.
+#[derive(Debug, Clone, Args)]
+pub struct LimitArgs {
+    /// Fail, with exit code 1, if more packets are lost.
+    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    pub max_lost: Option<u64>,
+
+    /// Fail if more packets come after a later one of their flow.
+    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    pub max_reordered: Option<u64>,
+
+    /// Fail if more packets come again.
+    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    pub max_duplicates: Option<u64>,
+
+    /// Fail if more packets come with a wrong byte.
+    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    pub max_corrupt: Option<u64>,
+
+    /// Fail if more frames come that are none of the stream's.
+    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    pub max_foreign: Option<u64>,
+}
+
+/// Flags of both.
+#[derive(Debug, Args)]
+pub struct StationArgs {
+    /// Frames of 2048 bytes: 64 to 1048576 [default: 4 for each port and place of its ring]
+    #[arg(long, value_name = "N", value_parser = whole(64..=1_usize << 20), allow_negative_numbers = true)]
+    pub frames: Option<usize>,
+
+    /// Places in each of a port's rings, a power of two: 2 to 65536.
+    #[arg(long, value_name = "N", value_parser = power_of_two(2..=1 << 16), default_value = "2048", allow_negative_numbers = true)]
+    pub ring: u32,
+
+    /// Where the redirect program of an xdp port runs.
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = XdpModeArg::Auto)]
+    pub xdp_mode: XdpModeArg,
+
+    /// Run on core N alone [default: where the system likes]
+    #[arg(long, value_name = "N", value_parser = whole(0..=1023_usize), allow_negative_numbers = true)]
+    pub core: Option<usize>,
+
+    /// Print one JSON object instead; or write it to FILE besides.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+}
+
+/// How fast to send; None for as fast as it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate(pub Option<u64>);
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text {
+        "max" => Ok(Rate(None)),
+        _ => whole(RATE)(text).map(|rate| Rate(Some(rate))).map_err(|error| format!("{error}, or max")),
+    }
+}
+
+/// Sizes of frames, in turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sizes(pub Vec<usize>);
+
+/// Frames of one round of `--size` at most.
+const ROUND: usize = 1024;
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let text = if text == "imix" { "64x7,590x4,1514" } else { text };
+    let mut sizes = Vec::new();
+    for part in text.split(',') {
+        let (size, times) = part.split_once('x').unwrap_or((part, "1"));
+        let size = whole(SIZE_MIN..=SIZE_MAX)(size)?;
+        let times = whole(1..=ROUND)(times).map_err(|error| format!("{part}: {error} behind the x"))?;
+        sizes.resize(sizes.len() + times, size);
+    }
+    if sizes.len() > ROUND {
+        return Err(format!("{} frames to a round: give at most {ROUND}", sizes.len()));
+    }
+    Ok(Sizes(sizes))
+}
+
+fn span<T: FromStr>(text: &str) -> Result<Span<T>, String> {
+    let (first, n) = text.split_once('+').unwrap_or((text, "1"));
+    let form =
+        || format!("{first:?} is no address or port: give one, or with +N that one and the N-1 after it");
+    let n = whole(1..=FLOWS_MAX as u32)(n).map_err(|error| format!("{error} behind the +"))?;
+    Ok(Span { first: first.parse().map_err(|_| form())?, n })
+}
+
+const GEN_HELP: &str = "\
+Examples:
+  netmem gen --port packet:eth0 --dst-mac 02:00:00:00:01:fe --dst 192.0.2.1 --count 10000
+  netmem gen --port memif:/run/a.sock --rate max --seconds 10 --flows 1000 --size imix
+  netmem gen --port xdp:eth0 --src fd00::1+100 --dst fd01::1 --flows 100 --rate 1000000
+
+The object of --json: seconds, sent, bytes, pps_mean (sent / seconds), flows, stream, ports [as of netmem forward],
+pools [likewise].
+
+Exit codes: 0 all went well, also when Ctrl-C or SIGTERM ended it; 1 the port went down and stayed so, or a check failed;
+2 bad input, or the set-up failed.";
+
+const SINK_HELP: &str = "\
+Examples:
+  netmem sink --port packet:eth1 --count 10000 --quiet 2 --max-lost 0
+  netmem sink --port memif:/run/b.sock,role=server --seconds 10 --json
+
+What is counted, each flow by itself:
+  received    packets of the stream, whatever their state
+  lost        with --count that number less those that came whole; else those of which a later one came. A packet that
+              came corrupt is lost as well (RFC 2680)
+  reordered   those that came after a later one (RFC 4737, Type-P-Reordered), and not for the second time
+  duplicates  those that had come before; exact among the last 64 numbers of a flow, an older one counts as reordered
+  corrupt     those with a wrong byte, by what is wrong first. Seen is every wrong bit but in what no checksum covers and
+              routers change: link addresses and IPv6 hop limit, unless they are given, and the IPv6 traffic class
+  foreign     frames without the stream's stamp, or cut off within it; they count in nothing else
+  latency     from the time in the packet, when it was written, to the reception of the burst it came with, by CLOCK_MONOTONIC
+              to 1/32: it means something only where both ends share that clock, which is on one machine. Packets from
+              the future, or older than a day, are unusable
+  per second  what came in each second from the first packet on, as many as 3600
+
+The object of --json: seconds (from the first packet to the last), received, distinct, lost, reordered, duplicates, corrupt,
+corrupt_by {what: n}, foreign, bytes, pps_mean, per_second [n],
+latency_ns {counted, unusable, least, p50, p90, p99, p999, most} or null, ports [as of netmem forward], pools [likewise].
+
+Exit codes: 0 all went well, also when Ctrl-C or SIGTERM ended it; 1 more than a --max- allows, or a check failed; 2 bad
+input, or the set-up failed.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn sizes_are_one_several_or_a_mix() {
+        let read = |text| sizes(text).map(|sizes| sizes.0);
+        assert_eq!(read("64"), Ok(vec![64]));
+        assert_eq!(read("100x2,64,1514"), Ok(vec![100, 100, 64, 1514]));
+        let imix = read("imix").unwrap();
+        assert_eq!((imix.len(), imix.iter().sum::<usize>()), (12, 7 * 64 + 4 * 590 + 1514));
+        for bad in ["", "63", "64,", "1515", "64x0", "64x", "x", "64x2000", "64x1024,64"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_span_is_one_or_several_neighbours() {
+        let one = Span::one(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert_eq!(span("127.0.0.1"), Ok(one));
+        assert_eq!(span("127.0.0.1+9"), Ok(Span { n: 9, ..one }));
+        assert_eq!(span::<IpAddr>("fd00::1+2").unwrap().n, 2);
+        assert_eq!(span("7+2"), Ok(Span { first: 7_u16, n: 2 }));
+        for bad in ["", "+2", "10.0.0", "10.0.0.1+0", "10.0.0.1+", "10.0.0.1+70000"] {
+            assert!(span::<IpAddr>(bad).is_err(), "{bad}");
+        }
+        assert!(span::<u16>("65536").is_err());
+    }
+
+    #[test]
+    fn a_rate_is_a_number_or_none() {
+        assert_eq!((rate("max"), rate("7")), (Ok(Rate(None)), Ok(Rate(Some(7)))));
+        assert!(rate("0").unwrap_err().ends_with("1000000000, or max"));
+    }
+}

@@ -1,0 +1,173 @@
+//! HOT: sends packets when they are due.
+
+use super::report::Sent;
+use super::station::{Closed, Station};
+use crate::args::GenArgs;
+use crate::failure::Failure;
+use netmem::forward::traffic::{Addresses, INTERFACES, Pace, SIZE_MIN, SIZE_MIN_V6, Stream, StreamConfig};
+use netmem::limits::BATCH_MAX;
+use netmem::pool::Batch;
+use netmem::port::PortState;
+use netmem::sys::clock::monotonic_ns;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long what is under way may take to be sent at the end.
+const DRAIN: Duration = Duration::from_secs(2);
+/// The longest sleep; anything may happen meanwhile.
+const NAP: Duration = Duration::from_millis(1);
+/// Of a wait that much is spent awake: a sleep may last longer than it should.
+const AWAKE: Duration = Duration::from_micros(100);
+
+/// Sends as the arguments say; what was sent, and a line for everything that went wrong.
+///
+/// # Errors
+/// [`Failure::Input`] when the set-up fails, or the port does not come up.
+pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Failure> {
+    let station = Station::open(std::slice::from_ref(&args.port), &args.station)?;
+    let config = config(args, &station)?;
+    let stream = Stream::new(config).map_err(Failure::input)?;
+    let mut generator = Generator { station, stream, waiting: Batch::new(), sent: 0, bytes: 0 };
+    if let Some(reason) = generator.wait_up(Duration::from_secs_f64(args.wait), stop) {
+        let wait = args.wait;
+        return Err(Failure::input(format!("--port {} is not up after {wait} s: {reason}", args.port)));
+    }
+    let begun = Instant::now();
+    let complaint = generator.send(args, begun, stop);
+    let seconds = begun.elapsed().as_secs_f64();
+    generator.drain();
+    let Generator { station, waiting, sent, bytes, .. } = generator;
+    drop(waiting);
+    let Closed { ports, pool, mut broken } = station.close();
+    broken.extend(complaint);
+    let report = Sent { seconds, sent, bytes, flows: args.flows, stream: args.stream, ports, pool };
+    Ok((report, broken))
+}
+
+fn config(args: &GenArgs, station: &Station) -> Result<StreamConfig, Failure> {
+    let mixed = || Failure::input("--src and --dst: give both of IPv4 or both of IPv6");
+    let addresses = Addresses::new(args.src, args.dst).ok_or_else(mixed)?;
+    let least = match addresses {
+        Addresses::V4(..) => SIZE_MIN,
+        Addresses::V6(..) => SIZE_MIN_V6,
+    };
+    Ok(StreamConfig {
+        stream: args.stream,
+        flows: args.flows,
+        sizes: args.size.clone().map_or_else(|| vec![least], |sizes| sizes.0),
+        src_mac: args.src_mac.unwrap_or(station.macs[0]),
+        dst_mac: args.dst_mac.unwrap_or(INTERFACES[0].mac),
+        addresses,
+        src_ports: args.sport,
+        dst_ports: args.dport,
+        ttl: args.ttl,
+    })
+}
+
+struct Generator {
+    station: Station,
+    stream: Stream,
+    /// Written, and not taken by the port yet.
+    waiting: Batch,
+    sent: u64,
+    bytes: u64,
+}
+
+impl Generator {
+    /// Sends until it is enough; why not, if the port went down and stayed so.
+    fn send(&mut self, args: &GenArgs, begun: Instant, stop: &AtomicBool) -> Option<String> {
+        let mut pace = Pace::new(args.rate.0, monotonic_ns());
+        let time = args.seconds.map(Duration::from_secs_f64);
+        let patience = Duration::from_secs_f64(args.wait);
+        let count = args.count.unwrap_or(u64::MAX);
+        while self.sent < count && !stop.load(Relaxed) && time.is_none_or(|time| begun.elapsed() < time) {
+            let left = count - self.sent;
+            let due = pace.due(monotonic_ns()).min(left);
+            let sent = self.round(due);
+            pace.sent(sent);
+            if sent > 0 {
+                continue;
+            }
+            if due == 0 {
+                rest(pace.wait());
+            } else if let PortState::Down(_) = self.station.ports[0].state() {
+                let time = time.map_or(patience, |time| time.saturating_sub(begun.elapsed()).min(patience));
+                if let Some(reason) = self.wait_up(time, stop)
+                    && time == patience
+                {
+                    return Some(format!("port {} went down: {reason}", args.port));
+                }
+            } else {
+                thread::yield_now();
+            }
+        }
+        None
+    }
+
+    /// Sends a burst of those that are due; returns how many the port took.
+    #[inline]
+    fn round(&mut self, due: u64) -> u64 {
+        let Generator { station, stream, waiting, .. } = self;
+        let (worker, port) = (&mut station.owner.worker, &mut station.ports[0]);
+        let wanted = usize::try_from(due).unwrap_or(BATCH_MAX).min(BATCH_MAX);
+        let first = waiting.len();
+        if wanted > first {
+            station.owner.pool.alloc_burst(worker, waiting, wanted - first);
+            let now = monotonic_ns();
+            for frame in &mut waiting[first..] {
+                let size = stream.next_size();
+                // A frame has room for the largest size.
+                if let Ok(room) = frame.put(size) {
+                    stream.write(room, now);
+                }
+            }
+        }
+        let before: usize = waiting.iter().map(|frame| frame.len()).sum();
+        let sent = if wanted == 0 { 0 } else { port.tx(worker, waiting) };
+        let after: usize = waiting.iter().map(|frame| frame.len()).sum();
+        port.kick();
+        station.free_sent();
+        self.sent += sent as u64;
+        self.bytes += (before - after) as u64;
+        sent as u64
+    }
+
+    /// Waits for the port to be up; why it is not, if it takes longer than that.
+    fn wait_up(&mut self, patience: Duration, stop: &AtomicBool) -> Option<String> {
+        let begun = Instant::now();
+        loop {
+            let port = &mut self.station.ports[0];
+            port.kick();
+            let PortState::Down(reason) = port.state() else { return None };
+            if stop.load(Relaxed) {
+                return None;
+            }
+            if begun.elapsed() >= patience {
+                return Some(reason);
+            }
+            self.station.free_sent();
+            thread::sleep(AWAKE);
+        }
+    }
+
+    /// Gives what is under way some time to be sent.
+    fn drain(&mut self) {
+        let begun = Instant::now();
+        while self.station.ports[0].in_flight() > 0 && begun.elapsed() < DRAIN {
+            self.station.ports[0].kick();
+            if self.station.free_sent() == 0 {
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Rests until something is due.
+fn rest(wait: Duration) {
+    match wait.checked_sub(2 * AWAKE) {
+        Some(long) => thread::sleep((long + AWAKE).min(NAP)),
+        None => thread::yield_now(),
+    }
+}

@@ -1,0 +1,218 @@
+//! HOT: receives packets and judges them.
+
+use super::report::{Latency, Received};
+use super::station::{Closed, Station};
+use crate::args::{LimitArgs, SinkArgs};
+use crate::failure::Failure;
+use netmem::forward::traffic::{Arrival, Arrivals, Expected, Fault, Identity};
+use netmem::pool::Batch;
+use netmem::stats::Histogram;
+use netmem::sys::clock::monotonic_ns;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+/// Rounds in which nothing came, before other threads may run.
+const PATIENCE: u32 = 64;
+/// Times in packets wrap at this.
+const WRAP: u64 = 1 << 48;
+/// An older packet's time is no time: a day.
+const OLDEST: u64 = 86_400 * SECOND;
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+/// Seconds that are listed.
+const LISTED: usize = 3600;
+
+/// Receives as the arguments say; what came, and a line for everything that went wrong.
+///
+/// # Errors
+/// [`Failure::Input`] when the set-up fails.
+pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<(Received, Vec<String>), Failure> {
+    let mut station = Station::open(&args.port, &args.station)?;
+    let SinkArgs { stream, src_mac, dst_mac, ttl, .. } = *args;
+    let mut sink = Sink::new(Expected { stream, src_mac, dst_mac, ttl });
+    sink.receive(&mut station, args, stop);
+    let Closed { ports, pool, mut broken } = station.close();
+    let tally = sink.arrivals.tally();
+    let report = Received {
+        seconds: sink.last.saturating_sub(sink.first.unwrap_or(sink.last)) as f64 / 1e9,
+        tally,
+        lost: args.count.map_or(tally.missing, |count| count.saturating_sub(tally.distinct())),
+        foreign: sink.arrivals.foreign(),
+        faults: sink.faults.into_iter().collect(),
+        bytes: sink.bytes,
+        per_second: sink.per_second,
+        latency: Latency::of(&sink.latency, sink.unusable),
+        ports,
+        pool,
+    };
+    broken.extend(beyond(&args.limits, &report));
+    Ok((report, broken))
+}
+
+/// What is more than the limits allow.
+fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String> {
+    let tally = report.tally;
+    let counts = [
+        ("lost", report.lost, limits.max_lost),
+        ("reordered", tally.reordered, limits.max_reordered),
+        ("duplicates", tally.duplicates, limits.max_duplicates),
+        ("corrupt", tally.corrupt, limits.max_corrupt),
+        ("foreign", report.foreign, limits.max_foreign),
+    ];
+    counts.into_iter().filter_map(|(name, count, limit)| {
+        let limit = limit.filter(|&limit| count > limit)?;
+        Some(format!("check failed: {name} {count}, and --max-{name} allows {limit}"))
+    })
+}
+
+struct Sink {
+    arrivals: Arrivals,
+    /// Corrupt packets by what was wrong.
+    faults: BTreeMap<&'static str, u64>,
+    bytes: u64,
+    /// When the first packet came, and the last.
+    first: Option<u64>,
+    last: u64,
+    per_second: Vec<u64>,
+    latency: Histogram,
+    /// Packets with a time that cannot be.
+    unusable: u64,
+}
+
+impl Sink {
+    fn new(expected: Expected) -> Sink {
+        Sink {
+            arrivals: Arrivals::new(expected),
+            faults: BTreeMap::new(),
+            bytes: 0,
+            first: None,
+            last: monotonic_ns(),
+            per_second: Vec::new(),
+            latency: Histogram::default(),
+            unusable: 0,
+        }
+    }
+
+    /// Receives until it is enough.
+    fn receive(&mut self, station: &mut Station, args: &SinkArgs, stop: &AtomicBool) {
+        let nanoseconds =
+            |seconds: Option<f64>| seconds.map(|s| Duration::from_secs_f64(s).as_nanos() as u64);
+        let (time, quiet) = (nanoseconds(args.seconds), nanoseconds(args.quiet));
+        let (begun, count) = (monotonic_ns(), args.count.unwrap_or(u64::MAX));
+        let mut idle = 0;
+        loop {
+            let received = self.round(station);
+            let tally = self.arrivals.tally();
+            if stop.load(Relaxed) || tally.received - tally.duplicates >= count {
+                return;
+            }
+            if received > 0 {
+                idle = 0;
+                continue;
+            }
+            idle += 1;
+            if idle > PATIENCE {
+                thread::yield_now();
+            }
+            let now = monotonic_ns();
+            let is_over =
+                |time: Option<u64>, since: u64| time.is_some_and(|time| now.saturating_sub(since) >= time);
+            if is_over(time, begun) || (self.first.is_some() && is_over(quiet, self.last)) {
+                return;
+            }
+        }
+    }
+
+    /// One burst of each port; returns how many frames came.
+    #[inline]
+    fn round(&mut self, station: &mut Station) -> usize {
+        let Station { ports, owner, .. } = station;
+        let (mut batch, mut received) = (Batch::new(), 0);
+        for port in ports {
+            port.refill(&mut owner.worker, &owner.pool);
+            let n = port.rx(&mut owner.worker, &mut batch);
+            port.kick();
+            if n > 0 {
+                self.take(&batch);
+                batch.free(&mut owner.worker);
+            }
+            received += n;
+        }
+        received
+    }
+
+    /// Judges a burst.
+    #[inline]
+    fn take(&mut self, batch: &Batch) {
+        let now = monotonic_ns();
+        let mut ours = 0;
+        for frame in &**batch {
+            match self.arrivals.take(frame.data()) {
+                Arrival::Good(Identity { time, .. }) => self.time(now, time),
+                Arrival::Corrupt(fault) => self.corrupt(fault),
+                Arrival::Foreign => continue,
+            }
+            ours += 1;
+            self.bytes += frame.len() as u64;
+        }
+        if ours > 0 {
+            self.count(now, ours);
+        }
+    }
+
+    /// Counts what came in this second.
+    #[inline]
+    fn count(&mut self, now: u64, n: u64) {
+        let first = *self.first.get_or_insert(now);
+        self.last = now;
+        let second = ((now - first) / SECOND) as usize;
+        if second < LISTED {
+            if second >= self.per_second.len() {
+                self.per_second.resize(second + 1, 0);
+            }
+            self.per_second[second] += n;
+        }
+    }
+
+    #[inline]
+    fn time(&mut self, now: u64, sent: u64) {
+        match now.wrapping_sub(sent) % WRAP {
+            latency if latency <= OLDEST => self.latency.add(latency),
+            _ => self.unusable += 1,
+        }
+    }
+
+    #[cold]
+    fn corrupt(&mut self, fault: Fault) {
+        *self.faults.entry(fault.name()).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_begin_with_the_first_packet_and_those_without_one_are_0() {
+        let mut sink = Sink::new(Expected::default());
+        for (now, n) in [(7 * SECOND, 1), (8 * SECOND - 1, 2), (8 * SECOND, 4), (10 * SECOND, 8)] {
+            sink.count(now, n);
+        }
+        assert_eq!(sink.per_second, [3, 4, 0, 8]);
+        sink.count((7 + LISTED as u64) * SECOND, 16);
+        assert_eq!((sink.per_second.len(), sink.last), (4, (7 + LISTED as u64) * SECOND));
+    }
+
+    #[test]
+    fn a_time_of_the_future_or_long_past_is_unusable_and_one_across_the_wrap_is_not() {
+        let mut sink = Sink::new(Expected::default());
+        for (now, sent) in [(100, 101), (OLDEST + 1, 0), (WRAP + 5, WRAP - 5), (3 * WRAP + 9, 8)] {
+            sink.time(now, sent);
+        }
+        assert_eq!((sink.unusable, sink.latency.counted()), (2, 2));
+        assert_eq!((sink.latency.least(), sink.latency.most()), (Some(1), Some(10)));
+    }
+}

@@ -1,0 +1,217 @@
+//! What a generator and a sink say at the end. COLD.
+
+use crate::forward::json::{self, Counters, line, rounded};
+use crate::forward::report::PortReport;
+use crate::forward::summary::{listed, pool_line, port_line};
+use netmem::forward::traffic::Tally;
+use netmem::pool::Ledger;
+use netmem::stats::Histogram;
+use netmem_lab::table::thousands;
+use serde::Serialize;
+
+/// What a generator did.
+pub struct Sent {
+    pub seconds: f64,
+    pub sent: u64,
+    pub bytes: u64,
+    pub flows: usize,
+    pub stream: u16,
+    pub ports: Vec<PortReport>,
+    pub pool: Ledger,
+}
+
+/// What a sink saw.
+pub struct Received {
+    /// From the first packet to the last.
+    pub seconds: f64,
+    pub tally: Tally,
+    pub lost: u64,
+    pub foreign: u64,
+    /// Corrupt packets by what was wrong.
+    pub faults: Vec<(&'static str, u64)>,
+    pub bytes: u64,
+    pub per_second: Vec<u64>,
+    /// None without a packet whose time could be used.
+    pub latency: Option<Latency>,
+    pub ports: Vec<PortReport>,
+    pub pool: Ledger,
+}
+
+/// How long packets took, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    counted: u64,
+    unusable: u64,
+    least: u64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    p999: u64,
+    most: u64,
+}
+
+impl Latency {
+    /// The quantiles; None before the first.
+    pub fn of(histogram: &Histogram, unusable: u64) -> Option<Latency> {
+        Some(Latency {
+            counted: histogram.counted(),
+            unusable,
+            least: histogram.least()?,
+            p50: histogram.quantile(0.5)?,
+            p90: histogram.quantile(0.9)?,
+            p99: histogram.quantile(0.99)?,
+            p999: histogram.quantile(0.999)?,
+            most: histogram.most()?,
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct SentObject<'a> {
+    seconds: f64,
+    sent: u64,
+    bytes: u64,
+    pps_mean: f64,
+    flows: usize,
+    stream: u16,
+    ports: Vec<json::Port<'a>>,
+    pools: [json::Pool<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct ReceivedObject<'a> {
+    seconds: f64,
+    received: u64,
+    distinct: u64,
+    lost: u64,
+    reordered: u64,
+    duplicates: u64,
+    corrupt: u64,
+    corrupt_by: Counters<'a>,
+    foreign: u64,
+    bytes: u64,
+    pps_mean: Option<f64>,
+    per_second: &'a [u64],
+    latency_ns: Option<Latency>,
+    ports: Vec<json::Port<'a>>,
+    pools: [json::Pool<'a>; 1],
+}
+
+/// Packets in so many seconds, by the second.
+fn pps(packets: u64, seconds: f64) -> Option<f64> {
+    (seconds > 0.0).then(|| (packets as f64 / seconds).round())
+}
+
+impl Sent {
+    /// The object, on one line.
+    pub fn json(&self) -> String {
+        line(&SentObject {
+            seconds: rounded(self.seconds),
+            sent: self.sent,
+            bytes: self.bytes,
+            pps_mean: pps(self.sent, self.seconds).unwrap_or_default(),
+            flows: self.flows,
+            stream: self.stream,
+            ports: self.ports.iter().map(json::port).collect(),
+            pools: [json::pool(&self.pool)],
+        })
+    }
+
+    /// The text for a person.
+    pub fn text(&self) -> String {
+        let rate = pps(self.sent, self.seconds).unwrap_or_default();
+        let flows =
+            if self.flows == 1 { "1 flow".into() } else { format!("{} flows", thousands(self.flows as u64)) };
+        format!(
+            "sent {} packets of {flows}, {} bytes, in {:.2} s: {} packets/s\n{}",
+            thousands(self.sent),
+            thousands(self.bytes),
+            self.seconds,
+            thousands(rate as u64),
+            places(&self.ports, &self.pool)
+        )
+    }
+}
+
+impl Received {
+    /// The object, on one line.
+    pub fn json(&self) -> String {
+        let Tally { received, corrupt, reordered, duplicates, .. } = self.tally;
+        line(&ReceivedObject {
+            seconds: rounded(self.seconds),
+            received,
+            distinct: self.tally.distinct(),
+            lost: self.lost,
+            reordered,
+            duplicates,
+            corrupt,
+            corrupt_by: Counters((&self.faults).into()),
+            foreign: self.foreign,
+            bytes: self.bytes,
+            pps_mean: pps(received, self.seconds),
+            per_second: &self.per_second,
+            latency_ns: self.latency,
+            ports: self.ports.iter().map(json::port).collect(),
+            pools: [json::pool(&self.pool)],
+        })
+    }
+
+    /// The text for a person.
+    pub fn text(&self) -> String {
+        let Tally { received, corrupt, reordered, duplicates, .. } = self.tally;
+        let counts = [
+            ("received", received, self.rates()),
+            ("lost", self.lost, String::new()),
+            ("reordered", reordered, String::new()),
+            ("duplicates", duplicates, String::new()),
+            ("corrupt", corrupt, listed(self.faults.iter().copied())),
+            ("foreign", self.foreign, String::new()),
+        ];
+        let mut text = format!("{:.2} s from the first packet to the last\n", self.seconds);
+        let width = counts.iter().map(|(_, count, _)| thousands(*count).len()).max().unwrap_or(0);
+        for (name, count, note) in counts {
+            let row = format!("  {name:<10}  {:>width$}  {note}", thousands(count));
+            text += &(row.trim_end().to_owned() + "\n");
+        }
+        text + &self.times() + &places(&self.ports, &self.pool)
+    }
+
+    fn rates(&self) -> String {
+        let Some(mean) = pps(self.tally.received, self.seconds) else { return String::new() };
+        let mean = thousands(mean as u64);
+        // The last second is not over.
+        let whole = self.per_second.split_last().map(|(_, whole)| whole).unwrap_or_default();
+        match (whole.iter().min(), whole.iter().max()) {
+            (Some(&least), Some(&most)) => {
+                format!("{mean} packets/s, {} to {} in a second", thousands(least), thousands(most))
+            }
+            _ => format!("{mean} packets/s"),
+        }
+    }
+
+    fn times(&self) -> String {
+        let Some(Latency { unusable, least, p50, p90, p99, p999, most, .. }) = self.latency else {
+            return "  latency     no packet had a time of this machine's clock\n".into();
+        };
+        let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+        let unusable = match unusable {
+            0 => String::new(),
+            n => format!("; {} times not of this machine's clock", thousands(n)),
+        };
+        format!(
+            "  latency     least {}, p50 {}, p90 {}, p99 {}, p99.9 {}, most {} µs, if both ends are on this machine{unusable}\n",
+            us(least),
+            us(p50),
+            us(p90),
+            us(p99),
+            us(p999),
+            us(most)
+        )
+    }
+}
+
+/// Ports and where the frames are.
+fn places(ports: &[PortReport], pool: &Ledger) -> String {
+    let ports: String = ports.iter().map(port_line).collect();
+    format!("\nports\n{ports}\nframes, after the ports were closed\n{}", pool_line(pool))
+}

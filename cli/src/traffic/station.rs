@@ -1,0 +1,110 @@
+//! Where packets are sent or received: ports, and the frames that they need. COLD but for `free_sent`.
+
+use crate::args::{PortSpec, StationArgs};
+use crate::failure::Failure;
+use crate::forward::files;
+use crate::forward::ports::{Opened, PortSetup, opened};
+use crate::forward::report::PortReport;
+use crate::forward::seat::Owner;
+use netmem::limits::CHUNK_SIZE;
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
+use netmem::port::Port;
+use netmem::port::xdp::{Punt, Umem};
+use netmem::sys::cpu;
+use netmem::wire::MacAddr;
+use std::time::Duration;
+
+/// How long frames may take home once the ports are closed.
+const HOME: Duration = Duration::from_secs(2);
+
+/// Ports with one worker and its pool.
+pub struct Station {
+    pub ports: Vec<Box<dyn Port>>,
+    pub owner: Owner,
+    /// The link address of each port.
+    pub macs: Vec<MacAddr>,
+    details: Vec<String>,
+}
+
+/// What is left of a station.
+pub struct Closed {
+    pub ports: Vec<PortReport>,
+    pub pool: Ledger,
+    /// One line for everything that does not add up.
+    pub broken: Vec<String>,
+}
+
+impl Station {
+    /// Opens the ports, on the core that was asked for.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] with the step and the remedy.
+    pub fn open(specs: &[PortSpec], args: &StationArgs) -> Result<Station, Failure> {
+        if let Some((_, twice)) = specs.iter().enumerate().find(|(i, spec)| specs[..*i].contains(spec)) {
+            return Err(Failure::input(format!("--port {twice} is given twice: name another one")));
+        }
+        files::check(specs)?;
+        if let Some(core) = args.core {
+            cpu::pin(core).map_err(|error| Failure::input(format!("--core {core}: {error}")))?;
+        }
+        let frames = args.frames.unwrap_or((4 * specs.len() * args.ring as usize).clamp(64, 1 << 20));
+        let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
+        let lends = specs.iter().any(PortSpec::lends);
+        let memory = if lends { Memory::shared(&config) } else { Memory::new(&config) };
+        let memory = memory.map_err(Failure::input)?;
+        let mut worker = memory.worker().map_err(Failure::input)?;
+        let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..PoolConfig::default() };
+        let pool = Pool::new(&memory, &mut worker, &config).map_err(Failure::input)?;
+        let mut station = Station {
+            ports: Vec::new(),
+            owner: Owner { worker, pool },
+            macs: Vec::new(),
+            details: Vec::new(),
+        };
+        let (umem, setup) = (
+            Umem::new(&memory),
+            PortSetup { workers: 1, ring: args.ring, xdp_mode: args.xdp_mode.into(), punt: Punt::Nothing },
+        );
+        for (place, spec) in specs.iter().enumerate() {
+            let Opened { port, interface, detail } =
+                opened(&setup, (&memory, &umem), &mut station.owner, spec, (place, 0))?;
+            station.ports.push(port);
+            station.macs.push(interface.mac);
+            station.details.push(detail);
+        }
+        Ok(station)
+    }
+
+    /// Frees what the ports have sent; returns how many frames.
+    pub fn free_sent(&mut self) -> usize {
+        let Station { ports, owner, .. } = self;
+        let (mut batch, mut freed) = (Batch::new(), 0);
+        for port in ports {
+            while port.complete(&mut owner.worker, &mut batch) > 0 {
+                freed += batch.len();
+                batch.free(&mut owner.worker);
+            }
+        }
+        freed
+    }
+
+    /// Closes the ports and waits for all frames to come home.
+    pub fn close(self) -> Closed {
+        let Station { ports, owner, details, .. } = self;
+        let reports = ports.iter().zip(details);
+        let mut reports: Vec<_> = reports.map(|(port, detail)| PortReport::new(0, &**port, detail)).collect();
+        drop(ports);
+        reports.iter_mut().for_each(PortReport::read_counters);
+        let pool = owner.pool.ledger();
+        let mut broken = Vec::new();
+        if !pool.balanced() {
+            broken.push(format!(
+                "check failed: the places of pool {} add up to its total: {pool:?}",
+                pool.name
+            ));
+        }
+        broken.extend(owner.pool.wait(HOME).err().map(|still_out| format!("check failed: {still_out}")));
+        Closed { ports: reports, pool, broken }
+    }
+}

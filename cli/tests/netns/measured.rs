@@ -1,0 +1,97 @@
+//! `netmem gen` and `netmem sink` at two hosts measure what is between them.
+
+use crate::forwarder::Forwarder;
+use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::process::{Child, Stdio};
+
+const SENT: u64 = 5_000;
+
+/// A netmem that is killed when dropped.
+struct Run(Option<Child>);
+
+impl Run {
+    fn start(place: &Namespace, words: &str) -> Run {
+        let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
+        command.args(words.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Run(Some(command.spawn().expect("netmem starts")))
+    }
+
+    /// As [`Run::start`], and waits until so many packet sockets are there.
+    fn with_sockets(place: &Namespace, sockets: usize, words: &str) -> Run {
+        let run = Run::start(place, words);
+        let there = || place.inside(|| fs::read_to_string("/proc/thread-self/net/packet"));
+        // Below a line of titles.
+        wait_until("it has its sockets", || there().is_ok_and(|list| list.lines().count() == sockets + 1));
+        run
+    }
+
+    /// Waits for its end, which must come and be good; its object.
+    fn ended(mut self) -> Value {
+        let child = self.0.as_mut().expect("it was not waited for");
+        wait_until("it ends", || child.try_wait().expect("wait").is_some());
+        let out = self.0.take().expect("it was not waited for").wait_with_output().expect("output");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(
+            (said.as_str(), out.status.code()),
+            ("", Some(0)),
+            "{}",
+            String::from_utf8_lossy(&out.stdout)
+        );
+        serde_json::from_slice(&out.stdout).expect("one object")
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn interrupted(self) -> Value {
+        kill_process(Pid::from_child(self.0.as_ref().expect("it was not waited for")), Signal::INT)
+            .expect("kill(2)");
+        self.ended()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            child.kill().and_then(|()| child.wait()).map(drop).ok();
+        }
+    }
+}
+
+/// Sends from one host to the other, and asserts that both ends count alike and nothing happened on the way.
+fn measure(bed: &Testbed) {
+    let known = format!("--src-mac {} --dst-mac {}", host_mac(1), host_mac(2));
+    let sink = Run::with_sockets(
+        &bed.h2,
+        1,
+        &format!(
+            "sink --port packet:eth0 --count {SENT} --seconds 100 --max-lost 0 --max-corrupt 0 {known} --json"
+        ),
+    );
+    let generator =
+        format!("gen --port packet:eth0 --count {SENT} --rate 5000 --flows 7 --size 64,1514 {known} --json");
+    let (sent, received) = (Run::start(&bed.h1, &generator).ended(), sink.ended());
+    assert_eq!((sent["sent"].as_u64(), received["distinct"].as_u64()), (Some(SENT), Some(SENT)));
+    for none in ["lost", "reordered", "duplicates", "corrupt"] {
+        assert_eq!(received[none].as_u64(), Some(0), "{none}: {received}");
+    }
+    assert_eq!(received["bytes"], sent["bytes"]);
+}
+
+#[test]
+fn both_ends_of_a_path_through_xdp_ports_count_alike() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let forwarder = Forwarder::start(&bed, &[]);
+    measure(&bed);
+    forwarder.interrupt().assert_adds_up();
+}
+
+#[test]
+fn both_ends_of_a_path_through_packet_ports_count_alike() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let words = "forward --mode cross-connect --port packet:one --port packet:two --json";
+    let forwarder = Run::with_sockets(&bed.dut, 2, words);
+    measure(&bed);
+    assert_eq!(forwarder.interrupted()["transmitted"].as_u64(), Some(SENT));
+}

@@ -1,0 +1,213 @@
+//! `netmem gen` and `netmem sink`: two processes measure what is between them.
+
+#![allow(clippy::unwrap_used)]
+
+mod netmem;
+mod odd;
+
+use netmem::{number, object, output, start, stderr, stdout};
+use odd::Folder;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// How long a test waits for what must happen. It guards against hangs, nothing else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for the end of a process, which must come; its object.
+fn ended(what: &str, mut child: Child) -> Value {
+    wait_until(what, || child.try_wait().expect("wait").is_some());
+    object(&child.wait_with_output().expect("output"))
+}
+
+/// Ends a process as Ctrl-C does; its object, whatever it complained about.
+fn end(child: Child) -> Value {
+    kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
+    let out = child.wait_with_output().expect("output");
+    serde_json::from_str(&stdout(&out)).unwrap_or_else(|error| panic!("{error}: {}", stderr(&out)))
+}
+
+/// Sends to a file; the generator's object.
+fn recorded(file: &Path, options: &str) -> Value {
+    object(&output(&format!("gen --port pcap:out={} --json {options}", file.display())))
+}
+
+/// What a sink says of a file that it reads through such a port.
+fn sunk(through: &str, file: &Path, options: &str) -> Value {
+    object(&output(&format!("sink --port {through}pcap:in={} --quiet 0.3 --json {options}", file.display())))
+}
+
+fn counts<const N: usize>(value: &Value, names: [&str; N]) -> [u64; N] {
+    names.map(|name| number(value, name))
+}
+
+const JUDGED: [&str; 6] = ["received", "lost", "reordered", "duplicates", "corrupt", "foreign"];
+
+#[test]
+fn two_processes_measure_a_third_over_memif_and_all_counts_agree() {
+    const SENT: u64 = 20_000;
+    let folder = Folder::new("measured");
+    let (a, b) = (folder.path("a.sock"), folder.path("b.sock"));
+    let sink = start(&format!(
+        "sink --port memif:{},role=server --count {SENT} --seconds 100 --json --max-lost 0 --max-duplicates 0 \
+         --max-corrupt 0 --max-foreign 0 --ttl 64 --dst-mac 02:00:00:00:00:fe --src-mac 02:00:00:00:00:01",
+        b.display()
+    ));
+    wait_until("the sink does not listen", || b.exists());
+    // The socket for the generator comes when the sink has answered.
+    let forwarder = start(&format!(
+        "forward --mode cross-connect --json --ring 1024 --port memif:{} --port memif:{},role=server",
+        b.display(),
+        a.display()
+    ));
+    wait_until("the forwarder does not listen", || a.exists());
+    let generator = start(&format!(
+        "gen --port memif:{} --count {SENT} --rate 20000 --flows 30 --size imix --src-mac 02:00:00:00:00:01 --json",
+        a.display()
+    ));
+    let (sent, received) = (ended("the generator", generator), ended("the sink", sink));
+    let forwarded = end(forwarder);
+    assert_eq!(counts(&received, JUDGED), [SENT, 0, 0, 0, 0, 0], "{received}");
+    assert_eq!(counts(&sent, ["sent", "flows"]), [SENT, 30]);
+    assert_eq!(counts(&forwarded, ["received", "transmitted"]), [SENT, SENT]);
+    assert_eq!(number(&received, "bytes"), number(&sent, "bytes"));
+    assert_eq!([number(&sent["ports"][0], "tx"), number(&received["ports"][0], "rx")], [SENT, SENT]);
+    let latency = &received["latency_ns"];
+    assert_eq!(counts(latency, ["counted", "unusable"]), [SENT, 0]);
+    let quantiles = counts(latency, ["least", "p50", "p90", "p99", "p999", "most"]);
+    assert!(quantiles.is_sorted() && quantiles[0] > 0, "{latency}");
+    let per_second = received["per_second"].as_array().unwrap();
+    assert_eq!(per_second.iter().map(|n| n.as_u64().unwrap()).sum::<u64>(), SENT);
+    for run in [&sent, &received] {
+        assert_eq!(run["pools"][0]["balanced"], true);
+    }
+}
+
+#[test]
+fn a_sink_reports_just_what_a_port_with_faults_did() {
+    const SENT: u64 = 10_000;
+    let folder = Folder::new("faults");
+    let file = folder.path("packets");
+    let sent = recorded(
+        &file,
+        &format!("--rate max --count {SENT} --flows 3 --size 64,1000 --src-mac 02:00:00:00:00:01"),
+    );
+    assert_eq!(counts(&sent, ["sent", "bytes"]), [SENT, SENT / 2 * 1064]);
+    let whole = sunk("", &file, &format!("--count {SENT} --max-lost 0"));
+    assert_eq!(counts(&whole, JUDGED), [SENT, 0, 0, 0, 0, 0]);
+
+    let dropped = sunk("fault:drop=0.02,seed=7/", &file, &format!("--count {SENT}"));
+    let lost = number(&dropped["ports"][0], "rx_dropped");
+    assert!((100..400).contains(&lost), "{lost}");
+    assert_eq!(counts(&dropped, JUDGED), [SENT - lost, lost, 0, 0, 0, 0]);
+
+    // Told the number, the sink ends when all have come; each fortieth packet twice is one more than it waits for.
+    let doubled = sunk("fault:duplicate=1/40/", &file, "");
+    assert_eq!(counts(&doubled, JUDGED), [SENT + SENT / 40, 0, 0, SENT / 40, 0, 0]);
+
+    let known = "--src-mac 02:00:00:00:00:01 --dst-mac 02:00:00:00:00:fe";
+    let turned = sunk("fault:corrupt=1/10/", &file, &format!("--count {SENT} {known}"));
+    assert_eq!(counts(&turned, JUDGED), [SENT, SENT / 10, 0, 0, SENT / 10, 0]);
+    let by: u64 = turned["corrupt_by"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!(by, SENT / 10);
+
+    // The last one is let go when none comes any more, and so comes in order.
+    let late = sunk("fault:reorder=1/50/", &file, "");
+    assert_eq!(counts(&late, JUDGED), [SENT, 0, SENT / 50 - 1, 0, 0, 0]);
+}
+
+#[test]
+fn ipv6_goes_the_same_way_and_other_streams_are_foreign() {
+    let folder = Folder::new("v6");
+    let file = folder.path("packets");
+    recorded(&file, "--rate max --count 100 --src fd00::1+4 --dst fd01::1 --flows 8 --stream 5 --ttl 3");
+    let whole = sunk("", &file, "--count 100 --stream 5 --ttl 3 --max-lost 0 --max-corrupt 0");
+    assert_eq!((counts(&whole, JUDGED), number(&whole, "bytes")), ([100, 0, 0, 0, 0, 0], 8400));
+    let ttl = sunk("", &file, "--stream 5 --ttl 4");
+    assert_eq!((number(&ttl, "corrupt"), number(&ttl, "corrupt_by.ttl")), (100, 100));
+    let other = sunk("", &file, "--seconds 0.5");
+    assert_eq!(counts(&other, JUDGED), [0, 0, 0, 0, 0, 100]);
+    assert_eq!((&other["latency_ns"], &other["pps_mean"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn more_than_a_limit_allows_fails_with_one_line_and_the_report_comes_first() {
+    let folder = Folder::new("limits");
+    let (file, object) = (folder.path("packets"), folder.path("object"));
+    recorded(&file, "--rate max --count 300");
+    let out = output(&format!(
+        "sink --port fault:drop=1/3/pcap:in={} --count 300 --quiet 0.3 --max-lost 99 --max-reordered 0 --json {}",
+        file.display(),
+        object.display()
+    ));
+    assert_eq!(stderr(&out), "error: check failed: lost 100, and --max-lost allows 99\n");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(
+        stdout(&out).contains("received    200") && stdout(&out).contains("lost        100"),
+        "{}",
+        stdout(&out)
+    );
+    let written: Value = serde_json::from_str(&fs::read_to_string(object).unwrap()).unwrap();
+    assert_eq!(number(&written, "lost"), 100);
+}
+
+#[test]
+fn a_rate_and_a_time_bound_what_is_sent_and_a_signal_ends_both() {
+    let folder = Folder::new("paced");
+    let file = folder.path("packets");
+    let sent = recorded(&file, "--rate 500 --seconds 1");
+    // As many as 64 more may be due at the end, after the machine stood still.
+    let n = number(&sent, "sent");
+    assert!((1..=565).contains(&n) && sent["seconds"].as_f64().unwrap() >= 1.0, "{sent}");
+    let sink = start(&format!("sink --port pcap:in={} --json", file.display()));
+    let generator = start(&format!("gen --port pcap:out={} --rate 10 --json", folder.path("more").display()));
+    wait_until("the generator does not send", || {
+        fs::metadata(folder.path("more")).is_ok_and(|file| file.len() > 24)
+    });
+    thread::sleep(Duration::from_millis(300));
+    assert!(number(&end(generator), "sent") > 0);
+    assert_eq!(number(&end(sink), "received"), n);
+}
+
+/// Asserts that the command line is refused with one line that has this in it.
+#[track_caller]
+fn refused(words: &str, part: &str) {
+    let out = output(words);
+    let said = stderr(&out);
+    assert!(said.starts_with("error: ") && said.lines().count() == 1 && said.contains(part), "{said}");
+    assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(2), ""), "netmem {words}");
+}
+
+#[test]
+fn bad_input_is_refused_with_one_line_and_exit_code_2() {
+    refused("gen", "--port <KIND:NAME>");
+    refused("sink", "--port <KIND:NAME>");
+    let to_null = "gen --port pcap:out=/dev/null";
+    refused("gen --port eth0", "unknown kind of port");
+    refused(&format!("{to_null} --rate 0"), "or max (see netmem gen --help)");
+    refused(&format!("{to_null} --size 63"), "64 to 1514");
+    refused(
+        &format!("{to_null} --size 64 --src fd00::1 --dst fd00::2"),
+        "frames of 64 bytes: a size must be 84 to 1514",
+    );
+    refused(&format!("{to_null} --dst fd00::2"), "both of IPv4 or both of IPv6");
+    refused(&format!("{to_null} --dst 10.0.0"), "is no address or port");
+    refused(&format!("{to_null} --flows 65535"), "1 to 65534");
+    refused(&format!("{to_null} --core 1000"), "--core 1000: ");
+    refused("gen --port memif:/nonexistent/x.sock --wait 0.1", "is not up after 0.1 s");
+    refused("sink --port pcap:in=/nonexistent", "/nonexistent");
+    refused("sink --port pcap:in=/dev/null --port pcap:in=/dev/null", "is given twice");
+    refused("sink --port pcap:in=/dev/null --quiet 0", "above 0");
+    refused("sink --port pcap:in=/dev/null --max-lost some", "whole number");
+}
