@@ -104,7 +104,7 @@ pub struct SinkArgs {
     #[arg(long, value_name = "N", value_parser = whole(COUNT), allow_negative_numbers = true)]
     pub count: Option<u64>,
 
-    /// Stop after S seconds; fractions are fine [default: until Ctrl-C]
+    /// Stop after S seconds; fractions are fine [default: until Ctrl-C, or the end of the files that it reads]
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
 

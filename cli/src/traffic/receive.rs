@@ -117,6 +117,9 @@ impl Sink {
             if idle > PATIENCE {
                 thread::yield_now();
             }
+            if station.ports.iter().all(|port| port.is_at_end()) {
+                return;
+            }
             let now = monotonic_ns();
             let is_over =
                 |time: Option<u64>, since: u64| time.is_some_and(|time| now.saturating_sub(since) >= time);
