@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Descriptors that one message may bring; the kernel closes what is more.
+/// Descriptors that one message may bring at least; the kernel closes those that there is no room for.
 const DESCRIPTORS: usize = 4;
 /// Peers that may wait to be accepted.
 const BACKLOG: i32 = 8;
@@ -188,6 +188,28 @@ mod tests {
         assert_eq!(server.send(b"x", None), Err(Errno::PIPE));
         drop(listener);
         assert_eq!(Connection::open(&path).unwrap_err(), Errno::NOENT);
+    }
+
+    #[test]
+    fn descriptors_that_are_more_than_there_is_room_for_are_closed() {
+        let path = path("descriptors");
+        let listener = Listener::new(&path).unwrap();
+        let client = Connection::open(&path).unwrap();
+        let server = listener.accept().unwrap();
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(7))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        let descriptors = [write.as_fd(); 7];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        sendmsg(&client.0, &[IoSlice::new(b"seven")], &mut control, SendFlags::NOSIGNAL).unwrap();
+        drop(write);
+        let mut byte = [0];
+        assert_eq!(rustix::io::read(&read, &mut byte), Err(Errno::AGAIN), "they are on their way");
+        let Received::Message(5, received) = server.receive(&mut [0; 8]) else { panic!("no message") };
+        // What the room is rounded up to may hold one or two more.
+        assert!((DESCRIPTORS..7).contains(&received.len()), "{received:?}");
+        drop(received);
+        assert_eq!(rustix::io::read(&read, &mut byte), Ok(0), "no end of the pipe is left open");
     }
 
     #[test]

@@ -62,6 +62,8 @@ impl MemifPort {
             conversation,
             pairs: (0..config.queues).map(|_| Pair::new(config.ring)).collect(),
             active: 0,
+            receiving: 0,
+            looks: 0,
             turn: 0,
             lender: lends.then(|| Lender::new(region)),
             toeplitz: Toeplitz::new(&DEFAULT_KEY),

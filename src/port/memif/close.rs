@@ -10,7 +10,7 @@ impl MemifPort {
     /// after a DISCONNECT, and a dead one cannot.
     #[cold]
     pub fn close(&mut self) -> usize {
-        if self.active > 0 {
+        if self.receiving > 0 {
             self.fault(&Fault::Closed);
         }
         self.pairs.iter_mut().map(|pair| pair.filled.clear() + pair.sent.clear()).sum()

@@ -117,6 +117,11 @@ impl Fault {
         matches!(self, Fault::Descriptor(..) | Fault::Outside(_) | Fault::Endless)
     }
 
+    /// Whether the peer went, and left all that it had sent in order.
+    pub(super) fn is_the_peers(&self) -> bool {
+        matches!(self, Fault::Gone | Fault::Disconnected(_))
+    }
+
     /// Whether it is worth telling the peer.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self, Fault::Gone | Fault::Send(_) | Fault::Disconnected(_))

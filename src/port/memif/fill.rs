@@ -41,7 +41,7 @@ impl MemifPort {
     /// Free places; none without a peer, so that what waits for one is not more than it was.
     #[inline]
     pub(super) fn fill_places(&mut self) -> usize {
-        self.pairs[..self.active].iter().map(Pair::fill_room).sum()
+        self.pairs[..self.receiving].iter().map(Pair::fill_room).sum()
     }
 
     #[inline]
@@ -52,7 +52,7 @@ impl MemifPort {
             return self.without_foreign(w, frames, MemifPort::fill_burst);
         }
         let mut filled = 0;
-        for pair in &mut self.pairs[..self.active] {
+        for pair in &mut self.pairs[..self.receiving] {
             if frames.is_empty() {
                 break;
             }

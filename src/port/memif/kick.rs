@@ -10,6 +10,8 @@ use std::os::fd::AsFd;
 const LOOK_ROUNDS: u32 = 4096;
 /// The same without one: a look is a system call that is cheap when there is nothing else to do.
 const SEEK_ROUNDS: u32 = 64;
+/// Looks after which packets that a former peer left are given up: where nobody receives, the next peer comes all the same.
+const LOOKS: u32 = 64;
 /// Messages heard at once at most: more than a sane peer has to say.
 const MESSAGES: usize = 1024;
 
@@ -39,12 +41,16 @@ impl MemifPort {
     #[cold]
     #[inline(never)]
     pub(super) fn service(&mut self) {
+        if self.receiving > self.active && !self.has_received_all() {
+            return;
+        }
         for _ in 0..MESSAGES {
             match self.conversation.service() {
                 Step::Wait => return,
                 Step::Again => {}
                 Step::Up(rings, peer) => {
                     self.active = rings.len().min(self.pairs.len());
+                    self.receiving = self.active;
                     for (pair, rings) in self.pairs.iter_mut().zip(rings) {
                         let former = pair.join(rings, self.lender);
                         self.counters.completed.add(former as u64);
@@ -102,8 +108,8 @@ impl MemifPort {
         rings.for_each(|rings| rings.rx.wake().want(wanted));
     }
 
-    /// Ends the connection because of `fault`. Frames that were sent come back by `complete`; those posted for reception
-    /// stay, for the next peer's packets.
+    /// Ends the connection because of `fault`. Where the peer ended it, what it sent before that is still received. Frames
+    /// that were sent come back by `complete`; those posted for reception stay, for the next peer's packets.
     #[cold]
     #[inline(never)]
     pub(super) fn fault(&mut self, fault: &Fault) {
@@ -111,12 +117,27 @@ impl MemifPort {
             self.counters.bad_descriptor.add(1);
         }
         self.conversation.hang_up(fault);
-        let ended = self.pairs.iter_mut().filter_map(|pair| pair.rings.take());
-        self.counters.rx_dropped.add(ended.map(|mut rings| u64::from(rings.rx.unread())).sum());
         self.active = 0;
-        self.turn = 0;
         self.peer = None;
         self.down = fault.to_string();
+        self.looks = if fault.is_the_peers() { LOOKS } else { 0 };
+        self.has_received_all();
         self.watch_anew();
+    }
+
+    /// Whether all that the former peer sent has been received, or is given up; then its rings are gone.
+    #[cold]
+    fn has_received_all(&mut self) -> bool {
+        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
+        let unread = rings.map(|rings| u64::from(rings.rx.unread())).sum();
+        if unread > 0 && self.looks > 0 {
+            self.looks -= 1;
+            return false;
+        }
+        self.counters.rx_dropped.add(unread);
+        self.pairs.iter_mut().for_each(|pair| pair.rings = None);
+        self.receiving = 0;
+        self.turn = 0;
+        true
     }
 }

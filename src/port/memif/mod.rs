@@ -33,10 +33,18 @@
 //! back by [`Port::complete`]; frames posted for reception stay posted, for the next peer's packets, until the port is
 //! closed.
 //!
-//! Packets that were not received when the connection ends are gone with the rings: their slots count as `rx_dropped`.
-//! What was sent counts as sent and completed, whether or not a peer that goes has read it. Where we end the connection
-//! because of nonsense, frames are used again at once: a peer that was lent them and has not heard yet may still read them, and
-//! write into those posted for reception, as long as it maps the memory.
+//! What a peer sent before it went is received, while the port is down already; no longer than for some thousand rounds,
+//! and no new peer comes until then. What is left then, and what is unread where we end the connection, is gone with the
+//! rings: its slots count as `rx_dropped`. What was sent counts as sent and completed, whether or not a peer that goes has
+//! read it. Where we end the connection because of nonsense, frames are used again at once: a peer that was lent them and has
+//! not heard yet may still read them, and write into those posted for reception, as long as it maps the memory (ADR 0024).
+//!
+//! # Memory that is promised
+//! A client's files may be sparse: a server maps up to 64 GiB of them, and whoever touches a page first makes it. Seals do not
+//! help where the kernel has none left to give, which under strict accounting (`vm.overcommit_memory=2`) is long before the
+//! memory is used up (Documentation/mm/overcommit-accounting.rst): who touches the page gets a SIGBUS. Serve clients that
+//! are not trusted only where a client cannot use up what the machine, or its control group, has. The memory that frames are lent of
+//! is made when it is opened, and needs no such promise.
 //!
 //! # Sleeping
 //! A reader that sleeps clears a flag in the ring, and who sends rings then. Neither DPDK nor VPP put a full fence between
@@ -149,8 +157,13 @@ pub struct MemifPort {
     conversation: Conversation,
     /// Every queue there may be.
     pairs: Vec<Pair>,
-    /// Those of them that have rings now: the first ones; 0 without a peer.
+    /// Those of them that have a peer now: the first ones; 0 without one.
     active: usize,
+    /// Those of them that have rings: those that are active, and once the peer is gone those that were, until what it sent
+    /// has been received.
+    receiving: usize,
+    /// Times that is still waited for.
+    looks: u32,
     /// The queue that the next look begins with.
     turn: usize,
     /// Where lent frames lie; None where bytes are copied.

@@ -175,7 +175,7 @@ impl MemifPort {
     #[inline]
     pub(super) fn rx_burst(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
-        let queues = self.active;
+        let queues = self.receiving;
         for i in 0..queues {
             // Another queue begins each time, so that none is left out where the batch is full.
             let queue = (self.turn + i) % queues;

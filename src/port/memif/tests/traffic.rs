@@ -126,6 +126,39 @@ fn a_packet_longer_than_a_buffer_goes_in_several_slots_and_is_one_again() {
 }
 
 #[test]
+fn a_packet_in_many_slots_is_one_where_it_is_copied_and_too_long_where_it_was_lent() {
+    const SLOTS: u32 = 9;
+    let chain = |ring: &mut ring::Lending, first: u32| {
+        for at in first..first + SLOTS {
+            let said = ring.read(at);
+            ring.write(at, ring::Descriptor { next: at + 1 < first + SLOTS, ..said });
+        }
+    };
+    let (mut server, mut client) = connected(false);
+    let parts: Vec<Vec<u8>> = (0..SLOTS as u8).map(|part| vec![part; 100]).collect();
+    assert_eq!(client.send(&parts), parts.len());
+    assert_eq!(client.send(&[vec![7; 60]]), 1);
+    let rings = client.port.pairs[0].rings.as_mut().unwrap();
+    let pair::End::Copied(buffers::Copying::Own { ring, .. }) = &mut rings.tx else { panic!("no rings") };
+    chain(ring, 0);
+    assert_eq!(server.receive(), [parts.concat(), vec![7; 60]]);
+    server.close();
+    client.close();
+
+    let (mut server, mut client) = connected(true);
+    assert_eq!(server.send(&parts), parts.len());
+    assert_eq!(server.send(&[vec![7; 60]]), 1);
+    let rings = client.port.pairs[0].rings.as_mut().unwrap();
+    let pair::End::Lent(ring) = &mut rings.rx else { panic!("no rings") };
+    chain(ring, 0);
+    let mut received = client.receive();
+    received.extend(client.receive());
+    assert_eq!((received, client.port.counters().rx_too_long.get()), (vec![vec![7; 60]], 1));
+    server.close();
+    client.close();
+}
+
+#[test]
 fn frames_of_another_memory_stay_with_who_would_lend_them() {
     let (server, mut client) = connected(true);
     let mut other = Side::server(&fresh_path());
@@ -181,23 +214,81 @@ fn a_sleeper_is_woken_by_a_packet_and_by_a_peer() {
     client.close();
 }
 
+/// Services a side that receives nothing until it is down.
+fn until_down(side: &mut Side) {
+    let end = Instant::now() + LONG;
+    while side.is_up() {
+        assert!(Instant::now() < end);
+        side.port.service();
+    }
+}
+
 #[test]
-fn packets_that_nobody_received_before_the_peer_went_are_counted() {
+fn packets_that_a_peer_sent_before_it_went_are_received_and_then_the_next_one_comes() {
+    for shared in [true, false] {
+        let path = fresh_path();
+        let (mut server, mut client) = (Side::server(&path), Side::client(&path, shared));
+        until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+        server.idle();
+        client.idle();
+        assert_eq!(client.send(&[vec![1; 60], vec![2; 60]]), 2);
+        client.close();
+        until_down(&mut server);
+        assert_eq!((server.port.queues(), server.send(&[vec![9; 60]])), (0, 0));
+        let mut client = Side::client(&path, shared);
+        server.port.service();
+        assert!(!server.is_up(), "what the last one sent comes first");
+        assert_eq!(server.receive(), [[1; 60], [2; 60]]);
+        until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+        server.idle();
+        client.idle();
+        assert_eq!(server.send(&[vec![3; 60]]), 1);
+        server.close();
+        until_down(&mut client);
+        assert_eq!(client.receive(), [[3; 60]]);
+        assert_eq!(client.port.counters().rx_dropped.get(), 0);
+        client.close();
+    }
+}
+
+#[test]
+fn packets_that_nobody_receives_after_the_peer_went_are_given_up_and_counted() {
     for shared in [true, false] {
         let (mut server, mut client) = connected(shared);
         assert_eq!(client.send(&[vec![1; 60], vec![2; 60]]), 2);
         assert_eq!(server.send(&[vec![3; 60]]), 1);
         client.port.fault(&Fault::Closed);
-        assert_eq!(client.port.counters().rx_dropped.get(), 1);
-        let end = Instant::now() + LONG;
-        while server.is_up() {
-            assert!(Instant::now() < end);
+        assert_eq!(client.port.counters().rx_dropped.get(), 1, "we ended it");
+        until_down(&mut server);
+        let (mut looks, counters) = (0, server.port.counters());
+        while counters.rx_dropped.get() == 0 {
             server.port.service();
+            looks += 1;
         }
-        assert_eq!(server.port.counters().rx_dropped.get(), 2);
+        assert_eq!((counters.rx_dropped.get(), server.receive().len()), (2, 0));
+        assert!(looks > 10, "{looks}");
         server.close();
         client.close();
     }
+}
+
+#[test]
+fn nonsense_among_what_a_peer_left_ends_it_there() {
+    let (mut server, mut client) = connected(false);
+    assert_eq!(client.send(&[vec![1; 60], vec![2; 60], vec![3; 60]]), 3);
+    let Some(pair::Rings { tx: pair::End::Copied(buffers::Copying::Own { ring, .. }), .. }) =
+        &mut client.port.pairs[0].rings
+    else {
+        panic!("no rings")
+    };
+    ring.write(1, ring::Descriptor { next: false, region: 9, len: 60, offset: 0 });
+    client.close();
+    until_down(&mut server);
+    assert_eq!(server.receive(), [[1; 60]]);
+    let counters = server.port.counters();
+    assert_eq!((counters.bad_descriptor.get(), counters.rx_dropped.get()), (1, 2));
+    assert!(server.reason().contains("points outside"), "{}", server.reason());
+    server.close();
 }
 
 /// A port in that role over the memory of `here`, and its peer.
