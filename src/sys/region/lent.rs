@@ -145,11 +145,11 @@ mod tests {
 
     #[test]
     fn a_mapping_of_the_callers_own_is_numbered_kept_and_never_unmapped_by_us() {
-        let bytes = Box::leak(vec![7u8; 3 * PAGE_SIZE].into_boxed_slice());
-        let (base, len) = (bytes.as_mut_ptr(), bytes.len());
+        let bytes = Box::into_raw(vec![7u8; 3 * PAGE_SIZE].into_boxed_slice());
+        let (base, len) = (bytes.cast::<u8>(), bytes.len());
         let keeper = Arc::new(());
         let alive = Arc::downgrade(&keeper);
-        // SAFETY: the bytes are leaked, so mapped for ever, and nobody else uses them meanwhile.
+        // SAFETY: the bytes are mapped until the end of this test, and nobody else uses them meanwhile.
         let region = unsafe { Lent::adopt(base, len, keeper) }.unwrap().into_region();
         assert_eq!(
             (region.base().addr() % PAGE_SIZE, region.len() / PAGE_SIZE),
@@ -167,5 +167,7 @@ mod tests {
         assert!(alive.upgrade().is_none());
         // SAFETY: as above.
         assert_eq!(unsafe { written.read() }, 1);
+        // SAFETY: they came from a box, and the region over them is gone.
+        drop(unsafe { Box::from_raw(bytes) });
     }
 }
