@@ -7,6 +7,7 @@
 
 mod memif;
 mod packet;
+mod steer;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -36,6 +37,30 @@ fn the_corpus_of_packet_sequences_holds() {
 #[test]
 fn the_corpus_of_memif_sequences_holds() {
     replay("memif", 6, memif::run);
+}
+
+#[test]
+fn the_corpus_of_steer_sequences_holds() {
+    replay("steer", 8, steer::run);
+}
+
+#[test]
+fn frames_of_a_steer_sequence_are_forwarded() {
+    let sequence = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/steer/to-one-and-back");
+    assert_eq!(steer::forwarded(&fs::read(sequence).unwrap()), 60);
+}
+
+#[test]
+fn random_steer_sequences_hold() {
+    let cases = steps(60_000);
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
+    let sequences = prop::collection::vec(any::<u8>(), 0..2 * BYTES_EACH);
+    runner
+        .run(&sequences, |bytes| {
+            steer::run(&bytes);
+            Ok(())
+        })
+        .unwrap();
 }
 
 #[test]
