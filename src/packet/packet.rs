@@ -5,7 +5,6 @@ use super::head::{Head, Origin, Record};
 use crate::limits::CACHE_LINE;
 use crate::pool::{Frame, NoRoom};
 use crate::slab::Object;
-use crate::sys::cpu;
 use std::iter::successors;
 
 /// A packet that is yours alone: sixteen bytes, move-only.
@@ -311,16 +310,12 @@ impl Packet {
         self.parts().map(|part| CACHE_LINE + of_part(part)).sum()
     }
 
-    /// Asks for the first line of data before it is needed.
-    #[inline]
-    pub fn prefetch(&self) {
-        cpu::prefetch(self.data().as_ptr());
-    }
-
-    /// Asks for the head before it is looked at: it may have been written on another core.
+    /// Asks for the first line of data before it is needed, where the packet is one frame.
     #[inline(always)]
-    pub(super) fn prefetch_head(&self) {
-        cpu::prefetch(std::ptr::from_ref(&*self.head).cast());
+    pub fn prefetch(&self) {
+        if let Some(frame) = &self.frame {
+            frame.prefetch();
+        }
     }
 
     /// The receive queue it came by, if it came by one.

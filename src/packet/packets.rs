@@ -32,7 +32,7 @@ impl Packets {
         BATCH_MAX - self.packets.len()
     }
 
-    /// Appends a packet.
+    /// Appends a packet, and asks for the first line of its data, which may have been written on another core.
     ///
     /// # Errors
     /// The packet, when there is no room.
@@ -41,7 +41,7 @@ impl Packets {
         if self.room() == 0 {
             return Err(packet);
         }
-        packet.prefetch_head();
+        packet.prefetch();
         self.packets.push(packet);
         Ok(())
     }
