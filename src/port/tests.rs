@@ -12,6 +12,7 @@ use crate::sys::event::sleep_until_readable;
 use crate::sys::region::BackingWish;
 use picky::Picky;
 use promises::Far;
+use std::thread;
 use std::time::Duration;
 
 struct Bench {
@@ -168,6 +169,49 @@ fn an_armed_port_says_what_is_there_and_is_readable_by_what_comes() {
     assert!(port.arm());
     port.complete(&mut w, &mut batch);
     assert!(!port.arm() && !readable(&port));
+}
+
+#[test]
+fn a_device_on_a_thread_of_its_own_gets_and_gives_every_frame_in_order() {
+    const FRAMES: u32 = 20_000;
+    let Bench { memory: _memory, mut w, pool, mut port, mut device } = bench(128, 32);
+    let network = thread::spawn(move || {
+        let (mut sent, mut seen) = (0_u32, 0_u32);
+        while seen < FRAMES {
+            let burst = 8.min(FRAMES - sent) as usize;
+            device.deliver(burst, |room| {
+                room[..4].copy_from_slice(&sent.to_be_bytes());
+                sent += 1;
+                60
+            });
+            device.collect(64, |data| {
+                assert_eq!((&data[..4], data.len()), (&seen.to_be_bytes()[..], 60));
+                seen += 1;
+            });
+            thread::yield_now();
+        }
+        device
+    });
+    let (mut batch, mut sent) = (Batch::new(), Batch::new());
+    while !network.is_finished() {
+        port.refill(&mut w, &pool);
+        port.rx(&mut w, &mut batch);
+        port.tx(&mut w, &mut batch);
+        port.complete(&mut w, &mut sent);
+        sent.free(&mut w);
+        thread::yield_now();
+    }
+    let mut device = network.join().unwrap();
+    while port.in_flight() > 0 {
+        device.collect(64, |_| ());
+        port.complete(&mut w, &mut sent);
+        sent.free(&mut w);
+    }
+    let counters = port.counters();
+    let counted = [&counters.rx, &counters.tx, &counters.completed].map(|count| count.get());
+    assert_eq!(counted, [u64::from(FRAMES); 3]);
+    drop((port, device));
+    assert!(pool.ledger().all_home());
 }
 
 #[test]

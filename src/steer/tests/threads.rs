@@ -1,8 +1,7 @@
 //! Workers in threads, full traffic, and a policy that changes all the time.
 
 use super::*;
-use crate::sync::shim::lock;
-use std::sync::Mutex;
+use crate::sync::shim::{Mutex, lock};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
