@@ -10,7 +10,7 @@ mod promises;
 
 use netmem::port::packet;
 use netmem::port::tap::{self, TapConfig};
-use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpPort};
+use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpPort, XdpQueues};
 // What the promises name by `crate::`.
 use netmem::{page, pool, port, sync, sys};
 use netns::{in_namespace, veth};
@@ -48,6 +48,20 @@ fn an_xdp_port_keeps_its_promises() {
         are_kept(|here| {
             let umem = Umem::new(&here.memory);
             let port = XdpPort::open(&umem, &mut here.w, &here.pool, "a0", 0, &config).unwrap();
+            (Box::new(port), host("a1"))
+        });
+    });
+}
+
+#[test]
+fn an_xdp_port_of_several_queues_keeps_its_promises() {
+    in_namespace("an_xdp_port_of_several_queues_keeps_its_promises", || {
+        veth("a0", "a1", 3);
+        let rings = RingSizes { fill: 32, rx: 32, tx: 32, completion: 32 };
+        let config = XdpConfig { rings, ..XdpConfig::default() };
+        are_kept(|here| {
+            let umem = Umem::new(&here.memory);
+            let port = XdpQueues::open(&umem, &mut here.w, &here.pool, "a0", &[0, 1, 2], &config).unwrap();
             (Box::new(port), host("a1"))
         });
     });

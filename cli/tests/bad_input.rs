@@ -50,7 +50,7 @@ fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
 #[test]
 fn ports_of_an_unknown_kind_or_form_are_told_the_form() {
     let port = "KIND:NAME";
-    let kinds = "unknown kind of port: write xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+    let kinds = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
     refused_values("--port", port, &["veth:0", "eth0", "XDP:eth0"], kinds);
     let form = "write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1";
     refused_values("--port", port, &["xdp", "xdp:", "xdp:eth0:1:2"], form);
@@ -80,8 +80,8 @@ fn ports_that_do_not_fit_together_are_refused() {
     );
     refused(
         "forward --mode cross-connect --workers 3 --port xdp:nosuch0:2 --port xdp:nosuch0",
-        "--port xdp:nosuch0 and xdp:nosuch0:2: with 3 workers each takes 3 queues, and some are the same; \
-         leave more between them, or give fewer --workers",
+        "--port xdp:nosuch0 and xdp:nosuch0:2: with 3 workers they take 3 and 3 queues, and some are the same; \
+         leave more between them, or give fewer --workers or queues",
     );
     refused(
         "forward --mode cross-connect --port xdp:nosuch0 --port xdp:nosuch1 --port xdp:nosuch2",

@@ -66,6 +66,13 @@ impl PortCounters {
         }
     }
 
+    /// Adds all that `other` has counted.
+    pub(super) fn add(&self, other: &PortCounters) {
+        for ((_, count), (_, more)) in self.all().into_iter().zip(other.all()) {
+            count.add(more.get());
+        }
+    }
+
     fn all(&self) -> [(&'static str, &Count); 17] {
         [
             ("rx", &self.rx),

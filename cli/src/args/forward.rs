@@ -34,10 +34,11 @@ pub struct ForwardArgs {
     /// A port: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME, pcap:in=FILE,out=FILE. Repeatable; the first is
     /// number 0.
     ///
-    /// xdp:IFNAME[:QUEUE][,kernel=none|control]  a queue (default 0) of an interface, which must be up, through
-    /// AF_XDP. Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. Only that queue is
-    /// redirected here; what arrives on others goes on to the kernel. So does, with kernel=control (the default with
-    /// --mode ip), what the kernel's own addresses and neighbours live from: ARP, IPv6 neighbour discovery, broadcast
+    /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control]  a queue (default 0) of an interface, which must be
+    /// up, through AF_XDP. Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. With queues,
+    /// that one and those behind it, spread over the workers, each of which transmits by its first; without, one for
+    /// each worker. Only those queues are redirected here; what arrives on others goes on to the kernel. So does, with
+    /// kernel=control (the default with --mode ip), what the kernel's own addresses and neighbours live from: ARP, IPv6 neighbour discovery, broadcast
     /// and multicast, and packets to the addresses of this host, as they come and go.
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT][,unsealed=ok][,copy=yes]  a peer process

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// For whoever writes no kind that there is.
-const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE][,kernel=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
 
 /// One `--port`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,7 @@ pub struct WorkerArgs {
     ///
     /// Every worker takes its packets from reception to transmission, and shares nothing with the others meanwhile. Of
     /// each --port worker number I binds queue I (counted from the queue that the port names), so the interface needs as
-    /// many queues; without --port each has two mem ports and a generator of its own. With more workers than cores some
+    /// many queues, and with queues=N also queues I + workers, I + 2 workers, …; without --port each has two mem ports and a generator of its own. With more workers than cores some
     /// share a core.
     #[arg(long, value_name = "N", value_parser = whole(WORKERS), default_value = "1", allow_negative_numbers = true)]
     pub workers: usize,

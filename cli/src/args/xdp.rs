@@ -1,7 +1,7 @@
-//! `--port xdp:…`: a queue of an interface, and what of its packets stays with the kernel.
+//! `--port xdp:…`: queues of an interface, and what of their packets stays with the kernel.
 
 use super::port::options;
-use netmem::port::xdp::Punt;
+use netmem::port::xdp::{Netdev, Punt, XdpError};
 use std::fmt;
 
 /// An AF_XDP port.
@@ -9,10 +9,69 @@ use std::fmt;
 pub struct XdpSpec {
     /// The interface's name.
     pub interface: String,
-    /// The number of its queue.
+    /// The number of its queue, or of the first one.
     pub queue: u32,
+    /// How many queues.
+    pub queues: QueueCount,
     /// What is left to the kernel; None where the mode says.
     pub punt: Option<Punt>,
+}
+
+/// How many queues of an interface a port has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueCount {
+    /// One for each worker.
+    EachWorker,
+    /// So many, spread over the workers.
+    Number(u32),
+    /// From the first one on all that there are, spread over the workers.
+    All,
+}
+
+impl XdpSpec {
+    /// How many queues it has, one or more for each of `workers`.
+    ///
+    /// # Errors
+    /// One line, where there are too few, or nobody can tell.
+    pub fn count(&self, workers: usize) -> Result<u32, String> {
+        let count = match self.queues {
+            QueueCount::EachWorker => return Ok(workers as u32),
+            QueueCount::Number(number) => number,
+            QueueCount::All => self.all()?,
+        };
+        if (count as usize) < workers {
+            return Err(format!(
+                "--port {self}: its {count} queues are too few for {workers} workers, each of which needs one: \
+                 give fewer --workers, or the interface more queues (ethtool -L)"
+            ));
+        }
+        Ok(count)
+    }
+
+    /// The numbers of the queues that are worker `number`'s, of `count` queues.
+    pub fn of_worker(&self, number: u32, workers: usize, count: u32) -> Vec<u32> {
+        (number..count).step_by(workers).map(|queue| self.queue.saturating_add(queue)).collect()
+    }
+
+    fn all(&self) -> Result<u32, String> {
+        let interface = || self.interface.clone();
+        let unknown = |_| XdpError::UnknownInterface { interface: interface() }.to_string();
+        let queues = Netdev::open(&self.interface).and_then(|netdev| netdev.queues()).map_err(unknown)?;
+        let Some(queues) = queues.map(|queues| queues.rx.min(queues.tx)) else {
+            return Err(format!(
+                "interface {} does not say how many queues it has: give queues=N",
+                self.interface
+            ));
+        };
+        match queues.saturating_sub(self.queue) {
+            0 => {
+                let error =
+                    XdpError::NoSuchQueue { interface: interface(), queue: self.queue, queues: Some(queues) };
+                Err(error.to_string())
+            }
+            count => Ok(count),
+        }
+    }
 }
 
 /// Reads what follows `xdp:`.
@@ -25,12 +84,17 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     }
     let queue =
         queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
-    let mut spec = XdpSpec { interface, queue, punt: None };
+    let mut spec = XdpSpec { interface, queue, queues: QueueCount::EachWorker, punt: None };
     for option in options(rest) {
         match option {
+            ("queues", "all") => spec.queues = QueueCount::All,
+            ("queues", number) => {
+                let number = number.parse().ok().filter(|&number| number > 0);
+                spec.queues = QueueCount::Number(number.ok_or("xdp: give queues=all, or queues=N from 1")?);
+            }
             ("kernel", "none") => spec.punt = Some(Punt::Nothing),
             ("kernel", "control") => spec.punt = Some(Punt::Control),
-            _ => return Err("xdp: give kernel=none or kernel=control".into()),
+            _ => return Err("xdp: give queues=N or queues=all, kernel=none or kernel=control".into()),
         }
     }
     Ok(spec)
@@ -42,6 +106,11 @@ impl fmt::Display for XdpSpec {
         write!(f, "xdp:{}", self.interface)?;
         if self.queue > 0 {
             write!(f, ":{}", self.queue)?;
+        }
+        match self.queues {
+            QueueCount::EachWorker => {}
+            QueueCount::Number(number) => write!(f, ",queues={number}")?,
+            QueueCount::All => f.write_str(",queues=all")?,
         }
         match self.punt {
             None => Ok(()),
@@ -63,11 +132,38 @@ mod tests {
             ("eth0,kernel=none", 0, Some(Punt::Nothing)),
         ] {
             let spec = xdp(text).unwrap();
-            assert_eq!(spec, XdpSpec { interface: "eth0".into(), queue, punt });
+            let queues = QueueCount::EachWorker;
+            assert_eq!(spec, XdpSpec { interface: "eth0".into(), queue, queues, punt });
             assert_eq!(spec.to_string(), format!("xdp:{text}"));
         }
         for bad in ["eth0,kernel", "eth0,kernel=all", "eth0,punt=none"] {
             assert!(xdp(bad).unwrap_err().contains("kernel=control"), "{bad}");
         }
+    }
+
+    #[test]
+    fn queues_are_dealt_out_to_workers_in_turn() {
+        let of = |text, workers| {
+            let spec = xdp(text).unwrap();
+            let count = spec.count(workers).unwrap();
+            (0..workers as u32).map(|number| spec.of_worker(number, workers, count)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("eth0", 1), [[0]]);
+        assert_eq!(of("eth0:4", 2), [[4], [5]]);
+        assert_eq!(of("eth0,queues=3", 1), [[0, 1, 2]]);
+        assert_eq!(of("eth0:1,queues=5", 2), [vec![1, 3, 5], vec![2, 4]]);
+        assert_eq!(xdp("eth0:1,queues=5").unwrap().to_string(), "xdp:eth0:1,queues=5");
+        let few = xdp("eth0,queues=2").unwrap().count(3).unwrap_err();
+        assert!(few.contains("too few for 3 workers") && few.contains("ethtool -L"), "{few}");
+        for bad in ["eth0,queues=0", "eth0,queues=", "eth0,queues=some"] {
+            assert!(xdp(bad).unwrap_err().contains("queues=all"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn all_queues_are_those_of_an_interface_that_says_how_many_it_has() {
+        let refused = |text: &str| xdp(text).unwrap().count(1).unwrap_err();
+        assert!(refused("nosuch0,queues=all").contains("nosuch0 does not exist"));
+        assert!(refused("lo,queues=all").contains("give queues=N"));
     }
 }

@@ -4,7 +4,7 @@ use super::files;
 use super::ports::PortSetup;
 use crate::args::{
     ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, SteerArgs, Switch, WorkerArgs,
-    XdpModeArg,
+    XdpModeArg, XdpSpec,
 };
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
@@ -117,7 +117,8 @@ impl Plan {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
         } else {
-            (ports(args)?, args.port.len(), args.ring.unwrap_or(2048), args.seconds)
+            let source = ports(args)?;
+            (source, rings(&args.port, args.team.workers)?, args.ring.unwrap_or(2048), args.seconds)
         };
         let steer = steer(&args.team, &source, ring)?;
         let (packets, hold) = (packets(&args.way)?, hold(&args.way, args.mode)?);
@@ -309,20 +310,37 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), 
     if let Some((_, twice)) = ports.iter().enumerate().find(|(i, port)| ports[..*i].contains(port)) {
         return refuse(format!("--port {twice} is given twice: name another interface or queue"));
     }
-    let of_both = |a: &PortSpec, b: &PortSpec| {
-        let (Some(one), Some(other)) = (a.xdp(), b.xdp()) else { return false };
-        one.interface == other.interface && (one.queue.abs_diff(other.queue) as usize) < workers
-    };
-    let overlap = ports.iter().enumerate().find_map(|(i, port)| {
-        ports[..i].iter().find(|&other| of_both(port, other)).map(|other| (port, other))
-    });
-    if let Some((one, other)) = overlap {
-        return refuse(format!(
-            "--port {one} and {other}: with {workers} workers each takes {workers} queues, and some are the same; \
-             leave more between them, or give fewer --workers"
-        ));
-    }
+    check_queues(ports, workers)?;
     check_files(ports, workers)
+}
+
+/// No queue of an interface is that of two ports.
+fn check_queues(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
+    let mut taken: Vec<(&XdpSpec, u32)> = Vec::new();
+    for one in ports.iter().filter_map(PortSpec::xdp) {
+        let count = one.count(workers).map_err(Failure::Input)?;
+        let overlaps = |&&(other, its): &&(&XdpSpec, u32)| {
+            let between = one.queue.abs_diff(other.queue);
+            one.interface == other.interface && between < if one.queue < other.queue { count } else { its }
+        };
+        if let Some((other, its)) = taken.iter().find(overlaps) {
+            return refuse(format!(
+                "--port {one} and {other}: with {workers} workers they take {count} and {its} queues, and some are \
+                 the same; leave more between them, or give fewer --workers or queues"
+            ));
+        }
+        taken.push((one, count));
+    }
+    Ok(())
+}
+
+/// Rings in each direction that the ports of one worker have, at most.
+fn rings(ports: &[PortSpec], workers: usize) -> Result<usize, Failure> {
+    let of = |port: &PortSpec| match port.xdp() {
+        Some(spec) => spec.count(workers).map(|count| (count as usize).div_ceil(workers)),
+        None => Ok(1),
+    };
+    ports.iter().map(of).sum::<Result<_, _>>().map_err(Failure::Input)
 }
 
 /// Files have one queue, and each is made by one port.

@@ -18,7 +18,7 @@ use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::trace::TracePort;
 use netmem::port::xdp::{
-    Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpModeWish, XdpPort,
+    Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpModeWish, XdpPort, XdpQueues,
 };
 use netmem::wire::MacAddr;
 use std::sync::Arc;
@@ -128,11 +128,7 @@ pub fn opened(
     (place, number): (usize, u32),
 ) -> Result<Opened, Failure> {
     let mut opened = match &spec.device {
-        DeviceSpec::Xdp(spec) => {
-            let port = xdp_port(setup, umem, owner, spec, number)?;
-            let (interface, detail) = (interface_of(port.netdev())?, detail(&port));
-            Opened { port: Box::new(port), interface, detail }
-        }
+        DeviceSpec::Xdp(spec) => xdp_port(setup, umem, owner, spec, number)?,
         DeviceSpec::Memif { path, config } => {
             let id = config.id.saturating_add(number);
             let config = MemifConfig { id, ring: setup.ring, ..config.clone() };
@@ -178,19 +174,20 @@ fn made_up(place: usize) -> Interface {
     Interface { mac: MacAddr::new([0x02, b'n', b'e', b't', 0, place as u8]), mtu: 1500 }
 }
 
-/// Worker `number`'s port on an interface, all over one UMEM, its rings full of frames of the worker's pool.
+/// Worker `number`'s port on its queues of an interface, all over one UMEM, their rings full of frames of the worker's pool.
 fn xdp_port(
     setup: &PortSetup,
     umem: &Arc<Umem>,
     owner: &mut Owner,
     spec: &XdpSpec,
     number: u32,
-) -> Result<XdpPort, Failure> {
+) -> Result<Opened, Failure> {
     let &PortSetup { workers, ring, xdp_mode: mode, punt } = setup;
     let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
     let config = XdpConfig { rings, mode, punt: spec.punt.unwrap_or(punt), ..XdpConfig::default() };
-    let (Owner { worker, pool }, queue) = (owner, spec.queue.saturating_add(number));
-    XdpPort::open(umem, worker, pool, &spec.interface, queue, &config).map_err(|error| {
+    let Owner { worker, pool } = owner;
+    let count = spec.count(workers).map_err(Failure::Input)?;
+    let refused = |error: XdpError| {
         let each = match error {
             XdpError::NoSuchQueue { .. } if workers > 1 => {
                 format!(
@@ -200,7 +197,21 @@ fn xdp_port(
             _ => String::new(),
         };
         Failure::input(format!("{error}{each}"))
-    })
+    };
+    match spec.of_worker(number, workers, count)[..] {
+        [queue] => {
+            let port = XdpPort::open(umem, worker, pool, &spec.interface, queue, &config).map_err(refused)?;
+            let (interface, detail) = (interface_of(port.netdev())?, detail(&port));
+            Ok(Opened { port: Box::new(port), interface, detail })
+        }
+        ref queues => {
+            let port =
+                XdpQueues::open(umem, worker, pool, &spec.interface, queues, &config).map_err(refused)?;
+            let first = &port.queues()[0];
+            let (interface, detail) = (interface_of(first.netdev())?, detail(first));
+            Ok(Opened { port: Box::new(port), interface, detail })
+        }
+    }
 }
 
 /// A worker's ports, and the routes between them.

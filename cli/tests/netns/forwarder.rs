@@ -12,7 +12,7 @@ pub fn netmem(bed: &Testbed) -> Command {
 
 /// `netmem forward` on both interfaces; killed when dropped.
 pub struct Forwarder {
-    /// Sockets that it has when it is up: one for each worker and interface.
+    /// Sockets that it has when it is up: one for each queue of each interface.
     sockets: usize,
     /// None once it has been waited for.
     child: Option<Child>,
@@ -29,6 +29,13 @@ impl Forwarder {
 
     /// As [`Forwarder::start`], with ports that say more of the two interfaces.
     pub fn start_on(bed: &Testbed, ports: [&str; 2], options: &[&str]) -> Forwarder {
+        let workers = options.iter().find_map(|option| option.strip_prefix("--workers="));
+        let each = workers.map_or(1, |number| number.parse().expect("a number of workers"));
+        Forwarder::start_with(bed, ports, each, options)
+    }
+
+    /// As [`Forwarder::start_on`], with so many queues of each interface.
+    pub fn start_with(bed: &Testbed, ports: [&str; 2], queues: usize, options: &[&str]) -> Forwarder {
         let mut command = netmem(bed);
         command.arg("forward").args(ports.map(|port| format!("--port={port}"))).arg("--json").args(options);
         match bed.wiring {
@@ -39,10 +46,8 @@ impl Forwarder {
                 }
             }
         }
-        let workers = options.iter().find_map(|option| option.strip_prefix("--workers="));
-        let sockets = 2 * workers.map_or(1, |number| number.parse().expect("a number of workers"));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
-        let mut forwarder = Forwarder { sockets, child: Some(child) };
+        let mut forwarder = Forwarder { sockets: 2 * queues, child: Some(child) };
         wait_until("netmem has both interfaces", || forwarder.is_up(bed));
         forwarder
     }

@@ -3,9 +3,11 @@
 use crate::accounting::{assert_wires_add_up, make_neighbours_static};
 use crate::forwarder::{Forwarder, netmem};
 use crate::stream::{Flow, streams};
-use crate::testbed::{Testbed, Wiring};
+use crate::summary::Summary;
+use crate::testbed::{Testbed, Wiring, wait_until};
 use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
 use crate::wire::{Wire, full_buffers};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -67,6 +69,30 @@ fn the_map_is_changed_under_traffic_between_real_hosts_and_no_flow_loses_its_ord
     });
 }
 
+#[test]
+fn one_worker_on_all_queues_of_each_interface_accounts_for_every_packet() {
+    on_queues("all", 3, &["--xdp-mode=native"]);
+}
+
+#[test]
+fn one_worker_that_sleeps_wakes_for_packets_of_any_of_its_queues() {
+    on_queues("all", 2, &["--xdp-mode=native", "--idle=sleep", "--path=full", "--ready-pairs=50"]);
+}
+
+#[test]
+fn two_workers_on_three_queues_of_each_interface_account_for_every_packet() {
+    let Some(received) = on_queues("3", 3, &["--xdp-mode=native", "--workers=2"]) else { return };
+    assert!(received.iter().all(|&received| received > 0), "both workers have work: {received:?}");
+}
+
+/// Flows both ways over interfaces with so many queues, all of which are the forwarder's.
+fn on_queues(said: &str, queues: u32, options: &[&str]) -> Option<Vec<u64>> {
+    let ports = ["one", "two"].map(|interface| format!("xdp:{interface},queues={said}"));
+    let ports = [ports[0].as_str(), ports[1].as_str()];
+    let start = |bed: &Testbed| Forwarder::start_with(bed, ports, queues as usize, options);
+    flows_through(Wiring::Routed, queues, start, |_| ())
+}
+
 /// Every flow keeps its order, and at each place as many packets leave as came, less those that it counted as dropped.
 ///
 /// Gives what each worker received.
@@ -80,8 +106,19 @@ fn flows_both_ways_while(
     options: &[&str],
     meanwhile: impl FnOnce(&Testbed) + Send,
 ) -> Option<Vec<u64>> {
-    let bed = Testbed::lay_with_queues(wiring, 2, &["ping"])?;
-    let forwarder = Forwarder::start(&bed, &[&["--workers=2"], options].concat());
+    let start = |bed: &Testbed| Forwarder::start(bed, &[&["--workers=2"], options].concat());
+    flows_through(wiring, 2, start, meanwhile)
+}
+
+/// As [`flows_both_ways_while`], through any forwarder between interfaces of so many queues.
+fn flows_through(
+    wiring: Wiring,
+    queues: u32,
+    start: impl FnOnce(&Testbed) -> Forwarder,
+    meanwhile: impl FnOnce(&Testbed) + Send,
+) -> Option<Vec<u64>> {
+    let bed = Testbed::lay_with_queues(wiring, queues, &["ping"])?;
+    let forwarder = start(&bed);
     wait_for_the_path(&bed);
     make_neighbours_static(&bed);
     let flows: [Flow; FLOWS] = std::array::from_fn(|i| {
@@ -134,6 +171,24 @@ impl Counts {
             Counts { offered: tx + tx_dropped, arrived: rx, full_buffers: full_buffers(host) }
         })
     }
+}
+
+#[test]
+fn an_interface_that_is_gone_takes_all_its_queues_along_and_brings_them_back_with_it() {
+    let Some(bed) = Testbed::lay_with_queues(Wiring::Routed, 2, &["ping"]) else { return };
+    let ports = ["xdp:one,queues=2", "xdp:two,queues=2"];
+    let forwarder = Forwarder::start_with(&bed, ports, 2, &["--idle=sleep"]);
+    wait_for_the_path(&bed);
+    for _ in 0..2 {
+        bed.h1.ip("link del eth0");
+        bed.wire(1, 2);
+        wait_until("both queues are bound again", || bed.has_programs() && bed.sockets() == 4);
+        wait_for_the_path(&bed);
+    }
+    let out = forwarder.end(Signal::INT);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    Summary::parse(&out.stdout).assert_adds_up();
+    bed.assert_nothing_left();
 }
 
 #[test]

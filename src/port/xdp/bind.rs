@@ -130,13 +130,25 @@ impl XdpPort {
         queue: u32,
         config: &XdpConfig,
     ) -> Result<XdpPort, XdpError> {
+        // A quarter at most: further ports open after this one.
+        XdpPort::open_filled(umem, w, pool, (interface, queue), config, pool.frames() / 4)
+    }
+
+    /// As [`XdpPort::open`], with `most` frames in the FILL ring at most.
+    pub(super) fn open_filled(
+        umem: &Arc<Umem>,
+        w: &mut Worker,
+        pool: &Pool,
+        (interface, queue): (&str, u32),
+        config: &XdpConfig,
+        most: usize,
+    ) -> Result<XdpPort, XdpError> {
         check_rings(&config.rings)?;
         let attempt = Attempt::new(umem, interface, queue, config);
         let netdev = Netdev::open(interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
         let (binding, rings) = umem.bind(&netdev, &attempt, config, BUSY_TRIES)?;
         let mut port = XdpPort::new(umem.clone(), netdev, queue, config, binding, rings);
-        // A quarter at most: further ports open after this one.
-        port.refill_to(w, pool, pool.frames() / 4);
+        port.refill_to(w, pool, most);
         // A driver that found the FILL ring empty when the socket was bound sleeps until it is told.
         port.kick();
         // On failure the port is dropped, which brings its frames home.

@@ -54,6 +54,7 @@ mod fill;
 mod held;
 mod kick;
 mod own;
+mod queues;
 mod rx;
 #[cfg(test)]
 mod tests;
@@ -66,6 +67,7 @@ pub use bind::Umem;
 pub use close::Closed;
 pub use error::XdpError;
 pub use own::{OwnAddresses, OwnAddressesError};
+pub use queues::XdpQueues;
 
 use super::{Port, PortCounters, PortState, set_aside};
 use crate::pool::Batch;
@@ -145,6 +147,8 @@ pub struct XdpPort {
     /// Frames that stay posted for good.
     stranded: usize,
     presence: Presence,
+    /// Sockets before this one.
+    sockets: u32,
     /// The interface is down for now, or absent.
     link_down: bool,
     /// Why the port is down for good, or until its interface is there again.
@@ -251,6 +255,7 @@ impl XdpPort {
             stranded: 0,
             umem,
             presence: Presence::Here,
+            sockets: 0,
             link_down: false,
             down: None,
             rounds: 0,
@@ -268,6 +273,19 @@ impl XdpPort {
         self.zero_copy = binding.socket.is_zero_copy();
         self.queues = Some(Queues::new(rings));
         self.binding = Some(binding);
+        self.sockets = self.sockets.wrapping_add(1);
+    }
+
+    /// Counts in `counters` from now on, and there what was counted so far.
+    #[cold]
+    fn count_into(&mut self, counters: &Arc<PortCounters>) {
+        counters.add(&self.counters);
+        self.counters = Arc::clone(counters);
+    }
+
+    /// Which of the port's sockets it has; None where it has none.
+    fn socket_number(&self) -> Option<u32> {
+        self.binding.as_ref().map(|_| self.sockets)
     }
 
     /// The interface.

@@ -1,0 +1,180 @@
+//! Several queues of one interface as one port: for an interface with more queues than there are workers.
+//!
+//! What comes by any of the queues is received; everything is transmitted by the first one. A flow comes by one queue and
+//! leaves by one, so it keeps its order.
+
+use super::{Umem, XdpConfig, XdpError, XdpPort};
+use crate::pool::{Batch, Pool};
+use crate::port::{Port, PortCounters, PortState};
+use crate::sync::Worker;
+use crate::sys::event::Watch;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// Queues of one interface, polled by one worker.
+///
+/// It counts what all its queues count, and it is down while one of them is.
+#[derive(Debug)]
+pub struct XdpQueues {
+    /// `xdp:eth0:0,2`
+    name: String,
+    /// One or more.
+    queues: Vec<XdpPort>,
+    /// The queue that reception begins with, the next one in each call: a flooded queue silences no other.
+    turn: usize,
+    /// All sockets as one descriptor.
+    watch: Watch,
+    /// The socket of each queue that is watched, by its number; None for none.
+    watched: Vec<Option<u32>>,
+    /// Of all queues.
+    counters: Arc<PortCounters>,
+}
+
+impl XdpQueues {
+    /// Opens a port over `umem` on each of `queues` of `interface`, as [`XdpPort::open`] opens one, and makes one port of
+    /// them. All FILL rings together get a quarter of the pool at most before the first packet comes.
+    ///
+    /// # Errors
+    /// [`XdpError`] of the first queue that cannot be opened; `NoSuchQueue` where there is none in `queues`.
+    ///
+    /// # Panics
+    /// As [`XdpPort::open`].
+    #[cold]
+    pub fn open(
+        umem: &Arc<Umem>,
+        w: &mut Worker,
+        pool: &Pool,
+        interface: &str,
+        queues: &[u32],
+        config: &XdpConfig,
+    ) -> Result<XdpQueues, XdpError> {
+        let Some(&first) = queues.first() else {
+            return Err(XdpError::NoSuchQueue { interface: interface.into(), queue: 0, queues: Some(0) });
+        };
+        let most = pool.frames() / 4 / queues.len();
+        let mut open = |&queue: &u32| XdpPort::open_filled(umem, w, pool, (interface, queue), config, most);
+        let mut ports = queues.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
+        let counters = Arc::default();
+        ports.iter_mut().for_each(|port| port.count_into(&counters));
+        let refused = |error: std::io::Error| XdpError::Refused {
+            interface: interface.into(),
+            cause: format!("watch its queues: {error}"),
+        };
+        let others = queues[1..].iter().map(|queue| format!(",{queue}"));
+        Ok(XdpQueues {
+            name: format!("xdp:{interface}:{first}{}", others.collect::<String>()),
+            watched: vec![None; ports.len()],
+            queues: ports,
+            turn: 0,
+            watch: Watch::new().map_err(refused)?,
+            counters,
+        })
+    }
+
+    /// Its queues, each a port; the first transmits.
+    pub fn queues(&self) -> &[XdpPort] {
+        &self.queues
+    }
+
+    /// The queue with the most room for empty frames, and its room.
+    #[inline]
+    fn emptiest(&mut self) -> (usize, usize) {
+        let mut most = (0, 0);
+        for (i, queue) in self.queues.iter_mut().enumerate() {
+            let room = queue.fill_room();
+            if room > most.1 {
+                most = (i, room);
+            }
+        }
+        most
+    }
+}
+
+impl Port for XdpQueues {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> &'static str {
+        "xdp"
+    }
+
+    /// Of the queue with the most: the next frames go there, so that all are filled alike.
+    #[inline]
+    fn fill_room(&mut self) -> usize {
+        self.emptiest().1
+    }
+
+    #[inline]
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let (emptiest, _) = self.emptiest();
+        self.queues[emptiest].fill(w, frames)
+    }
+
+    #[inline]
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let (before, first) = (frames.len(), self.turn);
+        self.turn = if first + 1 < self.queues.len() { first + 1 } else { 0 };
+        let (later, sooner) = self.queues.split_at_mut(first);
+        for queue in sooner.iter_mut().chain(later) {
+            if frames.room() == 0 {
+                break;
+            }
+            queue.rx(w, frames);
+        }
+        frames.len() - before
+    }
+
+    #[inline]
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.queues[0].tx(w, frames)
+    }
+
+    #[inline]
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.queues[0].complete(w, frames)
+    }
+
+    #[inline]
+    fn kick(&mut self) {
+        self.queues.iter_mut().for_each(XdpPort::kick);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.watch.clear();
+        let mut ready = false;
+        for (queue, watched) in self.queues.iter_mut().zip(&mut self.watched) {
+            ready |= queue.arm();
+            let socket = queue.socket_number();
+            if *watched != socket
+                && let Some(descriptor) = queue.descriptor()
+            {
+                self.watch.add(descriptor);
+                *watched = socket;
+            }
+        }
+        ready
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.watch.as_fd())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.queues[0].in_flight()
+    }
+
+    fn filled(&self) -> usize {
+        self.queues.iter().map(XdpPort::filled).sum()
+    }
+
+    fn state(&self) -> PortState {
+        let states = self.queues.iter().map(XdpPort::state);
+        states.into_iter().find(|state| *state != PortState::Up).unwrap_or(PortState::Up)
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        self.queues.iter().for_each(|queue| drop(queue.counters()));
+        Arc::clone(&self.counters)
+    }
+}
