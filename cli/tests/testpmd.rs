@@ -2,16 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod dpdk;
 mod netmem;
 mod odd;
 
+use dpdk::Testpmd;
 use netmem::{number, start};
 use odd::{Folder, packets, pcap, sendable};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
@@ -39,31 +40,7 @@ fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
         let socket = folder.path(&format!("{i}.sock"));
         format!("net_memif{i},role={role},socket={},socket-abstract=no", socket.display())
     };
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let prefix = format!("netmem-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-    let eal = format!("--no-huge -m 256 --no-pci --file-prefix {prefix} --lcores 0@0,1@0");
-    let application = "--forward-mode=io --total-num-mbufs=8192 --no-flush-rx --auto-start";
-    let said = fs::File::create(folder.path("testpmd")).expect("a file in the folder");
-    let mut command = Command::new("dpdk-testpmd");
-    command.args(eal.split_whitespace()).args(["--vdev", &device(0), "--vdev", &device(1), "--"]);
-    // It ends when its standard input does.
-    command.args(application.split_whitespace()).stdin(Stdio::piped());
-    match command.stdout(said.try_clone().expect("the file once more")).stderr(said).spawn() {
-        Ok(child) => Some(Testpmd(child)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => panic!("dpdk-testpmd does not start: {error}"),
-    }
-}
-
-struct Testpmd(Child);
-
-impl Drop for Testpmd {
-    fn drop(&mut self) {
-        // Its standard input is closed with it.
-        drop(self.0.stdin.take());
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        let _ = self.0.wait();
-    }
+    Testpmd::start(Command::new("dpdk-testpmd"), &[device(0), device(1)], folder.path("testpmd"))
 }
 
 fn wait_until(folder: &Folder, what: &str, done: impl Fn() -> bool) {

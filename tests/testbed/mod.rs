@@ -14,6 +14,7 @@ mod namespace;
 
 pub use namespace::Namespace;
 
+use namespace::xdp_sockets;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
@@ -105,8 +106,7 @@ impl Testbed {
 
     /// AF_XDP sockets open in the machine between the hosts.
     pub fn sockets(&self) -> usize {
-        let protocols = self.dut.inside(|| fs::read_to_string("/proc/thread-self/net/protocols"));
-        xdp_sockets(&protocols.expect("/proc/net/protocols")).expect("a line XDP in it")
+        self.dut.xdp_sockets()
     }
 
     /// Asserts that the machine between the hosts carries frames no more: no program on its interfaces and no
@@ -172,14 +172,9 @@ fn package(program: &str) -> &str {
         "ip" => "iproute2",
         "ping" => "iputils-ping",
         "setpriv" | "prlimit" => "util-linux",
+        "dpdk-testpmd" => "dpdk",
         same => same,
     }
-}
-
-/// The number of sockets in the line XDP of /proc/net/protocols: name, size, sockets.
-fn xdp_sockets(protocols: &str) -> Option<usize> {
-    let line = protocols.lines().find(|line| line.starts_with("XDP "))?;
-    line.split_whitespace().nth(2)?.parse().ok()
 }
 
 /// Says past the test runner's capture that the test on this thread does not run, and why.

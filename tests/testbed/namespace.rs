@@ -88,6 +88,12 @@ impl Namespace {
         succeed(Command::new("ip").args(["-n", &self.name]).args(words.split_whitespace()))
     }
 
+    /// AF_XDP sockets open inside.
+    pub fn xdp_sockets(&self) -> usize {
+        let protocols = self.inside(|| fs::read_to_string("/proc/thread-self/net/protocols"));
+        xdp_sockets(&protocols.expect("/proc/net/protocols")).expect("a line XDP in it")
+    }
+
     /// Runs `f` on a thread inside the namespace. A socket that it opens stays of this namespace.
     pub fn inside<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         let there = File::open(format!("/run/netns/{}", self.name)).expect("the namespace");
@@ -103,6 +109,12 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         output(Command::new("ip").args(["netns", "del", &self.name]));
     }
+}
+
+/// The number of sockets in the line XDP of /proc/net/protocols: name, size, sockets.
+pub fn xdp_sockets(protocols: &str) -> Option<usize> {
+    let line = protocols.lines().find(|line| line.starts_with("XDP "))?;
+    line.split_whitespace().nth(2)?.parse().ok()
 }
 
 fn output(command: &mut Command) -> Output {

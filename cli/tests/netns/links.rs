@@ -12,12 +12,18 @@ use std::process::{Child, Output, Stdio};
 const MOST: usize = 1514;
 
 /// `netmem forward` in cross-connect mode between two ports; killed when dropped.
-struct Pair(Option<Child>);
+pub struct Pair(Option<Child>);
 
 impl Pair {
     fn start(place: &Namespace, one: &str, other: &str) -> Pair {
+        Pair::start_with(place, [one, other], &[])
+    }
+
+    /// Starts one with further options.
+    pub fn start_with(place: &Namespace, ports: [&str; 2], options: &[&str]) -> Pair {
         let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
-        command.args(["forward", "--mode", "cross-connect", "--json", "--port", one, "--port", other]);
+        let ports = ports.map(|port| format!("--port={port}"));
+        command.args(["forward", "--mode", "cross-connect", "--json"]).args(ports).args(options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Pair(Some(command.spawn().expect("netmem starts")))
     }
@@ -31,7 +37,7 @@ impl Pair {
     }
 
     /// Ends it as Ctrl-C does.
-    fn end(mut self) -> Output {
+    pub fn end(mut self) -> Output {
         let child = self.0.take().expect("it was not waited for");
         kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
         child.wait_with_output().expect("wait")

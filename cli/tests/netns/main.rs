@@ -5,6 +5,8 @@
 
 mod absence;
 mod accounting;
+#[path = "../dpdk/mod.rs"]
+mod dpdk;
 mod endings;
 mod forwarder;
 mod forwarding;
@@ -20,6 +22,7 @@ mod stream;
 mod summary;
 #[path = "../../../tests/testbed/mod.rs"]
 mod testbed;
+mod testpmd;
 mod traffic;
 mod wire;
 mod workers;

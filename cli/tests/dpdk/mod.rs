@@ -1,0 +1,75 @@
+//! DPDK's testpmd as the other end of something.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::{env, fs, io};
+
+/// A testpmd that forwards between its devices, the last odd one to itself; ended, and what it keeps about itself taken
+/// away, when dropped.
+pub struct Testpmd {
+    child: Child,
+    /// Where it keeps it.
+    run: PathBuf,
+    /// What it says.
+    said: PathBuf,
+}
+
+impl Testpmd {
+    /// Starts it by `command` with these devices; what it says goes to the file `said`. None where none is installed.
+    ///
+    /// # Panics
+    /// When it cannot be started for another reason.
+    pub fn start(mut command: Command, devices: &[String], said: PathBuf) -> Option<Testpmd> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let prefix = format!("netmem-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let eal = format!("--no-huge -m 256 --no-pci --file-prefix {prefix} --lcores 0@0,1@0");
+        let application = "--forward-mode=io --total-num-mbufs=8192 --no-flush-rx --auto-start";
+        command.args(eal.split_whitespace()).args(devices.iter().flat_map(|device| ["--vdev", device]));
+        // It ends when its standard input does.
+        command.arg("--").args(application.split_whitespace()).stdin(Stdio::piped());
+        let file = fs::File::create(&said).expect("a file in the folder");
+        let run = run_directory().join(prefix);
+        match command.stdout(file.try_clone().expect("the file once more")).stderr(file).spawn() {
+            Ok(child) => Some(Testpmd { child, run, said }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => panic!("dpdk-testpmd does not start: {error}"),
+        }
+    }
+
+    /// What it has said so far; of what goes to its standard output, nothing before it ends.
+    fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    /// Ends it; what it said, at last what it counted.
+    #[allow(dead_code)]
+    pub fn end(mut self) -> String {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("it ends");
+        self.said()
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        // Its standard input is closed with it.
+        drop(self.child.stdin.take());
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.run);
+    }
+}
+
+/// Where DPDK keeps what its processes say of themselves.
+fn run_directory() -> PathBuf {
+    let own = env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());
+    let base = own.map_or_else(
+        || Path::new(if rustix::process::geteuid().is_root() { "/var/run" } else { "/tmp" }).to_owned(),
+        PathBuf::from,
+    );
+    base.join("dpdk")
+}
