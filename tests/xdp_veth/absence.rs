@@ -217,3 +217,37 @@ fn two_ports_of_one_memory_lose_both_ends_of_their_wire_at_once_and_come_back() 
         },
     );
 }
+
+#[test]
+fn a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home() {
+    const TEST: &str = "absence::a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home";
+    in_namespace(TEST, || {
+        for again in [false, true] {
+            veth("a0", "a1", 1);
+            let mut here = bench(256);
+            let mut port = here.open("a0").unwrap();
+            let Bench { mut w, pool, .. } = here;
+            transmit(&mut port, &mut w, &pool, 16);
+            ip("link del dev a0");
+            // Nobody takes back what was to be sent.
+            wait_for("the port to give its frames up", || {
+                port.kick();
+                (port.filled() == 0).then_some(())
+            });
+            assert_eq!((port.in_flight(), pool.ledger().posted), (16, 16));
+            if again {
+                veth("a0", "a1", 1);
+                (0..10_000).for_each(|_| port.kick());
+                assert!(!is_up(&port.state()), "not before that was taken back");
+                poll_until(&mut port, &mut w, &pool, is_up);
+                assert_eq!(port.in_flight(), 0);
+                ip("link del dev a0");
+            }
+            assert_eq!(port.close().stranded, 0);
+            assert_eq!(port.close().home, 0);
+            let counted = port.counters();
+            assert_eq!((counted.tx.get(), counted.completed.get()), (16, 16));
+            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        }
+    });
+}

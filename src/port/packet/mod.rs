@@ -9,6 +9,8 @@
 //! Frames go straight from and into the port's own by recvmmsg(2) and sendmmsg(2): one copy, which is the kernel's, and
 //! one system call for a burst. ADR 0020 says why not by TPACKET rings.
 //!
+//! When the interface is removed the port is down, and goes on with the next one that has its name.
+//!
 //! Shorter than a header, or longer than the MTU allows, a frame is refused by the kernel and counted (`tx_invalid`). What
 //! no posted frame has room for is `rx_too_long`; what the socket's buffer had no room for is `rx_ring_full`.
 

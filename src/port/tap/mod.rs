@@ -2,7 +2,7 @@
 //!
 //! What the host sends by the interface is received here, and what is transmitted here the host receives. The interface
 //! is made when there is none of that name, set up then, and gone with the port; one that is there already is attached to,
-//! and stays as it is.
+//! and stays as it is. When it is removed the port is down, and attaches to the next one that somebody makes of its name.
 //!
 //! # Cost
 //! One system call and one copy for each frame, either way: the kernel offers no more than one frame a call. In idle rounds
