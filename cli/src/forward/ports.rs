@@ -258,9 +258,13 @@ fn interface_of(netdev: &Netdev) -> Result<Interface, Failure> {
     Ok(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
 }
 
-/// `generic mode (native: Operation not supported), copied by the kernel`
+/// `generic mode (native: Operation not supported), copied by the kernel, control traffic left to the kernel`
 fn detail(port: &XdpPort) -> String {
     let refused = port.native_refused().map_or_else(String::new, |why| format!(" ({why})"));
     let copy = if port.is_zero_copy() { "zero-copy" } else { "copied by the kernel" };
-    format!("{} mode{refused}, {copy}", port.mode())
+    let kept = match port.punt() {
+        Punt::Nothing => "",
+        Punt::Control => ", control traffic left to the kernel",
+    };
+    format!("{} mode{refused}, {copy}{kept}", port.mode())
 }

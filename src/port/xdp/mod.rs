@@ -303,6 +303,11 @@ impl XdpPort {
         self.mode
     }
 
+    /// What of its queue is left to the kernel.
+    pub fn punt(&self) -> Punt {
+        self.config.punt
+    }
+
     /// Why it is not in native mode, where that was tried.
     pub fn native_refused(&self) -> Option<&str> {
         self.native_refused.as_deref()
