@@ -1,0 +1,363 @@
+//! Keeps a table as the kernel has it.
+
+use crate::listing::Listing;
+use crate::neighbours::{Asking, Key};
+use crate::socket::{All, Ear, Heard, Mouth, ask};
+use crate::translate::{Event, RouteChange, State};
+use netlink_packet_route::AddressFamily;
+use netmem::forward::Wanted;
+use netmem::forward::ip::Interface;
+use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, fib};
+use netmem::sys::event::sleep_until_readable;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Datagrams that are heard before what they changed is shown to workers.
+const AT_ONCE: usize = 256;
+/// All is asked for again at most this share of the time: after one that took a second, not for four.
+const REST: u32 = 4;
+
+/// What a follower starts from.
+#[derive(Debug, Default)]
+pub struct Setup {
+    /// The router's end of each port's link, in the order of the ports, and its name in the kernel where it has one.
+    pub ports: Vec<(Interface, Option<String>)>,
+    /// Routes that count before the kernel's.
+    pub given: Vec<RibRoute>,
+}
+
+/// The kernel cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// No socket.
+    #[error("rtnetlink socket: {0}; is this Linux, and are there file descriptors left?")]
+    Socket(#[source] io::Error),
+    /// The kernel does not say what it has.
+    #[error("rtnetlink: the kernel's {what}: {why}")]
+    Ask {
+        /// What was asked for.
+        what: &'static str,
+        /// What the kernel answers.
+        why: io::Error,
+    },
+    /// The socket is not one any more.
+    #[error("rtnetlink: {0}")]
+    Hear(#[source] io::Error),
+}
+
+/// What happened since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Events that were heard.
+    pub events: u64,
+    /// Messages that could not be read.
+    pub unread: u64,
+    /// How often the kernel had more to say than the socket could hold.
+    pub overruns: u64,
+    /// How often all was asked for, the first time too.
+    pub resyncs: u64,
+    /// Neighbours that the kernel was asked for.
+    pub asked: u64,
+}
+
+/// What is known, for the follower and for who looks.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) rib: Rib,
+    pub(crate) names: BTreeMap<u32, String>,
+    pub(crate) counters: Counters,
+}
+
+/// Keeps a table as the kernel has it. Belongs to one thread; [`turn`](Self::turn) is its loop's body.
+pub struct Follower {
+    known: Arc<Mutex<Known>>,
+    control: FibControl,
+    ear: Ear,
+    mouth: Mouth,
+    ports: Vec<(Interface, Option<String>)>,
+    wanted: Vec<Wanted>,
+    asking: Asking,
+    /// Links that are up.
+    up: HashSet<u32>,
+    addresses: BTreeSet<(u32, IpAddr)>,
+    new_addresses: bool,
+    /// Events do not say all: everything is to be asked for again.
+    unsure: bool,
+    /// When it may be.
+    again: Instant,
+}
+
+impl Follower {
+    /// Asks for all there is, and follows it from then on; also what workers read, one clone for each.
+    ///
+    /// # Errors
+    /// [`FollowError`].
+    pub fn start(setup: Setup) -> Result<(Follower, FibReader), FollowError> {
+        // Heard first, asked for then: nothing happens in between unheard.
+        let ear = Ear::new().map_err(FollowError::Socket)?;
+        let mouth = Mouth::new().map_err(FollowError::Socket)?;
+        let interfaces = setup.ports.iter().map(|(interface, _)| *interface).collect();
+        let (control, mut reader) = fib(Fib { interfaces, ..Fib::default() });
+        let mut known = Known::default();
+        for route in &setup.given {
+            known.rib.insert(route);
+        }
+        let mut follower = Follower {
+            known: Arc::new(Mutex::new(known)),
+            control,
+            ear,
+            mouth,
+            ports: setup.ports,
+            wanted: Vec::new(),
+            asking: Asking::default(),
+            up: HashSet::new(),
+            addresses: BTreeSet::new(),
+            new_addresses: true,
+            unsure: true,
+            again: Instant::now(),
+        };
+        follower.resync()?;
+        reader.refresh();
+        Ok((follower, reader))
+    }
+
+    /// Asks the kernel from now on for neighbours that a worker's frames wait for.
+    pub fn add_wanted(&mut self, wanted: Wanted) {
+        self.wanted.push(wanted);
+    }
+
+    /// What can be listed by others while the follower runs.
+    pub fn listing(&self) -> Listing {
+        Listing(Arc::clone(&self.known))
+    }
+
+    /// The router's own addresses, if they have changed since the last call.
+    pub fn take_addresses(&mut self) -> Option<Vec<IpAddr>> {
+        let addresses = || self.addresses.iter().map(|(_, address)| *address).collect();
+        std::mem::take(&mut self.new_addresses).then(addresses)
+    }
+
+    /// Waits for news, `at_most` so long, and has workers see what changed.
+    ///
+    /// # Errors
+    /// [`FollowError`]: the table stays as it is then.
+    pub fn turn(&mut self, at_most: Duration) -> Result<(), FollowError> {
+        sleep_until_readable(&[self.ear.as_fd()], at_most);
+        self.hear()?;
+        self.ask_for_neighbours();
+        if self.unsure && Instant::now() >= self.again {
+            self.resync()?;
+        }
+        self.publish();
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<(), FollowError> {
+        for _ in 0..AT_ONCE {
+            let mut events = Vec::new();
+            match self.ear.hear(|event| events.push(event)).map_err(FollowError::Hear)? {
+                Heard::Nothing => break,
+                Heard::TooMuch => {
+                    self.ear.grow();
+                    self.known().counters.overruns += 1;
+                    self.unsure = true;
+                }
+                Heard::Some(unread) => {
+                    let mut known = self.known();
+                    known.counters.unread += unread as u64;
+                    known.counters.events += events.len() as u64;
+                    drop(known);
+                    events.into_iter().for_each(|event| self.take(event));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of an event.
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Route(change, route) => {
+                let sure = route_changed(&mut self.known().rib, change, &route);
+                self.unsure |= !sure;
+            }
+            Event::Neighbour { link, address, state } => self.neighbour((link, address), state),
+            Event::Link { index, name, up, mac, mtu } => {
+                // The kernel takes IPv4 routes away with their link, and says so of none.
+                self.unsure |= self.up.contains(&index) != up;
+                if up {
+                    self.up.insert(index)
+                } else {
+                    self.up.remove(&index)
+                };
+                self.link(index, Some(name), mac.map(|mac| Interface { mac, mtu: mtu.min(0xffff) as u16 }));
+            }
+            Event::LinkGone(index) => {
+                self.unsure |= self.up.remove(&index);
+                self.link(index, None, None);
+            }
+            Event::Address { link, address, there } => {
+                let key = (link, address);
+                self.new_addresses |=
+                    if there { self.addresses.insert(key) } else { self.addresses.remove(&key) };
+                // Routes with this source go with it, unsaid.
+                self.unsure |= !there;
+            }
+            Event::Unsaid => self.unsure = true,
+            Event::Done(_) | Event::Refused(_) => {}
+        }
+    }
+
+    fn neighbour(&mut self, key: Key, state: State) {
+        let link = match state {
+            State::Fresh(mac) | State::Stale(mac) => {
+                self.asking.known(key, matches!(state, State::Stale(_)));
+                Link::Known(mac)
+            }
+            State::Failed => {
+                self.asking.failed(key, Instant::now());
+                Link::Silent
+            }
+            State::Unknown if self.asking.unknown(key) => Link::Silent,
+            State::Unknown => Link::Unknown,
+        };
+        self.known().rib.set_neighbour(key.0, key.1, link);
+    }
+
+    /// Takes note of a link's name and of the router's end of it; None if it is gone.
+    fn link(&mut self, index: u32, name: Option<String>, interface: Option<Interface>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is = |its: &Option<String>| its.is_some() && *its == name;
+        let port = self.ports.iter().position(|(_, its)| is(its)).map(|port| port as u8);
+        if let Some(before) = port.and_then(|port| known.rib.link(port))
+            && before != index
+        {
+            known.rib.set_port(before, None);
+        }
+        known.rib.set_port(index, port);
+        let mut changes = Vec::new();
+        for (port, (its, name)) in (0..).zip(&mut self.ports) {
+            if let Some(interface) = interface.filter(|interface| is(name) && interface != its) {
+                *its = interface;
+                changes.push(Change::Interface(port, interface));
+            }
+        }
+        match name {
+            Some(name) => drop(known.names.insert(index, name)),
+            None => drop(known.names.remove(&index)),
+        }
+        drop(known);
+        self.control.apply(changes);
+    }
+
+    /// Asks for what frames wait for, gives up on what does not answer, and keeps fresh what is old.
+    fn ask_for_neighbours(&mut self) {
+        let now = Instant::now();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut to_ask = Vec::new();
+        for wanted in &mut self.wanted {
+            wanted.read(|neighbour| {
+                let key = known.rib.link(neighbour.port).map(|link| (link, neighbour.address));
+                to_ask.extend(key.filter(|key| self.asking.want(*key, now)));
+            });
+        }
+        let due = self.asking.due(now);
+        due.silent.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Silent));
+        due.forgotten.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Unknown));
+        to_ask.extend(due.freshen.into_iter().filter(|(link, _)| known.rib.port(*link).is_some()));
+        known.counters.asked += to_ask.len() as u64;
+        drop(known);
+        for (link, address) in &to_ask {
+            // Whatever the reason: who does not answer is known by silence.
+            let _ = self.mouth.use_neighbour(*link, *address);
+        }
+        self.mouth.forget_answers();
+    }
+
+    /// Asks for all there is, and changes what differs.
+    fn resync(&mut self) -> Result<(), FollowError> {
+        let begun = Instant::now();
+        let asked = |what, all| ask(all).map_err(|why| FollowError::Ask { what, why });
+        let links = asked("links", All::Links)?;
+        let addresses = asked("addresses", All::Addresses)?;
+        let neighbours = asked("neighbours", All::Neighbours)?;
+        let mut routes = asked("IPv4 routes", All::Routes(AddressFamily::Inet))?;
+        routes.append(&mut asked("IPv6 routes", All::Routes(AddressFamily::Inet6))?);
+        self.forget_but(&links, &neighbours);
+        links.into_iter().for_each(|event| self.take(event));
+        self.replace_addresses(&addresses);
+        let routes = routes.into_iter().filter_map(|event| match event {
+            Event::Route(_, route) => Some(route),
+            _ => None,
+        });
+        self.known().rib.replace(routes);
+        // What does not answer now may have been asked for long ago.
+        let answered = |event: &Event| !matches!(event, Event::Neighbour { state: State::Failed, .. });
+        neighbours.into_iter().filter(answered).for_each(|event| self.take(event));
+        self.known().counters.resyncs += 1;
+        self.unsure = false;
+        self.again = begun + begun.elapsed() * (REST + 1);
+        self.publish();
+        Ok(())
+    }
+
+    /// Forgets links and neighbours that are not among those told.
+    fn forget_but(&mut self, links: &[Event], neighbours: &[Event]) {
+        let told: HashSet<Key> = neighbours
+            .iter()
+            .filter_map(|event| match event {
+                Event::Neighbour { link, address, .. } => Some((*link, *address)),
+                _ => None,
+            })
+            .collect();
+        let there = |index: &u32| {
+            links.iter().any(|event| matches!(event, Event::Link { index: its, .. } if its == index))
+        };
+        let known = self.known();
+        let links: Vec<_> = known.names.keys().copied().filter(|index| !there(index)).collect();
+        let gone: Vec<_> = known.rib.neighbours().map(|(link, address, _)| (link, address)).collect();
+        drop(known);
+        links.into_iter().for_each(|index| self.take(Event::LinkGone(index)));
+        for key in gone.into_iter().filter(|key| !told.contains(key)) {
+            self.neighbour(key, State::Unknown);
+        }
+    }
+
+    fn replace_addresses(&mut self, events: &[Event]) {
+        let addresses = events.iter().filter_map(|event| match event {
+            Event::Address { link, address, .. } => Some((*link, *address)),
+            _ => None,
+        });
+        let addresses = addresses.collect();
+        self.new_addresses |= addresses != self.addresses;
+        self.addresses = addresses;
+    }
+
+    /// Has workers see what changed.
+    fn publish(&mut self) {
+        let changes = self.known().rib.take_changes();
+        self.control.apply(changes);
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes note of a route's change; false if it does not fit what is known, so that something else must have changed too.
+fn route_changed(rib: &mut Rib, change: RouteChange, route: &RibRoute) -> bool {
+    let others = rib.count_rank(route.prefix, route.origin, route.metric);
+    match change {
+        // One that is there already was told twice: by a list of all, and by the event before it.
+        RouteChange::Added => !rib.insert(route) || others == 0,
+        RouteChange::Replaced => {
+            let removed = rib.remove_rank(route.prefix, route.origin, route.metric);
+            rib.insert(route) && removed <= 1
+        }
+        RouteChange::Removed => rib.remove(route) || others == 0,
+    }
+}

@@ -1,0 +1,22 @@
+//! The kernel's routes, neighbours, links and addresses, followed over rtnetlink.
+//!
+//! ```text
+//!   kernel ─► socket ─► translate ─► Follower ─► Rib ─► FibControl      workers read
+//!      ▲  all there is, then events       │
+//!      └───────── asked for neighbours ◄──┴── Wanted                   frames wait there
+//! ```
+//! A [`Follower`] belongs to one control thread; workers see nothing of it but tables that change. Whenever what events
+//! say is not enough to know what the kernel has (some were lost; a link went, and the kernel says nothing of the routes
+//! that went with it), all is asked for again, and what differs is changed.
+
+mod follower;
+mod listing;
+mod neighbours;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod translate;
+
+pub use follower::{Counters, FollowError, Follower, Setup};
+pub use listing::{Listing, NeighbourLine, RouteLine};
+pub use translate::{Event, RouteChange, State, events};

@@ -1,0 +1,135 @@
+//! Which neighbours the kernel is asked for, and when again.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// A neighbour by link and address.
+pub(crate) type Key = (u32, IpAddr);
+
+/// The kernel is asked for one neighbour no oftener than this (RFC 1122 §2.3.2.1).
+const AGAIN: Duration = Duration::from_secs(1);
+/// One that was asked for and is not known by then is silent, also if the kernel says nothing of it: it asks three times, a
+/// second apart.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long packets for a silent one are dropped before somebody asks again.
+const SILENCE: Duration = Duration::from_secs(1);
+/// How often the kernel is told that stale neighbours are in use, so that it asks whether they are still there.
+const FRESHEN: Duration = Duration::from_secs(10);
+/// How many at a time.
+const FRESHEN_AT_ONCE: usize = 256;
+
+/// Neighbours that somebody waits for, that do not answer, and that may have gone.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    asked: HashMap<Key, Asked>,
+    silent: HashMap<Key, Instant>,
+    stale: HashSet<Key>,
+    freshened: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    first: Instant,
+    last: Instant,
+}
+
+/// What is due.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Did not answer in time.
+    pub(crate) silent: Vec<Key>,
+    /// Were silent long enough: may be asked for again.
+    pub(crate) forgotten: Vec<Key>,
+    /// Are to be used, so that the kernel asks whether they are still there.
+    pub(crate) freshen: Vec<Key>,
+}
+
+impl Asking {
+    /// Somebody waits for a neighbour; true if the kernel is to be asked now.
+    pub(crate) fn want(&mut self, key: Key, now: Instant) -> bool {
+        if self.silent.contains_key(&key) {
+            return false;
+        }
+        match self.asked.get_mut(&key) {
+            Some(asked) if now.duration_since(asked.last) < AGAIN => false,
+            Some(asked) => {
+                asked.last = now;
+                true
+            }
+            None => {
+                self.asked.insert(key, Asked { first: now, last: now });
+                true
+            }
+        }
+    }
+
+    /// A neighbour's link address is known, and may be an old one.
+    pub(crate) fn known(&mut self, key: Key, stale: bool) {
+        self.asked.remove(&key);
+        self.silent.remove(&key);
+        match stale {
+            true => self.stale.insert(key),
+            false => self.stale.remove(&key),
+        };
+    }
+
+    /// A neighbour did not answer.
+    pub(crate) fn failed(&mut self, key: Key, now: Instant) {
+        self.asked.remove(&key);
+        self.stale.remove(&key);
+        self.silent.insert(key, now);
+    }
+
+    /// The kernel knows nothing about a neighbour any more; true while it counts as silent all the same.
+    pub(crate) fn unknown(&mut self, key: Key) -> bool {
+        self.stale.remove(&key);
+        self.silent.contains_key(&key)
+    }
+
+    /// What is due by now.
+    pub(crate) fn due(&mut self, now: Instant) -> Due {
+        let late = |since: &Instant, limit| now.duration_since(*since) >= limit;
+        let mut due = Due::default();
+        due.forgotten.extend(self.silent.extract_if(|_, since| late(since, SILENCE)).map(|(key, _)| key));
+        due.silent.extend(self.asked.extract_if(|_, asked| late(&asked.first, PATIENCE)).map(|(key, _)| key));
+        self.silent.extend(due.silent.iter().map(|key| (*key, now)));
+        if self.freshened.is_none_or(|then| late(&then, FRESHEN)) {
+            self.freshened = Some(now);
+            due.freshen.extend(self.stale.iter().take(FRESHEN_AT_ONCE));
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_is_asked_for_once_a_second_and_silent_after_five_and_may_be_asked_for_again() {
+        let (mut asking, start) = (Asking::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        let key = (3, IpAddr::from([10, 0, 0, 7]));
+        assert!(asking.want(key, at(0)) && !asking.want(key, at(999)) && asking.want(key, at(1_000)));
+        assert_eq!(asking.due(at(4_999)).silent, []);
+        assert_eq!(asking.due(at(5_000)).silent, [key]);
+        assert!(!asking.want(key, at(5_500)));
+        assert_eq!(asking.due(at(6_000)).forgotten, [key]);
+        assert!(asking.want(key, at(6_000)));
+        asking.known(key, false);
+        assert_eq!((asking.due(at(60_000)), asking.want(key, at(60_000))), (Due::default(), true));
+    }
+
+    #[test]
+    fn stale_neighbours_are_used_now_and_then_until_they_are_fresh_or_gone() {
+        let (mut asking, start) = (Asking::default(), Instant::now());
+        let keys = [1, 2, 3].map(|last| (1, IpAddr::from([10, 0, 0, last])));
+        keys.iter().for_each(|key| asking.known(*key, true));
+        assert_eq!(asking.due(start).freshen.len(), 3);
+        assert_eq!(asking.due(start + FRESHEN / 2).freshen, []);
+        asking.known(keys[0], false);
+        asking.failed(keys[1], start + FRESHEN);
+        assert_eq!(asking.due(start + FRESHEN).freshen, [keys[2]]);
+    }
+}

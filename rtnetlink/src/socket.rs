@@ -1,0 +1,190 @@
+//! Sockets: one that hears what happens, and one that asks.
+
+use crate::translate::{Event, events};
+use netlink_packet_core::{
+    NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// RTNLGRP_LINK, _NEIGH, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE, _NEXTHOP.
+const GROUPS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
+/// Bytes of events that the kernel keeps for us, at first and at most.
+const BUFFER: usize = 1 << 20;
+const BUFFER_MAX: usize = 128 << 20;
+/// No datagram of the kernel's is longer.
+const DATAGRAM: usize = 1 << 16;
+/// How often something is asked for that changes while it is told.
+const TRIES: usize = 8;
+
+/// What came out of a look at the socket that hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// A datagram, with so many messages that could not be read.
+    Some(usize),
+    /// Nothing, for now.
+    Nothing,
+    /// The kernel had more to say than the socket could hold.
+    TooMuch,
+}
+
+/// Hears what happens.
+pub(crate) struct Ear {
+    socket: Socket,
+    datagram: Vec<u8>,
+    buffer: usize,
+}
+
+impl Ear {
+    /// Hears all that happens from now on.
+    pub(crate) fn new() -> io::Result<Ear> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.set_non_blocking(true)?;
+        let mut ear = Ear { socket, datagram: Vec::with_capacity(DATAGRAM), buffer: BUFFER / 2 };
+        ear.grow();
+        for group in GROUPS {
+            ear.socket.add_membership(group)?;
+        }
+        Ok(ear)
+    }
+
+    /// Doubles the room for what is not heard yet, as far as it may.
+    pub(crate) fn grow(&mut self) {
+        self.buffer = (2 * self.buffer).min(BUFFER_MAX);
+        // Without CAP_NET_ADMIN the system's limit holds: less room means more often all over again, no more.
+        if sockopt::set_socket_recv_buffer_size_force(&self.socket, self.buffer).is_err() {
+            let _ = sockopt::set_socket_recv_buffer_size(&self.socket, self.buffer);
+        }
+    }
+
+    /// Hears one datagram.
+    pub(crate) fn hear(&mut self, each: impl FnMut(Event)) -> io::Result<Heard> {
+        self.datagram.clear();
+        match self.socket.recv(&mut self.datagram, 0) {
+            Ok(_) => Ok(Heard::Some(events(&self.datagram, each))),
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::AGAIN | Errno::INTR) => Ok(Heard::Nothing),
+                Some(Errno::NOBUFS) => Ok(Heard::TooMuch),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+impl AsFd for Ear {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// What can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum All {
+    Links,
+    Addresses,
+    Neighbours,
+    Routes(AddressFamily),
+}
+
+/// Asks for all there is of a kind.
+///
+/// # Errors
+/// The kernel's, or that it changed whenever it was asked for.
+pub(crate) fn ask(all: All) -> io::Result<Vec<Event>> {
+    for _ in 0..TRIES {
+        let (events, interrupted) = ask_once(all)?;
+        if !interrupted {
+            return Ok(events);
+        }
+    }
+    // It goes on changing, and the socket that hears says how.
+    ask_once(all).map(|(events, _)| events)
+}
+
+fn ask_once(all: All) -> io::Result<(Vec<Event>, bool)> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    let message = match all {
+        All::Links => RouteNetlinkMessage::GetLink(LinkMessage::default()),
+        All::Addresses => RouteNetlinkMessage::GetAddress(AddressMessage::default()),
+        All::Neighbours => RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()),
+        All::Routes(family) => {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            RouteNetlinkMessage::GetRoute(message)
+        }
+    };
+    send(&socket, message, NLM_F_REQUEST | NLM_F_DUMP)?;
+    let (mut said, mut datagram) = (Vec::new(), Vec::with_capacity(DATAGRAM));
+    let (mut done, mut refused, mut interrupted) = (false, None, false);
+    while !done {
+        datagram.clear();
+        socket.recv(&mut datagram, 0)?;
+        events(&datagram, |event| match event {
+            Event::Done(changed) => (done, interrupted) = (true, interrupted | changed),
+            Event::Refused(code) => (done, refused) = (true, Some(code)),
+            event => said.push(event),
+        });
+    }
+    match refused {
+        Some(code) => Err(io::Error::from_raw_os_error(code)),
+        None => Ok((said, interrupted)),
+    }
+}
+
+/// Asks for neighbours' link addresses.
+pub(crate) struct Mouth(Socket);
+
+impl Mouth {
+    pub(crate) fn new() -> io::Result<Mouth> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.set_non_blocking(true)?;
+        Ok(Mouth(socket))
+    }
+
+    /// Has the kernel use a neighbour: it asks for one that it does not know, and asks again one whose answer is old.
+    pub(crate) fn use_neighbour(&self, link: u32, address: IpAddr) -> io::Result<()> {
+        let mut message = NeighbourMessage::default();
+        let (family, destination) = match address {
+            IpAddr::V4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
+            IpAddr::V6(address) => (AddressFamily::Inet6, NeighbourAddress::Inet6(address)),
+        };
+        message.header.family = family;
+        message.header.ifindex = link;
+        message.header.state = NeighbourState::None;
+        message.header.flags = NeighbourFlags::Use;
+        message.attributes.push(NeighbourAttribute::Destination(destination));
+        send(&self.0, RouteNetlinkMessage::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE)
+    }
+
+    /// Throws away what the kernel answered: whoever does not answer is known by silence.
+    pub(crate) fn forget_answers(&self) {
+        let mut answer = Vec::with_capacity(DATAGRAM);
+        while self.0.recv(&mut answer, 0).is_ok() {
+            answer.clear();
+        }
+    }
+}
+
+fn send(socket: &Socket, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    let mut header = NetlinkHeader::default();
+    header.flags = flags;
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(drop)
+}

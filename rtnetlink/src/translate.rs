@@ -1,0 +1,296 @@
+//! From the kernel's messages to what they mean here. Nothing in them is trusted: what makes no sense is left out.
+
+use netlink_packet_core::{NLM_F_REPLACE, NetlinkBuffer, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags, RouteType,
+    RouteVia,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netmem::forward::route::{Origin, RibRoute, Target, Via};
+use netmem::wire::MacAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What a message says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A route of the kernel's local or main table.
+    Route(RouteChange, RibRoute),
+    /// What the kernel knows about a neighbour.
+    Neighbour {
+        /// On which link.
+        link: u32,
+        /// Its address.
+        address: IpAddr,
+        /// What is known.
+        state: State,
+    },
+    /// There is a link, and it is so.
+    Link {
+        /// The kernel's number for it.
+        index: u32,
+        /// Its name.
+        name: String,
+        /// Somebody has set it up.
+        up: bool,
+        /// Its link address, where it is one of Ethernet.
+        mac: Option<MacAddr>,
+        /// Bytes of an IP packet that fit into one frame.
+        mtu: u32,
+    },
+    /// There is no link of this number any more.
+    LinkGone(u32),
+    /// The router has an address, or has it no more.
+    Address {
+        /// On which link.
+        link: u32,
+        /// The address.
+        address: IpAddr,
+        /// It is there.
+        there: bool,
+    },
+    /// Routes may have changed, and no other event says which.
+    Unsaid,
+    /// All that was asked for has been said; true if something changed meanwhile, so that it may be inconsistent.
+    Done(bool),
+    /// The kernel refuses, with this error number.
+    Refused(i32),
+}
+
+/// What happened to a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteChange {
+    /// It is there, beside others.
+    Added,
+    /// It is there instead of the one of its prefix and metric.
+    Replaced,
+    /// It is not there any more.
+    Removed,
+}
+
+/// What the kernel knows about a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Its link address, confirmed not long ago, or for ever.
+    Fresh(MacAddr),
+    /// Its link address, which may be an old one.
+    Stale(MacAddr),
+    /// It did not answer.
+    Failed,
+    /// Nothing, or nothing yet.
+    Unknown,
+}
+
+/// The flag of a dump during which something changed.
+const DUMP_INTERRUPTED: u16 = 0x10;
+/// Messages about next-hop objects: what they change, routes that use them do not always say.
+const NEXT_HOP_OBJECTS: std::ops::RangeInclusive<u16> = 104..=106;
+
+/// What each message in a datagram says, in order; returns how many could not be read.
+pub fn events(mut datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
+    let mut unread = 0;
+    while let Ok(header) = NetlinkBuffer::new_checked(datagram) {
+        let length = (header.length() as usize).clamp(1, datagram.len());
+        match message(&datagram[..length], header.message_type(), header.flags()) {
+            Some(Ok(event)) => each(event),
+            Some(Err(Unread)) => unread += 1,
+            None => {}
+        }
+        datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    unread
+}
+
+/// A message that is not as it must be.
+struct Unread;
+
+fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>> {
+    if NEXT_HOP_OBJECTS.contains(&kind) {
+        return Some(Ok(Event::Unsaid));
+    }
+    let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes) else {
+        return Some(Err(Unread));
+    };
+    let event = match message.payload {
+        NetlinkPayload::Done(_) => Some(Event::Done(flags & DUMP_INTERRUPTED != 0)),
+        NetlinkPayload::Error(error) => error.code.map(|code| Event::Refused(code.get().saturating_neg())),
+        NetlinkPayload::InnerMessage(message) => match message {
+            RouteNetlinkMessage::NewRoute(route) => {
+                let replaced = flags & NLM_F_REPLACE != 0;
+                let change = if replaced { RouteChange::Replaced } else { RouteChange::Added };
+                rib_route(&route).map(|route| Event::Route(change, route))
+            }
+            RouteNetlinkMessage::DelRoute(route) => {
+                rib_route(&route).map(|route| Event::Route(RouteChange::Removed, route))
+            }
+            RouteNetlinkMessage::NewNeighbour(neighbour) => self::neighbour(&neighbour, true),
+            RouteNetlinkMessage::DelNeighbour(neighbour) => self::neighbour(&neighbour, false),
+            RouteNetlinkMessage::NewLink(link) => self::link(link),
+            RouteNetlinkMessage::DelLink(link) => {
+                plain_link(&link).then_some(Event::LinkGone(link.header.index))
+            }
+            RouteNetlinkMessage::NewAddress(address) => self::address(&address, true),
+            RouteNetlinkMessage::DelAddress(address) => self::address(&address, false),
+            _ => None,
+        },
+        _ => None,
+    };
+    event.map(Ok)
+}
+
+/// A route that counts here: of the local or main table, for every kind of service and every source.
+fn rib_route(message: &RouteMessage) -> Option<RibRoute> {
+    let header = &message.header;
+    let (mut table, mut metric) = (u32::from(header.table), 0);
+    let mut destination = match header.address_family {
+        AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        AddressFamily::Inet6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        _ => return None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Table(its) => table = *its,
+            RouteAttribute::Priority(its) => metric = *its,
+            RouteAttribute::Destination(its) => destination = ip(its)?,
+            _ => {}
+        }
+    }
+    let origin = match table {
+        255 => Origin::Local,
+        254 => Origin::Main,
+        _ => return None,
+    };
+    let of_some_packets = header.tos != 0 || header.source_prefix_length != 0;
+    if of_some_packets || header.flags.contains(RouteFlags::Cloned) {
+        return None;
+    }
+    let prefix = ipnet::IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
+    Some(RibRoute { prefix, origin, metric, target: target(message)? })
+}
+
+/// Where a route leads; None if it leads nowhere now, so that the next best one counts.
+fn target(message: &RouteMessage) -> Option<Target> {
+    match message.header.kind {
+        RouteType::Unicast => {
+            let ways = ways(message);
+            (!ways.is_empty()).then(|| Target::paths(ways))
+        }
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => {
+            Some(Target::Local)
+        }
+        RouteType::BlackHole => Some(Target::Blackhole),
+        RouteType::Unreachable => Some(Target::Unreachable),
+        RouteType::Prohibit => Some(Target::Prohibit),
+        // No other table is asked after the main one: there is no way.
+        RouteType::Throw => Some(Target::paths(Vec::new())),
+        _ => None,
+    }
+}
+
+/// A route's ways, without those whose link is down.
+fn ways(message: &RouteMessage) -> Vec<Via> {
+    let several = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::MultiPath(hops) => Some(hops),
+        _ => None,
+    });
+    if let Some(hops) = several {
+        let alive = |hop: &&RouteNextHop| !hop.flags.contains(RouteNextHopFlags::Dead);
+        let via = |hop: &RouteNextHop| Via {
+            link: hop.interface_index,
+            address: gateway(&hop.attributes),
+            weight: u16::from(hop.hops) + 1,
+        };
+        return hops.iter().filter(alive).map(via).collect();
+    }
+    let link = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Oif(link) => Some(*link),
+        _ => None,
+    });
+    let link = link.filter(|_| !message.header.flags.contains(RouteFlags::Dead));
+    let via = |link| Via { link, address: gateway(&message.attributes), weight: 1 };
+    link.map(via).into_iter().collect()
+}
+
+fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
+    attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(address) => ip(address),
+        RouteAttribute::Via(RouteVia::Inet(address)) => Some((*address).into()),
+        RouteAttribute::Via(RouteVia::Inet6(address)) => Some((*address).into()),
+        _ => None,
+    })
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}
+
+fn neighbour(message: &NeighbourMessage, there: bool) -> Option<Event> {
+    let header = &message.header;
+    if header.flags.contains(NeighbourFlags::Proxy) {
+        return None;
+    }
+    let address = message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => Some(IpAddr::from(*address)),
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => Some(IpAddr::from(*address)),
+        _ => None,
+    })?;
+    let mac = message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(bytes) => ethernet(bytes),
+        _ => None,
+    });
+    let state = match (header.state, mac.filter(|_| there)) {
+        (NeighbourState::Reachable | NeighbourState::Permanent, Some(mac)) => State::Fresh(mac),
+        (NeighbourState::Stale | NeighbourState::Delay | NeighbourState::Probe, Some(mac)) => {
+            State::Stale(mac)
+        }
+        (NeighbourState::Failed, _) if there => State::Failed,
+        _ => State::Unknown,
+    };
+    Some(Event::Neighbour { link: header.ifindex, address, state })
+}
+
+/// A link address of one station.
+fn ethernet(bytes: &[u8]) -> Option<MacAddr> {
+    <[u8; 6]>::try_from(bytes).ok().map(MacAddr::new).filter(|mac| !mac.is_group())
+}
+
+/// Whether a message is about the link itself, not about its place in a bridge.
+fn plain_link(message: &LinkMessage) -> bool {
+    message.header.interface_family == AddressFamily::Unspec
+}
+
+fn link(message: LinkMessage) -> Option<Event> {
+    if !plain_link(&message) {
+        return None;
+    }
+    let (index, up) = (message.header.index, message.header.flags.contains(LinkFlags::Up));
+    let (mut name, mut mac, mut mtu) = (None, None, 0);
+    for attribute in message.attributes {
+        match attribute {
+            LinkAttribute::IfName(its) => name = Some(its),
+            LinkAttribute::Address(bytes) => mac = ethernet(&bytes),
+            LinkAttribute::Mtu(its) => mtu = its,
+            _ => {}
+        }
+    }
+    Some(Event::Link { index, name: name?, up, mac, mtu })
+}
+
+fn address(message: &AddressMessage, there: bool) -> Option<Event> {
+    // On a point-to-point link `Address` is the other end's.
+    let own = |attribute: &AddressAttribute| match attribute {
+        AddressAttribute::Local(address) => Some((true, *address)),
+        AddressAttribute::Address(address) => Some((false, *address)),
+        _ => None,
+    };
+    let (_, address) = message.attributes.iter().filter_map(own).max_by_key(|(local, _)| *local)?;
+    Some(Event::Address { link: message.header.index, address, there })
+}
