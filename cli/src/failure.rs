@@ -24,13 +24,21 @@ impl Failure {
         Failure::Run(vec![reason.to_string()])
     }
 
+    /// Its lines.
+    pub fn lines(&self) -> &[String] {
+        match self {
+            Failure::Input(line) => std::slice::from_ref(line),
+            Failure::Run(lines) => lines,
+        }
+    }
+
     /// Prints the lines, each folded to one, and gives the exit code.
     pub fn report(&self) -> ExitCode {
-        let (lines, code) = match self {
-            Failure::Input(line) => (std::slice::from_ref(line), 2),
-            Failure::Run(lines) => (&lines[..], 1),
+        let code = match self {
+            Failure::Input(_) => 2,
+            Failure::Run(_) => 1,
         };
-        for line in lines {
+        for line in self.lines() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             // The exit code says it too, where nobody reads.
             let _ = writeln!(io::stderr(), "error: {line}");

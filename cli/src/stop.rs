@@ -1,7 +1,8 @@
-//! Ctrl-C and SIGTERM: the first asks a command to end as if its time were up, the second ends it at once.
+//! Ctrl-C and SIGTERM: the first asks a command to end as if its time were up, the second ends it at once. SIGHUP asks for
+//! the configuration to be read again.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,4 +21,15 @@ pub fn on_signal() -> Result<Arc<AtomicBool>, Failure> {
             .map_err(|error| Failure::input(format!("cannot handle signal {signal}: {error}")))?;
     }
     Ok(stop)
+}
+
+/// A flag that SIGHUP sets from now on.
+///
+/// # Errors
+/// [`Failure::Input`] when the system takes no handler.
+pub fn on_hangup() -> Result<Arc<AtomicBool>, Failure> {
+    let hung_up = Arc::new(AtomicBool::new(false));
+    flag::register(SIGHUP, Arc::clone(&hung_up))
+        .map_err(|error| Failure::input(format!("cannot handle signal {SIGHUP}: {error}")))?;
+    Ok(hung_up)
 }

@@ -176,7 +176,7 @@ fn routes_that_lead_nowhere_are_refused() {
     );
     refused(
         XDP,
-        "--mode ip without a --route would drop every packet: give --route PREFIX,PORT,MAC, or --mode cross-connect",
+        "--mode ip without a --route would drop every packet: give --route PREFIX,PORT,MAC, or --routes kernel, or --mode cross-connect",
     );
 }
 

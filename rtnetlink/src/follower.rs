@@ -7,7 +7,7 @@ use crate::translate::{Event, RouteChange, State};
 use netlink_packet_route::AddressFamily;
 use netmem::forward::Wanted;
 use netmem::forward::ip::Interface;
-use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, fib};
+use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, Target, fib};
 use netmem::sys::event::sleep_until_readable;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -135,6 +135,11 @@ impl Follower {
         Listing(Arc::clone(&self.known))
     }
 
+    /// What changes the given routes while the follower runs.
+    pub fn given(&self) -> Given {
+        Given(Arc::clone(&self.known))
+    }
+
     /// The router's own addresses, if they have changed since the last call.
     pub fn take_addresses(&mut self) -> Option<Vec<IpAddr>> {
         let addresses = || self.addresses.iter().map(|(_, address)| *address).collect();
@@ -218,12 +223,9 @@ impl Follower {
                 self.asking.known(key, matches!(state, State::Stale(_)));
                 Link::Known(mac)
             }
-            State::Failed => {
-                self.asking.failed(key, Instant::now());
-                Link::Silent
-            }
-            State::Unknown if self.asking.unknown(key) => Link::Silent,
-            State::Unknown => Link::Unknown,
+            State::Failed if self.asking.failed(key, Instant::now()) => Link::Silent,
+            State::Failed | State::Unknown if self.asking.unknown(key) => Link::Silent,
+            State::Failed | State::Unknown => Link::Unknown,
         };
         self.known().rib.set_neighbour(key.0, key.1, link);
     }
@@ -281,6 +283,8 @@ impl Follower {
     /// Asks for all there is, and changes what differs.
     fn resync(&mut self) -> Result<(), FollowError> {
         let begun = Instant::now();
+        // What was said before is older than what will be told, and what undid it may be lost.
+        self.ear.discard().map_err(FollowError::Hear)?;
         let asked = |what, all| ask(all).map_err(|why| FollowError::Ask { what, why });
         let links = asked("links", All::Links)?;
         let addresses = asked("addresses", All::Addresses)?;
@@ -295,9 +299,7 @@ impl Follower {
             _ => None,
         });
         self.known().rib.replace(routes);
-        // What does not answer now may have been asked for long ago.
-        let answered = |event: &Event| !matches!(event, Event::Neighbour { state: State::Failed, .. });
-        neighbours.into_iter().filter(answered).for_each(|event| self.take(event));
+        neighbours.into_iter().for_each(|event| self.take(event));
         self.known().counters.resyncs += 1;
         self.unsure = false;
         self.again = begun + begun.elapsed() * (REST + 1);
@@ -348,6 +350,17 @@ impl Follower {
     }
 }
 
+/// Changes the routes that count before the kernel's, from any thread.
+#[derive(Debug, Clone)]
+pub struct Given(Arc<Mutex<Known>>);
+
+impl Given {
+    /// Puts `routes` in place of those given before; workers see it with the follower's next turn.
+    pub fn replace(&self, routes: impl IntoIterator<Item = RibRoute>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).rib.replace_given(routes);
+    }
+}
+
 /// Takes note of a route's change; false if it does not fit what is known, so that something else must have changed too.
 fn route_changed(rib: &mut Rib, change: RouteChange, route: &RibRoute) -> bool {
     let others = rib.count_rank(route.prefix, route.origin, route.metric);
@@ -357,6 +370,11 @@ fn route_changed(rib: &mut Rib, change: RouteChange, route: &RibRoute) -> bool {
         RouteChange::Replaced => {
             let removed = rib.remove_rank(route.prefix, route.origin, route.metric);
             rib.insert(route) && removed <= 1
+        }
+        // What is the kernel's own on several links is one route here: whether it was the last is not said.
+        RouteChange::Removed if route.target == Target::Local => {
+            rib.remove(route);
+            false
         }
         RouteChange::Removed => rib.remove(route) || others == 0,
     }

@@ -17,6 +17,6 @@ mod socket;
 mod tests;
 mod translate;
 
-pub use follower::{Counters, FollowError, Follower, Setup};
+pub use follower::{Counters, FollowError, Follower, Given, Setup};
 pub use listing::{Listing, NeighbourLine, RouteLine};
 pub use translate::{Event, RouteChange, State, events};

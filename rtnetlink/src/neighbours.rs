@@ -74,11 +74,14 @@ impl Asking {
         };
     }
 
-    /// A neighbour did not answer.
-    pub(crate) fn failed(&mut self, key: Key, now: Instant) {
-        self.asked.remove(&key);
+    /// A neighbour does not answer; true if somebody asked. The kernel says the same of one that it was told to forget.
+    pub(crate) fn failed(&mut self, key: Key, now: Instant) -> bool {
         self.stale.remove(&key);
-        self.silent.insert(key, now);
+        let asked = self.asked.remove(&key).is_some();
+        if asked {
+            self.silent.insert(key, now);
+        }
+        asked
     }
 
     /// The kernel knows nothing about a neighbour any more; true while it counts as silent all the same.
@@ -129,7 +132,7 @@ mod tests {
         assert_eq!(asking.due(start).freshen.len(), 3);
         assert_eq!(asking.due(start + FRESHEN / 2).freshen, []);
         asking.known(keys[0], false);
-        asking.failed(keys[1], start + FRESHEN);
+        assert!(!asking.failed(keys[1], start + FRESHEN), "nobody asked");
         assert_eq!(asking.due(start + FRESHEN).freshen, [keys[2]]);
     }
 }

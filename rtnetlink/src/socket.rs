@@ -83,6 +83,23 @@ impl Ear {
     }
 }
 
+impl Ear {
+    /// Throws away all that is not heard yet.
+    pub(crate) fn discard(&mut self) -> io::Result<()> {
+        loop {
+            self.datagram.clear();
+            match self.socket.recv(&mut self.datagram, 0) {
+                Ok(_) => {}
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::AGAIN) => return Ok(()),
+                    Some(Errno::NOBUFS | Errno::INTR) => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+}
+
 impl AsFd for Ear {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()

@@ -1,1 +1,182 @@
+//! What messages mean, and that none of them, however odd, does harm.
 
+use crate::translate::{Event, RouteChange, State, events};
+use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netmem::forward::route::{Origin, RibRoute, Target, Via};
+use netmem::wire::MacAddr;
+use proptest::prelude::*;
+use std::net::Ipv4Addr;
+
+fn bytes(message: RouteNetlinkMessage, flags: u16) -> Vec<u8> {
+    let mut header = NetlinkHeader::default();
+    header.flags = flags;
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len().next_multiple_of(4)];
+    message.serialize(&mut bytes);
+    bytes
+}
+
+/// 10.1.0.0/16 in the main table.
+fn route(kind: RouteType, more: Vec<RouteAttribute>) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.destination_prefix_length = 16;
+    message.header.table = 254;
+    message.header.kind = kind;
+    message.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet(Ipv4Addr::new(10, 1, 0, 0)))];
+    message.attributes.extend(more);
+    message
+}
+
+fn gateway(last: u8) -> RouteAttribute {
+    RouteAttribute::Gateway(RouteAddress::Inet(Ipv4Addr::new(10, 77, 0, last)))
+}
+
+fn via(link: u32, last: u8, weight: u16) -> Via {
+    Via { link, address: Some(Ipv4Addr::new(10, 77, 0, last).into()), weight }
+}
+
+fn said(datagram: &[u8]) -> (Vec<Event>, usize) {
+    let mut said = Vec::new();
+    let unread = events(datagram, |event| said.push(event));
+    (said, unread)
+}
+
+fn targets(message: RouteMessage) -> Vec<Target> {
+    let (said, _) = said(&bytes(RouteNetlinkMessage::NewRoute(message), 0));
+    let target = |event| if let Event::Route(_, route) = event { route.target } else { panic!("{event:?}") };
+    said.into_iter().map(target).collect()
+}
+
+fn next_hop(link: u32, last: u8, weight: u8, flags: RouteNextHopFlags) -> RouteNextHop {
+    let mut hop = RouteNextHop::default();
+    hop.interface_index = link;
+    hop.hops = weight - 1;
+    hop.flags = flags;
+    hop.attributes = vec![gateway(last)];
+    hop
+}
+
+#[test]
+fn a_route_is_read_with_its_rank_and_ways_and_what_happened_to_it() {
+    let route =
+        route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), RouteAttribute::Priority(7)]);
+    let means = RibRoute {
+        prefix: "10.1.0.0/16".parse().unwrap(),
+        origin: Origin::Main,
+        metric: 7,
+        target: Target::paths(vec![via(3, 1, 1)]),
+    };
+    for (message, flags, change) in [
+        (RouteNetlinkMessage::NewRoute(route.clone()), 0, RouteChange::Added),
+        (RouteNetlinkMessage::NewRoute(route.clone()), 0x100, RouteChange::Replaced),
+        (RouteNetlinkMessage::DelRoute(route.clone()), 0, RouteChange::Removed),
+    ] {
+        assert_eq!(said(&bytes(message, flags)), (vec![Event::Route(change, means.clone())], 0));
+    }
+}
+
+#[test]
+fn ways_whose_link_is_down_do_not_count_nor_do_routes_without_any_other() {
+    let dead = RouteNextHopFlags::Dead;
+    let hops = vec![next_hop(3, 1, 5, dead), next_hop(4, 2, 9, RouteNextHopFlags::empty())];
+    let several = |hops| route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops)]);
+    assert_eq!(targets(several(hops)), [Target::paths(vec![via(4, 2, 1)])]);
+    assert_eq!(targets(several(vec![next_hop(3, 1, 1, dead)])), []);
+    let mut single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1)]);
+    single.header.flags = RouteFlags::Dead;
+    assert_eq!(targets(single), []);
+}
+
+#[test]
+fn routes_of_other_tables_for_some_packets_and_of_unknown_kinds_are_left_out() {
+    let unicast = || route(RouteType::Unicast, vec![RouteAttribute::Oif(3)]);
+    let edits: [fn(&mut RouteMessage); 5] = [
+        |message| message.header.table = 253,
+        |message| message.attributes.push(RouteAttribute::Table(1_000)),
+        |message| message.header.tos = 0x10,
+        |message| message.header.flags = RouteFlags::Cloned,
+        |message| message.header.destination_prefix_length = 33,
+    ];
+    for edit in edits {
+        let mut message = unicast();
+        edit(&mut message);
+        assert_eq!(targets(message.clone()), [], "{message:?}");
+    }
+    assert_eq!(targets(route(RouteType::Other(99), Vec::new())), []);
+    for (kind, target) in [
+        (RouteType::BlackHole, Target::Blackhole),
+        (RouteType::Prohibit, Target::Prohibit),
+        (RouteType::Unreachable, Target::Unreachable),
+        (RouteType::Broadcast, Target::Local),
+        (RouteType::Throw, Target::paths(Vec::new())),
+    ] {
+        assert_eq!(targets(route(kind, Vec::new())), [target]);
+    }
+}
+
+fn neighbour(state: NeighbourState, mac: Option<Vec<u8>>) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.ifindex = 3;
+    message.header.state = state;
+    let address = NeighbourAddress::Inet(Ipv4Addr::new(10, 77, 0, 1));
+    message.attributes.push(NeighbourAttribute::Destination(address));
+    message.attributes.extend(mac.map(NeighbourAttribute::LinkLayerAddress));
+    message
+}
+
+#[test]
+fn a_neighbour_counts_by_its_state_and_its_link_address() {
+    let mac = [2, 0, 0, 0, 0, 1];
+    let known = |message| match &said(&bytes(message, 0)).0[..] {
+        [Event::Neighbour { link: 3, state, .. }] => *state,
+        other => panic!("{other:?}"),
+    };
+    for (state, mac, means) in [
+        (NeighbourState::Reachable, mac.to_vec(), State::Fresh(MacAddr::new(mac))),
+        (NeighbourState::Permanent, mac.to_vec(), State::Fresh(MacAddr::new(mac))),
+        (NeighbourState::Probe, mac.to_vec(), State::Stale(MacAddr::new(mac))),
+        (NeighbourState::Failed, mac.to_vec(), State::Failed),
+        (NeighbourState::Incomplete, mac.to_vec(), State::Unknown),
+        (NeighbourState::Reachable, vec![1, 0, 0x5e, 0, 0, 1], State::Unknown),
+        (NeighbourState::Reachable, vec![2, 0, 0, 0], State::Unknown),
+    ] {
+        let message = neighbour(state, Some(mac));
+        assert_eq!(known(RouteNetlinkMessage::NewNeighbour(message.clone())), means, "{message:?}");
+        assert_eq!(known(RouteNetlinkMessage::DelNeighbour(message)), State::Unknown);
+    }
+}
+
+proptest! {
+    /// Messages one after the other, cut off and with bytes changed: they are read as far as they make sense.
+    #[test]
+    fn no_datagram_does_harm(
+        cut in 0..400_usize,
+        edits in prop::collection::vec((0..400_usize, any::<u8>()), 0..8),
+    ) {
+        let hops = vec![next_hop(3, 1, 5, RouteNextHopFlags::empty()), next_hop(4, 2, 9, RouteNextHopFlags::Dead)];
+        let mut datagram = Vec::new();
+        datagram.extend(bytes(RouteNetlinkMessage::NewRoute(route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops)])), 0));
+        let mac = Some(vec![2, 0, 0, 0, 0, 1]);
+        datagram.extend(bytes(RouteNetlinkMessage::NewNeighbour(neighbour(NeighbourState::Stale, mac)), 0));
+        datagram.extend(bytes(RouteNetlinkMessage::DelRoute(route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1)])), 0));
+        prop_assert_eq!(said(&datagram).0.len(), 3);
+        for (at, byte) in edits {
+            if let Some(place) = datagram.get_mut(at) {
+                *place = byte;
+            }
+        }
+        datagram.truncate(cut);
+        let (said, unread) = said(&datagram);
+        prop_assert!(said.len() + unread <= datagram.len() / 16 + 1);
+    }
+}

@@ -284,15 +284,6 @@ impl Forwarder {
         received
     }
 
-    /// Decides about each frame of a burst, with heads or without, here or on its way back to who transmits it.
-    pub(super) fn forward_from(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
-        match (&self.steering, &self.packets) {
-            (Some(_), _) => self.forward_steered(from, burst, w),
-            (None, Some(_)) => self.forward_as_packets(from, burst, w),
-            (None, None) => self.forward(from, burst, w),
-        }
-    }
-
     /// Decides about each frame of a burst.
     #[inline(always)]
     pub(super) fn forward(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {

@@ -256,7 +256,7 @@ impl Forwarder {
 
     /// Decides about each frame of a burst, and transmits them or sends them back to who is to transmit them.
     #[inline]
-    pub(super) fn forward_steered(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
+    fn forward_steered(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
         if burst.is_empty() {
             return;
         }
@@ -269,6 +269,12 @@ impl Forwarder {
             None => self.forward(from, burst, w),
             Some(_) => self.forward_as_packets(from, burst, w),
         }
+        self.leave(from, w);
+    }
+
+    /// Transmits what came from there and waits for a port, or sends it back to who is to transmit it.
+    #[inline]
+    pub(super) fn leave(&mut self, from: Source, w: &mut Worker) {
         let transmitter = self.steering.as_ref().and_then(|steering| steering.transmitter(from));
         for port in 0..self.lanes.len() {
             match transmitter {

@@ -153,7 +153,9 @@ impl Forwarder {
         let mut queues = std::mem::replace(&mut waiting.queues, spare);
         waiting.frames = 0;
         for queue in &mut queues {
-            self.forward_from(queue.from, &mut queue.frames, w);
+            // As frames, also where they came as packets: the rules were asked then.
+            self.forward(queue.from, &mut queue.frames, w);
+            self.leave(queue.from, w);
         }
         queues.clear();
         if let Some(waiting) = &mut self.waiting {

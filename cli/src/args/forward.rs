@@ -76,6 +76,15 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route)]
     pub route: Vec<Route>,
 
+    /// Where routes come from, for --mode ip; needs --port [default: given]
+    ///
+    /// given: each --route, and no other. kernel: the kernel's main and local table, as they change, so that ip route or a
+    /// routing daemon drives netmem; neighbours too, which the kernel is asked for while packets wait, up to 64 for each.
+    /// A --route counts before the kernel's for the same prefix. Ports are the interfaces of the same name. Needs root or
+    /// CAP_NET_ADMIN to ask for neighbours.
+    #[arg(long, value_name = "FROM", value_enum)]
+    pub routes: Option<RoutesArg>,
+
     /// Stop after S seconds; fractions are fine [default: 10 without --port, else until Ctrl-C, or the end of the files
     /// where nothing else is received]
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
@@ -115,6 +124,14 @@ pub struct ForwardArgs {
     /// Where the redirect program of an xdp port runs; needs --port [default: auto]
     #[arg(long, value_name = "MODE", value_enum)]
     pub xdp_mode: Option<XdpModeArg>,
+
+    /// Read options from a TOML file: each long option but --json is a key, and what is typed counts before it.
+    ///
+    /// mode = "ip", workers = 2, and lists for what is repeatable: port = ["packet:eth0", "packet:eth1"]. A typed option
+    /// takes the whole list's place. SIGHUP reads the file again: rule, route, steer and idle change while packets pass;
+    /// a file that is wrong, or changes anything else, changes nothing and is complained about in one line.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 
     /// Listen on a Unix socket at PATH, for netmem stat and netmem set; it is its owner's alone (mode 0600).
     #[arg(long, value_name = "PATH")]
@@ -157,6 +174,16 @@ impl ModeArg {
             ModeArg::Pass => "pass",
         }
     }
+}
+
+/// Values of `--routes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum RoutesArg {
+    /// Each --route, and no other.
+    #[default]
+    Given,
+    /// The kernel's, as they change, and each --route before them.
+    Kernel,
 }
 
 /// Values of `--xdp-mode`.
@@ -209,7 +236,8 @@ Examples:
   netmem forward --port pcap:in=a.pcap --port pcap:out=b.pcap --mode cross-connect
   netmem forward --port fault:drop=0.01,delay=1/50/xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
-      --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02"
+      --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02
+  netmem forward --port packet:eth0 --port packet:eth1 --mode ip --routes kernel"
     };
 }
 

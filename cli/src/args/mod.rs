@@ -1,5 +1,6 @@
 //! What can be asked for on the command line.
 
+mod config;
 mod fold;
 mod forward;
 mod lab;
@@ -12,7 +13,7 @@ mod traffic;
 mod workers;
 mod xdp;
 
-pub use forward::{ForwardArgs, ModeArg, Switch, XdpModeArg};
+pub use forward::{ForwardArgs, ModeArg, RoutesArg, Switch, XdpModeArg};
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
@@ -28,6 +29,7 @@ use crate::failure::Failure;
 use crate::output;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 
 /// The memory system of a packet dataplane in user space: forwards packets, and measures what that costs.
 #[derive(Debug, Parser)]
@@ -67,13 +69,50 @@ pub fn parse() -> Result<Command, Result<(), Failure>> {
     if words.len() <= 1 {
         return Err(output::print(&Cli::command().render_help().to_string()));
     }
-    Cli::try_parse_from(&words).map(|cli| cli.command).map_err(|error| match error.kind() {
+    let command = parsed(&words)?;
+    match configured(&command, &words).map_err(Err)? {
+        Some(words) => parsed(&words),
+        None => Ok(command),
+    }
+}
+
+/// Reads the command line and its configuration file once more.
+///
+/// # Errors
+/// As [`parse`], in one line.
+pub fn forward_again() -> Result<Box<ForwardArgs>, Failure> {
+    match parse() {
+        Ok(Command::Forward(args)) => Ok(args),
+        Err(Err(failure)) => Err(failure),
+        // What ran once as netmem forward is nothing else now.
+        Ok(_) | Err(Ok(())) => Err(Failure::input("not netmem forward")),
+    }
+}
+
+fn parsed(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
+    Cli::try_parse_from(words).map(|cli| cli.command).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             error.print().map_err(|error| Failure::run(format!("cannot write to standard output: {error}")))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => output::print(&error.render().to_string()),
-        _ => Err(Failure::Input(fold::one_line(&error, &fold::command_path(&Cli::command(), &words)))),
+        _ => Err(Failure::Input(fold::one_line(&error, &fold::command_path(&Cli::command(), words)))),
     })
+}
+
+/// The command line with the words of its configuration file before what was typed; None without one.
+fn configured(command: &Command, words: &[OsString]) -> Result<Option<Vec<OsString>>, Failure> {
+    let Command::Forward(args) = command else { return Ok(None) };
+    let Some(path) = &args.config else { return Ok(None) };
+    let mut root = Cli::command();
+    root.build();
+    let matches = root.clone().try_get_matches_from(words).map_err(Failure::input)?;
+    let (Some((name, given)), [program, forward, typed @ ..]) = (matches.subcommand(), words) else {
+        return Ok(None);
+    };
+    let Some(options) = root.find_subcommand(name) else { return Ok(None) };
+    let from_file = config::words(path, options, given)?;
+    let typed = [program, forward].into_iter().cloned().chain(from_file).chain(typed.iter().cloned());
+    Ok(Some(typed.collect()))
 }
 
 #[cfg(test)]

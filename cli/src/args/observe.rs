@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct StatArgs {
     /// One of forward, workers, ports, pools, drops, holders, pages, and where there are such ready, slabs, rules,
-    /// holder.
+    /// holder, routes, neighbours, netlink.
     pub what: Option<String>,
 
     /// Print one JSON object a line.

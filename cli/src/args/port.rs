@@ -70,6 +70,15 @@ impl PortSpec {
         }
     }
 
+    /// The name of the kernel's interface that it sends by. A TAP interface is the kernel's end of a link, not the port's.
+    pub fn interface(&self) -> Option<&str> {
+        match &self.device {
+            DeviceSpec::Xdp(spec) => Some(&spec.interface),
+            DeviceSpec::Packet(name) => Some(name),
+            DeviceSpec::Memif { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap(_) => None,
+        }
+    }
+
     /// Whether it would lend frames to a peer.
     pub fn lends(&self) -> bool {
         matches!(&self.device, DeviceSpec::Memif { config, .. } if config.role == Role::Client && config.zero_copy)

@@ -159,6 +159,7 @@ mod tests {
             time,
             live: true,
             control: None,
+            config: None,
         };
         set_up::open(&plan).unwrap()
     }

@@ -4,6 +4,8 @@
 //!   plan ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
 //!                          ├─ holding      the holder, where frames are passed to it
 //!                          ├─ network      generator and sink, where the ports are mem ports
+//!                          ├─ routing      the kernel's routes, where they are followed
+//!                          ├─ reload       the configuration read again
 //!                          ├─ live         the line on a terminal
 //!                          └─ board        what the control socket shows, where there is one
 //!                     └──► report ─► check ─► summary or json
@@ -25,7 +27,9 @@ mod page_board;
 mod phases;
 mod plan;
 pub mod ports;
+mod reload;
 pub mod report;
+mod routing;
 mod run;
 pub mod seat;
 mod set_up;
@@ -42,7 +46,7 @@ use plan::Plan;
 /// # Errors
 /// [`Failure::Input`] before anything was forwarded, [`Failure::Run`] after.
 pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
-    let plan = Plan::new(args)?;
+    let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
     let dataplane = set_up::open(&plan)?;
     let report = run::run(dataplane, &plan, &stop)?;

@@ -3,7 +3,7 @@
 use super::files;
 use super::ports::PortSetup;
 use crate::args::{
-    ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, SteerArgs, Switch, WorkerArgs,
+    ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg, SteerArgs, Switch, WorkerArgs,
     XdpModeArg, XdpSpec,
 };
 use crate::failure::Failure;
@@ -54,6 +54,8 @@ pub struct Plan {
     pub live: bool,
     /// Where the control socket is to be.
     pub control: Option<PathBuf>,
+    /// The file that options were read from, and can be read from again.
+    pub config: Option<PathBuf>,
 }
 
 /// Frames as packets.
@@ -87,6 +89,8 @@ pub enum Source {
         ports: Vec<PortSpec>,
         /// Of ports that are there.
         routes: Vec<Route>,
+        /// Whether there are the kernel's besides.
+        from: RoutesArg,
         /// Where the redirect program runs.
         mode: XdpModeWish,
     },
@@ -108,11 +112,20 @@ pub struct Offer {
 }
 
 impl Plan {
-    /// The plan that the arguments make.
+    /// The plan that the arguments make, typed and read from a file.
     ///
     /// # Errors
     /// [`Failure::Input`] for what fits together in no way.
-    pub fn new(args: &ForwardArgs) -> Result<Plan, Failure> {
+    pub fn of(args: &ForwardArgs) -> Result<Plan, Failure> {
+        Plan::new(args).map_err(|failure| match (failure, &args.config) {
+            (Failure::Input(line), Some(file)) => {
+                Failure::Input(format!("{line} (each key of {} counts as an option)", file.display()))
+            }
+            (failure, _) => failure,
+        })
+    }
+
+    fn new(args: &ForwardArgs) -> Result<Plan, Failure> {
         let (source, ports, ring, seconds) = if args.port.is_empty() {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
@@ -145,6 +158,7 @@ impl Plan {
             time: seconds.map(Duration::from_secs_f64),
             live: !args.json,
             control: args.control.clone(),
+            config: args.config.clone(),
         })
     }
 }
@@ -250,6 +264,9 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     if !args.route.is_empty() {
         return refuse("--route needs --port: the routes of the two mem ports are built in");
     }
+    if args.routes.is_some() {
+        return refuse("--routes needs --port: the routes of the two mem ports are built in");
+    }
     if args.xdp_mode.is_some() {
         return refuse("--xdp-mode needs --port xdp:IFNAME: the built-in mem ports have no such mode");
     }
@@ -286,9 +303,10 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
         }
     }
     check_ports(&args.port, args.mode, args.team.workers)?;
-    check_routes(&args.route, args.port.len(), args.mode)?;
+    let from = args.routes.unwrap_or_default();
+    check_routes(&args.route, from, args.port.len(), args.mode)?;
     let mode = args.xdp_mode.unwrap_or(XdpModeArg::Auto).into();
-    Ok(Source::Ports { ports: args.port.clone(), routes: args.route.clone(), mode })
+    Ok(Source::Ports { ports: args.port.clone(), routes: args.route.clone(), from, mode })
 }
 
 fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), Failure> {
@@ -355,16 +373,20 @@ fn check_files(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
     }
 }
 
-fn check_routes(routes: &[Route], ports: usize, mode: ModeArg) -> Result<(), Failure> {
+fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeArg) -> Result<(), Failure> {
+    let follows = from == RoutesArg::Kernel;
+    if follows && mode != ModeArg::Ip {
+        return refuse("--routes is for --mode ip: leave it out, or give --mode ip");
+    }
     match (mode, routes.is_empty()) {
         (other, false) if other != ModeArg::Ip => {
             let name = other.name();
             return refuse(format!("--route is for --mode ip: leave it out, or leave --mode {name} out"));
         }
-        (ModeArg::Ip, true) => {
+        (ModeArg::Ip, true) if !follows => {
             return refuse(
                 "--mode ip without a --route would drop every packet: give --route PREFIX,PORT,MAC, \
-                 or --mode cross-connect",
+                 or --routes kernel, or --mode cross-connect",
             );
         }
         _ => {}

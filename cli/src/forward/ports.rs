@@ -1,4 +1,4 @@
-//! Each worker's ports as planned, and how packets find their way between them. COLD.
+//! Each worker's ports as planned. COLD.
 
 use super::network::Network;
 use super::plan::{Offer, Plan, Source};
@@ -6,8 +6,7 @@ use super::seat::Owner;
 use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec, XdpSpec};
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
-use netmem::forward::route::{Fib, Route, Table};
-use netmem::forward::{Mode, traffic};
+use netmem::forward::traffic;
 use netmem::page::Memory;
 use netmem::port::Port;
 use netmem::port::fault::FaultPort;
@@ -27,7 +26,8 @@ use std::time::Duration;
 /// One worker's ports, with all that comes with them.
 pub struct Ports {
     pub ports: Vec<Box<dyn Port>>,
-    pub mode: Mode,
+    /// The router's end of each one's link.
+    pub interfaces: Vec<Interface>,
     /// What there is to say about each besides its name.
     pub details: Vec<String>,
 }
@@ -53,12 +53,12 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
             let network = Some(network(plan, offer, devices)?);
             Ok((ports, Shared { network, ..Shared::default() }))
         }
-        Source::Ports { ports, routes, .. } => {
+        Source::Ports { ports, .. } => {
             let (umem, setup) = (Umem::new(memory), plan.port_setup());
             let numbered = owners.iter_mut().zip(0..);
             let ports = numbered.map(|(owner, number)| {
                 let port = |(place, spec)| opened(&setup, (memory, &umem), owner, spec, (place, number));
-                queues(plan.mode, ports.iter().enumerate().map(port).collect::<Result<_, _>>()?, routes)
+                Ok(queues(plan.mode, ports.iter().enumerate().map(port).collect::<Result<_, _>>()?))
             });
             let ports = ports.collect::<Result<_, _>>()?;
             Ok((ports, Shared { own: umem.own_addresses(), ..Shared::default() }))
@@ -72,10 +72,9 @@ fn link(plan: &Plan, number: usize) -> Result<(Ports, [MemDevice; 2]), Failure> 
     let config = MemConfig { ring, coalesce: MemConfig::default().coalesce.min(ring / 2) };
     let wire = |end: usize| wire(&(2 * number + end).to_string(), &config).map_err(Failure::input);
     let ((port0, device0), (port1, device1)) = (wire(0)?, wire(1)?);
-    let interfaces = || traffic::INTERFACES.to_vec();
-    let mode = mode(plan.mode, &traffic::routes(), || Ok(interfaces()))?;
+    let interfaces = traffic::INTERFACES.to_vec();
     let ports: Vec<Box<dyn Port>> = vec![Box::new(port0), Box::new(port1)];
-    Ok((Ports { ports, mode, details: vec![String::new(); 2] }, [device0, device1]))
+    Ok((Ports { ports, interfaces, details: vec![String::new(); 2] }, [device0, device1]))
 }
 
 /// The built-in network at the far ends.
@@ -214,11 +213,11 @@ fn xdp_port(
     }
 }
 
-/// A worker's ports, and the routes between them.
-fn queues(plan: ModeArg, opened: Vec<Opened>, routes: &[Route]) -> Result<Ports, Failure> {
-    let mode = mode(plan, routes, || Ok(opened.iter().map(|port| port.interface).collect()))?;
+/// A worker's ports.
+fn queues(plan: ModeArg, opened: Vec<Opened>) -> Ports {
+    let interfaces = opened.iter().map(|port| port.interface).collect();
     let details = opened.iter().map(|port| detail_of(plan, port)).collect();
-    Ok(Ports { ports: opened.into_iter().map(|port| port.port).collect(), mode, details })
+    Ports { ports: opened.into_iter().map(|port| port.port).collect(), interfaces, details }
 }
 
 /// What there is to say about a port; of a router's its address too, for its neighbours.
@@ -228,24 +227,6 @@ fn detail_of(plan: ModeArg, Opened { interface, detail, .. }: &Opened) -> String
         (ModeArg::Ip, detail) => format!("{detail}, address {}", interface.mac),
         _ => detail.clone(),
     }
-}
-
-/// How packets find their way.
-fn mode(
-    planned: ModeArg,
-    routes: &[Route],
-    interfaces: impl FnOnce() -> Result<Vec<Interface>, Failure>,
-) -> Result<Mode, Failure> {
-    Ok(match planned {
-        ModeArg::CrossConnect => Mode::CrossConnect,
-        ModeArg::Reflect => Mode::Reflect,
-        ModeArg::Drop => Mode::Drop,
-        ModeArg::Pass => Mode::Pass,
-        ModeArg::Ip => {
-            let table = routes.iter().copied().collect::<Table>();
-            Mode::Ip(Fib { table, interfaces: interfaces()? }.into())
-        }
-    })
 }
 
 /// The router's end of the port's link: the interface's own address and MTU.

@@ -12,7 +12,9 @@ use super::network::{Network, Traveled};
 use super::own_addresses::Followed;
 use super::phases::Phases;
 use super::plan::Plan;
+use super::reload::Reload;
 use super::report::{PortReport, Report, SteerReport, WorkerReport, dropped};
+use super::routing::Following;
 use super::seat::{Owner, Seat};
 use super::set_up::Dataplane;
 use crate::failure::Failure;
@@ -43,12 +45,26 @@ struct Ran {
     network_core: Option<usize>,
 }
 
+/// Who is told while it runs, and what is looked after.
+type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Option<Reload>);
+
 /// Forwards as planned until the time, the packets or `stop` end it.
 ///
 /// # Errors
 /// [`Failure::Run`] if a thread of the run died.
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
-    let Dataplane { memory, mut seats, network, mut own, holding, hooks, steering, control } = dataplane;
+    let Dataplane {
+        memory,
+        mut seats,
+        network,
+        mut own,
+        holding,
+        hooks,
+        steering,
+        following,
+        mut reload,
+        control,
+    } = dataplane;
     let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
     let mut live = Live::new(&seats, plan.live);
     // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
@@ -59,7 +75,8 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         meters.iter().map(|one| one.drops.total() + one.passed.get()).sum::<u64>()
             + lost_between(steering.as_ref())
     };
-    let ran = threads(&mut seats, ended, (network, holding), (&mut live, &mut own), plan, stop)?;
+    let told = (&mut live, &mut own, &mut reload);
+    let ran = threads(&mut seats, ended, (network, holding, following), told, plan, stop)?;
     live.clear();
     // Before the pools are closed: the board holds handles of them.
     drop((control, live));
@@ -122,8 +139,8 @@ fn close_pools(owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
 fn threads(
     seats: &mut [Seat],
     ended: impl Fn() -> u64 + Send,
-    (network, holding): (Option<(Network, Option<usize>)>, Option<Holding>),
-    told: (&mut Live, &mut Followed),
+    (network, holding, following): (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>),
+    told: Told<'_>,
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Ran, Failure> {
@@ -132,6 +149,7 @@ fn threads(
         let network =
             network.map(|(network, core)| scope.spawn(move || (pin(core), network.run(phases, ended))));
         let holding = holding.map(|holding| scope.spawn(move || holding.run(phases)));
+        let following = following.map(|following| scope.spawn(move || following.run(phases)));
         let work = |(number, seat): (usize, &'_ mut Seat)| {
             let Seat { owner, forwarder, core, .. } = seat;
             let core = pin(*core);
@@ -145,6 +163,10 @@ fn threads(
         phases.stop_forwarding();
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         phases.drained();
+        following
+            .map(|following| following.join())
+            .transpose()
+            .map_err(|why| died("the follower of routes", &*why))?;
         let traveled = network.map(|network| network.join()).transpose();
         let holder = holding.map(|holding| holding.join()).transpose();
         let cores = workers
@@ -174,7 +196,7 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (live, own): (&mut Live, &mut Followed),
+    (live, own, reload): Told<'_>,
     alive: impl Fn() -> bool,
 ) -> f64 {
     let begun = Instant::now();
@@ -188,6 +210,7 @@ fn watch(
         }
         thread::park_timeout(left.min(TICK));
         live.tick(&phases.states());
+        reload.as_mut().and_then(Reload::look).iter().for_each(|line| live.say(line));
         if looked.elapsed() >= look {
             looked = Instant::now();
             phases.ask_to_look_up();

@@ -10,9 +10,12 @@ use super::own_addresses::Followed;
 use super::packet_board;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
+use super::reload::Reload;
+use super::routing::{self, Following, Ways};
 use super::seat::{Owner, Seat, owners};
 use crate::control::server::Server;
 use crate::failure::Failure;
+use crate::stop;
 use netmem::forward::holder::{Keep, Keeper, holder};
 use netmem::forward::tap::tap;
 use netmem::forward::{Forwarder, Steering, SteeringControl};
@@ -39,6 +42,10 @@ pub struct Dataplane {
     pub hooks: Option<Hooks>,
     /// How workers share what they receive, as it is seen and changed; None where each forwards its own.
     pub steering: Option<SteeringControl>,
+    /// Who follows the kernel's routes; None where they are given.
+    pub following: Option<Following>,
+    /// What reads the configuration again; None without one.
+    pub reload: Option<Reload>,
     /// The control socket, if one was asked for.
     pub control: Option<Server>,
 }
@@ -51,6 +58,9 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
     let (ports, Shared { network, own }) = ports::open(plan, &memory, &mut owners)?;
+    let interfaces = ports.first().map_or_else(Vec::new, |ports| ports.interfaces.clone());
+    let (ways, routes, follower) = routing::ways(plan, interfaces)?;
+    let mut following = follower.map(|follower| Following { follower, own: own.clone() });
     let cores = cores(plan.workers);
     let hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets));
     let mut hooks = hooks.transpose()?;
@@ -58,21 +68,35 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let mut ends = ends.into_iter().flatten();
     let mut seats = Vec::new();
     for ((owner, ports), core) in owners.into_iter().zip(ports).zip(cores.workers) {
-        let mut seat = seat(plan, owner, ports, core, hooks.as_mut())?;
+        let mut seat = seat(plan, owner, (ports, &ways), core, hooks.as_mut())?;
         ends.next().into_iter().for_each(|end| seat.forwarder.set_steering(end));
         seats.push(seat);
     }
+    following.iter_mut().for_each(|following| following.wait(&mut seats));
     let holding = plan.holds().then(|| hold_for(&mut seats, &memory, plan)).transpose()?;
     let listen = |path| {
         let mut board = board(&memory, &seats, steering.as_ref());
         hooks.iter().for_each(|hooks| packet_board::packets(&mut board, hooks));
         holding.iter().for_each(|holding| packet_board::holder(&mut board, holding));
+        following.iter().for_each(|following| routing::board(&mut board, &following.follower.listing()));
         Server::start(path, board)
     };
     let control = plan.control.as_deref().map(listen).transpose()?;
     let network = network.map(|network| (network, cores.network));
-    let own = Followed::new(own);
-    Ok(Dataplane { memory, seats, network, own, holding, hooks, steering, control })
+    let reload = plan.config.is_some().then(|| {
+        Ok(Reload {
+            asked: stop::on_hangup()?,
+            plan: plan.clone(),
+            routes,
+            rules: hooks.as_ref().map_or_else(Vec::new, Hooks::rules),
+            idle: seats.iter().map(|seat| seat.forwarder.idle_control()).collect(),
+            steering: steering.clone(),
+        })
+    });
+    let reload = reload.transpose()?;
+    // Where the kernel's routes are followed, so are its addresses.
+    let own = Followed::new(own.filter(|_| following.is_none()));
+    Ok(Dataplane { memory, seats, network, own, holding, hooks, steering, following, reload, control })
 }
 
 /// Memory for all pools, and for heads where there are packets. A peer that is lent frames can write any byte of their
@@ -95,11 +119,11 @@ fn share(steer: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), Failure
 fn seat(
     plan: &Plan,
     owner: Owner,
-    Ports { ports, mode, details }: Ports,
+    (Ports { ports, details, .. }, ways): (Ports, &Ways),
     core: Option<usize>,
     hooks: Option<&mut Hooks>,
 ) -> Result<Seat, Failure> {
-    let mut forwarder = Forwarder::new(ports, owner.pool.clone(), mode).map_err(Failure::input)?;
+    let mut forwarder = Forwarder::new(ports, owner.pool.clone(), ways.mode()).map_err(Failure::input)?;
     forwarder.set_free(plan.free);
     forwarder.set_idle(plan.idle);
     if let (Some(hooks), Some(packets)) = (hooks, &plan.packets) {

@@ -13,6 +13,7 @@ use self::neighbours::Neighbours;
 use self::targets::Targets;
 use super::hop::Neighbour;
 use super::table::{Change, HopId};
+use super::text::Route;
 use crate::wire::MacAddr;
 use ipnet::IpNet;
 use std::borrow::Cow;
@@ -42,6 +43,14 @@ pub struct RibRoute {
     pub metric: u32,
     /// Where it leads.
     pub target: Target,
+}
+
+impl From<Route> for RibRoute {
+    /// A route that a person gives.
+    fn from(Route { prefix, port, mac }: Route) -> RibRoute {
+        let target = Target::Station { port, mac };
+        RibRoute { prefix: prefix.into(), origin: Origin::Given, metric: 0, target }
+    }
 }
 
 /// Where a route leads.
@@ -215,6 +224,20 @@ impl Rib {
         let new: Vec<_> = self.entries.prefixes().filter(|prefix| old.best(*prefix).is_none()).collect();
         new.into_iter().for_each(|prefix| self.settle(prefix, None));
         old.iter().for_each(|entry| self.targets.release(entry.hop));
+    }
+
+    /// Puts `routes`, which a person gives, in place of those given before.
+    pub fn replace_given(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
+        let old: Vec<_> = self.routes().filter(|route| route.origin == Origin::Given).collect();
+        let new: Vec<_> =
+            routes.into_iter().map(|route| RibRoute { origin: Origin::Given, ..route }).collect();
+        // New ones first: a prefix that has one before and after has one all the time.
+        for route in &new {
+            self.insert(route);
+        }
+        for route in old.iter().filter(|route| !new.contains(route)) {
+            self.remove(route);
+        }
     }
 
     /// Notes what is known about a neighbour on a link.

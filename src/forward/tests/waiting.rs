@@ -140,7 +140,8 @@ fn routes_to_nowhere_are_counted_each_under_its_own_name() {
 fn frames_that_are_packets_wait_without_their_heads() {
     let (mut rig, mut control, _wanted, _) = waiting_rig(512);
     let heads = crate::packet::Heads::new(&rig.memory).unwrap();
-    rig.forwarder.set_packet_path(crate::forward::PacketPath::new(heads));
+    let (filter, rules) = crate::forward::filter::filter(Vec::new()).unwrap();
+    rig.forwarder.set_packet_path(crate::forward::PacketPath::new(heads).with_hooks(filter));
     let (mut traffic, mut sink) = (Traffic::new(1, 90).unwrap(), Sink::new(1, 90, Hop::Routed).unwrap());
     rig.devices[0].deliver(40, |room| traffic.write(room));
     rig.settle(|_| panic!("a frame left for nowhere"));
@@ -148,5 +149,6 @@ fn frames_that_are_packets_wait_without_their_heads() {
     resolved(&mut control);
     rig.settle(|data| check(&mut sink, data));
     assert_eq!((sink.tally().received, sink.tally().corrupt), (40, 0));
+    assert_eq!(rules.unmatched(), 40, "each was judged once");
     rig.end();
 }

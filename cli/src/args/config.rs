@@ -1,0 +1,127 @@
+//! A configuration file: the long options of `netmem forward` as keys.
+//!
+//! The file becomes words of the command line, put in front of what was typed, and what was typed counts: an option that is
+//! there, or one that excludes it, takes the key's place. So a key means what its option means, and nothing else; only
+//! where a value is wrong is said in another way, with its place.
+
+use super::fold::one_line;
+use crate::failure::Failure;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Bytes of a file at most.
+const BYTES_MAX: u64 = 1 << 20;
+/// Options that are no keys: they are about this one command line. None of the others is without a value.
+const NO_KEYS: [&str; 3] = ["config", "json", "help"];
+
+/// The words that a file stands for, those left out that `given` takes the place of.
+///
+/// # Errors
+/// [`Failure::Input`] with the place of what is wrong.
+pub fn words(path: &Path, forward: &Command, given: &ArgMatches) -> Result<Vec<OsString>, Failure> {
+    let text = read(path).map_err(|why| Failure::Input(format!("--config {}: {why}", path.display())))?;
+    let file = File { path, text: &text, forward };
+    let table = DeTable::parse(&text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        file.wrong(at, error.message().split_whitespace().collect::<Vec<_>>().join(" "))
+    })?;
+    let mut words = Vec::new();
+    for (key, value) in table.get_ref() {
+        let arg = file.option(key)?;
+        let its = file.words(arg, key.get_ref(), value)?;
+        if !is_overridden(forward, arg, given) {
+            words.extend(its.into_iter().map(OsString::from));
+        }
+    }
+    Ok(words)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > BYTES_MAX {
+        return Err(format!("{length} bytes are no configuration: give a file of {BYTES_MAX} at most"));
+    }
+    fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+/// Whether the command line has the option, or one that cannot be together with it.
+fn is_overridden(forward: &Command, arg: &Arg, given: &ArgMatches) -> bool {
+    let typed = |arg: &Arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let excludes = |other: &&Arg| {
+        let conflicts = |one: &Arg, other: &Arg| {
+            forward.get_arg_conflicts_with(one).iter().any(|arg| arg.get_id() == other.get_id())
+        };
+        conflicts(arg, other) || conflicts(other, arg)
+    };
+    typed(arg) || forward.get_arguments().filter(excludes).any(typed)
+}
+
+/// The file, and what its keys are.
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+    forward: &'a Command,
+}
+
+impl File<'_> {
+    /// A failure at a byte of the file.
+    fn wrong(&self, at: usize, why: impl std::fmt::Display) -> Failure {
+        let before = self.text.as_bytes().iter().take(at);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        Failure::Input(format!("{}:{line}: {why}", self.path.display()))
+    }
+
+    /// The option that a key names.
+    fn option(&self, key: &Spanned<std::borrow::Cow<'_, str>>) -> Result<&Arg, Failure> {
+        let options = || {
+            let of = self.forward.get_arguments();
+            of.filter(|arg| arg.get_long().is_some_and(|long| !NO_KEYS.contains(&long)))
+        };
+        let named = |arg: &&Arg| arg.get_long() == Some(key.get_ref());
+        options().find(named).ok_or_else(|| {
+            let names = options().filter_map(Arg::get_long).collect::<Vec<_>>().join(", ");
+            self.wrong(key.span().start, format!("no key {:?}: there are {names}", key.get_ref()))
+        })
+    }
+
+    /// The words of one key.
+    fn words(&self, arg: &Arg, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, Failure> {
+        let at = value.span().start;
+        let wanted = |what: &str| self.wrong(at, format!("{key}: write {what}"));
+        let several = matches!(arg.get_action(), ArgAction::Append);
+        match value.get_ref() {
+            DeValue::Array(values) if several => {
+                values.iter().map(|value| self.word(key, value, &wanted)).collect()
+            }
+            _ if several => Err(wanted(&format!("a list, as in {key} = [\"…\", \"…\"]"))),
+            _ => Ok(vec![self.word(key, value, &wanted)?]),
+        }
+    }
+
+    /// A word that the option accepts.
+    fn word(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        wanted: &dyn Fn(&str) -> Failure,
+    ) -> Result<String, Failure> {
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+            DeValue::Float(number) => number.as_str().to_owned(),
+            _ => return Err(wanted("a text or a decimal number")),
+        };
+        let word = format!("--{key}={text}");
+        let alone = self.forward.clone().no_binary_name(true).try_get_matches_from([&word]);
+        alone.map_err(|error| self.wrong(value.span().start, one_line(&error, "netmem forward")))?;
+        Ok(word)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+use crate::args::Cli;
+use clap::CommandFactory;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// A file that is gone with the test.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(text: &str) -> Written {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("netmem-config-{}-{}.toml", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, text).expect("a file");
+        Written(path)
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What the file stands for beside these words.
+fn words_beside(text: &str, typed: &[&str]) -> Result<Vec<String>, String> {
+    let file = Written::new(text);
+    let mut root = Cli::command();
+    root.build();
+    let given = root.clone().get_matches_from([&["netmem", "forward"], typed].concat());
+    let forward = root.find_subcommand("forward").expect("forward");
+    let given = given.subcommand_matches("forward").expect("forward");
+    match words(&file.0, forward, given) {
+        Ok(words) => Ok(words.into_iter().map(|word| word.into_string().expect("UTF-8")).collect()),
+        Err(Failure::Input(line)) => Err(line.replace(&*file.0.to_string_lossy(), "FILE")),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys_are_options_and_what_is_typed_counts() {
+    let text = "workers = 3\nseconds = 1.5\nroute = [\"10.0.0.0/8,1,02:00:00:00:00:01\"]\nmode = 'ip'\n";
+    let sorted = |typed: &[&str]| {
+        let mut words = words_beside(text, typed).unwrap();
+        words.sort();
+        words
+    };
+    let route = "--route=10.0.0.0/8,1,02:00:00:00:00:01";
+    assert_eq!(sorted(&[]), ["--mode=ip", route, "--seconds=1.5", "--workers=3"]);
+    assert_eq!(sorted(&["--workers", "2"]), ["--mode=ip", route, "--seconds=1.5"]);
+    assert_eq!(sorted(&["--packets", "7"]), ["--mode=ip", route, "--workers=3"], "they exclude each other");
+    assert_eq!(
+        sorted(&["--route", "10.1.0.0/16,1,02:00:00:00:00:01"]),
+        ["--mode=ip", "--seconds=1.5", "--workers=3"]
+    );
+    assert_eq!(words_beside("", &[]).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
+    for (text, said) in [
+        ("workers = 2\nworkerz = 3\n", "FILE:2: no key \"workerz\": there are "),
+        ("[team]\nworkers = 3\n", "FILE:1: no key \"team\": there are "),
+        ("config = \"other\"\n", "FILE:1: no key \"config\""),
+        ("json = true\n", "FILE:1: no key \"json\""),
+        ("\n\nworkers = 99\n", "FILE:3: invalid value '99' for '--workers <N>'"),
+        ("workers = true\n", "FILE:1: workers: write a text or a decimal number"),
+        ("workers = [1]\n", "FILE:1: workers: write a text or a decimal number"),
+        ("workers = 0x2\n", "FILE:1: workers: write a text or a decimal number"),
+        ("workers = 1979-05-27\n", "FILE:1: workers: write a text or a decimal number"),
+        ("workers.most = 3\n", "FILE:1: workers: write a text or a decimal number"),
+        ("mode = 3\n", "FILE:1: invalid value '3' for '--mode <MODE>'"),
+        ("mode = 'bridge'\n", "FILE:1: invalid value 'bridge' for '--mode <MODE>' [possible values: ip"),
+        ("port = \"xdp:eth0\"\n", "FILE:1: port: write a list, as in port = ["),
+        ("port = [\n  \"xdp:eth0\",\n  \"usb:eth1\",\n]\n", "FILE:3: invalid value 'usb:eth1' for '--port"),
+        ("port = [[\"xdp:eth0\"]]\n", "FILE:1: port: write a text or a decimal number"),
+        ("route = [\"10.0.0.1/8,0,02:00:00:00:00:01\"]\n", "write 10.0.0.0/8"),
+        ("workers = 1\nworkers = 2\n", "FILE:2: duplicate key"),
+        ("workers = \n", "FILE:1: "),
+        ("mode = 'ip\n", "FILE:1: "),
+    ] {
+        let line = words_beside(text, &[]).expect_err(text);
+        assert!(line.contains(said) && !line.contains('\n'), "{text}: {line}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_wrong_also_where_the_command_line_takes_its_place() {
+    assert!(words_beside("workers = 99\n", &["--workers", "1"]).is_err());
+}

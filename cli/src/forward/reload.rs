@@ -1,0 +1,105 @@
+//! SIGHUP: the configuration is read again, and what can change while packets pass does. COLD.
+
+use super::plan::{Plan, Source};
+use super::routing::GivenRoutes;
+use crate::args;
+use crate::failure::Failure;
+use netmem::forward::filter::{FilterControl, RULES_MAX};
+use netmem::forward::{IdleControl, SteeringControl};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// What changes a run, and how it is by now.
+pub struct Reload {
+    /// Somebody asked for it.
+    pub asked: Arc<AtomicBool>,
+    pub plan: Plan,
+    pub routes: Option<GivenRoutes>,
+    /// Each worker's, the same rules.
+    pub rules: Vec<FilterControl>,
+    pub idle: Vec<IdleControl>,
+    pub steering: Option<SteeringControl>,
+}
+
+impl Reload {
+    /// Reads the configuration again if somebody asked for it; the line that says what came of it.
+    pub fn look(&mut self) -> Option<String> {
+        if !self.asked.swap(false, Relaxed) {
+            return None;
+        }
+        let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
+        Some(match done {
+            Ok(()) => "the configuration was read again".to_owned(),
+            Err(failure) => format!("the configuration stays as it was: {}", failure.lines().join("; ")),
+        })
+    }
+
+    /// Runs by `plan` from now on, if it differs only in what can change; else nothing has changed.
+    fn change(&mut self, plan: Plan) -> Result<(), Failure> {
+        let fixed = differences(&self.plan, &plan);
+        if !fixed.is_empty() {
+            return Err(Failure::Input(format!(
+                "{} cannot change while packets pass: end the run and start it anew",
+                fixed.join(", ")
+            )));
+        }
+        let rules = plan.packets.as_ref().and_then(|packets| packets.rules.as_ref());
+        if rules.is_some_and(|rules| rules.len() > RULES_MAX) {
+            return Err(Failure::Input(format!("give at most {RULES_MAX} rules")));
+        }
+        // The only one that may still be refused comes first.
+        if let (Some(steering), Some(steer)) = (&self.steering, &plan.steer) {
+            steering.set_policy(&steer.policy).map_err(Failure::input)?;
+        }
+        for control in &self.rules {
+            control.replace(rules.cloned().unwrap_or_default()).map_err(Failure::input)?;
+        }
+        self.idle.iter().for_each(|idle| idle.set(plan.idle));
+        if let (Some(given), Source::Ports { routes, .. }) = (&mut self.routes, &plan.source) {
+            given.replace(routes);
+        }
+        self.plan = plan;
+        Ok(())
+    }
+}
+
+/// What differs of all that cannot change.
+fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
+    let same = changed(old.clone(), new.clone());
+    let differ = [
+        ("workers", same.workers != new.workers),
+        ("steer", same.steer != new.steer),
+        ("port, routes, xdp-mode or traffic", same.source != new.source),
+        ("mode", same.mode != new.mode),
+        ("path, ready-heads or ready-pairs", same.packets != new.packets),
+        ("hold", same.hold != new.hold),
+        ("tap", same.tap != new.tap),
+        ("free", same.free != new.free),
+        ("frames", same.frames != new.frames),
+        ("ring", same.ring != new.ring),
+        ("seconds", same.time != new.time),
+        ("control", same.control != new.control),
+        ("config", same.config != new.config),
+    ];
+    differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
+}
+
+/// The old plan with all that can change as it is in the new one.
+fn changed(mut old: Plan, mut new: Plan) -> Plan {
+    old.idle = new.idle;
+    if let (Some(old), Some(new)) = (&mut old.steer, &mut new.steer) {
+        mem::swap(&mut old.policy, &mut new.policy);
+    }
+    if let (Some(old), Some(new)) = (&mut old.packets, &mut new.packets)
+        && let (Some(old), Some(new)) = (&mut old.rules, &mut new.rules)
+    {
+        mem::swap(old, new);
+    }
+    if let (Source::Ports { routes: old, .. }, Source::Ports { routes: new, .. }) =
+        (&mut old.source, &mut new.source)
+    {
+        mem::swap(old, new);
+    }
+    old
+}

@@ -1,0 +1,179 @@
+//! Routes: the ones given, or the kernel's as they change. COLD.
+
+use super::phases::Phases;
+use super::plan::{Plan, Source};
+use super::seat::Seat;
+use crate::args::{ModeArg, RoutesArg};
+use crate::control::Record;
+use crate::control::board::Board;
+use crate::failure::Failure;
+use netmem::forward::ip::Interface;
+use netmem::forward::route::{Fib, FibControl, FibReader, Rib, RibRoute, Route, fib};
+use netmem::forward::{Mode, traffic, waiting};
+use netmem::port::xdp::OwnAddresses;
+use netmem_rtnetlink::{Follower, Given, Listing, Setup};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long neighbours that frames wait for wait to be asked for, at most.
+const TURN: Duration = Duration::from_millis(2);
+/// What share of a worker's frames may wait for neighbours.
+const WAITING_SHARE: usize = 8;
+
+/// How packets find their way, for any number of workers.
+pub enum Ways {
+    Ip(FibReader),
+    CrossConnect,
+    Reflect,
+    Drop,
+    Pass,
+}
+
+impl Ways {
+    /// How they do on one worker.
+    pub fn mode(&self) -> Mode {
+        match self {
+            Ways::Ip(reader) => Mode::Ip(reader.clone()),
+            Ways::CrossConnect => Mode::CrossConnect,
+            Ways::Reflect => Mode::Reflect,
+            Ways::Drop => Mode::Drop,
+            Ways::Pass => Mode::Pass,
+        }
+    }
+}
+
+/// What changes the given routes while packets pass.
+pub enum GivenRoutes {
+    /// There are no others.
+    Alone(Box<(Rib, FibControl)>),
+    /// The kernel's are besides.
+    Beside(Given),
+}
+
+impl GivenRoutes {
+    /// Puts these in place of those there are.
+    pub fn replace(&mut self, routes: &[Route]) {
+        let routes = routes.iter().map(|route| RibRoute::from(*route));
+        match self {
+            GivenRoutes::Alone(alone) => {
+                let (rib, control) = &mut **alone;
+                rib.replace_given(routes);
+                control.apply(rib.take_changes());
+            }
+            GivenRoutes::Beside(given) => given.replace(routes),
+        }
+    }
+}
+
+/// How packets find their way between ports with these interfaces; in ip mode what changes the given routes, and who
+/// follows the kernel's, where they are.
+///
+/// # Errors
+/// [`Failure::Input`] where the kernel does not say what it has.
+pub fn ways(
+    plan: &Plan,
+    interfaces: Vec<Interface>,
+) -> Result<(Ways, Option<GivenRoutes>, Option<Follower>), Failure> {
+    let ways = match plan.mode {
+        ModeArg::Ip => return routes(plan, interfaces),
+        ModeArg::CrossConnect => Ways::CrossConnect,
+        ModeArg::Reflect => Ways::Reflect,
+        ModeArg::Drop => Ways::Drop,
+        ModeArg::Pass => Ways::Pass,
+    };
+    Ok((ways, None, None))
+}
+
+fn routes(
+    plan: &Plan,
+    interfaces: Vec<Interface>,
+) -> Result<(Ways, Option<GivenRoutes>, Option<Follower>), Failure> {
+    let built_in = traffic::routes();
+    let (ports, routes, from) = match &plan.source {
+        Source::BuiltIn(_) => (&[][..], &built_in[..], RoutesArg::Given),
+        Source::Ports { ports, routes, from, .. } => (&ports[..], &routes[..], *from),
+    };
+    if from == RoutesArg::Given {
+        let (control, mut reader) = fib(Fib { interfaces, ..Fib::default() });
+        let mut given = GivenRoutes::Alone(Box::new((Rib::default(), control)));
+        given.replace(routes);
+        reader.refresh();
+        return Ok((Ways::Ip(reader), Some(given), None));
+    }
+    let names = ports.iter().map(|port| port.interface().map(str::to_owned));
+    let setup = Setup {
+        ports: interfaces.into_iter().zip(names).collect(),
+        given: routes.iter().map(|route| RibRoute::from(*route)).collect(),
+    };
+    let (follower, reader) = Follower::start(setup).map_err(Failure::input)?;
+    Ok((Ways::Ip(reader), Some(GivenRoutes::Beside(follower.given())), Some(follower)))
+}
+
+/// Who follows the kernel's routes, and the addresses of its own that xdp ports leave to it.
+pub struct Following {
+    pub follower: Follower,
+    pub own: Option<Arc<OwnAddresses>>,
+}
+
+impl Following {
+    /// Lets each worker's frames wait for neighbours that the follower asks for.
+    pub fn wait(&mut self, seats: &mut [Seat]) {
+        for seat in seats {
+            let (waiting, wanted) = waiting(seat.owner.pool.frames() / WAITING_SHARE);
+            seat.forwarder.set_waiting(waiting);
+            self.follower.add_wanted(wanted);
+        }
+    }
+
+    /// Follows until the workers are drained. Should that fail, they go on by the routes there are.
+    pub fn run(mut self, phases: &Phases) {
+        while !phases.is_drained() {
+            if let Err(error) = self.follower.turn(TURN) {
+                eprintln!("netmem: routes stay as they are from now on: {error}");
+                return;
+            }
+            if let (Some(addresses), Some(own)) = (self.follower.take_addresses(), &self.own)
+                && let Err(error) = own.set(&addresses)
+            {
+                eprintln!("netmem: own addresses are as they were: {error}");
+            }
+        }
+    }
+}
+
+/// Shows routes, neighbours, and how they are followed.
+pub fn board(board: &mut Board, listing: &Listing) {
+    let of = listing.clone();
+    board.section("routes", move || {
+        let record = |route: netmem_rtnetlink::RouteLine| {
+            Record::default()
+                .with("name", route.prefix)
+                .with("table", route.table)
+                .with("metric", route.metric)
+                .with("kind", route.kind)
+                .with("paths", route.paths)
+        };
+        of.routes().into_iter().map(record).collect()
+    });
+    let of = listing.clone();
+    board.section("neighbours", move || {
+        let record = |neighbour: netmem_rtnetlink::NeighbourLine| {
+            let mac = neighbour.mac.map_or_else(|| "silent".to_owned(), |mac| mac.to_string());
+            let name = neighbour.address.to_string();
+            Record::default().with("name", name).with("dev", neighbour.dev).with("mac", mac)
+        };
+        of.neighbours().into_iter().map(record).collect()
+    });
+    let of = listing.clone();
+    board.section("netlink", move || {
+        let counters = of.counters();
+        vec![Record::default().with("name", "netlink").with_all([
+            ("routes", of.len() as u64),
+            ("events", counters.events),
+            ("unread", counters.unread),
+            ("overruns", counters.overruns),
+            ("resyncs", counters.resyncs),
+            ("asked", counters.asked),
+        ])]
+    });
+}

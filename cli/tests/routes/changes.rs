@@ -1,0 +1,108 @@
+//! Whatever is done to the kernel's tables is done to netmem's.
+
+use crate::comparison::assert_same;
+use crate::router::Router;
+
+/// Does each of these with ip(8) and compares after each.
+fn after_each(steps: &[&str]) {
+    if let Some(router) = compared_after_each(steps) {
+        router.end();
+    }
+}
+
+fn compared_after_each(steps: &[&str]) -> Option<Router> {
+    let router = Router::start(&[], &[])?;
+    assert_same(&router);
+    for step in steps {
+        router.bed.dut.ip(step);
+        println!("after ip {step}: {} routes", assert_same(&router));
+    }
+    assert_eq!(router.number("netlink", "unread"), 0);
+    Some(router)
+}
+
+#[test]
+fn routes_that_are_added_replaced_changed_and_deleted() {
+    after_each(&[
+        "route add 10.1.0.0/16 via 10.77.1.1",
+        "route replace 10.1.0.0/16 via 10.77.2.1",
+        "route add 10.1.0.0/16 via 10.77.1.9 metric 7",
+        "route change 10.1.0.0/16 via 10.77.1.8",
+        "route append 10.1.0.0/16 via 10.77.1.7",
+        "route prepend 10.1.0.0/16 via 10.77.1.6",
+        "route del 10.1.0.0/16 via 10.77.1.8",
+        "route del 10.1.0.0/16 metric 7",
+        "route add 10.2.0.0/31 dev one scope link",
+        "route add default via 10.77.1.1",
+        "route add 10.3.0.0/16 via inet6 fd77:2::1 dev two",
+        "route add 10.4.0.0/16 dev lo",
+        "route add 10.5.0.0/16 via 10.77.1.1 table 100",
+        "route add 10.5.0.0/16 via 10.77.1.1 tos 0x10",
+        "route del default",
+        "-6 route add fd01::/32 via fd77:1::1",
+        "-6 route replace fd01::/32 via fd77:2::1",
+        "-6 route add default via fe80::1 dev two",
+        "-6 route del fd01::/32",
+    ]);
+}
+
+#[test]
+fn routes_with_several_paths() {
+    after_each(&[
+        "route add 10.1.0.0/16 nexthop via 10.77.1.1 weight 3 nexthop via 10.77.2.1 weight 5",
+        "route replace 10.1.0.0/16 nexthop via 10.77.1.1 nexthop via 10.77.1.2 nexthop dev two",
+        "route replace 10.1.0.0/16 via 10.77.1.1",
+        "-6 route add fd01::/32 nexthop via fd77:1::1 weight 2 nexthop via fd77:2::1",
+        "-6 route append fd01::/32 via fd77:1::7",
+        "-6 route del fd01::/32 via fd77:1::1",
+        "-6 route del fd01::/32",
+        "nexthop add id 1 via 10.77.1.1 dev one",
+        "nexthop add id 2 via 10.77.2.1 dev two",
+        "nexthop add id 3 group 1/2,7",
+        "route add 10.2.0.0/16 nhid 3",
+        "nexthop replace id 3 group 1",
+        "nexthop replace id 1 via 10.77.1.5 dev one",
+        "nexthop del id 1",
+    ]);
+}
+
+#[test]
+fn routes_to_nowhere() {
+    after_each(&[
+        "route add blackhole 10.1.0.0/16",
+        "route add unreachable 10.2.0.0/16",
+        "route add prohibit 10.3.0.0/16",
+        "route add throw 10.4.0.0/16",
+        "-6 route add blackhole fd01::/32",
+        "-6 route add unreachable fd02::/32",
+        "-6 route add prohibit fd03::/32",
+        "route replace blackhole 10.2.0.0/16",
+        "route del blackhole 10.1.0.0/16",
+    ]);
+}
+
+#[test]
+fn routes_that_come_and_go_with_addresses_and_links() {
+    let router = compared_after_each(&[
+        "addr add 10.78.0.1/24 dev one",
+        "route add 10.1.0.0/16 via 10.78.0.9",
+        "route add 10.2.0.0/16 via 10.77.2.1 src 10.78.0.1",
+        "addr del 10.78.0.1/24 dev one",
+        "addr add fd78::1/64 dev two nodad",
+        "route add 10.6.0.0/16 nexthop via 10.77.1.1 nexthop via 10.77.2.1",
+        "route add 10.7.0.0/16 via 10.77.2.1",
+        "link set two down",
+        "link set two up",
+        "link add name extra type veth peer name other",
+        "link set extra up",
+        "addr add 10.79.0.1/24 dev extra",
+        "route add 10.8.0.0/16 via 10.79.0.2",
+        "link set extra down",
+        "link set extra name renamed",
+        "link set renamed up",
+        "link del renamed",
+    ]);
+    if let Some(router) = router {
+        router.end_saying("port packet:two ");
+    }
+}

@@ -1,0 +1,113 @@
+//! The program under test, between the hosts.
+
+use crate::testbed::{Testbed, Wiring, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::{env, fs, process};
+
+/// Two hosts, a machine between them whose kernel has addresses and does not forward, and netmem that does.
+pub struct Router {
+    pub bed: Testbed,
+    socket: PathBuf,
+    /// None once it has been waited for.
+    child: Option<Child>,
+}
+
+impl Router {
+    /// Starts it with further options, and waits until it forwards. None where that cannot be done, which is said.
+    pub fn start(programs: &[&str], options: &[&str]) -> Option<Router> {
+        let bed = Testbed::lay(Wiring::Routed, programs)?;
+        bed.dut.set_ipv6(true);
+        for (key, value) in [("ipv4/ip_forward", "0"), ("ipv6/conf/all/accept_dad", "0")] {
+            bed.dut.inside(|| fs::write(format!("/proc/sys/net/{key}"), value)).expect(key);
+        }
+        for (net, port) in [(1, "one"), (2, "two")] {
+            bed.dut.ip(&format!("addr add 10.77.{net}.254/24 dev {port}"));
+            bed.dut.ip(&format!("addr add fd77:{net}::254/64 dev {port} nodad"));
+        }
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("netmem-routes-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
+        let mut router = Router { bed, socket: env::temp_dir().join(name), child: None };
+        router.run(options);
+        Some(router)
+    }
+
+    /// Starts netmem.
+    fn run(&mut self, options: &[&str]) {
+        let mut command = self.netmem(&["forward", "--port", "packet:one", "--port", "packet:two"]);
+        command.args(["--routes", "kernel", "--json", "--control"]).arg(&self.socket).args(options);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
+        self.child = Some(child);
+        wait_until("netmem answers", || {
+            let child = self.child.as_mut().expect("it was started");
+            if child.try_wait().expect("wait").is_some() {
+                let out = self.finish();
+                panic!("netmem ended: {} {}", out.status, String::from_utf8_lossy(&out.stderr));
+            }
+            self.ask("netlink").is_some()
+        });
+    }
+
+    fn netmem(&self, words: &[&str]) -> Command {
+        let mut command = self.bed.dut.command(env!("CARGO_BIN_EXE_netmem"));
+        command.args(words);
+        command
+    }
+
+    fn ask(&self, what: &str) -> Option<Value> {
+        let out =
+            self.netmem(&["stat", what, "--json", "--control"]).arg(&self.socket).output().expect("netmem");
+        let said: Value = serde_json::from_slice(&out.stdout).ok()?;
+        out.status.success().then(|| said[what].clone())
+    }
+
+    /// The records of a section of `netmem stat`.
+    pub fn stat(&self, what: &str) -> Vec<Value> {
+        let records = self.ask(what).unwrap_or_else(|| panic!("netmem stat {what} failed"));
+        records.as_array().expect("records").clone()
+    }
+
+    /// A number in the only record of a section.
+    pub fn number(&self, what: &str, name: &str) -> u64 {
+        self.stat(what)[0][name].as_u64().unwrap_or_else(|| panic!("no number {name} in {what}"))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("it was started");
+        kill_process(Pid::from_child(child), signal).expect("kill(2)");
+    }
+
+    /// Ends it as Ctrl-C does; what it printed.
+    ///
+    /// # Panics
+    /// When it fails or complains.
+    pub fn end(self) -> Value {
+        self.end_saying("")
+    }
+
+    /// As [`end`](Self::end), where it may have something to complain about: lines that this is a part of.
+    pub fn end_saying(mut self, complaint: &str) -> Value {
+        self.signal(Signal::INT);
+        let out = self.finish();
+        let said = String::from_utf8_lossy(&out.stderr);
+        let expected = |line: &str| line.is_empty() || !complaint.is_empty() && line.contains(complaint);
+        assert!(out.status.success() && said.lines().all(expected), "{}: {said}", out.status);
+        serde_json::from_slice(&out.stdout).expect("a JSON object")
+    }
+
+    fn finish(&mut self) -> Output {
+        self.child.take().expect("it was started").wait_with_output().expect("wait")
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().and_then(|()| child.wait()).map(drop).ok();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Packets go where the kernel's tables say.
+
+use crate::comparison::assert_same;
+use crate::router::Router;
+use crate::testbed::wait_until;
+use std::process::Output;
+
+/// One ping that is not answered.
+fn vain_ping(router: &Router, address: &str) -> Output {
+    let words = ["-c", "1", "-W", "1", address];
+    let out = router.bed.h1.command("ping").args(words).output().expect("ping");
+    assert!(!out.status.success(), "{address} answered");
+    out
+}
+
+fn dropped(router: &Router, reason: &str) -> u64 {
+    router.number("drops", reason)
+}
+
+#[test]
+fn hosts_reach_each_other_and_the_first_packet_waits_for_its_neighbour() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    assert!(router.stat("neighbours").iter().all(|one| one["name"] != "10.77.2.1"), "nobody has asked");
+    router.bed.h1.ping("10.77.2.1", 20, "-i 0.05");
+    router.bed.h2.ping("10.77.1.1", 20, "-i 0.05");
+    let summary = router.end();
+    assert_eq!(summary["dropped"]["unresolved_neighbour"], 0, "{summary}");
+}
+
+#[test]
+fn packets_follow_a_neighbour_that_changes_its_link_address_and_give_up_on_one_that_is_silent() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
+    router.bed.h2.ip("link set eth0 address 02:00:00:00:02:77");
+    router.bed.h2.ip("neigh replace 10.77.2.254 lladdr 02:00:00:00:02:fe dev eth0");
+    router.bed.h2.ip("route replace default via 10.77.2.254");
+    router.bed.dut.ip("neigh flush dev two");
+    router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
+    let mac = |one: &serde_json::Value| one["name"] == "10.77.2.1" && one["mac"] == "02:00:00:00:02:77";
+    assert!(router.stat("neighbours").iter().any(mac));
+    vain_ping(&router, "10.77.2.99");
+    wait_until("the neighbour counts as silent", || dropped(&router, "silent_neighbour") > 0);
+    let summary = router.end();
+    assert_eq!(summary["held"], 0);
+}
+
+#[test]
+fn packets_to_nowhere_are_counted_by_the_kind_of_their_route() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    for (kind, net, reason) in
+        [("blackhole", 1, "blackhole"), ("unreachable", 2, "unreachable"), ("prohibit", 3, "prohibited")]
+    {
+        router.bed.dut.ip(&format!("route add {kind} 10.10.{net}.0/24"));
+        assert_same(&router);
+        let before = dropped(&router, reason);
+        vain_ping(&router, &format!("10.10.{net}.1"));
+        assert!(dropped(&router, reason) > before, "{reason}");
+    }
+    let before = dropped(&router, "no_route");
+    vain_ping(&router, "10.11.0.1");
+    assert!(dropped(&router, "no_route") > before);
+    let before = dropped(&router, "local");
+    router.bed.h1.ping("10.77.2.254", 3, "-i 0.05");
+    assert_eq!(dropped(&router, "local"), before + 3, "the kernel answered, and netmem left it to it");
+    router.end();
+}
+
+#[test]
+fn packets_find_another_way_when_a_link_goes_down_and_the_old_one_when_it_is_back() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    let dut = &router.bed.dut;
+    router.bed.h2.ip("addr add 10.88.0.1/32 dev lo");
+    dut.ip("route add 10.88.0.0/16 via 10.77.2.1");
+    dut.ip("route add blackhole 10.88.0.0/16 metric 9");
+    router.bed.h1.ping("10.88.0.1", 3, "-i 0.05");
+    dut.ip("link set two down");
+    assert_same(&router);
+    vain_ping(&router, "10.88.0.1");
+    assert!(dropped(&router, "blackhole") > 0);
+    dut.ip("link set two up");
+    dut.ip("route add 10.88.0.0/16 via 10.77.2.1");
+    assert_same(&router);
+    router.bed.h1.ping("10.88.0.1", 3, "-i 0.05");
+    router.end_saying("port packet:two ");
+}
+
+#[test]
+fn flows_take_each_of_several_paths_and_a_given_route_counts_before_the_kernels() {
+    let given = ["--route", "10.89.0.0/16,1,02:00:00:00:02:01"];
+    let Some(router) = Router::start(&["ping"], &given) else { return };
+    let (h2, dut) = (&router.bed.h2, &router.bed.dut);
+    for address in ["10.77.2.2/24 dev eth0", "10.88.0.1/32 dev lo", "10.89.0.1/32 dev lo"] {
+        h2.ip(&format!("addr add {address}"));
+    }
+    for host in 2..=9 {
+        router.bed.h1.ip(&format!("addr add 10.77.1.{host}/24 dev eth0"));
+    }
+    dut.ip("route add 10.88.0.0/16 nexthop via 10.77.2.1 nexthop via 10.77.2.2");
+    dut.ip("route add blackhole 10.89.0.0/16");
+    wait_until("netmem has both routes", || {
+        let has = |net| router.stat("routes").iter().filter(|route| route["name"] == net).count();
+        has("10.88.0.0/16") == 1 && has("10.89.0.0/16") == 2
+    });
+    for host in 1..=9 {
+        router.bed.h1.ping("10.88.0.1", 1, &format!("-I 10.77.1.{host}"));
+    }
+    let resolved = |address: &str| router.stat("neighbours").iter().any(|one| one["name"] == address);
+    assert!(resolved("10.77.2.1") && resolved("10.77.2.2"), "{:?}", router.stat("neighbours"));
+    router.bed.h1.ping("10.89.0.1", 3, "-i 0.05");
+    router.end();
+}
