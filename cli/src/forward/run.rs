@@ -45,6 +45,9 @@ struct Ran {
     network_core: Option<usize>,
 }
 
+/// What runs beside the workers: the network with its core, the holder, who follows routes.
+type Beside = (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>);
+
 /// Who is told while it runs, and what is looked after.
 type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Option<Reload>);
 
@@ -139,7 +142,7 @@ fn close_pools(owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
 fn threads(
     seats: &mut [Seat],
     ended: impl Fn() -> u64 + Send,
-    (network, holding, following): (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>),
+    (network, holding, following): Beside,
     told: Told<'_>,
     plan: &Plan,
     stop: &AtomicBool,

@@ -94,7 +94,7 @@ fn the_shipped_file_forwards_and_is_read_again_without_losing_a_packet() {
     let shipped = netmem.rules().expect("rules");
     thread::scope(|scope| {
         let pings = scope.spawn(|| netmem.bed.h1.ping("10.77.2.1", 60, "-i 0.05"));
-        for rule in ["drop,proto=udp,dport=1", "drop,proto=udp,dport=2", "drop,proto=tcp,dport=3"] {
+        for rule in ["drop,proto=17,dport=1", "drop,proto=17,dport=2", "drop,proto=6,dport=3"] {
             let said = netmem.change(&SHIPPED.replace("drop,proto=udp,dport=1900", rule));
             assert_eq!(said, "was read again");
             assert_eq!(netmem.rules(), Some(vec![rule.to_owned()]));

@@ -5,12 +5,15 @@ use crate::router::Router;
 use crate::testbed::wait_until;
 use std::process::Output;
 
-/// One ping that is not answered.
-fn vain_ping(router: &Router, address: &str) -> Output {
+/// One ping.
+fn ping(router: &Router, address: &str) -> Output {
     let words = ["-c", "1", "-W", "1", address];
-    let out = router.bed.h1.command("ping").args(words).output().expect("ping");
-    assert!(!out.status.success(), "{address} answered");
-    out
+    router.bed.h1.command("ping").args(words).output().expect("ping")
+}
+
+/// One ping that is not answered.
+fn vain_ping(router: &Router, address: &str) {
+    assert!(!ping(router, address).status.success(), "{address} answered");
 }
 
 fn dropped(router: &Router, reason: &str) -> u64 {
@@ -80,6 +83,8 @@ fn packets_find_another_way_when_a_link_goes_down_and_the_old_one_when_it_is_bac
     dut.ip("link set two up");
     dut.ip("route add 10.88.0.0/16 via 10.77.2.1");
     assert_same(&router);
+    // A port looks for its interface now and then.
+    wait_until("the port is up again", || ping(&router, "10.88.0.1").status.success());
     router.bed.h1.ping("10.88.0.1", 3, "-i 0.05");
     router.end_saying("port packet:two ");
 }
