@@ -12,6 +12,7 @@ mod pages;
 mod pool_recycle;
 mod relay;
 mod rivals;
+mod route_lookup;
 mod router;
 mod self_check;
 mod slab_bulk;
@@ -60,6 +61,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     cluster_pool::EXPERIMENT,
     forward_bulk_free::EXPERIMENT,
     handoff::EXPERIMENT,
+    route_lookup::EXPERIMENT,
     rivals::EXPERIMENT,
 ];
 

@@ -218,6 +218,16 @@ impl Table {
         self.v4.len() + self.v6.len()
     }
 
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let lines = size_of::<Line>() * self.further.capacity();
+        let paths = self.paths.iter().map(|paths| size_of_val(&**paths)).sum::<usize>();
+        let hops =
+            size_of::<NextHop>() * self.hops.capacity() + size_of::<Box<[Path]>>() * self.paths.capacity();
+        let neighbours = size_of::<(Neighbour, Option<MacAddr>)>() * self.neighbours.capacity();
+        self.v4.mem_size() + self.v6.mem_size() + lines + paths + hops + neighbours
+    }
+
     /// Whether there is no route at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
