@@ -70,10 +70,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     } = dataplane;
     let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
     let mut live = Live::new(&seats, plan.live);
-    // The first round fills the rings of ports that came empty, so that the first packet finds a frame.
-    for Seat { forwarder, owner, .. } in &mut seats {
-        forwarder.poll(&mut owner.worker);
-    }
+    fill_rings(&mut seats);
     let ended = || {
         meters.iter().map(|one| one.drops.total() + one.passed.get()).sum::<u64>()
             + lost_between(steering.as_ref())
@@ -90,7 +87,6 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let (pools, still_out) = close_pools(owners);
     let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
     let workers = ran.cores.iter().zip(&meters).map(|(&core, meters)| WorkerReport::new(core, meters));
-    let workers: Vec<_> = workers.collect();
     Ok(Report {
         mode: plan.mode,
         path: plan.path(),
@@ -101,7 +97,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         transmitted: sum(|meters| meters.transmitted.get()),
         held: sum(|meters| meters.held.get()),
         passed: sum(|meters| meters.passed.get()),
-        workers,
+        workers: workers.collect(),
         holder: ran.holder,
         tap: ran.tap,
         completed: sum(|meters| meters.completed.get()),
@@ -116,6 +112,13 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         bytes: memory.bytes(),
         backing: memory.region().backing().to_string(),
     })
+}
+
+/// Polls once, which fills the rings of ports that came empty, so that the first packet finds a frame.
+fn fill_rings(seats: &mut [Seat]) {
+    for Seat { forwarder, owner, .. } in seats {
+        forwarder.poll(&mut owner.worker);
+    }
 }
 
 /// Drops the forwarders, and with them the ports; what closing them completed counts as well.
