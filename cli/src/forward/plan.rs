@@ -3,8 +3,8 @@
 use super::files;
 use super::ports::PortSetup;
 use crate::args::{
-    ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg, SteerArgs, Switch, WorkerArgs,
-    XdpModeArg, XdpSpec,
+    ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg, SteerArgs, Switch,
+    WorkerArgs, XdpModeArg, XdpSpec,
 };
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
