@@ -53,7 +53,7 @@ pub struct Path {
 
 /// A next hop as the table holds it.
 ///
-/// Invariant: `port` is a port's number only where `kind` is `Station`, and [`NO_PORT`] otherwise. There is no interface
+/// Invariant: `port` is a port's number only where `kind` is `Station`, and `NO_PORT` otherwise. There is no interface
 /// of that number, so that on the hot path everything that is not as usual fails the check of the port, and no other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(align(8))]

@@ -34,6 +34,8 @@ struct Target {
     fixed: Fixed<'static>,
     /// The command's arguments that measure it.
     made_by: &'static str,
+    /// Why it is missed where it is, as far as that was found out; told only then.
+    cause: &'static str,
 }
 
 /// How a target stands.
@@ -138,10 +140,11 @@ pub(super) fn write_missed(html: &mut Html, reports: &[Report]) {
                     "li",
                     &[],
                     &format!(
-                        "{}, over {}: {here}, must {}.",
+                        "{}, over {}: {here}, must {}. {}",
                         target.work,
                         target.rival,
-                        target.bound(target.must, &ratio)
+                        target.bound(target.must, &ratio),
+                        target.cause
                     ),
                 );
             }
