@@ -8,6 +8,7 @@
 //! if it is sealed against that (fcntl(2), "File sealing"), unless the caller trusts its owner. Huge pages do not count as
 //! sealed: their owner may punch holes, and a hole that no huge page is left for is the same SIGBUS.
 
+use super::cpu;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
 };
@@ -164,6 +165,22 @@ impl SharedMemory {
         true
     }
 
+    /// Asks for the cache line at `offset` before it is read; nothing where it does not lie inside.
+    #[inline]
+    pub fn prefetch(&self, offset: u64) {
+        if let Some(line) = self.at(offset, 1) {
+            cpu::prefetch(line.as_ptr());
+        }
+    }
+
+    /// Asks for the cache line at `offset` before it is written; nothing where it does not lie inside.
+    #[inline]
+    pub fn prefetch_write(&self, offset: u64) {
+        if let Some(line) = self.at(offset, 1) {
+            cpu::prefetch_write(line.as_ptr());
+        }
+    }
+
     /// The word at `offset`, if it lies inside and is aligned.
     #[cold]
     pub fn word(self: &Arc<Self>, offset: u64) -> Option<SharedWord> {
@@ -268,6 +285,12 @@ impl SharedSlots {
     pub fn read(&self, position: u32) -> Slot {
         // SAFETY: inside the mapping and aligned, and any bytes are a valid Slot.
         unsafe { self.slot(position).read_volatile() }
+    }
+
+    /// Asks for the cache line of the slot at `position` (taken modulo the size) before it is read or written.
+    #[inline]
+    pub fn prefetch(&self, position: u32) {
+        cpu::prefetch_write(self.slot(position).as_ptr().cast());
     }
 
     /// Copies `slot` into the place at `position` (taken modulo the size).

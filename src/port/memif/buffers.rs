@@ -6,6 +6,11 @@ use crate::ring::Corrupt;
 use crate::sys::memfd::SharedMemory;
 use std::sync::Arc;
 
+/// Packets ahead of the one that is copied whose bytes are asked for.
+pub(super) const AHEAD: u32 = 8;
+/// Slots ahead of those, of which four lie in a cache line.
+const SLOTS_AHEAD: u32 = 8;
+
 /// Bytes of a buffer of our own.
 pub(super) const BUFFER: usize = CHUNK_SIZE;
 
@@ -72,6 +77,45 @@ impl Copying {
                 (said.len as usize <= BUFFER).then(|| (said, (&**memory, buffer_at(*first, position).into())))
             }
             Copying::Peers { ring, regions } => said_by_client(ring, regions, i),
+        }
+    }
+
+    /// Asks for the bytes of the `i`-th packet of `n`, and for a slot further on: the peer's core has them. What the slot says
+    /// is looked at again, and checked, when the packet is received.
+    #[inline]
+    pub(super) fn prefetch_packet(&self, i: u32, n: u32) {
+        let later = Some(i + SLOTS_AHEAD).filter(|&later| later < n);
+        match self {
+            Copying::Own { ring, memory, first } => {
+                memory.prefetch(buffer_at(*first, ring.returned_at(i)).into());
+                later.into_iter().for_each(|later| ring.prefetch(ring.returned_at(later)));
+            }
+            Copying::Peers { ring, regions } => {
+                let said = ring.read(ring.ready_at(i));
+                if let Some(memory) = regions.get(usize::from(said.region)) {
+                    memory.prefetch(said.offset.into());
+                }
+                later.into_iter().for_each(|later| ring.prefetch(ring.ready_at(later)));
+            }
+        }
+    }
+
+    /// The same of the room that the `i`-th packet of `n` to send will have.
+    #[inline]
+    pub(super) fn prefetch_room(&self, i: u32, n: u32) {
+        let later = Some(i + SLOTS_AHEAD).filter(|&later| later < n);
+        match self {
+            Copying::Own { ring, memory, first } => {
+                memory.prefetch_write(buffer_at(*first, ring.next_at(i)).into());
+                later.into_iter().for_each(|later| ring.prefetch(ring.next_at(later)));
+            }
+            Copying::Peers { ring, regions } => {
+                let said = ring.read(ring.ready_at(i));
+                if let Some(memory) = regions.get(usize::from(said.region)) {
+                    memory.prefetch_write(said.offset.into());
+                }
+                later.into_iter().for_each(|later| ring.prefetch(ring.ready_at(later)));
+            }
         }
     }
 

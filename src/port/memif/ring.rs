@@ -233,6 +233,12 @@ impl Lending {
     pub(super) fn write(&mut self, position: u32, descriptor: Descriptor) {
         self.slots.write(position, descriptor.slot());
     }
+
+    /// Asks for the slot at `position` before it is needed.
+    #[inline]
+    pub(super) fn prefetch(&self, position: u32) {
+        self.slots.prefetch(position);
+    }
 }
 
 /// The server's end.
@@ -294,6 +300,12 @@ impl Serving {
     #[inline]
     pub(super) fn write(&mut self, position: u32, descriptor: Descriptor) {
         self.slots.write(position, descriptor.slot());
+    }
+
+    /// Asks for the slot at `position` before it is needed.
+    #[inline]
+    pub(super) fn prefetch(&self, position: u32) {
+        self.slots.prefetch(position);
     }
 }
 

@@ -1,6 +1,6 @@
 //! HOT: packets from the peer.
 
-use super::buffers::Copying;
+use super::buffers::{AHEAD, Copying};
 use super::pair::{End, Pair};
 use super::ring::Lending;
 use super::{Fault, MemifPort};
@@ -118,7 +118,12 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
         Ok(received) => received,
         Err(corrupt) => return (got, Err(Fault::Ring("rx", corrupt))),
     };
+    let wanted = received.min(most as u32);
+    (0..wanted.min(AHEAD)).for_each(|i| ring.prefetch_packet(i, wanted));
     while got.slots < received && got.frames < most {
+        if got.slots + AHEAD < wanted {
+            ring.prefetch_packet(got.slots + AHEAD, wanted);
+        }
         let Some(frame) = filled.frame(got.frames) else { break };
         let Some((said, (memory, offset))) = ring.packet(got.slots) else {
             return (got, Err(Fault::Outside("rx")));

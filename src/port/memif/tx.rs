@@ -1,6 +1,6 @@
 //! HOT: packets to the peer.
 
-use super::buffers::Copying;
+use super::buffers::{AHEAD, Copying};
 use super::pair::{End, Lender, Pair};
 use super::ring::{Descriptor, Lending};
 use super::{Fault, MemifPort};
@@ -87,9 +87,14 @@ fn lend_packets(ring: &mut Lending, frames: &[Frame], lender: Lender) -> Put {
 fn copy_packets(ring: &mut Copying, frames: &[Frame]) -> Result<Put, Fault> {
     let free = ring.free().map_err(|corrupt| Fault::Ring("tx", corrupt))?;
     let (mut put, mut slots) = (Put::default(), 0);
+    let wanted = free.min(frames.len() as u32);
+    (0..wanted.min(AHEAD)).for_each(|i| ring.prefetch_room(i, wanted));
     for frame in frames {
         if slots == free {
             break;
+        }
+        if slots + AHEAD < wanted {
+            ring.prefetch_room(slots + AHEAD, wanted);
         }
         // What was copied before is not sent: nobody can say who would have it then.
         let (said, (memory, offset)) = ring.room(slots).ok_or(Fault::Outside("tx"))?;
