@@ -97,6 +97,50 @@ fn a_run_of_several_tells_how_long_it_still_takes_and_one_alone_is_silent() {
     assert!(alone.lines().all(|line| line.starts_with("error: ")), "{alone}");
 }
 
+/// Runs an experiment with processes between its ports, as short as it goes; its report, and whether it said why it measured
+/// nothing.
+fn forwarded(name: &str) -> (Value, bool) {
+    let file = std::env::temp_dir().join(format!("netmem-lab-{}-{name}.json", std::process::id()));
+    let smallest = "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
+    let out = output(&format!("lab run {name} {smallest} --json {}", file.display()));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {}", stderr(&out)));
+    std::fs::remove_file(&file).expect("it was there");
+    let report: Value = serde_json::from_str(&text).expect("one JSON object");
+    let nothing = stdout(&out).contains("nothing is measured: ") || stdout(&out).contains("FAIL  two cores");
+    (report, nothing)
+}
+
+/// Asserts that each variant lost, doubled or spoilt no packet, and that all frames came home. How fast they were is not
+/// asserted.
+fn assert_accounted_for(report: &Value, variants: &[&str]) {
+    let rows = report["rows"].as_array().expect("rows");
+    let checks = report["checks"].as_array().expect("checks");
+    for variant in variants {
+        assert!(rows.iter().any(|row| row["variant"] == *variant), "{variant}: {report}");
+        for what in ["every packet accounted for", "contents and order intact", "ledger balanced"] {
+            let name = format!("{variant}: {what}");
+            let of: Vec<_> = checks.iter().filter(|check| check["name"] == name.as_str()).collect();
+            assert!(!of.is_empty() && of.iter().all(|check| check["ok"] == true), "{name}: {checks:?}");
+        }
+    }
+}
+
+#[test]
+fn netmem_between_memif_peers_loses_no_packet_of_a_backlog() {
+    let (report, nothing) = forwarded("forward-memif");
+    if !nothing {
+        assert_accounted_for(&report, &["netmem"]);
+    }
+}
+
+#[test]
+fn netmem_and_the_kernel_between_veths_lose_no_packet_of_a_backlog() {
+    let (report, nothing) = forwarded("forward-xdp");
+    if !nothing {
+        assert_accounted_for(&report, &["netmem", "netmem/ip", "kernel"]);
+    }
+}
+
 #[test]
 fn help_and_version_succeed_and_document_flags_and_exit_codes() {
     for words in ["", "--help", "lab", "forward --help", "forward -h", "lab run --help", "lab report --help"]

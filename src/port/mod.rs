@@ -107,6 +107,14 @@ pub trait Port: Send {
         self.in_flight() > 0
     }
 
+    /// Packets that wait to be received; None where the device does not tell without giving them.
+    ///
+    /// # Cost
+    /// A look at the device's index.
+    fn waiting(&mut self) -> Option<usize> {
+        None
+    }
+
     /// Whether nothing will ever be received by it any more: all of a file has been.
     ///
     /// By default never: who is at the other end may send at any time.

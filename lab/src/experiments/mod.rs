@@ -2,6 +2,8 @@
 
 mod cluster_pool;
 mod forward_bulk_free;
+mod forward_memif;
+mod forward_xdp;
 mod handoff;
 mod page_bulk;
 mod page_cross_worker;
@@ -9,6 +11,7 @@ mod page_fast_path;
 mod page_order;
 mod page_outstanding;
 mod pages;
+mod peers;
 mod pool_recycle;
 mod relay;
 mod rivals;
@@ -62,6 +65,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     forward_bulk_free::EXPERIMENT,
     handoff::EXPERIMENT,
     route_lookup::EXPERIMENT,
+    forward_memif::EXPERIMENT,
+    forward_xdp::EXPERIMENT,
     rivals::EXPERIMENT,
 ];
 

@@ -7,18 +7,6 @@ use crate::experiments::EXPERIMENTS;
 use crate::json::Report;
 use crate::table::thousands;
 
-/// Experiments that are planned and that this version cannot run, with the reason.
-const PLANNED: &[(&str, &str)] = &[
-    (
-        "forward-memif",
-        "netmem against DPDK's testpmd between the same memif peers: this version does not run it as an experiment.",
-    ),
-    (
-        "forward-xdp",
-        "netmem against DPDK's testpmd and the kernel between the same veths: this version does not run it as an experiment.",
-    ),
-];
-
 /// The reports as one page of HTML that needs nothing else: no network, no scripts.
 ///
 /// First each source's claims, then what netmem has to reach, where it loses and where the run cannot tell; then each
@@ -159,12 +147,6 @@ fn experiments(html: &mut Html, reports: &[Report]) {
             .iter()
             .filter(|r| !is_known(&r.experiment))
             .for_each(|report| experiment::write(html, report));
-        for (name, why) in PLANNED.iter().filter(|(name, _)| !is_known(name) && of(name).is_none()) {
-            html.element("p", &[("class", "missing"), ("id", name)], |html| {
-                html.leaf("b", &[], name);
-                html.text(&format!(" · {why}"));
-            });
-        }
     });
 }
 

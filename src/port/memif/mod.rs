@@ -321,6 +321,11 @@ impl Port for MemifPort {
         self.pairs.iter().map(|pair| pair.sent.len()).sum()
     }
 
+    fn waiting(&mut self) -> Option<usize> {
+        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
+        Some(rings.map(|rings| rings.rx.unread() as usize).sum())
+    }
+
     fn state(&self) -> PortState {
         match self.active {
             0 => PortState::Down(self.down.clone()),

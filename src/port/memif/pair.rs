@@ -27,7 +27,6 @@ impl End {
     }
 
     /// Slots whose packets were not received; none where the peer's index makes no sense.
-    #[cold]
     pub(super) fn unread(&mut self) -> u32 {
         match self {
             End::Lent(ring) => ring.returned().unwrap_or(0),

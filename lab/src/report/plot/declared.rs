@@ -144,6 +144,8 @@ pub(super) const FIGURES: &[Figure] = &[
         only: &[("what", "instructions, per packet")],
         ..dots("forward-bulk-free", "Instructions for a packet, by callgrind", "count")
     },
+    packets("forward-memif", "Time for a packet from memif to memif, on the device's core"),
+    packets("forward-xdp", "Time for a packet from veth to veth, over all cores"),
     Figure { only: &[("load", "light")], ..packets("handoff", "Time for a packet, light work") },
     Figure { only: &[("load", "heavy")], ..packets("handoff", "Time for a packet, heavy work") },
     Figure {

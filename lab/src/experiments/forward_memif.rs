@@ -1,0 +1,216 @@
+//! `forward-memif`: what a packet costs netmem and DPDK's testpmd that pass it on from one memif interface to another, on one
+//! core, between the same two peers.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use netmem::forward::traffic::StreamConfig;
+use netmem::limits::CHUNK_SIZE;
+use netmem::page::{Memory, MemoryConfig};
+use netmem::port::Port;
+use netmem::port::memif::{MemifConfig, MemifPort, Role};
+
+use super::Experiment;
+use super::peers::middle::{self, Folder};
+use super::peers::{Backlog, Borrowed, Costs, Ends, Middle, PACKET_BYTES, Tools};
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::json::params;
+use crate::method::round::{Label, Variant};
+use crate::metric::Metric;
+use crate::settings::Key;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "forward-memif",
+    source: "today",
+    question: "What does a packet cost that netmem, or DPDK's testpmd, passes on between the same memif peers?",
+    seconds: 60,
+    keys: KEYS,
+    run,
+};
+
+const KEYS: &[Key] = &[Key {
+    name: "ring",
+    what: "slots of each memif ring, a power of two, of which a backlog takes three in four",
+    min: 1_024,
+    max: 16_384,
+    full: 2_048,
+    quick: 2_048,
+}];
+
+/// How long a peer may take to listen, or to connect.
+const GREETING: Duration = Duration::from_secs(30);
+
+/// The packets that the peers exchange.
+fn stream(stream: u16) -> StreamConfig {
+    StreamConfig { stream, sizes: vec![PACKET_BYTES], ..StreamConfig::default() }
+}
+
+/// Who is between the peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Device {
+    Netmem,
+    Testpmd,
+}
+
+/// The end of the protocol that the device is: a server copies out of one peer's memory and into the other's; a client brings
+/// the memory itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Server,
+    Client,
+}
+
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Side::Server => "server",
+            Side::Client => "client",
+        }
+    }
+
+    /// The end that the peers are.
+    fn of_peers(self) -> Role {
+        match self {
+            Side::Server => Role::Client,
+            Side::Client => Role::Server,
+        }
+    }
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let Some(&core) = bench.cores.get(1) else {
+        bench.check("two cores", false, "the device needs one and its peers another".to_owned());
+        return Ok(());
+    };
+    let testpmd = middle::find("dpdk-testpmd");
+    if testpmd.is_none() {
+        bench.note("rival dpdk: there is no dpdk-testpmd: apt-get install dpdk");
+    }
+    let effort = bench.effort();
+    for side in [Side::Server, Side::Client] {
+        if bench.stopped() {
+            break;
+        }
+        let folder = Folder::new("lab").map_err(SetUpError::at("a folder for sockets"))?;
+        let mut paths = Vec::new();
+        for device in [Some(Device::Netmem), testpmd.as_ref().map(|_| Device::Testpmd)].into_iter().flatten()
+        {
+            let path = path(bench, &folder, (device, side), testpmd.as_deref(), core)?;
+            paths.push(RefCell::new(path));
+        }
+        let comparison = Comparison { a: 0, b: 1, metric: Metric::NsPerPacket };
+        let comparisons = if paths.len() > 1 { vec![comparison] } else { Vec::new() };
+        let mut variants: Vec<Box<dyn Variant + '_>> =
+            paths.iter().map(|path| -> Box<dyn Variant + '_> { Box::new(Borrowed::new(path)) }).collect();
+        let series = bench.measure_with(&mut variants, &comparisons, Cores::Cross, effort);
+        drop(variants);
+        for one in &series {
+            bench.row(one, Metric::NsPerPacket, None);
+            bench.row(one, Metric::Pps, None);
+        }
+        bench.check_generator(&series);
+        paths.into_iter().for_each(|path| path.into_inner().settle(bench));
+    }
+    findings(bench);
+    Ok(())
+}
+
+/// A path through `device`, which is that side of both connections.
+fn path(
+    bench: &Bench<'_>,
+    folder: &Folder,
+    (device, side): (Device, Side),
+    testpmd: Option<&Path>,
+    core: usize,
+) -> Result<Backlog, SetUpError> {
+    let ring = (bench.setting("ring") as u32).next_power_of_two();
+    let name = match device {
+        Device::Netmem => "netmem",
+        Device::Testpmd => "dpdk",
+    };
+    let sockets = ["in", "out"].map(|end| folder.path(&format!("{name}-{end}")));
+    let command = match (device, testpmd) {
+        (Device::Testpmd, Some(program)) => testpmd_command(program, core, &sockets, side, ring),
+        _ => netmem_command(&sockets, side, ring).map_err(SetUpError::at("the device"))?,
+    };
+    let frames = 4 * ring as usize;
+    let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
+    let memory = Memory::shared(&config).map_err(SetUpError::at("memory"))?;
+    let tools = Tools::new(memory, frames)?;
+    let config = MemifConfig { role: side.of_peers(), ring, ..MemifConfig::default() };
+    let open = |socket: &PathBuf| {
+        MemifPort::open(socket, &tools.memory, &config).map_err(SetUpError::at("memif")).map(|mut port| {
+            port.wait(GREETING);
+            Box::new(port) as Box<dyn Port>
+        })
+    };
+    let start =
+        || Middle::start(command, core, &folder.path(name)).map_err(SetUpError::at("start the device"));
+    // Whoever listens comes first.
+    let (ports, middle) = match side {
+        Side::Server => {
+            let mut middle = start()?;
+            middle.wait_for(&sockets, GREETING).map_err(SetUpError::at("the device's sockets"))?;
+            ([open(&sockets[0])?, open(&sockets[1])?], middle)
+        }
+        Side::Client => ([open(&sockets[0])?, open(&sockets[1])?], start()?),
+    };
+    let ends = Ends::new(tools, ports, stream(1))?;
+    let label = Label {
+        variant: name.to_owned(),
+        params: params([
+            ("work", "forward".into()),
+            ("port", "memif".into()),
+            ("role", side.name().into()),
+            ("bytes", PACKET_BYTES.into()),
+            ("cores", "cross".into()),
+            ("touch", false.into()),
+            ("ring", ring.into()),
+        ]),
+    };
+    // Some slots are left, which not every device can use to the last.
+    let backlog = ring as usize * 3 / 4;
+    Backlog::new(label, (ends, Some(middle)), Costs::Device, backlog, &stream(2))
+}
+
+fn netmem_command(sockets: &[PathBuf; 2], side: Side, ring: u32) -> Result<Command, String> {
+    let mut command = middle::netmem()?;
+    command.args(["forward", "--mode", "cross-connect", "--json", "--ring", &ring.to_string()]);
+    for socket in sockets {
+        command.args(["--port", &format!("memif:{},role={}", socket.display(), side.name())]);
+    }
+    Ok(command)
+}
+
+fn testpmd_command(program: &Path, core: usize, sockets: &[PathBuf; 2], side: Side, ring: u32) -> Command {
+    let vdev = |i: usize| {
+        format!(
+            "net_memif{i},role={},socket={},socket-abstract=no,rsize={}",
+            side.name(),
+            sockets[i].display(),
+            ring.ilog2()
+        )
+    };
+    middle::testpmd(program, core, [vdev(0), vdev(1)], (middle::memory_of_dpdk(), BURST))
+}
+
+/// Packets that testpmd takes at a time: its default.
+const BURST: usize = 32;
+
+fn findings(bench: &mut Bench<'_>) {
+    bench.note(
+        "the device stands still while its ring is filled, then works a backlog off alone, so it always finds a full burst; \
+         what the sender and the receiver cost, which are the same netmem ports for all, does not count",
+    );
+    bench.note(
+        "core-ns per packet over all cores is the device's own: memory and rings alone are between the three, and \
+         the peers' core does nothing meanwhile that the device waits for",
+    );
+    bench.note(format!(
+        "dpdk: testpmd in io mode, bursts of {BURST}, {}; netmem: forward in cross-connect mode, bursts of 64",
+        middle::memory_of_dpdk()
+    ));
+    bench.note("as server both copy each packet twice; as client netmem lends its frames and copies nothing, testpmd copies twice");
+}

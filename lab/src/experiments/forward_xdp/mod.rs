@@ -1,0 +1,227 @@
+//! `forward-xdp`: what a packet costs from one veth to another, through netmem and DPDK's testpmd over AF_XDP, and through the
+//! kernel's own forwarding, between the same two hosts.
+
+mod veths;
+
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+
+use netmem::forward::traffic::{Addresses, Span, StreamConfig};
+use netmem::limits::CHUNK_SIZE;
+use netmem::page::{Memory, MemoryConfig};
+use netmem::wire::MacAddr;
+
+use super::Experiment;
+use super::peers::middle::{self, Folder};
+use super::peers::{Backlog, Borrowed, Costs, Ends, Middle, PACKET_BYTES, Tools};
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::json::params;
+use crate::method::round::{Label, Variant};
+use crate::metric::Metric;
+use crate::settings::Key;
+use veths::{Veths, host_mac, port_mac};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "forward-xdp",
+    source: "today",
+    question: "What does a packet cost from veth to veth through netmem or DPDK's testpmd over AF_XDP, or through the kernel?",
+    seconds: 60,
+    keys: KEYS,
+    run,
+};
+
+const KEYS: &[Key] = &[Key {
+    name: "backlog",
+    what: "packets that wait for the device before it goes on",
+    min: 1_024,
+    max: 1_536,
+    full: 1_024,
+    quick: 1_024,
+}];
+
+/// Places in each ring.
+const RING: usize = 2_048;
+
+/// Packets that testpmd takes at a time: its default.
+const BURST: usize = 32;
+
+/// Who is between the hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Device {
+    /// Passes frames on as they are.
+    Netmem,
+    /// Routes them.
+    NetmemIp,
+    /// Passes frames on as they are.
+    Testpmd,
+    /// Routes them.
+    Kernel,
+}
+
+impl Device {
+    fn name(self) -> &'static str {
+        match self {
+            Device::Netmem => "netmem",
+            Device::NetmemIp => "netmem/ip",
+            Device::Testpmd => "dpdk",
+            Device::Kernel => "kernel",
+        }
+    }
+
+    fn routes(self) -> bool {
+        matches!(self, Device::NetmemIp | Device::Kernel)
+    }
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let Some(&core) = bench.cores.get(1) else {
+        bench.check("two cores", false, "the device needs one and its peers another".to_owned());
+        return Ok(());
+    };
+    // Also what it takes is known before anything is measured.
+    if let Err(why) = Veths::lay().and_then(|veths| veths.ports(RING).map(drop)) {
+        bench.note(format!("nothing is measured: it needs root and network namespaces: {why}"));
+        return Ok(());
+    }
+    let testpmd = middle::find("dpdk-testpmd");
+    if testpmd.is_none() {
+        bench.note("rival dpdk: there is no dpdk-testpmd: apt-get install dpdk");
+    }
+    let folder = Folder::new("lab").map_err(SetUpError::at("a folder"))?;
+    let mut paths: Vec<(RefCell<Backlog>, Veths)> = Vec::new();
+    for device in [Device::Netmem, Device::NetmemIp, Device::Kernel, Device::Testpmd] {
+        if device != Device::Testpmd || testpmd.is_some() {
+            let (path, veths) = path(bench, &folder, device, testpmd.as_deref(), core)?;
+            paths.push((RefCell::new(path), veths));
+        }
+    }
+    measure(bench, &paths);
+    for (path, veths) in paths {
+        path.into_inner().settle(bench);
+        drop(veths);
+    }
+    findings(bench);
+    Ok(())
+}
+
+/// netmem against testpmd, each passing frames on, and as a router against the kernel.
+fn measure(bench: &mut Bench<'_>, paths: &[(RefCell<Backlog>, Veths)]) {
+    let metric = Metric::NsPerPacket;
+    let mut comparisons = vec![Comparison { a: 1, b: 2, metric }, Comparison { a: 0, b: 2, metric }];
+    if paths.len() > 3 {
+        comparisons.push(Comparison { a: 0, b: 3, metric });
+    }
+    let mut variants: Vec<Box<dyn Variant + '_>> =
+        paths.iter().map(|(path, _)| -> Box<dyn Variant + '_> { Box::new(Borrowed::new(path)) }).collect();
+    let series = bench.measure(&mut variants, &comparisons, Cores::Cross);
+    drop(variants);
+    for one in &series {
+        bench.row(one, Metric::NsPerPacket, None);
+        bench.row(one, Metric::Pps, None);
+    }
+    bench.check_generator(&series);
+}
+
+/// A path through `device`, with the interfaces that it lies over.
+fn path(
+    bench: &Bench<'_>,
+    folder: &Folder,
+    device: Device,
+    testpmd: Option<&Path>,
+    core: usize,
+) -> Result<(Backlog, Veths), SetUpError> {
+    let veths = Veths::lay().map_err(SetUpError::at("veths"))?;
+    let command = match (device, testpmd) {
+        (Device::Kernel, _) => {
+            veths.route().map_err(SetUpError::at("routes of the kernel"))?;
+            None
+        }
+        (Device::Testpmd, Some(program)) => Some(testpmd_command(&veths, program, core)),
+        _ => Some(netmem_command(&veths, device).map_err(SetUpError::at("the device"))?),
+    };
+    let start = |command| Middle::start(command, core, &folder.path(&device.name().replace('/', "-")));
+    let middle = command.map(start).transpose().map_err(SetUpError::at("start the device"))?;
+    let frames = 4 * RING;
+    let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
+    let tools = Tools::new(Memory::new(&config).map_err(SetUpError::at("memory"))?, frames)?;
+    let ports = veths.ports(RING).map_err(SetUpError::at("packet ports"))?;
+    let ends = Ends::new(tools, ports, stream(device, 1))?;
+    let costs = if device == Device::Kernel { Costs::Sender } else { Costs::SenderAndDevice };
+    let backlog = bench.setting("backlog") as usize;
+    let path = Backlog::new(label(device), (ends, middle), costs, backlog, &stream(device, 2))?;
+    Ok((path, veths))
+}
+
+/// The packets that the hosts exchange: to the router, or to the other host.
+fn stream(device: Device, stream: u16) -> StreamConfig {
+    let host = |host| Span::one(Ipv4Addr::new(10, 77, host, 1));
+    StreamConfig {
+        stream,
+        sizes: vec![PACKET_BYTES],
+        src_mac: MacAddr::new(host_mac(1)),
+        dst_mac: MacAddr::new(if device.routes() { port_mac(1) } else { host_mac(2) }),
+        addresses: Addresses::V4(host(1), host(2)),
+        ..StreamConfig::default()
+    }
+}
+
+fn label(device: Device) -> Label {
+    let params = params([
+        ("work", "forward".into()),
+        ("port", "xdp".into()),
+        ("routes", device.routes().into()),
+        ("bytes", PACKET_BYTES.into()),
+        ("cores", "cross".into()),
+        ("ring", RING.into()),
+    ]);
+    Label { variant: device.name().to_owned(), params }
+}
+
+fn netmem_command(veths: &Veths, device: Device) -> Result<Command, String> {
+    let netmem = middle::netmem()?;
+    let mut command = veths.command(Path::new(netmem.get_program()));
+    command.args([
+        "forward",
+        "--json",
+        "--ring",
+        &RING.to_string(),
+        "--port",
+        "xdp:one",
+        "--port",
+        "xdp:two",
+    ]);
+    if device.routes() {
+        for (host, port) in [(1, 0), (2, 1)] {
+            command.args(["--route", &format!("10.77.{host}.0/24,{port},{}", MacAddr::new(host_mac(host)))]);
+        }
+    } else {
+        command.args(["--mode", "cross-connect"]);
+    }
+    Ok(command)
+}
+
+fn testpmd_command(veths: &Veths, program: &Path, core: usize) -> Command {
+    let vdev = |i: usize, interface: &str| format!("net_af_xdp{i},iface={interface}");
+    let vdevs = [vdev(0, "one"), vdev(1, "two")];
+    let testpmd = middle::testpmd(program, core, vdevs, (middle::memory_of_dpdk(), BURST));
+    let mut command = veths.command(program);
+    command.args(testpmd.get_args()).args([format!("--rxd={RING}"), format!("--txd={RING}")]);
+    command
+}
+
+fn findings(bench: &mut Bench<'_>) {
+    bench.note(
+        "core-ns per packet over all cores: the time of the sender's core while it sends a backlog, and of the device's \
+         core while it works it off, after one another, so that neither waits for the other. The kernel carries packets \
+         to the device on the sender's core, and does all of its own forwarding there. What the receiver costs its core, \
+         the same for all, does not count",
+    );
+    bench.note(format!(
+        "netmem: AF_XDP as --xdp-mode auto chooses, in cross-connect mode, and in ip mode as netmem/ip; dpdk: testpmd in \
+         io mode over net_af_xdp with its defaults, bursts of {BURST}, {}; kernel: IPv4 forwarding, static neighbours",
+        middle::memory_of_dpdk()
+    ));
+    bench.note("over veths AF_XDP copies in the kernel, once in and once out, for netmem and for dpdk");
+}

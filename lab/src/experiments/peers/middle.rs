@@ -1,0 +1,258 @@
+//! The device under test: a process that forwards between two ports. COLD.
+
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use netmem::sys::{cpu, process};
+
+/// How long one may take to end when it is asked to.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// A process that forwards, and stands still when it is told to. Ended when dropped.
+pub(in crate::experiments) struct Middle {
+    child: Child,
+    stands: bool,
+    /// What it prints goes there.
+    said: PathBuf,
+}
+
+impl Middle {
+    /// Starts `command` on `core`, where all its threads stay; what it prints goes to `said`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(in crate::experiments) fn start(
+        mut command: Command,
+        core: usize,
+        said: &Path,
+    ) -> io::Result<Middle> {
+        let out = File::create(said)?;
+        command.stdin(Stdio::piped()).stdout(out.try_clone()?).stderr(out);
+        // A child begins where the thread that starts it may run.
+        let started = thread::spawn(move || cpu::pin(core).and_then(|()| command.spawn()));
+        let child = started.join().map_err(|_| io::Error::other("the thread that starts it died"))??;
+        Ok(Middle { child, stands: false, said: said.to_owned() })
+    }
+
+    /// Waits until it has made these files, or has ended.
+    ///
+    /// # Errors
+    /// When it has ended or the time is up, with what it said last.
+    pub(in crate::experiments) fn wait_for(
+        &mut self,
+        files: &[PathBuf],
+        at_most: Duration,
+    ) -> io::Result<()> {
+        let begun = Instant::now();
+        while !files.iter().all(|file| file.exists()) {
+            if let Some(error) = self.ended() {
+                return Err(error);
+            }
+            if begun.elapsed() > at_most {
+                return Err(self.with_words(&io::Error::other("they do not come")));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Makes it stand still; nothing if it does.
+    ///
+    /// # Errors
+    /// When it has ended, with what it said last.
+    pub(in crate::experiments) fn hold(&mut self) -> io::Result<()> {
+        if !self.stands {
+            process::stop(&self.child).map_err(|error| self.with_words(&error))?;
+            self.stands = true;
+        }
+        Ok(())
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// As [`Middle::hold`].
+    pub(in crate::experiments) fn release(&mut self) -> io::Result<()> {
+        process::resume(&self.child).map_err(|error| self.with_words(&error))?;
+        self.stands = false;
+        Ok(())
+    }
+
+    /// Whether it has ended, with what it said last.
+    pub(in crate::experiments) fn ended(&mut self) -> Option<io::Error> {
+        match self.child.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(self.with_words(&io::Error::other(status.to_string()))),
+            Err(error) => Some(error),
+        }
+    }
+
+    fn with_words(&self, error: &io::Error) -> io::Error {
+        let said = fs::read_to_string(&self.said).unwrap_or_default();
+        let last: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(2).collect();
+        let last = last.into_iter().rev().collect::<Vec<_>>().join(" / ");
+        io::Error::new(error.kind(), format!("{error}; it said last: {last}"))
+    }
+}
+
+impl Drop for Middle {
+    fn drop(&mut self) {
+        // Each of these fails where it has ended, which is what is wanted.
+        drop(self.child.stdin.take());
+        let _ = process::terminate(&self.child);
+        let _ = process::resume(&self.child);
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if asked.elapsed() > FAREWELL {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// This very program, if it is `netmem`: it forwards as it does for everybody.
+///
+/// # Errors
+/// Why it cannot be started: the lab is part of another program.
+pub(in crate::experiments) fn netmem() -> Result<Command, String> {
+    let program =
+        env::current_exe().map_err(|error| format!("this program does not know where it lies: {error}"))?;
+    if program.file_name().is_none_or(|name| name != "netmem") {
+        return Err(format!(
+            "{} is not netmem, which is what is measured: run netmem lab",
+            program.display()
+        ));
+    }
+    Ok(Command::new(program))
+}
+
+/// DPDK's testpmd, which passes packets on from either of two virtual devices to the other, by a thread of its own on `core`.
+/// `memory` are its options about memory.
+pub(in crate::experiments) fn testpmd(
+    program: &Path,
+    core: usize,
+    vdevs: [String; 2],
+    (memory, burst): (&str, usize),
+) -> Command {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: a number that nobody else has is all it is for.
+    let prefix = format!("netmem-lab-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut command = Command::new(program);
+    command.args(memory.split_whitespace());
+    command.args(["--no-pci", "--no-telemetry", "--file-prefix", &prefix]);
+    command.args(["--lcores", &format!("0@{core},1@{core}")]);
+    command.args(vdevs.iter().flat_map(|vdev| ["--vdev", vdev]));
+    command.args(["--", "--forward-mode=io", "--total-num-mbufs=16384", "--no-flush-rx", "--auto-start"]);
+    command.arg(format!("--burst={burst}"));
+    command
+}
+
+/// testpmd's options about memory: huge pages where enough are free.
+pub(in crate::experiments) fn memory_of_dpdk() -> &'static str {
+    let told = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let number = |key: &str| {
+        let line = told.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    match (number("HugePages_Free:"), number("Hugepagesize:")) {
+        (Some(free), Some(kib)) if free * kib >= HUGE_KIB => "--in-memory -m 256",
+        _ => "--no-huge -m 256",
+    }
+}
+
+/// KiB of free huge pages with which testpmd is started on them.
+const HUGE_KIB: u64 = 300 << 10;
+
+/// Where a program lies, by PATH.
+pub(in crate::experiments) fn find(program: &str) -> Option<PathBuf> {
+    let paths = env::var_os("PATH")?;
+    env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// A folder of this process's own among the temporary ones; taken away when dropped.
+pub(in crate::experiments) struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(in crate::experiments) fn new(name: &str) -> io::Result<Folder> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: as above.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("netmem-{name}-{}-{number}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Folder(path))
+    }
+
+    /// A file in it.
+    pub(in crate::experiments) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is in the system's folder for what may be left.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn echo(folder: &Folder) -> Middle {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo ready; while :; do :; done"]);
+        Middle::start(command, cpu::allowed().unwrap()[0], &folder.path("said")).unwrap()
+    }
+
+    #[test]
+    fn a_middle_stands_still_and_goes_on_and_is_gone_with_its_value() {
+        let folder = Folder::new("middle").unwrap();
+        let mut middle = echo(&folder);
+        let id = middle.child.id();
+        for _ in 0..3 {
+            middle.hold().unwrap();
+            middle.hold().unwrap();
+            middle.release().unwrap();
+        }
+        middle.hold().unwrap();
+        assert!(middle.ended().is_none());
+        drop(middle);
+        assert!(!Path::new(&format!("/proc/{id}")).exists());
+        let path = folder.0.clone();
+        drop(folder);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn one_that_ends_by_itself_is_told_with_its_last_words() {
+        let folder = Folder::new("ended").unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such port; exit 3"]);
+        let mut middle = Middle::start(command, cpu::allowed().unwrap()[0], &folder.path("said")).unwrap();
+        let error = loop {
+            if let Some(error) = middle.ended() {
+                break error.to_string();
+            }
+        };
+        assert!(error.contains("no such port"), "{error}");
+    }
+
+    #[test]
+    fn only_netmem_itself_is_measured() {
+        assert!(netmem().unwrap_err().contains("is not netmem"));
+    }
+}
