@@ -1,14 +1,16 @@
-//! Forwarding of IPv4 packets, as RFC 1812 §5.2 and §5.3 ask of a router.
+//! Forwarding of IP packets: IPv4 as RFC 1812 §5.2 and §5.3 ask of a router, and [IPv6](v6).
 //!
-//! There are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
+//! For IPv4 there are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
 //! as usual, which are nearly all. `forward_any` takes every frame, check by check, and alone names reasons.
+
+mod v6;
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::route::{Hop, Neighbour, Table};
 use super::verdict::{Reason, Verdict};
 use crate::steer::FlowKey;
-use crate::wire::{Ethernet, Headers, Ipv4, MacAddr, ethernet, ipv4};
+use crate::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
 
 /// One of the router's own ends of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,31 +21,28 @@ pub struct Interface {
     pub mtu: u16,
 }
 
-/// Forwards the IPv4 packet in `frame`, which came in by `ingress`.
+/// Forwards the IP packet in `frame`, which came in by `ingress`.
 ///
 /// `interfaces` are those of the ports that the routes in `table` name. If the verdict is a
-/// redirect, the TTL, the header checksum and both link addresses are rewritten; otherwise no byte
+/// redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
 /// has changed, so that a frame that waits can be asked about again.
 ///
 /// # Cost
-/// For a header without options it reads and writes bytes 0..34 of the frame only, beside a scan
+/// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, beside a scan
 /// of a small table: some 70 instructions, and not one of the branches depends on which of the first
 /// four routes it is. A frame that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths
-/// costs a call and the checks once more.
+/// costs a call and the checks once more. An IPv6 packet costs a call.
 #[inline]
-pub fn forward_ipv4(
-    frame: &mut [u8],
-    ingress: &Interface,
-    table: &Table,
-    interfaces: &[Interface],
-) -> Verdict {
+pub fn forward_ip(frame: &mut [u8], ingress: &Interface, table: &Table, interfaces: &[Interface]) -> Verdict {
     if let Some(port) = forward_plain(frame, ingress, table, interfaces) {
         return Verdict::Redirect(port);
     }
-    match forward_any(frame, ingress, table, interfaces) {
-        Ok(verdict) => verdict,
-        Err(reason) => Verdict::Drop(reason),
-    }
+    let decided = if frame.get(12..14) == Some(&ethernet::IPV6.to_be_bytes()) {
+        v6::forward(frame, ingress, table, interfaces)
+    } else {
+        forward_any(frame, ingress, table, interfaces)
+    };
+    decided.unwrap_or_else(Verdict::Drop)
 }
 
 /// Forwards a frame if everything about it is as usual; otherwise leaves it as it is, undecided.
@@ -92,16 +91,7 @@ fn forward_any(
 ) -> Result<Verdict, Reason> {
     let (destination, length) = check(frame, ingress)?;
     let hop = table.next_hop(destination.into(), || flow_hash(frame)).ok_or(Reason::NoRoute)?;
-    let (port, mac) = match hop {
-        Hop::Station { port, mac } => (port, mac),
-        Hop::Unresolved(_) => return Ok(Verdict::Wait),
-        Hop::Silent(_) => return Err(Reason::SilentNeighbour),
-        Hop::Local => return Err(Reason::Local),
-        Hop::Blackhole => return Err(Reason::Blackhole),
-        Hop::Unreachable => return Err(Reason::Unreachable),
-        Hop::Prohibit => return Err(Reason::Prohibited),
-        Hop::Elsewhere => return Err(Reason::NoRoute),
-    };
+    let Some((port, mac)) = station(hop)? else { return Ok(Verdict::Wait) };
     let egress = interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
     if length > usize::from(egress.mtu) {
         return Err(Reason::TooLong);
@@ -111,6 +101,20 @@ fn forward_any(
     link.dst = mac;
     link.src = egress.mac;
     Ok(Verdict::Redirect(port))
+}
+
+/// The port that a hop leads to and the station there; None while its link address is not known.
+fn station(hop: Hop) -> Result<Option<(u8, MacAddr)>, Reason> {
+    match hop {
+        Hop::Station { port, mac } => Ok(Some((port, mac))),
+        Hop::Unresolved(_) => Ok(None),
+        Hop::Silent(_) => Err(Reason::SilentNeighbour),
+        Hop::Local => Err(Reason::Local),
+        Hop::Blackhole => Err(Reason::Blackhole),
+        Hop::Unreachable => Err(Reason::Unreachable),
+        Hop::Prohibit => Err(Reason::Prohibited),
+        Hop::Elsewhere => Err(Reason::NoRoute),
+    }
 }
 
 /// Checks all that does not depend on the route; gives the destination and the packet's length.
@@ -134,8 +138,11 @@ fn check(frame: &[u8], ingress: &Interface) -> Result<(Ipv4Addr, usize), Reason>
 
 /// The neighbour whose link address a frame with the verdict [`Verdict::Wait`] waits for; None if it need not wait any more.
 pub(super) fn awaited(frame: &[u8], table: &Table) -> Option<Neighbour> {
-    let (_, packet) = Ethernet::parse(frame).ok()?;
-    let destination = IpAddr::V4(Ipv4::parse(packet).ok()?.0.dst());
+    let (link, packet) = Ethernet::parse(frame).ok()?;
+    let destination: IpAddr = match link.ethertype() {
+        ethernet::IPV6 => Ipv6::parse(packet).ok()?.dst().into(),
+        _ => Ipv4::parse(packet).ok()?.0.dst().into(),
+    };
     match table.next_hop(destination, || flow_hash(frame))? {
         Hop::Unresolved(neighbour) => Some(neighbour),
         _ => None,
@@ -158,7 +165,6 @@ fn flow_hash(frame: &[u8]) -> u32 {
 fn other_ethertype(ethertype: u16) -> Reason {
     match ethertype {
         ethernet::ARP => Reason::Arp,
-        ethernet::IPV6 => Reason::Ipv6,
         _ => Reason::UnknownEthertype,
     }
 }

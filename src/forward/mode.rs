@@ -1,6 +1,6 @@
 //! How frames find their way, and how they are freed.
 
-use super::ip::forward_ipv4;
+use super::ip::forward_ip;
 use super::route::{Fib, FibReader};
 use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
@@ -13,7 +13,7 @@ const AHEAD: usize = 24;
 /// How frames find their way.
 #[derive(Debug)]
 pub enum Mode {
-    /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses. The table may change meanwhile.
+    /// As an IP router: validation, longest-prefix match, TTL, checksum, link addresses. The table may change meanwhile.
     Ip(FibReader),
     /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
     CrossConnect,
@@ -86,7 +86,7 @@ impl Mode {
                 let Fib { table, interfaces } = reader.fib();
                 let ingress = interfaces[from];
                 burst.each_data_mut(AHEAD, |i, data| {
-                    verdicts[i] = forward_ipv4(data, &ingress, table, interfaces).into();
+                    verdicts[i] = forward_ip(data, &ingress, table, interfaces).into();
                 });
             }
             Mode::Reflect => burst.each_data_mut(AHEAD, |i, data| verdicts[i] = reflect(data).into()),
@@ -102,7 +102,7 @@ impl Mode {
         match self {
             Mode::Ip(reader) => {
                 let Fib { table, interfaces } = reader.fib();
-                forward_ipv4(frame, &interfaces[from], table, interfaces)
+                forward_ip(frame, &interfaces[from], table, interfaces)
             }
             Mode::Reflect => reflect(frame),
             Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),

@@ -84,14 +84,12 @@ const _: () = assert!(size_of::<Verdict>() == 2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// The frame ends before its Ethernet header or the smallest IPv4 header does.
+    /// The frame ends before its Ethernet header or the smallest IP header does.
     Short,
     /// The ethertype is none that is named here.
     UnknownEthertype,
     /// An ARP frame: neighbours are static.
     Arp,
-    /// An IPv6 frame.
-    Ipv6,
     /// The link destination is another station.
     NotForUs,
     /// The link destination is a group, or everyone: never forwarded (RFC 1812 §5.3.4).
@@ -106,9 +104,9 @@ pub enum Reason {
     Truncated,
     /// [`Malformed::BadChecksum`].
     BadChecksum,
-    /// The source or the destination must never be forwarded (RFC 1812 §5.3.7).
+    /// The source or the destination must never be forwarded (RFC 1812 §5.3.7, RFC 4291 §2.5).
     Martian,
-    /// The TTL was 1 or 0 (RFC 1812 §5.3.1).
+    /// The TTL or hop limit was 1 or 0 (RFC 1812 §5.3.1, RFC 8200 §3).
     TtlExpired,
     /// No route covers the destination, or it leads to a port that is not there.
     NoRoute,
@@ -142,11 +140,10 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order of their [`index`](Self::index).
-    pub const ALL: [Reason; 27] = [
+    pub const ALL: [Reason; 26] = [
         Reason::Short,
         Reason::UnknownEthertype,
         Reason::Arp,
-        Reason::Ipv6,
         Reason::NotForUs,
         Reason::LinkMulticast,
         Reason::BadVersion,
@@ -178,7 +175,6 @@ impl Reason {
             Reason::Short => "short",
             Reason::UnknownEthertype => "unknown_ethertype",
             Reason::Arp => "arp",
-            Reason::Ipv6 => "ipv6",
             Reason::NotForUs => "not_for_us",
             Reason::LinkMulticast => "link_multicast",
             Reason::BadVersion => "bad_version",

@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 
+use super::Malformed;
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -41,6 +42,49 @@ impl Ipv6 {
     pub fn read(packet: &[u8]) -> Option<(&Ipv6, &[u8])> {
         let (header, rest) = Ipv6::ref_from_prefix(packet).ok()?;
         (header.version_class_label.get() >> 28 == 6).then_some((header, rest))
+    }
+
+    /// The header of `packet`, all of whose bytes are there. Padding of the link behind them is left out.
+    ///
+    /// # Errors
+    /// [`Malformed::ShortHeader`], `BadVersion` or `Truncated`.
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<&Ipv6, Malformed> {
+        let (header, _) = Ipv6::ref_from_prefix(packet).map_err(|_| Malformed::ShortHeader)?;
+        header.check(packet.len())?;
+        Ok(header)
+    }
+
+    /// The header of `packet`, to rewrite.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    #[inline]
+    pub fn parse_mut(packet: &mut [u8]) -> Result<&mut Ipv6, Malformed> {
+        let len = packet.len();
+        let (header, _) = Ipv6::mut_from_prefix(packet).map_err(|_| Malformed::ShortHeader)?;
+        header.check(len)?;
+        Ok(header)
+    }
+
+    #[inline]
+    fn check(&self, len: usize) -> Result<(), Malformed> {
+        if self.version_class_label.get() >> 28 != 6 {
+            return Err(Malformed::BadVersion);
+        }
+        if self.total_length() > len { Err(Malformed::Truncated) } else { Ok(()) }
+    }
+
+    /// Bytes of header and payload together.
+    #[inline]
+    pub const fn total_length(&self) -> usize {
+        HEADER_LEN + self.payload_length()
+    }
+
+    /// Takes one off the hop limit. One of 0 stays 0.
+    #[inline]
+    pub fn decrement_hop_limit(&mut self) {
+        self.hop_limit = self.hop_limit.saturating_sub(1);
     }
 
     /// What marks packets of one flow (RFC 6437); 0 if the sender marks none.

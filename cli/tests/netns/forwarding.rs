@@ -40,7 +40,7 @@ fn hosts_reach_each_other(wiring: Wiring, mode: &str, shown: &str) {
 }
 
 #[test]
-fn arp_and_ipv6_are_counted_drops_between_routed_hosts_where_nothing_stays_with_the_kernel() {
+fn arp_and_multicast_are_counted_drops_between_routed_hosts_where_nothing_stays_with_the_kernel() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start_on(&bed, ["xdp:one,kernel=none", "xdp:two,kernel=none"], &[]);
     wait_for_the_path(&bed);
@@ -52,6 +52,10 @@ fn arp_and_ipv6_are_counted_drops_between_routed_hosts_where_nothing_stays_with_
     assert_ping_both_ways(&bed);
     let summary = forwarder.interrupt();
     summary.assert_adds_up();
-    assert!(summary.dropped("arp") > 0 && summary.dropped("ipv6") > 0, "{}", summary.dropped_in_all());
+    assert!(
+        summary.dropped("arp") > 0 && summary.dropped("link_multicast") > 0,
+        "{}",
+        summary.dropped_in_all()
+    );
     bed.assert_nothing_left();
 }

@@ -31,6 +31,27 @@ fn hosts_reach_each_other_and_the_first_packet_waits_for_its_neighbour() {
 }
 
 #[test]
+fn hosts_reach_each_other_by_ipv6_and_their_neighbours_are_discovered_by_the_kernel() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    for (host, net) in [(&router.bed.h1, 1), (&router.bed.h2, 2)] {
+        host.set_ipv6(true);
+        host.ip(&format!("addr add fd77:{net}::1/64 dev eth0 nodad"));
+        host.ip(&format!("-6 route add default via fd77:{net}::254"));
+    }
+    wait_until("the route is there", || ping(&router, "fd77:2::1").status.success());
+    router.bed.h1.ping("fd77:2::1", 20, "-i 0.05");
+    router.bed.h2.ping("fd77:1::1", 20, "-i 0.05");
+    // The router's own address: the kernel answers.
+    router.bed.h1.ping("fd77:2::254", 3, "-i 0.05");
+    router.bed.dut.ip("-6 route add blackhole fd99::/16");
+    wait_until("a packet to nowhere is counted", || {
+        vain_ping(&router, "fd99::1");
+        dropped(&router, "blackhole") > 0
+    });
+    router.end();
+}
+
+#[test]
 fn packets_follow_a_neighbour_that_changes_its_link_address_and_give_up_on_one_that_is_silent() {
     let Some(router) = Router::start(&["ping"], &[]) else { return };
     router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");

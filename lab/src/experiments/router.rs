@@ -348,7 +348,7 @@ fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
         let mut out = sent;
         match fate {
             Fate::Routed => {
-                netmem::forward::ip::forward_ipv4(&mut out, &INTERFACES[0], &table, &INTERFACES);
+                netmem::forward::ip::forward_ip(&mut out, &INTERFACES[0], &table, &INTERFACES);
             }
             Fate::Reflected => {
                 let (to, from) = (sent[..6].to_vec(), sent[6..12].to_vec());

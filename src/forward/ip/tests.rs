@@ -22,7 +22,7 @@ fn table() -> Table {
 }
 
 fn forward(frame: &mut [u8]) -> Verdict {
-    forward_ipv4(frame, &ROUTER[0], &table(), &ROUTER)
+    forward_ip(frame, &ROUTER[0], &table(), &ROUTER)
 }
 
 /// A frame from host 0, as etherparse writes it.
@@ -97,7 +97,7 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
     assert_eq!(dropped(&|f| f.truncate(13)), "short");
     assert_eq!(dropped(&|f| f.truncate(33)), "short");
     assert_eq!(dropped(&|f| f[12..14].copy_from_slice(&[0x08, 0x06])), "arp");
-    assert_eq!(dropped(&|f| f[12..14].copy_from_slice(&[0x86, 0xdd])), "ipv6");
+    assert_eq!(dropped(&|f| f[12..14].copy_from_slice(&[0x86, 0xdd])), "bad_version");
     assert_eq!(dropped(&|f| f[12..14].copy_from_slice(&[0x88, 0xcc])), "unknown_ethertype");
     assert_eq!(dropped(&|f| f[5] ^= 1), "not_for_us");
     assert_eq!(dropped(&|f| f[..6].fill(0xff)), "link_multicast");
@@ -120,7 +120,7 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
 #[test]
 fn martians_are_not_forwarded_from_nor_to() {
     let everywhere: Table = ["0.0.0.0/0,1,02:00:00:00:01:01".parse().unwrap()].into_iter().collect();
-    let verdict = |src, dst| forward_ipv4(&mut frame(src, dst, 64, &[], 0), &ROUTER[0], &everywhere, &ROUTER);
+    let verdict = |src, dst| forward_ip(&mut frame(src, dst, 64, &[], 0), &ROUTER[0], &everywhere, &ROUTER);
     let good = [10, 0, 0, 1];
     for martian in [
         [0, 0, 0, 0],
@@ -252,7 +252,7 @@ fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
     for _ in 0..frames {
         let mut frame = random_frame(&mut random);
         let before = frame.clone();
-        match forward_ipv4(&mut frame, &ROUTER[0], &table, &ROUTER) {
+        match forward_ip(&mut frame, &ROUTER[0], &table, &ROUTER) {
             Verdict::Redirect(port) => {
                 forwarded += 1;
                 let (mut want, port) = (before, usize::from(port));

@@ -1,0 +1,71 @@
+//! Forwarding of IPv6 packets, as RFC 8200 and RFC 4291 ask of a router.
+//!
+//! Extension headers are the destination's; also the options that each router may look at are left alone (RFC 8200 §4.3). No
+//! router cuts an IPv6 packet into fragments (§5).
+
+use std::net::Ipv6Addr;
+
+use super::{Interface, flow_hash, other_station, station};
+use crate::forward::route::Table;
+use crate::forward::verdict::{Reason, Verdict};
+use crate::wire::{Ethernet, Ipv6};
+
+/// Forwards the IPv6 packet in `frame`: one check after the other, and the first that fails names the reason.
+///
+/// # Cost
+/// Bytes 0..54 of the frame, and a walk down the tree of routes; no call beyond that where the route names a station.
+#[inline(never)]
+pub(super) fn forward(
+    frame: &mut [u8],
+    ingress: &Interface,
+    table: &Table,
+    interfaces: &[Interface],
+) -> Result<Verdict, Reason> {
+    let (destination, length) = check(frame, ingress)?;
+    let known = table.lookup_v6(destination).ok_or(Reason::NoRoute)?;
+    // A port's number is there only where the hop is a station.
+    let (port, mac) = if interfaces.get(usize::from(known.port)).is_some() {
+        (known.port, known.mac)
+    } else {
+        let hop = table.next_hop(destination.into(), || flow_hash(frame)).ok_or(Reason::NoRoute)?;
+        match station(hop)? {
+            Some(way) => way,
+            None => return Ok(Verdict::Wait),
+        }
+    };
+    let egress = interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
+    if length > usize::from(egress.mtu) {
+        return Err(Reason::TooLong);
+    }
+    let (link, packet) = Ethernet::parse_mut(frame)?;
+    Ipv6::parse_mut(packet)?.decrement_hop_limit();
+    link.dst = mac;
+    link.src = egress.mac;
+    Ok(Verdict::Redirect(port))
+}
+
+/// Checks all that does not depend on the route; gives the destination and the packet's length.
+fn check(frame: &[u8], ingress: &Interface) -> Result<(Ipv6Addr, usize), Reason> {
+    let (link, packet) = Ethernet::parse(frame)?;
+    if link.dst != ingress.mac {
+        return Err(other_station(link.dst));
+    }
+    let header = Ipv6::parse(packet)?;
+    if is_martian(header.src()) || is_martian(header.dst()) {
+        return Err(Reason::Martian);
+    }
+    if header.hop_limit() <= 1 {
+        return Err(Reason::TtlExpired);
+    }
+    Ok((header.dst(), header.total_length()))
+}
+
+/// Whether no packet from or to this address may be forwarded: unspecified (RFC 4291 §2.5.2), loopback (§2.5.3), link-local
+/// (§2.5.6), and multicast (never a source, §2.7, and not routed here).
+fn is_martian(address: Ipv6Addr) -> bool {
+    let first = address.segments()[0];
+    first >= 0xff00 || first & 0xffc0 == 0xfe80 || address.to_bits() <= 1
+}
+
+#[cfg(test)]
+mod tests;
