@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const AT_ONCE: usize = 256;
 /// All is asked for again at most this share of the time: after one that took a second, not for four.
 const REST: u32 = 4;
+/// How long the kernel is left alone after it did not answer.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// What a follower starts from.
 #[derive(Debug, Default)]
@@ -60,6 +62,8 @@ pub struct Counters {
     pub overruns: u64,
     /// How often all was asked for, the first time too.
     pub resyncs: u64,
+    /// How often the kernel was asked for everything and did not answer.
+    pub failures: u64,
     /// Neighbours that the kernel was asked for.
     pub asked: u64,
 }
@@ -149,16 +153,22 @@ impl Follower {
     /// Waits for news, `at_most` so long, and has workers see what changed.
     ///
     /// # Errors
-    /// [`FollowError`]: the table stays as it is then.
+    /// [`FollowError`]: the table stays as it is then. After [`FollowError::Ask`] the next turns hear on, and the kernel is
+    /// asked again a second later.
     pub fn turn(&mut self, at_most: Duration) -> Result<(), FollowError> {
         sleep_until_readable(&[self.ear.as_fd()], at_most);
         self.hear()?;
         self.ask_for_neighbours();
+        let mut sure = Ok(());
         if self.unsure && Instant::now() >= self.again {
-            self.resync()?;
+            sure = self.resync();
+        }
+        if sure.is_err() {
+            self.known().counters.failures += 1;
+            self.again = Instant::now() + RETRY;
         }
         self.publish();
-        Ok(())
+        sure
     }
 
     fn hear(&mut self) -> Result<(), FollowError> {

@@ -18,6 +18,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 const FRESHEN: Duration = Duration::from_secs(10);
 /// How many at a time.
 const FRESHEN_AT_ONCE: usize = 256;
+/// Neighbours that are asked for at once, at most: what the kernel has places for unless somebody says otherwise.
+const ASKED_AT_ONCE: usize = 1024;
 
 /// Neighbours that somebody waits for, that do not answer, and that may have gone.
 #[derive(Debug, Default)]
@@ -51,12 +53,14 @@ impl Asking {
         if self.silent.contains_key(&key) {
             return false;
         }
+        let full = self.asked.len() >= ASKED_AT_ONCE;
         match self.asked.get_mut(&key) {
             Some(asked) if now.duration_since(asked.last) < AGAIN => false,
             Some(asked) => {
                 asked.last = now;
                 true
             }
+            None if full => false,
             None => {
                 self.asked.insert(key, Asked { first: now, last: now });
                 true
@@ -122,6 +126,15 @@ mod tests {
         assert!(asking.want(key, at(6_000)));
         asking.known(key, false);
         assert_eq!((asking.due(at(60_000)), asking.want(key, at(60_000))), (Due::default(), true));
+    }
+
+    #[test]
+    fn a_scan_of_a_network_asks_for_so_many_at_once_and_not_for_more() {
+        let (mut asking, start) = (Asking::default(), Instant::now());
+        let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(0x0a00_0000 + number)));
+        assert_eq!((0..5_000).filter(|number| asking.want(key(*number), start)).count(), ASKED_AT_ONCE);
+        assert_eq!(asking.due(start + PATIENCE).silent.len(), ASKED_AT_ONCE);
+        assert!(asking.want(key(4_999), start + PATIENCE));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What messages mean, and that none of them, however odd, does harm.
 
 use crate::translate::{Event, RouteChange, State, events};
-use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{DoneMessage, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags, RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteNextHop,
+    RouteNextHopFlags, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netmem::forward::route::{Origin, RibRoute, Target, Via};
@@ -94,6 +95,33 @@ fn ways_whose_link_is_down_do_not_count_nor_do_routes_without_any_other() {
     let mut single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1)]);
     single.header.flags = RouteFlags::Dead;
     assert_eq!(targets(single), []);
+}
+
+#[test]
+fn ways_that_wrap_packets_into_something_else_are_on_no_link_here() {
+    let mpls = || RouteAttribute::EncapType(RouteLwEnCapType::Mpls);
+    let single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), mpls()]);
+    assert_eq!(targets(single), [Target::paths(vec![via(0, 1, 1)])]);
+    let mut hops = [(3, 1), (4, 2)].map(|(link, last)| next_hop(link, last, 1, RouteNextHopFlags::empty()));
+    hops[0].attributes.push(mpls());
+    let several = route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops.into())]);
+    assert_eq!(targets(several), [Target::paths(vec![via(0, 1, 1), via(4, 2, 1)])]);
+}
+
+#[test]
+fn an_answer_that_ends_with_an_error_is_refused_and_not_all_there_is() {
+    let done = |code: i32| {
+        let mut done = DoneMessage::default();
+        done.code = code;
+        let payload = NetlinkPayload::<RouteNetlinkMessage>::Done(done);
+        let mut message = NetlinkMessage::new(NetlinkHeader::default(), payload);
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len().next_multiple_of(4)];
+        message.serialize(&mut bytes);
+        said(&bytes)
+    };
+    assert_eq!(done(-105), (vec![Event::Refused(105)], 0));
+    assert_eq!(done(0), (vec![Event::Done(false)], 0));
 }
 
 #[test]

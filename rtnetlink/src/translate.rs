@@ -7,8 +7,8 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags, RouteType,
-    RouteVia,
+    RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteNextHop,
+    RouteNextHopFlags, RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netmem::forward::route::{Origin, RibRoute, Target, Via};
@@ -116,6 +116,8 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
         return Some(Err(Unread));
     };
     let event = match message.payload {
+        // An answer that ends with an error is not all there is.
+        NetlinkPayload::Done(done) if done.code < 0 => Some(Event::Refused(done.code.saturating_neg())),
         NetlinkPayload::Done(_) => Some(Event::Done(flags & DUMP_INTERRUPTED != 0)),
         NetlinkPayload::Error(error) => error.code.map(|code| Event::Refused(code.get().saturating_neg())),
         NetlinkPayload::InnerMessage(message) => match message {
@@ -191,6 +193,18 @@ fn target(message: &RouteMessage) -> Option<Target> {
     }
 }
 
+/// The link of ways that are none here: no port is on it.
+const NO_LINK: u32 = 0;
+
+/// The link of a way, if its packets leave as they are: one that wraps them into something else is none here.
+fn bare(attributes: &[RouteAttribute], link: u32) -> u32 {
+    let wraps = |attribute: &RouteAttribute| {
+        matches!(attribute, RouteAttribute::Encap(_))
+            || matches!(attribute, RouteAttribute::EncapType(kind) if *kind != RouteLwEnCapType::None)
+    };
+    if attributes.iter().any(wraps) { NO_LINK } else { link }
+}
+
 /// A route's ways, without those whose link is down.
 fn ways(message: &RouteMessage) -> Vec<Via> {
     let several = message.attributes.iter().find_map(|attribute| match attribute {
@@ -200,14 +214,14 @@ fn ways(message: &RouteMessage) -> Vec<Via> {
     if let Some(hops) = several {
         let alive = |hop: &&RouteNextHop| !hop.flags.contains(RouteNextHopFlags::Dead);
         let via = |hop: &RouteNextHop| Via {
-            link: hop.interface_index,
+            link: bare(&hop.attributes, hop.interface_index),
             address: gateway(&hop.attributes),
             weight: u16::from(hop.hops) + 1,
         };
         return hops.iter().filter(alive).map(via).collect();
     }
     let link = message.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Oif(link) => Some(*link),
+        RouteAttribute::Oif(link) => Some(bare(&message.attributes, *link)),
         _ => None,
     });
     let link = link.filter(|_| !message.header.flags.contains(RouteFlags::Dead));

@@ -104,7 +104,11 @@ impl Waiting {
         let found = self.queues.iter().position(|queue| queue.neighbour == neighbour && queue.from == from);
         let at = match found {
             Some(at) => at,
-            None if self.queues.len() == QUEUES => return None,
+            None if self.queues.len() == QUEUES => {
+                // Asked for all the same: whoever scans a network must not keep others from being found.
+                self.wanted.send(neighbour).ok();
+                return None;
+            }
             None => {
                 self.queues.push(Queue { neighbour, from, frames: Batch::new(), asked: false });
                 self.queues.len() - 1

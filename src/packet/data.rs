@@ -95,10 +95,8 @@ impl Data {
         }
     }
 
-    /// The bytes, to write, if nobody else can see them.
-    #[cold]
+    /// The bytes, to write, if they are known to be seen by nobody else ([`Data::reclaim`]).
     pub(super) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        self.reclaim();
         match self {
             Data::Frame(Some(frame)) => Some(frame.data_mut()),
             Data::Fragment(fragment) => Some(fragment.data_mut()),

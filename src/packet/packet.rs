@@ -137,10 +137,21 @@ impl Packet {
     /// The bytes of the first part, to write; None while anybody else may read them.
     #[inline(always)]
     pub fn data_mut(&mut self) -> Option<&mut [u8]> {
+        if self.frame.is_none() {
+            self.reclaim_first();
+        }
         match &mut self.frame {
             Some(frame) => Some(frame.data_mut()),
             None => self.head.data.bytes_mut(),
         }
+    }
+
+    /// Takes the first part's bytes back, if those who shared them are gone.
+    #[cold]
+    #[inline(never)]
+    fn reclaim_first(&mut self) {
+        self.head.data.reclaim();
+        self.pick_up();
     }
 
     /// The bytes of each part in turn; some may be empty.

@@ -6,6 +6,7 @@
 
 use super::fold::one_line;
 use crate::failure::Failure;
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
@@ -117,9 +118,13 @@ impl File<'_> {
             _ => return Err(wanted("a text or a decimal number")),
         };
         let word = format!("--{key}={text}");
-        let alone = self.forward.clone().no_binary_name(true).try_get_matches_from([&word]);
-        alone.map_err(|error| self.wrong(value.span().start, one_line(&error, "netmem forward")))?;
-        Ok(word)
+        match self.forward.clone().no_binary_name(true).try_get_matches_from([&word]) {
+            // What it needs may stand elsewhere, and is looked for when all is there.
+            Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
+                Err(self.wrong(value.span().start, one_line(&error, "netmem forward")))
+            }
+            _ => Ok(word),
+        }
     }
 }
 

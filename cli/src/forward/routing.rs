@@ -11,13 +11,13 @@ use netmem::forward::ip::Interface;
 use netmem::forward::route::{Fib, FibControl, FibReader, Rib, RibRoute, Route, fib};
 use netmem::forward::{Mode, traffic, waiting};
 use netmem::port::xdp::OwnAddresses;
-use netmem_rtnetlink::{Follower, Given, Listing, Setup};
+use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long neighbours that frames wait for wait to be asked for, at most.
 const TURN: Duration = Duration::from_millis(2);
-/// What share of a worker's frames may wait for neighbours.
+/// What share of a worker's frames may wait for neighbours, with all workers together.
 const WAITING_SHARE: usize = 8;
 
 /// How packets find their way, for any number of workers.
@@ -118,8 +118,10 @@ pub struct Following {
 impl Following {
     /// Lets each worker's frames wait for neighbours that the follower asks for.
     pub fn wait(&mut self, seats: &mut [Seat]) {
+        // What waits with any of them may be frames of one.
+        let share = WAITING_SHARE * seats.len();
         for seat in seats {
-            let (waiting, wanted) = waiting(seat.owner.pool.frames() / WAITING_SHARE);
+            let (waiting, wanted) = waiting(seat.owner.pool.frames() / share);
             seat.forwarder.set_waiting(waiting);
             self.follower.add_wanted(wanted);
         }
@@ -127,10 +129,21 @@ impl Following {
 
     /// Follows until the workers are drained. Should that fail, they go on by the routes there are.
     pub fn run(mut self, phases: &Phases) {
+        let mut said = String::new();
         while !phases.is_drained() {
-            if let Err(error) = self.follower.turn(TURN) {
-                eprintln!("netmem: routes stay as they are from now on: {error}");
-                return;
+            match self.follower.turn(TURN) {
+                Ok(()) => {}
+                Err(error @ FollowError::Ask { .. }) => {
+                    let line = format!("netmem: routes stay as they are until this is answered: {error}");
+                    if said != line {
+                        eprintln!("{line}");
+                        said = line;
+                    }
+                }
+                Err(error) => {
+                    eprintln!("netmem: routes stay as they are from now on: {error}");
+                    return;
+                }
             }
             if let (Some(addresses), Some(own)) = (self.follower.take_addresses(), &self.own)
                 && let Err(error) = own.set(&addresses)
@@ -173,6 +186,7 @@ pub fn board(board: &mut Board, listing: &Listing) {
             ("unread", counters.unread),
             ("overruns", counters.overruns),
             ("resyncs", counters.resyncs),
+            ("failures", counters.failures),
             ("asked", counters.asked),
         ])]
     });

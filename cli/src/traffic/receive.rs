@@ -109,17 +109,14 @@ impl Sink {
             if stop.load(Relaxed) || tally.received - tally.duplicates >= count {
                 return;
             }
-            if received > 0 {
-                idle = 0;
-                continue;
-            }
-            idle += 1;
+            idle = if received > 0 { 0 } else { idle + 1 };
             if idle > PATIENCE {
                 thread::yield_now();
             }
-            if station.ports.iter().all(|port| port.is_at_end()) {
+            if idle > 0 && station.ports.iter().all(|port| port.is_at_end()) {
                 return;
             }
+            // Also where every round receives something: a flood does not keep the sink from ending.
             let now = monotonic_ns();
             let is_over =
                 |time: Option<u64>, since: u64| time.is_some_and(|time| now.saturating_sub(since) >= time);

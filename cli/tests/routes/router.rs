@@ -19,6 +19,11 @@ pub struct Router {
 impl Router {
     /// Starts it with further options, and waits until it forwards. None where that cannot be done, which is said.
     pub fn start(programs: &[&str], options: &[&str]) -> Option<Router> {
+        Router::start_on(["packet:one", "packet:two"], programs, options)
+    }
+
+    /// The same on these ports.
+    pub fn start_on(ports: [&str; 2], programs: &[&str], options: &[&str]) -> Option<Router> {
         let bed = Testbed::lay(Wiring::Routed, programs)?;
         bed.dut.set_ipv6(true);
         for (key, value) in [("ipv4/ip_forward", "0"), ("ipv6/conf/all/accept_dad", "0")] {
@@ -31,13 +36,13 @@ impl Router {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("netmem-routes-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
         let mut router = Router { bed, socket: env::temp_dir().join(name), child: None };
-        router.run(options);
+        router.run(ports, options);
         Some(router)
     }
 
     /// Starts netmem.
-    fn run(&mut self, options: &[&str]) {
-        let mut command = self.netmem(&["forward", "--port", "packet:one", "--port", "packet:two"]);
+    fn run(&mut self, [one, two]: [&str; 2], options: &[&str]) {
+        let mut command = self.netmem(&["forward", "--port", one, "--port", two]);
         command.args(["--routes", "kernel", "--json", "--control"]).arg(&self.socket).args(options);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
         self.child = Some(child);

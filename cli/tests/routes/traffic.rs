@@ -30,15 +30,20 @@ fn hosts_reach_each_other_and_the_first_packet_waits_for_its_neighbour() {
     assert_eq!(summary["dropped"]["unresolved_neighbour"], 0, "{summary}");
 }
 
-#[test]
-fn hosts_reach_each_other_by_ipv6_and_their_neighbours_are_discovered_by_the_kernel() {
-    let Some(router) = Router::start(&["ping"], &[]) else { return };
+/// Gives the hosts IPv6 addresses, and the router for everything else.
+fn add_ipv6(router: &Router) {
     for (host, net) in [(&router.bed.h1, 1), (&router.bed.h2, 2)] {
         host.set_ipv6(true);
         host.ip(&format!("addr add fd77:{net}::1/64 dev eth0 nodad"));
         host.ip(&format!("-6 route add default via fd77:{net}::254"));
     }
-    wait_until("the route is there", || ping(&router, "fd77:2::1").status.success());
+    wait_until("there is a way", || ping(router, "fd77:2::1").status.success());
+}
+
+#[test]
+fn hosts_reach_each_other_by_ipv6_and_their_neighbours_are_discovered_by_the_kernel() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    add_ipv6(&router);
     router.bed.h1.ping("fd77:2::1", 20, "-i 0.05");
     router.bed.h2.ping("fd77:1::1", 20, "-i 0.05");
     // The router's own address: the kernel answers.
@@ -48,6 +53,21 @@ fn hosts_reach_each_other_by_ipv6_and_their_neighbours_are_discovered_by_the_ker
         vain_ping(&router, "fd99::1");
         dropped(&router, "blackhole") > 0
     });
+    router.end();
+}
+
+#[test]
+fn by_xdp_ports_hosts_reach_each_other_and_the_routers_own_addresses_in_both_families() {
+    let Some(router) = Router::start_on(["xdp:one", "xdp:two"], &["ping"], &[]) else { return };
+    add_ipv6(&router);
+    for (host, others) in [
+        (&router.bed.h1, ["10.77.2.1", "10.77.2.254", "fd77:2::1", "fd77:1::254"]),
+        (&router.bed.h2, ["10.77.1.1", "10.77.1.254", "fd77:1::1", "fd77:1::254"]),
+    ] {
+        others.iter().for_each(|address| host.ping(address, 10, "-i 0.05"));
+    }
+    router.bed.dut.ip("addr add 10.77.2.253/24 dev two");
+    wait_until("the kernel answers for its new address", || ping(&router, "10.77.2.253").status.success());
     router.end();
 }
 

@@ -212,5 +212,5 @@ fn findings(bench: &mut Bench<'_>) {
         "dpdk: testpmd in io mode, bursts of {BURST}, {}; netmem: forward in cross-connect mode, bursts of 64",
         middle::memory_of_dpdk()
     ));
-    bench.note("as server both copy each packet twice; as client netmem lends its frames and copies nothing, testpmd copies twice");
+    bench.note("as server both copy each packet twice; as client netmem lends its frames and copies nothing, testpmd, whose own zero copy (zero-copy=yes with --single-file-segments) is not tried, copies twice");
 }

@@ -1,7 +1,7 @@
 //! What becomes of a packet's bytes.
 
 use super::bench;
-use crate::packet::{CopyError, External, Heads, Packet, Packets, SplitError};
+use crate::packet::{CopyError, External, Flight, Heads, Packet, Packets, SplitError};
 use crate::pool::{Batch, Fragments, NoRoom, Pool, PoolConfig};
 use crate::sync::Worker;
 use std::sync::Arc;
@@ -38,6 +38,22 @@ fn bytes_with_two_holders_are_read_by_both_and_written_by_none_until_one_is_left
     second.push(6).unwrap();
     assert_eq!(second.data(), b"hello World");
     heads.free(&mut w, second);
+    assert!(pool.ledger().all_home());
+}
+
+/// Seen: it was written to, and the device's port took it for one that it cannot carry.
+#[test]
+fn a_packet_that_was_shared_and_is_written_to_departs_like_one_that_never_was() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let mut first = packet(&mut w, &pool, &heads, b"hello");
+    let second = heads.share(&mut w, &mut first).unwrap();
+    heads.free(&mut w, second);
+    first.data_mut().unwrap()[0] = b'J';
+    let (mut flight, mut frames) = (Flight::new(1), Batch::new());
+    flight.depart(first, &mut frames).unwrap();
+    assert_eq!((frames[0].data(), flight.len()), (&b"Jello"[..], 1));
+    frames.free(&mut w);
+    flight.give_up(1, &heads, &mut w);
     assert!(pool.ledger().all_home());
 }
 

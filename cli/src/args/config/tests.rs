@@ -57,6 +57,16 @@ fn keys_are_options_and_what_is_typed_counts() {
     assert_eq!(words_beside("", &[]).unwrap(), Vec::<String>::new());
 }
 
+/// Seen: seven keys were refused that go with another one of the same file.
+#[test]
+fn a_key_that_needs_another_may_stand_before_it_and_alone_is_missed_by_name_when_all_is_read() {
+    let text =
+        "inbox = 128\nlist = 8\nlinger = 50\ntx-queue = \"second\"\nflow-limit = \"off\"\nsteer = \"hash\"\n";
+    assert_eq!(words_beside(text, &[]).unwrap().len(), 6);
+    assert_eq!(words_beside("inbox = 128\n", &[]).unwrap(), ["--inbox=128"]);
+    assert!(words_beside("inbox = 1\nsteer = \"hash\"\n", &[]).unwrap_err().contains("FILE:1: "));
+}
+
 #[test]
 fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
     for (text, said) in [
