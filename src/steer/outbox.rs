@@ -23,6 +23,7 @@ use crate::sys::clock;
 use adopt::Change;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How many frames ahead of its turn a frame's first line is asked for when its flow is to be hashed.
 const AHEAD: usize = 8;
@@ -81,7 +82,7 @@ impl Outbox {
             turn: 0,
             batches: 0,
             batch: config.batch,
-            linger: (config.linger.as_nanos() as f64 * clock::ticks_per_ns()) as u64,
+            linger: ticks(config.linger),
             counts: mesh.counts(own),
             mesh: Arc::clone(mesh),
         }
@@ -252,6 +253,11 @@ impl Outbox {
             self.listed &= !(1 << worker);
         }
     }
+}
+
+/// A time in ticks. The clock is measured only where there is one.
+fn ticks(time: Duration) -> u64 {
+    if time.is_zero() { 0 } else { (time.as_nanos() as f64 * clock::ticks_per_ns()) as u64 }
 }
 
 /// Calls `f` with the hash of each frame's flow, oldest first.
