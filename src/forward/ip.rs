@@ -1,4 +1,4 @@
-//! Forwarding of IP packets: IPv4 as RFC 1812 §5.2 and §5.3 ask of a router, and [IPv6](v6).
+//! Forwarding of IP packets: IPv4 as RFC 1812 §5.2 and §5.3 ask of a router, and IPv6 (`v6`).
 //!
 //! For IPv4 there are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
 //! as usual, which are nearly all. `forward_any` takes every frame, check by check, and alone names reasons.
