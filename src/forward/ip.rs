@@ -90,31 +90,56 @@ fn forward_any(
     interfaces: &[Interface],
 ) -> Result<Verdict, Reason> {
     let (destination, length) = check(frame, ingress)?;
-    let hop = table.next_hop(destination.into(), || flow_hash(frame)).ok_or(Reason::NoRoute)?;
-    let Some((port, mac)) = station(hop)? else { return Ok(Verdict::Wait) };
+    let Some(way) = way(frame, destination.into(), length, table, interfaces)? else {
+        return Ok(Verdict::Wait);
+    };
+    let (link, packet) = Ethernet::parse_mut(frame)?;
+    Ipv4::parse_mut(packet)?.decrement_ttl();
+    Ok(way.take(link))
+}
+
+/// How a packet leaves.
+struct Way {
+    port: u8,
+    /// The station that gets it.
+    station: MacAddr,
+    /// The router's end of the link.
+    own: MacAddr,
+}
+
+impl Way {
+    /// Addresses a frame so that it goes this way.
+    fn take(self, link: &mut Ethernet) -> Verdict {
+        link.dst = self.station;
+        link.src = self.own;
+        Verdict::Redirect(self.port)
+    }
+}
+
+/// The way of a packet of `length` bytes; None while its next hop's link address is not known.
+fn way(
+    frame: &[u8],
+    destination: IpAddr,
+    length: usize,
+    table: &Table,
+    interfaces: &[Interface],
+) -> Result<Option<Way>, Reason> {
+    let hop = table.next_hop(destination, || flow_hash(frame)).ok_or(Reason::NoRoute)?;
+    let (port, station) = match hop {
+        Hop::Station { port, mac } => (port, mac),
+        Hop::Unresolved(_) => return Ok(None),
+        Hop::Silent(_) => return Err(Reason::SilentNeighbour),
+        Hop::Local => return Err(Reason::Local),
+        Hop::Blackhole => return Err(Reason::Blackhole),
+        Hop::Unreachable => return Err(Reason::Unreachable),
+        Hop::Prohibit => return Err(Reason::Prohibited),
+        Hop::Elsewhere => return Err(Reason::NoRoute),
+    };
     let egress = interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
     if length > usize::from(egress.mtu) {
         return Err(Reason::TooLong);
     }
-    let (link, packet) = Ethernet::parse_mut(frame)?;
-    Ipv4::parse_mut(packet)?.decrement_ttl();
-    link.dst = mac;
-    link.src = egress.mac;
-    Ok(Verdict::Redirect(port))
-}
-
-/// The port that a hop leads to and the station there; None while its link address is not known.
-fn station(hop: Hop) -> Result<Option<(u8, MacAddr)>, Reason> {
-    match hop {
-        Hop::Station { port, mac } => Ok(Some((port, mac))),
-        Hop::Unresolved(_) => Ok(None),
-        Hop::Silent(_) => Err(Reason::SilentNeighbour),
-        Hop::Local => Err(Reason::Local),
-        Hop::Blackhole => Err(Reason::Blackhole),
-        Hop::Unreachable => Err(Reason::Unreachable),
-        Hop::Prohibit => Err(Reason::Prohibited),
-        Hop::Elsewhere => Err(Reason::NoRoute),
-    }
+    Ok(Some(Way { port, station, own: egress.mac }))
 }
 
 /// Checks all that does not depend on the route; gives the destination and the packet's length.

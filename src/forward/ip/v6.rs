@@ -5,7 +5,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Interface, flow_hash, other_station, station};
+use super::{Interface, other_station, way};
 use crate::forward::route::Table;
 use crate::forward::verdict::{Reason, Verdict};
 use crate::wire::{Ethernet, Ipv6};
@@ -22,26 +22,12 @@ pub(super) fn forward(
     interfaces: &[Interface],
 ) -> Result<Verdict, Reason> {
     let (destination, length) = check(frame, ingress)?;
-    let known = table.lookup_v6(destination).ok_or(Reason::NoRoute)?;
-    // A port's number is there only where the hop is a station.
-    let (port, mac) = if interfaces.get(usize::from(known.port)).is_some() {
-        (known.port, known.mac)
-    } else {
-        let hop = table.next_hop(destination.into(), || flow_hash(frame)).ok_or(Reason::NoRoute)?;
-        match station(hop)? {
-            Some(way) => way,
-            None => return Ok(Verdict::Wait),
-        }
+    let Some(way) = way(frame, destination.into(), length, table, interfaces)? else {
+        return Ok(Verdict::Wait);
     };
-    let egress = interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
-    if length > usize::from(egress.mtu) {
-        return Err(Reason::TooLong);
-    }
     let (link, packet) = Ethernet::parse_mut(frame)?;
     Ipv6::parse_mut(packet)?.decrement_hop_limit();
-    link.dst = mac;
-    link.src = egress.mac;
-    Ok(Verdict::Redirect(port))
+    Ok(way.take(link))
 }
 
 /// Checks all that does not depend on the route; gives the destination and the packet's length.

@@ -101,7 +101,7 @@ impl Table {
     /// Where a packet for `destination` goes that belongs to the flow with this hash; None without a route.
     ///
     /// # Cost
-    /// COLD: beside the lookup, one in a hash map where the link address does not lie in the route's own hop.
+    /// Beside the lookup, one in a hash map where the link address does not lie in the route's own hop.
     pub fn next_hop(&self, destination: IpAddr, flow: impl FnOnce() -> u32) -> Option<Hop> {
         let hop = match destination {
             IpAddr::V4(address) => self.lookup(address)?,
