@@ -150,19 +150,24 @@ impl Outgoing {
     fn limit_flows(&mut self, w: &mut Worker, hash: &Toeplitz) {
         let Some(limit) = &mut self.limit else { return };
         let (mut listed, mut dropped) = (std::mem::take(&mut self.list), Batch::new());
-        let before = std::mem::replace(&mut self.runs, Vec::with_capacity(BATCH_MAX));
-        let sources = before.iter().flat_map(|run| std::iter::repeat_n(run.source, run.frames));
         let mut frames = listed.drain();
-        for source in sources {
-            let Some(frame) = frames.as_slice().first() else { break };
-            if limit.admits(hash.flow(frame.data(), source.queue)) {
-                frames.move_to(&mut self.list, 1);
-                note(&mut self.runs, source, 1);
-            } else {
-                frames.move_to(&mut dropped, 1);
+        for run in &mut self.runs {
+            for _ in 0..std::mem::take(&mut run.frames) {
+                let Some(frame) = frames.as_slice().first() else { break };
+                if limit.admits(hash.flow(frame.data(), run.source.queue)) {
+                    run.frames += frames.move_to(&mut self.list, 1);
+                } else {
+                    frames.move_to(&mut dropped, 1);
+                }
             }
         }
         drop(frames);
+        self.runs.retain(|run| run.frames > 0);
+        self.runs.dedup_by(|run, before| {
+            let same = run.source == before.source;
+            before.frames += if same { run.frames } else { 0 };
+            same
+        });
         self.counts.flow_limit.add(dropped.len() as u64);
         dropped.free(w);
     }
