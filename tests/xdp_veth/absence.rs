@@ -25,6 +25,20 @@ fn poll_until(
     })
 }
 
+/// Takes what the ports have until all frames are home.
+fn bring_home(ports: &mut [XdpPort], w: &mut Worker, pool: &Pool) {
+    wait_for("the frames to come home", || {
+        for port in &mut *ports {
+            let mut frames = Batch::new();
+            port.rx(w, &mut frames);
+            port.complete(w, &mut frames);
+            frames.free(w);
+            port.kick();
+        }
+        pool.ledger().all_home().then_some(())
+    });
+}
+
 fn is_up(state: &PortState) -> bool {
     *state == PortState::Up
 }
@@ -78,14 +92,7 @@ fn a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_i
                     let before = port.counters().rx.get();
                     ip("link del dev a0");
                     poll_until(&mut port, &mut w, &pool, says("interface a0 is gone"));
-                    wait_for("the frames to come home", || {
-                        let mut frames = Batch::new();
-                        port.rx(&mut w, &mut frames);
-                        port.complete(&mut w, &mut frames);
-                        frames.free(&mut w);
-                        port.kick();
-                        pool.ledger().all_home().then_some(())
-                    });
+                    bring_home(std::slice::from_mut(&mut port), &mut w, &pool);
                     assert_eq!(port.counters().rx.get(), before + 8, "what had been received was taken");
                     let counted = port.counters();
                     assert_eq!((counted.tx.get(), counted.completed.get()), (17 * round, 17 * round));
@@ -188,16 +195,7 @@ fn two_ports_of_one_memory_lose_both_ends_of_their_wire_at_once_and_come_back() 
                 for port in &mut ports {
                     poll_until(port, &mut w, &pool, says("is gone"));
                 }
-                wait_for("the frames to come home", || {
-                    for port in &mut ports {
-                        let mut frames = Batch::new();
-                        port.rx(&mut w, &mut frames);
-                        port.complete(&mut w, &mut frames);
-                        frames.free(&mut w);
-                        port.kick();
-                    }
-                    pool.ledger().all_home().then_some(())
-                });
+                bring_home(&mut ports, &mut w, &pool);
                 // Queue 1 is not there yet.
                 veth("a0", "a1", 1);
                 poll_until(&mut ports[0], &mut w, &pool, is_up);

@@ -84,35 +84,28 @@ impl Copying {
     /// is looked at again, and checked, when the packet is received.
     #[inline]
     pub(super) fn prefetch_packet(&self, i: u32, n: u32) {
-        let later = Some(i + SLOTS_AHEAD).filter(|&later| later < n);
-        match self {
-            Copying::Own { ring, memory, first } => {
-                memory.prefetch(buffer_at(*first, ring.returned_at(i)).into());
-                later.into_iter().for_each(|later| ring.prefetch(ring.returned_at(later)));
-            }
-            Copying::Peers { ring, regions } => {
-                let said = ring.read(ring.ready_at(i));
-                if let Some(memory) = regions.get(usize::from(said.region)) {
-                    memory.prefetch(said.offset.into());
-                }
-                later.into_iter().for_each(|later| ring.prefetch(ring.ready_at(later)));
-            }
-        }
+        self.prefetch(i, n, Lending::returned_at, SharedMemory::prefetch);
     }
 
     /// The same of the room that the `i`-th packet of `n` to send will have.
     #[inline]
     pub(super) fn prefetch_room(&self, i: u32, n: u32) {
+        self.prefetch(i, n, Lending::next_at, SharedMemory::prefetch_write);
+    }
+
+    /// Asks for the bytes of the `i`-th slot of `n` by `ask`; where the slots are ours `at` says which one that is.
+    #[inline(always)]
+    fn prefetch(&self, i: u32, n: u32, at: fn(&Lending, u32) -> u32, ask: fn(&SharedMemory, u64)) {
         let later = Some(i + SLOTS_AHEAD).filter(|&later| later < n);
         match self {
             Copying::Own { ring, memory, first } => {
-                memory.prefetch_write(buffer_at(*first, ring.next_at(i)).into());
-                later.into_iter().for_each(|later| ring.prefetch(ring.next_at(later)));
+                ask(memory, buffer_at(*first, at(ring, i)).into());
+                later.into_iter().for_each(|later| ring.prefetch(at(ring, later)));
             }
             Copying::Peers { ring, regions } => {
                 let said = ring.read(ring.ready_at(i));
                 if let Some(memory) = regions.get(usize::from(said.region)) {
-                    memory.prefetch_write(said.offset.into());
+                    ask(memory, said.offset.into());
                 }
                 later.into_iter().for_each(|later| ring.prefetch(ring.ready_at(later)));
             }
