@@ -376,14 +376,16 @@ impl Forwarder {
     }
 
     /// Whether nothing will ever be received any more, and all that was has left: every port is at its end
-    /// ([`Port::is_at_end`]), nothing waits to be transmitted, and all that was transmitted is completed.
+    /// ([`Port::is_at_end`]), nothing waits to be transmitted, all that was transmitted is completed, and the other workers
+    /// are done with what they were given.
     #[cold]
     pub fn is_over(&mut self) -> bool {
         let is_over = |port: &dyn Port| port.is_at_end() && port.in_flight() == 0;
-        self.ports().all(is_over) && self.meters.held.get() == 0 && self.is_settled()
+        self.ports().all(is_over) && self.meters.held.get() == 0 && self.is_settled() && self.is_handed_over()
     }
 
-    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop.
+    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop. What is listed
+    /// for other workers is sent, however long it may linger.
     pub fn drain(&mut self, w: &mut Worker, rounds: u32, until: impl Fn() -> bool) {
         let mut quiet = 0;
         while quiet < rounds && !until() {
@@ -391,7 +393,8 @@ impl Forwarder {
             let busy = received > 0
                 || self.meters.held.get() > 0
                 || !self.is_settled()
-                || self.ports().any(|port| port.in_flight() > 0);
+                || self.ports().any(|port| port.in_flight() > 0)
+                || self.send_listed(w);
             quiet = if busy { 0 } else { quiet + 1 };
             std::thread::yield_now();
         }

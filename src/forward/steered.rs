@@ -172,6 +172,21 @@ impl Forwarder {
         self.is_clear() && self.steering.as_mut().is_none_or(|steering| steering.is_back_done())
     }
 
+    /// Whether other workers are done with all that this one received for them, and nothing is listed for them.
+    #[cold]
+    pub(super) fn is_handed_over(&mut self) -> bool {
+        self.steering.as_mut().is_none_or(|steering| steering.outbox.is_finished())
+    }
+
+    /// Sends what is listed for other workers; whether there was something.
+    #[cold]
+    pub(super) fn send_listed(&mut self, w: &mut Worker) -> bool {
+        let Some(steering) = &mut self.steering else { return false };
+        let listed = steering.outbox.listed_frames();
+        steering.outbox.flush_all(w);
+        listed > 0
+    }
+
     /// Whether no frame waits for a place in a transmit ring.
     #[inline]
     fn is_clear(&self) -> bool {

@@ -30,7 +30,8 @@ const AHEAD: usize = 8;
 
 /// The sending side of a worker: the policy, and a list and a lane for every worker.
 ///
-/// Dropped, it sends what is listed home by the slow way; [`Outbox::flush_all`] hands it over first.
+/// Dropped, it sends what is listed home by the slow way, counted as [`Drops::gone`](super::Drops::gone);
+/// [`Outbox::flush_all`] hands it over first.
 #[derive(Debug)]
 pub struct Outbox {
     own: u8,

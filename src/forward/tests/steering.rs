@@ -10,6 +10,7 @@ use crate::sync::Worker;
 use crate::sys::region::BackingWish;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 /// One worker with two ports.
 struct One {
@@ -32,11 +33,15 @@ const FLOWS: usize = 50;
 
 /// So many workers whose transmit rings have `ring` places.
 fn team(workers: usize, policy: &str, record: Record, ring: usize) -> Team {
-    let config =
-        MemoryConfig { bytes: 16 << 20, workers, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let policy = policy.parse().unwrap();
+    team_of(&MeshConfig { workers, policy, record, ..MeshConfig::default() }, ring)
+}
+
+fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
+    let backing = BackingWish::Small;
+    let config = MemoryConfig { bytes: 16 << 20, workers: mesh.workers, backing, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
-    let config = MeshConfig { workers, policy: policy.parse().unwrap(), record, ..MeshConfig::default() };
-    let (control, ends) = Steering::between(&config).unwrap();
+    let (control, ends) = Steering::between(mesh).unwrap();
     let one = |end| {
         let mut w = memory.worker().unwrap();
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1024, ..PoolConfig::default() }).unwrap();
@@ -188,6 +193,23 @@ fn what_lies_in_an_inbox_that_nobody_reads_any_more_goes_home_counted() {
     forwarder.retire(w, 0);
     assert_eq!(team.control.drops().gone, 100);
     assert_eq!(team.sink.tally().received, 0);
+    team.end();
+}
+
+#[test]
+fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
+    let policy = "hash=1".parse().unwrap();
+    let linger = Duration::from_secs(86_400);
+    let mut team =
+        team_of(&MeshConfig { workers: 2, policy, linger, batch: 64, ..MeshConfig::default() }, 512);
+    team.begin();
+    assert_eq!(team.deliver(20), 20);
+    team.settle();
+    assert_eq!(team.sink.tally().received, 0, "the list waits for more");
+    let One { forwarder, w, .. } = &mut team.workers[0];
+    forwarder.drain(w, 4, || false);
+    team.settle();
+    assert_eq!(team.sink.tally().received, 20);
     team.end();
 }
 

@@ -87,12 +87,13 @@ fn lanes_handed_to_a_worker_that_goes_before_it_has_looked_are_without_a_reader(
 }
 
 #[test]
-fn an_outbox_that_is_dropped_sends_what_was_listed_home() {
+fn an_outbox_that_is_dropped_sends_what_was_listed_home_counted() {
     let mut rig = rig(&steering(2, "map=rx0:1"));
     rig.steer(0, run(1, 0, 10));
     rig.workers.remove(0);
     assert!(rig.pool.ledger().all_home());
     assert_eq!(rig.take_all(0), [], "worker 1, the first now");
+    assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
 }
 
 #[test]
