@@ -69,6 +69,13 @@ impl Record {
         self.rx_queue.checked_sub(1).map(|queue| queue as u16)
     }
 
+    /// Whether something is.
+    #[inline(always)]
+    fn is_any(self) -> bool {
+        // One word: so it is one load.
+        u64::from(self.flow_hash) | u64::from(self.rx_queue) << 32 != 0
+    }
+
     #[inline(always)]
     pub(super) fn set_rx_queue(&mut self, queue: u16) {
         self.rx_queue = u32::from(queue) + 1;
@@ -84,8 +91,7 @@ impl Head {
     /// Forgets what was recorded, which is written only where something was.
     #[inline(always)]
     pub(super) fn forget_record(&mut self) {
-        // Both looked at by one load.
-        if self.record.flow_hash | self.record.rx_queue != 0 {
+        if self.record.is_any() {
             self.record = Record::default();
         }
     }

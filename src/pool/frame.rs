@@ -278,15 +278,28 @@ impl Frame {
     /// No look-up of the frame's size while the data ends in its first chunk, which every frame has.
     #[inline(always)]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
-        let end = self.end();
-        if n > CHUNK_SIZE || end > CHUNK_SIZE - n {
-            NoRoom::check(n, room_beyond(self.desc()))?;
-        }
+        let word = self.word.get();
+        // Without data the word is `off` and the id alone: so one compare says both that, and that there is room.
+        let end = if n <= CHUNK_SIZE && word >> 32 <= (CHUNK_SIZE - n) as u64 {
+            (word >> 32) as usize
+        } else {
+            self.end_with_room(n)?
+        };
         // SAFETY: `len` is the uppermost part and stays below 2^16, so only that changes.
         self.word = unsafe { NonZeroU64::new_unchecked(self.word.get() + ((n as u64) << 48)) };
         let tail = region::address(self.id().get()).wrapping_add(end);
         // SAFETY: as in `data_mut`, of which these are the last bytes.
         Ok(unsafe { slice::from_raw_parts_mut(tail, n) })
+    }
+
+    /// Where the data ends, if there is room for `n` bytes after it.
+    #[inline]
+    fn end_with_room(&self, n: usize) -> Result<usize, NoRoom> {
+        let end = self.end();
+        if n > CHUNK_SIZE || end > CHUNK_SIZE - n {
+            NoRoom::check(n, room_beyond(self.desc()))?;
+        }
+        Ok(end)
     }
 
     /// Cuts the data to its first `len` bytes.
@@ -302,8 +315,9 @@ impl Frame {
 
     /// Makes the frame empty, its data to begin at `off`, which lies within it.
     #[inline(always)]
-    pub(super) fn begin_at(&mut self, off: u16) {
-        self.word = Desc { id: self.id(), off, len: 0 }.word();
+    pub(super) fn begin_at(&mut self, off: u32) {
+        debug_assert!(off < 1 << 16);
+        self.word = NonZeroU64::from(self.id()) | u64::from(off) << 32;
     }
 
     /// Sends the frame home through the worker: fast if the worker owns its pool.

@@ -115,6 +115,6 @@ impl Renewal {
     /// Makes a frame of this pool as it is when just allocated.
     #[inline(always)]
     pub(crate) fn begin_again(self, frame: &mut Frame) {
-        frame.begin_at(self.start.of(frame.id().get()) as u16);
+        frame.begin_at(self.start.of(frame.id().get()));
     }
 }

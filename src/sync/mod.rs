@@ -8,6 +8,8 @@ mod per_worker;
 pub(crate) mod shim;
 #[allow(unsafe_code)]
 mod slot;
+#[allow(unsafe_code)]
+mod tail;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -18,5 +20,6 @@ pub(crate) use lifo::Lifo;
 pub(crate) use per_worker::{Owned, PerWorker};
 #[cfg(test)]
 use slot::Slot;
+pub(crate) use tail::{move_last, move_while};
 pub(crate) use worker::{Leave, Roster};
 pub use worker::{Worker, WorkerError};

@@ -13,6 +13,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "sys",
     "sync::slot",
     "sync::per_worker",
+    "sync::tail",
     "ring::loan",
     "ring::spsc",
     "page::page",

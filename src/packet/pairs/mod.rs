@@ -120,8 +120,8 @@ impl Pairs {
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let shared = &*self.shared;
         let renewal = shared.pool.renewal();
-        let all = packets.iter_mut().all(|packet| renew(renewal, packet));
-        if !all || !shared.stacks.put_bulk(w, packets.all_mut()) {
+        shared.stacks.put_bulk(w, packets.all_mut(), |packet| renew(renewal, packet));
+        if !packets.is_empty() {
             shared.free_mixed(w, packets);
         }
     }

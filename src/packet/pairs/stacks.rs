@@ -1,7 +1,7 @@
 //! HOT: a worker's stack of ready pairs, of at most `max`.
 
 use crate::stats::Count;
-use crate::sync::{PerWorker, Roster, Worker};
+use crate::sync::{PerWorker, Roster, Worker, move_last, move_while};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -70,10 +70,8 @@ impl<T> Stacks<T> {
     #[inline(always)]
     pub(super) fn get_bulk(&self, w: &mut Worker, n: usize, into: &mut Vec<T>) -> usize {
         let Some(mut stack) = self.locals.enter(w) else { return 0 };
-        let rest = stack.items.len() - n.min(stack.items.len());
-        let n = stack.items.len() - rest;
+        let n = move_last(&mut stack.items, n, into);
         stack.took += n as u64;
-        into.extend(stack.items.drain(rest..));
         n
     }
 
@@ -93,16 +91,14 @@ impl<T> Stacks<T> {
         Ok(())
     }
 
-    /// Keeps all items, and leaves none; false, and nothing changes, when there would be more than there may be.
+    /// Keeps items, oldest first, as long as `ready` says that one may be kept and has made it so; the others stay. None is
+    /// kept when there would be more than there may be.
     #[inline(always)]
-    pub(super) fn put_bulk(&self, w: &mut Worker, items: &mut Vec<T>) -> bool {
-        let Some(mut stack) = self.locals.enter(w) else { return false };
-        let room = stack.items.capacity() - stack.items.len();
-        if room >= items.len() {
-            stack.items.append(items);
-            return true;
+    pub(super) fn put_bulk(&self, w: &mut Worker, items: &mut Vec<T>, ready: impl FnMut(&mut T) -> bool) {
+        let Some(mut stack) = self.locals.enter(w) else { return };
+        if stack.items.capacity() - stack.items.len() >= items.len() {
+            move_while(items, &mut stack.items, ready);
         }
-        false
     }
 
     /// Items there may be in each stack.
