@@ -7,7 +7,7 @@ mod v6;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::route::{Hop, Neighbour, Table};
+use super::route::{Fib, Hop, Neighbour, Table};
 use super::verdict::{Reason, Verdict};
 use crate::steer::FlowKey;
 use crate::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
@@ -23,8 +23,7 @@ pub struct Interface {
 
 /// Forwards the IP packet in `frame`, which came in by `ingress`.
 ///
-/// `interfaces` are those of the ports that the routes in `table` name. If the verdict is a
-/// redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
+/// The routes of `fib` name ports by the numbers of its interfaces. If the verdict is a redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
 /// has changed, so that a frame that waits can be asked about again.
 ///
 /// # Cost
@@ -33,14 +32,14 @@ pub struct Interface {
 /// four routes it is. A frame that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths
 /// costs a call and the checks once more. An IPv6 packet costs a call.
 #[inline]
-pub fn forward_ip(frame: &mut [u8], ingress: &Interface, table: &Table, interfaces: &[Interface]) -> Verdict {
-    if let Some(port) = forward_plain(frame, ingress, table, interfaces) {
+pub fn forward_ip(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Verdict {
+    if let Some(port) = forward_plain(frame, ingress, &fib.table, &fib.interfaces) {
         return Verdict::Redirect(port);
     }
     let decided = if frame.get(12..14) == Some(&ethernet::IPV6.to_be_bytes()) {
-        v6::forward(frame, ingress, table, interfaces)
+        v6::forward(frame, ingress, fib)
     } else {
-        forward_any(frame, ingress, table, interfaces)
+        forward_any(frame, ingress, fib)
     };
     decided.unwrap_or_else(Verdict::Drop)
 }
@@ -83,19 +82,25 @@ fn forward_plain(
 /// Forwards any frame: one check after the other, and the first that fails names the reason.
 #[cold]
 #[inline(never)]
-fn forward_any(
-    frame: &mut [u8],
-    ingress: &Interface,
-    table: &Table,
-    interfaces: &[Interface],
-) -> Result<Verdict, Reason> {
-    let (destination, length) = check(frame, ingress)?;
-    let Some(way) = way(frame, destination.into(), length, table, interfaces)? else {
+fn forward_any(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Result<Verdict, Reason> {
+    let packet = check(frame, ingress)?;
+    let Some(way) = way(frame, &packet, fib)? else {
         return Ok(Verdict::Wait);
     };
     let (link, packet) = Ethernet::parse_mut(frame)?;
     Ipv4::parse_mut(packet)?.decrement_ttl();
     Ok(way.take(link))
+}
+
+/// What a packet says that its way depends on.
+struct Packet {
+    destination: IpAddr,
+    /// Bytes, its header among them.
+    length: usize,
+    /// Routers that may forward it, this one included.
+    hops: u8,
+    /// A router may cut it into fragments.
+    may_be_cut: bool,
 }
 
 /// How a packet leaves.
@@ -116,34 +121,34 @@ impl Way {
     }
 }
 
-/// The way of a packet of `length` bytes; None while its next hop's link address is not known.
-fn way(
-    frame: &[u8],
-    destination: IpAddr,
-    length: usize,
-    table: &Table,
-    interfaces: &[Interface],
-) -> Result<Option<Way>, Reason> {
-    let hop = table.next_hop(destination, || flow_hash(frame)).ok_or(Reason::NoRoute)?;
+/// The way of a packet; None while its next hop's link address is not known.
+///
+/// How many routers may forward it is asked once it is known that this is not its end (RFC 1812 §5.3.1), and its length where the
+/// link is known, so that its sender is told at once and not when a neighbour answers.
+fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> {
+    let hop = fib.table.next_hop(packet.destination, || flow_hash(frame)).ok_or(Reason::NoRoute)?;
     let (port, station) = match hop {
-        Hop::Station { port, mac } => (port, mac),
-        Hop::Unresolved(_) => return Ok(None),
-        Hop::Silent(_) => return Err(Reason::SilentNeighbour),
+        Hop::Station { port, mac } => (port, Ok(Some(mac))),
+        Hop::Unresolved(neighbour) => (neighbour.port, Ok(None)),
+        Hop::Silent(neighbour) => (neighbour.port, Err(Reason::SilentNeighbour)),
         Hop::Local => return Err(Reason::Local),
         Hop::Blackhole => return Err(Reason::Blackhole),
         Hop::Unreachable => return Err(Reason::Unreachable),
         Hop::Prohibit => return Err(Reason::Prohibited),
         Hop::Elsewhere => return Err(Reason::NoRoute),
     };
-    let egress = interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
-    if length > usize::from(egress.mtu) {
-        return Err(Reason::TooLong);
+    if packet.hops <= 1 {
+        return Err(Reason::TtlExpired);
     }
-    Ok(Some(Way { port, station, own: egress.mac }))
+    let egress = fib.interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
+    if packet.length > usize::from(egress.mtu) {
+        return Err(if packet.may_be_cut { Reason::Uncut } else { Reason::TooLong });
+    }
+    Ok(station?.map(|station| Way { port, station, own: egress.mac }))
 }
 
-/// Checks all that does not depend on the route; gives the destination and the packet's length.
-fn check(frame: &[u8], ingress: &Interface) -> Result<(Ipv4Addr, usize), Reason> {
+/// Checks all that does not depend on the route.
+fn check(frame: &[u8], ingress: &Interface) -> Result<Packet, Reason> {
     let (link, packet) = Ethernet::parse(frame)?;
     if link.ethertype() != ethernet::IPV4 {
         return Err(other_ethertype(link.ethertype()));
@@ -155,10 +160,12 @@ fn check(frame: &[u8], ingress: &Interface) -> Result<(Ipv4Addr, usize), Reason>
     if is_martian(header.src()) || is_martian(header.dst()) {
         return Err(Reason::Martian);
     }
-    if header.ttl() <= 1 {
-        return Err(Reason::TtlExpired);
-    }
-    Ok((header.dst(), header.total_length()))
+    Ok(Packet {
+        destination: header.dst().into(),
+        length: header.total_length(),
+        hops: header.ttl(),
+        may_be_cut: !header.dont_fragment(),
+    })
 }
 
 /// The neighbour whose link address a frame with the verdict [`Verdict::Wait`] waits for; None if it need not wait any more.
@@ -176,7 +183,7 @@ pub(super) fn awaited(frame: &[u8], table: &Table) -> Option<Neighbour> {
 
 /// The hash by which a flow chooses one of several paths: not the one that spreads flows over receive queues and workers,
 /// which would leave to each of those a part of the paths only.
-fn flow_hash(frame: &[u8]) -> u32 {
+pub(super) fn flow_hash(frame: &[u8]) -> u32 {
     let Some(key) = FlowKey::of(frame) else { return 0 };
     // FNV-1a, then MurmurHash3's last step: the path follows from the high bits, which FNV mixes least.
     let fnv = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);

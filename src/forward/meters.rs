@@ -1,13 +1,14 @@
 //! What the forwarder counts.
 
+use super::icmp::IcmpCounters;
 use super::latency::Latency;
 use super::verdict::Drops;
 use crate::stats::{Count, Windows};
 
 /// The forwarder's counters, written by its worker and read by any thread.
 ///
-/// Conservation, at every quiescent point: `received + taken == transmitted + drops.total() + held + passed + handed`; and
-/// once all ports of all workers are idle, `transmitted == completed`.
+/// Conservation, at every quiescent point: `received + taken + icmp.originated() == transmitted + drops.total() + held + passed +
+/// handed`; and once all ports of all workers are idle, `transmitted == completed`.
 #[derive(Debug, Default)]
 pub struct Meters {
     /// Frames received from all ports.
@@ -26,6 +27,8 @@ pub struct Meters {
     pub passed: Count,
     /// Frames dropped, by reason.
     pub drops: Drops,
+    /// ICMP errors: those made, of frames that count as dropped, and why others were not.
+    pub icmp: IcmpCounters,
     /// Rounds without work, from the 65th in a row on.
     pub idle_rounds: Count,
     /// How often the worker slept ([`Idle::Sleep`](super::Idle)).

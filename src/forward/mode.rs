@@ -1,7 +1,7 @@
 //! How frames find their way, and how they are freed.
 
 use super::ip::forward_ip;
-use super::route::{Fib, FibReader};
+use super::route::FibReader;
 use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::pool::Batch;
@@ -83,11 +83,9 @@ impl Mode {
     pub(super) fn decide_all(&self, from: usize, burst: &mut Batch, verdicts: &mut [Code; BATCH_MAX]) {
         match self {
             Mode::Ip(reader) => {
-                let Fib { table, interfaces } = reader.fib();
-                let ingress = interfaces[from];
-                burst.each_data_mut(AHEAD, |i, data| {
-                    verdicts[i] = forward_ip(data, &ingress, table, interfaces).into();
-                });
+                let fib = reader.fib();
+                let ingress = fib.interfaces[from];
+                burst.each_data_mut(AHEAD, |i, data| verdicts[i] = forward_ip(data, &ingress, fib).into());
             }
             Mode::Reflect => burst.each_data_mut(AHEAD, |i, data| verdicts[i] = reflect(data).into()),
             Mode::CrossConnect => verdicts.fill(Verdict::Redirect((from ^ 1) as u8).into()),
@@ -101,8 +99,8 @@ impl Mode {
     pub(super) fn decide(&self, from: usize, frame: &mut [u8]) -> Verdict {
         match self {
             Mode::Ip(reader) => {
-                let Fib { table, interfaces } = reader.fib();
-                forward_ip(frame, &interfaces[from], table, interfaces)
+                let fib = reader.fib();
+                forward_ip(frame, &fib.interfaces[from], fib)
             }
             Mode::Reflect => reflect(frame),
             Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),

@@ -17,6 +17,7 @@ pub use protocols::Protocols;
 use self::buffers::Buffers;
 use self::hooks::Hooks;
 use super::filter::Filter;
+use super::icmp::Message;
 use super::lane::Lane;
 use super::mode::{Free, Mode};
 use super::poll::Forwarder;
@@ -185,6 +186,9 @@ impl Forwarder {
             match run[0] {
                 Verdict::Redirect(to) => self.redirect_packets(usize::from(to), run_of, w),
                 Verdict::Tx => self.redirect_packets(ingress, run_of, w),
+                Verdict::Drop(reason) if Message::of(reason).is_some() => {
+                    self.answer_packets(from, reason, run_of, w);
+                }
                 Verdict::Drop(reason) => self.discard_packets(reason, run_of, w),
                 Verdict::Pass => self.pass_packets(run_of, w),
                 Verdict::Wait => self.wait_packets(from, run_of, w),
@@ -220,6 +224,22 @@ impl Forwarder {
         let dropped = path.buffers.collect(packets);
         self.meters.drops.add(reason, dropped.len() as u64);
         path.buffers.free(dropped, self.free, w);
+    }
+
+    /// Drops packets and tells their senders: without heads, and by no hooks, an error being nothing that was received.
+    #[cold]
+    #[inline(never)]
+    fn answer_packets(
+        &mut self,
+        from: Source,
+        reason: Reason,
+        packets: impl Iterator<Item = Packet>,
+        w: &mut Worker,
+    ) {
+        let mut frames = self.detach(packets, w);
+        self.meters.drops.add(reason, frames.len() as u64);
+        self.answer(from, reason, &mut frames, w);
+        self.free(&mut frames, w);
     }
 
     /// Takes the heads off packets and gives their frames to the holder.

@@ -11,6 +11,7 @@
 //! With [`Steering`] what is received travels to other workers between rx and verdict (`steered.rs`).
 
 use super::holder::Holder;
+use super::icmp::{IcmpLimit, Limiter, Message};
 use super::idle::IdleControl;
 use super::lane::Lane;
 use super::latency::Probe;
@@ -55,6 +56,8 @@ pub struct Forwarder {
     pub(super) steering: Option<Box<Steering>>,
     /// Where frames wait for a neighbour's link address; without it they are dropped.
     pub(super) waiting: Option<Box<Waiting>>,
+    /// How many ICMP errors are sent.
+    pub(super) limiter: Box<Limiter>,
     /// Who sees what was sent.
     taps: Vec<Tap>,
     pub(super) meters: Arc<Meters>,
@@ -89,6 +92,7 @@ impl Forwarder {
             holder,
             steering: None,
             waiting: None,
+            limiter: Box::new(Limiter::new(IcmpLimit::default())),
             taps: Vec::new(),
             meters,
             watch,
@@ -296,7 +300,7 @@ impl Forwarder {
             match verdict {
                 Verdict::Redirect(to) => self.redirect(usize::from(to), &mut drain, n, w),
                 Verdict::Tx => self.redirect(usize::from(from.port), &mut drain, n, w),
-                Verdict::Drop(reason) => self.discard(reason, &mut drain, n, w),
+                Verdict::Drop(reason) => self.discard(from, reason, &mut drain, n, w),
                 Verdict::Pass => self.pass(&mut drain, n, w),
                 Verdict::Wait => self.wait(from, &mut drain, n, w),
             }
@@ -307,7 +311,7 @@ impl Forwarder {
     #[inline]
     fn redirect(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
         if to >= self.lanes.len() {
-            return self.discard(Reason::NoRoute, burst, n, w);
+            return self.discard_untold(Reason::NoRoute, burst, n, w);
         }
         loop {
             n -= burst.move_to(&mut self.lanes[to].out, n);
@@ -320,9 +324,22 @@ impl Forwarder {
         }
     }
 
-    /// Drops the next `n` frames of a burst.
+    /// Drops the next `n` frames of a burst, and tells their senders where the reason is one of which they are told.
     #[inline(never)]
-    pub(super) fn discard(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+    fn discard(&mut self, from: Source, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+        let mut dropped = Batch::new();
+        burst.move_to(&mut dropped, n);
+        self.meters.drops.add(reason, dropped.len() as u64);
+        if Message::of(reason).is_some() {
+            self.answer(from, reason, &mut dropped, w);
+        }
+        self.free(&mut dropped, w);
+    }
+
+    /// Drops the next `n` frames of a burst and tells nobody.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn discard_untold(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         let mut dropped = Batch::new();
         burst.move_to(&mut dropped, n);
         self.meters.drops.add(reason, dropped.len() as u64);

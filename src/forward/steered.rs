@@ -278,7 +278,7 @@ impl Forwarder {
         let port = usize::from(from.port);
         if port >= self.lanes.len() {
             let n = burst.len();
-            return self.discard(Reason::NoRoute, &mut burst.drain(), n, w);
+            return self.discard_untold(Reason::NoRoute, &mut burst.drain(), n, w);
         }
         match self.packets {
             None => self.forward(from, burst, w),

@@ -4,6 +4,7 @@ mod copying;
 mod holding;
 mod idling;
 mod packets;
+pub(super) mod router;
 mod steering;
 mod tapping;
 mod waiting;
@@ -29,10 +30,7 @@ struct Rig {
 }
 
 fn ip() -> Mode {
-    Mode::Ip(
-        Fib { table: traffic::routes().into_iter().collect(), interfaces: traffic::INTERFACES.to_vec() }
-            .into(),
-    )
+    Mode::Ip(traffic::router().into())
 }
 
 fn rig(frames: usize, mode: Mode) -> Rig {
@@ -67,7 +65,7 @@ impl Rig {
     fn check(&self) {
         let (meters, ledger) = (self.forwarder.meters(), self.pool.ledger());
         let gone = meters.transmitted.get() + meters.drops.total() + meters.passed.get();
-        assert_eq!(meters.received.get(), gone + meters.held.get());
+        assert_eq!(meters.received.get() + meters.icmp.originated(), gone + meters.held.get());
         assert!(ledger.balanced(), "{ledger:?}");
     }
 

@@ -53,7 +53,7 @@ pub use self::stamp::Identity;
 use self::stamp::{Stamp, WRAP};
 pub use self::stream::{Addresses, SIZE_MIN_V6, Span, Stream, StreamConfig};
 use super::ip::Interface;
-use super::route::Route;
+use super::route::{Fib, Route};
 use crate::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4, udp};
 
 /// Bytes of the smallest frame, without frame check sequence.
@@ -77,6 +77,11 @@ pub fn routes() -> [Route; 2] {
     let route =
         |port: u8, mac| Route { prefix: Ipv4Net::new_assert(Ipv4Addr::new(10, port, 0, 0), 16), port, mac };
     [route(0, HOSTS[0]), route(1, HOSTS[1])]
+}
+
+/// The router between the two hosts.
+pub fn router() -> Fib {
+    Fib { table: routes().into_iter().collect(), interfaces: INTERFACES.to_vec(), ..Fib::default() }
 }
 
 /// What is wrong with the traffic that was asked for.

@@ -110,7 +110,7 @@ pub enum Reason {
     TtlExpired,
     /// No route covers the destination, or it leads to a port that is not there.
     NoRoute,
-    /// The packet is longer than the egress interface's MTU.
+    /// The packet is longer than the egress interface's MTU, and no router may cut it.
     TooLong,
     /// The egress port's transmit ring had no place left.
     TxFull,
@@ -136,11 +136,14 @@ pub enum Reason {
     SilentNeighbour,
     /// The next hop's link address is not known, and too many frames wait for it, or nobody would ask.
     UnresolvedNeighbour,
+    /// The packet is longer than the egress interface's MTU and may be cut into fragments, which is not done here (RFC 791
+    /// §2.3): its sender is not told, as it would not be if it were cut.
+    Uncut,
 }
 
 impl Reason {
     /// All reasons, in the order of their [`index`](Self::index).
-    pub const ALL: [Reason; 26] = [
+    pub const ALL: [Reason; 27] = [
         Reason::Short,
         Reason::UnknownEthertype,
         Reason::Arp,
@@ -167,6 +170,7 @@ impl Reason {
         Reason::Prohibited,
         Reason::SilentNeighbour,
         Reason::UnresolvedNeighbour,
+        Reason::Uncut,
     ];
 
     /// The name of its counter.
@@ -198,6 +202,7 @@ impl Reason {
             Reason::Prohibited => "prohibited",
             Reason::SilentNeighbour => "silent_neighbour",
             Reason::UnresolvedNeighbour => "unresolved_neighbour",
+            Reason::Uncut => "uncut",
         }
     }
 

@@ -153,6 +153,14 @@ impl Ipv4 {
         (self.version_ihl & 0xf) as usize * 4
     }
 
+    /// Changes differentiated services and congestion notification, and keeps the checksum right (RFC 1624).
+    #[inline]
+    pub fn set_tos(&mut self, tos: u8) {
+        let word = |tos| u16::from_be_bytes([self.version_ihl, tos]);
+        self.checksum = U16::new(checksum::replaced(self.checksum.get(), word(self.tos), word(tos)));
+        self.tos = tos;
+    }
+
     /// Bytes of header and payload together.
     #[inline]
     pub const fn total_length(&self) -> usize {

@@ -24,11 +24,13 @@
 
 pub mod checksum;
 pub mod ethernet;
+pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod udp;
 
 pub use ethernet::{Ethernet, MacAddr, MacAddrError};
+pub use icmp::Icmp;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
 pub use udp::Udp;

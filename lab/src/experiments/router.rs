@@ -298,9 +298,7 @@ fn packet_path(
 
 fn mode(fate: Fate) -> Mode {
     match fate {
-        Fate::Routed => Mode::Ip(
-            Fib { table: traffic::routes().into_iter().collect(), interfaces: INTERFACES.to_vec() }.into(),
-        ),
+        Fate::Routed => Mode::Ip(traffic::router().into()),
         Fate::Redirected => Mode::CrossConnect,
         Fate::Reflected => Mode::Reflect,
         Fate::Dropped => Mode::Drop,
@@ -341,14 +339,14 @@ fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
     };
     let mut traffic = Traffic::new(1, PACKET_BYTES).map_err(said)?;
     let mut sink = Sink::new(1, PACKET_BYTES, hop).map_err(said)?;
-    let table = traffic::routes().into_iter().collect();
+    let router = traffic::router();
     let mut pair = || {
         let mut sent = [0; PACKET_BYTES];
         traffic.write(&mut sent);
         let mut out = sent;
         match fate {
             Fate::Routed => {
-                netmem::forward::ip::forward_ip(&mut out, &INTERFACES[0], &table, &INTERFACES);
+                netmem::forward::ip::forward_ip(&mut out, &INTERFACES[0], &router);
             }
             Fate::Reflected => {
                 let (to, from) = (sent[..6].to_vec(), sent[6..12].to_vec());

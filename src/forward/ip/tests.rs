@@ -14,15 +14,20 @@ const ROUTER: [Interface; 2] = [
 const HOSTS: [MacAddr; 2] = [MacAddr::new([2, 0, 0, 0, 0, 1]), MacAddr::new([2, 0, 0, 0, 1, 1])];
 
 /// Routes to both hosts, and one to a port that is not there.
-fn table() -> Table {
-    ["10.0.0.0/16,0,02:00:00:00:00:01", "10.1.0.0/16,1,02:00:00:00:01:01", "10.9.0.0/16,9,02:00:00:00:09:01"]
-        .into_iter()
-        .map(|text| text.parse().unwrap())
-        .collect()
+fn router() -> Fib {
+    let table = [
+        "10.0.0.0/16,0,02:00:00:00:00:01",
+        "10.1.0.0/16,1,02:00:00:00:01:01",
+        "10.9.0.0/16,9,02:00:00:00:09:01",
+    ]
+    .into_iter()
+    .map(|text| text.parse().unwrap())
+    .collect();
+    Fib { table, interfaces: ROUTER.into(), ..Fib::default() }
 }
 
 fn forward(frame: &mut [u8]) -> Verdict {
-    forward_ip(frame, &ROUTER[0], &table(), &ROUTER)
+    forward_ip(frame, &ROUTER[0], &router())
 }
 
 /// A frame from host 0, as etherparse writes it.
@@ -119,8 +124,9 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
 
 #[test]
 fn martians_are_not_forwarded_from_nor_to() {
-    let everywhere: Table = ["0.0.0.0/0,1,02:00:00:00:01:01".parse().unwrap()].into_iter().collect();
-    let verdict = |src, dst| forward_ip(&mut frame(src, dst, 64, &[], 0), &ROUTER[0], &everywhere, &ROUTER);
+    let table = ["0.0.0.0/0,1,02:00:00:00:01:01".parse().unwrap()].into_iter().collect();
+    let everywhere = Fib { table, ..router() };
+    let verdict = |src, dst| forward_ip(&mut frame(src, dst, 64, &[], 0), &ROUTER[0], &everywhere);
     let good = [10, 0, 0, 1];
     for martian in [
         [0, 0, 0, 0],
@@ -213,13 +219,13 @@ fn random_frame(random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them() {
-    let (table, mut random) = (table(), Random(0x6661_7374_2026));
+    let (router, mut random) = (router(), Random(0x6661_7374_2026));
     let mut hot = 0;
     for _ in 0..100_000 {
         let frame = random_frame(&mut random);
         let (mut ours, mut theirs) = (frame.clone(), frame.clone());
-        let checked = forward_any(&mut theirs, &ROUTER[0], &table, &ROUTER);
-        match forward_plain(&mut ours, &ROUTER[0], &table, &ROUTER) {
+        let checked = forward_any(&mut theirs, &ROUTER[0], &router);
+        match forward_plain(&mut ours, &ROUTER[0], &router.table, &ROUTER) {
             Some(port) => {
                 hot += 1;
                 assert_eq!((Ok(Verdict::Redirect(port)), &ours), (checked, &theirs));
@@ -247,12 +253,12 @@ fn every_martian_is_under_a_suspect_first_octet_and_few_others_are() {
 fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
     let frames =
         std::env::var("NETMEM_RANDOM_FRAMES").map_or(1_000_000, |n| n.parse().expect("a number of frames"));
-    let (table, mut random) = (table(), Random(0x6e65_746d_656d_2026));
+    let (router, mut random) = (router(), Random(0x6e65_746d_656d_2026));
     let (mut forwarded, mut dropped) = (0u64, [0u64; Reason::ALL.len()]);
     for _ in 0..frames {
         let mut frame = random_frame(&mut random);
         let before = frame.clone();
-        match forward_ip(&mut frame, &ROUTER[0], &table, &ROUTER) {
+        match forward_ip(&mut frame, &ROUTER[0], &router) {
             Verdict::Redirect(port) => {
                 forwarded += 1;
                 let (mut want, port) = (before, usize::from(port));

@@ -5,8 +5,8 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Interface, other_station, way};
-use crate::forward::route::Table;
+use super::{Interface, Packet, other_station, way};
+use crate::forward::route::Fib;
 use crate::forward::verdict::{Reason, Verdict};
 use crate::wire::{Ethernet, Ipv6};
 
@@ -15,14 +15,9 @@ use crate::wire::{Ethernet, Ipv6};
 /// # Cost
 /// Bytes 0..54 of the frame, and a walk down the tree of routes; no call beyond that where the route names a station.
 #[inline(never)]
-pub(super) fn forward(
-    frame: &mut [u8],
-    ingress: &Interface,
-    table: &Table,
-    interfaces: &[Interface],
-) -> Result<Verdict, Reason> {
-    let (destination, length) = check(frame, ingress)?;
-    let Some(way) = way(frame, destination.into(), length, table, interfaces)? else {
+pub(super) fn forward(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Result<Verdict, Reason> {
+    let packet = check(frame, ingress)?;
+    let Some(way) = way(frame, &packet, fib)? else {
         return Ok(Verdict::Wait);
     };
     let (link, packet) = Ethernet::parse_mut(frame)?;
@@ -30,8 +25,8 @@ pub(super) fn forward(
     Ok(way.take(link))
 }
 
-/// Checks all that does not depend on the route; gives the destination and the packet's length.
-fn check(frame: &[u8], ingress: &Interface) -> Result<(Ipv6Addr, usize), Reason> {
+/// Checks all that does not depend on the route.
+fn check(frame: &[u8], ingress: &Interface) -> Result<Packet, Reason> {
     let (link, packet) = Ethernet::parse(frame)?;
     if link.dst != ingress.mac {
         return Err(other_station(link.dst));
@@ -40,10 +35,12 @@ fn check(frame: &[u8], ingress: &Interface) -> Result<(Ipv6Addr, usize), Reason>
     if is_martian(header.src()) || is_martian(header.dst()) {
         return Err(Reason::Martian);
     }
-    if header.hop_limit() <= 1 {
-        return Err(Reason::TtlExpired);
-    }
-    Ok((header.dst(), header.total_length()))
+    Ok(Packet {
+        destination: header.dst().into(),
+        length: header.total_length(),
+        hops: header.hop_limit(),
+        may_be_cut: false,
+    })
 }
 
 /// Whether no packet from or to this address may be forwarded: unspecified (RFC 4291 §2.5.2), loopback (§2.5.3), link-local

@@ -6,6 +6,7 @@
 
 use super::table::{Change, Table};
 use crate::forward::ip::Interface;
+use ipnet::IpNet;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +18,17 @@ pub struct Fib {
     pub table: Table,
     /// The router's end of each port's link, in the order of the ports.
     pub interfaces: Vec<Interface>,
+    /// The router's own addresses on each port's link, with the link's network, in the order of the ports; as far as they are
+    /// known.
+    pub addresses: Vec<Box<[IpNet]>>,
 }
 
 impl Fib {
+    /// The router's own addresses on a port's link; none where none is known.
+    pub fn addresses_of(&self, port: u8) -> &[IpNet] {
+        self.addresses.get(usize::from(port)).map_or(&[], |addresses| addresses)
+    }
+
     /// Makes changes, one after the other.
     ///
     /// # Cost
@@ -31,6 +40,13 @@ impl Fib {
                     if let Some(place) = self.interfaces.get_mut(usize::from(*port)) {
                         *place = *interface;
                     }
+                }
+                Change::Addresses(port, addresses) => {
+                    let at = usize::from(*port);
+                    if at >= self.addresses.len() {
+                        self.addresses.resize(at + 1, Box::default());
+                    }
+                    self.addresses[at] = addresses.clone();
                 }
                 route => self.table.change(route),
             }

@@ -31,6 +31,18 @@ pub enum Hop {
     Elsewhere,
 }
 
+impl Hop {
+    /// The egress port of what goes to a station, known or not.
+    pub const fn port(self) -> Option<u8> {
+        match self {
+            Hop::Station { port, .. }
+            | Hop::Unresolved(Neighbour { port, .. })
+            | Hop::Silent(Neighbour { port, .. }) => Some(port),
+            _ => None,
+        }
+    }
+}
+
 /// A station on a link, by its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Neighbour {

@@ -59,6 +59,8 @@ pub enum Change {
     Forget(Neighbour),
     /// The router's end of the link of the port with this number is this one.
     Interface(u8, Interface),
+    /// The router's own addresses on the link of the port with this number are these, with the link's network.
+    Addresses(u8, Box<[IpNet]>),
 }
 
 impl Table {
@@ -168,7 +170,7 @@ impl Table {
             Change::Neighbour(neighbour, mac) => drop(self.neighbours.insert(*neighbour, *mac)),
             Change::Forget(neighbour) => drop(self.neighbours.remove(neighbour)),
             // The table has none.
-            Change::Interface(..) => {}
+            Change::Interface(..) | Change::Addresses(..) => {}
         }
     }
 

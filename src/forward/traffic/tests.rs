@@ -7,7 +7,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::forward::ip::forward_ip;
-use crate::forward::route::Table;
 use crate::forward::verdict::Verdict;
 use crate::wire::checksum::Sum;
 
@@ -25,8 +24,7 @@ fn frames(flows: usize, size: usize, count: usize) -> Vec<Vec<u8>> {
 }
 
 fn route(frame: &mut [u8]) {
-    let table: Table = routes().into_iter().collect();
-    assert_eq!(forward_ip(frame, &INTERFACES[0], &table, &INTERFACES), Verdict::Redirect(1));
+    assert_eq!(forward_ip(frame, &INTERFACES[0], &router()), Verdict::Redirect(1));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const STATION: MacAddr = MacAddr::new([2, 0, 0, 0, 9, 9]);
 
 /// A router whose routes of fd00:2::/32 lead to a station, of fd00:3::/32 to neighbours on the link, of fd00:4::/32 nowhere.
 fn router() -> Fib {
-    let (mut control, mut reader) = fib(Fib { table: Table::new(), interfaces: ROUTER.into() });
+    let (mut control, mut reader) = fib(Fib { interfaces: ROUTER.into(), ..Fib::default() });
     let silent = Neighbour { port: 1, address: "fd00:3::9".parse().unwrap() };
     let hops = [NextHop::station(1, STATION), NextHop::on_link(1), NextHop::BLACKHOLE];
     let mut changes = vec![Change::Neighbour(silent, None)];
@@ -43,8 +43,7 @@ fn usual() -> Vec<u8> {
 }
 
 fn verdict(frame: &mut [u8]) -> Verdict {
-    let Fib { table, interfaces } = router();
-    forward_ip(frame, &ROUTER[0], &table, &interfaces)
+    forward_ip(frame, &ROUTER[0], &router())
 }
 
 #[test]

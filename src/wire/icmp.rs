@@ -1,0 +1,198 @@
+//! ICMP: RFC 792 and, over IPv6, RFC 4443; as much of it as a router says and has to understand.
+
+use super::checksum::Sum;
+use super::{Ipv6, ipv6};
+use std::net::Ipv6Addr;
+use zerocopy::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Protocol number of ICMP in an IPv4 header.
+pub const PROTOCOL: u8 = 1;
+/// The same of ICMPv6 in an IPv6 header.
+pub const PROTOCOL_V6: u8 = 58;
+/// Bytes of the header.
+pub const HEADER_LEN: usize = size_of::<Icmp>();
+
+/// Requests and replies of RFC 792, RFC 950 and RFC 1256: the messages about which an error may be sent.
+const QUERIES: [u8; 10] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18];
+/// The first ICMPv6 type that is no error (RFC 4443 §2.1).
+const FIRST_V6_QUERY: u8 = 128;
+/// Redirect, which is told apart with the errors (RFC 4443 §2.4 (e.2)).
+const V6_REDIRECT: u8 = 137;
+
+/// The header of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Icmp {
+    kind: u8,
+    code: u8,
+    checksum: U16,
+    rest: U32,
+}
+
+const _: () = assert!(HEADER_LEN == 8);
+
+impl Icmp {
+    /// A message of type `kind` for IPv4, whose second word is `rest`, around `body`; its checksum right (RFC 792).
+    pub fn v4(kind: u8, code: u8, rest: u32, body: &[u8]) -> Icmp {
+        Icmp::new(kind, code, rest).sealed(Sum::new().bytes(body))
+    }
+
+    /// The same for IPv6, between two addresses, which the checksum covers (RFC 4443 §2.3).
+    pub fn v6(kind: u8, code: u8, rest: u32, body: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Icmp {
+        let length = (HEADER_LEN + body.len()) as u32;
+        let addresses = Sum::new().bytes(&src.octets()) + Sum::new().bytes(&dst.octets());
+        let pseudo = addresses.double_word(length).double_word(u32::from(PROTOCOL_V6));
+        Icmp::new(kind, code, rest).sealed(pseudo + Sum::new().bytes(body))
+    }
+
+    fn new(kind: u8, code: u8, rest: u32) -> Icmp {
+        Icmp { kind, code, checksum: U16::ZERO, rest: U32::new(rest) }
+    }
+
+    fn sealed(mut self, others: Sum) -> Icmp {
+        let own = Sum::new().word(u16::from_be_bytes([self.kind, self.code])).double_word(self.rest.get());
+        self.checksum = U16::new((own + others).checksum());
+        self
+    }
+
+    /// The header of `message` and what follows it; None if there are fewer than eight bytes. The checksum is not looked
+    /// at.
+    pub fn read(message: &[u8]) -> Option<(&Icmp, &[u8])> {
+        Icmp::ref_from_prefix(message).ok()
+    }
+
+    /// What the message is: its type.
+    pub const fn kind(&self) -> u8 {
+        self.kind
+    }
+
+    /// What more there is to its type.
+    pub const fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// The second word: what it says depends on the type.
+    pub const fn rest(&self) -> u32 {
+        self.rest.get()
+    }
+}
+
+/// Whether an IPv4 message that begins so may have an error sent about it: a request or a reply. A type that is not known may be
+/// an error (RFC 1812 §4.3.2.7, RFC 1122 §3.2.2).
+pub fn is_query(message: &[u8]) -> bool {
+    message.first().is_some_and(|kind| QUERIES.contains(kind))
+}
+
+/// The same of an ICMPv6 message: no error, and no redirect (RFC 4443 §2.4 (e.1), (e.2)).
+pub fn is_query_v6(message: &[u8]) -> bool {
+    message.first().is_some_and(|&kind| kind >= FIRST_V6_QUERY && kind != V6_REDIRECT)
+}
+
+/// What an IPv6 packet carries behind its extension headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upper<'a> {
+    /// The number of what is carried.
+    pub protocol: u8,
+    /// Its bytes, as many as there are.
+    pub bytes: &'a [u8],
+    /// It begins in another packet: this is a fragment, and not the first.
+    pub begins_elsewhere: bool,
+}
+
+/// Extension headers that are walked over at most.
+const EXTENSIONS_MAX: usize = 8;
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION: u8 = 60;
+
+/// What `packet` carries behind its extension headers (RFC 8200 §4); None where they do not end within it, or there are more than
+/// eight.
+pub fn upper(packet: &[u8]) -> Option<Upper<'_>> {
+    let header = Ipv6::parse(packet).ok()?;
+    let mut bytes = packet.get(ipv6::HEADER_LEN..header.total_length())?;
+    let mut protocol = header.next_header();
+    for _ in 0..=EXTENSIONS_MAX {
+        let length = match protocol {
+            HOP_BY_HOP | ROUTING | DESTINATION => (usize::from(*bytes.get(1)?) + 1) * 8,
+            FRAGMENT => 8,
+            _ => return Some(Upper { protocol, bytes, begins_elsewhere: false }),
+        };
+        let (extension, rest) = bytes.split_at_checked(length)?;
+        let offset = u16::from_be_bytes([extension[2], extension[3]]) >> 3;
+        if protocol == FRAGMENT && offset != 0 {
+            return Some(Upper { protocol: extension[0], bytes: rest, begins_elsewhere: true });
+        }
+        (protocol, bytes) = (extension[0], rest);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::{Icmpv4Header, Icmpv6Header, PacketBuilder};
+
+    #[test]
+    fn messages_have_the_checksums_that_etherparse_reckons() {
+        let body = [0xab; 61];
+        let ours = Icmp::v4(3, 4, 1400, &body);
+        let (theirs, _) = Icmpv4Header::from_slice(&[ours.as_bytes(), &body].concat()).unwrap();
+        assert_eq!(theirs.icmp_type.calc_checksum(&body), theirs.checksum);
+        assert_eq!((ours.kind(), ours.code(), ours.rest()), (3, 4, 1400));
+        let (src, dst) =
+            (Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 9), Ipv6Addr::new(0xfd00, 0, 0, 2, 0, 0, 0, 7));
+        let ours = Icmp::v6(2, 0, 1280, &body, src, dst);
+        let (theirs, _) = Icmpv6Header::from_slice(&[ours.as_bytes(), &body].concat()).unwrap();
+        let sum = theirs.icmp_type.calc_checksum(src.octets(), dst.octets(), &body).unwrap();
+        assert_eq!(sum, theirs.checksum);
+    }
+
+    #[test]
+    fn errors_redirects_and_what_is_not_known_are_no_queries() {
+        let queries: Vec<u8> = (0..=255).filter(|kind| is_query(&[*kind])).collect();
+        assert_eq!(queries, QUERIES);
+        let others: Vec<u8> = (0..=255).filter(|kind| !is_query_v6(&[*kind])).collect();
+        assert_eq!(others, (0..128).chain([137]).collect::<Vec<u8>>());
+        assert!(!is_query(&[]) && !is_query_v6(&[]));
+    }
+
+    /// An IPv6 packet with these bytes behind its header, of which `next` is the first.
+    fn packet(next: u8, rest: &[u8]) -> Vec<u8> {
+        let header = Ipv6::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, next, 9, rest.len() as u16);
+        [header.as_bytes(), rest].concat()
+    }
+
+    #[test]
+    fn what_is_carried_is_found_behind_extension_headers_of_each_kind() {
+        let mut built = Vec::new();
+        PacketBuilder::ipv6([1; 16], [2; 16], 7).udp(7, 9).write(&mut built, b"five!").unwrap();
+        assert_eq!(upper(&built).map(|upper| (upper.protocol, upper.bytes.len())), Some((17, 13)));
+        // Hop-by-hop of 16 bytes, routing of 8, the first fragment, then four bytes of ICMPv6.
+        let mut rest = vec![ROUTING, 1];
+        rest.extend([0; 14]);
+        rest.extend([FRAGMENT, 0, 0, 0, 0, 0, 0, 0]);
+        rest.extend([PROTOCOL_V6, 0, 0, 1, 0, 0, 0, 0]);
+        rest.extend([128, 0, 1, 2]);
+        let whole = packet(HOP_BY_HOP, &rest);
+        let found = Upper { protocol: PROTOCOL_V6, bytes: &[128, 0, 1, 2], begins_elsewhere: false };
+        assert_eq!(upper(&whole), Some(found));
+        let later = packet(FRAGMENT, &[PROTOCOL_V6, 0, 0, 9, 0, 0, 0, 0, 1]);
+        let found = Upper { protocol: PROTOCOL_V6, bytes: &[1], begins_elsewhere: true };
+        assert_eq!(upper(&later), Some(found));
+    }
+
+    #[test]
+    fn extension_headers_that_do_not_end_are_followed_so_far_and_no_further() {
+        assert_eq!(upper(&packet(DESTINATION, &[])), None);
+        assert_eq!(upper(&packet(DESTINATION, &[6, 1, 0, 0, 0, 0, 0, 0])), None);
+        let chain = |n: usize| {
+            let mut rest = [DESTINATION, 0, 0, 0, 0, 0, 0, 0].repeat(n - 1);
+            rest.extend([59, 0, 0, 0, 0, 0, 0, 0]);
+            packet(DESTINATION, &rest)
+        };
+        assert_eq!(upper(&chain(EXTENSIONS_MAX)).map(|upper| upper.protocol), Some(59));
+        assert_eq!(upper(&chain(EXTENSIONS_MAX + 1)), None);
+    }
+}
