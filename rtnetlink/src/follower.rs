@@ -4,12 +4,13 @@ use crate::listing::Listing;
 use crate::neighbours::{Asking, Key};
 use crate::socket::{All, Ear, Heard, Mouth, ask};
 use crate::translate::{Event, RouteChange, State};
+use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netmem::forward::Wanted;
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, Target, fib};
 use netmem::sys::event::sleep_until_readable;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -87,8 +88,11 @@ pub struct Follower {
     asking: Asking,
     /// Links that are up.
     up: HashSet<u32>,
-    addresses: BTreeSet<(u32, IpAddr)>,
+    /// By link, in the order in which the kernel has them, so that a primary one comes first.
+    addresses: Vec<(u32, IpNet)>,
     new_addresses: bool,
+    /// Workers do not know all that changed about addresses, or which port has them.
+    unshown: bool,
     /// Events do not say all: everything is to be asked for again.
     unsure: bool,
     /// When it may be.
@@ -119,8 +123,9 @@ impl Follower {
             wanted: Vec::new(),
             asking: Asking::default(),
             up: HashSet::new(),
-            addresses: BTreeSet::new(),
+            addresses: Vec::new(),
             new_addresses: true,
+            unshown: true,
             unsure: true,
             again: Instant::now(),
         };
@@ -146,7 +151,7 @@ impl Follower {
 
     /// The router's own addresses, if they have changed since the last call.
     pub fn take_addresses(&mut self) -> Option<Vec<IpAddr>> {
-        let addresses = || self.addresses.iter().map(|(_, address)| *address).collect();
+        let addresses = || self.addresses.iter().map(|(_, net)| net.addr()).collect();
         std::mem::take(&mut self.new_addresses).then(addresses)
     }
 
@@ -215,16 +220,23 @@ impl Follower {
                 self.unsure |= self.up.remove(&index);
                 self.link(index, None, None);
             }
-            Event::Address { link, address, there } => {
-                let key = (link, address);
-                self.new_addresses |=
-                    if there { self.addresses.insert(key) } else { self.addresses.remove(&key) };
-                // Routes with this source go with it, unsaid.
-                self.unsure |= !there;
-            }
+            Event::Address { link, net, there } => self.address((link, net), there),
             Event::Unsaid => self.unsure = true,
             Event::Done(_) | Event::Refused(_) => {}
         }
+    }
+
+    fn address(&mut self, key: (u32, IpNet), there: bool) {
+        let known = self.addresses.iter().position(|its| *its == key);
+        match (known, there) {
+            (None, true) => self.addresses.push(key),
+            (Some(at), false) => drop(self.addresses.remove(at)),
+            _ => {}
+        }
+        let changed = known.is_some() != there;
+        (self.new_addresses, self.unshown) = (self.new_addresses | changed, self.unshown | changed);
+        // Routes with this source go with it, unsaid.
+        self.unsure |= !there;
     }
 
     fn neighbour(&mut self, key: Key, state: State) {
@@ -264,6 +276,7 @@ impl Follower {
         }
         drop(known);
         self.control.apply(changes);
+        self.unshown = true;
     }
 
     /// Asks for what frames wait for, gives up on what does not answer, and keeps fresh what is old.
@@ -341,18 +354,31 @@ impl Follower {
 
     fn replace_addresses(&mut self, events: &[Event]) {
         let addresses = events.iter().filter_map(|event| match event {
-            Event::Address { link, address, .. } => Some((*link, *address)),
+            Event::Address { link, net, .. } => Some((*link, *net)),
             _ => None,
         });
-        let addresses = addresses.collect();
-        self.new_addresses |= addresses != self.addresses;
+        let addresses: Vec<_> = addresses.collect();
+        let changed = addresses != self.addresses;
+        (self.new_addresses, self.unshown) = (self.new_addresses | changed, self.unshown | changed);
         self.addresses = addresses;
     }
 
     /// Has workers see what changed.
     fn publish(&mut self) {
-        let changes = self.known().rib.take_changes();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = known.rib.take_changes();
+        if std::mem::take(&mut self.unshown) {
+            let ports = 0..self.ports.len() as u8;
+            changes
+                .extend(ports.map(|port| Change::Addresses(port, self.addresses_on(known.rib.link(port)))));
+        }
+        drop(known);
         self.control.apply(changes);
+    }
+
+    /// The router's own addresses on a link.
+    fn addresses_on(&self, link: Option<u32>) -> Box<[IpNet]> {
+        self.addresses.iter().filter(|(its, _)| Some(*its) == link).map(|(_, net)| *net).collect()
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

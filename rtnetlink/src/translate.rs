@@ -1,5 +1,6 @@
 //! From the kernel's messages to what they mean here. Nothing in them is trusted: what makes no sense is left out.
 
+use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_REPLACE, NetlinkBuffer, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
@@ -48,8 +49,8 @@ pub enum Event {
     Address {
         /// On which link.
         link: u32,
-        /// The address.
-        address: IpAddr,
+        /// The address, and the length of the network on the link.
+        net: IpNet,
         /// It is there.
         there: bool,
     },
@@ -170,7 +171,7 @@ fn rib_route(message: &RouteMessage) -> Option<RibRoute> {
     if of_some_packets || header.flags.contains(RouteFlags::Cloned) {
         return None;
     }
-    let prefix = ipnet::IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
+    let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
     Some(RibRoute { prefix, origin, metric, target: target(message)? })
 }
 
@@ -306,5 +307,6 @@ fn address(message: &AddressMessage, there: bool) -> Option<Event> {
         _ => None,
     };
     let (_, address) = message.attributes.iter().filter_map(own).max_by_key(|(local, _)| *local)?;
-    Some(Event::Address { link: message.header.index, address, there })
+    let net = IpNet::new(address, message.header.prefix_len).ok()?;
+    Some(Event::Address { link: message.header.index, net, there })
 }

@@ -3,6 +3,7 @@
 use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
 use super::port::{PortSpec, port_spec};
+use super::router::RouterArgs;
 use super::workers::WorkerArgs;
 use clap::{Args, ValueEnum};
 use netmem::forward::route::Route;
@@ -128,7 +129,7 @@ pub struct ForwardArgs {
     /// Read options from a TOML file: each long option but --json is a key, and what is typed counts before it.
     ///
     /// mode = "ip", workers = 2, and lists for what is repeatable: port = ["packet:eth0", "packet:eth1"]. A typed option
-    /// takes the whole list's place. SIGHUP reads the file again: rule, route, steer and idle change while packets pass;
+    /// takes the whole list's place. SIGHUP reads the file again: rule, route, steer, idle and icmp-* change while packets pass;
     /// a file that is wrong, or changes anything else, changes nothing and is complained about in one line.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -143,6 +144,9 @@ pub struct ForwardArgs {
     #[command(flatten)]
     pub way: PacketArgs,
 
+    #[command(flatten)]
+    pub router: RouterArgs,
+
     /// Print one JSON object on standard output instead of the summary, and no line while running.
     #[arg(long)]
     pub json: bool,
@@ -151,7 +155,7 @@ pub struct ForwardArgs {
 /// Values of `--mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
-    /// As an IPv4 router: validation, longest-prefix match, TTL, checksum, link addresses.
+    /// As a router of IPv4 and IPv6: validation, longest-prefix match, TTL, checksum, link addresses, ICMP errors.
     Ip,
     /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
     CrossConnect,
@@ -237,7 +241,7 @@ Examples:
   netmem forward --port fault:drop=0.01,delay=1/50/xdp:eth0 --port xdp:eth1 --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
       --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02
-  netmem forward --port packet:eth0 --port packet:eth1 --mode ip --routes kernel"
+  netmem forward --port packet:eth0 --port packet:eth1 --mode ip --routes kernel --icmp-rate 100"
     };
 }
 
@@ -261,15 +265,16 @@ The object of --json:
   backing (of the memory: which pages, and why not larger ones),
   windows {counted, dropped, p10, p90} or null,
   generator {sent, refused} or null,
-  received, transmitted, held, passed, dropped {reason: n} (with --steer also inbox_full, flow_limit,
-  inbox_gone: on the way between workers),
+  received, originated (ICMP errors, made of dropped frames), transmitted, held, passed, dropped {reason: n} (with
+  --steer also inbox_full, flow_limit, inbox_gone: on the way between workers),
+  icmp {sent {message: n}, silent {why: n}} (silent: dropped packets about which no error was sent that could have been),
   holder {taken, freed, kept} or null (of what was passed; kept when the run ended),
   tap {taken, missed, kept} or null (of what was sent; kept when the run ended),
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name: packets}} or null (--path full),
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, missing} or null,
   steer {policy, tx_queue, workers [{kept, sent, received, and every other counter of its inbox}]} or null,
-  workers [{core (or null), received, taken (from others), handed (to others), transmitted, dropped, held,
+  workers [{core (or null), received, taken (from others), handed (to others), originated, transmitted, dropped, held,
   passed, idle_rounds (without work, from the 65th in a row on), sleeps, ns_per_packet or null}],
   ports [{worker (its number), name, kind, detail, rx, tx, and every other counter, with those of the ports
   around it: fault_dropped, trace_lost and so on}],
@@ -279,8 +284,8 @@ The object of --json:
 
 What is checked at the end, or the exit code is 1 and a line says which:
   sent = received + rx_no_frame + rx_ring_full + rx_dropped      (generator)
-  received = transmitted + dropped + held + passed               (all workers)
-  received + taken = transmitted + dropped + held + passed + handed  (each worker)
+  received + originated = transmitted + dropped + held + passed  (all workers)
+  received + taken + originated = transmitted + dropped + held + passed + handed  (each worker)
   passed = taken = freed + kept                                  (holder)
   completed by the forwarder = taken + missed                    (tap)
   transmitted = completed = received by the sink, none corrupt, none twice

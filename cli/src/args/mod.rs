@@ -8,6 +8,7 @@ mod number;
 mod observe;
 mod packets;
 mod port;
+mod router;
 mod steer;
 mod traffic;
 mod workers;

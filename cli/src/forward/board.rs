@@ -1,5 +1,6 @@
 //! What the control socket shows of a forwarding run, and the keys that turn it.
 
+use super::icmp_board;
 use super::page_board;
 use super::report::{PortSource, dropped};
 use super::seat::Seat;
@@ -20,6 +21,7 @@ pub fn board(memory: &Memory, seats: &[Seat], steering: Option<&SteeringControl>
     sections(&mut board, memory, seats, steering);
     steering.iter().for_each(|steering| steer_board::steer(&mut board, steering));
     idle_key(&mut board, seats);
+    icmp_board::icmp(&mut board, seats);
     page_board::keys(&mut board, memory);
     seats.iter().for_each(|seat| pool_keys(&mut board, &seat.owner.pool, memory.nodes()));
     board
@@ -56,11 +58,12 @@ fn sections(board: &mut Board, memory: &Memory, seats: &[Seat], steering: Option
 }
 
 /// What became of a worker's packets.
-fn counts(meters: &Meters) -> [(&'static str, u64); 8] {
+fn counts(meters: &Meters) -> [(&'static str, u64); 9] {
     [
         ("received", meters.received.get()),
         ("taken", meters.taken.get()),
         ("handed", meters.handed.get()),
+        ("originated", meters.icmp.originated()),
         ("transmitted", meters.transmitted.get()),
         ("completed", meters.completed.get()),
         ("passed", meters.passed.get()),

@@ -10,11 +10,11 @@ use netmem::port::PortState;
 pub fn broken(report: &Report) -> Vec<String> {
     let mut broken = Vec::new();
     let Report { received, transmitted, held, passed, .. } = *report;
-    let dropped = report.dropped_total();
-    if received != transmitted + dropped + held + passed {
+    let (originated, dropped) = (report.icmp.originated, report.dropped_total());
+    if received + originated != transmitted + dropped + held + passed {
         broken.push(format!(
-            "check failed: received {received} = transmitted {transmitted} + dropped {dropped} + held {held} \
-             + passed {passed}"
+            "check failed: received {received} + originated {originated} = transmitted {transmitted} + dropped {dropped} \
+             + held {held} + passed {passed}"
         ));
     }
     check_workers(report, &mut broken);
@@ -57,11 +57,12 @@ pub fn broken(report: &Report) -> Vec<String> {
 /// What holds of each worker by itself.
 fn check_workers(report: &Report, broken: &mut Vec<String>) {
     for (number, worker) in report.workers.iter().enumerate() {
-        let WorkerReport { received, taken, handed, transmitted, dropped, held, passed, .. } = *worker;
-        if received + taken != transmitted + dropped + held + passed + handed {
+        let WorkerReport { received, taken, handed, originated, transmitted, .. } = *worker;
+        let WorkerReport { dropped, held, passed, .. } = *worker;
+        if received + taken + originated != transmitted + dropped + held + passed + handed {
             broken.push(format!(
-                "check failed: worker {number}: received {received} + taken {taken} = transmitted {transmitted} \
-                 + dropped {dropped} + held {held} + passed {passed} + handed {handed}"
+                "check failed: worker {number}: received {received} + taken {taken} + originated {originated} = \
+                 transmitted {transmitted} + dropped {dropped} + held {held} + passed {passed} + handed {handed}"
             ));
         }
     }
@@ -119,13 +120,13 @@ mod tests {
     fn each_equality_that_does_not_hold_is_named_with_its_numbers() {
         assert_eq!(
             said(|report, _| report.held = 3),
-            ["check failed: received 100 = transmitted 90 + dropped 8 + held 3 + passed 0"]
+            ["check failed: received 100 + originated 3 = transmitted 93 + dropped 8 + held 3 + passed 0"]
         );
         assert_eq!(
             said(|report, _| report.workers[0].taken = 5),
             [
-                "check failed: worker 0: received 100 + taken 5 = transmitted 90 + dropped 8 + held 2 + passed 0 \
-                 + handed 0"
+                "check failed: worker 0: received 100 + taken 5 + originated 3 = transmitted 93 + dropped 8 + held 2 \
+                 + passed 0 + handed 0"
             ]
         );
         let holder = HolderReport { taken: 5, freed: 3, kept: 1 };
@@ -136,7 +137,7 @@ mod tests {
         let tap = TapReport { taken: 80, missed: 9, kept: 0 };
         assert_eq!(
             said(|report, _| report.tap = Some(tap)),
-            ["check failed: completed 90 = tapped 80 + missed 9"]
+            ["check failed: completed 93 = tapped 80 + missed 9"]
         );
         let filter = FilterReport { unmatched: 0, rules: Vec::new(), protocols: vec![("udp", 99)] };
         assert_eq!(
@@ -149,10 +150,10 @@ mod tests {
         );
         assert_eq!(
             said(|_, traveled| traveled.sink.received = 89),
-            ["check failed: transmitted 90 = received by the sink 89"]
+            ["check failed: transmitted 93 = received by the sink 89"]
         );
         let uncompleted = said(|report, _| report.ports[1].counters.clear());
-        assert_eq!(uncompleted, ["check failed: transmitted 90 = completed 0"]);
+        assert_eq!(uncompleted, ["check failed: transmitted 93 = completed 0"]);
     }
 
     #[test]

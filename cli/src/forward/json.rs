@@ -20,10 +20,12 @@ struct Object<'a> {
     windows: Option<Windows>,
     generator: Option<Generator>,
     received: u64,
+    originated: u64,
     transmitted: u64,
     held: u64,
     passed: u64,
     dropped: Counters<'a>,
+    icmp: Icmp<'a>,
     holder: Option<Counters<'a>>,
     tap: Option<Counters<'a>>,
     filter: Option<Filter<'a>>,
@@ -49,6 +51,13 @@ struct Generator {
     refused: u64,
 }
 
+/// ICMP errors by what they say, and dropped packets about which none was sent by why.
+#[derive(Serialize)]
+struct Icmp<'a> {
+    sent: Counters<'a>,
+    silent: Counters<'a>,
+}
+
 #[derive(Serialize)]
 struct Sink {
     received: u64,
@@ -71,6 +80,7 @@ struct Worker {
     received: u64,
     taken: u64,
     handed: u64,
+    originated: u64,
     transmitted: u64,
     dropped: u64,
     held: u64,
@@ -150,10 +160,15 @@ pub fn object(report: &Report) -> String {
         }),
         generator: report.traveled.map(|t| Generator { sent: t.sent, refused: t.refused }),
         received: report.received,
+        originated: report.icmp.originated,
         transmitted: report.transmitted,
         held: report.held,
         passed: report.passed,
         dropped: Counters((&report.dropped).into()),
+        icmp: Icmp {
+            sent: Counters((&report.icmp.sent).into()),
+            silent: Counters((&report.icmp.silent).into()),
+        },
         holder: report.holder.map(holder),
         tap: report.tap.map(tap),
         filter: report.filter.as_ref().map(filter),
@@ -223,6 +238,7 @@ fn worker(worker: &WorkerReport) -> Worker {
         received: worker.received,
         taken: worker.taken,
         handed: worker.handed,
+        originated: worker.originated,
         transmitted: worker.transmitted,
         dropped: worker.dropped,
         held: worker.held,
@@ -277,9 +293,9 @@ mod tests {
             "{\"seconds\":2.0,\"pps\":20000000.0,\"ns_per_packet\":50.0,\"pps_mean\":50.0,\"mode\":\"ip\",";
         assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         for part in [
-            "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"transmitted\":90,\"held\":2,\"passed\":0,",
-            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":90,\"corrupt\":0,",
-            "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"transmitted\":90,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"ns_per_packet\":50.0}],",
+            "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"originated\":3,\"transmitted\":93,\"held\":2,\"passed\":0,",
+            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
+            "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"transmitted\":93,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"balanced\":true}]",
         ] {

@@ -153,6 +153,7 @@ mod tests {
             packets,
             hold,
             tap: None,
+            icmp: netmem::forward::icmp::IcmpLimit::default(),
             free,
             frames: 64,
             ring: 32,

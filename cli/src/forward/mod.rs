@@ -18,6 +18,7 @@ pub mod files;
 mod forwarding;
 mod holding;
 mod hooks;
+mod icmp_board;
 pub mod json;
 mod live;
 mod network;

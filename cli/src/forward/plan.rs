@@ -8,7 +8,8 @@ use crate::args::{
 };
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
-use netmem::forward::route::Route;
+use netmem::forward::icmp::IcmpLimit;
+use netmem::forward::route::{OwnAddress, Route};
 use netmem::forward::traffic::FLOWS_MAX;
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
@@ -42,6 +43,8 @@ pub struct Plan {
     pub hold: Option<Hold>,
     /// Clones of each worker's frames that the tap keeps; None where there is no tap.
     pub tap: Option<usize>,
+    /// How many ICMP errors each worker sends.
+    pub icmp: IcmpLimit,
     /// How sent and dropped frames are freed.
     pub free: Free,
     /// Frames in each worker's pool.
@@ -89,6 +92,8 @@ pub enum Source {
         ports: Vec<PortSpec>,
         /// Of ports that are there.
         routes: Vec<Route>,
+        /// The router's own addresses, where the kernel's are not followed.
+        own: Vec<OwnAddress>,
         /// Whether there are the kernel's besides.
         from: RoutesArg,
         /// Where the redirect program runs.
@@ -152,6 +157,7 @@ impl Plan {
             packets,
             hold,
             tap,
+            icmp: args.router.icmp_limit(),
             free: args.way.free.into(),
             frames,
             ring,
@@ -264,6 +270,11 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     if !args.route.is_empty() {
         return refuse("--route needs --port: the routes of the two mem ports are built in");
     }
+    if !args.router.address.is_empty() {
+        return refuse(
+            "--address needs --port: the two mem ports are joined to hosts that send what can be forwarded",
+        );
+    }
     if args.routes.is_some() {
         return refuse("--routes needs --port: the routes of the two mem ports are built in");
     }
@@ -305,8 +316,9 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
     check_ports(&args.port, args.mode, args.team.workers)?;
     let from = args.routes.unwrap_or_default();
     check_routes(&args.route, from, args.port.len(), args.mode)?;
+    let own = own_addresses(&args.router.address, from, args.port.len(), args.mode)?;
     let mode = args.xdp_mode.unwrap_or(XdpModeArg::Auto).into();
-    Ok(Source::Ports { ports: args.port.clone(), routes: args.route.clone(), from, mode })
+    Ok(Source::Ports { ports: args.port.clone(), routes: args.route.clone(), own, from, mode })
 }
 
 fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), Failure> {
@@ -398,6 +410,26 @@ fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeArg) 
         }
     }
     Ok(())
+}
+
+fn own_addresses(
+    own: &[OwnAddress],
+    from: RoutesArg,
+    ports: usize,
+    mode: ModeArg,
+) -> Result<Vec<OwnAddress>, Failure> {
+    if !own.is_empty() && (mode != ModeArg::Ip || from == RoutesArg::Kernel) {
+        return refuse(
+            "--address is for --mode ip with --route: with --routes kernel the kernel's addresses are followed",
+        );
+    }
+    for (i, one) in own.iter().enumerate() {
+        one.check_port(ports).map_err(Failure::input)?;
+        if own[..i].iter().any(|other| other.net.addr() == one.net.addr()) {
+            return refuse(format!("--address {} is given twice: leave one out", one.net.addr()));
+        }
+    }
+    Ok(own.to_vec())
 }
 
 fn refuse<T>(reason: impl Into<String>) -> Result<T, Failure> {

@@ -5,6 +5,7 @@ use super::routing::GivenRoutes;
 use crate::args;
 use crate::failure::Failure;
 use netmem::forward::filter::{FilterControl, RULES_MAX};
+use netmem::forward::icmp::IcmpControl;
 use netmem::forward::{IdleControl, SteeringControl};
 use std::mem;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub struct Reload {
     /// Each worker's, the same rules.
     pub rules: Vec<FilterControl>,
     pub idle: Vec<IdleControl>,
+    pub icmp: Vec<IcmpControl>,
     pub steering: Option<SteeringControl>,
 }
 
@@ -56,6 +58,7 @@ impl Reload {
             control.replace(rules.cloned().unwrap_or_default()).map_err(Failure::input)?;
         }
         self.idle.iter().for_each(|idle| idle.set(plan.idle));
+        self.icmp.iter().for_each(|icmp| icmp.set(plan.icmp));
         if let (Some(given), Source::Ports { routes, .. }) = (&mut self.routes, &plan.source) {
             given.replace(routes);
         }
@@ -70,7 +73,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
     let differ = [
         ("workers", same.workers != new.workers),
         ("steer", same.steer != new.steer),
-        ("port, routes, xdp-mode or traffic", same.source != new.source),
+        ("port, address, routes, xdp-mode or traffic", same.source != new.source),
         ("mode", same.mode != new.mode),
         ("path, ready-heads or ready-pairs", same.packets != new.packets),
         ("hold", same.hold != new.hold),
@@ -87,7 +90,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
 
 /// The old plan with all that can change as it is in the new one.
 fn changed(mut old: Plan, mut new: Plan) -> Plan {
-    old.idle = new.idle;
+    (old.idle, old.icmp) = (new.idle, new.icmp);
     if let (Some(old), Some(new)) = (&mut old.steer, &mut new.steer) {
         mem::swap(&mut old.policy, &mut new.policy);
     }

@@ -28,6 +28,8 @@ pub struct Report {
     /// None with interfaces.
     pub traveled: Option<Traveled>,
     pub received: u64,
+    /// ICMP errors, made of frames that count as dropped.
+    pub icmp: IcmpReport,
     pub transmitted: u64,
     pub held: u64,
     pub passed: u64,
@@ -55,6 +57,35 @@ pub struct Report {
     /// Bytes of memory, and what it stands on.
     pub bytes: usize,
     pub backing: String,
+}
+
+/// What was said in ICMP errors.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IcmpReport {
+    /// All of them: frames that nobody received.
+    pub originated: u64,
+    /// By what they say.
+    pub sent: Vec<(&'static str, u64)>,
+    /// Dropped packets about which no error was sent that could have been, by why.
+    pub silent: Vec<(&'static str, u64)>,
+}
+
+impl IcmpReport {
+    /// What all workers have counted by now.
+    pub fn new(meters: &[Arc<Meters>]) -> IcmpReport {
+        let of = |meters: &Meters| IcmpReport {
+            originated: meters.icmp.originated(),
+            sent: meters.icmp.messages().map(|(message, count)| (message.name(), count)).collect(),
+            silent: meters.icmp.silences().map(|(why, count)| (why.name(), count)).collect(),
+        };
+        let add = |mut all: IcmpReport, its: IcmpReport| {
+            all.originated += its.originated;
+            all.sent.iter_mut().zip(its.sent).for_each(|(sum, (_, count))| sum.1 += count);
+            all.silent.iter_mut().zip(its.silent).for_each(|(sum, (_, count))| sum.1 += count);
+            all
+        };
+        meters.iter().map(|meters| of(meters)).reduce(add).unwrap_or_default()
+    }
 }
 
 /// What the hooks of the full path counted.
@@ -150,6 +181,8 @@ pub struct WorkerReport {
     /// Frames from other workers' inboxes, and to them.
     pub taken: u64,
     pub handed: u64,
+    /// ICMP errors.
+    pub originated: u64,
     pub transmitted: u64,
     pub dropped: u64,
     pub held: u64,
@@ -169,6 +202,7 @@ impl WorkerReport {
             received: meters.received.get(),
             taken: meters.taken.get(),
             handed: meters.handed.get(),
+            originated: meters.icmp.originated(),
             transmitted: meters.transmitted.get(),
             dropped: meters.drops.total(),
             held: meters.held.get(),
@@ -284,14 +318,15 @@ pub fn sample() -> Report {
     use netmem::port::mem::{MemConfig, wire};
     let port =
         |name| wire(name, &MemConfig::default()).map(|(port, _)| PortReport::new(0, &port, String::new()));
-    let sink = Tally { received: 90, ..Tally::default() };
+    let sink = Tally { received: 93, ..Tally::default() };
     let windows = Some(Quantiles { p10: 40.0, p50: 50.0, p90: 60.0, windows: 7, dropped: 1 });
     let worker = WorkerReport {
         core: Some(1),
         received: 100,
         taken: 0,
         handed: 0,
-        transmitted: 90,
+        originated: 3,
+        transmitted: 93,
         dropped: 8,
         held: 2,
         passed: 0,
@@ -307,12 +342,13 @@ pub fn sample() -> Report {
         network_core: None,
         traveled: Some(Traveled { sent: 100, refused: 3, sink, first_fault: None }),
         received: 100,
-        transmitted: 90,
+        icmp: IcmpReport { originated: 3, sent: vec![("time_exceeded", 3)], silent: vec![("limited", 5)] },
+        transmitted: 93,
         held: 2,
         passed: 0,
         holder: None,
         tap: None,
-        completed: 90,
+        completed: 93,
         filter: None,
         pairs: None,
         dropped: vec![("no_route", 0), ("tx_full", 8)],
@@ -324,7 +360,7 @@ pub fn sample() -> Report {
         bytes: 2 << 20,
         backing: "4 KiB pages".into(),
     };
-    report.ports[1].source.counters.completed.add(90);
+    report.ports[1].source.counters.completed.add(93);
     report.ports.iter_mut().for_each(PortReport::read_counters);
     report
 }

@@ -8,7 +8,7 @@ use crate::control::Record;
 use crate::control::board::Board;
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
-use netmem::forward::route::{Fib, FibControl, FibReader, Rib, RibRoute, Route, fib};
+use netmem::forward::route::{Fib, FibControl, FibReader, OwnAddress, Rib, RibRoute, Route, fib};
 use netmem::forward::{Mode, traffic, waiting};
 use netmem::port::xdp::OwnAddresses;
 use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
@@ -44,8 +44,8 @@ impl Ways {
 
 /// What changes the given routes while packets pass.
 pub enum GivenRoutes {
-    /// There are no others.
-    Alone(Box<(Rib, FibControl)>),
+    /// There are no others, but the router's own addresses.
+    Alone(Box<(Rib, FibControl, Vec<OwnAddress>)>),
     /// The kernel's are besides.
     Beside(Given),
 }
@@ -56,8 +56,8 @@ impl GivenRoutes {
         let routes = routes.iter().map(|route| RibRoute::from(*route));
         match self {
             GivenRoutes::Alone(alone) => {
-                let (rib, control) = &mut **alone;
-                rib.replace_given(routes);
+                let (rib, control, own) = &mut **alone;
+                rib.replace_given(own.iter().map(|own| RibRoute::from(*own)).chain(routes));
                 control.apply(rib.take_changes());
             }
             GivenRoutes::Beside(given) => given.replace(routes),
@@ -89,13 +89,15 @@ fn routes(
     interfaces: Vec<Interface>,
 ) -> Result<(Ways, Option<GivenRoutes>, Option<Follower>), Failure> {
     let built_in = traffic::routes();
-    let (ports, routes, from) = match &plan.source {
-        Source::BuiltIn(_) => (&[][..], &built_in[..], RoutesArg::Given),
-        Source::Ports { ports, routes, from, .. } => (&ports[..], &routes[..], *from),
+    let (ports, routes, own, from) = match &plan.source {
+        Source::BuiltIn(_) => (&[][..], &built_in[..], &[][..], RoutesArg::Given),
+        Source::Ports { ports, routes, own, from, .. } => (&ports[..], &routes[..], &own[..], *from),
     };
     if from == RoutesArg::Given {
-        let (control, mut reader) = fib(Fib { interfaces, ..Fib::default() });
-        let mut given = GivenRoutes::Alone(Box::new((Rib::default(), control)));
+        let of = |port| own.iter().filter(move |own| usize::from(own.port) == port).map(|own| own.net);
+        let addresses = (0..interfaces.len()).map(|port| of(port).collect()).collect();
+        let (control, mut reader) = fib(Fib { interfaces, addresses, ..Fib::default() });
+        let mut given = GivenRoutes::Alone(Box::new((Rib::default(), control, own.to_vec())));
         given.replace(routes);
         reader.refresh();
         return Ok((Ways::Ip(reader), Some(given), None));

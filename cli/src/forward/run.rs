@@ -13,7 +13,7 @@ use super::own_addresses::Followed;
 use super::phases::Phases;
 use super::plan::Plan;
 use super::reload::Reload;
-use super::report::{PortReport, Report, SteerReport, WorkerReport, dropped};
+use super::report::{IcmpReport, PortReport, Report, SteerReport, WorkerReport, dropped};
 use super::routing::Following;
 use super::seat::{Owner, Seat};
 use super::set_up::Dataplane;
@@ -94,6 +94,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         network_core: ran.network_core,
         traveled: ran.traveled,
         received: sum(|meters| meters.received.get()),
+        icmp: IcmpReport::new(&meters),
         transmitted: sum(|meters| meters.transmitted.get()),
         held: sum(|meters| meters.held.get()),
         passed: sum(|meters| meters.passed.get()),

@@ -90,6 +90,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
             routes,
             rules: hooks.as_ref().map_or_else(Vec::new, Hooks::rules),
             idle: seats.iter().map(|seat| seat.forwarder.idle_control()).collect(),
+            icmp: seats.iter().map(|seat| seat.forwarder.icmp_control()).collect(),
             steering: steering.clone(),
         })
     });
@@ -126,6 +127,7 @@ fn seat(
     let mut forwarder = Forwarder::new(ports, owner.pool.clone(), ways.mode()).map_err(Failure::input)?;
     forwarder.set_free(plan.free);
     forwarder.set_idle(plan.idle);
+    forwarder.set_icmp_limit(plan.icmp);
     if let (Some(hooks), Some(packets)) = (hooks, &plan.packets) {
         hooks.set(&mut forwarder, &owner.pool, packets)?;
     }

@@ -49,6 +49,7 @@ fn workers(report: &Report) -> String {
             ("received", worker.received),
             ("taken", worker.taken),
             ("handed", worker.handed),
+            ("originated", worker.originated),
             ("transmitted", worker.transmitted),
         ];
         let more = [("dropped", worker.dropped), ("held", worker.held), ("passed", worker.passed)];
@@ -75,7 +76,15 @@ fn packets(report: &Report) -> String {
     }
     let rx_drops: u64 = report.ports.iter().map(PortReport::rx_drops).sum();
     lines.push(("rx drops", rx_drops, "at the devices, for want of a frame or a place".into()));
-    lines.push(("received", report.received, "= transmitted + dropped + held + passed".into()));
+    let icmp = &report.icmp;
+    if icmp.originated == 0 {
+        lines.push(("received", report.received, "= transmitted + dropped + held + passed".into()));
+    } else {
+        let sum = "+ originated = transmitted + dropped + held + passed";
+        lines.push(("received", report.received, sum.into()));
+        let said = format!("ICMP errors: {}", listed(icmp.sent.iter().copied()));
+        lines.push(("originated", icmp.originated, said));
+    }
     lines.push(("transmitted", report.transmitted, String::new()));
     lines.push(("dropped", report.dropped_total(), listed(report.dropped.iter().copied())));
     lines.push(("held", report.held, String::new()));

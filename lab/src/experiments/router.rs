@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use netmem::forward::filter::filter;
 use netmem::forward::holder::{HolderCounters, Keep, Keeper, holder};
-use netmem::forward::route::Fib;
 use netmem::forward::traffic::{self, Hop, INTERFACES, Outcome, Sink, Traffic};
 use netmem::forward::{Forwarder, Free, LatencyQuantiles, Mode, PacketPath};
 use netmem::limits::BATCH_MAX;

@@ -11,6 +11,7 @@
 mod fib;
 mod hop;
 mod line;
+mod own;
 mod rib;
 mod table;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod text;
 
 pub use fib::{Fib, FibControl, FibReader, fib};
 pub use hop::{Hop, Neighbour, NextHop, Path};
+pub use own::{OwnAddress, OwnAddressError};
 pub use rib::{Link, Origin, Rib, RibRoute, Target, Via};
 pub use table::{Change, HopId, Table};
 pub use text::{Route, RouteError};

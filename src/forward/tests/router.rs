@@ -78,7 +78,7 @@ impl Router {
         let silent = SILENT.map(|text| Neighbour { port: 1, address: text.parse().unwrap() });
         changes.extend(silent.map(|neighbour| Change::Neighbour(neighbour, None)));
         control.apply(changes);
-        let mut rig = rig(256, Mode::Ip(reader));
+        let mut rig = rig(2048, Mode::Ip(reader));
         if way == Way::Full {
             let (filter, _) = filter(Vec::new()).unwrap();
             let path = PacketPath::new(Heads::new(&rig.memory).unwrap()).with_hooks(filter);

@@ -1,0 +1,49 @@
+//! What the control socket shows of ICMP errors, and how many there may be.
+
+use super::report::IcmpReport;
+use super::seat::Seat;
+use crate::control::Record;
+use crate::control::board::Board;
+use netmem::forward::icmp::{IcmpControl, IcmpLimit};
+
+/// Adds the section and the keys, which turn all workers.
+pub fn icmp(board: &mut Board, seats: &[Seat]) {
+    let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
+    board.section("icmp", move || {
+        let IcmpReport { originated, sent, silent } = IcmpReport::new(&meters);
+        let record = Record::default().with("name", "icmp").with("originated", originated);
+        vec![record.with_all(sent).with_all(silent)]
+    });
+    let controls: Vec<_> = seats.iter().map(|seat| seat.forwarder.icmp_control()).collect();
+    let what = "ICMP errors that each worker sends, in the long run";
+    let key = ("icmp.rate", "0 (none at all) to 1000000", "errors a second", what);
+    number(board, &controls, key, 0, |limit| &mut limit.rate);
+    let what = "ICMP errors that each worker sends at once after a time without";
+    number(board, &controls, ("icmp.burst", "1 to 1000000", "errors", what), 1, |limit| &mut limit.burst);
+}
+
+/// A key that is one number of the limit.
+fn number(
+    board: &mut Board,
+    controls: &[IcmpControl],
+    (name, range, unit, what): (&'static str, &'static str, &'static str, &'static str),
+    least: u32,
+    of: fn(&mut IcmpLimit) -> &mut u32,
+) {
+    let (read, write) = (controls.to_vec(), controls.to_vec());
+    board.number(
+        name,
+        (range, unit, what),
+        move || *of(&mut read[0].get()) as usize,
+        move |value| {
+            let value = u32::try_from(value).ok().filter(|value| (least..=1_000_000).contains(value));
+            let value = value.ok_or("out of range")?;
+            for control in &write {
+                let mut limit = control.get();
+                *of(&mut limit) = value;
+                control.set(limit);
+            }
+            Ok::<(), &str>(())
+        },
+    );
+}
