@@ -18,6 +18,6 @@ fn said(router: &mut Router, sent: &[u8]) -> Said {
     let left = router.pass(0, sent);
     match &left[..] {
         [(0, error)] => read(error),
-        _ => panic!("{left:?}"),
+        _ => panic!("{} frames left", left.len()),
     }
 }
