@@ -144,6 +144,8 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
         names,
         [
             "forward.idle",
+            "icmp.rate",
+            "icmp.burst",
             "page.statistics",
             "page.lists.high",
             "page.lists.batch",
