@@ -160,7 +160,7 @@ impl Forwarder {
     #[inline(always)]
     fn round(&mut self, w: &mut Worker) -> usize {
         if self.mode.refresh() {
-            self.reconsider(w);
+            self.table_changed(w);
         }
         let mut received = 0;
         if self.steering.is_some() {
@@ -170,7 +170,7 @@ impl Forwarder {
                 received += self.receive(from, w);
             }
         }
-        let (mut held, mut short) = (self.waiting.as_ref().map_or(0, |waiting| waiting.len()), false);
+        let (mut held, mut short) = (self.waiting_frames(w), false);
         for port in 0..self.lanes.len() {
             held += self.transmit(port, w);
             if received == 0 || self.short || self.lanes[port].port.in_flight() >= REAP {

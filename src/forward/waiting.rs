@@ -1,8 +1,8 @@
 //! Frames that wait for their next hop's link address. COLD.
 //!
 //! ```text
-//!   verdict: wait ─► Waiting::put ─► a queue for each neighbour      the table changed ─► all are decided about again
-//!                        └─ the first of a queue ─► Wanted::read     whoever knows how to ask
+//!   verdict: wait ─► Waiting::put ─► a queue for each neighbour      the table changed ─► those whose first frame need not
+//!                        └─ the first of a queue ─► Wanted::read     wait for this neighbour any more are decided about
 //! ```
 //! A neighbour that answers, or is known not to, is a change of the table; so are routes that lead elsewhere meanwhile. A full
 //! queue gives its oldest frame for the newest (RFC 1122 §2.3.2.2: the latest is to be kept). Waiting frames are outside of
@@ -18,6 +18,7 @@ use crate::pool::{Batch, Drain};
 use crate::ring::{Receiver, Sender, ring};
 use crate::steer::Source;
 use crate::sync::Worker;
+use std::collections::VecDeque;
 
 /// Queues at most: neighbours that are waited for at once.
 const QUEUES: usize = 64;
@@ -27,9 +28,9 @@ const ASKED: u32 = 256;
 /// Frames that wait, of one worker.
 #[derive(Debug)]
 pub struct Waiting {
-    queues: Vec<Queue>,
-    /// Kept for its room.
-    spare: Vec<Queue>,
+    queues: VecDeque<Queue>,
+    /// The first so many queues have not been looked at since the table changed.
+    due: usize,
     /// Invariant: the frames in all queues.
     frames: usize,
     /// Frames that may wait at once.
@@ -55,8 +56,7 @@ pub struct Wanted(Receiver<Neighbour>);
 #[cold]
 pub fn waiting(most: usize) -> (Waiting, Wanted) {
     let (wanted, names) = ring(ASKED);
-    let (queues, spare) = (Vec::with_capacity(QUEUES), Vec::with_capacity(QUEUES));
-    (Waiting { queues, spare, frames: 0, most, wanted }, Wanted(names))
+    (Waiting { queues: VecDeque::with_capacity(QUEUES), due: 0, frames: 0, most, wanted }, Wanted(names))
 }
 
 impl Wanted {
@@ -67,12 +67,6 @@ impl Wanted {
 }
 
 impl Waiting {
-    /// Frames that wait.
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.frames
-    }
-
     /// Takes `frames`, which came from one place; what has to go for them, or has no place, is in `dropped` then.
     fn put(&mut self, from: Source, frames: &mut Batch, table: &Table, dropped: &mut Batch) {
         let mut neighbours = [None; BATCH_MAX];
@@ -110,7 +104,7 @@ impl Waiting {
                 return None;
             }
             None => {
-                self.queues.push(Queue { neighbour, from, frames: Batch::new(), asked: false });
+                self.queues.push_back(Queue { neighbour, from, frames: Batch::new(), asked: false });
                 self.queues.len() - 1
             }
         };
@@ -118,6 +112,25 @@ impl Waiting {
             self.queues[at].asked = self.wanted.send(neighbour).is_ok();
         }
         Some(at)
+    }
+
+    /// Takes out the next queue that is due and whose first frame need not wait for its neighbour any more. Where another
+    /// frame's route has changed it waits on with the first.
+    ///
+    /// # Cost
+    /// A lookup for each queue, not for each frame: a table that changes all the time must not keep a worker busy.
+    fn next_due(&mut self, table: &Table) -> Option<Queue> {
+        while self.due > 0 {
+            self.due -= 1;
+            let queue = self.queues.pop_front()?;
+            let first = queue.frames.first().and_then(|frame| awaited(frame.data(), table));
+            if first != Some(queue.neighbour) {
+                self.frames -= queue.frames.len();
+                return Some(queue);
+            }
+            self.queues.push_back(queue);
+        }
+        None
     }
 }
 
@@ -148,22 +161,40 @@ impl Forwarder {
         self.free(&mut dropped, w);
     }
 
-    /// Decides anew about all frames that wait: the table has changed.
+    /// Decides anew about frames that need not wait any more: the table has changed.
     #[cold]
     #[inline(never)]
-    pub(super) fn reconsider(&mut self, w: &mut Worker) {
-        let Some(waiting) = &mut self.waiting else { return };
-        let spare = std::mem::take(&mut waiting.spare);
-        let mut queues = std::mem::replace(&mut waiting.queues, spare);
-        waiting.frames = 0;
-        for queue in &mut queues {
+    pub(super) fn table_changed(&mut self, w: &mut Worker) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.due = waiting.queues.len();
+        }
+        self.reconsider(w);
+    }
+
+    /// Frames that wait, once those are decided about that were due and could not be when the table changed.
+    #[inline(always)]
+    pub(super) fn waiting_frames(&mut self, w: &mut Worker) -> usize {
+        match &self.waiting {
+            Some(waiting) if waiting.due == 0 => waiting.frames,
+            Some(_) => self.reconsider(w),
+            None => 0,
+        }
+    }
+
+    /// Decides anew about queues that are due, and says how many frames wait then.
+    ///
+    /// What goes back to the worker that transmits it takes with it all that waits for that port here. So where frames travel
+    /// this happens while nothing waits for a port, as with all that is taken in (ADR 0018).
+    #[cold]
+    #[inline(never)]
+    fn reconsider(&mut self, w: &mut Worker) -> usize {
+        while self.steering.is_none() || self.is_settled() {
+            let (Some(waiting), Mode::Ip(reader)) = (&mut self.waiting, &self.mode) else { return 0 };
+            let Some(mut queue) = waiting.next_due(&reader.fib().table) else { break };
             // As frames, also where they came as packets: the rules were asked then.
             self.forward(queue.from, &mut queue.frames, w);
             self.leave(queue.from, w);
         }
-        queues.clear();
-        if let Some(waiting) = &mut self.waiting {
-            waiting.spare = queues;
-        }
+        self.waiting.as_ref().map_or(0, |waiting| waiting.frames)
     }
 }

@@ -1,7 +1,8 @@
 //! Forwarders that share what they receive, one round after the other on one thread.
 
-use super::super::{Forwarder, Idle, Mode, Steering, SteeringControl};
-use super::{Hop, Sink, Traffic, check, ip};
+use super::super::{Forwarder, Idle, Mode, Steering, SteeringControl, waiting};
+use super::{Hop, Sink, Traffic, check, ip, traffic};
+use crate::forward::route::{Change, Fib, HopId, NextHop, Path, fib};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Pool, PoolConfig};
 use crate::port::mem::{MemConfig, MemDevice, wire};
@@ -38,6 +39,10 @@ fn team(workers: usize, policy: &str, record: Record, ring: usize) -> Team {
 }
 
 fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
+    team_in(ip, mesh, ring)
+}
+
+fn team_in(mode: impl Fn() -> Mode, mesh: &MeshConfig, ring: usize) -> Team {
     let backing = BackingWish::Small;
     let config = MemoryConfig { bytes: 16 << 20, workers: mesh.workers, backing, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
@@ -47,7 +52,7 @@ fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1024, ..PoolConfig::default() }).unwrap();
         let (a, da) = wire("0", &MemConfig::default()).unwrap();
         let (b, db) = wire("1", &MemConfig { ring, coalesce: 1 }).unwrap();
-        let mut forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], pool.clone(), ip()).unwrap();
+        let mut forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], pool.clone(), mode()).unwrap();
         forwarder.set_steering(end);
         One { w, pool, forwarder, devices: [da, db] }
     };
@@ -157,6 +162,39 @@ fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
         assert_eq!((sent, team.control.drops().total()), (2_000, 0));
         team.end();
     }
+}
+
+/// Seen: frames whose neighbour had answered took with them, to the worker that was to transmit them, those that waited for
+/// this worker's own full ring.
+#[test]
+fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker() {
+    let (table, interfaces) = (traffic::routes().into_iter().collect(), traffic::INTERFACES.to_vec());
+    let (mut control, reader) = fib(Fib { table, interfaces });
+    let via = Path { port: Some(1), via: Some([10, 9, 9, 9].into()), weight: 1 };
+    let silent = "10.1.0.0/27".parse().unwrap();
+    let hop = HopId(7);
+    control.apply(vec![Change::Paths(hop, [via].into()), Change::Route(silent, hop)]);
+    let policy = "hash=1".parse().unwrap();
+    let mesh = MeshConfig { workers: 2, policy, record: Record::First, ..MeshConfig::default() };
+    let mut team = team_in(|| Mode::Ip(reader.clone()), &mesh, 4);
+    let (waiting, _wanted) = waiting(512);
+    team.workers[1].forwarder.set_waiting(waiting);
+    team.begin();
+    let (mut other, mut own) = (Traffic::of(0..31, 64).unwrap(), Traffic::of(31..FLOWS, 64).unwrap());
+    assert_eq!(team.workers[0].devices[0].deliver(10, |room| other.write(room)), 10);
+    (0..8).for_each(|_| team.workers.iter_mut().for_each(One::poll));
+    assert_eq!(team.workers[1].devices[0].deliver(20, |room| own.write(room)), 20);
+    (0..8).for_each(|_| team.workers.iter_mut().for_each(One::poll));
+    let meters = team.workers[1].forwarder.meters();
+    assert_eq!((meters.transmitted.get(), meters.held.get()), (4, 16 + 10));
+    control.apply(vec![Change::Hop(hop, NextHop::station(1, traffic::HOSTS[1]))]);
+    (0..8).for_each(|_| team.workers.iter_mut().for_each(One::poll));
+    assert_eq!((meters.handed.get(), meters.held.get()), (0, 16 + 10), "the ring is full");
+    team.settle();
+    assert_eq!(team.workers.iter().map(One::transmitted).collect::<Vec<_>>(), [10, 20]);
+    let tally = team.sink.tally();
+    assert_eq!((tally.received, tally.corrupt, tally.reordered), (30, 0, 0));
+    team.end();
 }
 
 #[test]

@@ -103,6 +103,25 @@ fn frames_for_a_neighbour_that_does_not_answer_are_dropped_and_counted() {
     rig.end();
 }
 
+/// Seen: each change of the table had every frame that waits decided about again, however many there were of both.
+#[test]
+fn a_change_that_is_about_others_leaves_frames_that_wait_alone() {
+    let (mut rig, mut control, mut wanted, neighbour) = waiting_rig(512);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    rig.devices[0].deliver(9, |room| traffic.write(room));
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    assert_eq!(names(&mut wanted), [neighbour]);
+    let other = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 8]) };
+    control.apply(vec![Change::Neighbour(other, Some(host()))]);
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    assert_eq!((names(&mut wanted), rig.forwarder.meters().held.get()), (vec![], 9), "nobody is asked anew");
+    resolved(&mut control);
+    let mut left = 0;
+    rig.settle(|_| left += 1);
+    assert_eq!(left, 9);
+    rig.end();
+}
+
 #[test]
 fn without_anybody_to_ask_frames_do_not_wait() {
     let (mode, _control, _) = unresolved();
