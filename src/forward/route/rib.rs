@@ -1,7 +1,7 @@
 //! What there is to know about routes, neighbours and links, and which of it counts. COLD.
 //!
-//! Of all routes for a prefix the best one counts: the first by origin, then by metric, as in a kernel that asks its local
-//! table before its main one. Where that leads to destinations on a link, each neighbour with a known link address gets a
+//! Of all routes for a prefix the best one counts: the first by origin, then by metric, then in the order in which they were
+//! added, as in a kernel that asks its local table before its main one. Where that leads to destinations on a link, each neighbour with a known link address gets a
 //! route of its own (an *adjacency*), so that workers find it by one lookup.
 
 mod entries;
@@ -17,7 +17,7 @@ use super::text::Route;
 use crate::wire::MacAddr;
 use ipnet::IpNet;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ pub enum Origin {
 }
 
 /// A route, with all that its rank depends on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RibRoute {
     /// The destinations it is for.
     pub prefix: IpNet,
@@ -175,7 +175,7 @@ impl Rib {
         self.ports.iter().find_map(|(&link, &its)| (its == port).then_some(link))
     }
 
-    /// Adds a route; false if it is there already.
+    /// Adds a route, behind those of its prefix, origin and metric; false if it is there already.
     pub fn insert(&mut self, route: &RibRoute) -> bool {
         let entry = self.entry(route);
         let before = self.entries.best(entry.prefix);
@@ -190,7 +190,8 @@ impl Rib {
     /// Takes a route out; false if there is none.
     pub fn remove(&mut self, route: &RibRoute) -> bool {
         let Some(hop) = self.targets.find(&route.target.normal()) else { return false };
-        self.take_out(Entry { prefix: route.prefix, origin: route.origin, metric: route.metric, hop })
+        let found = self.entries.of_rank(route.prefix, route.origin, route.metric).find(|its| its.hop == hop);
+        found.is_some_and(|entry| self.take_out(entry))
     }
 
     /// Takes all routes of this rank out; returns how many.
@@ -204,7 +205,8 @@ impl Rib {
         self.entries.of_rank(prefix, origin, metric).count()
     }
 
-    /// Puts `routes` in place of all routes but the given ones; what stays the same is no change.
+    /// Puts `routes` in place of all routes but the given ones; what stays the same is no change. Of several for one prefix,
+    /// origin and metric the first here counts.
     pub fn replace(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
         let mut fresh = Entries::default();
         for entry in self.entries.iter().filter(|entry| entry.origin == Origin::Given) {
@@ -235,7 +237,8 @@ impl Rib {
         for route in &new {
             self.insert(route);
         }
-        for route in old.iter().filter(|route| !new.contains(route)) {
+        let kept: HashSet<_> = new.iter().collect();
+        for route in old.iter().filter(|route| !kept.contains(route)) {
             self.remove(route);
         }
     }
@@ -286,7 +289,7 @@ impl Rib {
         if is_new {
             self.compile(hop);
         }
-        Entry { prefix: route.prefix.trunc(), origin: route.origin, metric: route.metric, hop }
+        Entry { prefix: route.prefix.trunc(), origin: route.origin, metric: route.metric, place: 0, hop }
     }
 
     fn take_out(&mut self, entry: Entry) -> bool {

@@ -12,6 +12,8 @@ pub(super) struct Entry {
     pub(super) prefix: IpNet,
     pub(super) origin: Origin,
     pub(super) metric: u32,
+    /// Its turn among those of the same prefix, origin and metric: the kernel uses the first in its list.
+    pub(super) place: u32,
     pub(super) hop: HopId,
 }
 
@@ -30,10 +32,18 @@ impl Default for Entries {
 }
 
 impl Entries {
-    /// False if it is there already.
+    /// Puts an entry behind all others of its rank; false if there is one of the same rank and hop already.
     pub(super) fn insert(&mut self, entry: Entry) -> bool {
-        let is_new = self.all.insert(entry);
-        *self.length(entry.prefix) += u32::from(is_new);
+        let Entry { prefix, origin, metric, hop, .. } = entry;
+        let (mut place, mut is_new) = (0, true);
+        for other in self.of_rank(prefix, origin, metric) {
+            place = other.place.saturating_add(1);
+            is_new &= other.hop != hop;
+        }
+        if is_new {
+            self.all.insert(Entry { place, ..entry });
+            *self.length(prefix) += 1;
+        }
         is_new
     }
 
@@ -68,19 +78,19 @@ impl Entries {
     }
 
     fn first(&self, prefix: IpNet) -> Option<&Entry> {
-        let from = Entry { prefix, origin: Origin::Given, metric: 0, hop: HopId(0) };
+        let from = Entry { prefix, origin: Origin::Given, metric: 0, place: 0, hop: HopId(0) };
         self.all.range(from..).next().filter(|entry| entry.prefix == prefix)
     }
 
-    /// The routes of one prefix, origin and metric.
+    /// The routes of one prefix, origin and metric, the first first.
     pub(super) fn of_rank(
         &self,
         prefix: IpNet,
         origin: Origin,
         metric: u32,
     ) -> impl Iterator<Item = Entry> + '_ {
-        let at = |hop| Entry { prefix, origin, metric, hop: HopId(hop) };
-        self.all.range(at(0)..=at(u32::MAX)).copied()
+        let at = |place, hop| Entry { prefix, origin, metric, place, hop: HopId(hop) };
+        self.all.range(at(0, 0)..=at(u32::MAX, u32::MAX)).copied()
     }
 
     /// The best route of the longest prefix that covers an address.

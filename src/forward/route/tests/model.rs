@@ -10,7 +10,10 @@ const LINKS: [u32; 3] = [4, 7, 9];
 /// What can happen.
 #[derive(Debug, Clone)]
 enum Step {
+    /// In place of all of its rank.
     Insert(RibRoute),
+    /// Behind those of its rank.
+    Append(RibRoute),
     /// The route with this number, of those there are.
     Remove(prop::sample::Index),
     /// All but the given routes are these now.
@@ -121,6 +124,7 @@ fn step() -> impl Strategy<Value = Step> {
     let on = || prop::sample::select(&LINKS[..]);
     prop_oneof![
         6 => rib_route().prop_map(Step::Insert),
+        4 => rib_route().prop_map(Step::Append),
         3 => any::<prop::sample::Index>().prop_map(Step::Remove),
         1 => prop::collection::vec(rib_route(), 0..40).prop_map(Step::Replace),
         5 => (on(), address(), link()).prop_map(|(on, address, link)| Step::Neighbour(on, address, link)),
@@ -135,6 +139,13 @@ fn put(routes: &mut Vec<RibRoute>, route: RibRoute) {
     routes.push(route);
 }
 
+/// The model takes a route behind all others, unless it is there.
+fn append(routes: &mut Vec<RibRoute>, route: &RibRoute) -> bool {
+    let is_new = !routes.contains(route);
+    routes.extend(is_new.then(|| route.clone()));
+    is_new
+}
+
 fn take(rib: &mut Rib, model: &mut Model, step: Step) {
     match step {
         Step::Insert(route) => {
@@ -142,6 +153,10 @@ fn take(rib: &mut Rib, model: &mut Model, step: Step) {
             assert_eq!(rib.remove_rank(route.prefix, route.origin, route.metric), had);
             assert!(rib.insert(&route) && !rib.insert(&route));
             put(&mut model.routes, route);
+        }
+        Step::Append(route) => {
+            let is_new = append(&mut model.routes, &route);
+            assert_eq!(rib.insert(&route), is_new);
         }
         Step::Remove(at) if !model.routes.is_empty() => {
             let route = model.routes.remove(at.index(model.routes.len()));
@@ -151,7 +166,9 @@ fn take(rib: &mut Rib, model: &mut Model, step: Step) {
         Step::Replace(routes) => {
             model.routes.retain(|route| route.origin == Origin::Given);
             let mut fresh = Vec::new();
-            routes.into_iter().filter(|route| route.origin != Origin::Given).for_each(|r| put(&mut fresh, r));
+            for route in routes.iter().filter(|route| route.origin != Origin::Given) {
+                append(&mut fresh, route);
+            }
             rib.replace(fresh.iter().cloned());
             model.routes.append(&mut fresh);
         }
