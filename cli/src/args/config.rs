@@ -11,6 +11,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -43,11 +44,19 @@ pub fn words(path: &Path, forward: &Command, given: &ArgMatches) -> Result<Vec<O
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if length > BYTES_MAX {
-        return Err(format!("{length} bytes are no configuration: give a file of {BYTES_MAX} at most"));
+    let text = |error: io::Error| error.to_string();
+    // What is no file may never end, or wait for somebody who writes.
+    if !fs::metadata(path).map_err(text)?.is_file() {
+        return Err("this is no file: give one".to_owned());
     }
-    fs::read_to_string(path).map_err(|error| error.to_string())
+    let mut read = String::new();
+    fs::File::open(path).map_err(text)?.take(BYTES_MAX + 1).read_to_string(&mut read).map_err(text)?;
+    if read.len() as u64 > BYTES_MAX {
+        return Err(format!(
+            "this is too long for a configuration: give a file of {BYTES_MAX} bytes at most"
+        ));
+    }
+    Ok(read)
 }
 
 /// Whether the command line has the option, or one that cannot be together with it.

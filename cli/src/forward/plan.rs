@@ -15,6 +15,7 @@ use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Punt, XdpModeWish};
 use netmem::steer::{MeshConfig, Record};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -403,9 +404,10 @@ fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeArg) 
         }
         _ => {}
     }
-    for (i, route) in routes.iter().enumerate() {
+    let mut prefixes = HashSet::new();
+    for route in routes {
         route.check_port(ports).map_err(Failure::input)?;
-        if routes[..i].iter().any(|other| other.prefix == route.prefix) {
+        if !prefixes.insert(route.prefix) {
             return refuse(format!("--route for {} is given twice: leave one out", route.prefix));
         }
     }

@@ -99,3 +99,15 @@ fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
 fn a_wrong_value_is_wrong_also_where_the_command_line_takes_its_place() {
     assert!(words_beside("workers = 99\n", &["--workers", "1"]).is_err());
 }
+
+/// Seen on paper: a pipe kept the whole run waiting at SIGHUP, and a device without an end filled the memory.
+#[test]
+fn what_is_no_file_or_too_long_is_refused_before_it_is_read() {
+    let long = Written::new(&"#".repeat(BYTES_MAX as usize + 1));
+    for (path, said) in [(Path::new("/dev/zero"), "this is no file"), (&long.0, "this is too long")] {
+        let error = read(path).expect_err("no configuration");
+        assert!(error.starts_with(said), "{error}");
+    }
+    let longest = Written::new(&"#".repeat(BYTES_MAX as usize));
+    assert_eq!(read(&longest.0).map(|text| text.len() as u64), Ok(BYTES_MAX));
+}
