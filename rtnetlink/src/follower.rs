@@ -1,16 +1,17 @@
 //! Keeps a table as the kernel has it.
 
+use crate::doubt::Doubt;
 use crate::listing::Listing;
 use crate::neighbours::{Asking, Key};
 use crate::socket::{All, Ear, Heard, Mouth, ask};
-use crate::translate::{Event, RouteChange, State};
+use crate::translate::{Event, RouteChange, Signal, State};
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netmem::forward::Wanted;
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, Target, fib};
 use netmem::sys::event::sleep_until_readable;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -19,10 +20,6 @@ use std::time::{Duration, Instant};
 
 /// Datagrams that are heard before what they changed is shown to workers.
 const AT_ONCE: usize = 256;
-/// All is asked for again at most this share of the time: after one that took a second, not for four.
-const REST: u32 = 4;
-/// How long the kernel is left alone after it did not answer.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// What a follower starts from.
 #[derive(Debug, Default)]
@@ -86,17 +83,14 @@ pub struct Follower {
     ports: Vec<(Interface, Option<String>)>,
     wanted: Vec<Wanted>,
     asking: Asking,
-    /// Links that are up.
-    up: HashSet<u32>,
+    /// How each link is.
+    links: HashMap<u32, Signal>,
     /// By link, in the order in which the kernel has them, so that a primary one comes first.
     addresses: Vec<(u32, IpNet)>,
     new_addresses: bool,
     /// Workers do not know all that changed about addresses, or which port has them.
     unshown: bool,
-    /// Events do not say all: everything is to be asked for again.
-    unsure: bool,
-    /// When it may be.
-    again: Instant,
+    doubt: Doubt,
 }
 
 impl Follower {
@@ -122,12 +116,11 @@ impl Follower {
             ports: setup.ports,
             wanted: Vec::new(),
             asking: Asking::default(),
-            up: HashSet::new(),
+            links: HashMap::new(),
             addresses: Vec::new(),
             new_addresses: true,
             unshown: true,
-            unsure: true,
-            again: Instant::now(),
+            doubt: Doubt::new(Instant::now()),
         };
         follower.resync()?;
         reader.refresh();
@@ -165,12 +158,12 @@ impl Follower {
         self.hear()?;
         self.ask_for_neighbours();
         let mut sure = Ok(());
-        if self.unsure && Instant::now() >= self.again {
+        if self.doubt.is_due(Instant::now()) {
             sure = self.resync();
         }
         if sure.is_err() {
             self.known().counters.failures += 1;
-            self.again = Instant::now() + RETRY;
+            self.doubt.postpone(Instant::now());
         }
         self.publish();
         sure
@@ -184,7 +177,7 @@ impl Follower {
                 Heard::TooMuch => {
                     self.ear.grow();
                     self.known().counters.overruns += 1;
-                    self.unsure = true;
+                    self.doubt.arise();
                 }
                 Heard::Some(unread) => {
                     let mut known = self.known();
@@ -202,26 +195,24 @@ impl Follower {
     fn take(&mut self, event: Event) {
         match event {
             Event::Route(change, route) => {
-                let sure = route_changed(&mut self.known().rib, change, &route);
-                self.unsure |= !sure;
+                if !route_changed(&mut self.known().rib, change, &route) {
+                    self.doubt.arise();
+                }
             }
             Event::Neighbour { link, address, state } => self.neighbour((link, address), state),
-            Event::Link { index, name, up, mac, mtu } => {
-                // The kernel takes IPv4 routes away with their link, and says so of none.
-                self.unsure |= self.up.contains(&index) != up;
-                if up {
-                    self.up.insert(index)
-                } else {
-                    self.up.remove(&index)
-                };
-                self.link(index, Some(name), mac.map(|mac| Interface { mac, mtu: mtu.min(0xffff) as u16 }));
+            Event::Link { index, names, signal, mac, mtu } => {
+                let before = self.links.insert(index, signal).unwrap_or(Signal::Down);
+                self.link_changed(before, signal);
+                let mtu = mtu.min(0xffff) as u16;
+                self.link(index, names, mac.map(|mac| Interface { mac, mtu }));
             }
             Event::LinkGone(index) => {
-                self.unsure |= self.up.remove(&index);
-                self.link(index, None, None);
+                let before = self.links.remove(&index).unwrap_or(Signal::Down);
+                self.link_changed(before, Signal::Down);
+                self.link(index, Vec::new(), None);
             }
             Event::Address { link, net, there } => self.address((link, net), there),
-            Event::Unsaid => self.unsure = true,
+            Event::Unsaid => self.doubt.arise(),
             Event::Done(_) | Event::Refused(_) => {}
         }
     }
@@ -236,7 +227,18 @@ impl Follower {
         let changed = known.is_some() != there;
         (self.new_addresses, self.unshown) = (self.new_addresses | changed, self.unshown | changed);
         // Routes with this source go with it, unsaid.
-        self.unsure |= !there;
+        if !there {
+            self.doubt.arise_twice(Instant::now());
+        }
+    }
+
+    /// The kernel takes routes away with their link, or leaves those out that lead there, and says so of none.
+    fn link_changed(&mut self, before: Signal, now: Signal) {
+        if now == Signal::Down && before != now {
+            self.doubt.arise_twice(Instant::now());
+        } else if before != now {
+            self.doubt.arise();
+        }
     }
 
     fn neighbour(&mut self, key: Key, state: State) {
@@ -252,10 +254,10 @@ impl Follower {
         self.known().rib.set_neighbour(key.0, key.1, link);
     }
 
-    /// Takes note of a link's name and of the router's end of it; None if it is gone.
-    fn link(&mut self, index: u32, name: Option<String>, interface: Option<Interface>) {
+    /// Takes note of a link's names, its own first, and of the router's end of it; it has none if it is gone.
+    fn link(&mut self, index: u32, names: Vec<String>, interface: Option<Interface>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is = |its: &Option<String>| its.is_some() && *its == name;
+        let is = |its: &Option<String>| its.as_ref().is_some_and(|its| names.contains(its));
         let port = self.ports.iter().position(|(_, its)| is(its)).map(|port| port as u8);
         if let Some(before) = port.and_then(|port| known.rib.link(port))
             && before != index
@@ -270,7 +272,7 @@ impl Follower {
                 changes.push(Change::Interface(port, interface));
             }
         }
-        match name {
+        match names.into_iter().next() {
             Some(name) => drop(known.names.insert(index, name)),
             None => drop(known.names.remove(&index)),
         }
@@ -290,10 +292,10 @@ impl Follower {
                 to_ask.extend(key.filter(|key| self.asking.want(*key, now)));
             });
         }
-        let due = self.asking.due(now);
+        let due = self.asking.due(now, |link| known.rib.port(link).is_some());
         due.silent.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Silent));
         due.forgotten.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Unknown));
-        to_ask.extend(due.freshen.into_iter().filter(|(link, _)| known.rib.port(*link).is_some()));
+        to_ask.extend(due.freshen);
         known.counters.asked += to_ask.len() as u64;
         drop(known);
         for (link, address) in &to_ask {
@@ -308,7 +310,12 @@ impl Follower {
         let begun = Instant::now();
         // What was said before is older than what will be told, and what undid it may be lost.
         self.ear.discard().map_err(FollowError::Hear)?;
-        let asked = |what, all| ask(all).map_err(|why| FollowError::Ask { what, why });
+        let mut unread = 0;
+        let mut asked = |what, all| {
+            let answer = ask(all).map_err(|why| FollowError::Ask { what, why })?;
+            unread += answer.unread;
+            Ok(answer.said)
+        };
         let links = asked("links", All::Links)?;
         let addresses = asked("addresses", All::Addresses)?;
         let neighbours = asked("neighbours", All::Neighbours)?;
@@ -323,9 +330,11 @@ impl Follower {
         });
         self.known().rib.replace(routes);
         neighbours.into_iter().for_each(|event| self.take(event));
-        self.known().counters.resyncs += 1;
-        self.unsure = false;
-        self.again = begun + begun.elapsed() * (REST + 1);
+        let mut known = self.known();
+        known.counters.resyncs += 1;
+        known.counters.unread += unread as u64;
+        drop(known);
+        self.doubt.settle(begun, Instant::now());
         self.publish();
         Ok(())
     }

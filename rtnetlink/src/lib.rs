@@ -9,6 +9,7 @@
 //! say is not enough to know what the kernel has (some were lost; a link went, and the kernel says nothing of the routes
 //! that went with it), all is asked for again, and what differs is changed.
 
+mod doubt;
 mod follower;
 mod listing;
 mod neighbours;
@@ -19,4 +20,4 @@ mod translate;
 
 pub use follower::{Counters, FollowError, Follower, Given, Setup};
 pub use listing::{Listing, NeighbourLine, RouteLine};
-pub use translate::{Event, RouteChange, State, events};
+pub use translate::{Event, RouteChange, Signal, State, events};

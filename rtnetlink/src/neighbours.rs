@@ -1,7 +1,8 @@
 //! Which neighbours the kernel is asked for, and when again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::time::{Duration, Instant};
 
 /// A neighbour by link and address.
@@ -26,8 +27,10 @@ const ASKED_AT_ONCE: usize = 1024;
 pub(crate) struct Asking {
     asked: HashMap<Key, Asked>,
     silent: HashMap<Key, Instant>,
-    stale: HashSet<Key>,
+    stale: BTreeSet<Key>,
     freshened: Option<Instant>,
+    /// The last one whose turn it was.
+    last: Option<Key>,
 }
 
 #[derive(Debug)]
@@ -94,8 +97,8 @@ impl Asking {
         self.silent.contains_key(&key)
     }
 
-    /// What is due by now.
-    pub(crate) fn due(&mut self, now: Instant) -> Due {
+    /// What is due by now; only neighbours on these links are to be kept fresh.
+    pub(crate) fn due(&mut self, now: Instant, is_ours: impl Fn(u32) -> bool) -> Due {
         let late = |since: &Instant, limit| now.duration_since(*since) >= limit;
         let mut due = Due::default();
         due.forgotten.extend(self.silent.extract_if(|_, since| late(since, SILENCE)).map(|(key, _)| key));
@@ -103,9 +106,18 @@ impl Asking {
         self.silent.extend(due.silent.iter().map(|key| (*key, now)));
         if self.freshened.is_none_or(|then| late(&then, FRESHEN)) {
             self.freshened = Some(now);
-            due.freshen.extend(self.stale.iter().take(FRESHEN_AT_ONCE));
+            due.freshen = self.stale_in_turn(is_ours);
+            self.last = due.freshen.last().copied().or(self.last);
         }
         due
+    }
+
+    /// The next stale ones on these links, round and round.
+    fn stale_in_turn(&self, is_ours: impl Fn(u32) -> bool) -> Vec<Key> {
+        let behind = self.last.map_or(Unbounded, Excluded);
+        let up_to = self.last.into_iter().flat_map(|last| self.stale.range(..=last));
+        let ours = self.stale.range((behind, Unbounded)).chain(up_to).filter(|(link, _)| is_ours(*link));
+        ours.take(FRESHEN_AT_ONCE).copied().collect()
     }
 }
 
@@ -119,13 +131,13 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let key = (3, IpAddr::from([10, 0, 0, 7]));
         assert!(asking.want(key, at(0)) && !asking.want(key, at(999)) && asking.want(key, at(1_000)));
-        assert_eq!(asking.due(at(4_999)).silent, []);
-        assert_eq!(asking.due(at(5_000)).silent, [key]);
+        assert_eq!(asking.due(at(4_999), |_| true).silent, []);
+        assert_eq!(asking.due(at(5_000), |_| true).silent, [key]);
         assert!(!asking.want(key, at(5_500)));
-        assert_eq!(asking.due(at(6_000)).forgotten, [key]);
+        assert_eq!(asking.due(at(6_000), |_| true).forgotten, [key]);
         assert!(asking.want(key, at(6_000)));
         asking.known(key, false);
-        assert_eq!((asking.due(at(60_000)), asking.want(key, at(60_000))), (Due::default(), true));
+        assert_eq!((asking.due(at(60_000), |_| true), asking.want(key, at(60_000))), (Due::default(), true));
     }
 
     #[test]
@@ -133,7 +145,7 @@ mod tests {
         let (mut asking, start) = (Asking::default(), Instant::now());
         let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(0x0a00_0000 + number)));
         assert_eq!((0..5_000).filter(|number| asking.want(key(*number), start)).count(), ASKED_AT_ONCE);
-        assert_eq!(asking.due(start + PATIENCE).silent.len(), ASKED_AT_ONCE);
+        assert_eq!(asking.due(start + PATIENCE, |_| true).silent.len(), ASKED_AT_ONCE);
         assert!(asking.want(key(4_999), start + PATIENCE));
     }
 
@@ -142,10 +154,29 @@ mod tests {
         let (mut asking, start) = (Asking::default(), Instant::now());
         let keys = [1, 2, 3].map(|last| (1, IpAddr::from([10, 0, 0, last])));
         keys.iter().for_each(|key| asking.known(*key, true));
-        assert_eq!(asking.due(start).freshen.len(), 3);
-        assert_eq!(asking.due(start + FRESHEN / 2).freshen, []);
+        assert_eq!(asking.due(start, |_| true).freshen.len(), 3);
+        assert_eq!(asking.due(start + FRESHEN / 2, |_| true).freshen, []);
         asking.known(keys[0], false);
         assert!(!asking.failed(keys[1], start + FRESHEN), "nobody asked");
-        assert_eq!(asking.due(start + FRESHEN).freshen, [keys[2]]);
+        assert_eq!(asking.due(start + FRESHEN, |_| true).freshen, [keys[2]]);
+    }
+
+    /// Seen: stale neighbours on links that are no ports took all the turns, and the same ones each time.
+    #[test]
+    fn every_stale_neighbour_on_a_port_has_its_turn_however_many_there_are_elsewhere() {
+        let (mut asking, mut now) = (Asking::default(), Instant::now());
+        let key = |link, number: u32| (link, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
+        for number in 0..600 {
+            [1, 2, 3].iter().for_each(|link| asking.known(key(*link, number), true));
+        }
+        let mut turns = HashMap::new();
+        for _ in 0..3 {
+            let due = asking.due(now, |link| link == 2).freshen;
+            assert_eq!(due.len(), FRESHEN_AT_ONCE);
+            due.into_iter().for_each(|key| *turns.entry(key).or_insert(0) += 1);
+            now += FRESHEN;
+        }
+        assert_eq!(turns.len(), 600);
+        assert!(turns.iter().all(|((link, _), turns)| *link == 2 && *turns <= 2));
     }
 }

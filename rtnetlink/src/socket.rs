@@ -13,10 +13,11 @@ use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::sockopt::{self, Timeout};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 /// RTNLGRP_LINK, _NEIGH, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE, _NEXTHOP.
 const GROUPS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
@@ -27,6 +28,8 @@ const BUFFER_MAX: usize = 128 << 20;
 const DATAGRAM: usize = 1 << 16;
 /// How often something is asked for that changes while it is told.
 const TRIES: usize = 8;
+/// How long the kernel may pause in an answer.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// What came out of a look at the socket that hears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,22 +118,32 @@ pub(crate) enum All {
     Routes(AddressFamily),
 }
 
-/// Asks for all there is of a kind.
-///
-/// # Errors
-/// The kernel's, or that it changed whenever it was asked for.
-pub(crate) fn ask(all: All) -> io::Result<Vec<Event>> {
-    for _ in 0..TRIES {
-        let (events, interrupted) = ask_once(all)?;
-        if !interrupted {
-            return Ok(events);
-        }
-    }
-    // It goes on changing, and the socket that hears says how.
-    ask_once(all).map(|(events, _)| events)
+/// What the kernel said to that.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) said: Vec<Event>,
+    /// Messages that could not be read.
+    pub(crate) unread: usize,
+    /// Something changed meanwhile, so that it may be inconsistent.
+    interrupted: bool,
 }
 
-fn ask_once(all: All) -> io::Result<(Vec<Event>, bool)> {
+/// Asks for all there is of a kind; where it goes on changing while it is told, the socket that hears says how.
+///
+/// # Errors
+/// The kernel's, or that it stopped in the middle.
+pub(crate) fn ask(all: All) -> io::Result<Answer> {
+    let mut answer = ask_once(all)?;
+    for _ in 0..TRIES {
+        if !answer.interrupted {
+            break;
+        }
+        answer = ask_once(all)?;
+    }
+    Ok(answer)
+}
+
+fn ask_once(all: All) -> io::Result<Answer> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     let message = match all {
@@ -143,21 +156,23 @@ fn ask_once(all: All) -> io::Result<(Vec<Event>, bool)> {
             RouteNetlinkMessage::GetRoute(message)
         }
     };
+    // An end that cannot be read must not be waited for for ever.
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER))?;
     send(&socket, message, NLM_F_REQUEST | NLM_F_DUMP)?;
-    let (mut said, mut datagram) = (Vec::new(), Vec::with_capacity(DATAGRAM));
-    let (mut done, mut refused, mut interrupted) = (false, None, false);
+    let (mut answer, mut datagram) = (Answer::default(), Vec::with_capacity(DATAGRAM));
+    let (mut done, mut refused) = (false, None);
     while !done {
         datagram.clear();
         socket.recv(&mut datagram, 0)?;
-        events(&datagram, |event| match event {
-            Event::Done(changed) => (done, interrupted) = (true, interrupted | changed),
+        answer.unread += events(&datagram, |event| match event {
+            Event::Done(changed) => (done, answer.interrupted) = (true, answer.interrupted | changed),
             Event::Refused(code) => (done, refused) = (true, Some(code)),
-            event => said.push(event),
+            event => answer.said.push(event),
         });
     }
     match refused {
         Some(code) => Err(io::Error::from_raw_os_error(code)),
-        None => Ok((said, interrupted)),
+        None => Ok(answer),
     }
 }
 

@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_REPLACE, NetlinkBuffer, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
@@ -34,10 +34,10 @@ pub enum Event {
     Link {
         /// The kernel's number for it.
         index: u32,
-        /// Its name.
-        name: String,
-        /// Somebody has set it up.
-        up: bool,
+        /// Its name, and then those that it goes by as well.
+        names: Vec<String>,
+        /// Whether packets can pass.
+        signal: Signal,
         /// Its link address, where it is one of Ethernet.
         mac: Option<MacAddr>,
         /// Bytes of an IP packet that fit into one frame.
@@ -73,6 +73,18 @@ pub enum RouteChange {
     Removed,
 }
 
+/// Whether packets can pass over a link, as far as routes depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Somebody has set it down.
+    Down,
+    /// It is up, and there is nobody at the other end: routes over it count unless the kernel is told to ignore them
+    /// (`ignore_routes_with_linkdown`).
+    NoCarrier,
+    /// It is up.
+    Up,
+}
+
 /// What the kernel knows about a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -91,14 +103,23 @@ const DUMP_INTERRUPTED: u16 = 0x10;
 /// Messages about next-hop objects: what they change, routes that use them do not always say.
 const NEXT_HOP_OBJECTS: std::ops::RangeInclusive<u16> = 104..=106;
 
-/// What each message in a datagram says, in order; returns how many could not be read.
+/// RTM_NEWLINK to RTM_DELNEIGH: what routes are made of.
+const FOLLOWED: std::ops::RangeInclusive<u16> = 16..=29;
+
+/// What each message in a datagram says, in order; returns how many could not be read, which are [`Event::Unsaid`] besides
+/// where they may have been about routes.
 pub fn events(mut datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
     let mut unread = 0;
     while let Ok(header) = NetlinkBuffer::new_checked(datagram) {
         let length = (header.length() as usize).clamp(1, datagram.len());
         match message(&datagram[..length], header.message_type(), header.flags()) {
             Some(Ok(event)) => each(event),
-            Some(Err(Unread)) => unread += 1,
+            Some(Err(Unread)) => {
+                unread += 1;
+                if FOLLOWED.contains(&header.message_type()) {
+                    each(Event::Unsaid);
+                }
+            }
             None => {}
         }
         datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -125,11 +146,9 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
             RouteNetlinkMessage::NewRoute(route) => {
                 let replaced = flags & NLM_F_REPLACE != 0;
                 let change = if replaced { RouteChange::Replaced } else { RouteChange::Added };
-                rib_route(&route).map(|route| Event::Route(change, route))
+                self::route(change, &route)
             }
-            RouteNetlinkMessage::DelRoute(route) => {
-                rib_route(&route).map(|route| Event::Route(RouteChange::Removed, route))
-            }
+            RouteNetlinkMessage::DelRoute(route) => self::route(RouteChange::Removed, &route),
             RouteNetlinkMessage::NewNeighbour(neighbour) => self::neighbour(&neighbour, true),
             RouteNetlinkMessage::DelNeighbour(neighbour) => self::neighbour(&neighbour, false),
             RouteNetlinkMessage::NewLink(link) => self::link(link),
@@ -145,8 +164,8 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
     event.map(Ok)
 }
 
-/// A route that counts here: of the local or main table, for every kind of service and every source.
-fn rib_route(message: &RouteMessage) -> Option<RibRoute> {
+/// What happened to a route that counts here: of the local or main table, for every kind of service and every source.
+fn route(change: RouteChange, message: &RouteMessage) -> Option<Event> {
     let header = &message.header;
     let (mut table, mut metric) = (u32::from(header.table), 0);
     let mut destination = match header.address_family {
@@ -172,16 +191,25 @@ fn rib_route(message: &RouteMessage) -> Option<RibRoute> {
         return None;
     }
     let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
-    Some(RibRoute { prefix, origin, metric, target: target(message)? })
+    let told = |target| Event::Route(change, RibRoute { prefix, origin, metric, target });
+    match message.header.kind {
+        // All its links are down: it does not count, but which one it was here, and whether it still is, is not said.
+        RouteType::Unicast if !by_object(message) && ways(message).is_empty() => Some(Event::Unsaid),
+        _ => target(message).map(told),
+    }
 }
 
-/// Where a route leads; None if it leads nowhere now, so that the next best one counts.
+/// Whether a route's ways are those of a next-hop object, and not told with it (`nexthop_compat_mode` 0).
+fn by_object(message: &RouteMessage) -> bool {
+    let has = |is: fn(&RouteAttribute) -> bool| message.attributes.iter().any(is);
+    has(|attribute| matches!(attribute, RouteAttribute::NhId(_)))
+        && !has(|attribute| matches!(attribute, RouteAttribute::Oif(_) | RouteAttribute::MultiPath(_)))
+}
+
+/// Where a route leads; None for kinds that are none of the router's.
 fn target(message: &RouteMessage) -> Option<Target> {
     match message.header.kind {
-        RouteType::Unicast => {
-            let ways = ways(message);
-            (!ways.is_empty()).then(|| Target::paths(ways))
-        }
+        RouteType::Unicast => Some(Target::paths(ways(message))),
         RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => {
             Some(Target::Local)
         }
@@ -262,7 +290,9 @@ fn neighbour(message: &NeighbourMessage, there: bool) -> Option<Event> {
         _ => None,
     });
     let state = match (header.state, mac.filter(|_| there)) {
-        (NeighbourState::Reachable | NeighbourState::Permanent, Some(mac)) => State::Fresh(mac),
+        (NeighbourState::Reachable | NeighbourState::Permanent | NeighbourState::Noarp, Some(mac)) => {
+            State::Fresh(mac)
+        }
         (NeighbourState::Stale | NeighbourState::Delay | NeighbourState::Probe, Some(mac)) => {
             State::Stale(mac)
         }
@@ -286,17 +316,29 @@ fn link(message: LinkMessage) -> Option<Event> {
     if !plain_link(&message) {
         return None;
     }
-    let (index, up) = (message.header.index, message.header.flags.contains(LinkFlags::Up));
-    let (mut name, mut mac, mut mtu) = (None, None, 0);
+    let (index, flags) = (message.header.index, message.header.flags);
+    let signal = if !flags.contains(LinkFlags::Up) {
+        Signal::Down
+    } else if !flags.intersects(LinkFlags::Running | LinkFlags::LowerUp) {
+        Signal::NoCarrier
+    } else {
+        Signal::Up
+    };
+    let (mut names, mut mac, mut mtu) = (Vec::new(), None, 0);
     for attribute in message.attributes {
         match attribute {
-            LinkAttribute::IfName(its) => name = Some(its),
+            LinkAttribute::IfName(its) => names.insert(0, its),
+            LinkAttribute::PropList(its) => names.extend(its.into_iter().filter_map(alternative_name)),
             LinkAttribute::Address(bytes) => mac = ethernet(&bytes),
             LinkAttribute::Mtu(its) => mtu = its,
             _ => {}
         }
     }
-    Some(Event::Link { index, name: name?, up, mac, mtu })
+    (!names.is_empty()).then_some(Event::Link { index, names, signal, mac, mtu })
+}
+
+fn alternative_name(property: Prop) -> Option<String> {
+    if let Prop::AltIfName(name) = property { Some(name) } else { None }
 }
 
 fn address(message: &AddressMessage, there: bool) -> Option<Event> {

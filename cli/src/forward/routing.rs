@@ -1,5 +1,6 @@
 //! Routes: the ones given, or the kernel's as they change. COLD.
 
+use super::own_addresses::Told;
 use super::phases::Phases;
 use super::plan::{Plan, Source};
 use super::seat::Seat;
@@ -12,11 +13,14 @@ use netmem::forward::route::{Fib, FibControl, FibReader, OwnAddress, Rib, RibRou
 use netmem::forward::{Mode, traffic, waiting};
 use netmem::port::xdp::OwnAddresses;
 use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long neighbours that frames wait for wait to be asked for, at most.
 const TURN: Duration = Duration::from_millis(2);
+/// Whether the kernel tells with a route the next hops of the object that it names.
+const COMPAT_MODE: &str = "/proc/sys/net/ipv4/nexthop_compat_mode";
 /// What share of a worker's frames may wait for neighbours, with all workers together.
 const WAITING_SHARE: usize = 8;
 
@@ -107,6 +111,11 @@ fn routes(
         ports: interfaces.into_iter().zip(names).collect(),
         given: routes.iter().map(|route| RibRoute::from(*route)).collect(),
     };
+    if fs::read_to_string(COMPAT_MODE).is_ok_and(|mode| mode.trim() == "0") {
+        eprintln!(
+            "netmem: packets by routes of next-hop objects are dropped: the kernel tells those in full while {COMPAT_MODE} is 1"
+        );
+    }
     let (follower, reader) = Follower::start(setup).map_err(Failure::input)?;
     Ok((Ways::Ip(reader), Some(GivenRoutes::Beside(follower.given())), Some(follower)))
 }
@@ -132,6 +141,7 @@ impl Following {
     /// Follows until the workers are drained. Should that fail, they go on by the routes there are.
     pub fn run(mut self, phases: &Phases) {
         let mut said = String::new();
+        let mut own = Told::new(self.own.take());
         while !phases.is_drained() {
             match self.follower.turn(TURN) {
                 Ok(()) => {}
@@ -147,10 +157,8 @@ impl Following {
                     return;
                 }
             }
-            if let (Some(addresses), Some(own)) = (self.follower.take_addresses(), &self.own)
-                && let Err(error) = own.set(&addresses)
-            {
-                eprintln!("netmem: own addresses are as they were: {error}");
+            if let Some(news) = own.tell(self.follower.take_addresses()) {
+                eprintln!("netmem: {news}");
             }
         }
     }

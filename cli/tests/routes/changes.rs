@@ -2,6 +2,9 @@
 
 use crate::comparison::assert_same;
 use crate::router::Router;
+use crate::testbed::wait_until;
+use serde_json::Value;
+use std::fs;
 
 /// Does each of these with ip(8) and compares after each.
 fn after_each(steps: &[&str]) {
@@ -105,4 +108,63 @@ fn routes_that_come_and_go_with_addresses_and_links() {
     if let Some(router) = router {
         router.end_saying("port packet:two ");
     }
+}
+
+/// Seen: with routes over links without carrier ignored, a carrier that went or came changed nothing here, and a route that
+/// was deleted meanwhile stayed.
+#[test]
+fn routes_over_a_link_without_carrier_where_the_kernel_ignores_them() {
+    let Some(router) = Router::start(&[], &[]) else { return };
+    for family in ["ipv4", "ipv6"] {
+        for link in ["all", "default", "one", "two"] {
+            let path = format!("/proc/sys/net/{family}/conf/{link}/ignore_routes_with_linkdown");
+            router.bed.dut.inside(|| fs::write(&path, "1")).expect("the sysctl");
+        }
+    }
+    let (dut, h2) = (&router.bed.dut, &router.bed.h2);
+    let steps = [
+        (dut, "route add 10.1.0.0/16 via 10.77.2.1"),
+        (dut, "route add 10.1.0.0/16 via 10.77.1.1 metric 20"),
+        (dut, "route add 10.2.0.0/16 via 10.77.2.1"),
+        (dut, "-6 route add fd01::/32 via fd77:2::1"),
+        (h2, "link set eth0 down"),
+        (dut, "route del 10.2.0.0/16"),
+        (h2, "link set eth0 up"),
+        (h2, "link set eth0 down"),
+        (dut, "route del 10.1.0.0/16 via 10.77.2.1"),
+        (h2, "link set eth0 up"),
+    ];
+    assert_same(&router);
+    for (place, step) in steps {
+        place.ip(step);
+        println!("after ip {step}: {} routes", assert_same(&router));
+    }
+    router.end_saying("port packet:two ");
+}
+
+/// Seen: of two routes with one prefix and metric netmem used the one whose way had the lower number of its own.
+#[test]
+fn of_routes_with_one_prefix_and_metric_the_one_that_the_kernel_uses_is_used() {
+    let Some(router) = Router::start(&[], &[]) else { return };
+    for step in [
+        "route add 10.9.0.0/16 via 10.77.1.1",
+        "route prepend 10.9.0.0/16 via 10.77.2.1",
+        "route append 10.9.0.0/16 via 10.77.1.7",
+        "route prepend 10.9.0.0/16 via 10.77.1.8",
+        "route del 10.9.0.0/16 via 10.77.1.8",
+        "route del 10.9.0.0/16 via 10.77.2.1",
+        "route prepend 10.9.0.0/16 via 10.77.2.3",
+    ] {
+        router.bed.dut.ip(step);
+        assert_same(&router);
+        let got: Value = serde_json::from_str(&router.bed.dut.ip("-j route get 10.9.0.1")).expect("JSON");
+        let [gateway, dev] = ["gateway", "dev"].map(|name| got[0][name].as_str().expect("a way").to_owned());
+        let way = format!("via {gateway} dev {dev} weight 1");
+        wait_until(&format!("packets go {way} after ip {step}"), || {
+            let routes = router.stat("routes");
+            let first = routes.iter().find(|route| route["name"] == "10.9.0.0/16").expect("a route");
+            first["paths"] == way
+        });
+    }
+    router.end();
 }
