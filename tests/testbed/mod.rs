@@ -169,6 +169,7 @@ fn installed(program: &str) -> bool {
 /// Debian's package of a program.
 fn package(program: &str) -> &str {
     match program {
+        "bird" | "birdc" => "bird2",
         "ip" => "iproute2",
         "ping" => "iputils-ping",
         "setpriv" | "prlimit" => "util-linux",

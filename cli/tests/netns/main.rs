@@ -10,6 +10,8 @@ mod dpdk;
 mod endings;
 mod forwarder;
 mod forwarding;
+#[path = "../iperf3/mod.rs"]
+mod iperf3;
 mod links;
 mod measured;
 #[path = "../odd/mod.rs"]

@@ -1,0 +1,53 @@
+//! A routing daemon: BIRD.
+
+use crate::testbed::{Namespace, wait_until};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::{env, fs, process};
+
+/// BIRD in a namespace, in a folder of its own; killed when dropped, and the folder is gone with it.
+pub struct Bird {
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Bird {
+    /// Starts it with this configuration, and waits until it answers.
+    pub fn start(place: &Namespace, configuration: &str) -> Bird {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("netmem-bird-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
+        let folder = env::temp_dir().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        let (file, socket) = (folder.join("bird.conf"), folder.join("ctl"));
+        fs::write(&file, configuration).expect("its configuration");
+        let mut command = place.command("bird");
+        command.arg("-f").arg("-c").arg(&file).arg("-s").arg(&socket).stderr(Stdio::null());
+        let bird = Bird { folder, child: command.spawn().expect("bird") };
+        wait_until("bird answers", || bird.ask("show status").is_some());
+        bird
+    }
+
+    /// Has it do something.
+    ///
+    /// # Panics
+    /// When it says anything but `answer`.
+    pub fn do_as(&self, words: &str, answer: &str) {
+        let said = self.ask(words).expect("an answer");
+        assert!(said.contains(answer), "birdc {words}: {said}");
+    }
+
+    fn ask(&self, words: &str) -> Option<String> {
+        let mut command = Command::new("birdc");
+        command.arg("-s").arg(self.folder.join("ctl")).args(words.split_whitespace());
+        let out = command.stdin(Stdio::null()).output().expect("birdc");
+        out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+}
+
+impl Drop for Bird {
+    fn drop(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).map(drop).ok();
+        fs::remove_dir_all(&self.folder).ok();
+    }
+}

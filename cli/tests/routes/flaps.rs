@@ -1,0 +1,136 @@
+//! A routing daemon learns thousands of routes from another one, loses them and learns them again, while packets pass.
+//!
+//! ```text
+//!   h1                       dut                          h2  10.77.2.1   half of the networks
+//!   eth0 ══════════════ one      two ═══════════════ eth0 ─┤
+//!   packets to all          BIRD ◄────── BGP ───────► BIRD └─ h3  10.77.2.2   the other half (macvlan)
+//! ```
+
+use crate::bird::Bird;
+use crate::comparison::assert_same;
+use crate::iperf3::{bytes, transfer};
+use crate::router::Router;
+use crate::spray::{self, NETWORKS, Owner, address, networks};
+use crate::testbed::{Namespace, wait_until};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// How long routes stay as they are.
+const STAY: Duration = Duration::from_millis(300);
+/// Each iperf3 transfer, in seconds.
+const TRANSFER: &str = "8";
+
+const SPEAKER: &str = "connect delay time 1; connect retry time 1; error wait time 1, 2; hold time 240;";
+
+/// The daemon at the router: what it learns goes to the kernel.
+fn learner() -> String {
+    format!(
+        "router id 10.77.2.254;
+         protocol device {{ }}
+         protocol kernel {{ ipv4 {{ import none; export all; }}; }}
+         protocol bgp peer {{ local 10.77.2.254 as 65000; neighbor 10.77.2.1 as 65001; {SPEAKER}
+             ipv4 {{ import all; export none; }}; }}"
+    )
+}
+
+/// The daemon at h2, which has half of the networks itself and tells that the others are at h3.
+fn teller() -> String {
+    let routes = |owner, way: &str| {
+        networks(owner).fold(String::new(), |mut routes, number| {
+            writeln!(routes, "route {}/28 {way};", address(number, 0)).expect("a String");
+            routes
+        })
+    };
+    let (h2, h3) = (routes(Owner::H2, "blackhole"), routes(Owner::H3, "via 10.77.2.2"));
+    format!(
+        "router id 10.77.2.1;
+         protocol device {{ }}
+         protocol static of_h2 {{ ipv4; {h2} }}
+         protocol static of_h3 {{ ipv4; {h3} }}
+         protocol bgp peer {{ local 10.77.2.1 as 65001; neighbor 10.77.2.254 as 65000; {SPEAKER}
+             ipv4 {{ import none; export all; }}; }}"
+    )
+}
+
+/// A third host, on the wire of h2, with a link address of its own.
+fn third_host(router: &Router) -> Namespace {
+    let h3 = Namespace::new("h3").expect("a third host");
+    let netns = h3.name();
+    router.bed.h2.ip(&format!("link add link eth0 name wire netns {netns} type macvlan mode bridge"));
+    h3.ip("addr add 10.77.2.2/24 dev wire");
+    h3.ip("link set wire up");
+    h3.ip("route add default via 10.77.2.254");
+    // Every address of the networks is the host's own.
+    for host in [&router.bed.h2, &h3] {
+        host.ip("route add local 100.64.0.0/10 dev lo");
+    }
+    h3
+}
+
+/// Takes one half of the routes away and gives it back, then the other, until it is enough; how often.
+fn flap(teller: &Bird, enough: impl Fn() -> bool) -> usize {
+    let mut flaps = 0;
+    while !enough() {
+        let half = ["of_h2", "of_h3"][flaps % 2];
+        teller.do_as(&format!("disable {half}"), "disabled");
+        thread::sleep(STAY);
+        teller.do_as(&format!("enable {half}"), "enabled");
+        thread::sleep(STAY);
+        flaps += 1;
+    }
+    flaps
+}
+
+#[test]
+fn ten_thousand_routes_that_bird_learns_and_loses_lead_no_packet_to_the_wrong_host() {
+    let programs = ["bird", "birdc", "iperf3"];
+    let Some(router) = Router::start_on(["xdp:one", "xdp:two"], &programs, &[]) else { return };
+    let (h1, h2, h3) = (&router.bed.h1, &router.bed.h2, third_host(&router));
+    let (_learner, teller) = (Bird::start(&router.bed.dut, &learner()), Bird::start(h2, &teller()));
+    wait_until("BIRD has told the kernel all", || router.stat("routes").len() > NETWORKS as usize);
+    assert_same(&router);
+    let (stop, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (come, flaps) = thread::scope(|scope| {
+        let receivers = [(h2, Owner::H2), (&h3, Owner::H3)]
+            .map(|(host, owner)| (host, owner, &done))
+            .map(|(host, owner, done)| scope.spawn(move || spray::receive(host, owner, done)));
+        let numbers = (0..).map(|n: u32| n.wrapping_mul(2_654_435_761) % NETWORKS);
+        let sender = scope.spawn(|| spray::send(h1, numbers.take_while(|_| !stop.load(Relaxed))));
+        let tcp = scope.spawn(|| transfer(h1, h2, ("10.77.2.1", 5201), &["-t", TRANSFER]));
+        let udp = ["-t", TRANSFER, "-u", "-b", "10M", "-l", "1200"];
+        let udp = scope.spawn(move || transfer(h1, h2, ("10.77.2.1", 5202), &udp));
+        let flaps = flap(&teller, || tcp.is_finished() && udp.is_finished());
+        stop.store(true, Relaxed);
+        sender.join().expect("a sender");
+        done.store(true, Relaxed);
+        let (tcp, udp) = (tcp.join().expect("TCP"), udp.join().expect("UDP"));
+        assert!(bytes(&tcp, "sum_received") > 0 && bytes(&udp, "sum") > 0, "{tcp} {udp}");
+        (receivers.map(|receiver| receiver.join().expect("a receiver")), flaps)
+    });
+    println!("{flaps} flaps: {come:?}, drops {}", router.stat("drops")[0]);
+    assert!(
+        flaps > 1 && come.iter().all(|come| come.right > 0 && come.wrong == 0),
+        "{flaps} flaps: {come:?}"
+    );
+    assert!(assert_same(&router) > NETWORKS as usize);
+    assert_nothing_comes_by_routes_that_are_gone(&router, &teller, &h3);
+    router.end();
+}
+
+/// With h3's routes gone, packets to its networks are dropped, each for want of a route.
+fn assert_nothing_comes_by_routes_that_are_gone(router: &Router, teller: &Bird, h3: &Namespace) {
+    teller.do_as("disable of_h3", "disabled");
+    wait_until("they are gone", || router.stat("routes").len() < NETWORKS as usize);
+    assert_same(router);
+    let (stop, before) = (AtomicBool::new(false), router.number("drops", "no_route"));
+    let come = thread::scope(|scope| {
+        let receiver = scope.spawn(|| spray::receive(h3, Owner::H3, &stop));
+        spray::send(&router.bed.h1, networks(Owner::H3).take(200));
+        wait_until("all are dropped", || router.number("drops", "no_route") >= before + 200);
+        stop.store(true, Relaxed);
+        receiver.join().expect("a receiver")
+    });
+    assert_eq!((come.right, come.wrong, router.number("drops", "no_route")), (0, 0, before + 200));
+}
