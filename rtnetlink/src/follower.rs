@@ -4,12 +4,12 @@ use crate::doubt::Doubt;
 use crate::listing::Listing;
 use crate::neighbours::{Asking, Key};
 use crate::socket::{All, Ear, Heard, Mouth, ask};
-use crate::translate::{Event, RouteChange, Signal, State};
+use crate::translate::{Event, Signal, State};
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netmem::forward::Wanted;
 use netmem::forward::ip::Interface;
-use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, Target, fib};
+use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, fib};
 use netmem::sys::event::sleep_until_readable;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -195,7 +195,7 @@ impl Follower {
     fn take(&mut self, event: Event) {
         match event {
             Event::Route(change, route) => {
-                if !route_changed(&mut self.known().rib, change, &route) {
+                if !change.apply(&mut self.known().rib, &route) {
                     self.doubt.arise();
                 }
             }
@@ -403,24 +403,5 @@ impl Given {
     /// Puts `routes` in place of those given before; workers see it with the follower's next turn.
     pub fn replace(&self, routes: impl IntoIterator<Item = RibRoute>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).rib.replace_given(routes);
-    }
-}
-
-/// Takes note of a route's change; false if it does not fit what is known, so that something else must have changed too.
-fn route_changed(rib: &mut Rib, change: RouteChange, route: &RibRoute) -> bool {
-    let others = rib.count_rank(route.prefix, route.origin, route.metric);
-    match change {
-        // One that is there already was told twice: by a list of all, and by the event before it.
-        RouteChange::Added => !rib.insert(route) || others == 0,
-        RouteChange::Replaced => {
-            let removed = rib.remove_rank(route.prefix, route.origin, route.metric);
-            rib.insert(route) && removed <= 1
-        }
-        // What is the kernel's own on several links is one route here: whether it was the last is not said.
-        RouteChange::Removed if route.target == Target::Local => {
-            rib.remove(route);
-            false
-        }
-        RouteChange::Removed => rib.remove(route) || others == 0,
     }
 }

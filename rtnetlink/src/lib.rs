@@ -9,6 +9,7 @@
 //! say is not enough to know what the kernel has (some were lost; a link went, and the kernel says nothing of the routes
 //! that went with it), all is asked for again, and what differs is changed.
 
+mod change;
 mod doubt;
 mod follower;
 mod listing;

@@ -1,0 +1,70 @@
+//! What the kernel may say: here over a corpus and over the same with bytes changed, in `fuzz/` over what a fuzzer finds.
+
+mod netlink;
+
+use netmem_rtnetlink::Event;
+use proptest::prelude::*;
+use std::fs;
+use std::path::Path;
+
+/// The files of the corpus by name: lists and events as a kernel told them, and messages that are not as they must be.
+fn corpus() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/netlink");
+    let file = |entry: fs::DirEntry| {
+        (entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).expect("a file of it"))
+    };
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("a corpus").map(|entry| file(entry.expect("an entry"))).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn the_corpus_of_netlink_messages_holds() {
+    let corpus = corpus();
+    assert!(corpus.len() >= 16, "{} files", corpus.len());
+    for (name, bytes) in corpus {
+        println!("{name}");
+        netlink::run(&bytes);
+    }
+}
+
+#[test]
+fn what_a_kernel_told_is_read_to_its_last_message() {
+    let told = |name: &str, is: fn(&Event) -> bool| {
+        let (_, bytes) = corpus().into_iter().find(|(its, _)| its == name).expect("a file of the corpus");
+        let read = netlink::run(&bytes);
+        assert_eq!(read.unread, 0, "{name}");
+        read.events.iter().filter(|event| is(event)).count()
+    };
+    let route = |event: &Event| matches!(event, Event::Route(..));
+    assert_eq!(told("told-routes", route), 12);
+    assert_eq!(told("told-next-hops", |event| *event == Event::Unsaid), 6);
+    assert_eq!(told("told-neighbours", |event| matches!(event, Event::Neighbour { .. })), 6);
+    assert_eq!(told("told-links-that-go", |event| matches!(event, Event::LinkGone(_))), 2);
+    for list in ["routes-v4", "routes-v6", "links", "addresses", "neighbours"] {
+        assert_eq!(told(&format!("list-{list}"), |event| *event == Event::Done(false)), 1, "{list}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_a_kernel_told_with_bytes_changed_holds(
+        files in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
+    ) {
+        let corpus = corpus();
+        let mut bytes: Vec<u8> = files.iter().flat_map(|file| file.get(&corpus).1.clone()).collect();
+        for (at, byte) in edits {
+            *at.get_mut(&mut bytes) = byte;
+        }
+        netlink::run(&bytes);
+    }
+}
+
+/// `NETMEM_STEPS` says how many bytes are run in all, about; a case is some two thousand.
+fn cases() -> u32 {
+    std::env::var("NETMEM_STEPS").map_or(256, |n| n.parse::<u32>().expect("a number of steps") / 2_000)
+}

@@ -1,0 +1,112 @@
+//! Any bytes as what the kernel says: read without harm, and the table that follows from it is the one that its routes,
+//! neighbours and links alone make.
+
+use netmem::forward::route::{Fib, FibReader, Link, Rib, RibRoute, Target, fib};
+use netmem_rtnetlink::{Event, State, events};
+use std::net::IpAddr;
+
+/// Ports on links, which are numbered from 1.
+const PORTS: u8 = 8;
+/// The shortest message: a header alone.
+const HEADER: usize = 16;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Read {
+    pub events: Vec<Event>,
+    /// Messages that could not be read.
+    pub unread: usize,
+}
+
+/// Reads `bytes`, does what they say to a table, and looks up whatever they are about.
+///
+/// # Panics
+/// When something does not hold.
+pub fn run(bytes: &[u8]) -> Read {
+    let all = read(bytes);
+    assert!(all.events.len().max(all.unread) <= bytes.len() / HEADER + 1, "{all:?}");
+    let half = read(&bytes[..bytes.len() / 2]);
+    assert_eq!(half.events[..], all.events[..half.events.len()], "what is cut off changes nothing before it");
+    let mut rib = Rib::default();
+    for event in &all.events {
+        take(&mut rib, event);
+    }
+    let (followed, made) = (workers(&mut rib), workers(&mut anew(&rib)));
+    for address in addresses(&rib) {
+        for hash in [0, u32::MAX / 3, u32::MAX] {
+            let hops = [&followed, &made].map(|reader| reader.fib().table.next_hop(address, || hash));
+            assert_eq!(hops[0], hops[1], "{address} in {:?}", rib.routes().collect::<Vec<_>>());
+        }
+    }
+    all
+}
+
+fn read(bytes: &[u8]) -> Read {
+    let mut read = Read::default();
+    read.unread = events(bytes, |event| read.events.push(event));
+    read
+}
+
+/// Does what an event says.
+fn take(rib: &mut Rib, event: &Event) {
+    match event {
+        Event::Route(change, route) => {
+            check(route);
+            change.apply(rib, route);
+        }
+        Event::Neighbour { link, address, state } => {
+            let known = match state {
+                State::Fresh(mac) | State::Stale(mac) => Link::Known(*mac),
+                State::Failed => Link::Silent,
+                State::Unknown => Link::Unknown,
+            };
+            rib.set_neighbour(*link, *address, known);
+        }
+        Event::Link { index, names, .. } => {
+            assert!(!names.is_empty());
+            let port = (*index % u32::from(PORTS)) as u8;
+            // One port is on one link.
+            if rib.link(port).is_none() {
+                rib.set_port(*index, Some(port));
+            }
+        }
+        Event::LinkGone(index) => rib.set_port(*index, None),
+        Event::Address { .. } | Event::Unsaid | Event::Done(_) | Event::Refused(_) => {}
+    }
+}
+
+/// A route is as a table takes it.
+fn check(route: &RibRoute) {
+    assert_eq!(route.prefix, route.prefix.trunc());
+    if let Target::Paths(ways) = &route.target {
+        assert!(
+            ways.iter().all(|way| way.weight > 0) && (ways.len() != 1 || ways[0].weight == 1),
+            "{ways:?}"
+        );
+    }
+}
+
+/// A table made at once of what is known in the end.
+fn anew(rib: &Rib) -> Rib {
+    let mut anew = Rib::new((0..PORTS).filter_map(|port| Some((rib.link(port)?, port))));
+    rib.neighbours().for_each(|(link, address, known)| anew.set_neighbour(link, address, known));
+    anew.replace(rib.routes());
+    assert!(anew.routes().eq(rib.routes()), "routes keep their order");
+    anew
+}
+
+/// What workers see of it.
+fn workers(rib: &mut Rib) -> FibReader {
+    let (mut control, mut reader) = fib(Fib::default());
+    control.apply(rib.take_changes());
+    reader.refresh();
+    reader
+}
+
+/// The ends of every route, every neighbour, and two that are none of these.
+fn addresses(rib: &Rib) -> Vec<IpAddr> {
+    let ends = rib.routes().flat_map(|route| [route.prefix.network(), route.prefix.broadcast()]);
+    let neighbours = rib.neighbours().map(|(_, address, _)| address);
+    let others = [IpAddr::from([198, 51, 100, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
+    ends.chain(neighbours).chain(others).collect()
+}
