@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod absence;
+mod lookup;
 #[path = "../netns/mod.rs"]
 mod netns;
 mod punt;

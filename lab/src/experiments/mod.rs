@@ -5,6 +5,7 @@ mod forward_bulk_free;
 mod forward_memif;
 mod forward_xdp;
 mod handoff;
+mod namespace;
 mod page_bulk;
 mod page_cross_worker;
 mod page_fast_path;

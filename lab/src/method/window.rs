@@ -149,7 +149,7 @@ fn empty_loop(ops: u32) {
 }
 
 /// Ticks per operation of an empty loop; 0 if the clock did not move.
-pub(super) fn empty_cost(empty: &[Window]) -> f64 {
+pub fn empty_cost(empty: &[Window]) -> f64 {
     quantile(&Windows::without_pauses(empty, 0.0).per_op, 0.5).unwrap_or(0.0)
 }
 

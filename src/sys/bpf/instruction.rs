@@ -24,6 +24,16 @@ pub(super) enum Load {
     Byte = 0x71,
     Half = 0x69,
     Word = 0x61,
+    Double = 0x79,
+}
+
+/// How many bytes a store writes: BPF_STX | BPF_MEM with each size.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(super) enum Store {
+    Half = 0x6b,
+    Word = 0x63,
+    Double = 0x7b,
 }
 
 /// When a jump is taken: BPF_JMP | BPF_K, but [`When::Above`], which is BPF_JMP | BPF_X and compares with a register.
@@ -74,6 +84,11 @@ impl Assembler {
         self.code.push(instruction(size as u8, dst, src, offset, 0));
     }
 
+    /// `*(size *)(dst + offset) = src`
+    pub(super) fn store(&mut self, size: Store, dst: u8, offset: i16, src: u8) {
+        self.code.push(instruction(size as u8, dst, src, offset, 0));
+    }
+
     /// `dst = src`: BPF_ALU64 | BPF_MOV | BPF_X.
     pub(super) fn copy(&mut self, dst: u8, src: u8) {
         self.code.push(instruction(0xbf, dst, src, 0, 0));
@@ -87,6 +102,11 @@ impl Assembler {
     /// `dst += value`: BPF_ALU64 | BPF_ADD | BPF_K.
     pub(super) fn add(&mut self, dst: u8, value: i32) {
         self.code.push(instruction(0x07, dst, 0, 0, value));
+    }
+
+    /// `dst &= value`: BPF_ALU64 | BPF_AND | BPF_K.
+    pub(super) fn and(&mut self, dst: u8, value: i32) {
+        self.code.push(instruction(0x57, dst, 0, 0, value));
     }
 
     /// `dst = the map with this file descriptor`: BPF_LD | BPF_IMM | BPF_DW, two slots long; source register 1
@@ -156,6 +176,8 @@ mod tests {
         a.copy(6, 1);
         a.add(7, 4);
         a.set(3, 2);
+        a.store(Store::Half, 10, -8, 3);
+        a.and(3, 0xff);
         a.here(end);
         a.call(51);
         a.exit();
@@ -163,12 +185,14 @@ mod tests {
             [0x61, 0x12, 16, 0, 0, 0, 0, 0],      // r2 = *(u32 *)(r1 + 16)
             [0x18, 0x11, 0, 0, 0x02, 0x01, 0, 0], // r1 = map fd 0x0102 ll
             [0, 0, 0, 0, 0, 0, 0, 0],
-            [0x2d, 0x82, 5, 0, 0, 0, 0, 0],             // if r2 > r8 goto +5
-            [0x15, 0x03, 4, 0, 0xfe, 0xff, 0xff, 0xff], // if r3 == -2 goto +4
-            [0x05, 0x00, 3, 0, 0, 0, 0, 0],             // goto +3
+            [0x2d, 0x82, 7, 0, 0, 0, 0, 0],             // if r2 > r8 goto +7
+            [0x15, 0x03, 6, 0, 0xfe, 0xff, 0xff, 0xff], // if r3 == -2 goto +6
+            [0x05, 0x00, 5, 0, 0, 0, 0, 0],             // goto +5
             [0xbf, 0x16, 0, 0, 0, 0, 0, 0],             // r6 = r1
             [0x07, 0x07, 0, 0, 4, 0, 0, 0],             // r7 += 4
             [0xb7, 0x03, 0, 0, 2, 0, 0, 0],             // r3 = 2
+            [0x6b, 0x3a, 0xf8, 0xff, 0, 0, 0, 0],       // *(u16 *)(r10 - 8) = r3
+            [0x57, 0x03, 0, 0, 0xff, 0, 0, 0],          // r3 &= 255
             [0x85, 0x00, 0, 0, 51, 0, 0, 0],            // call 51
             [0x95, 0x00, 0, 0, 0, 0, 0, 0],             // exit
         ];

@@ -6,10 +6,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 const BPF_MAP_CREATE: libc::c_int = 0;
+const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 
 const BPF_MAP_TYPE_HASH: u32 = 1;
+pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 /// Entries take memory when they are made.
 const BPF_F_NO_PREALLOC: u32 = 1;
@@ -19,10 +21,15 @@ const ADDRESSES_MAX: u32 = 1 << 16;
 
 /// A map with keys of `K` bytes and values of `V`.
 #[derive(Debug)]
-struct Map<const K: usize, const V: usize>(OwnedFd);
+pub(super) struct Map<const K: usize, const V: usize>(OwnedFd);
 
 impl<const K: usize, const V: usize> Map<K, V> {
-    fn new(map_type: u32, max_entries: u32, map_flags: u32, map_name: &[u8; 16]) -> Result<Self, Errno> {
+    pub(super) fn new(
+        map_type: u32,
+        max_entries: u32,
+        map_flags: u32,
+        map_name: &[u8; 16],
+    ) -> Result<Self, Errno> {
         #[repr(C)]
         struct MapCreate {
             map_type: u32,
@@ -48,15 +55,24 @@ impl<const K: usize, const V: usize> Map<K, V> {
         unsafe { bpf_fd(BPF_MAP_CREATE, &attributes) }.map(Map)
     }
 
-    fn insert(&self, key: [u8; K], value: [u8; V]) -> Result<(), Errno> {
-        self.element(BPF_MAP_UPDATE_ELEM, &key, Some(&value))
+    pub(super) fn insert(&self, key: [u8; K], mut value: [u8; V]) -> Result<(), Errno> {
+        self.element(BPF_MAP_UPDATE_ELEM, &key, Some(&mut value))
+    }
+
+    pub(super) fn get(&self, key: [u8; K]) -> Result<[u8; V], Errno> {
+        let mut value = [0; V];
+        self.element(BPF_MAP_LOOKUP_ELEM, &key, Some(&mut value)).map(|()| value)
     }
 
     fn remove(&self, key: [u8; K]) -> Result<(), Errno> {
         self.element(BPF_MAP_DELETE_ELEM, &key, None)
     }
 
-    fn element(&self, command: libc::c_int, key: &[u8; K], value: Option<&[u8; V]>) -> Result<(), Errno> {
+    pub(super) fn raw(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
+    fn element(&self, command: libc::c_int, key: &[u8; K], value: Option<&mut [u8; V]>) -> Result<(), Errno> {
         #[repr(C)]
         struct MapElement {
             map_fd: u32,
@@ -69,7 +85,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
             map_fd: self.0.as_raw_fd() as u32,
             padding: 0,
             key: key.as_ptr().expose_provenance() as u64,
-            value: value.map_or(0, |value| value.as_ptr().expose_provenance() as u64),
+            value: value.map_or(0, |value| value.as_mut_ptr().expose_provenance() as u64),
             flags: 0,
         };
         // SAFETY: key and value have the lengths with which the map was made, and outlive the call.
@@ -110,7 +126,7 @@ impl SocketMap {
     }
 
     pub(super) fn raw(&self) -> i32 {
-        self.0.0.as_raw_fd()
+        self.0.raw()
     }
 }
 
@@ -159,10 +175,10 @@ impl AddressMaps {
     }
 
     pub(super) fn raw(&self) -> (i32, i32) {
-        (self.v4.0.as_raw_fd(), self.v6.0.as_raw_fd())
+        (self.v4.raw(), self.v6.raw())
     }
 }
 
-fn failed(step: BpfStep) -> impl Fn(Errno) -> BpfError {
+pub(super) fn failed(step: BpfStep) -> impl Fn(Errno) -> BpfError {
     move |errno| BpfError::new(step, errno)
 }

@@ -1,4 +1,5 @@
-//! bpf(2): the redirect program, the maps it looks into, and the link that holds it to an interface.
+//! bpf(2): the redirect program, the maps it looks into, and the link that holds it to an interface; and a program that asks
+//! the kernel's own table of routes ([`RouteLookup`]).
 //!
 //! The program gives each packet to the socket that is bound to the receive queue the packet came in by, and
 //! passes it to the kernel's stack when there is none, or when it is one of those that are to stay with the kernel
@@ -11,9 +12,11 @@
 //! Source: bpf(2), `linux/bpf.h`, Documentation/bpf/map_xskmap.rst.
 
 mod instruction;
+mod lookup;
 mod map;
 mod program;
 
+pub use lookup::{Answer, RouteLookup};
 pub use map::{AddressMaps, SocketMap};
 pub use program::Punt;
 
@@ -21,14 +24,17 @@ use super::netdev::last_errno;
 use instruction::Instruction;
 use program::{Maps, redirect_program};
 use rustix::io::Errno;
+use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_LINK_CREATE: libc::c_int = 28;
 
-const BPF_PROG_TYPE_XDP: u32 = 6;
-/// The attach type of an XDP program.
+/// A program on the stack's way (BPF_PROG_TYPE_SCHED_CLS), and what may be attached for it: nothing of its own.
+const ON_PACKETS: ProgramType = ProgramType { number: 3, attach: 0 };
+/// An XDP program (BPF_PROG_TYPE_XDP), and its attach type.
+const XDP: ProgramType = ProgramType { number: 6, attach: BPF_XDP };
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -57,6 +63,12 @@ pub enum BpfStep {
     AddAddress,
     /// Taking an own address out of its map.
     RemoveAddress,
+    /// Making the maps of route lookups.
+    CreateLookupMap,
+    /// Loading the program that looks up routes.
+    LoadLookup,
+    /// Running it.
+    RunLookup,
 }
 
 impl fmt::Display for BpfStep {
@@ -71,6 +83,9 @@ impl fmt::Display for BpfStep {
             BpfStep::CreateAddressMap => "create map of own addresses",
             BpfStep::AddAddress => "put address into map of own addresses",
             BpfStep::RemoveAddress => "take address out of map of own addresses",
+            BpfStep::CreateLookupMap => "create map of route lookups",
+            BpfStep::LoadLookup => "load program for route lookups",
+            BpfStep::RunLookup => "run program for route lookups",
         })
     }
 }
@@ -117,18 +132,9 @@ impl RedirectProgram {
     /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN; with the verifier's words if it was the verifier.
     pub fn load(sockets: &SocketMap, own: Option<&AddressMaps>) -> Result<RedirectProgram, BpfError> {
         let maps = Maps { sockets: sockets.raw(), own: own.map(AddressMaps::raw) };
-        let program = redirect_program(maps);
-        let refused = match load(&program, &mut []) {
-            Ok(program) => return Ok(RedirectProgram(program)),
-            Err(errno) => errno,
-        };
-        // Once more, for the verifier's reasons.
-        let mut log = vec![0; VERIFIER_LOG];
-        let text = match load(&program, &mut log) {
-            Ok(program) => return Ok(RedirectProgram(program)),
-            Err(_) => String::from_utf8_lossy(log.split(|&b| b == 0).next().unwrap_or_default()),
-        };
-        Err(BpfError { step: BpfStep::LoadProgram, errno: refused, log: text.trim().replace('\n', " | ") })
+        let code = &redirect_program(maps);
+        let program = Program { kind: XDP, name: b"netmem_redirect\0", license: c"MIT", code };
+        load_or_say_why(BpfStep::LoadProgram, &program).map(RedirectProgram)
     }
 
     /// Attaches it to the interface number `interface` in `mode`.
@@ -181,8 +187,37 @@ impl RedirectLink {
     }
 }
 
+/// What kind of program it is: which functions it may call, and where it may be attached.
+#[derive(Clone, Copy)]
+struct ProgramType {
+    number: u32,
+    attach: u32,
+}
+
+/// A program to be loaded.
+struct Program<'a> {
+    kind: ProgramType,
+    name: &'a [u8; 16],
+    license: &'a CStr,
+    code: &'a [Instruction],
+}
+
+/// Loads a program; if it is refused, once more, for the verifier's reasons.
+fn load_or_say_why(step: BpfStep, program: &Program<'_>) -> Result<OwnedFd, BpfError> {
+    let refused = match load(program, &mut []) {
+        Ok(program) => return Ok(program),
+        Err(errno) => errno,
+    };
+    let mut log = vec![0; VERIFIER_LOG];
+    let text = match load(program, &mut log) {
+        Ok(program) => return Ok(program),
+        Err(_) => String::from_utf8_lossy(log.split(|&b| b == 0).next().unwrap_or_default()),
+    };
+    Err(BpfError { step, errno: refused, log: text.trim().replace('\n', " | ") })
+}
+
 /// BPF_PROG_LOAD; what the verifier says goes into `log`, if that has room.
-fn load(program: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
+fn load(program: &Program<'_>, log: &mut [u8]) -> Result<OwnedFd, Errno> {
     #[repr(C)]
     struct ProgramLoad {
         prog_type: u32,
@@ -198,20 +233,19 @@ fn load(program: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
         prog_ifindex: u32,
         expected_attach_type: u32,
     }
-    let license = c"MIT";
     let attributes = ProgramLoad {
-        prog_type: BPF_PROG_TYPE_XDP,
-        insn_cnt: program.len() as u32,
-        insns: program.as_ptr().expose_provenance() as u64,
-        license: license.as_ptr().expose_provenance() as u64,
+        prog_type: program.kind.number,
+        insn_cnt: program.code.len() as u32,
+        insns: program.code.as_ptr().expose_provenance() as u64,
+        license: program.license.as_ptr().expose_provenance() as u64,
         log_level: u32::from(!log.is_empty()),
         log_size: log.len() as u32,
         log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr().expose_provenance() as u64 },
         kern_version: 0,
         prog_flags: 0,
-        prog_name: *b"netmem_redirect\0",
+        prog_name: *program.name,
         prog_ifindex: 0,
-        expected_attach_type: BPF_XDP,
+        expected_attach_type: program.kind.attach,
     };
     // SAFETY: the program, the license and the log outlive the call and have the lengths given.
     unsafe { bpf_fd(BPF_PROG_LOAD, &attributes) }
