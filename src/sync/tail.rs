@@ -68,6 +68,8 @@ pub(crate) fn move_while<T>(
 #[cfg(test)]
 mod tests {
     use super::{move_last, move_while};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
 
     #[test]
     fn the_newest_move_in_order_and_are_dropped_once() {
@@ -78,5 +80,37 @@ mod tests {
         assert_eq!((from.concat(), into.concat()), ("012".to_owned(), "934".to_owned()));
         assert_eq!(move_last(&mut from, 9, &mut into), 3);
         assert_eq!((from.concat(), into.concat()), (String::new(), "934012".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_ready_stays_with_all_behind_it_and_each_is_dropped_once() {
+        let counted = |n: usize| Arc::new(n);
+        for refused in 0..=4 {
+            let held: Vec<_> = (0..4).map(counted).collect();
+            let (mut from, mut into) = (held.clone(), vec![counted(9)]);
+            let moved = move_while(&mut from, &mut into, |item| {
+                let ready = **item != refused;
+                *item = Arc::clone(&held[**item]);
+                ready
+            });
+            let left = |items: &[Arc<usize>]| items.iter().map(|item| **item).collect::<Vec<_>>();
+            assert_eq!((moved, left(&from)), (refused, (refused..4).collect()));
+            assert_eq!(left(&into[1..]), (0..refused).collect::<Vec<_>>());
+            drop((from, into));
+            assert!(held.iter().all(|item| Arc::strong_count(item) == 1));
+        }
+    }
+
+    #[test]
+    fn a_panic_on_the_way_drops_nothing_twice() {
+        let held: Vec<_> = (0..3).map(Arc::new).collect();
+        let (mut from, mut into) = (held.clone(), Vec::new());
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            move_while(&mut from, &mut into, |item| if **item == 1 { panic!("no") } else { true })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!((from.len(), into.len()), (0, 0), "leaked, not dropped twice");
+        drop((from, into));
+        assert!(held.iter().all(|item| Arc::strong_count(item) == 2));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::{Forwarder, Idle, Mode, Steering, SteeringControl, waiting};
 use super::{Hop, Sink, Traffic, check, ip, traffic};
-use crate::forward::route::{Change, Fib, HopId, NextHop, Path, fib};
+use crate::forward::route::{Change, HopId, NextHop, Path, fib};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Pool, PoolConfig};
 use crate::port::mem::{MemConfig, MemDevice, wire};
@@ -168,8 +168,7 @@ fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
 /// this worker's own full ring.
 #[test]
 fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker() {
-    let (table, interfaces) = (traffic::routes().into_iter().collect(), traffic::INTERFACES.to_vec());
-    let (mut control, reader) = fib(Fib { table, interfaces });
+    let (mut control, reader) = fib(traffic::router());
     let via = Path { port: Some(1), via: Some([10, 9, 9, 9].into()), weight: 1 };
     let silent = "10.1.0.0/27".parse().unwrap();
     let hop = HopId(7);
