@@ -64,6 +64,7 @@ impl Forwarder {
     #[inline(never)]
     pub(super) fn rest(&mut self, rounds: u32, w: &mut Worker) {
         self.meters.idle_rounds.add(1);
+        (0..self.lanes.len()).for_each(|port| self.forget_stranded(port, w));
         match self.idle.get() {
             Idle::Spin => yield_now(),
             Idle::Sleep => self.sleep(rounds, w),

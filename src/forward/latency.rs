@@ -97,6 +97,16 @@ impl Probe {
         }
     }
 
+    /// Of the frames that a port took, so many are in flight still; others never come back.
+    #[cold]
+    pub(super) fn stranded(&mut self, port: usize, in_flight: usize, latency: &Latency) {
+        let lane = &mut self.lanes[port];
+        lane.left = lane.left.max(lane.entered.saturating_sub(in_flight as u64));
+        while lane.marks.pop_front_if(|&mut (last, _)| last <= lane.left).is_some() {
+            latency.dropped.add(1);
+        }
+    }
+
     /// `n` frames came back sent.
     pub(super) fn left(&mut self, port: usize, n: usize, now: u64, latency: &Latency) {
         let time = self.before.wrapping_add(now.wrapping_sub(self.began));
@@ -130,6 +140,19 @@ mod tests {
         assert_eq!(ticks(&latency), None);
         probe.left(0, 1, 9_050, &latency);
         assert_eq!(ticks(&latency), Some([150, 150]));
+    }
+
+    #[test]
+    fn frames_that_never_come_back_leave_no_sample_and_do_not_delay_the_next_ones() {
+        let (mut probe, latency) = (Probe::new(1), Latency::default());
+        probe.begin(0);
+        probe.entered(0, 200);
+        probe.stranded(0, 0, &latency);
+        probe.entered(0, 8);
+        probe.end(10, &latency);
+        probe.begin(20);
+        probe.left(0, 8, 25, &latency);
+        assert_eq!((ticks(&latency), latency.dropped.get()), (Some([15, 15]), 1));
     }
 
     #[test]

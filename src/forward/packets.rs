@@ -23,7 +23,7 @@ use super::mode::{Free, Mode};
 use super::poll::Forwarder;
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
-use crate::packet::{Heads, Packet, Packets, Pairs};
+use crate::packet::{Flight, Heads, Packet, Packets, Pairs};
 use crate::pool::{Batch, Pool};
 use crate::steer::Source;
 use crate::sync::Worker;
@@ -99,12 +99,22 @@ impl PacketPath {
         lane.out = stripped;
     }
 
-    /// Frees the packets that wait for a port.
-    pub(super) fn free_unsent(&mut self, lane: &mut Lane, w: &mut Worker) {
+    /// Frees packets of `frames` that wait for a port no more, and of as many of the heads that came to `flight` last.
+    pub(super) fn free_unsent(&mut self, flight: &mut Flight, frames: &mut Batch, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
-        lane.flight.recall(&mut lane.out, &mut packets);
+        flight.recall(frames, &mut packets);
         self.buffers.free(packets, Free::Bulk, w);
-        lane.out.free(w);
+        frames.free(w);
+    }
+
+    /// Gives up the heads of frames that a port had and never gives back.
+    #[cold]
+    pub(super) fn give_up_stranded(&self, lane: &mut Lane, w: &mut Worker) {
+        let expected = lane.port.in_flight() + lane.out.len();
+        let stranded = lane.flight.len().saturating_sub(expected);
+        if stranded > 0 {
+            lane.flight.give_up(stranded, &self.buffers.heads, w);
+        }
     }
 
     /// Tops a port's fill ring up to `most` frames.

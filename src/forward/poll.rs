@@ -206,7 +206,24 @@ impl Forwarder {
     #[inline(never)]
     fn transmit_again(&mut self, port: usize, w: &mut Worker) -> usize {
         self.complete(port, w);
-        self.send(port, w)
+        match self.send(port, w) {
+            0 => 0,
+            _ => self.refuse_unfit(port, w),
+        }
+    }
+
+    /// Drops what the port can never carry, which would wait for ever; returns how many frames are left.
+    fn refuse_unfit(&mut self, port: usize, w: &mut Worker) -> usize {
+        let Lane { port, out, flight, .. } = &mut self.lanes[port];
+        let mut unfit = port.unfit(out);
+        if !unfit.is_empty() {
+            self.meters.drops.add(Reason::TxRefused, unfit.len() as u64);
+            match &mut self.packets {
+                Some(path) => path.free_unsent(flight, &mut unfit, w),
+                None => unfit.free(w),
+            }
+        }
+        out.len()
     }
 
     /// Gives the port what is to leave by it, as far as it takes it; returns how many frames are left.
@@ -233,8 +250,22 @@ impl Forwarder {
         let lane = &mut self.lanes[port];
         self.meters.drops.add(reason, lane.out.len() as u64);
         match &mut self.packets {
-            Some(path) => path.free_unsent(lane, w),
+            Some(path) => path.free_unsent(&mut lane.flight, &mut lane.out, w),
             None => lane.out.free(w),
+        }
+        self.forget_stranded(port, w);
+    }
+
+    /// Gives up what is kept for frames that a port had and never gives back: their heads and their times.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn forget_stranded(&mut self, port: usize, w: &mut Worker) {
+        let lane = &mut self.lanes[port];
+        if let Some(path) = &mut self.packets {
+            path.give_up_stranded(lane, w);
+        }
+        if let Some(probe) = &mut self.probe {
+            probe.stranded(port, lane.port.in_flight(), &self.meters.latency);
         }
     }
 

@@ -16,10 +16,11 @@ use super::{ForwardError, Forwarder, Free, Mode};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use crate::port::tests::moody::{Mood, Moody};
 use crate::port::{Port, PortCounters, PortState};
 use crate::sync::Worker;
 use crate::sys::region::BackingWish;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 struct Rig {
     memory: Memory,
@@ -172,59 +173,46 @@ fn a_sink_that_stands_still_fills_the_rings_and_the_rest_is_a_counted_drop() {
     rig.end();
 }
 
-/// A port whose link is down: it receives, and takes nothing for transmission.
-struct Mute(MemPort);
-
-impl Port for Mute {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn kind(&self) -> &'static str {
-        self.0.kind()
-    }
-    fn fill_room(&mut self) -> usize {
-        self.0.fill_room()
-    }
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.0.fill(w, frames)
-    }
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.0.rx(w, frames)
-    }
-    fn tx(&mut self, _: &mut Worker, _: &mut Batch) -> usize {
-        0
-    }
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.0.complete(w, frames)
-    }
-    fn kick(&mut self) {}
-    fn filled(&self) -> usize {
-        self.0.filled()
-    }
-    fn in_flight(&self) -> usize {
-        self.0.in_flight()
-    }
-    fn state(&self) -> PortState {
-        PortState::Down("link down".into())
-    }
-    fn counters(&self) -> Arc<PortCounters> {
-        self.0.counters()
-    }
-}
-
 #[test]
 fn what_a_port_with_its_link_down_does_not_take_is_a_counted_drop_and_no_frame_waits_for_ever() {
-    let mut rig = rig(512, ip());
-    let (a, da) = wire("0", &MemConfig::default()).unwrap();
-    let (b, db) = wire("1", &MemConfig::default()).unwrap();
-    rig.devices = [da, db];
-    rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(Mute(b))], rig.pool.clone(), ip()).unwrap();
+    let (mut rig, _) = moody_rig(512, ip, Mood::Mute);
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.forwarder.poll(&mut rig.w);
     assert_eq!(rig.devices[0].deliver(200, |room| traffic.write(room)), 200);
     rig.settle(|_| ());
     let meters = rig.forwarder.meters();
     assert_eq!((meters.drops.get(Reason::TxRefused), meters.held.get()), (200, 0));
+    rig.end();
+}
+
+/// A rig whose second port is as it is at the moment.
+fn moody_rig(frames: usize, mode: fn() -> Mode, mood: Mood) -> (Rig, Arc<Mutex<Mood>>) {
+    let mut rig = rig(frames, mode());
+    let (a, da) = wire("0", &MemConfig::default()).unwrap();
+    let (b, db) = wire("1", &MemConfig::default()).unwrap();
+    let b = Moody::new(b, mood);
+    let handle = b.mood();
+    rig.devices = [da, db];
+    rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), mode()).unwrap();
+    (rig, handle)
+}
+
+#[test]
+fn runts_among_frames_that_a_port_carries_are_refused_at_once_and_do_not_fill_its_batch() {
+    let (mut rig, _) = moody_rig(512, || Mode::CrossConnect, Mood::Picky);
+    rig.forwarder.poll(&mut rig.w);
+    for round in 1..=40 {
+        let mut n = 0;
+        rig.devices[0].deliver(8, |_| {
+            n += 1;
+            if n % 2 == 0 { 60 } else { 10 }
+        });
+        rig.forwarder.poll(&mut rig.w);
+        rig.devices[1].collect(64, |data| assert_eq!(data.len(), 60));
+        let meters = rig.forwarder.meters();
+        assert_eq!((meters.drops.get(Reason::TxRefused), meters.held.get()), (4 * round, 0));
+    }
+    rig.settle(|_| ());
     rig.end();
 }
 

@@ -11,7 +11,8 @@ pub trait WrapCounters: Send + Sync {
 /// The counters of one port, written by its worker and read by any thread.
 ///
 /// Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.
-/// Of every frame transmitted: `tx == completed + in flight`. Of those completed, `tx_invalid` and `tx_lost` went nowhere.
+/// Of every frame transmitted: `tx == completed + tx_stranded + in flight`. Of those completed, `tx_invalid` and `tx_lost` went
+/// nowhere.
 #[derive(Debug, Default)]
 pub struct PortCounters {
     /// Frames received, and their bytes.
@@ -42,8 +43,12 @@ pub struct PortCounters {
     pub bad_descriptor: Count,
     /// Descriptors that the device refused.
     pub tx_invalid: Count,
-    /// Frames transmitted that the device lost afterwards: they were kept to be written, and writing failed.
+    /// Frames transmitted that the device lost afterwards: they were kept to be written or sent, and that failed, or the port
+    /// was closed before.
     pub tx_lost: Count,
+    /// Frames transmitted that never come back: the device had them when its interface went, and nothing proves that it is
+    /// done with them. They stay posted for good.
+    pub tx_stranded: Count,
     /// Wake-ups that the device asked for and got.
     pub kicks: Count,
     /// Frames whose bytes were copied between the device's memory and ours, once each.
@@ -73,7 +78,7 @@ impl PortCounters {
         }
     }
 
-    fn all(&self) -> [(&'static str, &Count); 17] {
+    fn all(&self) -> [(&'static str, &Count); 18] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),
@@ -90,6 +95,7 @@ impl PortCounters {
             ("bad_descriptor", &self.bad_descriptor),
             ("tx_invalid", &self.tx_invalid),
             ("tx_lost", &self.tx_lost),
+            ("tx_stranded", &self.tx_stranded),
             ("kicks", &self.kicks),
             ("copied", &self.copied),
         ]

@@ -23,7 +23,7 @@ pub mod pcap;
 mod posted;
 pub mod tap;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod trace;
 pub mod xdp;
 
@@ -105,6 +105,14 @@ pub trait Port: Send {
     /// By default where something is in flight, whose completion makes room.
     fn takes_later(&self) -> bool {
         self.in_flight() > 0
+    }
+
+    /// Takes those frames out of `frames` that it can never carry; all stay in order. For whoever has offered them and has
+    /// some left: they would be left for ever.
+    ///
+    /// By default none.
+    fn unfit(&self, _frames: &mut Batch) -> Batch {
+        Batch::new()
     }
 
     /// Packets that wait to be received; None where the device does not tell without giving them.

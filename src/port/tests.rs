@@ -1,6 +1,6 @@
 //! What every port owes its caller, on the port that needs no kernel.
 
-pub(super) mod picky;
+pub(crate) mod moody;
 pub(super) mod promises;
 
 use super::Port;
@@ -10,7 +10,7 @@ use crate::pool::{Batch, Pool, PoolConfig};
 use crate::sync::Worker;
 use crate::sys::event::sleep_until_readable;
 use crate::sys::region::BackingWish;
-use picky::Picky;
+use moody::{Mood, Moody};
 use promises::Far;
 use std::thread;
 use std::time::Duration;
@@ -231,7 +231,7 @@ fn a_wire_keeps_its_promises_also_where_it_carries_no_runts() {
     });
     promises::are_kept(|_| {
         let (port, device) = wire();
-        (Box::new(Picky(port)), Box::new(device))
+        (Box::new(Moody::new(port, Mood::Picky)), Box::new(device))
     });
 }
 

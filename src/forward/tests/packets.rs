@@ -285,3 +285,31 @@ fn without_memory_for_heads_packets_are_dropped_for_that_reason_and_frames_go_ho
     assert_eq!((meters.drops.get(Reason::NoHead), meters.transmitted.get()), (20, 20));
     rig.end();
 }
+
+#[test]
+fn heads_of_frames_that_went_with_their_interface_are_given_up_with_traffic_and_without() {
+    for traffic_goes_on in [true, false] {
+        let (mut rig, mood) = moody_rig(512, ip, Mood::Picky);
+        let _control = take_full_path(&mut rig, Form::Each, &[]);
+        rig.forwarder.measure_latency();
+        let mut traffic = Traffic::new(1, 64).unwrap();
+        rig.forwarder.poll(&mut rig.w);
+        rig.devices[0].deliver(100, |room| traffic.write(room));
+        rig.forwarder.poll(&mut rig.w);
+        rig.forwarder.poll(&mut rig.w);
+        assert_eq!(rig.forwarder.lanes[1].flight.len(), 100);
+        *mood.lock().unwrap() = Mood::Gone;
+        if traffic_goes_on {
+            rig.devices[0].deliver(20, |room| traffic.write(room));
+            rig.forwarder.poll(&mut rig.w);
+            assert_eq!(rig.forwarder.meters().drops.get(Reason::TxRefused), 20);
+        } else {
+            rig.forwarder.rest(0, &mut rig.w);
+        }
+        assert_eq!(rig.forwarder.lanes[1].flight.len(), 0);
+        rig.check();
+        let Rig { pool, forwarder, devices, .. } = rig;
+        drop((forwarder, devices));
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    }
+}

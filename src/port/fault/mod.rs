@@ -214,6 +214,10 @@ impl Port for FaultPort {
         self.within.takes_later()
     }
 
+    fn unfit(&self, frames: &mut Batch) -> Batch {
+        self.within.unfit(frames)
+    }
+
     fn is_at_end(&self) -> bool {
         self.ready.is_empty() && self.late.is_empty() && self.within.is_at_end()
     }

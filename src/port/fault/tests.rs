@@ -4,7 +4,7 @@ use super::{Chance, FaultConfig, FaultPort, LATE_MAX};
 use crate::pool::{Batch, Frame};
 use crate::port::copying::{CopyingPort, Device};
 use crate::port::mem::{MemConfig, MemDevice, wire};
-use crate::port::tests::picky::Picky;
+use crate::port::tests::moody::{Mood, Moody};
 use crate::port::tests::promises::{self, Ground, ground};
 use crate::port::{Port, PortCounters, PortState};
 use std::time::{Duration, Instant};
@@ -180,7 +180,10 @@ fn a_port_with_faults_keeps_its_promises() {
             delay: some,
             ..FaultConfig::default()
         };
-        (Box::new(FaultPort::new(Box::new(Picky(port)), ground.pool.clone(), config)), Box::new(device))
+        (
+            Box::new(FaultPort::new(Box::new(Moody::new(port, Mood::Picky)), ground.pool.clone(), config)),
+            Box::new(device),
+        )
     });
 }
 

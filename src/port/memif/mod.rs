@@ -321,6 +321,10 @@ impl Port for MemifPort {
         self.pairs.iter().map(|pair| pair.sent.len()).sum()
     }
 
+    fn unfit(&self, frames: &mut Batch) -> Batch {
+        self.lender.map_or_else(Batch::new, |lender| set_aside(frames, |frame| lender.owns(frame.id())))
+    }
+
     fn waiting(&mut self) -> Option<usize> {
         let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
         Some(rings.map(|rings| rings.rx.unread() as usize).sum())

@@ -140,6 +140,10 @@ impl Port for TracePort {
         self.within.takes_later()
     }
 
+    fn unfit(&self, frames: &mut Batch) -> Batch {
+        self.within.unfit(frames)
+    }
+
     fn is_at_end(&self) -> bool {
         self.within.is_at_end()
     }

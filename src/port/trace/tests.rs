@@ -6,7 +6,7 @@ use crate::port::Port;
 use crate::port::fault::{FaultConfig, FaultPort};
 use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::pcap::{PcapConfig, open};
-use crate::port::tests::picky::Picky;
+use crate::port::tests::moody::{Mood, Moody};
 use crate::port::tests::promises::{self, Ground, ground};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,7 +140,8 @@ fn of_a_burst_with_frames_that_the_port_never_carries_those_are_written_that_it_
     let path = place("unfit");
     let mut ground = ground(128);
     let (port, _device) = wire("0", &MemConfig { ring: 4, coalesce: 1 }).unwrap();
-    let mut port = TracePort::new(Box::new(Picky(port)), &to(&path, TraceFormat::Json)).unwrap();
+    let mut port =
+        TracePort::new(Box::new(Moody::new(port, Mood::Picky)), &to(&path, TraceFormat::Json)).unwrap();
     let mut batch = Batch::new();
     for len in [1, 60, 61, 2, 62, 3, 63, 64] {
         let mut frame = ground.pool.alloc(&mut ground.w).unwrap();
@@ -188,7 +189,8 @@ fn a_traced_port_keeps_its_promises() {
     let path = place("promises");
     promises::are_kept(|_| {
         let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
-        let port = TracePort::new(Box::new(Picky(port)), &to(&path, TraceFormat::Json)).unwrap();
+        let port =
+            TracePort::new(Box::new(Moody::new(port, Mood::Picky)), &to(&path, TraceFormat::Json)).unwrap();
         (Box::new(port), Box::new(device))
     });
     fs::remove_file(path).ok();

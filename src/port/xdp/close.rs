@@ -43,7 +43,8 @@ impl XdpPort {
         if let Some(queues) = self.queues.take().or_else(|| self.stopped.take()) {
             let released = self.release(queues, PATIENCE);
             home += released.home;
-            self.counters.completed.add(released.completed as u64);
+            self.counters.completed.add(released.completed as u64 + released.unsent);
+            self.counters.tx_lost.add(released.unsent);
         } else if let Presence::Gone(_) = self.presence {
             // As `complete` would have given them back.
             self.counters.completed.add(self.sent.count() as u64);
@@ -77,6 +78,7 @@ impl XdpPort {
             }
         }
         self.stranded += self.filled.count() + self.sent.count();
+        self.counters.tx_stranded.add(self.sent.count() as u64);
         self.filled = Held::new(self.umem.region());
         self.sent = ours;
         Released { home, completed, unsent }

@@ -389,6 +389,10 @@ impl Port for XdpPort {
         self.sent.count()
     }
 
+    fn unfit(&self, frames: &mut Batch) -> Batch {
+        self.set_unfit_aside(frames)
+    }
+
     fn state(&self) -> PortState {
         match &self.down {
             Some(reason) => PortState::Down(reason.clone()),

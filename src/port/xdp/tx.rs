@@ -25,7 +25,7 @@ impl TxQueue {
         TxQueue { producer: Producer::new(ring.producer(), ring.consumer(), ring.size()), ring }
     }
 
-    /// Posts frames from the front of `frames`, all of which `sent` owns and [`fits`] passes, while there is
+    /// Posts frames from the front of `frames`, all of which it [`carries`], while there is
     /// room; returns how many and their bytes.
     #[inline]
     pub(super) fn burst(
@@ -69,20 +69,26 @@ impl TxQueue {
     }
 }
 
-/// Whether the kernel would send this frame: all in its first chunk, and no shorter than a header.
+/// Whether the kernel would send this frame: it lies in the UMEM, all in its first chunk, and is no shorter than a header.
 #[inline]
-fn fits(frame: &Frame) -> bool {
-    frame.headroom() + frame.len() <= CHUNK_SIZE && frame.len() >= ETHERNET_HEADER
+fn carries(sent: &Held, frame: &Frame) -> bool {
+    sent.owns(frame.id()) && frame.headroom() + frame.len() <= CHUNK_SIZE && frame.len() >= ETHERNET_HEADER
 }
 
 impl XdpPort {
+    /// See [`Port::unfit`](crate::port::Port::unfit).
+    #[cold]
+    pub(super) fn set_unfit_aside(&self, frames: &mut Batch) -> Batch {
+        set_aside(frames, |frame| carries(&self.sent, frame))
+    }
+
     #[inline]
     pub(super) fn tx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         if self.link_down {
             return 0;
         }
         let Some(queues) = &mut self.queues else { return 0 };
-        if !frames.iter().all(|frame| self.sent.owns(frame.id()) && fits(frame)) {
+        if !frames.iter().all(|frame| carries(&self.sent, frame)) {
             return self.tx_without_unfit(w, frames);
         }
         match queues.tx.burst(w, &mut self.sent, frames) {
@@ -102,7 +108,7 @@ impl XdpPort {
     #[cold]
     #[inline(never)]
     fn tx_without_unfit(&mut self, w: &Worker, frames: &mut Batch) -> usize {
-        let mut stay = set_aside(frames, |frame| self.sent.owns(frame.id()) && fits(frame));
+        let mut stay = self.set_unfit_aside(frames);
         let foreign = stay.iter().filter(|frame| !self.sent.owns(frame.id())).count();
         self.counters.foreign.add(foreign as u64);
         self.counters.tx_invalid.add((stay.len() - foreign) as u64);
