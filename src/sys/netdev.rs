@@ -4,11 +4,13 @@
 //! belongs to the network namespace of the thread that opened it. /sys/class/net belongs to the namespace
 //! that mounted it, which may be another one.
 
+use super::netns::{NetworkNamespace, is_here};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::ffi::c_char;
+use std::io;
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Asks for the numbers of channels (`linux/ethtool.h`).
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
@@ -68,6 +70,16 @@ impl Netdev {
         let socket = rustix::io::fcntl_dupfd_cloexec(&self.socket, 0)?;
         let index = netdevice::name_to_index(&socket, &self.name)?;
         Ok(Netdev { socket, name: self.name.clone(), index })
+    }
+
+    /// Runs `f` in the interface's network namespace: by the calling thread if it is there, else by one of its own. What `f`
+    /// opens and attaches by number is this interface's, and not that of another one which has its number elsewhere.
+    ///
+    /// # Errors
+    /// When it is another one and this process may not ask for it (CAP_NET_ADMIN) or enter it (CAP_SYS_ADMIN).
+    pub fn in_its_namespace<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let socket = self.socket.as_fd();
+        if is_here(socket)? { Ok(f()) } else { NetworkNamespace::of(socket)?.inside(f) }
     }
 
     /// The name it was opened by.

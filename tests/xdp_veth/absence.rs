@@ -3,13 +3,13 @@
 use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, receive, small, wait_for};
 use netmem::pool::{Batch, Pool};
-use netmem::port::xdp::{XdpConfig, XdpModeWish, XdpPort};
+use netmem::port::xdp::{XdpConfig, XdpModeWish, XdpPort, XdpQueues};
 use netmem::port::{Port, PortState};
 use netmem::sync::Worker;
 
 /// Polls as a forwarder does, and waits until the port's state is as wanted.
-fn poll_until(
-    port: &mut XdpPort,
+pub fn poll_until(
+    port: &mut dyn Port,
     w: &mut Worker,
     pool: &Pool,
     wanted: impl Fn(&PortState) -> bool,
@@ -39,11 +39,11 @@ fn bring_home(ports: &mut [XdpPort], w: &mut Worker, pool: &Pool) {
     });
 }
 
-fn is_up(state: &PortState) -> bool {
+pub fn is_up(state: &PortState) -> bool {
     *state == PortState::Up
 }
 
-fn says(reason: &'static str) -> impl Fn(&PortState) -> bool {
+pub fn says(reason: &'static str) -> impl Fn(&PortState) -> bool {
     move |state| matches!(state, PortState::Down(said) if said.contains(reason))
 }
 
@@ -248,4 +248,67 @@ fn a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home() {
             assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
         }
     });
+}
+
+#[test]
+fn a_queue_never_shares_the_program_of_an_interface_that_is_gone_though_the_new_one_has_its_number() {
+    const TEST: &str = "absence::a_queue_never_shares_the_program_of_an_interface_that_is_gone_though_the_new_one_has_its_number";
+    in_namespace(TEST, || {
+        let lay = || {
+            ip("link add a0 index 77 numrxqueues 2 numtxqueues 2 type veth peer name a1");
+            ip("link set dev a0 up");
+            ip("link set dev a1 up");
+        };
+        lay();
+        let mut here = bench(256);
+        let mut ports = [0, 1].map(|queue| here.open_with("a0", queue, &small()).unwrap());
+        let Bench { mut w, pool, .. } = here;
+        ip("link del dev a0");
+        poll_until(&mut ports[0], &mut w, &pool, says("is gone"));
+        lay();
+        // The other queue has not looked yet, and holds the old program still.
+        poll_until(&mut ports[0], &mut w, &pool, is_up);
+        assert!(program_on("a0").is_some());
+        poll_until(&mut ports[1], &mut w, &pool, says("is gone"));
+        poll_until(&mut ports[1], &mut w, &pool, is_up);
+        assert!(program_on("a0").is_some());
+        drop(ports);
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    });
+}
+
+#[test]
+fn a_port_of_several_queues_carries_on_where_its_interface_comes_back_with_fewer() {
+    in_namespace(
+        "absence::a_port_of_several_queues_carries_on_where_its_interface_comes_back_with_fewer",
+        || {
+            veth("a0", "a1", 2);
+            let mut here = bench(512);
+            let mut port =
+                XdpQueues::open(&here.umem, &mut here.w, &here.pool, "a0", &[0, 1], &small()).unwrap();
+            let Bench { mut w, pool, .. } = here;
+            for queues in [1, 2, 1] {
+                ip("link del dev a0");
+                poll_until(&mut port, &mut w, &pool, says("is gone"));
+                veth("a0", "a1", queues);
+                poll_until(&mut port, &mut w, &pool, is_up);
+                let states = || port.queues().iter().filter(|queue| is_up(&queue.state())).count();
+                assert!(states() >= 1);
+                let (wire, mut frames) = (Wire::open("a1"), Batch::new());
+                if queues == 1 {
+                    assert_eq!(states(), 1);
+                    wire.send(&ethernet(7));
+                    wait_for("a frame", || {
+                        port.kick();
+                        port.rx(&mut w, &mut frames);
+                        (!frames.is_empty()).then_some(())
+                    });
+                    assert_eq!(frames[0].data(), ethernet(7));
+                    frames.free(&mut w);
+                }
+            }
+            drop(port);
+            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        },
+    );
 }

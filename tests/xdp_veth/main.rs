@@ -4,6 +4,7 @@
 
 mod absence;
 mod lookup;
+mod elsewhere;
 #[path = "../netns/mod.rs"]
 mod netns;
 mod punt;

@@ -52,7 +52,7 @@ impl PacketLink {
     #[cold]
     fn come_back(&mut self) {
         if let Some(netdev) = self.link.successor()
-            && let Ok(socket) = PacketSocket::open(netdev.index())
+            && let Ok(Ok(socket)) = netdev.in_its_namespace(|| PacketSocket::open(netdev.index()))
         {
             *self = PacketLink { socket, link: Link::new(netdev), burst: self.burst };
         }

@@ -57,7 +57,7 @@ impl TapLink {
     #[cold]
     fn come_back(&mut self) {
         if let Some(netdev) = self.link.successor()
-            && let Ok(queue) = TapQueue::open(netdev.name(), self.several)
+            && let Ok(Ok(queue)) = netdev.in_its_namespace(|| TapQueue::open(netdev.name(), self.several))
         {
             (self.queue, self.link) = (queue, Link::new(netdev));
         }

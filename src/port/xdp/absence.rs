@@ -22,6 +22,11 @@ use std::time::{Duration, Instant};
 
 /// How long after a look for the interface the next one is.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The same at most, where there is one and its queue is refused: before it says so the kernel pins the whole region.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What is done where the thread that polls is not in the interface's namespace.
+const ENTER: &str = "enter its network namespace, where it was opened and this thread is not (CAP_SYS_ADMIN)";
 
 /// Whether the port's interface is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +35,21 @@ pub(super) enum Presence {
     Here,
     /// It is not, and received packets wait still.
     Leaving,
-    /// It is not, and there is nothing to be found out before then.
-    Gone(Instant),
+    /// It is not.
+    Gone(Absence),
     /// It is again.
     Found,
+}
+
+/// What is known of an interface that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Absence {
+    /// There is nothing to be found out before then.
+    until: Instant,
+    /// Since the last look.
+    pause: Duration,
+    /// There is one of its name, and it has fewer queues.
+    lacks_queue: bool,
 }
 
 impl XdpPort {
@@ -54,11 +70,11 @@ impl XdpPort {
         match self.presence {
             Presence::Here => {}
             Presence::Leaving => self.leave(),
-            Presence::Gone(until) => {
+            Presence::Gone(absence) => {
                 let now = Instant::now();
                 // What was to be sent is given back first: its chunks mean something else to the next socket.
-                if now >= until && self.sent.count() == 0 {
-                    self.find(now);
+                if now >= absence.until && self.sent.count() == 0 {
+                    self.find(now, absence.pause);
                 }
             }
             Presence::Found => self.come_back(),
@@ -66,25 +82,36 @@ impl XdpPort {
     }
 
     fn leave(&mut self) {
+        if let Some(binding) = &self.binding {
+            binding.attachment.lose();
+        }
         if let Some(queues) = self.queues.take() {
             let released = self.release(queues, Duration::ZERO);
             self.counters.tx_lost.add(released.unsent);
         }
-        self.presence = Presence::Gone(Instant::now());
+        let absence = Absence { until: Instant::now(), pause: PAUSE, lacks_queue: false };
+        self.presence = Presence::Gone(absence);
+    }
+
+    /// Whether the interface has come back without the queue: nothing is lost by it.
+    pub(super) fn lacks_queue(&self) -> bool {
+        matches!(self.presence, Presence::Gone(Absence { lacks_queue: true, .. }))
     }
 
     /// Binds to the interface that has the name now, if it is there and up.
-    fn find(&mut self, now: Instant) {
+    fn find(&mut self, now: Instant, pause: Duration) {
         match self.bind_again() {
             Ok(()) => self.presence = Presence::Found,
             Err(error) => {
                 let name = self.netdev.name();
+                let pause = pause_after(&error, pause);
+                let lacks_queue = matches!(error, XdpError::NoSuchQueue { .. });
                 self.down = Some(match error {
                     XdpError::UnknownInterface { .. } => format!("interface {name} is gone"),
                     XdpError::InterfaceDown { .. } => format!("interface {name} is down"),
                     other => other.to_string(),
                 });
-                self.presence = Presence::Gone(now + PAUSE);
+                self.presence = Presence::Gone(Absence { until: now + pause, pause, lacks_queue });
             }
         }
     }
@@ -94,7 +121,11 @@ impl XdpPort {
         let name = self.netdev.name().to_owned();
         let attempt = Attempt::new(&self.umem, &name, self.queue, &config);
         let netdev = self.netdev.again().map_err(|errno| attempt.netdev("find the interface", errno))?;
-        let (binding, rings) = self.umem.clone().bind(&netdev, &attempt, &config, 0)?;
+        // Socket and program belong to the namespace of the thread that makes them, which may poll in another one.
+        let bound = netdev.in_its_namespace(|| self.umem.bind(&netdev, &attempt, &config, 0));
+        let elsewhere =
+            |error| XdpError::Refused { interface: name.clone(), cause: format!("{ENTER}: {error}") };
+        let (binding, rings) = bound.map_err(elsewhere)??;
         self.adopt(netdev, binding, rings);
         Ok(())
     }
@@ -131,5 +162,35 @@ impl XdpPort {
         Place::Posted.leave(Some(w), reclaimed);
         self.counters.completed.add(reclaimed.len() as u64);
         reclaimed.len()
+    }
+}
+
+/// How long after a look that ended in `error` the next one is, `pause` after the one before it.
+fn pause_after(error: &XdpError, pause: Duration) -> Duration {
+    match error {
+        XdpError::UnknownInterface { .. } | XdpError::InterfaceDown { .. } | XdpError::NoSuchQueue { .. } => {
+            PAUSE
+        }
+        _ => (2 * pause).min(PAUSE_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_is_refused_is_asked_for_ever_less_often_up_to_once_a_second_and_a_name_always() {
+        let interface = || "eth0".to_owned();
+        let (busy, gone) = (
+            XdpError::QueueBound { interface: interface(), queue: 0 },
+            XdpError::UnknownInterface { interface: interface() },
+        );
+        let pauses: Vec<_> = std::iter::successors(Some(PAUSE), |pause| Some(pause_after(&busy, *pause)))
+            .map(|pause| pause.as_millis())
+            .take(7)
+            .collect();
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1000, 1000]);
+        assert_eq!(pause_after(&gone, PAUSE_MAX), PAUSE);
     }
 }

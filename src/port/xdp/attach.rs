@@ -7,6 +7,7 @@ use crate::sys::bpf::{BpfError, BpfStep, Punt, RedirectLink, RedirectProgram, So
 use crate::sys::xdp::Errno;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Queues that one redirect program can tell apart.
 pub(super) const QUEUES_MAX: u32 = 1024;
@@ -21,6 +22,9 @@ pub(super) struct Attachment {
     punt: Punt,
     /// Why it is not in native mode, where that was tried.
     native_refused: Option<String>,
+    /// Its interface is known to be gone. Relaxed: who says so lets go of the socket afterwards, and who asks for the
+    /// attachment asks, both under the lock of the UMEM.
+    lost: AtomicBool,
 }
 
 impl Attachment {
@@ -36,12 +40,17 @@ impl Attachment {
         let program = RedirectProgram::load(&map, own.map(|own| own.maps())).map_err(refused)?;
         let (link, native_refused) = attach_as_wished(&program, interface, wish, attempt)?;
         let punt = own.map_or(Punt::Nothing, |_| Punt::Control);
-        Ok(Attachment { interface, link, map, punt, native_refused })
+        Ok(Attachment { interface, link, map, punt, native_refused, lost: AtomicBool::new(false) })
     }
 
-    /// The number of its interface.
-    pub(super) fn interface(&self) -> u32 {
-        self.interface
+    /// Its interface is gone, and the program with it: another one that has the same number is not its own.
+    pub(super) fn lose(&self) {
+        self.lost.store(true, Relaxed);
+    }
+
+    /// Whether the program is on the interface of that number.
+    pub(super) fn is_on(&self, interface: u32) -> bool {
+        self.interface == interface && !self.lost.load(Relaxed)
     }
 
     pub(super) fn mode(&self) -> XdpMode {

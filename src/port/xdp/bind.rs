@@ -209,8 +209,7 @@ impl Bound {
         config: &XdpConfig,
         attempt: &Attempt<'_>,
     ) -> Result<Arc<Attachment>, XdpError> {
-        let there =
-            self.attachments.iter().find_map(|one| one.upgrade().filter(|a| a.interface() == interface));
+        let there = self.attachments.iter().find_map(|one| one.upgrade().filter(|a| a.is_on(interface)));
         if let Some(attachment) = there {
             return attachment.check(config.mode, config.punt, attempt).map(|()| attachment);
         }

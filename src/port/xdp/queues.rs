@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 /// Queues of one interface, polled by one worker.
 ///
-/// It counts what all its queues count, and it is down while one of them is.
+/// It counts what all its queues count, and it is down while one of them is; but not while another than the first is only
+/// missing, because the interface came back with fewer queues: nothing comes by what there is not.
 #[derive(Debug)]
 pub struct XdpQueues {
     /// `xdp:eth0:0,2`
@@ -164,13 +165,18 @@ impl Port for XdpQueues {
         self.queues[0].in_flight()
     }
 
+    fn unfit(&self, frames: &mut Batch) -> Batch {
+        self.queues[0].unfit(frames)
+    }
+
     fn filled(&self) -> usize {
         self.queues.iter().map(XdpPort::filled).sum()
     }
 
     fn state(&self) -> PortState {
-        let states = self.queues.iter().map(XdpPort::state);
-        states.into_iter().find(|state| *state != PortState::Up).unwrap_or(PortState::Up)
+        let there = self.queues.iter().enumerate().filter(|(i, queue)| *i == 0 || !queue.lacks_queue());
+        let mut states = there.map(|(_, queue)| queue.state());
+        states.find(|state| *state != PortState::Up).unwrap_or(PortState::Up)
     }
 
     fn counters(&self) -> Arc<PortCounters> {
