@@ -291,6 +291,47 @@ fn nonsense_among_what_a_peer_left_ends_it_there() {
     server.close();
 }
 
+#[test]
+fn a_peer_that_goes_in_the_middle_of_a_packet_is_gone_and_no_liar() {
+    let (mut server, mut client) = connected(false);
+    assert_eq!(client.send(&[vec![1; 60], vec![2; 60]]), 2);
+    let Some(pair::Rings { tx: pair::End::Copied(buffers::Copying::Own { ring, .. }), .. }) =
+        &mut client.port.pairs[0].rings
+    else {
+        panic!("no rings")
+    };
+    ring.write(1, ring::Descriptor { next: true, ..ring.read(1) });
+    client.close();
+    until_down(&mut server);
+    let gone = server.reason();
+    assert_eq!(server.receive(), [[1; 60]]);
+    let counters = server.port.counters();
+    assert_eq!((server.reason(), counters.bad_descriptor.get(), counters.rx_dropped.get()), (gone, 0, 1));
+    server.close();
+}
+
+#[test]
+fn a_client_tries_again_after_a_server_that_went_in_the_middle_of_a_packet() {
+    for shared in [true, false] {
+        let (mut server, mut client) = connected(shared);
+        assert_eq!(server.send(&[vec![1; 60]]), 1);
+        let rings = server.port.pairs[0].rings.as_mut().unwrap();
+        let pair::End::Copied(ring) = &mut rings.tx else { panic!("a server copies") };
+        let said = ring.room(u32::MAX).unwrap().0;
+        ring.describe(u32::MAX, ring::Descriptor { len: 60, next: true, ..said });
+        let path = server.port.name()["memif:".len()..].to_owned();
+        server.close();
+        until_down(&mut client);
+        assert!(client.receive().is_empty());
+        let counters = client.port.counters();
+        assert_eq!((counters.bad_descriptor.get(), counters.rx_dropped.get()), (0, 1));
+        let mut server = Side::server(Path::new(&path));
+        until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+        server.close();
+        client.close();
+    }
+}
+
 /// A port in that role over the memory of `here`, and its peer.
 fn ends(here: &Ground, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Far>) {
     let (path, there) = (fresh_path(), promises::ground(512));
