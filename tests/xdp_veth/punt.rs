@@ -71,6 +71,24 @@ fn v4(dst: &str) -> Vec<u8> {
     packet
 }
 
+/// What a DHCP server sends to a client with this link address.
+fn dhcp(client: [u8; 6], dst: &str) -> Vec<u8> {
+    let mut packet = v4(dst);
+    packet.truncate(20);
+    packet.extend([0, 67, 0, 68, 0, 250, 0, 0]);
+    packet.extend([2, 1, 6, 0]);
+    packet.extend([0; 24]);
+    packet.extend(client);
+    packet.extend([0; 208]);
+    packet
+}
+
+/// With another byte there.
+fn changed(mut packet: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
+    packet[at] = byte;
+    packet
+}
+
 /// As [`v4`], with four bytes of options.
 fn v4_with_options(dst: &str) -> Vec<u8> {
     let mut packet = v4(dst);
@@ -117,7 +135,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("ARP reply", to_us(&[0x0806], &[0; 46]), PASS),
         ("ARP behind a tag", to_us(&[0x8100, 7, 0x0806], &[0; 46]), PASS),
         ("ARP behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x0806], &[0; 46]), PASS),
-        ("ARP behind three tags", to_us(&[0x8100, 6, 0x8100, 7, 0x8100, 8, 0x0806], &[0; 46]), REDIRECT),
+        ("ARP behind three tags", to_us(&[0x8100, 6, 0x8100, 7, 0x8100, 8, 0x0806], &[0; 46]), PASS),
         ("a tag cut short", cut(to_us(&[0x8100, 7, 0x0806], &[]), 16), REDIRECT),
         ("a second tag cut short", cut(to_us(&[0x8100, 7, 0x8100, 8, 0x0806], &[]), 20), REDIRECT),
         ("IPv4 to us", to_us(&[0x0800], &v4(OWN_V4)), PASS),
@@ -148,9 +166,50 @@ fn cases() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("ICMPv6 echo", to_us(&[0x86dd], &v6(other_v6, 58, 128)), REDIRECT),
         ("ICMPv6 beyond discovery", to_us(&[0x86dd], &v6(other_v6, 58, 138)), REDIRECT),
         ("ICMPv6 without its type", cut(to_us(&[0x86dd], &v6(other_v6, 58, 135)), 54), REDIRECT),
-        ("MPLS", to_us(&[0x8847], &[0; 46]), REDIRECT),
-        ("a length for an ethertype", to_us(&[46], &[0; 46]), REDIRECT),
-        ("an unknown ethertype", to_us(&[0x88b5], &[0; 46]), REDIRECT),
+        ("802.1X", to_us(&[0x888e], &[0; 46]), PASS),
+        ("PPPoE discovery behind a tag", to_us(&[0x8100, 7, 0x8863], &[0; 46]), PASS),
+        ("MPLS", to_us(&[0x8847], &[0; 46]), PASS),
+        ("a length for an ethertype", to_us(&[46], &[0; 46]), PASS),
+        ("an unknown ethertype", to_us(&[0x88b5], &[0; 46]), PASS),
+        ("DHCP offer to this link address", to_us(&[0x0800], &dhcp(UNICAST, other_v4)), PASS),
+        ("DHCP offer behind a tag", to_us(&[0x8100, 7, 0x0800], &dhcp(UNICAST, other_v4)), PASS),
+        (
+            "DHCP answer on its way to another client",
+            to_us(&[0x0800], &dhcp([2, 0, 0, 0, 0, 9], other_v4)),
+            REDIRECT,
+        ),
+        (
+            "DHCP answer cut within the client's address",
+            cut(to_us(&[0x0800], &dhcp(UNICAST, other_v4)), 75),
+            REDIRECT,
+        ),
+        (
+            "DHCP with the client's address just there",
+            cut(to_us(&[0x0800], &dhcp(UNICAST, other_v4)), 76),
+            PASS,
+        ),
+        (
+            "DHCP answer to the server's port",
+            to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 23, 67)),
+            REDIRECT,
+        ),
+        ("DHCP answer over TCP", to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 9, 6)), REDIRECT),
+        (
+            "DHCP answer with options of IPv4",
+            to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 0, 0x46)),
+            REDIRECT,
+        ),
+        (
+            "the first fragment of a DHCP answer",
+            to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 6, 0x20)),
+            REDIRECT,
+        ),
+        ("a later fragment", to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 7, 0x10)), REDIRECT),
+        (
+            "DHCP answer that may not be fragmented",
+            to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 6, 0x40)),
+            PASS,
+        ),
     ]
 }
 
@@ -209,7 +268,7 @@ struct Polled<'a> {
 impl Polled<'_> {
     /// Sends these frames, and one more that is nobody's; what of them comes by the port before that one.
     fn come(&mut self, port: &mut XdpPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let last = frame(UNICAST, &[0x88b5], &[0x77; 46]);
+        let last = frame(UNICAST, &[0x0800], &v4("198.51.100.77"));
         frames.iter().chain([&last]).for_each(|frame| self.wire.send(frame));
         let (mut come, begun) = (Vec::new(), Instant::now());
         while !come.contains(&last) {
@@ -286,4 +345,24 @@ fn a_port_that_would_leave_other_packets_to_the_kernel_than_its_neighbour_is_ref
             here.open_with("a0", 1, &control).unwrap();
         },
     );
+}
+
+#[test]
+fn a_full_map_of_own_addresses_lets_go_of_old_ones_and_takes_new_ones() {
+    in_namespace("punt::a_full_map_of_own_addresses_lets_go_of_old_ones_and_takes_new_ones", || {
+        with_port(|_, polled| {
+            let own = polled.umem.own_addresses().unwrap();
+            let address = |n: u32| IpAddr::from((0x0b00_0000 + n).to_be_bytes());
+            let some = |from, to| (from..to).map(address).collect::<Vec<_>>();
+            own.set(&some(0, 1 << 16)).unwrap();
+            own.set(&some(100, (1 << 16) + 100)).unwrap();
+            assert!(own.contains(address(1 << 16)) && !own.contains(address(99)));
+            // More than there is room for: the rest is as it should be.
+            let error = own.set(&some(200, (1 << 16) + 300)).unwrap_err();
+            assert!(error.to_string().starts_with("put address into map"), "{error}");
+            assert!(own.contains(address((1 << 16) + 150)) && !own.contains(address(150)));
+            own.set(&some(0, 10)).unwrap();
+            assert!(!own.contains(address(1 << 16)) && own.contains(address(9)));
+        });
+    });
 }

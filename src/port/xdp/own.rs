@@ -29,22 +29,41 @@ impl OwnAddresses {
     }
 
     /// Makes `addresses` the own ones: what is new among them is added first, and then what is not among them any more
-    /// is taken away. An address that stays is known throughout.
+    /// is taken away. An address that stays is known throughout. Where a full map has no room for a new one, it is added
+    /// when old ones have made room.
     ///
     /// # Errors
-    /// [`BpfError`] for the first address that could not be changed; those before it are.
+    /// [`BpfError`] for the first address that could not be changed; all that could be are.
     pub fn set(&self, addresses: &[IpAddr]) -> Result<(), BpfError> {
         let wanted: BTreeSet<IpAddr> = addresses.iter().copied().filter(|one| !one.is_loopback()).collect();
         let mut known = lock(&self.known);
-        for &address in wanted.difference(&known.clone()) {
-            self.maps.insert(address)?;
-            known.insert(address);
+        let new: Vec<IpAddr> = wanted.difference(&known).copied().collect();
+        let old: Vec<IpAddr> = known.difference(&wanted).copied().collect();
+        let (without_room, _) = self.add(&mut known, new);
+        let mut failed = None;
+        for address in old {
+            match self.maps.remove(address) {
+                Ok(()) => drop(known.remove(&address)),
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
         }
-        for &address in known.clone().difference(&wanted) {
-            self.maps.remove(address)?;
-            known.remove(&address);
+        let (_, still) = self.add(&mut known, without_room);
+        still.or(failed).map_or(Ok(()), Err)
+    }
+
+    /// Adds what can be added; what could not be, and why the first of it.
+    fn add(&self, known: &mut BTreeSet<IpAddr>, new: Vec<IpAddr>) -> (Vec<IpAddr>, Option<BpfError>) {
+        let (mut left, mut failed) = (Vec::new(), None);
+        for address in new {
+            match self.maps.insert(address) {
+                Ok(()) => drop(known.insert(address)),
+                Err(error) => {
+                    left.push(address);
+                    failed.get_or_insert(error);
+                }
+            }
         }
-        Ok(())
+        (left, failed)
     }
 
     /// Makes those of the calling thread's network namespace the own ones, whether or not anybody said that they have

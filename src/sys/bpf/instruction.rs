@@ -36,7 +36,8 @@ pub(super) enum Store {
     Double = 0x7b,
 }
 
-/// When a jump is taken: BPF_JMP | BPF_K, but [`When::Above`], which is BPF_JMP | BPF_X and compares with a register.
+/// When a jump is taken: BPF_JMP | BPF_K, but [`When::Above`] and [`When::Differs`], which are BPF_JMP | BPF_X and compare with
+/// a register.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(super) enum When {
@@ -48,6 +49,8 @@ pub(super) enum When {
     AnyOf = 0x45,
     /// More than that register, unsigned.
     Above = 0x2d,
+    /// Not the same as in that register.
+    Differs = 0x5d,
 }
 
 /// A place to jump to.
@@ -135,7 +138,7 @@ impl Assembler {
     pub(super) fn go_when(&mut self, dst: u8, when: When, operand: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.code.push(match when {
-            When::Above => instruction(when as u8, dst, operand as u8, 0, 0),
+            When::Above | When::Differs => instruction(when as u8, dst, operand as u8, 0, 0),
             _ => instruction(when as u8, dst, 0, 0, operand),
         });
     }

@@ -7,14 +7,17 @@
 //! |---|---|
 //! | shorter than an Ethernet header | redirect |
 //! | to a group address: broadcast, multicast | pass |
-//! | one or two VLAN tags (802.1Q, 802.1ad) | as what stands behind them; a third tag: redirect |
-//! | ARP | pass |
+//! | one or two VLAN tags (802.1Q, 802.1ad) | as what stands behind them |
+//! | neither IPv4 nor IPv6: ARP, 802.1X, PPPoE, MPLS, a third tag | pass |
+//! | from a DHCP server to this interface's link address, also before the host has the address (RFC 2131 §4.1) | pass |
 //! | IPv4 to an own address, also a fragment, also with options | pass |
 //! | IPv6 to an own address, whatever extension headers it has | pass |
 //! | IPv6 whose next header is ICMPv6 of type 133 to 137 (neighbour discovery, RFC 4861 §4) | pass |
 //! | IPv4 or IPv6 whose header is cut short | redirect |
 //!
-//! Neighbour discovery behind extension headers is not looked for: it goes to a group address or an own one, and
+//! An answer of a DHCP server is one over UDP to port 68, no fragment and without IPv4 options, that is meant for a client
+//! with the link address it goes to (`chaddr`, its last four bytes): one that is on its way to somebody else is
+//! redirected. Neighbour discovery behind extension headers is not looked for: it goes to a group address or an own one, and
 //! those pass by their address. Nothing else of a header is checked: what passes, the kernel checks, and what is
 //! redirected, whoever reads the socket. Where a driver takes VLAN tags out of frames before the program runs, as
 //! generic mode does behind an interface that offloads them, no tag is seen.
@@ -29,8 +32,8 @@ pub enum Punt {
     /// None: every frame comes to the socket.
     #[default]
     Nothing,
-    /// What the interface's own addresses and neighbours live from: group addresses, ARP, IPv6 neighbour discovery,
-    /// and packets to own addresses.
+    /// What the interface's own addresses and neighbours live from: group addresses, ARP and all else that is not IP,
+    /// IPv6 neighbour discovery, answers of DHCP servers, and packets to own addresses.
     Control,
 }
 
@@ -55,36 +58,49 @@ const DATA_END: i16 = 4;
 const RX_QUEUE_INDEX: i16 = 16;
 
 /// Registers: the program's argument, which is the context; where it outlives calls; where the headers are read from;
-/// where the frame ends.
+/// where the frame ends; the last four bytes of the link address it goes to.
 const ARGUMENT: u8 = 1;
 const CONTEXT: u8 = 6;
 const AT: u8 = 7;
 const END: u8 = 8;
+const TO: u8 = 9;
 
 const ETHERNET_HEADER: i32 = 14;
 const VLAN_TAG: i32 = 4;
 const TAGS_MAX: usize = 2;
 const ETHERTYPE: i16 = 12;
+const LINK_ADDRESS_END: i16 = 2;
 const IPV4_HEADER: i32 = 20;
+/// Version 4, and a header without options.
+const IPV4_PLAIN: i32 = 0x45;
+const IPV4_FRAGMENT: i16 = 6;
+const IPV4_PROTOCOL: i16 = 9;
 const IPV4_DESTINATION: i32 = 16;
 const IPV6_HEADER: i32 = 40;
 const IPV6_NEXT_HEADER: i16 = 6;
 const IPV6_DESTINATION: i32 = 24;
+const UDP: i32 = 17;
+const UDP_HEADER: i32 = 8;
+const UDP_DESTINATION: i16 = 2;
+/// `chaddr`, of which the last four bytes of a link address stand here.
+const DHCP_CLIENT: i32 = 28;
 const ICMPV6: i32 = 58;
 /// Neighbour discovery: router solicitation to redirect.
 const ND_FIRST: i32 = 133;
 const ND_LAST: i32 = 137;
 
-/// An ethertype as a load of two bytes gives it.
-const fn ethertype(number: u16) -> i32 {
+/// A number of two bytes as a load gives it.
+const fn half(number: u16) -> i32 {
     number.to_be() as i32
 }
 
-const IPV4: i32 = ethertype(0x0800);
-const ARP: i32 = ethertype(0x0806);
-const IPV6: i32 = ethertype(0x86dd);
-const VLAN_8021Q: i32 = ethertype(0x8100);
-const VLAN_8021AD: i32 = ethertype(0x88a8);
+const IPV4: i32 = half(0x0800);
+const IPV6: i32 = half(0x86dd);
+const VLAN_8021Q: i32 = half(0x8100);
+const VLAN_8021AD: i32 = half(0x88a8);
+/// More fragments, or not the first one.
+const FRAGMENT: i32 = half(0x3fff);
+const DHCP_CLIENT_PORT: i32 = half(68);
 
 /// The program over these maps.
 pub(super) fn redirect_program(maps: Maps) -> Vec<Instruction> {
@@ -121,13 +137,14 @@ fn punt(a: &mut Assembler, (own_v4, own_v6): (i32, i32), redirect: Label, pass: 
     unless_there(a, ETHERNET_HEADER, redirect);
     a.load(Load::Byte, 3, AT, 0);
     a.go_when(3, When::AnyOf, 1, pass);
+    a.load(Load::Word, TO, AT, LINK_ADDRESS_END);
     a.load(Load::Half, 3, AT, ETHERTYPE);
     skip_tags(a, redirect);
-    a.go_when(3, When::Equal, ARP, pass);
     let ipv6 = a.label();
     a.go_when(3, When::Equal, IPV6, ipv6);
-    a.go_when(3, When::NotEqual, IPV4, redirect);
+    a.go_when(3, When::NotEqual, IPV4, pass);
     unless_there(a, ETHERNET_HEADER + IPV4_HEADER, redirect);
+    pass_dhcp(a, pass);
     unless_own(a, own_v4, ETHERNET_HEADER + IPV4_DESTINATION, redirect);
     a.go(pass);
     a.here(ipv6);
@@ -158,6 +175,27 @@ fn skip_tags(a: &mut Assembler, redirect: Label) {
     a.here(untagged);
 }
 
+/// Goes to `pass` for a DHCP server's answer to a client with the link address that the frame goes to.
+fn pass_dhcp(a: &mut Assembler, pass: Label) {
+    const IPV4: i16 = ETHERNET_HEADER as i16;
+    const UDP_AT: i16 = IPV4 + IPV4_HEADER as i16;
+    const CLIENT: i32 = UDP_AT as i32 + UDP_HEADER + DHCP_CLIENT + LINK_ADDRESS_END as i32;
+    let other = a.label();
+    a.load(Load::Byte, 3, AT, IPV4);
+    a.go_when(3, When::NotEqual, IPV4_PLAIN, other);
+    a.load(Load::Byte, 3, AT, IPV4 + IPV4_PROTOCOL);
+    a.go_when(3, When::NotEqual, UDP, other);
+    a.load(Load::Half, 3, AT, IPV4 + IPV4_FRAGMENT);
+    a.go_when(3, When::AnyOf, FRAGMENT, other);
+    unless_there(a, CLIENT + 4, other);
+    a.load(Load::Half, 3, AT, UDP_AT + UDP_DESTINATION);
+    a.go_when(3, When::NotEqual, DHCP_CLIENT_PORT, other);
+    a.load(Load::Word, 3, AT, CLIENT as i16);
+    a.go_when(3, When::Differs, TO.into(), other);
+    a.go(pass);
+    a.here(other);
+}
+
 /// Goes to `pass` for neighbour discovery.
 fn pass_discovery(a: &mut Assembler, pass: Label) {
     let other = a.label();
@@ -184,9 +222,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn to_punt_nothing_is_six_instructions_and_to_punt_control_some_sixty() {
+    fn to_punt_nothing_is_six_instructions_and_to_punt_control_some_eighty() {
         let program = |own| redirect_program(Maps { sockets: 5, own }).len();
         assert_eq!(program(None), 6);
-        assert!((40..70).contains(&program(Some((6, 7)))), "{}", program(Some((6, 7))));
+        assert!((60..90).contains(&program(Some((6, 7)))), "{}", program(Some((6, 7))));
     }
 }
