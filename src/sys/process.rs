@@ -1,24 +1,54 @@
-//! Processes that this one has started: one stands still, and goes on.
+//! Processes that this one has started: one stands still, and goes on; none outlives who started it.
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use super::cpu;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
+    waitid,
+};
 use std::io;
-use std::process::Child;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// Starts a child on `core`, where all its threads stay. It is killed when the thread that starts it ends, by whatever
+/// end: also one that stands still.
+///
+/// # Errors
+/// What the system says, of the core too.
+pub fn start_on(core: usize, command: &mut Command) -> io::Result<Child> {
+    if !cpu::allowed()?.contains(&core) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("core {core} is not allowed")));
+    }
+    let parent = getpid();
+    let prepare = move || {
+        cpu::pin(core)?;
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Who ended before that is not waited for.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    };
+    // SAFETY: between fork and exec it makes three system calls, and neither allocates nor takes a lock.
+    unsafe { command.pre_exec(prepare) }.spawn()
+}
 
 /// Stops all threads of a child (SIGSTOP), and comes back when they stand still.
 ///
 /// # Errors
-/// `NotFound` if it has ended, and cannot be waited for any more; else what `kill(2)` or `waitpid(2)` says.
+/// `NotFound` if it has ended; its status is still there. Else what `kill(2)` or `waitid(2)` says.
 pub fn stop(child: &Child) -> io::Result<()> {
     let pid = Pid::from_child(child);
     kill_process(pid, Signal::STOP)?;
+    // One that has ended is only looked at: its number is its own until its status is taken, by whoever has the `Child`.
+    let either = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
     loop {
-        match waitpid(Some(pid), WaitOptions::UNTRACED) {
-            Ok(Some((_, status))) if status.stopped() => return Ok(()),
+        match waitid(WaitId::Pid(pid), either) {
+            Ok(Some(status)) if status.stopped() => break,
             Ok(Some(_)) => return Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended")),
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
     }
+    // Told once is enough.
+    waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)?;
+    Ok(())
 }
 
 /// Lets a child go on that [`stop`] stopped (SIGCONT).
@@ -41,7 +71,8 @@ pub fn terminate(child: &Child) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::process::{Command, Stdio};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Stdio;
 
     #[test]
     fn a_child_that_stands_still_answers_when_it_goes_on() {
@@ -63,13 +94,27 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_has_ended_is_not_waited_for_in_vain() {
+    fn a_child_that_has_ended_is_not_waited_for_in_vain_and_keeps_its_number_and_status() {
         let mut child = Command::new("true").spawn().expect("true(1)");
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
         while !state().contains(") Z ") {
             std::thread::yield_now();
         }
-        assert_eq!(stop(&child).map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
-        assert!(child.wait().is_err(), "it was waited for");
+        for _ in 0..2 {
+            assert_eq!(stop(&child).map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
+        }
+        assert!(child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_child_that_stands_still_is_killed_with_the_thread_that_started_it() {
+        let core = cpu::allowed().unwrap()[0];
+        let start = move || {
+            let child = start_on(core, Command::new("sleep").arg("1000")).expect("sleep(1)");
+            stop(&child).unwrap();
+            child
+        };
+        let mut child = std::thread::spawn(start).join().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
 }

@@ -1,7 +1,9 @@
 //! A network namespace of an experiment's own, by ip(8). COLD.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, thread};
 
@@ -20,6 +22,8 @@ impl Namespace {
     /// Why that cannot be done here.
     pub(super) fn new(place: &str) -> Result<Namespace, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(sweep);
         // Relaxed: a number that nobody else has is all it is for.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("netmem-lab-{}-{number}-{place}", std::process::id());
@@ -85,6 +89,25 @@ impl Drop for Namespace {
     }
 }
 
+/// Deletes the namespaces of labs that were killed and could not.
+fn sweep() {
+    let Ok(names) = fs::read_dir("/run/netns") else { return };
+    let is_alive = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
+    for name in names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        if is_left_over(&name, is_alive) {
+            // Somebody may have been quicker.
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// Whether it is the name of a namespace that [`Namespace::new`] made, in a process that is no more.
+fn is_left_over(name: &str, is_alive: impl Fn(u32) -> bool) -> bool {
+    let behind = name.strip_prefix("netmem-lab-");
+    let pid = behind.and_then(|behind| behind.split('-').next()?.parse().ok());
+    pid.is_some_and(|pid| !is_alive(pid))
+}
+
 /// Runs ip(8) with these words (split at spaces).
 fn ip(words: &str) -> Result<(), String> {
     let out = Command::new("ip").args(words.split_whitespace()).stdin(Stdio::null()).output();
@@ -105,6 +128,15 @@ pub(super) fn written(mac: [u8; 6]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_namespaces_of_labs_that_are_no_more_are_swept_away() {
+        let is_alive = |pid| pid == 7;
+        assert!(is_left_over("netmem-lab-8-0-dut", is_alive));
+        for name in ["netmem-lab-7-0-dut", "netmem-8-0-a", "netmem-lab-x-0-dut", "lab", "netmem-lab--1-h1"] {
+            assert!(!is_left_over(name, is_alive), "{name}");
+        }
+    }
 
     #[test]
     fn what_ip_refuses_is_told_with_its_words() {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netmem::sys::{cpu, process};
+use netmem::sys::process;
 
 /// How long one may take to end when it is asked to.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -23,7 +23,8 @@ pub(in crate::experiments) struct Middle {
 }
 
 impl Middle {
-    /// Starts `command` on `core`, where all its threads stay; what it prints goes to `said`.
+    /// Starts `command` on `core`, where all its threads stay; what it prints goes to `said`. It does not outlive the
+    /// calling thread, whatever ends that.
     ///
     /// # Errors
     /// What the system says.
@@ -34,9 +35,7 @@ impl Middle {
     ) -> io::Result<Middle> {
         let out = File::create(said)?;
         command.stdin(Stdio::piped()).stdout(out.try_clone()?).stderr(out);
-        // A child begins where the thread that starts it may run.
-        let started = thread::spawn(move || cpu::pin(core).and_then(|()| command.spawn()));
-        let child = started.join().map_err(|_| io::Error::other("the thread that starts it died"))??;
+        let child = process::start_on(core, &mut command)?;
         Ok(Middle { child, stands: false, said: said.to_owned() })
     }
 
@@ -68,6 +67,7 @@ impl Middle {
     /// When it has ended, with what it said last.
     pub(in crate::experiments) fn hold(&mut self) -> io::Result<()> {
         if !self.stands {
+            self.ended().map_or(Ok(()), Err)?;
             process::stop(&self.child).map_err(|error| self.with_words(&error))?;
             self.stands = true;
         }
@@ -79,6 +79,7 @@ impl Middle {
     /// # Errors
     /// As [`Middle::hold`].
     pub(in crate::experiments) fn release(&mut self) -> io::Result<()> {
+        self.ended().map_or(Ok(()), Err)?;
         process::resume(&self.child).map_err(|error| self.with_words(&error))?;
         self.stands = false;
         Ok(())
@@ -103,10 +104,12 @@ impl Middle {
 
 impl Drop for Middle {
     fn drop(&mut self) {
-        // Each of these fails where it has ended, which is what is wanted.
         drop(self.child.stdin.take());
-        let _ = process::terminate(&self.child);
-        let _ = process::resume(&self.child);
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // The number is its own still. Should it end now, nobody else hears of this.
+            let _ = process::terminate(&self.child);
+            let _ = process::resume(&self.child);
+        }
         let asked = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if asked.elapsed() > FAREWELL {
@@ -156,7 +159,14 @@ pub(in crate::experiments) fn testpmd(
     command
 }
 
-/// testpmd's options about memory: huge pages where enough are free.
+/// Where netmem's memory lay, as it said when it ended; None where it said nothing.
+pub(in crate::experiments) fn backing(said: &Path) -> Option<String> {
+    let said = fs::read_to_string(said).ok()?;
+    let (_, behind) = said.split_once("\"backing\":")?;
+    behind.split('"').nth(1).map(str::to_owned)
+}
+
+/// testpmd's options about memory: huge pages where enough are free. To be asked before anything else takes them.
 pub(in crate::experiments) fn memory_of_dpdk() -> &'static str {
     let told = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let number = |key: &str| {
@@ -211,6 +221,7 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netmem::sys::cpu;
 
     fn echo(folder: &Folder) -> Middle {
         let mut command = Command::new("sh");
@@ -249,6 +260,9 @@ mod tests {
             }
         };
         assert!(error.contains("no such port"), "{error}");
+        for refused in [middle.hold(), middle.release()] {
+            assert!(refused.unwrap_err().to_string().contains("no such port"), "nobody is told to stop");
+        }
     }
 
     #[test]
