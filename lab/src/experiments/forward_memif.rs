@@ -10,7 +10,7 @@ use netmem::forward::traffic::StreamConfig;
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::port::Port;
-use netmem::port::memif::{MemifConfig, MemifPort, Role};
+use netmem::port::memif::{MemifConfig, MemifPort, Role, Sealing};
 
 use super::Experiment;
 use super::peers::middle::{self, Folder};
@@ -52,6 +52,18 @@ fn stream(stream: u16) -> StreamConfig {
 enum Device {
     Netmem,
     Testpmd,
+    /// Lends its packets, as netmem does; as client only.
+    TestpmdZeroCopy,
+}
+
+impl Device {
+    fn name(self) -> &'static str {
+        match self {
+            Device::Netmem => "netmem",
+            Device::Testpmd => "dpdk",
+            Device::TestpmdZeroCopy => "dpdk/zero-copy",
+        }
+    }
 }
 
 /// The end of the protocol that the device is: a server copies out of one peer's memory and into the other's; a client brings
@@ -63,6 +75,15 @@ enum Side {
 }
 
 impl Side {
+    /// Who is measured on this side.
+    fn devices(self, has_testpmd: bool) -> &'static [Device] {
+        match self {
+            _ if !has_testpmd => &[Device::Netmem],
+            Side::Server => &[Device::Netmem, Device::Testpmd],
+            Side::Client => &[Device::Netmem, Device::Testpmd, Device::TestpmdZeroCopy],
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Side::Server => "server",
@@ -88,6 +109,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     if testpmd.is_none() {
         bench.note("rival dpdk: there is no dpdk-testpmd: apt-get install dpdk");
     }
+    // Asked before netmem and the peers take some.
+    let memory = middle::memory_of_dpdk();
+    let mut backing = None;
     let effort = bench.effort();
     for side in [Side::Server, Side::Client] {
         if bench.stopped() {
@@ -95,13 +119,12 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         }
         let folder = Folder::new("lab").map_err(SetUpError::at("a folder for sockets"))?;
         let mut paths = Vec::new();
-        for device in [Some(Device::Netmem), testpmd.as_ref().map(|_| Device::Testpmd)].into_iter().flatten()
-        {
-            let path = path(bench, &folder, (device, side), testpmd.as_deref(), core)?;
-            paths.push(RefCell::new(path));
+        for &device in side.devices(testpmd.is_some()) {
+            let testpmd = testpmd.as_deref().map(|program| (program, memory));
+            paths.push(RefCell::new(path(bench, &folder, (device, side), testpmd, core)?));
         }
-        let comparison = Comparison { a: 0, b: 1, metric: Metric::NsPerPacket };
-        let comparisons = if paths.len() > 1 { vec![comparison] } else { Vec::new() };
+        let against_netmem = |b| Comparison { a: 0, b, metric: Metric::NsPerPacket };
+        let comparisons: Vec<_> = (1..paths.len()).map(against_netmem).collect();
         let mut variants: Vec<Box<dyn Variant + '_>> =
             paths.iter().map(|path| -> Box<dyn Variant + '_> { Box::new(Borrowed::new(path)) }).collect();
         let series = bench.measure_with(&mut variants, &comparisons, Cores::Cross, effort);
@@ -112,8 +135,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         }
         bench.check_generator(&series);
         paths.into_iter().for_each(|path| path.into_inner().settle(bench));
+        backing = middle::backing(&folder.path(Device::Netmem.name())).or(backing);
     }
-    findings(bench);
+    findings(bench, memory, backing.as_deref());
     Ok(())
 }
 
@@ -122,24 +146,25 @@ fn path(
     bench: &Bench<'_>,
     folder: &Folder,
     (device, side): (Device, Side),
-    testpmd: Option<&Path>,
+    testpmd: Option<(&Path, &str)>,
     core: usize,
 ) -> Result<Backlog, SetUpError> {
     let ring = (bench.setting("ring") as u32).next_power_of_two();
-    let name = match device {
-        Device::Netmem => "netmem",
-        Device::Testpmd => "dpdk",
-    };
-    let sockets = ["in", "out"].map(|end| folder.path(&format!("{name}-{end}")));
-    let command = match (device, testpmd) {
-        (Device::Testpmd, Some(program)) => testpmd_command(program, core, &sockets, side, ring),
+    let file = device.name().replace('/', "-");
+    let sockets = ["in", "out"].map(|end| folder.path(&format!("{file}-{end}")));
+    let command = match testpmd {
+        Some(testpmd) if device != Device::Netmem => {
+            testpmd_command(testpmd, core, &sockets, (device, side), ring)
+        }
         _ => netmem_command(&sockets, side, ring).map_err(SetUpError::at("the device"))?,
     };
     let frames = 4 * ring as usize;
     let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
     let memory = Memory::shared(&config).map_err(SetUpError::at("memory"))?;
     let tools = Tools::new(memory, frames)?;
-    let config = MemifConfig { role: side.of_peers(), ring, ..MemifConfig::default() };
+    // DPDK does not seal the memory that it lends.
+    let sealing = if device == Device::TestpmdZeroCopy { Sealing::Trusted } else { Sealing::Required };
+    let config = MemifConfig { role: side.of_peers(), ring, sealing, ..MemifConfig::default() };
     let open = |socket: &PathBuf| {
         MemifPort::open(socket, &tools.memory, &config).map_err(SetUpError::at("memif")).map(|mut port| {
             port.wait(GREETING);
@@ -147,7 +172,7 @@ fn path(
         })
     };
     let start =
-        || Middle::start(command, core, &folder.path(name)).map_err(SetUpError::at("start the device"));
+        || Middle::start(command, core, &folder.path(&file)).map_err(SetUpError::at("start the device"));
     // Whoever listens comes first.
     let (ports, middle) = match side {
         Side::Server => {
@@ -159,7 +184,7 @@ fn path(
     };
     let ends = Ends::new(tools, ports, stream(1))?;
     let label = Label {
-        variant: name.to_owned(),
+        variant: device.name().to_owned(),
         params: params([
             ("work", "forward".into()),
             ("port", "memif".into()),
@@ -184,22 +209,32 @@ fn netmem_command(sockets: &[PathBuf; 2], side: Side, ring: u32) -> Result<Comma
     Ok(command)
 }
 
-fn testpmd_command(program: &Path, core: usize, sockets: &[PathBuf; 2], side: Side, ring: u32) -> Command {
+fn testpmd_command(
+    (program, memory): (&Path, &str),
+    core: usize,
+    sockets: &[PathBuf; 2],
+    (device, side): (Device, Side),
+    ring: u32,
+) -> Command {
+    let lends = device == Device::TestpmdZeroCopy;
+    let zero_copy = if lends { ",zero-copy=yes" } else { "" };
+    // Lent memory is told of by its files, of which it needs one for each segment.
+    let memory = if lends { format!("{memory} --single-file-segments") } else { memory.to_owned() };
     let vdev = |i: usize| {
         format!(
-            "net_memif{i},role={},socket={},socket-abstract=no,rsize={}",
+            "net_memif{i},role={},socket={},socket-abstract=no,rsize={}{zero_copy}",
             side.name(),
             sockets[i].display(),
             ring.ilog2()
         )
     };
-    middle::testpmd(program, core, [vdev(0), vdev(1)], (middle::memory_of_dpdk(), BURST))
+    middle::testpmd(program, core, [vdev(0), vdev(1)], (&memory, BURST))
 }
 
 /// Packets that testpmd takes at a time: its default.
 const BURST: usize = 32;
 
-fn findings(bench: &mut Bench<'_>) {
+fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(
         "the device stands still while its ring is filled, then works a backlog off alone, so it always finds a full burst; \
          what the sender and the receiver cost, which are the same netmem ports for all, does not count",
@@ -209,8 +244,12 @@ fn findings(bench: &mut Bench<'_>) {
          the peers' core does nothing meanwhile that the device waits for",
     );
     bench.note(format!(
-        "dpdk: testpmd in io mode, bursts of {BURST}, {}; netmem: forward in cross-connect mode, bursts of 64",
-        middle::memory_of_dpdk()
+        "dpdk: testpmd in io mode, bursts of {BURST}, {memory}; netmem: forward in cross-connect mode, bursts of 64, memory \
+         on {}",
+        backing.unwrap_or("pages that it did not tell of")
     ));
-    bench.note("as server both copy each packet twice; as client netmem lends its frames and copies nothing, testpmd, whose own zero copy (zero-copy=yes with --single-file-segments) is not tried, copies twice");
+    bench.note(
+        "as server both copy each packet twice; as client netmem lends its frames and copies nothing, as dpdk/zero-copy does \
+         (zero-copy=yes, --single-file-segments), while dpdk, as testpmd is by default, copies twice",
+    );
 }
