@@ -129,10 +129,11 @@ impl Sink {
     /// One burst of each port; returns how many frames came.
     #[inline]
     fn round(&mut self, station: &mut Station) -> usize {
+        let share = station.share();
         let Station { ports, owner, .. } = station;
         let (mut batch, mut received) = (Batch::new(), 0);
         for port in ports {
-            port.refill(&mut owner.worker, &owner.pool);
+            port.refill_to(&mut owner.worker, &owner.pool, share);
             let n = port.rx(&mut owner.worker, &mut batch);
             port.kick();
             if n > 0 {

@@ -1,6 +1,6 @@
 //! Where packets are sent or received: ports, and the frames that they need. COLD but for `free_sent`.
 
-use crate::args::{PortSpec, StationArgs};
+use crate::args::{DeviceSpec, PortSpec, StationArgs};
 use crate::failure::Failure;
 use crate::forward::files;
 use crate::forward::ports::{Opened, PortSetup, opened};
@@ -48,7 +48,11 @@ impl Station {
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(format!("--core {core}: {error}")))?;
         }
-        let frames = args.frames.unwrap_or((4 * specs.len() * args.ring as usize).clamp(64, 1 << 20));
+        let mut queues = 0;
+        for spec in specs {
+            queues += queues_of(spec)?;
+        }
+        let frames = args.frames.unwrap_or((4 * queues * args.ring as usize).clamp(64, 1 << 20));
         let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
         let lends = specs.iter().any(PortSpec::lends);
         let memory = if lends { Memory::shared(&config) } else { Memory::new(&config) };
@@ -74,6 +78,11 @@ impl Station {
             station.details.push(detail);
         }
         Ok(station)
+    }
+
+    /// Frames that each port may have posted for reception: none can take what another needs.
+    pub fn share(&self) -> usize {
+        (self.owner.pool.frames() / self.ports.len()).max(1)
     }
 
     /// Frees what the ports have sent; returns how many frames.
@@ -106,5 +115,32 @@ impl Station {
         }
         broken.extend(owner.pool.wait(HOME).err().map(|still_out| format!("check failed: {still_out}")));
         Closed { ports: reports, pool, broken }
+    }
+}
+
+/// How many queues a port has, each with a ring that wants frames.
+///
+/// # Errors
+/// [`Failure::Input`] where nobody can tell.
+fn queues_of(spec: &PortSpec) -> Result<usize, Failure> {
+    Ok(match &spec.device {
+        DeviceSpec::Xdp(xdp) => xdp.count(1).map_err(Failure::Input)? as usize,
+        DeviceSpec::Memif { config, .. } => config.queues.into(),
+        DeviceSpec::Packet(_) | DeviceSpec::Tap { .. } | DeviceSpec::Pcap(_) => 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::port_spec;
+
+    #[test]
+    fn every_queue_of_a_port_counts_and_not_only_every_port() {
+        for (text, queues) in
+            [("xdp:eth0,queues=8", 8), ("xdp:eth0", 1), ("memif:/m.sock,queues=3", 3), ("packet:eth0", 1)]
+        {
+            assert_eq!(queues_of(&port_spec(text).unwrap()).unwrap(), queues, "{text}");
+        }
     }
 }
