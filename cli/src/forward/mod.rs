@@ -20,6 +20,7 @@ mod holding;
 mod hooks;
 mod icmp_board;
 pub mod json;
+mod links;
 mod live;
 mod network;
 mod own_addresses;

@@ -230,7 +230,7 @@ fn detail_of(plan: ModeArg, Opened { interface, detail, .. }: &Opened) -> String
 }
 
 /// The router's end of the port's link: the interface's own address and MTU.
-fn interface_of(netdev: &Netdev) -> Result<Interface, Failure> {
+pub fn interface_of(netdev: &Netdev) -> Result<Interface, Failure> {
     let failed = |what| {
         move |errno| Failure::input(format!("{what} of {}: {errno}; is it still there?", netdev.name()))
     };

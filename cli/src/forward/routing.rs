@@ -1,20 +1,21 @@
 //! Routes: the ones given, or the kernel's as they change. COLD.
 
+use super::links::{GivenTable, Links};
 use super::own_addresses::Told;
 use super::phases::Phases;
 use super::plan::{Plan, Source};
 use super::seat::Seat;
-use crate::args::{ModeArg, RoutesArg};
+use crate::args::{ModeArg, PortSpec, RoutesArg};
 use crate::control::Record;
 use crate::control::board::Board;
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
-use netmem::forward::route::{Fib, FibControl, FibReader, OwnAddress, Rib, RibRoute, Route, fib};
+use netmem::forward::route::{Fib, FibReader, Rib, RibRoute, Route, fib};
 use netmem::forward::{Mode, traffic, waiting};
 use netmem::port::xdp::OwnAddresses;
 use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long neighbours that frames wait for wait to be asked for, at most.
@@ -49,7 +50,7 @@ impl Ways {
 /// What changes the given routes while packets pass.
 pub enum GivenRoutes {
     /// There are no others, but the router's own addresses.
-    Alone(Box<(Rib, FibControl, Vec<OwnAddress>)>),
+    Alone(GivenTable),
     /// The kernel's are besides.
     Beside(Given),
 }
@@ -60,11 +61,21 @@ impl GivenRoutes {
         let routes = routes.iter().map(|route| RibRoute::from(*route));
         match self {
             GivenRoutes::Alone(alone) => {
-                let (rib, control, own) = &mut **alone;
+                let (rib, control, own) = &mut *alone.lock().unwrap_or_else(PoisonError::into_inner);
                 rib.replace_given(own.iter().map(|own| RibRoute::from(*own)).chain(routes));
                 control.apply(rib.take_changes());
             }
             GivenRoutes::Beside(given) => given.replace(routes),
+        }
+    }
+
+    /// Who follows the interfaces of these ports, where the kernel's routes are not followed.
+    pub fn links(&self, source: &Source, interfaces: Vec<Interface>) -> Links {
+        match (self, source) {
+            (GivenRoutes::Alone(table), Source::Ports { ports, .. }) => {
+                Links::new(Arc::clone(table), ports.iter().map(PortSpec::interface).zip(interfaces))
+            }
+            _ => Links::default(),
         }
     }
 }
@@ -101,7 +112,8 @@ fn routes(
         let of = |port| own.iter().filter(move |own| usize::from(own.port) == port).map(|own| own.net);
         let addresses = (0..interfaces.len()).map(|port| of(port).collect()).collect();
         let (control, mut reader) = fib(Fib { interfaces, addresses, ..Fib::default() });
-        let mut given = GivenRoutes::Alone(Box::new((Rib::default(), control, own.to_vec())));
+        let table = (Rib::default(), control, own.to_vec());
+        let mut given = GivenRoutes::Alone(Arc::new(Mutex::new(table)));
         given.replace(routes);
         reader.refresh();
         return Ok((Ways::Ip(reader), Some(given), None));

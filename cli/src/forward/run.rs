@@ -7,6 +7,7 @@ use super::cores::pin;
 use super::forwarding::forward;
 use super::holding::{HolderReport, Holding, TapReport};
 use super::hooks::Hooks;
+use super::links::Links;
 use super::live::Live;
 use super::network::{Network, Traveled};
 use super::own_addresses::Followed;
@@ -49,7 +50,7 @@ struct Ran {
 type Beside = (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>);
 
 /// Who is told while it runs, and what is looked after.
-type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Option<Reload>);
+type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>);
 
 /// Forwards as planned until the time, the packets or `stop` end it.
 ///
@@ -61,6 +62,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         mut seats,
         network,
         mut own,
+        mut links,
         holding,
         hooks,
         steering,
@@ -75,7 +77,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         meters.iter().map(|one| one.drops.total() + one.passed.get()).sum::<u64>()
             + lost_between(steering.as_ref())
     };
-    let told = (&mut live, &mut own, &mut reload);
+    let told = (&mut live, &mut own, &mut links, &mut reload);
     let ran = threads(&mut seats, ended, (network, holding, following), told, plan, stop)?;
     live.clear();
     // Before the pools are closed: the board holds handles of them.
@@ -203,7 +205,7 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (live, own, reload): Told<'_>,
+    (live, own, links, reload): Told<'_>,
     alive: impl Fn() -> bool,
 ) -> f64 {
     let begun = Instant::now();
@@ -222,6 +224,7 @@ fn watch(
             looked = Instant::now();
             phases.ask_to_look_up();
             own.look().iter().for_each(|line| live.say(line));
+            links.look().iter().for_each(|line| live.say(line));
         }
     }
     phases.stop_sending();

@@ -5,6 +5,7 @@ use super::board::board;
 use super::cores::cores;
 use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
+use super::links::Links;
 use super::network::Network;
 use super::own_addresses::Followed;
 use super::packet_board;
@@ -36,6 +37,8 @@ pub struct Dataplane {
     pub network: Option<(Network, Option<usize>)>,
     /// The host's addresses, whose packets xdp ports leave to the kernel.
     pub own: Followed,
+    /// The interfaces, which may change.
+    pub links: Links,
     /// Who takes passed frames; None where none are passed.
     pub holding: Option<Holding>,
     /// What can be asked about packets; None where frames stay frames.
@@ -59,7 +62,8 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let mut owners = owners(plan, &memory)?;
     let (ports, Shared { network, own }) = ports::open(plan, &memory, &mut owners)?;
     let interfaces = ports.first().map_or_else(Vec::new, |ports| ports.interfaces.clone());
-    let (ways, routes, follower) = routing::ways(plan, interfaces)?;
+    let (ways, routes, follower) = routing::ways(plan, interfaces.clone())?;
+    let links = routes.as_ref().map_or_else(Links::default, |routes| routes.links(&plan.source, interfaces));
     let mut following = follower.map(|follower| Following { follower, own: own.clone() });
     let cores = cores(plan.workers);
     let hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets));
@@ -97,7 +101,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let reload = reload.transpose()?;
     // Where the kernel's routes are followed, so are its addresses.
     let own = Followed::new(own.filter(|_| following.is_none()));
-    Ok(Dataplane { memory, seats, network, own, holding, hooks, steering, following, reload, control })
+    Ok(Dataplane { memory, seats, network, own, links, holding, hooks, steering, following, reload, control })
 }
 
 /// Memory for all pools, and for heads where there are packets. A peer that is lent frames can write any byte of their

@@ -65,3 +65,20 @@ fn take_away_and_make_again(bed: &Testbed, number: u8) {
     bed.wire(number, 1);
     wait_until("the programs are there again", || bed.has_programs());
 }
+
+#[test]
+fn the_path_is_back_by_the_new_address_of_an_interface_that_is_made_again() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let forwarder = Forwarder::start(&bed, &[]);
+    wait_for_the_path(&bed);
+    let new = "02:00:00:00:01:aa";
+    take_away_and_make_again(&bed, 1);
+    bed.dut.ip(&format!("link set dev one address {new}"));
+    bed.h1.ip(&format!("neigh replace 10.77.1.254 lladdr {new} dev eth0"));
+    wait_for_the_path(&bed);
+    assert_ping_both_ways(&bed);
+    let out = forwarder.end(Signal::INT);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.contains(&format!("interface one has address {new}")), "{said}");
+    Summary::parse(&out.stdout).assert_adds_up();
+}
