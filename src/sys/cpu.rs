@@ -17,12 +17,17 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 /// # Errors
 /// `InvalidInput` if this process may not use that core; else what `sched_setaffinity(2)` says.
 pub fn pin(cpu: usize) -> io::Result<()> {
+    Ok(sched_setaffinity(None, &only(cpu)?)?)
+}
+
+/// That core alone.
+pub(super) fn only(cpu: usize) -> io::Result<CpuSet> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("core {cpu}: no such core")));
     }
     let mut set = CpuSet::new();
     set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
+    Ok(set)
 }
 
 /// Asks for the cache line that holds `address` before it is needed; harmless for any address.

@@ -5,6 +5,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
     waitid,
 };
+use rustix::thread::sched_setaffinity;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -15,12 +16,9 @@ use std::process::{Child, Command};
 /// # Errors
 /// What the system says, of the core too.
 pub fn start_on(core: usize, command: &mut Command) -> io::Result<Child> {
-    if !cpu::allowed()?.contains(&core) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("core {core} is not allowed")));
-    }
-    let parent = getpid();
+    let (core, parent) = (cpu::only(core)?, getpid());
     let prepare = move || {
-        cpu::pin(core)?;
+        sched_setaffinity(None, &core)?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // Who ended before that is not waited for.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }

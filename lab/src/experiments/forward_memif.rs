@@ -4,13 +4,13 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netmem::forward::traffic::StreamConfig;
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::{Memory, MemoryConfig};
-use netmem::port::Port;
 use netmem::port::memif::{MemifConfig, MemifPort, Role, Sealing};
+use netmem::port::{Port, PortState};
 
 use super::Experiment;
 use super::peers::middle::{self, Folder};
@@ -121,7 +121,14 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         let mut paths = Vec::new();
         for &device in side.devices(testpmd.is_some()) {
             let testpmd = testpmd.as_deref().map(|program| (program, memory));
-            paths.push(RefCell::new(path(bench, &folder, (device, side), testpmd, core)?));
+            match path(bench, &folder, (device, side), testpmd, core) {
+                Ok(path) => paths.push(RefCell::new(path)),
+                // It is not what testpmd does by itself, and may not be possible.
+                Err(error) if device == Device::TestpmdZeroCopy => {
+                    bench.note(format!("rival {}: {}: {}", device.name(), error.step, error.cause));
+                }
+                Err(error) => return Err(error),
+            }
         }
         let against_netmem = |b| Comparison { a: 0, b, metric: Metric::NsPerPacket };
         let comparisons: Vec<_> = (1..paths.len()).map(against_netmem).collect();
@@ -174,7 +181,7 @@ fn path(
     let start =
         || Middle::start(command, core, &folder.path(&file)).map_err(SetUpError::at("start the device"));
     // Whoever listens comes first.
-    let (ports, middle) = match side {
+    let (mut ports, middle) = match side {
         Side::Server => {
             let mut middle = start()?;
             middle.wait_for(&sockets, GREETING).map_err(SetUpError::at("the device's sockets"))?;
@@ -182,6 +189,7 @@ fn path(
         }
         Side::Client => ([open(&sockets[0])?, open(&sockets[1])?], start()?),
     };
+    greet(&mut ports);
     let ends = Ends::new(tools, ports, stream(1))?;
     let label = Label {
         variant: device.name().to_owned(),
@@ -198,6 +206,15 @@ fn path(
     // Some slots are left, which not every device can use to the last.
     let backlog = ring as usize * 3 / 4;
     Backlog::new(label, (ends, Some(middle)), Costs::Device, backlog, &stream(2))
+}
+
+/// Hears both peers word by word until they are connected, or what is wrong is for others to say. testpmd closes the memory that
+/// it lends as soon as one of its ports is connected, and the other one could not show it any more (DPDK 22.11).
+fn greet(ports: &mut [Box<dyn Port>; 2]) {
+    let begun = Instant::now();
+    while begun.elapsed() < GREETING && ports.iter().any(|port| port.state() != PortState::Up) {
+        ports.iter_mut().for_each(|port| port.kick());
+    }
 }
 
 fn netmem_command(sockets: &[PathBuf; 2], side: Side, ring: u32) -> Result<Command, String> {
