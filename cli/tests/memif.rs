@@ -5,7 +5,7 @@
 mod netmem;
 mod odd;
 
-use netmem::{number, ports, start};
+use netmem::{dropped, number, ports, start};
 use odd::{Folder, frames, packets, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -106,4 +106,54 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
     let (client, _) = end(client);
     assert_eq!(client["ports"][0]["detail"], "client, copies");
     end(server);
+}
+
+fn kill(mut child: Child) {
+    child.kill().expect("it can be killed");
+    child.wait().expect("it ends");
+}
+
+/// Kills either of two forwarders, again and again, while a stream runs through both.
+fn stream_survives(name: &str, options: &str) {
+    let folder = Folder::new(name);
+    let (begin, middle, file) = (folder.path("begin.sock"), folder.path("middle.sock"), folder.path("out"));
+    let (begin, middle) = (begin.display(), middle.display());
+    let first = || forward(&format!("--port memif:{begin},role=server --port memif:{middle}{options}"));
+    let second = || forward(&format!("--port memif:{middle},role=server --port pcap:out={}", file.display()));
+    let size = || fs::metadata(&file).map_or(0, |file| file.len());
+    let mut forwarders = (first(), second());
+    let stream = start(&format!("gen --port memif:{begin} --rate 5000 --seconds 600 --wait 100 --json"));
+    for round in 0..6 {
+        let before = size();
+        wait_until("nothing comes through", || size() > before + (16 << 10));
+        if round % 2 == 0 {
+            kill(forwarders.0);
+            forwarders.0 = first();
+        } else {
+            kill(forwarders.1);
+            fs::remove_file(&file).expect("what it wrote");
+            forwarders.1 = second();
+        }
+    }
+    let before = size();
+    wait_until("nothing comes through at the end", || size() > before + (16 << 10));
+    let (stream, _) = end(stream);
+    let reports = [end(forwarders.0).0, end(forwarders.1).0];
+    for report in &reports {
+        let pools = report["pools"].as_array().expect("pools");
+        assert!(pools.iter().all(|pool| pool["balanced"] == true), "{report}");
+        let (received, gone) = (number(report, "received"), number(report, "transmitted") + dropped(report));
+        assert_eq!((received, ports(report, "bad_descriptor")), (gone, 0), "{report}");
+    }
+    assert_eq!(number(&stream["ports"][0], "tx"), number(&stream["ports"][0], "completed"), "{stream}");
+}
+
+#[test]
+fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_lent() {
+    stream_survives("killed-lent", "");
+}
+
+#[test]
+fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_copied() {
+    stream_survives("killed-copied", ",copy=yes");
 }

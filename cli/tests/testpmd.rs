@@ -43,6 +43,16 @@ fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
     Testpmd::start(Command::new("dpdk-testpmd"), &[device(0), device(1)], folder.path("testpmd"))
 }
 
+/// As [`testpmd`], with one interface, whose packets go back to it, as a client that lends its memory.
+fn lending_testpmd(folder: &Folder) -> Option<Testpmd> {
+    let mut command = Command::new("dpdk-testpmd");
+    command.arg("--single-file-segments");
+    let socket = folder.path("0.sock");
+    let device =
+        format!("net_memif0,role=client,zero-copy=yes,socket={},socket-abstract=no", socket.display());
+    Testpmd::start(command, &[device], folder.path("testpmd"))
+}
+
 fn wait_until(folder: &Folder, what: &str, done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -142,4 +152,34 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
     );
     assert_eq!(number(port(&run, 1), "bad_descriptor") + number(port(&run, 2), "bad_descriptor"), 0);
     assert_eq!(number(port(&run, 2), "copied"), number(port(&run, 2), "rx"));
+}
+
+#[test]
+fn a_server_that_trusts_it_serves_a_testpmd_that_lends_its_memory() {
+    const TEST: &str = "testpmd-lends";
+    let _alone = alone();
+    let folder = Folder::new(TEST);
+    let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
+    let socket = folder.path("0.sock");
+    // Over and over: testpmd comes later. It does not seal what it lends.
+    let run = start(&format!(
+        "forward --mode cross-connect --json --ring 512 --port pcap:in={},out={},loop=0 \
+         --port memif:{},role=server,unsealed=ok",
+        input.display(),
+        output.display(),
+        socket.display()
+    ));
+    wait_until(&folder, "nobody listens", || socket.exists());
+    let Some(testpmd) = lending_testpmd(&folder) else {
+        end(run);
+        return skip(TEST, "there is no dpdk-testpmd (apt-get install dpdk)");
+    };
+    let arrived = || fs::metadata(&output).map_or(0, |file| file.len());
+    wait_until(&folder, "no frames arrive", || arrived() > 1 << 20);
+    drop(testpmd);
+    let run = end(run);
+    let known = frames();
+    let come = packets(&fs::read(&output).expect("the file that was seen"));
+    assert!(come.iter().all(|packet| known.contains(packet)));
+    assert_eq!(number(port(&run, 1), "bad_descriptor"), 0);
 }

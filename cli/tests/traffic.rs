@@ -215,3 +215,22 @@ fn bad_input_is_refused_with_one_line_and_exit_code_2() {
     refused("sink --port pcap:in=/dev/null --quiet 0", "above 0");
     refused("sink --port pcap:in=/dev/null --max-lost some", "whole number");
 }
+
+#[test]
+fn a_generator_whose_very_last_packet_finds_no_room_says_so() {
+    let folder = Folder::new("no-room");
+    for (count, code) in [(102, 0), (103, 1)] {
+        // 8 KiB: a header of 24 bytes and 102 packets of 80.
+        let program = netmem::netmem("").get_program().to_owned();
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""]).arg(program);
+        let output = folder.path("out.pcap");
+        let words = format!("gen --port pcap:out={} --count {count} --json", output.display());
+        let out = command.args(words.split(' ')).output().expect("sh(1)");
+        assert_eq!(out.status.code(), Some(code), "{}", stderr(&out));
+        let report: Value = serde_json::from_str(&stdout(&out)).unwrap();
+        assert_eq!((number(&report, "sent"), number(&report["ports"][0], "tx_lost")), (count, code as u64));
+        assert_eq!(stderr(&out).contains("lost 1 of the packets"), code == 1, "{}", stderr(&out));
+        fs::remove_file(&output).unwrap();
+    }
+}

@@ -113,9 +113,16 @@ impl Station {
                 pool.name
             ));
         }
+        broken.extend(reports.iter().filter_map(lost));
         broken.extend(owner.pool.wait(HOME).err().map(|still_out| format!("check failed: {still_out}")));
         Closed { ports: reports, pool, broken }
     }
+}
+
+/// What a port took and then lost, though it may never have been down before it was closed.
+fn lost(port: &PortReport) -> Option<String> {
+    let (_, lost) = port.counters.iter().find(|(name, lost)| *name == "tx_lost" && *lost > 0)?;
+    Some(format!("port {} lost {lost} of the packets that it had taken", port.name))
 }
 
 /// How many queues a port has, each with a ring that wants frames.
