@@ -59,8 +59,10 @@ fn transmit(port: &mut XdpPort, w: &mut Worker, pool: &Pool, n: u8) {
     assert_eq!(port.tx(w, &mut frames), usize::from(n));
 }
 
-/// Sends a frame each way.
+/// Sends a frame each way, once the far end has its carrier: the kernel hears of that up to a second late, and loses what is
+/// sent before.
 fn assert_carries(port: &mut XdpPort, w: &mut Worker, pool: &Pool) {
+    wait_for("the carrier", || ip("link show dev a1").contains("state UP").then_some(()));
     let (wire, mut frames) = (Wire::open("a1"), Batch::new());
     wire.send(&ethernet(7));
     receive(port, w, &mut frames, 1);
