@@ -172,6 +172,7 @@ fn package(program: &str) -> &str {
         "bird" | "birdc" => "bird2",
         "ip" => "iproute2",
         "ping" => "iputils-ping",
+        "tracepath" => "iputils-tracepath",
         "setpriv" | "prlimit" => "util-linux",
         "dpdk-testpmd" => "dpdk",
         same => same,

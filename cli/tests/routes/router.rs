@@ -1,6 +1,6 @@
 //! The program under test, between the hosts.
 
-use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -16,6 +16,25 @@ pub struct Router {
     child: Option<Child>,
 }
 
+/// Two hosts, and a machine between them whose kernel has addresses and does not forward.
+pub fn addressed(programs: &[&str]) -> Option<Testbed> {
+    let bed = Testbed::lay(Wiring::Routed, programs)?;
+    bed.dut.set_ipv6(true);
+    set(&bed.dut, &[("ipv4/ip_forward", "0"), ("ipv6/conf/all/accept_dad", "0")]);
+    for (net, port) in [(1, "one"), (2, "two")] {
+        bed.dut.ip(&format!("addr add 10.77.{net}.254/24 dev {port}"));
+        bed.dut.ip(&format!("addr add fd77:{net}::254/64 dev {port} nodad"));
+    }
+    Some(bed)
+}
+
+/// Gives settings below `/proc/sys/net` of a namespace their values.
+pub fn set(place: &Namespace, settings: &[(&str, &str)]) {
+    for (key, value) in settings {
+        place.inside(|| fs::write(format!("/proc/sys/net/{key}"), value)).expect(key);
+    }
+}
+
 impl Router {
     /// Starts it with further options, and waits until it forwards. None where that cannot be done, which is said.
     pub fn start(programs: &[&str], options: &[&str]) -> Option<Router> {
@@ -24,20 +43,16 @@ impl Router {
 
     /// The same on these ports.
     pub fn start_on(ports: [&str; 2], programs: &[&str], options: &[&str]) -> Option<Router> {
-        let bed = Testbed::lay(Wiring::Routed, programs)?;
-        bed.dut.set_ipv6(true);
-        for (key, value) in [("ipv4/ip_forward", "0"), ("ipv6/conf/all/accept_dad", "0")] {
-            bed.dut.inside(|| fs::write(format!("/proc/sys/net/{key}"), value)).expect(key);
-        }
-        for (net, port) in [(1, "one"), (2, "two")] {
-            bed.dut.ip(&format!("addr add 10.77.{net}.254/24 dev {port}"));
-            bed.dut.ip(&format!("addr add fd77:{net}::254/64 dev {port} nodad"));
-        }
+        Some(Router::start_in(addressed(programs)?, ports, options))
+    }
+
+    /// The same in a testbed that is there, whose machine between the hosts has its addresses.
+    pub fn start_in(bed: Testbed, ports: [&str; 2], options: &[&str]) -> Router {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("netmem-routes-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
         let mut router = Router { bed, socket: env::temp_dir().join(name), child: None };
         router.run(ports, options);
-        Some(router)
+        router
     }
 
     /// Starts netmem.
