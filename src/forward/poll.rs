@@ -201,19 +201,18 @@ impl Forwarder {
         }
     }
 
-    /// The transmit ring is full: takes what has been sent out of it and tries once more.
+    /// The transmit ring is full, or there is what the port can never carry: takes what has been sent out of the ring, drops the
+    /// latter, and tries once more.
     #[cold]
     #[inline(never)]
     fn transmit_again(&mut self, port: usize, w: &mut Worker) -> usize {
         self.complete(port, w);
-        match self.send(port, w) {
-            0 => 0,
-            _ => self.refuse_unfit(port, w),
-        }
+        self.refuse_unfit(port, w);
+        self.send(port, w)
     }
 
-    /// Drops what the port can never carry, which would wait for ever; returns how many frames are left.
-    fn refuse_unfit(&mut self, port: usize, w: &mut Worker) -> usize {
+    /// Drops what the port can never carry, which would wait for ever.
+    fn refuse_unfit(&mut self, port: usize, w: &mut Worker) {
         let Lane { port, out, flight, .. } = &mut self.lanes[port];
         let mut unfit = port.unfit(out);
         if !unfit.is_empty() {
@@ -223,7 +222,6 @@ impl Forwarder {
                 None => unfit.free(w),
             }
         }
-        out.len()
     }
 
     /// Gives the port what is to leave by it, as far as it takes it; returns how many frames are left.

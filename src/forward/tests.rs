@@ -211,6 +211,8 @@ fn runts_among_frames_that_a_port_carries_are_refused_at_once_and_do_not_fill_it
         rig.devices[1].collect(64, |data| assert_eq!(data.len(), 60));
         let meters = rig.forwarder.meters();
         assert_eq!((meters.drops.get(Reason::TxRefused), meters.held.get()), (4 * round, 0));
+        let counters = rig.forwarder.ports().nth(1).map(|port| port.counters().tx_invalid.get());
+        assert_eq!(counters, Some(4 * round), "each once");
     }
     rig.settle(|_| ());
     rig.end();

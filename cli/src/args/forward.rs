@@ -39,15 +39,17 @@ pub struct ForwardArgs {
     /// up, through AF_XDP. Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. With queues,
     /// that one and those behind it, spread over the workers, each of which transmits by its first; without, one for
     /// each worker. Only those queues are redirected here; what arrives on others goes on to the kernel. So does, with
-    /// kernel=control (the default with --mode ip), what the kernel's own addresses and neighbours live from: ARP, IPv6 neighbour discovery, broadcast
-    /// and multicast, and packets to the addresses of this host, as they come and go.
+    /// kernel=control (the default with --mode ip), what the kernel's own addresses and neighbours live from: all that is
+    /// not IP (ARP, 802.1X, PPPoE), IPv6 neighbour discovery, answers of DHCP servers to this interface, broadcast and
+    /// multicast, and packets to the addresses of this host, as they come and go.
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT][,unsealed=ok][,copy=yes]  a peer process
     /// (VPP, DPDK, netmem) through shared memory; they meet at a Unix socket. A client (the default) lends its
     /// frames, without a copy, unless copy=yes, --path full or --ready-pairs: such a peer can read and write all
     /// frames of this process. A server copies once, and maps only memory that is sealed against shrinking, unless
-    /// unsealed=ok says that the client is trusted. With several workers a client connects one interface for each, with
-    /// ids from N on. The port is down while there is no peer, and up again with the next.
+    /// unsealed=ok says that the client is trusted (DPDK's with zero-copy=yes): if it makes its memory shorter, this
+    /// process ends. With several workers a client connects one interface for each, with ids from N on. The port is
+    /// down while there is no peer, and up again with the next.
     ///
     /// packet:IFNAME  an interface, which must be up, through a packet socket: every kernel and driver, one copy a
     /// frame. The kernel gets what is received as well. Needs root or CAP_NET_RAW.

@@ -66,6 +66,7 @@ impl Port for Moody {
             return 0;
         }
         let mut runts = self.unfit(frames);
+        self.counters().tx_invalid.add(runts.len() as u64);
         let n = self.within.tx(w, frames);
         frames.append(&mut runts);
         n
