@@ -218,7 +218,8 @@ fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(
         "core-ns per packet over all cores: the time of the sender's core while it sends a backlog, and of the device's \
          core while it works it off, after one another, so that neither waits for the other. The kernel carries packets \
-         to the device on the sender's core, and does all of its own forwarding there. What the receiver costs its core, \
+         to the device on the sender's core, and does all of its own forwarding there; what it puts off to ksoftirqd, when it \
+         does, is not counted, which is in its favour. What the receiver costs its core, \
          the same for all, does not count",
     );
     bench.note(format!(
