@@ -5,7 +5,6 @@ use crate::forward::PacketPath;
 use crate::forward::filter::{FilterControl, filter};
 use crate::forward::holder::holder;
 use crate::packet::{Form, Heads, HeadsConfig, Pairs};
-use crate::pool::Frame;
 use crate::port::fault::{Chance, FaultConfig, FaultPort};
 use std::thread;
 
@@ -205,69 +204,14 @@ fn a_sink_that_stands_still_costs_counted_drops_and_no_head() {
     rig.end();
 }
 
-/// Keeps what was sent, and gives it back last first.
-struct Backwards {
-    port: MemPort,
-    sent: Vec<Frame>,
-}
-
 #[test]
 fn a_port_that_completes_out_of_order_is_served_as_any_other() {
-    let mut rig = rig(2048, ip());
-    let config = MemConfig::default();
-    let ((a, da), (b, db)) = (wire("0", &config).unwrap(), wire("1", &config).unwrap());
-    rig.devices = [da, db];
-    let backwards = Backwards { port: b, sent: Vec::new() };
-    rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(backwards)], rig.pool.clone(), ip()).unwrap();
+    let (mut rig, _) = moody_rig(2048, ip, Mood::Backwards);
     take_full_path(&mut rig, Form::TwoSided, &[]);
     let tally = rig.send_through(5_000);
     assert_eq!((tally.received, tally.corrupt, tally.reordered), (5_000, 0, 0));
     assert!(rig.forwarder.lanes[1].flight.is_empty());
     rig.end();
-}
-
-impl Port for Backwards {
-    fn name(&self) -> &str {
-        self.port.name()
-    }
-    fn kind(&self) -> &'static str {
-        self.port.kind()
-    }
-    fn fill_room(&mut self) -> usize {
-        self.port.fill_room()
-    }
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.port.fill(w, frames)
-    }
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.port.rx(w, frames)
-    }
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.port.tx(w, frames)
-    }
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        let mut batch = Batch::new();
-        self.port.complete(w, &mut batch);
-        self.sent.extend(batch.drain());
-        let n = frames.room().min(self.sent.len());
-        self.sent.drain(self.sent.len() - n..).rev().for_each(|frame| frames.push(frame).unwrap());
-        n
-    }
-    fn kick(&mut self) {
-        self.port.kick();
-    }
-    fn filled(&self) -> usize {
-        self.port.filled()
-    }
-    fn in_flight(&self) -> usize {
-        self.port.in_flight() + self.sent.len()
-    }
-    fn state(&self) -> PortState {
-        self.port.state()
-    }
-    fn counters(&self) -> Arc<PortCounters> {
-        self.port.counters()
-    }
 }
 
 #[test]

@@ -18,17 +18,21 @@ pub(crate) enum Mood {
     Mute,
     /// The interface is gone: none is taken, and those it had never come back.
     Gone,
+    /// All are taken; those that were sent come back last first.
+    Backwards,
 }
 
 /// The port; its mood may change.
 pub(crate) struct Moody {
     within: MemPort,
+    /// Kept to be given back last first.
+    sent: Vec<Frame>,
     mood: Arc<Mutex<Mood>>,
 }
 
 impl Moody {
     pub(crate) fn new(within: MemPort, mood: Mood) -> Moody {
-        Moody { within, mood: Arc::new(Mutex::new(mood)) }
+        Moody { within, sent: Vec::new(), mood: Arc::new(Mutex::new(mood)) }
     }
 
     /// What its mood is changed by.
@@ -36,12 +40,17 @@ impl Moody {
         Arc::clone(&self.mood)
     }
 
-    fn is(&self, mood: Mood) -> bool {
-        *self.mood.lock().expect("nobody panics with it") == mood
+    fn is(&self) -> Mood {
+        *self.mood.lock().expect("nobody panics with it")
     }
 
-    fn carries(frame: &Frame) -> bool {
-        frame.len() >= HEADER
+    fn give_back(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let mut batch = Batch::new();
+        self.within.complete(w, &mut batch);
+        self.sent.extend(batch.drain());
+        let n = frames.room().min(self.sent.len());
+        self.sent.drain(self.sent.len() - n..).rev().for_each(|frame| drop(frames.push(frame)));
+        n
     }
 }
 
@@ -62,7 +71,7 @@ impl Port for Moody {
         self.within.rx(w, frames)
     }
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if !self.is(Mood::Picky) {
+        if matches!(self.is(), Mood::Mute | Mood::Gone) {
             return 0;
         }
         let mut runts = self.unfit(frames);
@@ -72,19 +81,27 @@ impl Port for Moody {
         n
     }
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.is(Mood::Gone) { 0 } else { self.within.complete(w, frames) }
+        match self.is() {
+            Mood::Gone => 0,
+            Mood::Backwards => self.give_back(w, frames),
+            Mood::Picky | Mood::Mute => self.within.complete(w, frames),
+        }
     }
     fn kick(&mut self) {
         self.within.kick();
     }
     fn in_flight(&self) -> usize {
-        if self.is(Mood::Gone) { 0 } else { self.within.in_flight() }
+        if self.is() == Mood::Gone { 0 } else { self.within.in_flight() + self.sent.len() }
     }
     fn unfit(&self, frames: &mut Batch) -> Batch {
-        set_aside(frames, Moody::carries)
+        let picky = self.is() == Mood::Picky;
+        set_aside(frames, |frame| !picky || frame.len() >= HEADER)
     }
     fn state(&self) -> PortState {
-        if self.is(Mood::Picky) { PortState::Up } else { PortState::Down("link down".into()) }
+        match self.is() {
+            Mood::Picky | Mood::Backwards => PortState::Up,
+            Mood::Mute | Mood::Gone => PortState::Down("link down".into()),
+        }
     }
     fn counters(&self) -> Arc<PortCounters> {
         self.within.counters()
