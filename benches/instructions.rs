@@ -8,9 +8,13 @@
 //! cargo bench --bench instructions -- --record   writes the record anew
 //! ```
 
+use netmem::forward::traffic::{self, Traffic};
+use netmem::forward::{Forwarder, Mode};
 use netmem::packet::{Heads, Packet, Packets, Pairs};
 use netmem::page::{Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::Port;
+use netmem::port::mem::{MemConfig, wire};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::steer::{Mesh, MeshConfig, Source};
 use netmem::sync::Worker;
@@ -68,6 +72,11 @@ const PATHS: &[Path] = &[
         name: "frame to another worker, bulk 32, both sides, per frame",
         each: BULK as u64,
         run: hand_off,
+    },
+    Path {
+        name: "IPv4 frame through a router of mem ports, bulk 32, with both far ends, per frame",
+        each: BULK as u64,
+        run: routed,
     },
 ];
 
@@ -216,6 +225,26 @@ fn hand_off(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
         }
     }
     batch.free(w);
+    Ok(())
+}
+
+/// All that a frame costs on its way: a round of a forwarder, and its generator and sink.
+fn routed(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
+    let ring = MemConfig::default();
+    let ((a, mut near), (b, mut far)) = (wire("0", &ring)?, wire("1", &ring)?);
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(a), Box::new(b)];
+    let mut forwarder = Forwarder::new(ports, pool, Mode::Ip(traffic::router().into()))?;
+    let mut traffic = Traffic::new(1, 64)?;
+    forwarder.poll(w);
+    for _ in 0..n {
+        let delivered = near.deliver(BULK, |room| traffic.write(room));
+        forwarder.poll(w);
+        let left = far.collect(BULK, |data| drop(black_box(data[0])));
+        if delivered < BULK || left < BULK {
+            return Err("not all frames were forwarded".into());
+        }
+    }
     Ok(())
 }
 
