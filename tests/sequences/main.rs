@@ -5,9 +5,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod icmp;
 mod memif;
 mod packet;
 mod steer;
+mod wire;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -42,6 +44,46 @@ fn the_corpus_of_memif_sequences_holds() {
 #[test]
 fn the_corpus_of_steer_sequences_holds() {
     replay("steer", 8, steer::run);
+}
+
+#[test]
+fn the_corpus_of_frames_for_header_views_holds() {
+    replay("wire", 12, wire::run);
+}
+
+#[test]
+fn the_corpus_of_frames_for_a_router_that_answers_holds() {
+    replay("icmp", 12, icmp::run);
+}
+
+#[test]
+fn frames_of_the_icmp_corpus_are_answered() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/icmp");
+    let said = |name: &str| icmp::said(&fs::read(folder.join(name)).unwrap());
+    assert_eq!(["ttl-1", "full-path", "too-long", "an-error"].map(said), [2, 2, 2, 0]);
+}
+
+#[test]
+fn random_frames_for_header_views_hold() {
+    random(400_000, wire::run);
+}
+
+#[test]
+fn random_frames_for_a_router_that_answers_hold() {
+    random(100_000, icmp::run);
+}
+
+/// Runs random sequences, of as many bytes in all as the environment says, or by default.
+fn random(bytes: usize, run: fn(&[u8])) {
+    let mut runner =
+        TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(steps(bytes)) });
+    let sequences = prop::collection::vec(any::<u8>(), 0..2 * BYTES_EACH);
+    runner
+        .run(&sequences, |bytes| {
+            run(&bytes);
+            Ok(())
+        })
+        .unwrap();
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! Header views over any bytes: none panics, what each says lies within the bytes, and what is rewritten stays right.
+
+#![allow(missing_docs)]
+
+use netmem::wire::options::{record, wishes};
+use netmem::wire::{Ethernet, Headers, Icmp, Ipv4, Ipv6, Udp, ethernet, icmp, ipv4, ipv6};
+use std::net::Ipv4Addr;
+
+/// Reads a frame as every view does, from the outside in.
+pub fn run(frame: &[u8]) {
+    let plain = Headers::read(frame).map(|(headers, rest)| (headers.ip.is_plain(), rest.len()));
+    assert_eq!(plain.is_some(), frame.len() >= ethernet::HEADER_LEN + ipv4::HEADER_LEN);
+    let Ok((link, packet)) = Ethernet::parse(frame) else { return };
+    over_ipv4(packet, plain.is_some_and(|(plain, _)| plain));
+    over_ipv6(packet);
+    // Whatever the link says: a view is asked for what it is asked for.
+    let _ = (link.ethertype(), Ipv6::read(packet));
+}
+
+fn over_ipv4(packet: &[u8], plain: bool) {
+    let Ok((header, payload)) = Ipv4::parse(packet) else { return };
+    assert!(header.total_length() <= packet.len() && header.header_len() <= header.total_length());
+    assert_eq!(payload.len(), header.total_length() - header.header_len());
+    assert_eq!(plain, header.header_len() == ipv4::HEADER_LEN);
+    if let Some((_, datagram)) = Udp::parse(payload) {
+        assert!(datagram.len() + 8 <= payload.len());
+    }
+    assert_eq!(Icmp::read(payload).is_some(), payload.len() >= icmp::HEADER_LEN);
+    let _ = icmp::is_query(payload);
+    let mut rewritten = packet.to_vec();
+    let ttl = header.ttl();
+    Ipv4::parse_mut(&mut rewritten).expect("it was right").decrement_ttl();
+    let (after, _) = Ipv4::parse(&rewritten).expect("a rewritten header is right");
+    assert_eq!(after.ttl(), ttl.saturating_sub(1));
+    over_options(&rewritten);
+}
+
+/// Options are recorded only where they ask for it, once, and nothing behind the header is touched.
+fn over_options(packet: &[u8]) {
+    let mut recorded = packet.to_vec();
+    record(&mut recorded, Ipv4Addr::new(10, 9, 8, 7), 0x0102_0304);
+    let wishes = wishes(packet);
+    if !wishes.is_ok_and(|wishes| wishes.records) {
+        assert_eq!(recorded, packet);
+        return;
+    }
+    let (header, payload) = Ipv4::parse(&recorded).expect("a recorded header is right");
+    assert_eq!(payload, &packet[header.header_len()..header.total_length()]);
+    assert!(netmem::wire::options::wishes(&recorded).is_ok() || recorded[20..] != packet[20..]);
+}
+
+fn over_ipv6(packet: &[u8]) {
+    let Ok(header) = Ipv6::parse(packet) else { return };
+    let end = header.total_length();
+    assert!((ipv6::HEADER_LEN..=packet.len()).contains(&end));
+    if let Some(upper) = icmp::upper(packet) {
+        assert!(upper.bytes.len() <= header.payload_length());
+        let _ = icmp::is_query_v6(upper.bytes);
+    }
+    let (mut rewritten, hops) = (packet.to_vec(), header.hop_limit());
+    Ipv6::parse_mut(&mut rewritten).expect("it was right").decrement_hop_limit();
+    rewritten[7] = hops;
+    assert_eq!(rewritten, packet, "nothing but the hop limit changed");
+}
