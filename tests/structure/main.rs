@@ -6,6 +6,8 @@ mod source;
 use source::{Source, names, words};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 /// The modules of the library that may use `unsafe`, and whose parents allow it them. To add one is a decision:
 /// say in its module documentation what the argument for its soundness rests on.
@@ -264,6 +266,33 @@ fn every_operation_of_pool_and_packet_is_in_the_scenario_in_which_allocations_fa
         }
     }
     report(&format!("operations that are in no chapter of {SCENARIO}"), &findings);
+}
+
+/// Where the page says which test shows what a router owes, and where those tests are.
+const ROUTER: (&str, &str) = ("docs/router.md", "src/forward");
+
+#[test]
+fn what_a_router_owes_is_shown_by_tests_that_there_are_and_every_line_of_the_checklist_is_on_the_page() {
+    let (page, folder) = ROUTER;
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect(page);
+    let quoted = text.split('`').skip(1).step_by(2);
+    // What else is quoted there are options and names of counters.
+    let named: BTreeSet<&str> = quoted.filter(|name| name.matches('_').count() > 2).collect();
+    assert!(named.len() > 40, "{} tests are named in {page}", named.len());
+    let sources = Source::under(folder);
+    let tests: Vec<(&str, &str)> = sources.iter().flat_map(tests_of).collect();
+    let missing = named.iter().filter(|name| !tests.iter().any(|(_, test)| test == *name));
+    let mut findings: Vec<String> = missing.map(|name| format!("{page}: there is no test {name}")).collect();
+    let unnamed = tests.iter().filter(|(path, test)| path.contains("checklist") && !named.contains(test));
+    findings.extend(unnamed.map(|(path, test)| format!("{path}: {test} is not in {page}")));
+    report("what a router owes", &findings);
+}
+
+/// The tests in a file, each with the file's path.
+fn tests_of(source: &Source) -> impl Iterator<Item = (&str, &str)> {
+    let name = |i: usize| words(source.code.get(i + 1)?.trim().strip_prefix("fn ")?).next();
+    let tests = source.code.iter().enumerate().filter(|(_, line)| line.trim() == "#[test]");
+    tests.filter_map(move |(i, _)| Some((source.path.as_str(), name(i)?)))
 }
 
 #[test]
