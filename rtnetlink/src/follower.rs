@@ -8,7 +8,7 @@ use crate::translate::{Event, Signal, State};
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netmem::forward::Wanted;
-use netmem::forward::ip::Interface;
+use netmem::forward::ip::{Allow, Interface};
 use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, fib};
 use netmem::sys::event::sleep_until_readable;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -28,6 +28,8 @@ pub struct Setup {
     pub ports: Vec<(Interface, Option<String>)>,
     /// Routes that count before the kernel's.
     pub given: Vec<RibRoute>,
+    /// What is forwarded that usually is not.
+    pub allow: Allow,
 }
 
 /// The kernel cannot be followed.
@@ -103,7 +105,7 @@ impl Follower {
         let ear = Ear::new().map_err(FollowError::Socket)?;
         let mouth = Mouth::new().map_err(FollowError::Socket)?;
         let interfaces = setup.ports.iter().map(|(interface, _)| *interface).collect();
-        let (control, mut reader) = fib(Fib { interfaces, ..Fib::default() });
+        let (control, mut reader) = fib(Fib { interfaces, allow: setup.allow, ..Fib::default() });
         let mut known = Known::default();
         for route in &setup.given {
             known.rib.insert(route);

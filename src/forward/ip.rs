@@ -3,6 +3,7 @@
 //! For IPv4 there are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
 //! as usual, which are nearly all. `forward_any` takes every frame, check by check, and alone names reasons.
 
+mod options;
 mod v6;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,6 +20,19 @@ pub struct Interface {
     pub mac: MacAddr,
     /// Bytes of IP packet that one frame of the link carries at most.
     pub mtu: u16,
+}
+
+/// What a router forwards only where somebody wants it to.
+///
+/// # Cost
+/// None: what is not as usual is looked at in the cold half anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allow {
+    /// IPv4 packets from and to this network (0/8), loopback (127/8) and class E (240/4): martians for whose checks RFC 1812
+    /// §5.3.7 allows a switch. The others are never forwarded.
+    pub martians: bool,
+    /// IPv4 packets with a loose source route that pass here between two of its stops (RFC 7126 §4.3).
+    pub source_routes: bool,
 }
 
 /// Forwards the IP packet in `frame`, which came in by `ingress`.
@@ -83,12 +97,15 @@ fn forward_plain(
 #[cold]
 #[inline(never)]
 fn forward_any(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Result<Verdict, Reason> {
-    let packet = check(frame, ingress)?;
-    let Some(way) = way(frame, &packet, fib)? else {
-        return Ok(Verdict::Wait);
-    };
-    let (link, packet) = Ethernet::parse_mut(frame)?;
-    Ipv4::parse_mut(packet)?.decrement_ttl();
+    let packet = check(frame, ingress, fib.allow)?;
+    let way = way(frame, &packet, fib)?;
+    let records = options::check(Ethernet::parse(frame)?.1, fib.allow)?;
+    let Some(way) = way else { return Ok(Verdict::Wait) };
+    let (link, bytes) = Ethernet::parse_mut(frame)?;
+    Ipv4::parse_mut(bytes)?.decrement_ttl();
+    if records {
+        options::record(bytes, fib.addresses_of(way.port));
+    }
     Ok(way.take(link))
 }
 
@@ -148,7 +165,7 @@ fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> 
 }
 
 /// Checks all that does not depend on the route.
-fn check(frame: &[u8], ingress: &Interface) -> Result<Packet, Reason> {
+fn check(frame: &[u8], ingress: &Interface, allow: Allow) -> Result<Packet, Reason> {
     let (link, packet) = Ethernet::parse(frame)?;
     if link.ethertype() != ethernet::IPV4 {
         return Err(other_ethertype(link.ethertype()));
@@ -157,8 +174,10 @@ fn check(frame: &[u8], ingress: &Interface) -> Result<Packet, Reason> {
         return Err(other_station(link.dst));
     }
     let (header, _) = Ipv4::parse(packet)?;
-    if is_martian(header.src()) || is_martian(header.dst()) {
-        return Err(Reason::Martian);
+    for address in [header.src(), header.dst()] {
+        if is_martian(address) && !(allow.martians && is_switched(address)) {
+            return Err(Reason::Martian);
+        }
     }
     Ok(Packet {
         destination: header.dst().into(),
@@ -212,6 +231,11 @@ fn other_station(dst: MacAddr) -> Reason {
 const fn is_martian(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     matches!(first, 0 | 127 | 224..) || (first == 169 && second == 254)
+}
+
+/// Whether it is one of the martians that [`Allow::martians`] is about.
+const fn is_switched(martian: Ipv4Addr) -> bool {
+    matches!(martian.octets()[0], 0 | 127 | 240..) && !martian.is_broadcast()
 }
 
 /// The first octets under which there are martians. Only with 169 does the second octet matter, and

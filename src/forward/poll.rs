@@ -338,7 +338,7 @@ impl Forwarder {
 
     /// Puts the next `n` frames of a burst into a port's batch; when it is full, sends it.
     #[inline]
-    fn redirect(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
+    pub(super) fn redirect(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
         if to >= self.lanes.len() {
             return self.discard_untold(Reason::NoRoute, burst, n, w);
         }

@@ -1,5 +1,6 @@
 //! The whole path on two `mem` ports.
 
+mod checklist;
 mod copying;
 mod holding;
 mod idling;

@@ -139,11 +139,17 @@ pub enum Reason {
     /// The packet is longer than the egress interface's MTU and may be cut into fragments, which is not done here (RFC 791
     /// §2.3): its sender is not told, as it would not be if it were cut.
     Uncut,
+    /// Its IPv4 options are not as they must be (RFC 791 §3.1).
+    BadOptions,
+    /// It asks for a source route, and those are not followed (RFC 7126 §4.3, §4.4).
+    SourceRoute,
+    /// Its source is a link-local address, and its destination is not on that link (RFC 4291 §2.5.6).
+    BeyondScope,
 }
 
 impl Reason {
     /// All reasons, in the order of their [`index`](Self::index).
-    pub const ALL: [Reason; 27] = [
+    pub const ALL: [Reason; 30] = [
         Reason::Short,
         Reason::UnknownEthertype,
         Reason::Arp,
@@ -171,6 +177,9 @@ impl Reason {
         Reason::SilentNeighbour,
         Reason::UnresolvedNeighbour,
         Reason::Uncut,
+        Reason::BadOptions,
+        Reason::SourceRoute,
+        Reason::BeyondScope,
     ];
 
     /// The name of its counter.
@@ -203,6 +212,9 @@ impl Reason {
             Reason::SilentNeighbour => "silent_neighbour",
             Reason::UnresolvedNeighbour => "unresolved_neighbour",
             Reason::Uncut => "uncut",
+            Reason::BadOptions => "bad_options",
+            Reason::SourceRoute => "source_route",
+            Reason::BeyondScope => "beyond_scope",
         }
     }
 

@@ -161,6 +161,18 @@ impl Ipv4 {
         self.tos = tos;
     }
 
+    /// Makes the checksum of the header that `packet` begins with right, after options were written; to be used on no packet that
+    /// somebody sent with a wrong one. Without a whole header nothing happens.
+    pub fn seal(packet: &mut [u8]) {
+        let length = Ipv4::ref_from_prefix(packet).map_or(0, |(header, _)| header.header_len());
+        let Some(header) = packet.get_mut(..length).filter(|header| header.len() >= HEADER_LEN) else {
+            return;
+        };
+        header[10..12].fill(0);
+        let checksum = Sum::new().bytes(header).checksum();
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+
     /// Bytes of header and payload together.
     #[inline]
     pub const fn total_length(&self) -> usize {

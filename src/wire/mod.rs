@@ -27,6 +27,7 @@ pub mod ethernet;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod options;
 pub mod udp;
 
 pub use ethernet::{Ethernet, MacAddr, MacAddrError};

@@ -154,6 +154,7 @@ mod tests {
             hold,
             tap: None,
             icmp: netmem::forward::icmp::IcmpLimit::default(),
+            allow: netmem::forward::ip::Allow::default(),
             free,
             frames: 64,
             ring: 32,

@@ -9,6 +9,7 @@ use crate::args::{
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
 use netmem::forward::icmp::IcmpLimit;
+use netmem::forward::ip::Allow;
 use netmem::forward::route::{OwnAddress, Route};
 use netmem::forward::traffic::FLOWS_MAX;
 use netmem::forward::{Free, Idle};
@@ -46,6 +47,8 @@ pub struct Plan {
     pub tap: Option<usize>,
     /// How many ICMP errors each worker sends.
     pub icmp: IcmpLimit,
+    /// What is forwarded that usually is not.
+    pub allow: Allow,
     /// How sent and dropped frames are freed.
     pub free: Free,
     /// Frames in each worker's pool.
@@ -159,6 +162,7 @@ impl Plan {
             hold,
             tap,
             icmp: args.router.icmp_limit(),
+            allow: args.router.allow(),
             free: args.way.free.into(),
             frames,
             ring,

@@ -62,7 +62,7 @@ impl GivenRoutes {
         match self {
             GivenRoutes::Alone(alone) => {
                 let (rib, control, own) = &mut *alone.lock().unwrap_or_else(PoisonError::into_inner);
-                rib.replace_given(own.iter().map(|own| RibRoute::from(*own)).chain(routes));
+                rib.replace_given(own.iter().flat_map(|own| own.routes()).chain(routes));
                 control.apply(rib.take_changes());
             }
             GivenRoutes::Beside(given) => given.replace(routes),
@@ -111,7 +111,7 @@ fn routes(
     if from == RoutesArg::Given {
         let of = |port| own.iter().filter(move |own| usize::from(own.port) == port).map(|own| own.net);
         let addresses = (0..interfaces.len()).map(|port| of(port).collect()).collect();
-        let (control, mut reader) = fib(Fib { interfaces, addresses, ..Fib::default() });
+        let (control, mut reader) = fib(Fib { interfaces, addresses, allow: plan.allow, ..Fib::default() });
         let table = (Rib::default(), control, own.to_vec());
         let mut given = GivenRoutes::Alone(Arc::new(Mutex::new(table)));
         given.replace(routes);
@@ -122,6 +122,7 @@ fn routes(
     let setup = Setup {
         ports: interfaces.into_iter().zip(names).collect(),
         given: routes.iter().map(|route| RibRoute::from(*route)).collect(),
+        allow: plan.allow,
     };
     if fs::read_to_string(COMPAT_MODE).is_ok_and(|mode| mode.trim() == "0") {
         eprintln!(

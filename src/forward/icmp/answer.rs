@@ -38,34 +38,50 @@ impl Forwarder {
     ) {
         let (Mode::Ip(reader), Some(message)) = (&self.mode, Message::of(reason)) else { return };
         let (fib, now) = (reader.fib(), clock::monotonic_ns());
-        let (mut errors, mut silent) = (Batch::new(), Batch::new());
+        let (mut errors, mut back, mut silent) = (Batch::new(), Batch::new(), Batch::new());
         for mut frame in dropped.drain() {
             let said = say(&mut frame, (message, from.port, fib), || self.limiter.take(now));
-            let to = if said == Some(Ok(())) { &mut errors } else { &mut silent };
+            let to = match said {
+                Some(Ok(Returns::OnLink)) => &mut back,
+                Some(Ok(Returns::Routed)) => &mut errors,
+                _ => &mut silent,
+            };
             // There is room: no more come out than came in.
             drop(to.push(frame));
             match said {
-                Some(Ok(())) => self.meters.icmp.sent(message),
+                Some(Ok(_)) => self.meters.icmp.sent(message),
                 Some(Err(why)) => self.meters.icmp.silent(why),
                 None => {}
             }
         }
         dropped.append(&mut silent);
+        let n = back.len();
+        self.redirect(usize::from(from.port), &mut back.drain(), n, w);
         self.forward(from, &mut errors, w);
     }
 }
 
+/// How an error goes back.
+#[derive(Clone, Copy)]
+enum Returns {
+    /// As a frame that comes in.
+    Routed,
+    /// To who sent the packet, on that link.
+    OnLink,
+}
+
 /// Makes an error of the frame that holds the packet it is about, if there may be one and `has_token` says yes; None where there is
-/// no packet.
+/// nothing to be said.
 fn say(
     frame: &mut Frame,
     (message, from, fib): (Message, u8, &Fib),
     has_token: impl FnOnce() -> bool,
-) -> Option<Result<(), Silence>> {
+) -> Option<Result<Returns, Silence>> {
     let error = match IcmpError::about(frame.data(), message, from, fib)? {
         Ok(_) if !has_token() => return Some(Err(Silence::Limited)),
         Ok(error) => error,
         Err(why) => return Some(Err(why)),
     };
-    Some(error.write(frame))
+    let returns = if error.stays_on_link() { Returns::OnLink } else { Returns::Routed };
+    Some(error.write(frame).map(|()| returns))
 }

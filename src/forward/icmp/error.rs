@@ -4,7 +4,7 @@ use super::{Message, Silence};
 use crate::forward::ip::{Interface, flow_hash};
 use crate::forward::route::{Fib, Hop};
 use crate::pool::Frame;
-use crate::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp, ipv4, ipv6};
+use crate::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp, ipv4, ipv6, options};
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::IntoBytes;
@@ -13,8 +13,8 @@ use zerocopy::IntoBytes;
 const LONGEST_V4: usize = 576;
 /// Bytes of an IPv6 packet with an error at most: what every link carries (RFC 4443 §2.4 (c)).
 const LONGEST_V6: usize = 1280;
-/// The TTL or hop limit with which an error is forwarded, as if it came in: it leaves with the one of RFC 1700, 64.
-const TTL: u8 = 65;
+/// The TTL or hop limit with which an error leaves (RFC 1700).
+const TTL: u8 = 64;
 /// Precedence 6, internetwork control, of every error (RFC 1812 §4.3.2.5).
 const PRECEDENCE: u8 = 0xc0;
 /// What of the offending packet's type of service an error takes over (RFC 1812 §4.3.2.5): not its precedence, and nothing
@@ -24,15 +24,18 @@ const SERVICE: u8 = 0x1c;
 /// An error that is to be sent about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpError {
-    message: Message,
+    /// Its type and code.
+    says: (u8, u8),
+    /// The second word of its header.
+    rest: u32,
     /// Between whom it is sent: the router's own address, and the packet's source.
     between: Between,
-    /// The second word of the header: the MTU where that is what it says.
-    rest: u32,
     /// Bytes of the packet that it quotes, from the first.
     quoted: usize,
     /// The router's end of the link that the packet came in by.
     link: MacAddr,
+    /// The station there that the error goes back to, where its address means nothing on other links; None where it is routed.
+    station: Option<MacAddr>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,42 +47,81 @@ enum Between {
 impl IcmpError {
     /// The error that says `message` about the packet in `frame`, which came in by the port `from` and is not forwarded.
     ///
-    /// None where there is no IP packet.
+    /// None where there is no IP packet, or the message is none of its family.
     ///
     /// # Errors
     /// [`Silence`], where none may be sent or the router has no address to send it from.
     pub fn about(frame: &[u8], message: Message, from: u8, fib: &Fib) -> Option<Result<IcmpError, Silence>> {
-        let link = fib.interfaces.get(usize::from(from))?.mac;
         let (header, packet) = Ethernet::parse(frame).ok()?;
+        let link = fib.interfaces.get(usize::from(from))?.mac;
         match header.ethertype() {
-            ethernet::IPV4 => {
-                let (header, payload) = Ipv4::parse(packet).ok()?;
-                Some(may_be_answered(header, payload).and_then(|()| {
-                    let Back { own, most } = back(header.src().into(), from, fib)?;
-                    let IpAddr::V4(own) = own else { return Err(Silence::NoAddress) };
-                    let room = LONGEST_V4.min(most).saturating_sub(ipv4::HEADER_LEN + icmp::HEADER_LEN);
-                    let rest = rest(message, frame, header.dst().into(), fib);
-                    let between = Between::V4 { own, to: header.src(), tos: header.tos };
-                    Ok(IcmpError { message, between, rest, quoted: header.total_length().min(room), link })
-                }))
-            }
-            ethernet::IPV6 => {
-                let header = Ipv6::parse(packet).ok()?;
-                Some(may_be_answered_v6(header, packet, message).and_then(|()| {
-                    let Back { own, .. } = back(header.src().into(), from, fib)?;
-                    let IpAddr::V6(own) = own else { return Err(Silence::NoAddress) };
-                    let room = LONGEST_V6 - ipv6::HEADER_LEN - icmp::HEADER_LEN;
-                    let rest = rest(message, frame, header.dst().into(), fib);
-                    let between = Between::V6 { own, to: header.src() };
-                    Ok(IcmpError { message, between, rest, quoted: header.total_length().min(room), link })
-                }))
-            }
+            ethernet::IPV4 => IcmpError::about_v4(frame, packet, message, (from, link), fib),
+            ethernet::IPV6 => IcmpError::about_v6(frame, packet, message, (from, link), fib),
             _ => None,
         }
     }
 
-    /// Makes the error of the frame that holds the packet: its first bytes move behind the new headers, or those go in front of
-    /// them where there is headroom. The frame is addressed as one that comes in, to be forwarded.
+    fn about_v4(
+        frame: &[u8],
+        packet: &[u8],
+        message: Message,
+        (from, link): (u8, MacAddr),
+        fib: &Fib,
+    ) -> Option<Result<IcmpError, Silence>> {
+        let (says, (header, payload)) = (message.v4()?, Ipv4::parse(packet).ok()?);
+        let rest = match message {
+            Message::TooBig => mtu(frame, header.dst().into(), fib),
+            // Where the wrong byte is stands in the first eight bits.
+            Message::ParameterProblem => u32::from(options::wishes(packet).err()?.at) << 24,
+            _ => 0,
+        };
+        Some(may_be_answered(header, payload).and_then(|()| {
+            let Back { own, most } = back(header.src().into(), from, fib)?;
+            let IpAddr::V4(own) = own else { return Err(Silence::NoAddress) };
+            let room = LONGEST_V4.min(most).saturating_sub(ipv4::HEADER_LEN + icmp::HEADER_LEN);
+            let between = Between::V4 { own, to: header.src(), tos: header.tos };
+            let quoted = header.total_length().min(room);
+            Ok(IcmpError { says, rest, between, quoted, link, station: None })
+        }))
+    }
+
+    fn about_v6(
+        frame: &[u8],
+        packet: &[u8],
+        message: Message,
+        (from, link): (u8, MacAddr),
+        fib: &Fib,
+    ) -> Option<Result<IcmpError, Silence>> {
+        let (says, header) = (message.v6()?, Ipv6::parse(packet).ok()?);
+        // No link of IPv6 carries less than 1280 (RFC 8200 §5).
+        let least = LONGEST_V6 as u32;
+        let rest =
+            if message == Message::TooBig { mtu(frame, header.dst().into(), fib).max(least) } else { 0 };
+        Some(may_be_answered_v6(header, packet, message).and_then(|()| {
+            let to = header.src();
+            let (own, station) = if to.is_unicast_link_local() {
+                let sender = Ethernet::parse(frame).map(|(link, _)| link.src).ok();
+                let sender = sender.filter(|sender| !sender.is_group()).ok_or(Silence::FromNobody)?;
+                (own_address(fib.addresses_of(from), to.into()).ok_or(Silence::NoAddress)?, Some(sender))
+            } else {
+                (back(to.into(), from, fib)?.own, None)
+            };
+            let IpAddr::V6(own) = own else { return Err(Silence::NoAddress) };
+            let room = LONGEST_V6 - ipv6::HEADER_LEN - icmp::HEADER_LEN;
+            let (between, quoted) = (Between::V6 { own, to }, header.total_length().min(room));
+            Ok(IcmpError { says, rest, between, quoted, link, station })
+        }))
+    }
+
+    /// Whether it goes straight back to the station that sent the packet, because its address means nothing on other links; else it
+    /// is to be forwarded as a frame that comes in.
+    pub fn stays_on_link(&self) -> bool {
+        self.station.is_some()
+    }
+
+    /// Makes the error of the frame that holds the packet: the new headers go in front of it where there is headroom, or else its
+    /// first bytes move behind them. The frame is addressed as one that comes in, or, where it
+    /// [stays](Self::stays_on_link) on the link, to its station.
     ///
     /// # Errors
     /// [`Silence::NoRoom`]; nothing but the frame's end has changed then.
@@ -98,19 +140,21 @@ impl IcmpError {
         let (link, packet) = frame.data_mut().split_at_mut(ethernet::HEADER_LEN);
         let (head, quoted) = packet.split_at_mut(gap);
         let (ip_head, icmp_head) = head.split_at_mut(ip);
-        link.copy_from_slice(Ethernet::new(self.link, self.link, ethertype).as_bytes());
+        let station = self.station.unwrap_or(self.link);
+        link.copy_from_slice(Ethernet::new(station, self.link, ethertype).as_bytes());
+        let (kind, code) = self.says;
+        // One more where it comes in once more.
+        let hops = TTL + u8::from(self.station.is_none());
         let length = (icmp::HEADER_LEN + quoted.len()) as u16;
         match self.between {
             Between::V4 { own, to, tos } => {
-                let mut header = Ipv4::new(own, to, icmp::PROTOCOL, TTL, length);
+                let mut header = Ipv4::new(own, to, icmp::PROTOCOL, hops, length);
                 header.set_tos(PRECEDENCE | tos & SERVICE);
-                let (kind, code) = self.message.v4();
                 ip_head.copy_from_slice(header.as_bytes());
                 icmp_head.copy_from_slice(Icmp::v4(kind, code, self.rest, quoted).as_bytes());
             }
             Between::V6 { own, to } => {
-                let header = Ipv6::new(own, to, icmp::PROTOCOL_V6, TTL, length);
-                let (kind, code) = self.message.v6();
+                let header = Ipv6::new(own, to, icmp::PROTOCOL_V6, hops, length);
                 ip_head.copy_from_slice(header.as_bytes());
                 icmp_head.copy_from_slice(Icmp::v6(kind, code, self.rest, quoted, own, to).as_bytes());
             }
@@ -181,7 +225,7 @@ fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
 
 /// Of one interface's addresses the one to speak to `to` from: the one of its network, else the first of its family that is good
 /// beyond the link.
-fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
+pub(in crate::forward) fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
     let good = |net: &&IpNet| match (net.addr(), to) {
         (IpAddr::V4(_), IpAddr::V4(_)) => true,
         (IpAddr::V6(own), IpAddr::V6(to)) => !own.is_unicast_link_local() || to.is_unicast_link_local(),
@@ -191,14 +235,9 @@ fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
     near.or_else(|| addresses.iter().find(good)).map(IpNet::addr)
 }
 
-/// The second word of an error: of one about a packet's length the MTU of the link it was for (RFC 1191 §4, RFC 4443 §3.2), which
-/// over IPv6 is never below 1280 (RFC 8200 §5).
-fn rest(message: Message, frame: &[u8], destination: IpAddr, fib: &Fib) -> u32 {
-    if message != Message::TooBig {
-        return 0;
-    }
+/// The MTU of the link that the packet in `frame` was for: what the sender is told (RFC 1191 §4, RFC 4443 §3.2).
+fn mtu(frame: &[u8], destination: IpAddr, fib: &Fib) -> u32 {
     let port = fib.table.next_hop(destination, || flow_hash(frame)).and_then(Hop::port);
     let egress = port.and_then(|port| fib.interfaces.get(usize::from(port)));
-    let mtu = egress.map_or(0, |egress| u32::from(egress.mtu));
-    if destination.is_ipv6() { mtu.max(LONGEST_V6 as u32) } else { mtu }
+    egress.map_or(0, |egress| u32::from(egress.mtu))
 }

@@ -19,6 +19,7 @@ mod tests;
 
 pub use counters::{IcmpCounters, Silence};
 pub use error::IcmpError;
+pub(super) use error::own_address;
 pub use limit::{IcmpControl, IcmpLimit};
 pub use message::Message;
 

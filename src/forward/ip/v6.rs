@@ -6,7 +6,7 @@
 use std::net::Ipv6Addr;
 
 use super::{Interface, Packet, other_station, way};
-use crate::forward::route::Fib;
+use crate::forward::route::{Fib, Hop};
 use crate::forward::verdict::{Reason, Verdict};
 use crate::wire::{Ethernet, Ipv6};
 
@@ -16,7 +16,7 @@ use crate::wire::{Ethernet, Ipv6};
 /// Bytes 0..54 of the frame, and a walk down the tree of routes; no call beyond that where the route names a station.
 #[inline(never)]
 pub(super) fn forward(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Result<Verdict, Reason> {
-    let packet = check(frame, ingress)?;
+    let packet = check(frame, ingress, fib)?;
     let Some(way) = way(frame, &packet, fib)? else {
         return Ok(Verdict::Wait);
     };
@@ -26,14 +26,14 @@ pub(super) fn forward(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Resul
 }
 
 /// Checks all that does not depend on the route.
-fn check(frame: &[u8], ingress: &Interface) -> Result<Packet, Reason> {
+fn check(frame: &[u8], ingress: &Interface, fib: &Fib) -> Result<Packet, Reason> {
     let (link, packet) = Ethernet::parse(frame)?;
     if link.dst != ingress.mac {
         return Err(other_station(link.dst));
     }
     let header = Ipv6::parse(packet)?;
     if is_martian(header.src()) || is_martian(header.dst()) {
-        return Err(Reason::Martian);
+        return Err(martian(header, fib));
     }
     Ok(Packet {
         destination: header.dst().into(),
@@ -41,6 +41,20 @@ fn check(frame: &[u8], ingress: &Interface) -> Result<Packet, Reason> {
         hops: header.hop_limit(),
         may_be_cut: false,
     })
+}
+
+/// Why a packet with a martian address is dropped: one from a link-local source to somebody elsewhere asks too much of it
+/// (RFC 4443 §3.1), unless that is the router.
+#[cold]
+fn martian(header: &Ipv6, fib: &Fib) -> Reason {
+    let (src, dst) = (header.src(), header.dst());
+    if !src.is_unicast_link_local() || is_martian(dst) {
+        return Reason::Martian;
+    }
+    match fib.table.next_hop(dst.into(), || 0) {
+        Some(Hop::Local) => Reason::Local,
+        _ => Reason::BeyondScope,
+    }
 }
 
 /// Whether no packet from or to this address may be forwarded: unspecified (RFC 4291 §2.5.2), loopback (§2.5.3), link-local

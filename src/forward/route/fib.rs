@@ -5,7 +5,7 @@
 //! the copies in turn is the same, so that a change costs what it changes, not what the table holds.
 
 use super::table::{Change, Table};
-use crate::forward::ip::Interface;
+use crate::forward::ip::{Allow, Interface};
 use ipnet::IpNet;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,6 +21,8 @@ pub struct Fib {
     /// The router's own addresses on each port's link, with the link's network, in the order of the ports; as far as they are
     /// known.
     pub addresses: Vec<Box<[IpNet]>>,
+    /// What is forwarded that usually is not.
+    pub allow: Allow,
 }
 
 impl Fib {

@@ -3,6 +3,7 @@
 use super::rib::{Origin, RibRoute, Target};
 use ipnet::IpNet;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// An address of the router's own on a port's link: `ADDRESS/LENGTH,port`, the length its network's.
@@ -48,7 +49,26 @@ pub enum OwnAddressError {
     },
 }
 
+/// The longest IPv4 prefix of a network that has a broadcast address (RFC 3021 §2.1).
+const BROADCAST_MAX: u8 = 30;
+
 impl OwnAddress {
+    /// The routes that it makes: packets to it are the router's own, and those to everyone in its network, which no router forwards
+    /// unless it is told to (RFC 2644).
+    pub fn routes(&self) -> impl Iterator<Item = RibRoute> + use<> {
+        let broadcast = match self.net {
+            IpNet::V4(net) if net.prefix_len() <= BROADCAST_MAX => Some(net.broadcast().into()),
+            _ => None,
+        };
+        let local = |address: IpAddr| RibRoute {
+            prefix: IpNet::from(address),
+            origin: Origin::Given,
+            metric: 0,
+            target: Target::Local,
+        };
+        [self.net.addr()].into_iter().chain(broadcast).map(local)
+    }
+
     /// Checks that the port is one of `ports`.
     ///
     /// # Errors
@@ -85,14 +105,6 @@ impl fmt::Display for OwnAddress {
     }
 }
 
-impl From<OwnAddress> for RibRoute {
-    /// Packets for it are the router's own.
-    fn from(OwnAddress { net, .. }: OwnAddress) -> RibRoute {
-        let prefix = IpNet::from(net.addr());
-        RibRoute { prefix, origin: Origin::Given, metric: 0, target: Target::Local }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +129,10 @@ mod tests {
         }
         let own: OwnAddress = "fd00::1/64, 2".parse().unwrap();
         assert_eq!(own.check_port(3), Ok(()));
+        let nets =
+            |text: &str| text.parse::<OwnAddress>().unwrap().routes().map(|route| route.prefix.to_string());
+        assert_eq!(nets("10.0.2.254/24,1").collect::<Vec<_>>(), ["10.0.2.254/32", "10.0.2.255/32"]);
+        assert_eq!(nets("10.0.2.0/31,1").chain(nets("fd00::1/64,1")).count(), 2);
         assert!(own.check_port(2).unwrap_err().to_string().contains("2 ports"));
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::forward::PacketPath;
 use crate::forward::filter::filter;
 use crate::forward::icmp::{Message, Silence};
-use crate::forward::ip::Interface;
+use crate::forward::ip::{Allow, Interface};
 use crate::forward::route::{Change, FibControl, HopId, Neighbour, NextHop, fib};
 use crate::packet::Heads;
 use crate::wire::{Ethernet, Ipv4, Ipv6, MacAddr, Udp, ethernet, ipv4, udp};
@@ -66,7 +66,12 @@ pub(in crate::forward) struct Router {
 impl Router {
     /// One that lets frames go that way.
     pub(in crate::forward) fn new(way: Way) -> Router {
-        let (mut control, reader) = fib(Fib { interfaces: ENDS.to_vec(), ..Fib::default() });
+        Router::that_allows(way, Allow::default())
+    }
+
+    /// One that forwards what usually is not.
+    pub(in crate::forward) fn that_allows(way: Way, allow: Allow) -> Router {
+        let (mut control, reader) = fib(Fib { interfaces: ENDS.to_vec(), allow, ..Fib::default() });
         let mut changes: Vec<Change> = Vec::new();
         for ((net, hop), id) in ROUTES.iter().zip(0..) {
             changes.extend([Change::Hop(HopId(id), *hop), Change::Route(net.parse().unwrap(), HopId(id))]);
@@ -96,6 +101,20 @@ impl Router {
         });
         assert_eq!(delivered, 1);
         self.settle()
+    }
+
+    /// As [`pass`](Self::pass), by port 0, of a frame that leaves by port 1 alone.
+    #[track_caller]
+    pub(in crate::forward) fn forward(&mut self, frame: &[u8]) -> Vec<u8> {
+        let mut left = self.pass(0, frame);
+        assert_eq!(left.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [1]);
+        left.remove(0).1
+    }
+
+    /// Leads a network somewhere else.
+    pub(in crate::forward) fn lead(&mut self, id: u32, net: &str, to: NextHop) {
+        let net = net.parse().unwrap();
+        self.control.apply(vec![Change::Hop(HopId(id), to), Change::Route(net, HopId(id))]);
     }
 
     /// Has a frame come in by a port so many times, and lets nobody take what leaves.

@@ -1,0 +1,300 @@
+//! Options of an IPv4 header: RFC 791 §3.1, and what RFC 1812 §4.2.2.6 and §5.3.13 ask of a router that forwards them.
+
+use super::Ipv4;
+use super::ipv4::HEADER_LEN;
+use std::net::Ipv4Addr;
+
+/// The end of the list.
+const END: u8 = 0;
+/// Nothing: one byte of padding.
+const NOTHING: u8 = 1;
+/// Record route.
+const RECORD_ROUTE: u8 = 7;
+/// Timestamps.
+const TIMESTAMP: u8 = 68;
+/// Loose source and record route.
+const LOOSE_ROUTE: u8 = 131;
+/// Strict source and record route.
+const STRICT_ROUTE: u8 = 137;
+
+/// What a header's options ask of a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wishes {
+    /// A source route, whose next stop is the destination: loose or strict.
+    pub source_route: Option<Strictness>,
+    /// Something is to be written into the header by each router.
+    pub records: bool,
+}
+
+/// Whether a source route names every router on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strictness {
+    /// Others may be in between.
+    Loose,
+    /// It names all of them.
+    Strict,
+}
+
+/// Options that are not as they must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadOptions {
+    /// The byte of the header that is wrong, from 0: what a parameter problem points at (RFC 792).
+    pub at: u8,
+}
+
+/// One option: where it begins in the header, and its length.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: usize,
+    length: usize,
+}
+
+/// What a router has to write into an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// Its address, at this byte of the header; the pointer moves by four.
+    Address { at: usize },
+    /// The time, at this byte; the pointer moves by four.
+    Time { at: usize },
+    /// Its address and the time; the pointer moves by eight.
+    AddressAndTime { at: usize },
+    /// The time behind this address, if it is the router's; the pointer moves by eight.
+    TimeIfOwn { at: usize },
+    /// One to the number of routers that found no room.
+    Overflow,
+    /// Nothing.
+    Nothing,
+}
+
+/// What the options of the header that `packet` begins with ask for; the header is a checked one ([`Ipv4::parse`]). Options that are
+/// not known ask for nothing, and are to be forwarded unchanged.
+///
+/// # Errors
+/// [`BadOptions`]: the packet is to be dropped (RFC 791 §3.1).
+pub fn wishes(packet: &[u8]) -> Result<Wishes, BadOptions> {
+    let header = header(packet);
+    let (mut wishes, mut at) = (Wishes::default(), HEADER_LEN);
+    while let Some(place) = next(header, &mut at)? {
+        match header[place.at] {
+            LOOSE_ROUTE => wishes.source_route = Some(Strictness::Loose),
+            STRICT_ROUTE => wishes.source_route = Some(Strictness::Strict),
+            RECORD_ROUTE | TIMESTAMP => wishes.records |= entry(header, place)? != Entry::Nothing,
+            _ => {}
+        }
+    }
+    Ok(wishes)
+}
+
+/// Writes what each router has to write (RFC 1812 §5.3.13.5, §5.3.13.6): its address `own`, that of the interface that the packet
+/// leaves by, and the time, in milliseconds since midnight UT. The header checksum is right afterwards.
+///
+/// Options that [`wishes`] refuses stay as they are.
+pub fn record(packet: &mut [u8], own: Ipv4Addr, milliseconds: u32) {
+    if !wishes(packet).is_ok_and(|wishes| wishes.records) {
+        return;
+    }
+    let (length, mut at) = (header(packet).len(), HEADER_LEN);
+    let header = &mut packet[..length];
+    while let Ok(Some(place)) = next(header, &mut at) {
+        if matches!(header[place.at], RECORD_ROUTE | TIMESTAMP)
+            && let Ok(entry) = entry(header, place)
+        {
+            write(header, place.at, entry, own, milliseconds);
+        }
+    }
+    Ipv4::seal(header);
+}
+
+/// The bytes of the header, or as many as there are.
+fn header(packet: &[u8]) -> &[u8] {
+    let words = packet.first().map_or(0, |first| usize::from(first & 0xf));
+    &packet[..(words * 4).min(packet.len())]
+}
+
+/// The option at or behind `at` that has a length, and moves `at` behind it; None where the list ends.
+fn next(header: &[u8], at: &mut usize) -> Result<Option<Place>, BadOptions> {
+    while let Some(kind) = header.get(*at) {
+        match *kind {
+            END => break,
+            NOTHING => *at += 1,
+            _ => {
+                let length = header.get(*at + 1).map_or(0, |length| usize::from(*length));
+                if length < 2 || *at + length > header.len() {
+                    return Err(bad(*at + 1));
+                }
+                let place = Place { at: *at, length };
+                *at += length;
+                return Ok(Some(place));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What is to be written into a record route or timestamp option.
+fn entry(header: &[u8], Place { at, length }: Place) -> Result<Entry, BadOptions> {
+    let times = header[at] == TIMESTAMP;
+    let first = if times { 5 } else { 4 };
+    if length < first - 1 {
+        return Err(bad(at + 1));
+    }
+    let pointer = usize::from(header[at + 2]);
+    if pointer < first {
+        return Err(bad(at + 2));
+    }
+    let kind = if times { header[at + 3] & 0xf } else { 0 };
+    if pointer > length {
+        return match (times, kind) {
+            // No room: routers that come later are counted, up to 15 of them.
+            (true, 0 | 1) if header[at + 3] >> 4 == 0xf => Err(bad(at + 3)),
+            (true, 0 | 1) => Ok(Entry::Overflow),
+            _ => Ok(Entry::Nothing),
+        };
+    }
+    let to = at + pointer - 1;
+    let (size, entry) = match (times, kind) {
+        (false, _) => (4, Entry::Address { at: to }),
+        (true, 0) => (4, Entry::Time { at: to }),
+        (true, 1) => (8, Entry::AddressAndTime { at: to }),
+        (true, 3) => (8, Entry::TimeIfOwn { at: to }),
+        _ => return Ok(Entry::Nothing),
+    };
+    // Some room, and not enough: the packet is in error.
+    if pointer + size - 1 > length { Err(bad(at + 2)) } else { Ok(entry) }
+}
+
+/// Writes an entry into the option that begins at `option`.
+fn write(header: &mut [u8], option: usize, entry: Entry, own: Ipv4Addr, milliseconds: u32) {
+    let (address, time) = (own.octets(), milliseconds.to_be_bytes());
+    let mut put = |at: usize, bytes: &[u8; 4]| header[at..at + 4].copy_from_slice(bytes);
+    let moved = match entry {
+        Entry::Address { at } => {
+            put(at, &address);
+            4
+        }
+        Entry::Time { at } => {
+            put(at, &time);
+            4
+        }
+        Entry::AddressAndTime { at } => {
+            put(at, &address);
+            put(at + 4, &time);
+            8
+        }
+        Entry::TimeIfOwn { at } if header[at..at + 4] == address => {
+            header[at + 4..at + 8].copy_from_slice(&time);
+            8
+        }
+        Entry::Overflow => {
+            header[option + 3] += 0x10;
+            0
+        }
+        Entry::TimeIfOwn { .. } | Entry::Nothing => 0,
+    };
+    header[option + 2] += moved;
+}
+
+/// The byte is wrong; a header has no more than 60.
+fn bad(at: usize) -> BadOptions {
+    BadOptions { at: at as u8 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::checksum::Sum;
+    use proptest::prelude::*;
+
+    const OWN: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
+
+    /// A header with these options, padded to whole words, its checksum right.
+    fn packet(options: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0; HEADER_LEN];
+        packet.extend(options);
+        packet.resize(packet.len().next_multiple_of(4), END);
+        packet[0] = 0x40 | (packet.len() / 4) as u8;
+        Ipv4::seal(&mut packet);
+        packet
+    }
+
+    /// The options after a router has recorded.
+    fn recorded(options: &[u8]) -> Vec<u8> {
+        let mut packet = packet(options);
+        assert!(wishes(&packet).unwrap().records);
+        record(&mut packet, OWN, 0x0102_0304);
+        assert!(Sum::new().bytes(&packet).intact());
+        packet[HEADER_LEN..][..options.len()].to_vec()
+    }
+
+    #[test]
+    fn a_route_is_recorded_at_its_pointer_until_it_is_full() {
+        assert_eq!(recorded(&[7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0]), [7, 11, 8, 10, 9, 8, 7, 0, 0, 0, 0]);
+        assert_eq!(recorded(&[1, 7, 7, 4, 9, 9, 9, 9]), [1, 7, 7, 8, 10, 9, 8, 7]);
+        let full = packet(&[7, 7, 8, 1, 2, 3, 4]);
+        assert_eq!(wishes(&full), Ok(Wishes::default()));
+    }
+
+    #[test]
+    fn times_are_recorded_alone_with_an_address_or_behind_the_routers_own() {
+        assert_eq!(recorded(&[68, 8, 5, 0, 0, 0, 0, 0]), [68, 8, 9, 0, 1, 2, 3, 4]);
+        let with_address = [68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(recorded(&with_address), [68, 12, 13, 1, 10, 9, 8, 7, 1, 2, 3, 4]);
+        let mine = [68, 12, 5, 3, 10, 9, 8, 7, 0, 0, 0, 0];
+        assert_eq!(recorded(&mine), [68, 12, 13, 3, 10, 9, 8, 7, 1, 2, 3, 4]);
+        let others = [68, 12, 5, 3, 10, 9, 8, 6, 0, 0, 0, 0];
+        assert_eq!(recorded(&others), others);
+        assert_eq!(recorded(&[68, 8, 9, 0x20, 0, 0, 0, 0]), [68, 8, 9, 0x30, 0, 0, 0, 0], "counted");
+    }
+
+    #[test]
+    fn what_is_wrong_is_pointed_at() {
+        for (options, at) in [
+            (&[7, 1, 0, 0][..], 21),                // shorter than itself
+            (&[7, 9, 4, 0], 21),                    // longer than the header
+            (&[1, 1, 1, 7], 24),                    // no length
+            (&[7, 2, 1, 1], 21),                    // no pointer
+            (&[7, 7, 3, 0, 0, 0, 0], 22),           // points at itself
+            (&[7, 10, 8, 0, 0, 0, 0, 0, 0, 0], 22), // room, and not enough
+            (&[68, 3, 5, 0], 21),
+            (&[68, 8, 4, 0, 0, 0, 0, 0], 22),
+            (&[68, 8, 5, 1, 0, 0, 0, 0], 22),
+            (&[68, 8, 9, 0xf0, 0, 0, 0, 0], 23), // no more can be counted
+        ] {
+            assert_eq!(wishes(&packet(options)), Err(BadOptions { at }), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn source_routes_are_recognised_and_other_options_ask_for_nothing() {
+        let route = |kind| wishes(&packet(&[kind, 7, 4, 10, 0, 0, 9])).unwrap().source_route;
+        assert_eq!([route(131), route(137)], [Some(Strictness::Loose), Some(Strictness::Strict)]);
+        for options in [&[148, 4, 0, 0][..], &[130, 11], &[0, 7, 1, 1], &[1, 1, 1, 1], &[25, 2], &[]] {
+            let mut options = options.to_vec();
+            if options.get(1) == Some(&11) {
+                options.resize(11, 0);
+            }
+            assert_eq!(wishes(&packet(&options)), Ok(Wishes::default()), "{options:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_and_recorded_without_harm(
+            bytes in prop::collection::vec(any::<u8>(), 0..80),
+            kind in prop::sample::select(vec![RECORD_ROUTE, TIMESTAMP, 0x44, 131]),
+        ) {
+            let mut bytes = bytes;
+            if let Some(option) = bytes.get_mut(20) {
+                *option = kind;
+            }
+            let behind = header(&bytes).len();
+            let before = bytes.clone();
+            let sane = wishes(&bytes);
+            record(&mut bytes, OWN, 7);
+            prop_assert_eq!(&bytes[behind..], &before[behind..]);
+            if sane.is_err() {
+                prop_assert_eq!(bytes, before);
+            }
+        }
+    }
+}
