@@ -159,6 +159,43 @@ fn a_malformed_route_is_told_which_part_is_wrong() {
 }
 
 #[test]
+fn own_addresses_that_cannot_be_are_refused() {
+    let route = "--route 10.0.2.0/24,1,02:00:00:00:00:02";
+    let told = |address: &str| {
+        let (head, remedy) = match address {
+            "127.0.0.1/8,0" => {
+                ("address 127.0.0.1/8", "write one of a single host, which others can send to")
+            }
+            _ => ("", "write ADDRESS/LENGTH,port, as in 10.0.2.254/24,1"),
+        };
+        let head = if head.is_empty() { format!("address {address:?}") } else { head.to_owned() };
+        refused(
+            &format!("{XDP} {route} --address {address}"),
+            &format!(
+                "invalid value '{address}' for '--address <ADDRESS/LENGTH,PORT>': {head}: {remedy} (see netmem forward --help)"
+            ),
+        );
+    };
+    ["10.0.2.254", "10.0.2.254/24", "10.0.2.254/33,1", "127.0.0.1/8,0"].into_iter().for_each(told);
+    let own = "--address 10.0.2.254/24,1";
+    refused(
+        &format!("{XDP} {route} --address 10.0.2.254/24,2"),
+        "address 10.0.2.254/24,2: there are 2 ports, numbered from 0",
+    );
+    refused(&format!("{XDP} {route} {own} {own}"), "--address 10.0.2.254 is given twice: leave one out");
+    let line =
+        "--address is for --mode ip with --route: with --routes kernel the kernel's addresses are followed";
+    refused(&format!("{XDP} --routes kernel {own}"), line);
+    refused(&format!("{XDP} --mode cross-connect {own}"), line);
+    refused(
+        &format!("forward {own}"),
+        "--address needs --port: the two mem ports are joined to hosts that send what can be forwarded",
+    );
+    refused_values("--icmp-rate", "N", &["-1", "1000001", "many"], "give a whole number from 0 to 1000000");
+    refused_values("--icmp-burst", "N", &["0", "-1", "1000001"], "give a whole number from 1 to 1000000");
+}
+
+#[test]
 fn routes_that_lead_nowhere_are_refused() {
     let route = "--route 10.0.2.0/24,1,02:00:00:00:00:02";
     refused(

@@ -165,6 +165,8 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
         key["value"].as_str().unwrap().to_owned()
     };
     for (key, new) in [
+        ("icmp.rate", "0"),
+        ("icmp.burst", "1"),
         ("pool.rx.cache", "128"),
         ("pool.rx.refill", "64"),
         ("page.statistics", "off"),
@@ -185,6 +187,8 @@ fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
         ("set page.lists.high 99999999", "page.lists.high: 99999999 is out of range; give 0 to "),
         ("set pool.rx.node 1", "pool.rx.node: there is no node 1; give any or 0 ("),
         ("set pool.rx.node none", "\"none\" is neither a whole number nor any; give any or 0 ("),
+        ("set icmp.rate 1000001", "icmp.rate: out of range; give 0 (none at all) to 1000000 ("),
+        ("set icmp.burst 0", "icmp.burst: out of range; give 1 to 1000000 ("),
         ("set page.lists.batch 0", "page.lists.batch: 0 is out of range; give 1 to 128 ("),
         ("set page.watermarks.min 99999999", "page.watermarks.min: watermarks 99999999, "),
         ("set pool.rx.cash 1", "error: no key \"pool.rx.cash\": did you mean pool.rx.cache?\n"),
