@@ -40,6 +40,34 @@ fn hosts_reach_each_other(wiring: Wiring, mode: &str, shown: &str) {
 }
 
 #[test]
+fn a_host_is_told_by_the_address_that_was_given_and_not_at_all_without_one_or_beyond_the_limit() {
+    for (options, told) in [
+        (&["--address=10.77.1.254/24,0"][..], Some("From 10.77.1.254")),
+        (&["--address=10.77.1.254/24,0", "--path=full"], Some("From 10.77.1.254")),
+        (&["--address=10.77.1.254/24,0", "--icmp-rate=0"], None),
+        (&[], None),
+    ] {
+        let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+        let forwarder = Forwarder::start(&bed, options);
+        wait_for_the_path(&bed);
+        let words = ["-n", "-c", "2", "-i", "0.2", "-W", "1", "-t", "1", "10.77.2.1"];
+        let out = bed.h1.command("ping").args(words).output().expect("ping");
+        let said = String::from_utf8_lossy(&out.stdout);
+        let lines = said.lines().filter(|line| line.contains("Time to live exceeded"));
+        let from = lines.filter(|line| told.is_some_and(|told| line.contains(told))).count();
+        assert_eq!(
+            (from, said.contains("Time to live")),
+            (2 * usize::from(told.is_some()), told.is_some()),
+            "{said}"
+        );
+        let summary = forwarder.interrupt();
+        summary.assert_adds_up();
+        assert_eq!(summary.dropped("ttl_expired"), 2);
+        bed.assert_nothing_left();
+    }
+}
+
+#[test]
 fn arp_and_multicast_are_counted_drops_between_routed_hosts_where_nothing_stays_with_the_kernel() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start_on(&bed, ["xdp:one,kernel=none", "xdp:two,kernel=none"], &[]);

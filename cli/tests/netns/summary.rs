@@ -69,7 +69,8 @@ impl Summary {
         let (received, transmitted) = (self.number("received"), self.number("transmitted"));
         assert_eq!(received, self.ports("rx"), "received by the forwarder and by its ports: {}", self.0);
         let left = self.number("held") + self.number("passed");
-        assert_eq!(received, transmitted + self.dropped_in_all() + left, "{}", self.0);
+        let came = received + self.number("originated");
+        assert_eq!(came, transmitted + self.dropped_in_all() + left, "{}", self.0);
         assert_eq!(transmitted, self.ports("tx"), "{}", self.0);
         assert_eq!(transmitted, self.ports("completed"), "{}", self.0);
         assert!(self.0["generator"].is_null() && self.0["sink"].is_null(), "{}", self.0);
