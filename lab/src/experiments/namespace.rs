@@ -91,17 +91,21 @@ impl Drop for Namespace {
 
 /// Deletes the namespaces of labs that were killed and could not.
 fn sweep() {
-    let Ok(names) = fs::read_dir("/run/netns") else { return };
-    let is_alive = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
-    for name in names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-        if is_left_over(&name, is_alive) {
-            // Somebody may have been quicker.
-            let _ = ip(&format!("netns del {name}"));
-        }
+    for name in left_over(Path::new("/run/netns")) {
+        // Somebody may have been quicker.
+        let _ = ip(&format!("netns del {name}"));
     }
 }
 
-/// Whether it is the name of a namespace that [`Namespace::new`] made, in a process that is no more.
+/// The names in a folder of what labs have made there that were killed and could not take it away.
+pub(super) fn left_over(folder: &Path) -> Vec<String> {
+    let is_alive = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
+    let names = fs::read_dir(folder).into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| is_left_over(name, is_alive)).collect()
+}
+
+/// Whether it is the name of something that a lab made, in a process that is no more.
 fn is_left_over(name: &str, is_alive: impl Fn(u32) -> bool) -> bool {
     let behind = name.strip_prefix("netmem-lab-");
     let pid = behind.and_then(|behind| behind.split('-').next()?.parse().ok());

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use netmem::sys::process;
 
+use super::super::namespace::left_over;
+
 /// How long one may take to end when it is asked to.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -23,8 +25,8 @@ pub(in crate::experiments) struct Middle {
 }
 
 impl Middle {
-    /// Starts `command` on `core`, where all its threads stay; what it prints goes to `said`. It does not outlive the
-    /// calling thread, whatever ends that.
+    /// Starts `command` on `core`, where all its threads stay; what it prints goes to `said`, and what DPDK keeps of it beside
+    /// that. It does not outlive the calling thread, whatever ends that.
     ///
     /// # Errors
     /// What the system says.
@@ -35,6 +37,10 @@ impl Middle {
     ) -> io::Result<Middle> {
         let out = File::create(said)?;
         command.stdin(Stdio::piped()).stdout(out.try_clone()?).stderr(out);
+        // Otherwise some MiB in /run for every testpmd that ever was.
+        let kept = said.with_extension("kept");
+        fs::create_dir_all(&kept)?;
+        command.env("RUNTIME_DIRECTORY", kept);
         let child = process::start_on(core, &mut command)?;
         Ok(Middle { child, stands: false, said: said.to_owned() })
     }
@@ -188,7 +194,7 @@ pub(in crate::experiments) fn find(program: &str) -> Option<PathBuf> {
     env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// A folder of this process's own among the temporary ones; taken away when dropped.
+/// A folder of this process's own among the temporary ones; taken away when dropped, or by a later lab.
 pub(in crate::experiments) struct Folder(PathBuf);
 
 impl Folder {
@@ -198,6 +204,10 @@ impl Folder {
     /// What the system says.
     pub(in crate::experiments) fn new(name: &str) -> io::Result<Folder> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        for name in left_over(&env::temp_dir()) {
+            // Somebody may have been quicker, or it is not ours to take away.
+            let _ = fs::remove_dir_all(env::temp_dir().join(name));
+        }
         // Relaxed: as above.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("netmem-{name}-{}-{number}", std::process::id()));
