@@ -9,6 +9,9 @@ use netmem_lab::report::{self, files};
 use netmem_lab::{Agreement, LabError, Options, input};
 use screen::Screen;
 
+/// This very program, also when another has taken its name meanwhile.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// Prints the experiments.
 ///
 /// # Errors
@@ -24,7 +27,8 @@ pub fn list(json: bool) -> Result<(), Failure> {
 /// failed or a report that could not be written.
 pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
-    let options = Options { quick: args.quick, json: args.json.clone(), set: args.set.clone() };
+    let (quick, json, set) = (args.quick, args.json.clone(), args.set.clone());
+    let options = Options { quick, json, set, turns_by: Some(THIS_PROGRAM.into()) };
     let mut screen = Screen::new(args.names.len() > 1 || args.names.iter().any(|name| name == "all"));
     let reports = netmem_lab::run(&args.names, &options, &stop, &mut |progress| screen.show(progress));
     screen.clear();
@@ -39,6 +43,14 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     });
     let failed = failed.collect::<Vec<_>>();
     if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
+}
+
+/// Takes one turn of a run that another `netmem` does.
+///
+/// # Errors
+/// [`Failure::Input`] when standard input is not that one's.
+pub fn turn() -> Result<(), Failure> {
+    netmem_lab::take_turn().map_err(Failure::input)
 }
 
 /// Compares two runs, prints the ratios that disagree and the share that agrees, and fails if it is too small.
@@ -67,12 +79,17 @@ pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
     }
 }
 
-/// Writes the page of reports, and says where it is and how much of the registry it shows.
+/// Writes the page of reports, and says where it is and how much of the registry it shows; or prints what the page says.
 ///
 /// # Errors
 /// [`Failure::Input`] for a file that is no report or cannot be written: then there is no page, and an older one stays.
 pub fn report(args: &LabReportArgs) -> Result<(), Failure> {
-    let reports = files::read(&args.from, &args.out).map_err(Failure::input)?;
+    if args.json {
+        let findings = report::findings(&files::read(&args.from, None).map_err(Failure::input)?);
+        let text = serde_json::to_string(&findings).map_err(Failure::run)?;
+        return output::print(&format!("{text}\n"));
+    }
+    let reports = files::read(&args.from, Some(&args.out)).map_err(Failure::input)?;
     files::write(&args.out, &report::page(&reports)).map_err(Failure::input)?;
     let all = netmem_lab::list();
     let shown = all.iter().filter(|e| reports.iter().any(|report| report.experiment == e.name)).count();

@@ -40,6 +40,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Set(args) => set::run(&args),
         Command::Lab(LabCommand::List { json }) => lab::list(json),
         Command::Lab(LabCommand::Run(args)) => lab::run(&args),
+        Command::Lab(LabCommand::Turn) => lab::turn(),
         Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),
         Command::Lab(LabCommand::Report(args)) => lab::report(&args),
     }

@@ -214,6 +214,42 @@ fn a_page_is_made_of_a_directory_of_reports() {
 }
 
 #[test]
+fn what_the_page_says_is_one_json_object_and_no_page_is_written() {
+    let directory = Directory::new("findings");
+    let good = directory.file("good.json", REPORT);
+    let out = output(&format!("lab report --from {} --json", directory.0.display()));
+    assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""));
+    let said: Value = serde_json::from_str(&stdout(&out)).expect("one JSON object");
+    assert_eq!(said["experiments"][0]["experiment"], "page-bulk");
+    let not_run = said["not_run"].as_array().expect("names");
+    assert!(not_run.contains(&"page-order".into()) && !not_run.contains(&"page-bulk".into()), "{said}");
+    assert!(said["claims"].as_array().is_some_and(|all| all.iter().all(|one| one["verdict"].is_string())));
+    assert!(said["targets"].as_array().is_some_and(|all| all.iter().all(|one| one["must"].is_number())));
+    assert_eq!(directory.names(), ["good.json"]);
+
+    let foreign = directory.file("foreign.json", "{\"name\": \"left-pad\"}");
+    for (rest, said) in [
+        (format!("--from {foreign}"), "name a file that netmem lab run --json wrote"),
+        ("--from /nosuch.json".to_owned(), "cannot read /nosuch.json"),
+        (format!("--from {good} --out page.html"), "cannot be used with"),
+    ] {
+        let out = output(&format!("lab report --json {rest}"));
+        let line = stderr(&out);
+        let seen = (out.status.code(), stdout(&out), line.lines().count());
+        assert_eq!(seen, (Some(2), String::new(), 1), "{rest}: {line}");
+        assert!(line.starts_with("error: ") && line.contains(said), "{rest}: {line}");
+    }
+}
+
+#[test]
+fn a_turn_that_no_run_ordered_is_refused_in_one_line() {
+    let out = output("lab turn");
+    let line = stderr(&out);
+    assert_eq!((out.status.code(), stdout(&out).as_str(), line.lines().count()), (Some(2), "", 1), "{line}");
+    assert!(line.starts_with("error: standard input is no socket of netmem lab run"), "{line}");
+}
+
+#[test]
 fn a_page_that_cannot_be_made_is_refused_in_one_line_and_leaves_nothing() {
     let directory = Directory::new("refused");
     let good = directory.file("good.json", REPORT);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::history::{History, Lengths};
 use crate::json::{Check, Counters, Pauses, Published, Ratio, Report, Row, shared};
 use crate::method::clock::{Clock, Tsc};
+use crate::method::pauses::Gaps;
 use crate::method::ratio::Interval;
 use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
@@ -13,6 +14,9 @@ use crate::settings::Settings;
 
 /// Share of windows that may be lost to a slow generator before the run says nothing.
 pub const STARVED_MAX: f64 = 0.2;
+
+/// Windows of a variant in the round that counts nowhere.
+const UNCOUNTED: usize = 8;
 
 /// What a report says that counts nothing but time.
 const NO_COUNTERS: &str = "no hardware counters in this experiment: slab-descriptor counts instructions, branches and \
@@ -146,6 +150,9 @@ impl<'a> Bench<'a> {
     }
 
     /// The same for one group of several that share the effort of the run: see [`Effort::shared_by`].
+    ///
+    /// A group all of whose ratios the least number of set-ups has decided is not measured again: its variants run for
+    /// one short round that counts nowhere, so that what an experiment checks of them has something to be checked of.
     pub fn measure_with(
         &mut self,
         variants: &mut [Box<dyn Variant + '_>],
@@ -153,22 +160,53 @@ impl<'a> Bench<'a> {
         cores: Cores,
         effort: Effort,
     ) -> Vec<Series> {
-        let Effort { rounds, windows } = effort;
         let seed = self.setting("seed");
+        let series = match self.settled(variants, comparisons, cores) {
+            Some(series) => {
+                let plan = Plan { rounds: 1, windows: UNCOUNTED, seed };
+                interleave(variants, &plan, self.stop, &mut Gaps::default(), &mut |_| {});
+                series
+            }
+            None => self.measure_anew(variants, effort),
+        };
+        self.groups += 1;
+        for comparison in comparisons {
+            self.ratio(&series, comparison, cores.half_width(), seed);
+        }
+        series
+    }
+
+    /// What earlier set-ups gave for the group at hand, if that is enough.
+    fn settled(
+        &self,
+        variants: &[Box<dyn Variant + '_>],
+        comparisons: &[Comparison],
+        cores: Cores,
+    ) -> Option<Vec<Series>> {
+        let series = self.history.of(self.groups);
+        let same = series.iter().map(|series| &series.label).eq(variants.iter().map(|one| one.label()));
+        let decided = |Comparison { a, b, .. }: &Comparison| {
+            let ratio = series[*a].over(&series[*b], self.setting("seed"));
+            ratio.is_some_and(|ratio| ratio.decided(cores.half_width()))
+        };
+        let enough = self.history.setups as u64 >= self.setting("setups");
+        (same && enough && comparisons.iter().all(decided)).then(|| series.to_vec())
+    }
+
+    /// One more set-up's rounds of the group at hand, behind those of the earlier ones.
+    fn measure_anew(&mut self, variants: &mut [Box<dyn Variant + '_>], effort: Effort) -> Vec<Series> {
+        let Effort { rounds, windows } = effort;
         // Each set-up has its own shuffle.
-        let plan = Plan { rounds, windows, seed: seed.wrapping_add(self.history.setups as u64) };
+        let seed = self.setting("seed").wrapping_add(self.history.setups as u64);
+        let plan = Plan { rounds, windows, seed };
         let progress = &mut *self.progress;
         let heard = &mut |done| progress(done, rounds);
         let series = interleave(variants, &plan, self.stop, &mut self.history.during, heard);
         let done = series.first().map_or(0, |series| series.rounds.len());
         self.cut_short = self.cut_short.or(self.stopped().then_some(done));
         let series = self.history.add(self.groups, series);
-        self.groups += 1;
         for lost in series.iter().filter(|series| done > 0 && series.per_op.is_empty()) {
             self.note(format!("no row for {}: no window of it counts", lost.label.variant));
-        }
-        for comparison in comparisons {
-            self.ratio(&series, comparison, cores.half_width(), seed);
         }
         series
     }

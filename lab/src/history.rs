@@ -5,12 +5,14 @@
 //! rounds are shared among the set-ups, and every set-up reports what all of them gave so far: the last one's report is
 //! the run's.
 
+use serde::{Deserialize, Serialize};
+
 use crate::json::{Check, Ratio, Report, Row};
 use crate::method::pauses::Gaps;
 use crate::method::round::Series;
 
 /// The set-ups of one experiment so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct History {
     /// Set-ups finished.
     pub(crate) setups: usize,
@@ -27,7 +29,7 @@ pub struct History {
 }
 
 /// What a part of an experiment added to the report.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Section {
     rows: Vec<Row>,
     ratios: Vec<Ratio>,
@@ -39,6 +41,11 @@ pub(crate) struct Section {
 pub(crate) struct Lengths([usize; 4]);
 
 impl History {
+    /// What the set-ups so far gave for `group`.
+    pub(crate) fn of(&self, group: usize) -> &[Series] {
+        self.groups.get(group).map_or(&[], Vec::as_slice)
+    }
+
     /// Adds what this set-up gave for `group` to what the earlier ones gave, and returns all of it.
     ///
     /// A group of other variants than before begins anew.

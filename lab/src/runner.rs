@@ -1,5 +1,6 @@
 //! Experiments by name, in turns, and the JSON file.
 
+mod process;
 mod turn;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use crate::json::Report;
 use crate::output::Output;
 use crate::remaining::Remaining;
 use crate::settings::{METHOD_KEYS, Settings};
+pub use process::take_turn;
 use turn::Turns;
 
 /// How to run.
@@ -23,6 +25,9 @@ pub struct Options {
     pub json: Option<PathBuf>,
     /// Keys and values, as [`settings::split`](crate::settings::split) gives them.
     pub set: Vec<(String, String)>,
+    /// The program whose `lab turn` takes each turn in a process of its own ([`take_turn`]); `None` takes them on threads
+    /// of this process, so that the intervals do not hold by how much one process differs from the next.
+    pub turns_by: Option<PathBuf>,
 }
 
 /// What the runner is doing, for a line on the terminal.
@@ -85,10 +90,11 @@ pub fn list_json() -> serde_json::Value {
     EXPERIMENTS.iter().map(entry).collect()
 }
 
-/// Runs the experiments `names` (or `all`), each on a thread of its own that is pinned to a core.
+/// Runs the experiments `names` (or `all`), pinned to a core.
 ///
-/// All of them take turns, and each is set up anew for each turn, so that what changes between set-ups, and what changes on
-/// the machine over minutes, falls into the intervals; those with an undecided ratio have more turns. When `stop` is
+/// All of them take turns, and each is set up anew for each turn, in a process of its own where [`Options::turns_by`] says
+/// by whom, so that what changes between set-ups, and what changes on the machine over minutes, falls into the intervals;
+/// those with an undecided ratio have more turns. When `stop` is
 /// raised, the turn at hand keeps the rounds it has finished if it is the experiment's first, and the rest is not begun.
 /// One name gives one object in the JSON file, several or `all` an array.
 ///
@@ -109,7 +115,7 @@ pub fn run(
     let output = options.json.as_deref().map(Output::open).transpose()?;
 
     let turns = chosen.iter().zip(&settings);
-    let turns = turns.map(|(experiment, settings)| Turns::new(experiment, settings, options.quick)).collect();
+    let turns = turns.map(|(experiment, settings)| Turns::new(experiment, settings, options)).collect();
     let reports = take_turns(turns, stop, progress);
     match (output, names, &reports[..]) {
         (None, ..) => {}

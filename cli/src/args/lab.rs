@@ -17,6 +17,9 @@ pub enum LabCommand {
     Run(LabRunArgs),
     Report(LabReportArgs),
     Compare(LabCompareArgs),
+    /// Take one turn of a run: what `netmem lab run` starts for each, with its orders on standard input.
+    #[command(hide = true)]
+    Turn,
 }
 
 /// Run experiments and print the measured figures beside the published ones.
@@ -69,7 +72,12 @@ pub struct LabCompareArgs {
 ///
 /// The page needs nothing else: no network and no scripts. Of two reports of one experiment the last is shown.
 ///
-/// Exit codes: 0 the page is written, 2 bad input or a file that cannot be written.
+/// The object of --json: `experiments` (checks, those that failed, ratios, how many are undecided), `not_run`, `claims`
+/// (source, says, published, measured, verdict: holds, smaller, fails, undecided or not-measured; sentence), `targets` (work,
+/// rival, over, must, aim, better: less or more; ratio with median, low and high; standing: aim, must, undecided, missed or
+/// not-measured; cause where it is missed; made_by), and `losses` to rivals (a, b, lost of so many settings, worst).
+///
+/// Exit codes: 0 the page or the object is written, 2 bad input or a file that cannot be written.
 #[derive(Debug, Args)]
 pub struct LabReportArgs {
     /// Files of `netmem lab run --json`, or directories of such files.
@@ -78,4 +86,7 @@ pub struct LabReportArgs {
     /// Where to write the page.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     pub out: PathBuf,
+    /// Print what the page says as one JSON object instead, and write no page.
+    #[arg(long, conflicts_with = "out")]
+    pub json: bool,
 }

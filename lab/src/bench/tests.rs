@@ -37,8 +37,18 @@ pub(crate) fn report_of(stop: bool, body: impl FnOnce(&mut Bench<'_>)) -> Report
 
 /// The last report of a quick run of so many set-ups; `body` hears which it is.
 fn report_of_setups(count: usize, stop: bool, body: &mut dyn FnMut(&mut Bench<'_>, usize)) -> Report {
+    report_of_more(count, count, stop, body)
+}
+
+/// The same where `least` set-ups would do.
+fn report_of_more(
+    least: usize,
+    count: usize,
+    stop: bool,
+    body: &mut dyn FnMut(&mut Bench<'_>, usize),
+) -> Report {
     let empty = Report { rows: vec![], ratios: vec![], checks: vec![], notes: vec![], ..sample() };
-    let set = [("setups".to_owned(), count.to_string())];
+    let set = [("setups".to_owned(), least.to_string())];
     let settings = Settings::new(&[], true, &set).unwrap();
     let (stop, mut progress) = (AtomicBool::new(stop), |_, _| {});
     let mut history = History::default();
@@ -168,6 +178,39 @@ fn groups_are_not_mixed_up_and_one_of_other_variants_begins_anew() {
     });
     let windows: Vec<u64> = report.rows.iter().map(|row| row.windows).collect();
     assert_eq!(windows, [22 * 48, 11 * 48]);
+}
+
+#[test]
+fn what_the_least_set_ups_decided_is_not_measured_again_but_still_runs_for_its_checks() {
+    struct Counted<'a>(Label, &'a std::cell::Cell<usize>);
+    impl Variant for Counted<'_> {
+        fn label(&self) -> &Label {
+            &self.0
+        }
+        fn round(&mut self, windows: usize) -> Windows {
+            self.1.set(self.1.get() + windows);
+            Windows { per_op: vec![100.0; windows], ..Windows::default() }
+        }
+    }
+    let (ran, mut each) = (std::cell::Cell::new(0), Vec::new());
+    let ns = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
+    let report = report_of_more(2, 4, false, &mut |bench, setup| {
+        ran.set(0);
+        let netmem = Counted(Label { variant: "netmem".into(), params: Params::new() }, &ran);
+        let decided: &mut [Box<dyn Variant + '_>] = &mut [Box::new(netmem), constant("limit", 100.0, 0)];
+        let series = bench.measure(decided, &[ns], Cores::Same);
+        bench.row(&series[0], Metric::CyclesPerOp, None);
+        each.push(ran.get());
+        // Another one is open for ever: the last set-up is far from the others.
+        let wild = constant("netmem/wild", if setup % 2 == 0 { 1.0 } else { 9.0 }, 0);
+        let series = bench.measure(&mut [wild, constant("limit", 1.0, 0)], &[ns], Cores::Same);
+        bench.row(&series[0], Metric::CyclesPerOp, None);
+    });
+    assert_eq!(each, [11 * 48, 11 * 48, UNCOUNTED, UNCOUNTED]);
+    let windows: Vec<u64> = report.rows.iter().map(|row| row.windows).collect();
+    assert_eq!(windows, [2 * 11 * 48, 4 * 11 * 48]);
+    let open: Vec<bool> = report.ratios.iter().map(|ratio| ratio.undecided).collect();
+    assert_eq!(open, [false, true]);
 }
 
 #[test]

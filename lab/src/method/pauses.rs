@@ -1,5 +1,7 @@
 //! How much time the machine takes away: gaps in which this process does not run, and no clock of its own shows it.
 
+use serde::{Deserialize, Serialize};
+
 use super::clock::Clock;
 
 /// Two neighbouring readings of the clock that lie further apart than this have a pause between them: a hundred times
@@ -7,7 +9,7 @@ use super::clock::Clock;
 const GAP_NS: f64 = 20_000.0;
 
 /// Time watched, and what of it was lost. All in ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Gaps {
     /// Time looked at, lost or not.
     pub watched: u64,

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use super::pauses::Gaps;
 use super::quantile::{median, quantile};
 use super::random::Random;
@@ -10,7 +12,7 @@ use super::window::Windows;
 use crate::json::Params;
 
 /// A variant's name and parameters, as they stand in the report.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Label {
     /// `netmem`, `netmem/…`, `limit`, or a rival's name.
     pub variant: String,
@@ -39,7 +41,7 @@ pub struct Plan {
 }
 
 /// What one variant gave over all finished rounds. Every variant has the same number of rounds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Whose it is.
     pub label: Label,

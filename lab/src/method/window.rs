@@ -99,6 +99,7 @@ pub struct OpLoop<'a, C: Clock> {
     clock: &'a C,
     bulk: u32,
     ops: u32,
+    warm_up: usize,
     body: Box<dyn FnMut(u32) + 'a>,
 }
 
@@ -113,7 +114,18 @@ impl<'a, C: Clock> OpLoop<'a, C> {
     pub fn of(bulk: u32, label: Label, clock: &'a C, mut body: Box<dyn FnMut(u32) + 'a>) -> Self {
         let bulk = bulk.max(1);
         let ops = window_ops(clock, bulk, &mut *body);
-        Self { label, clock, bulk, ops, body }
+        Self { label, clock, bulk, ops, warm_up: WARM_UP, body }
+    }
+
+    /// The same with `ops` operations in a window and `warm_up` windows before the first that counts, both given: for
+    /// operations that cost less the more of them came before, so that all variants of a group have to do equally many.
+    pub fn fixed(
+        (ops, warm_up): (u32, usize),
+        label: Label,
+        clock: &'a C,
+        body: Box<dyn FnMut(u32) + 'a>,
+    ) -> Self {
+        Self { label, clock, bulk: 1, ops, warm_up, body }
     }
 }
 
@@ -125,7 +137,7 @@ impl<C: Clock> Variant for OpLoop<'_, C> {
     fn round(&mut self, windows: usize) -> Windows {
         let bulk = self.bulk;
         let empty = sample(self.clock, windows / 4, self.ops, &mut |ops| empty_loop(ops / bulk));
-        sample(self.clock, WARM_UP, self.ops, &mut *self.body);
+        sample(self.clock, self.warm_up, self.ops, &mut *self.body);
         let taken = sample(self.clock, windows, self.ops, &mut *self.body);
         Windows::without_pauses(&taken, empty_cost(&empty))
     }
@@ -158,6 +170,7 @@ mod tests {
     use super::*;
     use crate::json::Params;
     use crate::method::clock::tests::Synthetic;
+    use std::cell::Cell;
 
     fn label() -> Label {
         Label { variant: "netmem".into(), params: Params::new() }
@@ -209,6 +222,17 @@ mod tests {
             assert!(ops_seen.iter().all(|seen| seen.is_multiple_of(bulk)), "{bulk}: {ops_seen:?}");
             assert!(ops >= 5_000, "{bulk}: {ops}");
         }
+    }
+
+    #[test]
+    fn a_window_of_a_given_size_has_it_and_warms_up_as_long_as_told() {
+        let (clock, ran) = (Synthetic::default(), Cell::new(0));
+        let body = |ops: u32| {
+            ran.set(ran.get() + ops);
+            clock.advance(u64::from(ops) * if ran.get() <= 3 * 70 { 500 } else { 10 });
+        };
+        let windows = OpLoop::fixed((70, 3), label(), &clock, Box::new(body)).round(8);
+        assert_eq!((windows.per_op, ran.get()), (vec![10.0; 8], 11 * 70));
     }
 
     #[test]

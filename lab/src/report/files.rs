@@ -14,12 +14,14 @@ use crate::json::Report;
 /// # Errors
 /// [`LabError::Input`] for what is no report, [`LabError::NoReports`] if there is none, [`LabError::Output`] if `out`
 /// cannot be written, and [`LabError::OutputIsInput`] if it is one of the files.
-pub fn read(from: &[PathBuf], out: &Path) -> Result<Vec<Report>, LabError> {
-    may_write(out).map_err(|source| LabError::Output { path: out.to_owned(), source })?;
+pub fn read(from: &[PathBuf], out: Option<&Path>) -> Result<Vec<Report>, LabError> {
+    if let Some(out) = out {
+        may_write(out).map_err(|source| LabError::Output { path: out.to_owned(), source })?;
+    }
     let mut reports = Vec::new();
     for path in from {
         for file in files(path)? {
-            if is_same(&file, out) {
+            if let Some(out) = out.filter(|out| is_same(&file, out)) {
                 return Err(LabError::OutputIsInput { path: out.to_owned() });
             }
             reports.extend(input::read(&file)?);

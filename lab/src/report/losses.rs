@@ -1,5 +1,7 @@
 //! Where netmem loses: every ratio to a rival whose whole interval lies on the rival's side.
 
+use serde::Serialize;
+
 use super::html::Html;
 use super::number;
 use super::{pick, targets};
@@ -13,6 +15,20 @@ pub(super) struct Losses<'r> {
     /// How many ratios of the same pair there are, lost or not.
     of: usize,
     lost: Vec<&'r Ratio>,
+}
+
+/// The same for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct Outcome {
+    experiment: String,
+    a: String,
+    b: String,
+    metric: String,
+    /// Settings in which the whole interval lies on the rival's side, of so many.
+    lost: usize,
+    of: usize,
+    /// How many times the rival's cost, in the worst of them.
+    worst: f64,
 }
 
 /// How many times the rival's cost, whichever of the two stands above the line.
@@ -77,6 +93,20 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
 }
 
 impl Losses<'_> {
+    pub(super) fn outcome(&self) -> Outcome {
+        // There is one: what is found is found with its first.
+        let worst = self.lost[0];
+        Outcome {
+            experiment: self.report.experiment.clone(),
+            a: worst.a.clone(),
+            b: worst.b.clone(),
+            metric: worst.metric.clone(),
+            lost: self.lost.len(),
+            of: self.of,
+            worst: cost(worst).0,
+        }
+    }
+
     fn write(&self, html: &mut Html) {
         let Some(worst) = self.lost.first() else { return };
         html.element("details", &[("class", "loss")], |html| {

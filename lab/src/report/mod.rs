@@ -1,6 +1,7 @@
 //! Reports as one page of HTML: nothing external, readable with scripts off, on a telephone and on a screen.
 //!
-//! [`page`] makes text of reports and does nothing else; [`files`] reads the one and writes the other.
+//! [`page`] makes text of reports and does nothing else; [`files`] reads the one and writes the other. [`findings()`] is what
+//! the page says, for programs.
 //!
 //! - `html`: markup in which text cannot become markup. `style.css`: the looks. `number`: figures for people.
 //! - `claims`: what the sources say, and what of it holds here. `targets`: what netmem has to reach.
@@ -10,6 +11,7 @@
 mod claims;
 mod experiment;
 pub mod files;
+mod findings;
 mod html;
 mod losses;
 mod machine;
@@ -23,6 +25,7 @@ mod rows;
 mod summary;
 mod targets;
 
+pub use findings::{Findings, findings};
 pub use page::page;
 
 #[cfg(test)]

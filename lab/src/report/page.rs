@@ -30,7 +30,7 @@ pub fn page(reports: &[Report]) -> String {
 }
 
 /// The last report of each experiment, in the registry's order, unknown ones last.
-fn last_of_each(reports: &[Report]) -> Vec<Report> {
+pub(super) fn last_of_each(reports: &[Report]) -> Vec<Report> {
     let place = |name: &str| EXPERIMENTS.iter().position(|e| e.name == name).unwrap_or(EXPERIMENTS.len());
     let mut shown: Vec<Report> = Vec::new();
     for report in reports {

@@ -13,6 +13,7 @@ fn smallest() -> Options {
     Options {
         quick: true,
         json: None,
+        turns_by: None,
         set: set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
     }
 }

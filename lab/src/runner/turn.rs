@@ -1,11 +1,14 @@
 //! One experiment of a run: set up anew for each of its turns, until its ratios are decided.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use netmem::sys::cpu;
+use serde::{Deserialize, Serialize};
 
-use super::Progress;
+use super::process::{self, Order};
+use super::{Options, Progress};
 use crate::bench::{Bench, SetUpError};
 use crate::experiments::Experiment;
 use crate::history::History;
@@ -20,7 +23,7 @@ use crate::settings::Settings;
 pub(super) struct Turns<'a> {
     pub(super) experiment: &'static Experiment,
     settings: &'a Settings,
-    quick: bool,
+    options: &'a Options,
     history: History,
     /// Of all turns so far; `None` before the first.
     pub(super) report: Option<Report>,
@@ -28,14 +31,24 @@ pub(super) struct Turns<'a> {
     pub(super) over: bool,
 }
 
+/// What comes of a turn.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Taken {
+    /// Of all turns with this one.
+    report: Report,
+    history: History,
+    /// Whether it could not be set up.
+    failed: bool,
+}
+
 impl<'a> Turns<'a> {
-    pub(super) fn new(experiment: &'static Experiment, settings: &'a Settings, quick: bool) -> Self {
-        Self { experiment, settings, quick, history: History::default(), report: None, over: false }
+    pub(super) fn new(experiment: &'static Experiment, settings: &'a Settings, options: &'a Options) -> Self {
+        Self { experiment, settings, options, history: History::default(), report: None, over: false }
     }
 
     /// Set-ups that there are at least.
     pub(super) fn least(&self) -> usize {
-        self.settings.get("setups").max(1) as usize
+        least(self.settings)
     }
 
     /// Set-ups that there are at most: as many times more as there may be more rounds.
@@ -54,14 +67,16 @@ impl<'a> Turns<'a> {
         if self.over { 0 } else { self.least().saturating_sub(self.history.setups).max(1) }
     }
 
-    /// Runs one turn on a thread of its own, so that its pinning ends with it. A turn that `stop` cuts short is lost,
-    /// if there is one before it.
+    /// Runs one turn. One that `stop` cuts short is lost, if there is one before it.
     pub(super) fn run(&mut self, stop: &AtomicBool, progress: &mut (dyn FnMut(Progress<'_>) + Send)) {
-        let history = std::mem::take(&mut self.history);
         let earlier = self.report.take();
-        let this = &*self;
-        let measured = thread::scope(|scope| scope.spawn(|| this.measure(history, stop, progress)).join());
-        let (mut report, history, failed) = measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let experiment = self.experiment;
+        let mut rounds = |done, of| progress(Progress::Round { experiment, done, of });
+        let history = std::mem::take(&mut self.history);
+        let Taken { mut report, history, failed } = match &self.options.turns_by {
+            Some(program) => self.take_elsewhere(program, history, stop, &mut rounds),
+            None => self.take_here(history, stop, &mut rounds),
+        };
         let setups = history.setups;
         let open = report.ratios.iter().any(|ratio| ratio.undecided);
         self.over = failed || if open { setups >= self.most() } else { setups >= self.least() };
@@ -74,38 +89,73 @@ impl<'a> Turns<'a> {
         self.report = Some(report);
     }
 
-    /// The report of all turns with this one, and whether it could not be set up.
-    fn measure(
+    /// On a thread of its own, so that its pinning ends with it.
+    fn take_here(
         &self,
-        mut history: History,
+        history: History,
         stop: &AtomicBool,
-        progress: &mut (dyn FnMut(Progress<'_>) + Send),
-    ) -> (Report, History, bool) {
-        let Self { experiment, settings, quick, .. } = *self;
-        let cores = cpu::allowed().unwrap_or_default();
-        let pinned = cores.first().map(|&core| cpu::pin(core));
-        let clock = Tsc::new();
-        let watched = settings.get("watch") as f64 * 1e6 / self.least() as f64;
-        if history.setups < self.least() {
-            history.before.add(Gaps::watch(&clock, watched));
-        }
-        let _elsewhere = Shift::new(settings.get("seed").wrapping_add(history.setups as u64));
-        let report = empty(experiment, quick, Machine::read(&clock, cores.len()));
-        let mut rounds = |done, of| progress(Progress::Round { experiment, done, of });
-        let mut bench = Bench::new(report, history, cores, settings, stop, &mut rounds);
-        match pinned {
-            Some(Ok(())) => {}
-            Some(Err(error)) => bench.note(format!("not pinned to a core: {error}")),
-            None => bench.note("not pinned to a core: the system does not tell which ones there are"),
-        }
-        let result = (experiment.run)(&mut bench);
-        let (mut report, history) = bench.into_report();
-        let failed = result.is_err();
-        if let Err(SetUpError { step, cause }) = result {
-            report.checks.push(Check { name: format!("set-up: {step}"), ok: false, detail: cause });
-        }
-        (report, history, failed)
+        rounds: &mut (dyn FnMut(usize, usize) + Send),
+    ) -> Taken {
+        let what = (self.experiment, self.settings, self.options.quick);
+        let taken = thread::scope(|scope| scope.spawn(|| take(what, history, stop, rounds)).join());
+        taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
+
+    /// In a process of its own.
+    fn take_elsewhere(
+        &self,
+        program: &Path,
+        history: History,
+        stop: &AtomicBool,
+        rounds: &mut dyn FnMut(usize, usize),
+    ) -> Taken {
+        let Options { quick, set, .. } = self.options;
+        let experiment = self.experiment.name.to_owned();
+        let order = Order { experiment, quick: *quick, set: set.clone(), history };
+        process::take_elsewhere(program, &order, stop, rounds).unwrap_or_else(|cause| {
+            let mut report = empty(self.experiment, *quick, Machine::read(&Tsc::new(), 0));
+            let mut history = order.history;
+            report.checks.push(Check { name: "set-up: a process".to_owned(), ok: false, detail: cause });
+            history.setups += 1;
+            Taken { report, history, failed: true }
+        })
+    }
+}
+
+/// Set-ups that there are at least.
+fn least(settings: &Settings) -> usize {
+    settings.get("setups").max(1) as usize
+}
+
+/// Takes one turn on this thread, which is pinned by it.
+pub(super) fn take(
+    (experiment, settings, quick): (&'static Experiment, &Settings, bool),
+    mut history: History,
+    stop: &AtomicBool,
+    rounds: &mut dyn FnMut(usize, usize),
+) -> Taken {
+    let cores = cpu::allowed().unwrap_or_default();
+    let pinned = cores.first().map(|&core| cpu::pin(core));
+    let clock = Tsc::new();
+    let watched = settings.get("watch") as f64 * 1e6 / least(settings) as f64;
+    if history.setups < least(settings) {
+        history.before.add(Gaps::watch(&clock, watched));
+    }
+    let _elsewhere = Shift::new(settings.get("seed").wrapping_add(history.setups as u64));
+    let report = empty(experiment, quick, Machine::read(&clock, cores.len()));
+    let mut bench = Bench::new(report, history, cores, settings, stop, rounds);
+    match pinned {
+        Some(Ok(())) => {}
+        Some(Err(error)) => bench.note(format!("not pinned to a core: {error}")),
+        None => bench.note("not pinned to a core: the system does not tell which ones there are"),
+    }
+    let result = (experiment.run)(&mut bench);
+    let (mut report, history) = bench.into_report();
+    let failed = result.is_err();
+    if let Err(SetUpError { step, cause }) = result {
+        report.checks.push(Check { name: format!("set-up: {step}"), ok: false, detail: cause });
+    }
+    Taken { report, history, failed }
 }
 
 fn empty(experiment: &Experiment, quick: bool, machine: Machine) -> Report {

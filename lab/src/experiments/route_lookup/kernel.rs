@@ -12,13 +12,11 @@ use netmem::sys::netdev::Netdev;
 use netmem::wire::MacAddr;
 
 use super::super::namespace::{Namespace, written};
+use super::WINDOW;
 use super::routes::{Family, STATIONS, Way, station, station_mac};
 use crate::method::clock::Tsc;
 use crate::method::round::{Label, Variant};
 use crate::method::window::{Windows, empty_cost, sample};
-
-/// Lookups in a window: some 50 µs, of which a system call is a tenth.
-const LOOKUPS: u32 = 512;
 
 /// The interface that the stations are behind, and its other end, by which packets would come.
 const OUT: &str = "out";
@@ -164,10 +162,10 @@ impl Variant for InKernel<'_> {
         let taken = self.kernel.space.inside(|| {
             let mut failed = None;
             let mut timed = |count, run: &dyn Fn(u32) -> Result<(), netmem::sys::bpf::BpfError>| {
-                sample(&clock, count, LOOKUPS, &mut |lookups| failed = run(lookups).err().or(failed.take()))
+                sample(&clock, count, WINDOW.0, &mut |lookups| failed = run(lookups).err().or(failed.take()))
             };
             let bare = timed(windows / 4, &|count| lookup.pass_over(count));
-            timed(1, &|count| lookup.ask(count));
+            timed(WINDOW.1, &|count| lookup.ask(count));
             let taken = timed(windows, &|count| lookup.ask(count));
             match failed {
                 None => Ok(Windows::without_pauses(&taken, empty_cost(&bare))),

@@ -4,6 +4,8 @@ mod declared;
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
 use super::html::Html;
 use super::number;
 use super::pick::{self, Fixed};
@@ -87,6 +89,29 @@ impl Target {
         })
     }
 
+    fn outcome(&self, reports: &[Report]) -> Outcome {
+        let reached = self.reached(reports);
+        let ratio = reached.as_ref().map(|(_, ratio)| ratio);
+        let standing = ratio.map(|ratio| self.standing(ratio));
+        let missed = standing == Some(Standing::Missed) && !self.cause.is_empty();
+        let of = |Ratio { median, low, high, .. }: &Ratio| Within { median: *median, low: *low, high: *high };
+        let more = ratio.is_some_and(|ratio| pick::more_is_better(&ratio.metric));
+        Outcome {
+            work: self.work,
+            rival: self.rival,
+            over: ratio.map(|ratio| ratio.b.clone()),
+            must: self.must,
+            aim: self.aim,
+            better: if more { "more" } else { "less" },
+            metric: ratio.map(|ratio| ratio.metric.clone()),
+            ratio: ratio.map(|ratio| of(ratio)),
+            experiment: reached.as_ref().map(|(report, _)| report.experiment.clone()),
+            standing: standing.map_or("not-measured", Standing::name),
+            cause: missed.then_some(self.cause),
+            made_by: self.made_by,
+        }
+    }
+
     /// A bound with its sign.
     fn bound(&self, bound: f64, ratio: &Ratio) -> String {
         format!("{} {bound}", if pick::more_is_better(&ratio.metric) { ">" } else { "≤" })
@@ -107,6 +132,16 @@ impl Target {
 }
 
 impl Standing {
+    /// For programs.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Aim => "aim",
+            Self::Must => "must",
+            Self::Undecided => "undecided",
+            Self::Missed => "missed",
+        }
+    }
+
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Aim => ("aim reached", "good"),
@@ -115,6 +150,41 @@ impl Standing {
             Self::Missed => ("missed", "bad"),
         }
     }
+}
+
+/// One target, for programs.
+#[derive(Debug, Serialize)]
+pub(super) struct Outcome {
+    work: &'static str,
+    rival: &'static str,
+    /// The variant that counts, of those that the rival's name stands for.
+    over: Option<String>,
+    must: f64,
+    aim: f64,
+    /// On which side of a bound to be: `less`, of a cost, or `more`, of a rate.
+    better: &'static str,
+    metric: Option<String>,
+    ratio: Option<Within>,
+    experiment: Option<String>,
+    /// `aim`, `must`, `undecided`, `missed` or `not-measured`.
+    standing: &'static str,
+    /// Why it is missed, where it is and that was found out.
+    cause: Option<&'static str>,
+    /// The arguments of `netmem lab run` that measure it.
+    made_by: &'static str,
+}
+
+/// A ratio with its interval.
+#[derive(Debug, Serialize)]
+struct Within {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+/// How each target stands.
+pub(super) fn outcomes(reports: &[Report]) -> Vec<Outcome> {
+    TARGETS.iter().map(|target| target.outcome(reports)).collect()
 }
 
 /// How many targets are missed for certain, for the page's head.

@@ -1,0 +1,147 @@
+//! What the page says, for programs: claims, targets and losses, without plots and tables.
+
+use serde::Serialize;
+
+use super::claims::{SOURCES, Verdict};
+use super::page::last_of_each;
+use super::{losses, targets};
+use crate::experiments::EXPERIMENTS;
+use crate::json::{Report, SCHEMA};
+
+/// The findings of reports, as `netmem lab report --json` writes them.
+#[derive(Debug, Serialize)]
+pub struct Findings {
+    schema: u32,
+    /// One for each experiment that was run, in the order of the page.
+    experiments: Vec<Run>,
+    /// Experiments of the registry without a report.
+    not_run: Vec<&'static str>,
+    claims: Vec<Claim>,
+    targets: Vec<targets::Outcome>,
+    losses: Vec<losses::Outcome>,
+}
+
+#[derive(Debug, Serialize)]
+struct Run {
+    experiment: String,
+    quick: bool,
+    cpu: Option<String>,
+    checks: usize,
+    /// Names of the checks that do not hold.
+    failed: Vec<String>,
+    ratios: usize,
+    undecided: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Claim {
+    /// The source's number.
+    source: &'static str,
+    experiment: &'static str,
+    says: &'static str,
+    published: &'static str,
+    measured: String,
+    verdict: &'static str,
+    /// Why, in one sentence.
+    sentence: String,
+}
+
+/// What the page of the same reports says. Of two reports of one experiment the last counts.
+pub fn findings(reports: &[Report]) -> Findings {
+    let reports = last_of_each(reports);
+    let ran = |name: &&str| reports.iter().any(|report| report.experiment == *name);
+    Findings {
+        schema: SCHEMA,
+        experiments: reports.iter().map(Run::of).collect(),
+        not_run: EXPERIMENTS.iter().map(|experiment| experiment.name).filter(|name| !ran(name)).collect(),
+        claims: claims(&reports),
+        targets: targets::outcomes(&reports),
+        losses: losses::find(&reports).iter().map(losses::Losses::outcome).collect(),
+    }
+}
+
+impl Run {
+    fn of(report: &Report) -> Self {
+        let failed = report.checks.iter().filter(|check| !check.ok).map(|check| check.name.clone());
+        Self {
+            experiment: report.experiment.clone(),
+            quick: report.quick,
+            cpu: report.machine.cpu.clone(),
+            checks: report.checks.len(),
+            failed: failed.collect(),
+            ratios: report.ratios.len(),
+            undecided: report.ratios.iter().filter(|ratio| ratio.undecided).count(),
+        }
+    }
+}
+
+fn claims(reports: &[Report]) -> Vec<Claim> {
+    let all = SOURCES.iter().flat_map(|source| source.claims.iter().map(move |claim| (source, claim)));
+    all.map(|(source, claim)| {
+        let finding = claim.finding(reports);
+        Claim {
+            source: source.number,
+            experiment: claim.experiment,
+            says: claim.says,
+            published: claim.published,
+            measured: finding.measured,
+            verdict: match finding.verdict {
+                Verdict::Holds => "holds",
+                Verdict::Smaller => "smaller",
+                Verdict::Fails => "fails",
+                Verdict::Undecided => "undecided",
+                Verdict::NotMeasured => "not-measured",
+            },
+            sentence: finding.sentence,
+        }
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{Check, params, tests::sample};
+    use serde_json::Value;
+
+    fn of(reports: &[Report]) -> Value {
+        serde_json::to_value(findings(reports)).unwrap()
+    }
+
+    #[test]
+    fn without_reports_all_is_there_and_nothing_is_measured() {
+        let value = of(&[]);
+        assert_eq!(value["not_run"].as_array().map(Vec::len), Some(EXPERIMENTS.len()));
+        let all = |what: &str, field: &str| {
+            let of = value[what].as_array().unwrap();
+            assert!(!of.is_empty() && of.iter().all(|each| each[field] == "not-measured"), "{what}");
+        };
+        all("claims", "verdict");
+        all("targets", "standing");
+        assert!(value["targets"][0]["ratio"].is_null() && value["targets"][0]["cause"].is_null());
+    }
+
+    #[test]
+    fn a_target_that_is_missed_is_told_with_its_ratio_and_counts_among_the_losses() {
+        let mut report = sample();
+        report.ratios[0].b = "dpdk".into();
+        report.ratios[0].params = params([
+            ("work", "frame".into()),
+            ("burst", 1.into()),
+            ("touch", false.into()),
+            ("cores", "same".into()),
+        ]);
+        (report.ratios[0].low, report.ratios[0].median, report.ratios[0].high) = (1.5, 1.6, 1.7);
+        report.checks.push(Check { name: "pages conserved".into(), ok: false, detail: String::new() });
+        let value = of(&[sample(), report]);
+        let target = &value["targets"][0];
+        assert_eq!((&target["standing"], &target["must"]), (&"missed".into(), &0.45.into()));
+        assert_eq!((&target["ratio"]["median"], &target["ratio"]["high"]), (&1.6.into(), &1.7.into()));
+        assert_eq!((&target["over"], &target["better"]), (&"dpdk".into(), &"less".into()));
+        assert_eq!(value["losses"].as_array().map(Vec::len), Some(1));
+        assert_eq!((&value["losses"][0]["lost"], &value["losses"][0]["worst"]), (&1.into(), &1.6.into()));
+        // Of two reports of one experiment the last.
+        assert_eq!(value["experiments"].as_array().map(Vec::len), Some(1));
+        assert_eq!(value["experiments"][0]["failed"][0], "pages conserved");
+    }
+}

@@ -1,0 +1,207 @@
+//! A turn in a process of its own.
+//!
+//! What a process is given for as long as it lives costs something for as long as it lives: where its libraries and its
+//! stacks lie, which of its heaps an allocator gives a thread, how the allocator's own tables came to be laid out. Set-ups
+//! of one process share all that, so their spread does not hold it, and the next run differs by more than either's interval
+//! says. A process for each set-up lets that share vary, too.
+//!
+//! ```text
+//!   this process                                       netmem lab turn
+//!     Order, one line         ── standard input, ──►     takes the turn on its main thread
+//!     progress, result        ◄── a socket ────────      Told, one line each
+//!     end of what is written  ──────────────────────►     stop
+//! ```
+//! It is in a process group of its own, so that Ctrl-C comes to this one alone; and if this one dies, it hears that as a wish
+//! to stop.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::turn::{Taken, take};
+use crate::experiments::{EXPERIMENTS, Experiment};
+use crate::history::History;
+use crate::settings::Settings;
+
+/// How long the wish to stop may wait before it is passed on.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// A turn that is to be taken.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) experiment: String,
+    pub(super) quick: bool,
+    pub(super) set: Vec<(String, String)>,
+    pub(super) history: History,
+}
+
+/// What is heard of it.
+#[derive(Debug, Serialize, Deserialize)]
+enum Told {
+    /// So many rounds are done, of so many.
+    Round(usize, usize),
+    Taken(Box<Taken>),
+}
+
+/// Has `program` take the turn.
+///
+/// # Errors
+/// What went wrong with the process.
+pub(super) fn take_elsewhere(
+    program: &Path,
+    order: &Order,
+    stop: &AtomicBool,
+    rounds: &mut dyn FnMut(usize, usize),
+) -> Result<Taken, String> {
+    let failed = |error: io::Error| format!("a process for the set-up: {error}");
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let child = {
+        let mut command = Command::new(program);
+        command.arg0("netmem").args(["lab", "turn"]).stdin(OwnedFd::from(theirs)).process_group(0);
+        command.spawn().map_err(failed)?
+    };
+    let mut child = Ended(child);
+    // A process that ends without reading it says more by its exit.
+    let _ = line(order).and_then(|line| (&ours).write_all(&line));
+    let heard = hear(&ours, stop, rounds).map_err(failed)?;
+    drop(ours);
+    let status = child.0.wait().map_err(failed)?;
+    heard.ok_or_else(|| format!("the process of the set-up ended without a result: {status}"))
+}
+
+/// A process that does not outlive this.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // One that has ended already is just as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Listens until the result has come, or the other end is gone.
+fn hear(
+    stream: &UnixStream,
+    stop: &AtomicBool,
+    rounds: &mut dyn FnMut(usize, usize),
+) -> io::Result<Option<Taken>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let (mut reader, mut line) = (BufReader::new(stream), Vec::new());
+    loop {
+        // Relaxed: the flag is a wish and carries no data.
+        if stop.load(Ordering::Relaxed) {
+            // It may be gone by now.
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+        match reader.read_until(b'\n', &mut line) {
+            Ok(_) if !line.ends_with(b"\n") => return Ok(None),
+            Ok(_) => match serde_json::from_slice(&line)? {
+                Told::Round(done, of) => rounds(done, of),
+                Told::Taken(taken) => return Ok(Some(*taken)),
+            },
+            // What has come of a line stays in it.
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                continue;
+            }
+            // It ended without reading all that was written to it.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        line.clear();
+    }
+}
+
+/// Takes the turn that standard input orders, and tells there what comes of it: the other side of a run whose
+/// [`Options::turns_by`](super::Options::turns_by) names this program.
+///
+/// # Errors
+/// What is wrong with standard input, in one line.
+pub fn take_turn() -> Result<(), String> {
+    let failed = |error: io::Error| format!("standard input is no socket of netmem lab run: {error}");
+    let stream = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from).map_err(failed)?;
+    let mut reader = BufReader::new(stream.try_clone().map_err(failed)?);
+    let mut ordered = Vec::new();
+    reader.read_until(b'\n', &mut ordered).map_err(failed)?;
+    let order: Order = serde_json::from_slice(&ordered).map_err(|error| failed(error.into()))?;
+    let experiment: &'static Experiment = EXPERIMENTS
+        .iter()
+        .find(|experiment| experiment.name == order.experiment)
+        .ok_or_else(|| format!("no experiment {:?}", order.experiment))?;
+    let settings = Settings::new(experiment.keys, order.quick, &order.set).map_err(|e| e.to_string())?;
+    let stop: &'static AtomicBool = Box::leak(Box::default());
+    // Ends with the process.
+    thread::spawn(move || {
+        let _ = reader.read(&mut [0]);
+        // Relaxed: the flag is a wish and carries no data.
+        stop.store(true, Ordering::Relaxed);
+    });
+    let tell = |told: &Told| line(told).and_then(|line| (&stream).write_all(&line));
+    // If nobody listens any more, the wish to stop has come, too.
+    let mut rounds = |done, of| drop(tell(&Told::Round(done, of)));
+    let taken = take((experiment, &settings, order.quick), order.history, stop, &mut rounds);
+    tell(&Told::Taken(Box::new(taken))).map_err(failed)
+}
+
+/// As one line of JSON.
+fn line(what: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_in_pieces_and_late_is_heard_whole() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (stop, mut heard) = (AtomicBool::new(true), Vec::new());
+        let teller = thread::spawn(move || {
+            // The wish to stop has been passed on.
+            assert_eq!((&theirs).read(&mut [0]).unwrap(), 0);
+            let line = line(&Told::Round(3, 21)).unwrap();
+            for byte in line.iter().chain(b"{\"Round\"") {
+                (&theirs).write_all(&[*byte]).unwrap();
+            }
+        });
+        let result = hear(&ours, &stop, &mut |done, of| heard.push((done, of)));
+        teller.join().unwrap();
+        assert!(matches!(result, Ok(None)), "{result:?}");
+        assert_eq!(heard, [(3, 21)]);
+    }
+
+    #[test]
+    fn a_program_that_takes_no_turn_is_told_with_its_exit() {
+        let (stop, history) = (AtomicBool::new(false), History::default());
+        let order = Order { experiment: "page-bulk".to_owned(), quick: true, set: vec![], history };
+        let taken =
+            |program: &str| take_elsewhere(Path::new(program), &order, &stop, &mut |_, _| ()).unwrap_err();
+        assert_eq!(taken("true"), "the process of the set-up ended without a result: exit status: 0");
+        assert!(taken("/no/such/program").starts_with("a process for the set-up: "));
+    }
+
+    #[test]
+    fn a_history_comes_back_as_it_went() {
+        let mut history = History::default();
+        let label = crate::method::round::Label { variant: "netmem".to_owned(), params: Default::default() };
+        let rounds = vec![Some(1.0 / 3.0), None];
+        let per_op = vec![0.1, -2.5e-7, 1e9 / 7.0];
+        let series =
+            crate::method::round::Series { label, rounds, setups: vec![], per_op, paused: 3, starved: 0 };
+        history.add(0, vec![series]);
+        history.before.spend(100, 7);
+        let line = line(&history).unwrap();
+        assert_eq!(serde_json::from_slice::<History>(&line).unwrap(), history);
+    }
+}
