@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
+#include <malloc.h>
 #include <mimalloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -141,7 +142,17 @@ static const char *tcmalloc_version(void) {
     return text;
 }
 
+// glibc raises both thresholds by itself when large blocks are freed, up to these values or beyond, and a young process
+// gives the end of its heap back to the system and faults it in again, over and over. What a process has freed before
+// shall not decide: a loop makes no system call.
+static void keep_memory(void) {
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 static const char *glibc_version(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, keep_memory);
     return gnu_get_libc_version();
 }
 

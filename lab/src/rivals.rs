@@ -81,10 +81,15 @@ pub fn all() -> &'static [Rival] {
     &found().there
 }
 
+/// What `keep_memory` of `shim/rivals.c` does.
+const KEPT: &str = "; on the heap up to 32 MiB and without giving memory back to the system \
+    (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD), as a process that has lived for some time";
+
 /// Tells the reader which allocators stand in the report, with their versions, or how to get those that do not.
 pub fn note_missing(bench: &mut Bench<'_>) {
     for Rival { name, version, .. } in all() {
-        bench.note(format!("{name} {version}: malloc and free, its whole loop in C"));
+        let tuned = if *name == "glibc" { KEPT } else { "" };
+        bench.note(format!("{name} {version}: malloc and free, its whole loop in C{tuned}"));
     }
     for Missing { name, remedy } in &found().missing {
         bench.note(format!("rival {name}: {remedy}"));
