@@ -154,7 +154,9 @@ fn help_and_version_succeed_and_document_flags_and_exit_codes() {
     {
         assert!(help.contains(part), "{part} in {help}");
     }
-    for part in ["Exit codes:", "Examples:", "received + originated = transmitted + dropped + held", "ns_per_packet"] {
+    for part in
+        ["Exit codes:", "Examples:", "received + originated = transmitted + dropped + held", "ns_per_packet"]
+    {
         assert!(help.contains(part), "{part} in {help}");
     }
     assert_eq!(stdout(&output("--version")), format!("netmem {}\n", env!("CARGO_PKG_VERSION")));

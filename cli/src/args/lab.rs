@@ -25,8 +25,8 @@ pub enum LabCommand {
 /// Run experiments and print the measured figures beside the published ones.
 ///
 /// Each experiment runs its variants in interleaved rounds and prints the quantiles over windows of time, the
-/// ratios with their 95 % interval, and its checks. It is set up anew several times, in turns with the others, and
-/// more often where a ratio is undecided. Ctrl-C ends it with the set-ups, or the first one's rounds, that are finished.
+/// ratios with their 95 % interval, and its checks. It is set up anew several times, each time in a process of its own and in
+/// turns with the others, and more often where a ratio is undecided. Ctrl-C ends it with the set-ups, or the first one's rounds, that are finished.
 ///
 /// Exit codes: 0 all checks hold, 1 one does not, 2 bad input.
 #[derive(Debug, Args)]

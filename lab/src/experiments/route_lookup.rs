@@ -35,7 +35,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "route-lookup",
     source: "today",
     question: "What does a full table of routes cost: to load, to hold, to look up in, and to change?",
-    seconds: 240,
+    seconds: 120,
     keys: &[ROUTES_V4, ROUTES_V6],
     run,
 };
