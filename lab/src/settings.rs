@@ -22,7 +22,7 @@ pub struct Key {
 /// The keys that every experiment knows.
 pub const METHOD_KEYS: &[Key] = &[
     Key { name: "rounds", what: "rounds run at least", min: 1, max: 10_000, full: 101, quick: 21 },
-    Key { name: "rounds-max", what: "rounds run at most", min: 1, max: 10_000, full: 606, quick: 168 },
+    Key { name: "rounds-max", what: "rounds run at most", min: 1, max: 10_000, full: 606, quick: 126 },
     Key {
         name: "setups",
         what: "set-ups that share the least rounds",
