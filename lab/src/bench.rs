@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::history::{History, Lengths};
+use crate::history::{History, Lengths, is_asked};
 use crate::json::{Check, Counters, Pauses, Published, Ratio, Report, Row, shared};
 use crate::method::clock::{Clock, Tsc};
 use crate::method::pauses::Gaps;
@@ -151,8 +151,9 @@ impl<'a> Bench<'a> {
 
     /// The same for one group of several that share the effort of the run: see [`Effort::shared_by`].
     ///
-    /// A group all of whose ratios the least number of set-ups has decided is not measured again: its variants run for
-    /// one short round that counts nowhere, so that what an experiment checks of them has something to be checked of.
+    /// A group all of whose ratios its set-ups have decided when that is asked ([`is_asked`]) is not measured again: its
+    /// variants run for one short round that counts nowhere, so that what an experiment checks of them has something to be
+    /// checked of.
     pub fn measure_with(
         &mut self,
         variants: &mut [Box<dyn Variant + '_>],
@@ -189,8 +190,8 @@ impl<'a> Bench<'a> {
             let ratio = series[*a].over(&series[*b], self.setting("seed"));
             ratio.is_some_and(|ratio| ratio.decided(cores.half_width()))
         };
-        let enough = self.history.setups as u64 >= self.setting("setups");
-        (same && enough && comparisons.iter().all(decided)).then(|| series.to_vec())
+        let is_asked = || is_asked(setups(series), self.setting("setups").max(1) as usize);
+        (same && is_asked() && comparisons.iter().all(decided)).then(|| series.to_vec())
     }
 
     /// One more set-up's rounds of the group at hand, behind those of the earlier ones.
@@ -215,7 +216,9 @@ impl<'a> Bench<'a> {
         let Comparison { a, b, metric } = *comparison;
         let (a, b) = (&series[a], &series[b]);
         let Some(ticks) = a.over(b, seed) else { return };
-        let undecided = !ticks.decided(half_width);
+        let few = (setups(std::slice::from_ref(a)) as u64)
+            < self.setting("setups").min(self.history.setups as u64 + 1);
+        let undecided = few || !ticks.decided(half_width);
         let Interval { median, low, high, .. } =
             if metric.falls_with_ticks() { ticks.inverted() } else { ticks };
         let [median, low, high] = [median, low, high].map(rounded);
@@ -376,6 +379,11 @@ impl<'a> Bench<'a> {
 /// Four decimals: more than any row is good for, and readable.
 fn rounded(figure: f64) -> f64 {
     (figure * 1e4).round() / 1e4
+}
+
+/// Set-ups that a group was measured in.
+fn setups(group: &[Series]) -> usize {
+    group.first().map_or(0, |series| series.setups.len() + 1)
 }
 
 #[cfg(test)]

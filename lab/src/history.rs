@@ -48,7 +48,8 @@ impl History {
 
     /// Adds what this set-up gave for `group` to what the earlier ones gave, and returns all of it.
     ///
-    /// A group of other variants than before begins anew.
+    /// A group of other variants than before begins anew; until it has as many set-ups as there are at least, nothing of it is
+    /// decided.
     pub(crate) fn add(&mut self, group: usize, series: Vec<Series>) -> Vec<Series> {
         if group >= self.groups.len() {
             self.groups.resize(group + 1, Vec::new());
@@ -96,8 +97,27 @@ impl History {
     }
 }
 
+/// Whether it is asked after so many set-ups what is decided: after the least number, and after twice and four times as
+/// many. Asked after each one, whatever is narrow by chance would be called decided.
+pub(crate) fn is_asked(setups: usize, least: usize) -> bool {
+    setups.is_multiple_of(least) && (setups / least).is_power_of_two()
+}
+
 impl Lengths {
     pub(crate) fn of(report: &Report) -> Self {
         Self([report.rows.len(), report.ratios.len(), report.checks.len(), report.notes.len()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_asked;
+
+    #[test]
+    fn it_is_asked_after_the_least_twice_and_four_times_as_many() {
+        let asked = |least| (1..=7 * least).filter(|&setups| is_asked(setups, least)).collect::<Vec<_>>();
+        assert_eq!(asked(7), [7, 14, 28]);
+        assert_eq!(asked(1), [1, 2, 4]);
+        assert!(!is_asked(0, 7));
     }
 }

@@ -74,8 +74,9 @@ pub struct LabCompareArgs {
 ///
 /// The object of --json: `experiments` (checks, those that failed, ratios, how many are undecided), `not_run`, `claims`
 /// (source, says, published, measured, verdict: holds, smaller, fails, undecided or not-measured; sentence), `targets` (work,
-/// rival, over, must, aim, better: less or more; ratio with median, low and high; standing: aim, must, undecided, missed or
-/// not-measured; cause where it is missed; made_by), and `losses` to rivals (a, b, lost of so many settings, worst).
+/// rival, over, must, aim, better: less or more; ratio with median, and low and high where there is an interval; standing:
+/// aim, must, undecided, missed or not-measured; cause where it is missed; experiment, metric, made_by), and `losses` to rivals
+/// (a, b, lost of so many settings, worst).
 ///
 /// Exit codes: 0 the page or the object is written, 2 bad input or a file that cannot be written.
 #[derive(Debug, Args)]

@@ -21,7 +21,7 @@ pub(super) fn figure(value: f64) -> String {
 
 /// A ratio with its interval: `0.273 (0.271 to 0.280)`.
 pub(super) fn with_interval(median: f64, low: f64, high: f64) -> String {
-    format!("{median:.3} ({low:.3} to {high:.3})")
+    if low < high { format!("{median:.3} ({low:.3} to {high:.3})") } else { format!("{median:.3}") }
 }
 
 /// For an axis: `500`, `20 k`, `4 M`.

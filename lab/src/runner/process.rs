@@ -75,7 +75,13 @@ pub(super) fn take_elsewhere(
     let heard = hear(&ours, stop, rounds).map_err(failed)?;
     drop(ours);
     let status = child.0.wait().map_err(failed)?;
-    heard.ok_or_else(|| format!("the process of the set-up ended without a result: {status}"))
+    match heard {
+        None => Err(format!("the process of the set-up ended without a result: {status}")),
+        Some(_) if !status.success() => {
+            Err(format!("the process of the set-up told its result, then: {status}"))
+        }
+        Some(taken) => Ok(taken),
+    }
 }
 
 /// A process that does not outlive this.
@@ -189,6 +195,24 @@ mod tests {
             |program: &str| take_elsewhere(Path::new(program), &order, &stop, &mut |_, _| ()).unwrap_err();
         assert_eq!(taken("true"), "the process of the set-up ended without a result: exit status: 0");
         assert!(taken("/no/such/program").starts_with("a process for the set-up: "));
+    }
+
+    #[test]
+    fn a_program_that_dies_after_its_result_is_told_with_its_exit() {
+        let (stop, history) = (AtomicBool::new(false), History::default());
+        let report = crate::json::tests::sample();
+        let told = Told::Taken(Box::new(Taken { report, history: history.clone(), failed: false }));
+        let folder = std::env::temp_dir().join(format!("netmem-lab-turn-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (result, program) = (folder.join("result"), folder.join("program"));
+        std::fs::write(&result, line(&told).unwrap()).unwrap();
+        let script = format!("#!/bin/sh\nread order\ncat {} >&0\nexit 3\n", result.display());
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let order = Order { experiment: "page-bulk".to_owned(), quick: true, set: vec![], history };
+        let died = take_elsewhere(&program, &order, &stop, &mut |_, _| ()).unwrap_err();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(died, "the process of the set-up told its result, then: exit status: 3");
     }
 
     #[test]

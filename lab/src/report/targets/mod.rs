@@ -94,15 +94,19 @@ impl Target {
         let ratio = reached.as_ref().map(|(_, ratio)| ratio);
         let standing = ratio.map(|ratio| self.standing(ratio));
         let missed = standing == Some(Standing::Missed) && !self.cause.is_empty();
-        let of = |Ratio { median, low, high, .. }: &Ratio| Within { median: *median, low: *low, high: *high };
-        let more = ratio.is_some_and(|ratio| pick::more_is_better(&ratio.metric));
+        let bounded = !matches!(self.against, Against::TenthOf(_));
+        let of = |&Ratio { median, low, high, .. }: &Ratio| {
+            let [low, high] = [low, high].map(|bound| bounded.then_some(bound));
+            Within { median, low, high }
+        };
+        let better = |ratio: &Ratio| if pick::more_is_better(&ratio.metric) { "more" } else { "less" };
         Outcome {
             work: self.work,
             rival: self.rival,
             over: ratio.map(|ratio| ratio.b.clone()),
             must: self.must,
             aim: self.aim,
-            better: if more { "more" } else { "less" },
+            better: ratio.map(|ratio| better(ratio)),
             metric: ratio.map(|ratio| ratio.metric.clone()),
             ratio: ratio.map(|ratio| of(ratio)),
             experiment: reached.as_ref().map(|(report, _)| report.experiment.clone()),
@@ -162,7 +166,7 @@ pub(super) struct Outcome {
     must: f64,
     aim: f64,
     /// On which side of a bound to be: `less`, of a cost, or `more`, of a rate.
-    better: &'static str,
+    better: Option<&'static str>,
     metric: Option<String>,
     ratio: Option<Within>,
     experiment: Option<String>,
@@ -174,12 +178,12 @@ pub(super) struct Outcome {
     made_by: &'static str,
 }
 
-/// A ratio with its interval.
+/// A ratio with its interval, where it has one.
 #[derive(Debug, Serialize)]
 struct Within {
     median: f64,
-    low: f64,
-    high: f64,
+    low: Option<f64>,
+    high: Option<f64>,
 }
 
 /// How each target stands.
