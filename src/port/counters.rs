@@ -11,8 +11,9 @@ pub trait WrapCounters: Send + Sync {
 /// The counters of one port, written by its worker and read by any thread.
 ///
 /// Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.
-/// Of every frame transmitted: `tx == completed + tx_stranded + in flight`. Of those completed, `tx_invalid` and `tx_lost` went
-/// nowhere.
+/// Of every frame transmitted: `tx == completed + tx_stranded + in flight`; what was in flight when the port was closed counts as
+/// completed or as stranded. Of those completed, `tx_lost` went nowhere, nor did those of `tx_invalid` that the port took: what a
+/// port says at once that it can never carry is not even in `tx`.
 #[derive(Debug, Default)]
 pub struct PortCounters {
     /// Frames received, and their bytes.

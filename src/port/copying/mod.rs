@@ -105,6 +105,8 @@ impl<D: Device> Drop for CopyingPort<D> {
     fn drop(&mut self) {
         self.device.close(&self.counters);
         self.device.publish(&self.counters);
+        // As `complete` would have given them back.
+        self.counters.completed.add(self.sent.len() as u64);
         // Owned again, and then dropped with the stacks.
         for stack in [&self.filled, &self.sent] {
             Place::Posted.leave(None, stack);

@@ -111,6 +111,18 @@ fn what_others_count_is_in_the_counters_whenever_they_are_asked_for_and_at_the_e
 }
 
 #[test]
+fn what_was_sent_and_not_asked_back_for_is_completed_when_the_port_goes() {
+    let mut ground = ground(128);
+    let mut port = looped(64);
+    let mut frames = numbered(&mut ground, 40);
+    let counters = port.counters();
+    assert_eq!(port.tx(&mut ground.w, &mut frames), 40);
+    drop(port);
+    assert_eq!((counters.tx.get(), counters.completed.get()), (40, 40));
+    assert!(ground.pool.ledger().all_home(), "{:?}", ground.pool.ledger());
+}
+
+#[test]
 fn a_port_over_memory_keeps_its_promises() {
     promises::are_kept(|_| (Box::new(looped(48)), Box::new(())));
 }

@@ -113,12 +113,6 @@ impl MemifPort {
     #[cold]
     #[inline(never)]
     pub(super) fn fault(&mut self, fault: &Fault) {
-        if matches!(fault, Fault::Endless) && self.active == 0 && self.receiving > 0 {
-            // It went in the middle of a packet, which makes it no worse a peer.
-            self.looks = 0;
-            self.has_received_all();
-            return;
-        }
         if fault.is_descriptor() {
             self.counters.bad_descriptor.add(1);
         }
@@ -129,6 +123,18 @@ impl MemifPort {
         self.looks = if fault.is_the_peers() { LOOKS } else { 0 };
         self.has_received_all();
         self.watch_anew();
+    }
+
+    /// Whether `fault` is that a peer that is gone went in the middle of a packet of this queue, which makes it no worse a
+    /// peer. The rest of this queue is given up then; what waits in the others is still received.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ends_within_a_packet(&mut self, queue: usize, fault: &Fault) -> bool {
+        let is_so = matches!(fault, Fault::Endless) && self.active == 0 && self.receiving > 0;
+        if is_so && let Some(mut rings) = self.pairs[queue].rings.take() {
+            self.counters.rx_dropped.add(rings.rx.unread().into());
+        }
+        is_so
     }
 
     /// Whether all that the former peer sent has been received, or is given up; then its rings are gone.

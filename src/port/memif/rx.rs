@@ -187,7 +187,9 @@ impl MemifPort {
             let (got, done) = self.pairs[queue].receive(w, frames);
             self.counters.copied.add(got.copied);
             self.counters.rx_too_long.add(got.too_long);
-            if let Err(fault) = done {
+            if let Err(fault) = done
+                && !self.ends_within_a_packet(queue, &fault)
+            {
                 self.fault(&fault);
                 break;
             }

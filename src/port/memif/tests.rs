@@ -106,9 +106,11 @@ impl Side {
         n
     }
 
-    /// Ends the port; every frame must be home then.
+    /// Ends the port; every frame must be home then, and counted.
     fn close(mut self) {
         self.port.close();
+        let counters = self.port.counters();
+        assert_eq!(counters.tx.get(), counters.completed.get(), "transmitted, and completed");
         drop(self.port);
         let ledger = self.pool.ledger();
         assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");

@@ -63,23 +63,31 @@ fn who_does_not_read_holds_up_who_sends_and_nothing_is_lost() {
     }
 }
 
-#[test]
-fn flows_keep_their_queue_and_their_order_and_several_queues_are_used() {
+/// A server and a client that are connected by four queues.
+fn connected_by_four(shared: bool) -> (Side, Side) {
     let path = fresh_path();
     let queues = |config: MemifConfig| MemifConfig { queues: 4, ..config };
     let mut server = Side::open(&path, false, &queues(server_config()));
-    let mut client = Side::open(&path, true, &queues(MemifConfig { ring: 32, ..MemifConfig::default() }));
+    let mut client = Side::open(&path, shared, &queues(MemifConfig { ring: 32, ..MemifConfig::default() }));
     until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
     server.idle();
     client.idle();
     assert_eq!((server.port.queues(), client.port.queues()), (4, 4));
-    let packet = |flow: u8, number: u8| {
-        let mut bytes = vec![0; 60];
-        bytes[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
-        bytes[26..34].copy_from_slice(&[10, flow.wrapping_mul(37), 0, flow, 10, 0, 1, 1]);
-        bytes[50] = number;
-        bytes
-    };
+    (server, client)
+}
+
+/// A packet of a flow, with a number.
+fn packet(flow: u8, number: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 60];
+    bytes[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+    bytes[26..34].copy_from_slice(&[10, flow.wrapping_mul(37), 0, flow, 10, 0, 1, 1]);
+    bytes[50] = number;
+    bytes
+}
+
+#[test]
+fn flows_keep_their_queue_and_their_order_and_several_queues_are_used() {
+    let (mut server, mut client) = connected_by_four(true);
     let mut numbers = [0_u8; 16];
     for number in 0..200_u8 {
         let sent: Vec<_> = (0..16).map(|flow| packet(flow, number)).collect();
@@ -307,6 +315,29 @@ fn a_peer_that_goes_in_the_middle_of_a_packet_is_gone_and_no_liar() {
     assert_eq!(server.receive(), [[1; 60]]);
     let counters = server.port.counters();
     assert_eq!((server.reason(), counters.bad_descriptor.get(), counters.rx_dropped.get()), (gone, 0, 1));
+    server.close();
+}
+
+#[test]
+fn a_queue_that_ends_within_a_packet_takes_nothing_of_the_others_with_it() {
+    let (mut server, mut client) = connected_by_four(false);
+    let sent: Vec<_> = (0..16).map(|flow| packet(flow, 0)).collect();
+    assert_eq!(client.send(&sent), 16);
+    let broken = client.port.pairs.iter_mut().find(|pair| pair.sent.len() > 0).expect("a queue");
+    let lost = broken.sent.len();
+    assert!(lost < 16, "several queues are used");
+    let Some(pair::Rings { tx: pair::End::Copied(buffers::Copying::Own { ring, .. }), .. }) =
+        &mut broken.rings
+    else {
+        panic!("no rings")
+    };
+    (0..lost as u32).for_each(|i| ring.write(i, ring::Descriptor { next: true, ..ring.read(i) }));
+    client.close();
+    until_down(&mut server);
+    let received = server.receive().len() + server.receive().len();
+    let counters = server.port.counters();
+    assert_eq!((received, counters.rx_dropped.get()), (16 - lost, lost as u64));
+    assert_eq!(counters.bad_descriptor.get(), 0);
     server.close();
 }
 
