@@ -5,6 +5,7 @@ mod netmem;
 use netmem::{assert_adds_up, number, object, start, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Output};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +19,13 @@ fn signal_in_mid_run(mut child: Child, signal: Signal) -> Output {
     }
     kill_process(Pid::from_child(&child), signal).expect("kill(2)");
     child.wait_with_output().expect("wait")
+}
+
+#[test]
+fn a_run_ends_with_the_thread_that_started_it_so_that_no_test_leaves_one_behind() {
+    let child = thread::spawn(|| start("forward --seconds 600")).join().expect("a thread");
+    let out = child.wait_with_output().expect("wait");
+    assert_eq!(out.status.signal(), Some(Signal::KILL.as_raw()), "{}", stdout(&out));
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! The hosts finish their checksums and cut their segments themselves, as AF_XDP needs it. IPv6 is off, so that
 //! nobody speaks unasked. Where hosts are routed their neighbours are static.
 
+mod child;
 mod namespace;
 
 pub use namespace::Namespace;

@@ -1,5 +1,6 @@
 //! One network namespace, and what can be done in it.
 
+use super::child;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -54,10 +55,11 @@ impl Namespace {
         }
     }
 
-    /// A program that is to run inside.
+    /// A program that is to run inside. It does not outlive the thread that starts it.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]).stdin(Stdio::null());
+        child::tie(&mut command);
         command
     }
 

@@ -3,13 +3,17 @@
 // Each test file uses its part of this.
 #![allow(dead_code)]
 
+#[path = "../../../tests/testbed/child.rs"]
+mod child;
+
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 
-/// The program with these words behind its name (split at spaces).
+/// The program with these words behind its name (split at spaces). It does not outlive the thread that starts it.
 pub fn netmem(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netmem"));
     command.args(words.split_whitespace()).stdin(Stdio::null());
+    child::tie(&mut command);
     command
 }
 

@@ -10,7 +10,7 @@ use crate::bird::Bird;
 use crate::comparison::assert_same;
 use crate::iperf3::{bytes, transfer};
 use crate::router::Router;
-use crate::spray::{self, NETWORKS, Owner, address, networks};
+use crate::spray::{self, Ends, NETWORKS, Owner, address, networks};
 use crate::testbed::{Namespace, wait_until};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -69,10 +69,11 @@ fn third_host(router: &Router) -> Namespace {
     h3
 }
 
-/// Takes one half of the routes away and gives it back, then the other, until it is enough; how often.
+/// Takes one half of the routes away and gives it back, then the other, until it is enough and each has gone once; how
+/// often.
 fn flap(teller: &Bird, enough: impl Fn() -> bool) -> usize {
     let mut flaps = 0;
-    while !enough() {
+    while flaps < 2 || !enough() {
         let half = ["of_h2", "of_h3"][flaps % 2];
         teller.do_as(&format!("disable {half}"), "disabled");
         thread::sleep(STAY);
@@ -93,6 +94,7 @@ fn ten_thousand_routes_that_bird_learns_and_loses_lead_no_packet_to_the_wrong_ho
     assert_same(&router);
     let (stop, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let (come, flaps) = thread::scope(|scope| {
+        let _ends = Ends([&stop, &done]);
         let receivers = [(h2, Owner::H2), (&h3, Owner::H3)]
             .map(|(host, owner)| (host, owner, &done))
             .map(|(host, owner, done)| scope.spawn(move || spray::receive(host, owner, done)));
@@ -110,10 +112,7 @@ fn ten_thousand_routes_that_bird_learns_and_loses_lead_no_packet_to_the_wrong_ho
         (receivers.map(|receiver| receiver.join().expect("a receiver")), flaps)
     });
     println!("{flaps} flaps: {come:?}, drops {}", router.stat("drops")[0]);
-    assert!(
-        flaps > 1 && come.iter().all(|come| come.right > 0 && come.wrong == 0),
-        "{flaps} flaps: {come:?}"
-    );
+    assert!(come.iter().all(|come| come.right > 0 && come.wrong == 0), "{flaps} flaps: {come:?}");
     assert!(assert_same(&router) > NETWORKS as usize);
     assert_nothing_comes_by_routes_that_are_gone(&router, &teller, &h3);
     router.end();
@@ -126,11 +125,15 @@ fn assert_nothing_comes_by_routes_that_are_gone(router: &Router, teller: &Bird, 
     assert_same(router);
     let (stop, before) = (AtomicBool::new(false), router.number("drops", "no_route"));
     let come = thread::scope(|scope| {
+        let ends = Ends([&stop]);
         let receiver = scope.spawn(|| spray::receive(h3, Owner::H3, &stop));
-        spray::send(&router.bed.h1, networks(Owner::H3).take(200));
-        wait_until("all are dropped", || router.number("drops", "no_route") >= before + 200);
-        stop.store(true, Relaxed);
+        wait_until("so many are dropped", || {
+            // More of them each time: what finds a full buffer on its way is lost before the router.
+            spray::send(&router.bed.h1, networks(Owner::H3).take(200));
+            router.number("drops", "no_route") >= before + 200
+        });
+        drop(ends);
         receiver.join().expect("a receiver")
     });
-    assert_eq!((come.right, come.wrong, router.number("drops", "no_route")), (0, 0, before + 200));
+    assert_eq!((come.right, come.wrong), (0, 0));
 }

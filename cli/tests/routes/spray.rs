@@ -1,11 +1,11 @@
 //! Packets to addresses in thousands of networks, of which each has one owner.
 
-use crate::testbed::Namespace;
+use crate::testbed::{Namespace, PATIENCE};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 /// How many networks of 16 addresses there are, from 100.64.0.0 on.
 pub const NETWORKS: u32 = 10_000;
@@ -33,6 +33,15 @@ fn owner(number: u32) -> Owner {
 /// The address in a network, counted from its first.
 pub fn address(number: u32, host: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x6440_0000 + (number << 4) + host)
+}
+
+/// Sets its flags when it is dropped, also by a panic: whoever goes on until then ends, and a scope of threads with it.
+pub struct Ends<'a, const N: usize>(pub [&'a AtomicBool; N]);
+
+impl<const N: usize> Drop for Ends<'_, N> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|flag| flag.store(true, Relaxed));
+    }
 }
 
 /// What came to one host.
@@ -76,4 +85,22 @@ pub fn receive(at: &Namespace, owner: Owner, stop: &AtomicBool) -> Come {
             Err(error) => panic!("recv: {error}"),
         }
     }
+}
+
+#[test]
+fn who_sends_until_a_test_ends_stops_also_when_that_fails() {
+    let (stop, begun) = (AtomicBool::new(false), Instant::now());
+    let failed = panic::catch_unwind(|| {
+        thread::scope(|scope| {
+            let _ends = Ends([&stop]);
+            // Without patience a flag that is never set would be a hang, and no failure.
+            scope.spawn(|| {
+                while !stop.load(Relaxed) && begun.elapsed() < PATIENCE {
+                    thread::yield_now();
+                }
+            });
+            panic!("as a test fails");
+        })
+    });
+    assert!(failed.is_err() && stop.load(Relaxed));
 }
