@@ -40,8 +40,9 @@ pub struct ForwardArgs {
     /// that one and those behind it, spread over the workers, each of which transmits by its first; without, one for
     /// each worker. Only those queues are redirected here; what arrives on others goes on to the kernel. So does, with
     /// kernel=control (the default with --mode ip), what the kernel's own addresses and neighbours live from: all that is
-    /// not IP (ARP, 802.1X, PPPoE), IPv6 neighbour discovery, answers of DHCP servers to this interface, broadcast and
-    /// multicast, and packets to the addresses of this host, as they come and go.
+    /// not IP (ARP, 802.1X, PPPoE), IPv6 neighbour discovery, answers of DHCP servers to the client whose link address they
+    /// are sent to, broadcast and multicast, and packets to the addresses of this host, as they come and go. With
+    /// --mode cross-connect all of these are then missing at the far end.
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT][,unsealed=ok][,copy=yes]  a peer process
     /// (VPP, DPDK, netmem) through shared memory; they meet at a Unix socket. A client (the default) lends its

@@ -162,7 +162,7 @@ pub struct LimitArgs {
 /// Flags of both.
 #[derive(Debug, Args)]
 pub struct StationArgs {
-    /// Frames of 2048 bytes: 64 to 1048576 [default: 4 for each port and place of its ring]
+    /// Frames of 2048 bytes: 64 to 1048576 [default: 4 for each place of a ring; sink: of each queue]
     #[arg(long, value_name = "N", value_parser = whole(64..=1_usize << 20), allow_negative_numbers = true)]
     pub frames: Option<usize>,
 

@@ -26,7 +26,7 @@ const AWAKE: Duration = Duration::from_micros(100);
 /// # Errors
 /// [`Failure::Input`] when the set-up fails, or the port does not come up.
 pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Failure> {
-    let station = Station::open(std::slice::from_ref(&args.port), &args.station)?;
+    let station = Station::open(std::slice::from_ref(&args.port), &args.station, false)?;
     let config = config(args, &station)?;
     let stream = Stream::new(config).map_err(Failure::input)?;
     let mut generator = Generator { station, stream, waiting: Batch::new(), sent: 0, bytes: 0 };

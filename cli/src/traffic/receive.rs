@@ -30,7 +30,7 @@ const LISTED: usize = 3600;
 /// # Errors
 /// [`Failure::Input`] when the set-up fails.
 pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<(Received, Vec<String>), Failure> {
-    let mut station = Station::open(&args.port, &args.station)?;
+    let mut station = Station::open(&args.port, &args.station, true)?;
     let SinkArgs { stream, src_mac, dst_mac, ttl, .. } = *args;
     let mut sink = Sink::new(Expected { stream, src_mac, dst_mac, ttl });
     sink.receive(&mut station, args, stop);

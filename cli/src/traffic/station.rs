@@ -36,11 +36,11 @@ pub struct Closed {
 }
 
 impl Station {
-    /// Opens the ports, on the core that was asked for.
+    /// Opens the ports, on the core that was asked for, to receive by them or only to send.
     ///
     /// # Errors
     /// [`Failure::Input`] with the step and the remedy.
-    pub fn open(specs: &[PortSpec], args: &StationArgs) -> Result<Station, Failure> {
+    pub fn open(specs: &[PortSpec], args: &StationArgs, receives: bool) -> Result<Station, Failure> {
         if let Some((_, twice)) = specs.iter().enumerate().find(|(i, spec)| specs[..*i].contains(spec)) {
             return Err(Failure::input(format!("--port {twice} is given twice: name another one")));
         }
@@ -48,11 +48,8 @@ impl Station {
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(format!("--core {core}: {error}")))?;
         }
-        let mut queues = 0;
-        for spec in specs {
-            queues += queues_of(spec)?;
-        }
-        let frames = args.frames.unwrap_or((4 * queues * args.ring as usize).clamp(64, 1 << 20));
+        let enough = frames_for(specs, args.ring, receives)?;
+        let frames = args.frames.unwrap_or(enough);
         let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
         let lends = specs.iter().any(PortSpec::lends);
         let memory = if lends { Memory::shared(&config) } else { Memory::new(&config) };
@@ -113,16 +110,29 @@ impl Station {
                 pool.name
             ));
         }
-        broken.extend(reports.iter().filter_map(lost));
+        broken.extend(reports.iter().flat_map(|port| lost(&port.name, &port.counters)));
         broken.extend(owner.pool.wait(HOME).err().map(|still_out| format!("check failed: {still_out}")));
         Closed { ports: reports, pool, broken }
     }
 }
 
-/// What a port took and then lost, though it may never have been down before it was closed.
-fn lost(port: &PortReport) -> Option<String> {
-    let (_, lost) = port.counters.iter().find(|(name, lost)| *name == "tx_lost" && *lost > 0)?;
-    Some(format!("port {} lost {lost} of the packets that it had taken", port.name))
+/// What a port took and did not send, though it may never have been down before it was closed: a line for each way.
+fn lost(name: &str, counters: &[(&str, u64)]) -> Vec<String> {
+    let ways = [("tx_lost", ""), ("tx_stranded", ", to an interface that went while it had them")];
+    let lines = ways.into_iter().filter_map(|(counter, how)| {
+        let (_, lost) = counters.iter().find(|(name, lost)| *name == counter && *lost > 0)?;
+        Some(format!("port {name} lost {lost} of the packets that it had taken{how}"))
+    });
+    lines.collect()
+}
+
+/// Frames for rings of so many places: of every queue where packets are received, of one where they are only sent.
+///
+/// # Errors
+/// As [`queues_of`].
+fn frames_for(specs: &[PortSpec], ring: u32, receives: bool) -> Result<usize, Failure> {
+    let queues = if receives { specs.iter().map(queues_of).sum::<Result<usize, _>>()? } else { 1 };
+    Ok((4 * queues * ring as usize).clamp(64, 1 << 20))
 }
 
 /// How many queues a port has, each with a ring that wants frames.
@@ -141,6 +151,24 @@ fn queues_of(spec: &PortSpec) -> Result<usize, Failure> {
 mod tests {
     use super::*;
     use crate::args::port_spec;
+
+    #[test]
+    fn a_port_tells_of_what_it_lost_and_of_what_went_with_its_interface() {
+        let lines = |late: u64, stranded: u64| {
+            lost("xdp:a0", &[("tx", 9), ("tx_lost", late), ("tx_stranded", stranded)])
+        };
+        assert_eq!(lines(0, 0), [""; 0]);
+        assert_eq!(lines(2, 0), ["port xdp:a0 lost 2 of the packets that it had taken"]);
+        let stranded = "port xdp:a0 lost 3 of the packets that it had taken, to an interface that went while it had them";
+        assert_eq!(lines(2, 3)[1..], [stranded]);
+    }
+
+    #[test]
+    fn who_only_sends_takes_frames_for_one_queue_and_who_receives_for_all() {
+        let specs = [port_spec("memif:/m.sock,queues=16").unwrap()];
+        assert_eq!(frames_for(&specs, 16_384, false).unwrap(), 4 * 16_384);
+        assert_eq!(frames_for(&specs, 1024, true).unwrap(), 4 * 16 * 1024);
+    }
 
     #[test]
     fn every_queue_of_a_port_counts_and_not_only_every_port() {
