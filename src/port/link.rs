@@ -5,6 +5,10 @@ use super::PortState;
 use crate::sys::netdev::Netdev;
 use crate::sys::xdp::Errno;
 
+/// What is done where the thread that polls is not in the interface's namespace.
+pub(super) const ENTER: &str =
+    "enter its network namespace, where it was opened and this thread is not (CAP_SYS_ADMIN)";
+
 /// Rounds between two looks.
 const LOOK_ROUNDS: u32 = 4096;
 
@@ -18,13 +22,16 @@ pub(super) struct Link {
     is_down: bool,
     /// Removed. Another may be made that has its name.
     is_gone: bool,
+    /// Why the one that has its name now cannot be gone on with.
+    refused: Option<String>,
     /// Why it is down for good.
     failed: Option<String>,
 }
 
 impl Link {
     pub(super) fn new(netdev: Netdev) -> Link {
-        let mut link = Link { netdev, rounds: 0, is_down: false, is_gone: false, failed: None };
+        let mut link =
+            Link { netdev, rounds: 0, is_down: false, is_gone: false, refused: None, failed: None };
         link.look();
         link
     }
@@ -65,20 +72,34 @@ impl Link {
 
     /// Where the interface was removed: the one that has its name now and is up, for the port to go on with.
     #[cold]
-    pub(super) fn successor(&self) -> Option<Netdev> {
+    pub(super) fn successor(&mut self) -> Option<Netdev> {
+        self.refused = None;
         if !self.is_gone || self.failed.is_some() {
             return None;
         }
         self.netdev.again().ok().filter(|netdev| netdev.is_up() == Ok(true))
     }
 
+    /// The port's socket has no interface any more, though one of its number is there: another one, or this one after it was
+    /// away.
+    #[cold]
+    pub(super) fn lose(&mut self) {
+        self.is_gone = true;
+    }
+
+    /// The successor cannot be gone on with now; that is the port's reason until it can.
+    #[cold]
+    pub(super) fn refuse(&mut self, why: String) {
+        self.refused = Some(why);
+    }
+
     /// A call failed in a way that says nothing of the frame: the interface is looked at, and if it seems well the port is
-    /// down for good.
+    /// down for good; not by what says that it was down, or that the socket has lost it, which is looked at with it.
     #[cold]
     pub(super) fn heed(&mut self, errno: Errno) {
         self.look();
-        let down = matches!(errno, Errno::NETDOWN | Errno::IO);
-        if self.is_up() && !down {
+        let passes = matches!(errno, Errno::NETDOWN | Errno::IO | Errno::NXIO | Errno::BADFD);
+        if self.is_up() && !passes {
             self.fail(errno);
         }
     }
@@ -91,6 +112,11 @@ impl Link {
         let name = self.netdev.name();
         match &self.failed {
             Some(reason) => PortState::Down(reason.clone()),
+            None if self.is_gone
+                && let Some(why) = &self.refused =>
+            {
+                PortState::Down(format!("interface {name} is there again: {why}"))
+            }
             None if self.is_gone => PortState::Down(format!("interface {name} is gone")),
             None if self.is_down => PortState::Down(format!("interface {name} is down")),
             None => PortState::Up,

@@ -120,6 +120,20 @@ impl PacketSocket {
         if done < 0 { Err(last_errno()) } else { Ok(()) }
     }
 
+    /// Whether the interface that it is bound to is still that one: not after it was removed or moved to another namespace,
+    /// whatever has its number now.
+    ///
+    /// # Cost
+    /// One system call.
+    pub fn has_interface(&self) -> bool {
+        // SAFETY: sockaddr_ll is plain integers, for which zero is valid.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes to an address that has as many and lives over the call.
+        let done = unsafe { libc::getsockname(self.0.as_raw_fd(), (&raw mut address).cast(), &raw mut len) };
+        done < 0 || address.sll_ifindex > 0
+    }
+
     /// Receives into as many of `rooms` as there are frames, from the first on, at most [`BATCH_MAX`]; says of each what
     /// came in `received`, and returns how many.
     ///

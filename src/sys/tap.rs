@@ -55,6 +55,17 @@ impl TapQueue {
         if done < 0 { Err(at(TapStep::Attach)(last_errno())) } else { Ok(TapQueue(file)) }
     }
 
+    /// Whether its interface is still there: not after it was removed, whatever has its name now.
+    ///
+    /// # Cost
+    /// One system call.
+    pub fn has_interface(&self) -> bool {
+        let mut request = request("");
+        // SAFETY: TUNGETIFF writes one ifreq, which lives over the call.
+        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TUNGETIFF, &raw mut request) };
+        done == 0
+    }
+
     /// Reads one frame into `room`; None where there is none. One that is longer gives more than the room's length, and
     /// its end is lost.
     ///

@@ -280,6 +280,33 @@ fn a_queue_never_shares_the_program_of_an_interface_that_is_gone_though_the_new_
 }
 
 #[test]
+fn a_port_of_several_queues_is_down_while_packets_come_by_one_that_cannot_be_bound() {
+    const TEST: &str =
+        "absence::a_port_of_several_queues_is_down_while_packets_come_by_one_that_cannot_be_bound";
+    in_namespace(TEST, || {
+        veth("a0", "a1", 2);
+        let mut here = bench(512);
+        let mut port = XdpQueues::open(&here.umem, &mut here.w, &here.pool, "a0", &[0, 1], &small()).unwrap();
+        let Bench { mut w, pool, .. } = here;
+        ip("link del dev a0");
+        poll_until(&mut port, &mut w, &pool, says("is gone"));
+        ip("link add a0 numrxqueues 2 numtxqueues 1 type veth peer name a1");
+        ip("link set dev a0 up");
+        ip("link set dev a1 up");
+        wait_for("the queue that can be bound", || {
+            poll_until(&mut port, &mut w, &pool, |_| true);
+            is_up(&port.queues()[0].state()).then_some(())
+        });
+        poll_until(&mut port, &mut w, &pool, says("has no queue 1"));
+        // Not for a moment only.
+        (0..10_000).for_each(|_| port.kick());
+        assert!(says("has no queue 1")(&port.state()), "{:?}", port.state());
+        drop(port);
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    });
+}
+
+#[test]
 fn a_port_of_several_queues_carries_on_where_its_interface_comes_back_with_fewer() {
     in_namespace(
         "absence::a_port_of_several_queues_carries_on_where_its_interface_comes_back_with_fewer",

@@ -4,6 +4,7 @@ use crate::absence::{is_up, poll_until, says};
 use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, small, wait_for};
 use netmem::pool::{Batch, Pool};
+use netmem::port::tap::{self, TapConfig};
 use netmem::port::{Port, packet};
 use netmem::sync::Worker;
 use netmem::sys::netns::inside;
@@ -106,6 +107,61 @@ fn a_packet_port_comes_back_in_the_namespace_it_was_opened_in() {
             poll_until(&mut port, &mut w, &pool, is_up);
         }
         assert_receives(&there, &mut port, &mut w, &pool);
+    });
+}
+
+#[test]
+fn a_packet_port_receives_again_where_the_next_interface_has_the_number_of_the_one_that_went() {
+    const TEST: &str = "elsewhere::a_packet_port_receives_again_where_the_next_interface_has_the_number_of_the_one_that_went";
+    in_namespace(TEST, || {
+        let there = There::new();
+        there.veth(77, 78);
+        let Bench { mut w, pool, .. } = bench(256);
+        let mut port = there.inside(|| packet::open("a0", 64)).unwrap();
+        for down in [false, true] {
+            assert_receives(&there, &mut port, &mut w, &pool);
+            if down {
+                // Then the socket is not even told.
+                there.ip("link set dev a0 down");
+                poll_until(&mut port, &mut w, &pool, says("is down"));
+            }
+            there.ip("link del dev a0");
+            there.veth(77, 78);
+            assert_receives(&there, &mut port, &mut w, &pool);
+        }
+        assert!(is_up(&port.state()), "{:?}", port.state());
+    });
+}
+
+#[test]
+fn a_tap_port_receives_again_where_the_next_interface_has_the_number_of_the_one_that_went() {
+    const TEST: &str =
+        "elsewhere::a_tap_port_receives_again_where_the_next_interface_has_the_number_of_the_one_that_went";
+    in_namespace(TEST, || {
+        let there = There::new();
+        ip("tuntap add dev t0 mode tap");
+        ip("link set dev t0 up");
+        let index = number_of("t0");
+        let Bench { mut w, pool, .. } = bench(256);
+        let mut port = tap::open("t0", &TapConfig { ring: 64, ..TapConfig::default() }).unwrap();
+        poll_until(&mut port, &mut w, &pool, is_up);
+        // The first one that is made in a namespace has the same number in each.
+        there.ip("tuntap add dev t0 mode tap");
+        ip("link del dev t0");
+        there.ip(&format!("link set dev t0 netns {}", std::process::id()));
+        ip("link set dev t0 up");
+        assert_eq!(number_of("t0"), index);
+        let wire = Wire::open("t0");
+        wait_for("a frame from the host", || {
+            let mut frames = Batch::new();
+            wire.send(&ethernet(7));
+            port.refill(&mut w, &pool);
+            port.kick();
+            port.rx(&mut w, &mut frames);
+            let come = frames.iter().any(|frame| frame.data() == ethernet(7));
+            frames.free(&mut w);
+            come.then_some(())
+        });
     });
 }
 

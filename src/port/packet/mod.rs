@@ -23,7 +23,7 @@ mod tx;
 pub use bind::{PacketPortError, open};
 
 use super::copying::{CopyingPort, Device};
-use super::link::Link;
+use super::link::{ENTER, Link};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::sys::netdev::Netdev;
@@ -51,10 +51,14 @@ impl PacketLink {
     /// Goes on with the interface that has the name of one that was removed, once there is one.
     #[cold]
     fn come_back(&mut self) {
-        if let Some(netdev) = self.link.successor()
-            && let Ok(Ok(socket)) = netdev.in_its_namespace(|| PacketSocket::open(netdev.index()))
-        {
-            *self = PacketLink { socket, link: Link::new(netdev), burst: self.burst };
+        if self.link.is_up() && !self.socket.has_interface() {
+            self.link.lose();
+        }
+        let Some(netdev) = self.link.successor() else { return };
+        match netdev.in_its_namespace(|| PacketSocket::open(netdev.index())) {
+            Ok(Ok(socket)) => *self = PacketLink { socket, link: Link::new(netdev), burst: self.burst },
+            Ok(Err(error)) => self.link.refuse(format!("open a packet socket: {}", error.errno)),
+            Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
         }
     }
 }

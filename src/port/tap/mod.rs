@@ -27,7 +27,7 @@ mod tx;
 pub use bind::{TapConfig, TapPortError, open};
 
 use super::copying::{CopyingPort, Device};
-use super::link::Link;
+use super::link::{ENTER, Link};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::sys::netdev::Netdev;
@@ -56,10 +56,14 @@ impl TapLink {
     /// purpose, so none is made.
     #[cold]
     fn come_back(&mut self) {
-        if let Some(netdev) = self.link.successor()
-            && let Ok(Ok(queue)) = netdev.in_its_namespace(|| TapQueue::open(netdev.name(), self.several))
-        {
-            (self.queue, self.link) = (queue, Link::new(netdev));
+        if self.link.is_up() && !self.queue.has_interface() {
+            self.link.lose();
+        }
+        let Some(netdev) = self.link.successor() else { return };
+        match netdev.in_its_namespace(|| TapQueue::open(netdev.name(), self.several)) {
+            Ok(Ok(queue)) => (self.queue, self.link) = (queue, Link::new(netdev)),
+            Ok(Err(error)) => self.link.refuse(format!("attach to it: {}", error.errno)),
+            Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
         }
     }
 }

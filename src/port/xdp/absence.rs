@@ -16,6 +16,7 @@
 use super::XdpPort;
 use super::error::{Attempt, XdpError};
 use crate::pool::{Batch, Place};
+use crate::port::link::ENTER;
 use crate::sync::Worker;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -24,9 +25,6 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(50);
 /// The same at most, where there is one and its queue is refused: before it says so the kernel pins the whole region.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-
-/// What is done where the thread that polls is not in the interface's namespace.
-const ENTER: &str = "enter its network namespace, where it was opened and this thread is not (CAP_SYS_ADMIN)";
 
 /// Whether the port's interface is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +46,7 @@ pub(super) struct Absence {
     until: Instant,
     /// Since the last look.
     pause: Duration,
-    /// There is one of its name, and it has fewer queues.
+    /// There is one of its name, and it has fewer receive queues.
     lacks_queue: bool,
 }
 
@@ -105,7 +103,7 @@ impl XdpPort {
             Err(error) => {
                 let name = self.netdev.name();
                 let pause = pause_after(&error, pause);
-                let lacks_queue = matches!(error, XdpError::NoSuchQueue { .. });
+                let lacks_queue = matches!(error, XdpError::NoSuchQueue { .. }) && self.nothing_comes_by();
                 self.down = Some(match error {
                     XdpError::UnknownInterface { .. } => format!("interface {name} is gone"),
                     XdpError::InterfaceDown { .. } => format!("interface {name} is down"),
@@ -114,6 +112,14 @@ impl XdpPort {
                 self.presence = Presence::Gone(Absence { until: now + pause, pause, lacks_queue });
             }
         }
+    }
+
+    /// Whether the interface that has the name now has no receive queue of this number. One that receives and does not send
+    /// cannot be bound either, and what comes by it is lost to the port.
+    fn nothing_comes_by(&self) -> bool {
+        let queues = self.netdev.again().and_then(|netdev| netdev.queues());
+        // Where the driver does not say, the kernel refused a number that neither kind of queue has.
+        queues.is_ok_and(|queues| queues.is_none_or(|queues| queues.rx <= self.queue))
     }
 
     fn bind_again(&mut self) -> Result<(), XdpError> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Queues of one interface, polled by one worker.
 ///
 /// It counts what all its queues count, and it is down while one of them is; but not while another than the first is only
-/// missing, because the interface came back with fewer queues: nothing comes by what there is not.
+/// missing, because the interface came back with fewer receive queues: nothing comes by what there is not.
 #[derive(Debug)]
 pub struct XdpQueues {
     /// `xdp:eth0:0,2`
