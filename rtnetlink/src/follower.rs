@@ -1,11 +1,11 @@
 //! Keeps a table as the kernel has it.
 
+use crate::addresses::Addresses;
 use crate::doubt::Doubt;
 use crate::listing::Listing;
 use crate::neighbours::{Asking, Key};
 use crate::socket::{All, Ear, Heard, Mouth, ask};
 use crate::translate::{Event, Signal, State};
-use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netmem::forward::Wanted;
 use netmem::forward::ip::{Allow, Interface};
@@ -87,10 +87,9 @@ pub struct Follower {
     asking: Asking,
     /// How each link is.
     links: HashMap<u32, Signal>,
-    /// By link, in the order in which the kernel has them, so that a primary one comes first.
-    addresses: Vec<(u32, IpNet)>,
+    addresses: Addresses,
     new_addresses: bool,
-    /// Workers do not know all that changed about addresses, or which port has them.
+    /// Workers may not know all that changed about addresses, or which port has them.
     unshown: bool,
     doubt: Doubt,
 }
@@ -119,7 +118,7 @@ impl Follower {
             wanted: Vec::new(),
             asking: Asking::default(),
             links: HashMap::new(),
-            addresses: Vec::new(),
+            addresses: Addresses::default(),
             new_addresses: true,
             unshown: true,
             doubt: Doubt::new(Instant::now()),
@@ -146,7 +145,7 @@ impl Follower {
 
     /// The router's own addresses, if they have changed since the last call.
     pub fn take_addresses(&mut self) -> Option<Vec<IpAddr>> {
-        let addresses = || self.addresses.iter().map(|(_, net)| net.addr()).collect();
+        let addresses = || self.addresses.iter().collect();
         std::mem::take(&mut self.new_addresses).then(addresses)
     }
 
@@ -213,25 +212,21 @@ impl Follower {
                 self.link_changed(before, Signal::Down);
                 self.link(index, Vec::new(), None);
             }
-            Event::Address { link, net, there } => self.address((link, net), there),
+            Event::Address { link, net, standing } => {
+                let changed = self.addresses.set(link, net, standing);
+                self.addresses_changed(changed);
+                // Routes with this source go with it, unsaid.
+                if standing.is_none() {
+                    self.doubt.arise_twice(Instant::now());
+                }
+            }
             Event::Unsaid => self.doubt.arise(),
             Event::Done(_) | Event::Refused(_) => {}
         }
     }
 
-    fn address(&mut self, key: (u32, IpNet), there: bool) {
-        let known = self.addresses.iter().position(|its| *its == key);
-        match (known, there) {
-            (None, true) => self.addresses.push(key),
-            (Some(at), false) => drop(self.addresses.remove(at)),
-            _ => {}
-        }
-        let changed = known.is_some() != there;
+    fn addresses_changed(&mut self, changed: bool) {
         (self.new_addresses, self.unshown) = (self.new_addresses | changed, self.unshown | changed);
-        // Routes with this source go with it, unsaid.
-        if !there {
-            self.doubt.arise_twice(Instant::now());
-        }
     }
 
     /// The kernel takes routes away with their link, or leaves those out that lead there, and says so of none.
@@ -291,13 +286,15 @@ impl Follower {
         for wanted in &mut self.wanted {
             wanted.read(|neighbour| {
                 let key = known.rib.link(neighbour.port).map(|link| (link, neighbour.address));
+                // The worker may not have seen yet what is known: the kernel would say nothing new, as if nobody answered.
+                let key = key.filter(|key| !matches!(known.rib.neighbour(key.0, key.1), Link::Known(_)));
                 to_ask.extend(key.filter(|key| self.asking.want(*key, now)));
             });
         }
         let due = self.asking.due(now, |link| known.rib.port(link).is_some());
         due.silent.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Silent));
         due.forgotten.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Unknown));
-        to_ask.extend(due.freshen);
+        to_ask.extend(due.ask.into_iter().chain(due.freshen));
         known.counters.asked += to_ask.len() as u64;
         drop(known);
         for (link, address) in &to_ask {
@@ -325,7 +322,12 @@ impl Follower {
         routes.append(&mut asked("IPv6 routes", All::Routes(AddressFamily::Inet6))?);
         self.forget_but(&links, &neighbours);
         links.into_iter().for_each(|event| self.take(event));
-        self.replace_addresses(&addresses);
+        let addresses = addresses.iter().filter_map(|event| match event {
+            Event::Address { link, net, standing: Some(standing) } => Some((*link, *net, *standing)),
+            _ => None,
+        });
+        let changed = self.addresses.replace(addresses.collect());
+        self.addresses_changed(changed);
         let routes = routes.into_iter().filter_map(|event| match event {
             Event::Route(_, route) => Some(route),
             _ => None,
@@ -363,33 +365,16 @@ impl Follower {
         }
     }
 
-    fn replace_addresses(&mut self, events: &[Event]) {
-        let addresses = events.iter().filter_map(|event| match event {
-            Event::Address { link, net, .. } => Some((*link, *net)),
-            _ => None,
-        });
-        let addresses: Vec<_> = addresses.collect();
-        let changed = addresses != self.addresses;
-        (self.new_addresses, self.unshown) = (self.new_addresses | changed, self.unshown | changed);
-        self.addresses = addresses;
-    }
-
     /// Has workers see what changed.
     fn publish(&mut self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = known.rib.take_changes();
         if std::mem::take(&mut self.unshown) {
-            let ports = 0..self.ports.len() as u8;
-            changes
-                .extend(ports.map(|port| Change::Addresses(port, self.addresses_on(known.rib.link(port)))));
+            let links = (0..self.ports.len()).map(|port| known.rib.link(port as u8));
+            changes.extend(self.addresses.unshown(links));
         }
         drop(known);
         self.control.apply(changes);
-    }
-
-    /// The router's own addresses on a link.
-    fn addresses_on(&self, link: Option<u32>) -> Box<[IpNet]> {
-        self.addresses.iter().filter(|(its, _)| Some(*its) == link).map(|(_, net)| *net).collect()
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -9,6 +9,7 @@
 //! say is not enough to know what the kernel has (some were lost; a link went, and the kernel says nothing of the routes
 //! that went with it), all is asked for again, and what differs is changed.
 
+mod addresses;
 mod change;
 mod doubt;
 mod follower;
@@ -19,6 +20,7 @@ mod socket;
 mod tests;
 mod translate;
 
+pub use addresses::Standing;
 pub use follower::{Counters, FollowError, Follower, Given, Setup};
 pub use listing::{Listing, NeighbourLine, RouteLine};
 pub use translate::{Event, RouteChange, Signal, State, events};

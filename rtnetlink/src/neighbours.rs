@@ -1,6 +1,6 @@
 //! Which neighbours the kernel is asked for, and when again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::time::{Duration, Instant};
@@ -21,11 +21,16 @@ const FRESHEN: Duration = Duration::from_secs(10);
 const FRESHEN_AT_ONCE: usize = 256;
 /// Neighbours that are asked for at once, at most: what the kernel has places for unless somebody says otherwise.
 const ASKED_AT_ONCE: usize = 1024;
+/// Neighbours that wait for a place among those, at most.
+const POSTPONED: usize = 1024;
 
 /// Neighbours that somebody waits for, that do not answer, and that may have gone.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
     asked: HashMap<Key, Asked>,
+    /// Are asked for as soon as there is a place, in this order, so that a scan of a network keeps nobody out for long. Invariant:
+    /// each once, and none of them is in `asked`.
+    postponed: VecDeque<Key>,
     silent: HashMap<Key, Instant>,
     stale: BTreeSet<Key>,
     freshened: Option<Instant>,
@@ -46,24 +51,33 @@ pub(crate) struct Due {
     pub(crate) silent: Vec<Key>,
     /// Were silent long enough: may be asked for again.
     pub(crate) forgotten: Vec<Key>,
+    /// There is a place for them now: the kernel is to be asked.
+    pub(crate) ask: Vec<Key>,
     /// Are to be used, so that the kernel asks whether they are still there.
     pub(crate) freshen: Vec<Key>,
 }
 
 impl Asking {
-    /// Somebody waits for a neighbour; true if the kernel is to be asked now.
+    /// Somebody waits for a neighbour that is not known; true if the kernel is to be asked now. If there is no place it is asked when
+    /// there is one, as far as that can be kept.
     pub(crate) fn want(&mut self, key: Key, now: Instant) -> bool {
         if self.silent.contains_key(&key) {
             return false;
         }
-        let full = self.asked.len() >= ASKED_AT_ONCE;
+        // Those who came first are asked for first.
+        let full = self.asked.len() >= ASKED_AT_ONCE || !self.postponed.is_empty();
         match self.asked.get_mut(&key) {
             Some(asked) if now.duration_since(asked.last) < AGAIN => false,
             Some(asked) => {
                 asked.last = now;
                 true
             }
-            None if full => false,
+            None if full => {
+                if self.postponed.len() < POSTPONED && !self.postponed.contains(&key) {
+                    self.postponed.push_back(key);
+                }
+                false
+            }
             None => {
                 self.asked.insert(key, Asked { first: now, last: now });
                 true
@@ -75,6 +89,7 @@ impl Asking {
     pub(crate) fn known(&mut self, key: Key, stale: bool) {
         self.asked.remove(&key);
         self.silent.remove(&key);
+        self.postponed.retain(|its| *its != key);
         match stale {
             true => self.stale.insert(key),
             false => self.stale.remove(&key),
@@ -104,6 +119,9 @@ impl Asking {
         due.forgotten.extend(self.silent.extract_if(|_, since| late(since, SILENCE)).map(|(key, _)| key));
         due.silent.extend(self.asked.extract_if(|_, asked| late(&asked.first, PATIENCE)).map(|(key, _)| key));
         self.silent.extend(due.silent.iter().map(|key| (*key, now)));
+        let places = ASKED_AT_ONCE.saturating_sub(self.asked.len()).min(self.postponed.len());
+        due.ask.extend(self.postponed.drain(..places));
+        self.asked.extend(due.ask.iter().map(|key| (*key, Asked { first: now, last: now })));
         if self.freshened.is_none_or(|then| late(&then, FRESHEN)) {
             self.freshened = Some(now);
             due.freshen = self.stale_in_turn(is_ours);
@@ -146,7 +164,38 @@ mod tests {
         let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(0x0a00_0000 + number)));
         assert_eq!((0..5_000).filter(|number| asking.want(key(*number), start)).count(), ASKED_AT_ONCE);
         assert_eq!(asking.due(start + PATIENCE, |_| true).silent.len(), ASKED_AT_ONCE);
-        assert!(asking.want(key(4_999), start + PATIENCE));
+        assert_eq!(asking.due(start + 2 * PATIENCE, |_| true).silent.len(), POSTPONED);
+        assert!(asking.want(key(4_999), start + 2 * PATIENCE), "and may be named again");
+    }
+
+    /// Seen: a name for which there was no place was forgotten, and its packets were dropped for ever.
+    #[test]
+    fn a_neighbour_for_which_there_was_no_place_is_asked_for_when_there_is_one() {
+        let (mut asking, start) = (Asking::default(), Instant::now());
+        let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
+        let scanned = ASKED_AT_ONCE as u32;
+        assert!((0..scanned).all(|number| asking.want(key(number), start)));
+        let good = key(scanned);
+        assert!(!asking.want(good, start) && !asking.want(good, start));
+        assert_eq!(asking.due(start, |_| true).ask, []);
+        asking.known(key(0), false);
+        assert!(!asking.want(key(9_999), start), "whoever comes later does not come first");
+        assert_eq!(asking.due(start, |_| true).ask, [good]);
+        assert_eq!(asking.due(start + PATIENCE, |_| true).ask, [key(9_999)]);
+        let silent = asking.due(start + 2 * PATIENCE, |_| true).silent;
+        assert_eq!(silent, [key(9_999)], "and each is asked for once");
+    }
+
+    #[test]
+    fn a_neighbour_that_is_found_while_it_has_no_place_is_not_asked_for() {
+        let (mut asking, start) = (Asking::default(), Instant::now());
+        let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
+        let found = key(ASKED_AT_ONCE as u32);
+        let asked = (0..=ASKED_AT_ONCE as u32).filter(|number| asking.want(key(*number), start)).count();
+        assert_eq!(asked, ASKED_AT_ONCE);
+        asking.known(found, false);
+        let due = asking.due(start + PATIENCE, |_| true);
+        assert_eq!((due.ask, due.silent.contains(&found)), (vec![], false));
     }
 
     #[test]

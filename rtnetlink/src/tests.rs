@@ -1,7 +1,9 @@
 //! What messages mean, and that none of them, however odd, does harm.
 
+use crate::addresses::Standing;
 use crate::translate::{Event, RouteChange, Signal, State, events};
 use netlink_packet_core::{DoneMessage, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
@@ -232,6 +234,33 @@ fn a_neighbour_counts_by_its_state_and_its_link_address() {
         let message = neighbour(state, Some(mac));
         assert_eq!(known(RouteNetlinkMessage::NewNeighbour(message.clone())), means, "{message:?}");
         assert_eq!(known(RouteNetlinkMessage::DelNeighbour(message)), State::Unknown);
+    }
+}
+
+#[test]
+fn an_address_is_good_for_what_its_flags_say_in_the_header_or_behind_it() {
+    let said_of = |flags: AddressFlags, behind: bool| {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet6;
+        (message.header.index, message.header.prefix_len) = (3, 64);
+        message.header.flags = AddressHeaderFlags::from_bits_retain(flags.bits() as u8);
+        message.attributes.push(AddressAttribute::Address("fd00::1".parse().unwrap()));
+        message.attributes.extend(behind.then_some(AddressAttribute::Flags(flags)));
+        match &said(&bytes(RouteNetlinkMessage::NewAddress(message), 0)).0[..] {
+            [Event::Address { link: 3, standing: Some(standing), .. }] => *standing,
+            other => panic!("{other:?}"),
+        }
+    };
+    let tentative = AddressFlags::Tentative;
+    for (flags, means) in [
+        (AddressFlags::Permanent, Standing::Preferred),
+        (AddressFlags::Deprecated, Standing::Deprecated),
+        (tentative | AddressFlags::Permanent, Standing::Unfit),
+        (tentative | AddressFlags::Optimistic, Standing::Preferred),
+        (tentative | AddressFlags::Dadfailed, Standing::Unfit),
+        (AddressFlags::Optimistic | AddressFlags::Dadfailed, Standing::Unfit),
+    ] {
+        assert_eq!([said_of(flags, false), said_of(flags, true)], [means; 2], "{flags:?}");
     }
 }
 

@@ -1,8 +1,9 @@
 //! From the kernel's messages to what they mean here. Nothing in them is trusted: what makes no sense is left out.
 
+use crate::addresses::Standing;
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_REPLACE, NetlinkBuffer, NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
@@ -51,8 +52,8 @@ pub enum Event {
         link: u32,
         /// The address, and the length of the network on the link.
         net: IpNet,
-        /// It is there.
-        there: bool,
+        /// What it is good for; None if the router has it no more.
+        standing: Option<Standing>,
     },
     /// Routes may have changed, and no other event says which.
     Unsaid,
@@ -350,5 +351,24 @@ fn address(message: &AddressMessage, there: bool) -> Option<Event> {
     };
     let (_, address) = message.attributes.iter().filter_map(own).max_by_key(|(local, _)| *local)?;
     let net = IpNet::new(address, message.header.prefix_len).ok()?;
-    Some(Event::Address { link: message.header.index, net, there })
+    Some(Event::Address { link: message.header.index, net, standing: there.then(|| standing(message)) })
+}
+
+/// What an address is good for. An optimistic one may be spoken with before it is sure (RFC 4429 §3.3).
+fn standing(message: &AddressMessage) -> Standing {
+    let all = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Flags(flags) => Some(*flags),
+        _ => None,
+    });
+    // The header has room for the first eight.
+    let first = AddressFlags::from_bits_retain(message.header.flags.bits().into());
+    let has = |flag| all.unwrap_or(first).contains(flag);
+    let is_unsure = has(AddressFlags::Tentative) && !has(AddressFlags::Optimistic);
+    if is_unsure || has(AddressFlags::Dadfailed) {
+        Standing::Unfit
+    } else if has(AddressFlags::Deprecated) {
+        Standing::Deprecated
+    } else {
+        Standing::Preferred
+    }
 }

@@ -7,6 +7,9 @@
 //! A neighbour that answers, or is known not to, is a change of the table; so are routes that lead elsewhere meanwhile. A full
 //! queue gives its oldest frame for the newest (RFC 1122 §2.3.2.2: the latest is to be kept). Waiting frames are outside of
 //! what steering promises about order: a flow may move to another worker while its first packets wait here.
+//!
+//! A name that was sent may still be lost: whoever asks has no place for it, or no link yet. So it is sent again, once a second at
+//! most, while frames come for the neighbour or the table changes.
 
 use super::ip::awaited;
 use super::mode::Mode;
@@ -18,12 +21,15 @@ use crate::pool::{Batch, Drain};
 use crate::ring::{Receiver, Sender, ring};
 use crate::steer::Source;
 use crate::sync::Worker;
+use crate::sys::clock;
 use std::collections::VecDeque;
 
 /// Queues at most: neighbours that are waited for at once.
 const QUEUES: usize = 64;
 /// Places for the names of neighbours that somebody is to ask for.
 const ASKED: u32 = 256;
+/// Nanoseconds after which a neighbour's name is sent again (RFC 1122 §2.3.2.1).
+const AGAIN: u64 = 1_000_000_000;
 
 /// Frames that wait, of one worker.
 #[derive(Debug)]
@@ -44,8 +50,18 @@ struct Queue {
     neighbour: Neighbour,
     from: Source,
     frames: Batch,
-    /// The neighbour's name was sent to whoever asks.
-    asked: bool,
+    /// When the neighbour's name was last sent to whoever asks, by the monotonic clock.
+    asked: Option<u64>,
+}
+
+impl Queue {
+    /// Sends the neighbour's name, unless that was not long ago.
+    fn ask(&mut self, wanted: &mut Sender<Neighbour>, now: u64) {
+        let is_asked = self.asked.is_some_and(|then| now.saturating_sub(then) < AGAIN);
+        if !is_asked && wanted.send(self.neighbour).is_ok() {
+            self.asked = Some(now);
+        }
+    }
 }
 
 /// The names of neighbours that frames wait for, for whoever can ask for their link addresses.
@@ -69,11 +85,12 @@ impl Wanted {
 impl Waiting {
     /// Takes `frames`, which came from one place; what has to go for them, or has no place, is in `dropped` then.
     fn put(&mut self, from: Source, frames: &mut Batch, table: &Table, dropped: &mut Batch) {
+        let now = clock::monotonic_ns();
         let mut neighbours = [None; BATCH_MAX];
         frames.each_data_mut(0, |i, data| neighbours[i] = awaited(data, table));
         for (frame, neighbour) in frames.drain().zip(neighbours) {
             // There is room in `dropped` for as many as there are in `frames`: each costs one frame at most.
-            let place = neighbour.and_then(|neighbour| self.queue(neighbour, from));
+            let place = neighbour.and_then(|neighbour| self.queue(neighbour, from, now));
             let refused = match place {
                 Some(at) if self.queues[at].frames.room() == 0 => {
                     let queue = &mut self.queues[at].frames;
@@ -92,9 +109,9 @@ impl Waiting {
         }
     }
 
-    /// The place of the queue for frames from there that wait for this neighbour, asked for if it is not yet; None if there
-    /// are too many queues.
-    fn queue(&mut self, neighbour: Neighbour, from: Source) -> Option<usize> {
+    /// The place of the queue for frames from there that wait for this neighbour, asked for if it was not just now; None if
+    /// there are too many queues.
+    fn queue(&mut self, neighbour: Neighbour, from: Source, now: u64) -> Option<usize> {
         let found = self.queues.iter().position(|queue| queue.neighbour == neighbour && queue.from == from);
         let at = match found {
             Some(at) => at,
@@ -104,13 +121,11 @@ impl Waiting {
                 return None;
             }
             None => {
-                self.queues.push_back(Queue { neighbour, from, frames: Batch::new(), asked: false });
+                self.queues.push_back(Queue { neighbour, from, frames: Batch::new(), asked: None });
                 self.queues.len() - 1
             }
         };
-        if !self.queues[at].asked {
-            self.queues[at].asked = self.wanted.send(neighbour).is_ok();
-        }
+        self.queues[at].ask(&mut self.wanted, now);
         Some(at)
     }
 
@@ -119,15 +134,16 @@ impl Waiting {
     ///
     /// # Cost
     /// A lookup for each queue, not for each frame: a table that changes all the time must not keep a worker busy.
-    fn next_due(&mut self, table: &Table) -> Option<Queue> {
+    fn next_due(&mut self, table: &Table, now: u64) -> Option<Queue> {
         while self.due > 0 {
             self.due -= 1;
-            let queue = self.queues.pop_front()?;
+            let mut queue = self.queues.pop_front()?;
             let first = queue.frames.first().and_then(|frame| awaited(frame.data(), table));
             if first != Some(queue.neighbour) {
                 self.frames -= queue.frames.len();
                 return Some(queue);
             }
+            queue.ask(&mut self.wanted, now);
             self.queues.push_back(queue);
         }
         None
@@ -188,13 +204,53 @@ impl Forwarder {
     #[cold]
     #[inline(never)]
     fn reconsider(&mut self, w: &mut Worker) -> usize {
+        let now = clock::monotonic_ns();
         while self.steering.is_none() || self.is_settled() {
             let (Some(waiting), Mode::Ip(reader)) = (&mut self.waiting, &self.mode) else { return 0 };
-            let Some(mut queue) = waiting.next_due(&reader.fib().table) else { break };
+            let Some(mut queue) = waiting.next_due(&reader.fib().table, now) else { break };
             // As frames, also where they came as packets: the rules were asked then.
             self.forward(queue.from, &mut queue.frames, w);
             self.leave(queue.from, w);
         }
         self.waiting.as_ref().map_or(0, |waiting| waiting.frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    const SECOND: u64 = AGAIN;
+
+    fn names(wanted: &mut Wanted) -> Vec<Neighbour> {
+        let mut names = Vec::new();
+        wanted.read(|name| names.push(name));
+        names
+    }
+
+    /// Seen: a name that the follower turned down was never sent again, and the neighbour's packets were dropped for ever.
+    #[test]
+    fn a_name_is_sent_again_a_second_later_and_not_before() {
+        let (mut waiting, mut wanted) = waiting(8);
+        let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 0, 0, 7]) };
+        let from = Source::default();
+        for (now, sent) in [(0, 1), (1, 0), (SECOND - 1, 0), (SECOND, 1), (SECOND + 1, 0), (9 * SECOND, 1)] {
+            assert_eq!(waiting.queue(neighbour, from, now), Some(0));
+            assert_eq!(names(&mut wanted), vec![neighbour; sent], "{now}");
+        }
+    }
+
+    /// Where the ring has no place the name is sent as soon as it has one.
+    #[test]
+    fn a_name_that_the_ring_has_no_place_for_is_sent_with_the_next_frame() {
+        let (mut waiting, mut wanted) = waiting(8);
+        let name = |last| Neighbour { port: 1, address: IpAddr::from([10, 0, 0, last]) };
+        while waiting.wanted.send(name(1)).is_ok() {}
+        let from = Source::default();
+        waiting.queue(name(2), from, 0);
+        assert!(!names(&mut wanted).contains(&name(2)));
+        waiting.queue(name(2), from, 1);
+        assert_eq!(names(&mut wanted), [name(2)]);
     }
 }

@@ -165,6 +165,11 @@ impl Rib {
         self.neighbours.iter()
     }
 
+    /// What is known about a neighbour on a link.
+    pub fn neighbour(&self, link: u32, address: IpAddr) -> Link {
+        self.neighbours.get(link, address)
+    }
+
     /// The port on a link.
     pub fn port(&self, link: u32) -> Option<u8> {
         self.ports.get(&link).copied()
