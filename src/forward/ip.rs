@@ -104,7 +104,7 @@ fn forward_any(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Result<Verdi
     let (link, bytes) = Ethernet::parse_mut(frame)?;
     Ipv4::parse_mut(bytes)?.decrement_ttl();
     if records {
-        options::record(bytes, fib.addresses_of(way.port));
+        options::record(bytes, way.port, fib);
     }
     Ok(way.take(link))
 }
@@ -203,7 +203,11 @@ pub(super) fn awaited(frame: &[u8], table: &Table) -> Option<Neighbour> {
 /// The hash by which a flow chooses one of several paths: not the one that spreads flows over receive queues and workers,
 /// which would leave to each of those a part of the paths only.
 pub(super) fn flow_hash(frame: &[u8]) -> u32 {
-    let Some(key) = FlowKey::of(frame) else { return 0 };
+    FlowKey::of(frame).map_or(0, |key| key_hash(&key))
+}
+
+/// The same of a flow's key.
+pub(super) fn key_hash(key: &FlowKey) -> u32 {
     // FNV-1a, then MurmurHash3's last step: the path follows from the high bits, which FNV mixes least.
     let fnv = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let mut hash = key.bytes().iter().fold(0x811c_9dc5, fnv);

@@ -436,13 +436,16 @@ impl Forwarder {
         let mut quiet = 0;
         while quiet < rounds && !until() {
             let received = self.poll(w);
-            let busy = received > 0
+            // Whatever else there is to do: what waits for an answer may do so for ever, and the rounds end before.
+            let listed = self.send_listed(w);
+            let busy = listed
+                || received > 0
                 || self.meters.held.get() > 0
                 || !self.is_settled()
-                || self.ports().any(|port| port.in_flight() > 0)
-                || self.send_listed(w);
+                || self.ports().any(|port| port.in_flight() > 0);
             quiet = if busy { 0 } else { quiet + 1 };
             std::thread::yield_now();
         }
+        self.send_listed(w);
     }
 }

@@ -88,7 +88,7 @@ pub enum Reason {
     Short,
     /// The ethertype is none that is named here.
     UnknownEthertype,
-    /// An ARP frame: neighbours are static.
+    /// An ARP frame: neighbours are static, or asked for by the kernel.
     Arp,
     /// The link destination is another station.
     NotForUs,

@@ -3,6 +3,7 @@
 use super::toeplitz::{INPUT_MAX, Toeplitz};
 use crate::wire::ipv4::{TCP, UDP};
 use crate::wire::{Ethernet, Ipv4, Ipv6, ethernet};
+use std::net::IpAddr;
 use zerocopy::FromBytes;
 
 /// What of a packet names its flow, in the order in which receive-side scaling hashes it: source and destination address,
@@ -25,6 +26,15 @@ impl FlowKey {
         match link.ethertype() {
             ethernet::IPV4 => FlowKey::of_ipv4(packet),
             ethernet::IPV6 => FlowKey::of_ipv6(packet),
+            _ => None,
+        }
+    }
+
+    /// The key of a packet without ports, from one address to another of the same family; None where they are of two.
+    pub fn between(src: IpAddr, dst: IpAddr) -> Option<FlowKey> {
+        match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Some(FlowKey::new([&src.octets(), &dst.octets()], None)),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Some(FlowKey::new([&src.octets(), &dst.octets()], None)),
             _ => None,
         }
     }

@@ -105,7 +105,19 @@ const EXTENSIONS_MAX: usize = 8;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
+const MOBILITY: u8 = 135;
+const HOST_IDENTITY: u8 = 139;
+const SHIM6: u8 = 140;
+
+/// Whether something else may be carried behind a header of this number (RFC 7045 §4, without what cannot be read).
+pub const fn is_extension(protocol: u8) -> bool {
+    matches!(
+        protocol,
+        HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6
+    )
+}
 
 /// What `packet` carries behind its extension headers (RFC 8200 §4); None where they do not end within it, or there are more than
 /// eight.
@@ -115,8 +127,10 @@ pub fn upper(packet: &[u8]) -> Option<Upper<'_>> {
     let mut protocol = header.next_header();
     for _ in 0..=EXTENSIONS_MAX {
         let length = match protocol {
-            HOP_BY_HOP | ROUTING | DESTINATION => (usize::from(*bytes.get(1)?) + 1) * 8,
             FRAGMENT => 8,
+            // In words of four bytes, without two (RFC 4302 §2.2).
+            AUTHENTICATION => (usize::from(*bytes.get(1)?) + 2) * 4,
+            _ if is_extension(protocol) => (usize::from(*bytes.get(1)?) + 1) * 8,
             _ => return Some(Upper { protocol, bytes, begins_elsewhere: false }),
         };
         let (extension, rest) = bytes.split_at_checked(length)?;
@@ -169,11 +183,16 @@ mod tests {
         let mut built = Vec::new();
         PacketBuilder::ipv6([1; 16], [2; 16], 7).udp(7, 9).write(&mut built, b"five!").unwrap();
         assert_eq!(upper(&built).map(|upper| (upper.protocol, upper.bytes.len())), Some((17, 13)));
-        // Hop-by-hop of 16 bytes, routing of 8, the first fragment, then four bytes of ICMPv6.
+        // Hop-by-hop of 16 bytes, routing of 8, the first fragment, authentication of 12, mobility, host identity and shim6 of 8, then
+        // four bytes of ICMPv6.
         let mut rest = vec![ROUTING, 1];
         rest.extend([0; 14]);
         rest.extend([FRAGMENT, 0, 0, 0, 0, 0, 0, 0]);
-        rest.extend([PROTOCOL_V6, 0, 0, 1, 0, 0, 0, 0]);
+        rest.extend([AUTHENTICATION, 0, 0, 1, 0, 0, 0, 0]);
+        rest.extend([MOBILITY, 1, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0]);
+        rest.extend([HOST_IDENTITY, 0, 0, 0, 0, 0, 0, 0]);
+        rest.extend([SHIM6, 0, 0, 0, 0, 0, 0, 0]);
+        rest.extend([PROTOCOL_V6, 0, 0, 0, 0, 0, 0, 0]);
         rest.extend([128, 0, 1, 2]);
         let whole = packet(HOP_BY_HOP, &rest);
         let found = Upper { protocol: PROTOCOL_V6, bytes: &[128, 0, 1, 2], begins_elsewhere: false };

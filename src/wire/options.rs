@@ -58,12 +58,24 @@ enum Entry {
     Time { at: usize },
     /// Its address and the time; the pointer moves by eight.
     AddressAndTime { at: usize },
-    /// The time behind this address, if it is the router's; the pointer moves by eight.
+    /// The time behind this address, if it is one of the router's; the pointer moves by eight.
     TimeIfOwn { at: usize },
     /// One to the number of routers that found no room.
     Overflow,
     /// Nothing.
     Nothing,
+}
+
+impl Strictness {
+    /// Of the source route at `place`, which has to have a pointer to a whole address, or behind its end.
+    fn of(self, header: &[u8], Place { at, length }: Place) -> Result<Strictness, BadOptions> {
+        if length < 3 {
+            return Err(bad(at + 1));
+        }
+        let pointer = usize::from(header[at + 2]);
+        let is_cut = pointer <= length && pointer + 3 > length;
+        if pointer < 4 || is_cut { Err(bad(at + 2)) } else { Ok(self) }
+    }
 }
 
 /// What the options of the header that `packet` begins with ask for; the header is a checked one ([`Ipv4::parse`]). Options that are
@@ -76,8 +88,10 @@ pub fn wishes(packet: &[u8]) -> Result<Wishes, BadOptions> {
     let (mut wishes, mut at) = (Wishes::default(), HEADER_LEN);
     while let Some(place) = next(header, &mut at)? {
         match header[place.at] {
-            LOOSE_ROUTE => wishes.source_route = Some(Strictness::Loose),
-            STRICT_ROUTE => wishes.source_route = Some(Strictness::Strict),
+            // At most one (RFC 791 §3.1).
+            LOOSE_ROUTE | STRICT_ROUTE if wishes.source_route.is_some() => return Err(bad(place.at)),
+            LOOSE_ROUTE => wishes.source_route = Some(Strictness::Loose.of(header, place)?),
+            STRICT_ROUTE => wishes.source_route = Some(Strictness::Strict.of(header, place)?),
             RECORD_ROUTE | TIMESTAMP => wishes.records |= entry(header, place)? != Entry::Nothing,
             _ => {}
         }
@@ -85,11 +99,21 @@ pub fn wishes(packet: &[u8]) -> Result<Wishes, BadOptions> {
     Ok(wishes)
 }
 
-/// Writes what each router has to write (RFC 1812 §5.3.13.5, §5.3.13.6): its address `own`, that of the interface that the packet
-/// leaves by, and the time, in milliseconds since midnight UT. The header checksum is right afterwards.
+/// What a router writes into options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp<F> {
+    /// Its address, that of the interface that the packet leaves by; None where it has none, so that none is written.
+    pub own: Option<Ipv4Addr>,
+    /// Whether an address is any of its own, of whatever interface: a timestamp may be asked of that one alone.
+    pub is_own: F,
+    /// The time, in milliseconds since midnight UT.
+    pub milliseconds: u32,
+}
+
+/// Writes what each router has to write (RFC 1812 §5.3.13.5, §5.3.13.6). The header checksum is right afterwards.
 ///
 /// Options that [`wishes`] refuses stay as they are.
-pub fn record(packet: &mut [u8], own: Ipv4Addr, milliseconds: u32) {
+pub fn record(packet: &mut [u8], stamp: &Stamp<impl Fn(Ipv4Addr) -> bool>) {
     if !wishes(packet).is_ok_and(|wishes| wishes.records) {
         return;
     }
@@ -99,7 +123,7 @@ pub fn record(packet: &mut [u8], own: Ipv4Addr, milliseconds: u32) {
         if matches!(header[place.at], RECORD_ROUTE | TIMESTAMP)
             && let Ok(entry) = entry(header, place)
         {
-            write(header, place.at, entry, own, milliseconds);
+            stamp.write(header, place.at, entry);
         }
     }
     Ipv4::seal(header);
@@ -163,35 +187,42 @@ fn entry(header: &[u8], Place { at, length }: Place) -> Result<Entry, BadOptions
     if pointer + size - 1 > length { Err(bad(at + 2)) } else { Ok(entry) }
 }
 
-/// Writes an entry into the option that begins at `option`.
-fn write(header: &mut [u8], option: usize, entry: Entry, own: Ipv4Addr, milliseconds: u32) {
-    let (address, time) = (own.octets(), milliseconds.to_be_bytes());
-    let mut put = |at: usize, bytes: &[u8; 4]| header[at..at + 4].copy_from_slice(bytes);
-    let moved = match entry {
-        Entry::Address { at } => {
-            put(at, &address);
-            4
-        }
-        Entry::Time { at } => {
-            put(at, &time);
-            4
-        }
-        Entry::AddressAndTime { at } => {
-            put(at, &address);
-            put(at + 4, &time);
-            8
-        }
-        Entry::TimeIfOwn { at } if header[at..at + 4] == address => {
-            header[at + 4..at + 8].copy_from_slice(&time);
-            8
-        }
-        Entry::Overflow => {
-            header[option + 3] += 0x10;
-            0
-        }
-        Entry::TimeIfOwn { .. } | Entry::Nothing => 0,
-    };
-    header[option + 2] += moved;
+impl<F: Fn(Ipv4Addr) -> bool> Stamp<F> {
+    /// Writes an entry into the option that begins at `option`.
+    fn write(&self, header: &mut [u8], option: usize, entry: Entry) {
+        let time = self.milliseconds.to_be_bytes();
+        let mut put = |at: usize, bytes: [u8; 4]| header[at..at + 4].copy_from_slice(&bytes);
+        let moved = match (entry, self.own) {
+            (Entry::Address { at }, Some(own)) => {
+                put(at, own.octets());
+                4
+            }
+            (Entry::Time { at }, _) => {
+                put(at, time);
+                4
+            }
+            (Entry::AddressAndTime { at }, Some(own)) => {
+                put(at, own.octets());
+                put(at + 4, time);
+                8
+            }
+            (Entry::TimeIfOwn { at }, _) if self.has(&header[at..at + 4]) => {
+                header[at + 4..at + 8].copy_from_slice(&time);
+                8
+            }
+            (Entry::Overflow, _) => {
+                header[option + 3] += 0x10;
+                0
+            }
+            _ => 0,
+        };
+        header[option + 2] += moved;
+    }
+
+    /// Whether an address that stands in an option is one of the router's own.
+    fn has(&self, address: &[u8]) -> bool {
+        <[u8; 4]>::try_from(address).is_ok_and(|octets| (self.is_own)(octets.into()))
+    }
 }
 
 /// The byte is wrong; a header has no more than 60.
@@ -206,6 +237,12 @@ mod tests {
     use proptest::prelude::*;
 
     const OWN: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
+    /// Of another interface.
+    const OTHER_OWN: Ipv4Addr = Ipv4Addr::new(10, 5, 5, 5);
+
+    fn stamp(own: Option<Ipv4Addr>) -> Stamp<impl Fn(Ipv4Addr) -> bool> {
+        Stamp { own, is_own: |its| [OWN, OTHER_OWN].contains(&its), milliseconds: 0x0102_0304 }
+    }
 
     /// A header with these options, padded to whole words, its checksum right.
     fn packet(options: &[u8]) -> Vec<u8> {
@@ -219,9 +256,13 @@ mod tests {
 
     /// The options after a router has recorded.
     fn recorded(options: &[u8]) -> Vec<u8> {
+        recorded_by(Some(OWN), options)
+    }
+
+    fn recorded_by(own: Option<Ipv4Addr>, options: &[u8]) -> Vec<u8> {
         let mut packet = packet(options);
         assert!(wishes(&packet).unwrap().records);
-        record(&mut packet, OWN, 0x0102_0304);
+        record(&mut packet, &stamp(own));
         assert!(Sum::new().bytes(&packet).intact());
         packet[HEADER_LEN..][..options.len()].to_vec()
     }
@@ -243,7 +284,20 @@ mod tests {
         assert_eq!(recorded(&mine), [68, 12, 13, 3, 10, 9, 8, 7, 1, 2, 3, 4]);
         let others = [68, 12, 5, 3, 10, 9, 8, 6, 0, 0, 0, 0];
         assert_eq!(recorded(&others), others);
+        let of_another_interface = [68, 12, 5, 3, 10, 5, 5, 5, 0, 0, 0, 0];
+        assert_eq!(recorded(&of_another_interface), [68, 12, 13, 3, 10, 5, 5, 5, 1, 2, 3, 4]);
         assert_eq!(recorded(&[68, 8, 9, 0x20, 0, 0, 0, 0]), [68, 8, 9, 0x30, 0, 0, 0, 0], "counted");
+    }
+
+    /// Seen: without an address of the egress interface's nothing was written at all.
+    #[test]
+    fn a_router_without_an_address_writes_and_counts_what_needs_none() {
+        let recorded = |options| recorded_by(None, options);
+        assert_eq!(recorded(&[68, 8, 5, 0, 0, 0, 0, 0]), [68, 8, 9, 0, 1, 2, 3, 4]);
+        assert_eq!(recorded(&[68, 8, 9, 0x20, 0, 0, 0, 0]), [68, 8, 9, 0x30, 0, 0, 0, 0]);
+        for unable in [&[7, 7, 4, 0, 0, 0, 0][..], &[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]] {
+            assert_eq!(recorded(unable), unable);
+        }
     }
 
     #[test]
@@ -259,6 +313,11 @@ mod tests {
             (&[68, 8, 4, 0, 0, 0, 0, 0], 22),
             (&[68, 8, 5, 1, 0, 0, 0, 0], 22),
             (&[68, 8, 9, 0xf0, 0, 0, 0, 0], 23), // no more can be counted
+            (&[131, 2], 21),
+            (&[131, 7, 0, 10, 0, 0, 9], 22),
+            (&[137, 7, 5, 10, 0, 0, 9], 22),
+            (&[131, 7, 4, 10, 0, 0, 9, 137, 7, 4, 10, 0, 0, 9], 27), // a second one
+            (&[137, 7, 8, 10, 0, 0, 9, 131, 3, 4], 27),
         ] {
             assert_eq!(wishes(&packet(options)), Err(BadOptions { at }), "{options:?}");
         }
@@ -290,7 +349,7 @@ mod tests {
             let behind = header(&bytes).len();
             let before = bytes.clone();
             let sane = wishes(&bytes);
-            record(&mut bytes, OWN, 7);
+            record(&mut bytes, &stamp(Some(OWN)));
             prop_assert_eq!(&bytes[behind..], &before[behind..]);
             if sane.is_err() {
                 prop_assert_eq!(bytes, before);

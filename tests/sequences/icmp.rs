@@ -1,8 +1,9 @@
 //! Frames through a router that answers: a sequence is up to eight frames, each two bytes of length and as many of frame.
 //!
 //! The first byte of a length says by which of two ports and how: its lowest bit the port, the next whether its link address and its
-//! checksum are made right first, so that what is behind them is reached; the third the full path for all. Whatever leaves is as a
-//! router may send it, and every frame is accounted for.
+//! checksum are made right first, so that what is behind them is reached; the third the full path for all; the fourth whether it is
+//! made a whole packet before, of a host there, and the fifth of which family. Whatever leaves is as a router may send it, and every
+//! frame is accounted for.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -157,6 +158,31 @@ fn mend(port: usize, frame: &mut [u8]) {
     }
 }
 
+/// Makes of a frame a packet that comes from a host on the link of `port` and goes to one of the networks that the router knows, or not
+/// quite; the rest of it stays as it is.
+fn make_packet(port: usize, v6: bool, frame: &mut [u8]) {
+    let length = frame.len().saturating_sub(14) as u16;
+    let Some(packet) = frame.get_mut(12..).filter(|packet| packet.len() >= 2 + 40) else { return };
+    let (ethertype, packet) = packet.split_at_mut(2);
+    if v6 {
+        ethertype.copy_from_slice(&ethernet::IPV6.to_be_bytes());
+        packet[0] = 0x60 | packet[0] & 0xf;
+        packet[4..6].copy_from_slice(&(length - 40).to_be_bytes());
+        packet[8..10].copy_from_slice(&[0xfd, port as u8]);
+        (packet[24], packet[25]) = (0xfd, packet[25] % 4);
+    } else {
+        ethertype.copy_from_slice(&ethernet::IPV4.to_be_bytes());
+        packet[0] = 0x45 + packet[0] % 6;
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+        // Later fragments, of which nothing is said, are one in four.
+        if !packet[7].is_multiple_of(4) {
+            (packet[6], packet[7]) = (packet[6] & 0xe0, 0);
+        }
+        packet[12..14].copy_from_slice(&[10, port as u8]);
+        (packet[16], packet[17]) = (10, packet[17] % 5);
+    }
+}
+
 /// Runs a sequence; how many errors left.
 pub fn said(bytes: &[u8]) -> usize {
     let mut scene = Scene::new(bytes.first().is_some_and(|first| first & 4 != 0));
@@ -166,6 +192,9 @@ pub fn said(bytes: &[u8]) -> usize {
         let n = (usize::from(*length) * 8).min(more.len());
         let (frame, after) = more.split_at(n);
         let (port, mut frame) = (usize::from(how & 1), frame.to_vec());
+        if how & 8 != 0 {
+            make_packet(port, how & 16 != 0, &mut frame);
+        }
         if how & 2 != 0 {
             mend(port, &mut frame);
         }

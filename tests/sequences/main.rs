@@ -12,6 +12,7 @@ mod steer;
 mod wire;
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use std::fs;
 use std::path::Path;
@@ -61,6 +62,21 @@ fn frames_of_the_icmp_corpus_are_answered() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/icmp");
     let said = |name: &str| icmp::said(&fs::read(folder.join(name)).unwrap());
     assert_eq!(["ttl-1", "full-path", "too-long", "an-error"].map(said), [2, 2, 2, 0]);
+    // Seen: it was longer than its link carries.
+    assert_eq!(said("link-local-over-a-small-link"), 1);
+}
+
+/// Seen: hardly any random frame was an IP packet, and none got as far as what is tested here.
+#[test]
+fn many_random_frames_that_are_made_packets_are_answered() {
+    let mut runner = TestRunner::deterministic();
+    let frames = prop::collection::vec(any::<u8>(), 60 * 8);
+    let mut answered = 0;
+    for how in [0x0a, 0x1a, 0x0f, 0x1f].repeat(8) {
+        let random = frames.new_tree(&mut runner).unwrap().current();
+        answered += icmp::said(&[&[how, 60], &random[..]].concat());
+    }
+    assert!((8..=32).contains(&answered), "{answered} of 32");
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub enum Silence {
     Fragment,
     /// Its source is not one other host (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.6)).
     FromNobody,
+    /// The routes that there are now do not lead to its source, so that an error would be dropped too.
+    NoWayBack,
     /// The router has no address of that family.
     NoAddress,
     /// The frame has no room for the headers.
@@ -25,11 +27,12 @@ pub enum Silence {
 
 impl Silence {
     /// All of them, in the order of their [`index`](Self::index).
-    pub const ALL: [Silence; 7] = [
+    pub const ALL: [Silence; 8] = [
         Silence::AboutError,
         Silence::ToGroup,
         Silence::Fragment,
         Silence::FromNobody,
+        Silence::NoWayBack,
         Silence::NoAddress,
         Silence::NoRoom,
         Silence::Limited,
@@ -42,6 +45,7 @@ impl Silence {
             Silence::ToGroup => "to_group",
             Silence::Fragment => "fragment",
             Silence::FromNobody => "from_nobody",
+            Silence::NoWayBack => "no_way_back",
             Silence::NoAddress => "no_address",
             Silence::NoRoom => "no_room",
             Silence::Limited => "limited",

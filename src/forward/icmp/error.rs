@@ -1,11 +1,13 @@
 //! An error about one packet: whether there is one, and its bytes.
 
 use super::{Message, Silence};
-use crate::forward::ip::{Interface, flow_hash};
-use crate::forward::route::{Fib, Hop};
+use crate::forward::ip::{flow_hash, key_hash};
+use crate::forward::route::{Fib, Hop, Neighbour};
 use crate::pool::Frame;
+use crate::steer::FlowKey;
 use crate::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp, ipv4, ipv6, options};
 use ipnet::IpNet;
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::IntoBytes;
 
@@ -15,6 +17,8 @@ const LONGEST_V4: usize = 576;
 const LONGEST_V6: usize = 1280;
 /// The TTL or hop limit with which an error leaves (RFC 1700).
 const TTL: u8 = 64;
+/// So many addresses are tried until one is that of the path that an error takes.
+const PATHS_TRIED: usize = 8;
 /// Precedence 6, internetwork control, of every error (RFC 1812 §4.3.2.5).
 const PRECEDENCE: u8 = 0xc0;
 /// What of the offending packet's type of service an error takes over (RFC 1812 §4.3.2.5): not its precedence, and nothing
@@ -99,15 +103,16 @@ impl IcmpError {
             if message == Message::TooBig { mtu(frame, header.dst().into(), fib).max(least) } else { 0 };
         Some(may_be_answered_v6(header, packet, message).and_then(|()| {
             let to = header.src();
-            let (own, station) = if to.is_unicast_link_local() {
+            let (Back { own, most }, station) = if to.is_unicast_link_local() {
                 let sender = Ethernet::parse(frame).map(|(link, _)| link.src).ok();
                 let sender = sender.filter(|sender| !sender.is_group()).ok_or(Silence::FromNobody)?;
-                (own_address(fib.addresses_of(from), to.into()).ok_or(Silence::NoAddress)?, Some(sender))
+                let own = own_address(fib.addresses_of(from), to.into()).ok_or(Silence::NoAddress)?;
+                (Back { own, most: room(from, fib).ok_or(Silence::NoWayBack)? }, Some(sender))
             } else {
-                (back(to.into(), from, fib)?.own, None)
+                (back(to.into(), from, fib)?, None)
             };
             let IpAddr::V6(own) = own else { return Err(Silence::NoAddress) };
-            let room = LONGEST_V6 - ipv6::HEADER_LEN - icmp::HEADER_LEN;
+            let room = LONGEST_V6.min(most).saturating_sub(ipv6::HEADER_LEN + icmp::HEADER_LEN);
             let (between, quoted) = (Between::V6 { own, to }, header.total_length().min(room));
             Ok(IcmpError { says, rest, between, quoted, link, station })
         }))
@@ -184,7 +189,7 @@ fn may_be_answered_v6(header: &Ipv6, packet: &[u8], message: Message) -> Result<
     let (src, dst) = (header.src(), header.dst());
     let Some(upper) = icmp::upper(packet) else { return Err(Silence::AboutError) };
     let is_icmp = upper.protocol == icmp::PROTOCOL_V6;
-    if is_icmp && upper.begins_elsewhere {
+    if upper.begins_elsewhere && (is_icmp || icmp::is_extension(upper.protocol)) {
         Err(Silence::Fragment)
     } else if is_icmp && !icmp::is_query_v6(upper.bytes) {
         Err(Silence::AboutError)
@@ -209,25 +214,53 @@ struct Back {
 ///
 /// It comes from an address of the interface that it leaves by (RFC 1812 §4.3.2.4), or, where that has none, of the one that the
 /// packet came in by, or of any.
+///
+/// Where no way leads back there is no error: it would cost a token that the sender of another packet needs, and a packet's source
+/// is whatever its sender writes.
 fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
-    let hop = fib.table.next_hop(to, || 0);
-    if hop == Some(Hop::Local) {
-        // The router itself, or everyone on one of its links.
-        return Err(Silence::FromNobody);
+    let mut own = speaker(to, [from; 2], fib)?;
+    // Which of several paths it takes depends on the address that it comes from, and that on the path.
+    for _ in 0..PATHS_TRIED {
+        let better = speaker(to, [egress(to, hash_between(own, to), fib)?, from], fib)?;
+        if mem::replace(&mut own, better) == better {
+            break;
+        }
     }
-    let egress = hop.and_then(Hop::port);
-    let ports = egress.into_iter().chain([from]).chain(0..fib.addresses.len() as u8);
-    let own = ports.filter_map(|port| own_address(fib.addresses_of(port), to)).next();
-    let mtu = |Interface { mtu, .. }: &Interface| usize::from(*mtu);
-    let most = egress.and_then(|port| fib.interfaces.get(usize::from(port))).map_or(usize::MAX, mtu);
-    own.map(|own| Back { own, most }).ok_or(Silence::NoAddress)
+    let most = room(egress(to, hash_between(own, to), fib)?, fib).ok_or(Silence::NoWayBack)?;
+    Ok(Back { own, most })
+}
+
+/// The port by which a packet of this flow leaves for `to`.
+fn egress(to: IpAddr, hash: u32, fib: &Fib) -> Result<u8, Silence> {
+    match fib.table.next_hop(to, || hash) {
+        Some(Hop::Station { port, .. } | Hop::Unresolved(Neighbour { port, .. })) => Ok(port),
+        // The router itself, or everyone on one of its links.
+        Some(Hop::Local) => Err(Silence::FromNobody),
+        _ => Err(Silence::NoWayBack),
+    }
+}
+
+/// The router's address on the first of these ports that has one to speak to `to` from, else on any.
+fn speaker(to: IpAddr, first: [u8; 2], fib: &Fib) -> Result<IpAddr, Silence> {
+    let ports = first.into_iter().chain(0..fib.addresses.len() as u8);
+    ports.filter_map(|port| own_address(fib.addresses_of(port), to)).next().ok_or(Silence::NoAddress)
+}
+
+/// The hash of the flow that an error belongs to.
+fn hash_between(own: IpAddr, to: IpAddr) -> u32 {
+    FlowKey::between(own, to).map_or(0, |key| key_hash(&key))
+}
+
+/// Bytes of IP packet that a port's link carries.
+fn room(port: u8, fib: &Fib) -> Option<usize> {
+    fib.interfaces.get(usize::from(port)).map(|interface| usize::from(interface.mtu))
 }
 
 /// Of one interface's addresses the one to speak to `to` from: the one of its network, else the first of its family that is good
 /// beyond the link.
 pub(in crate::forward) fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
     let good = |net: &&IpNet| match (net.addr(), to) {
-        (IpAddr::V4(_), IpAddr::V4(_)) => true,
+        (IpAddr::V4(own), IpAddr::V4(to)) => !own.is_link_local() || to.is_link_local(),
         (IpAddr::V6(own), IpAddr::V6(to)) => !own.is_unicast_link_local() || to.is_unicast_link_local(),
         _ => false,
     };

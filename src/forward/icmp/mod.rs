@@ -1,13 +1,13 @@
 //! ICMP errors: what the router says about a packet that it does not forward. COLD.
 //!
 //! ```text
-//!   drop, for a reason that is told ─► Error::about ─► Bucket::take ─► Error::write ─► forward, as if it came in here
-//!                                        └ no: Silence      └ no: Silence
+//!   drop, for a reason that is told ─► IcmpError::about ─► Limiter::take ─► IcmpError::write ─► forward, as if it came in here,
+//!                                        └ no: Silence       └ no: Silence                       or straight back to a link-local sender
 //! ```
 //! The dropped frame itself becomes the error: it is nobody else's, it has room, and it comes back sent as any other, so
 //! that an error needs no memory and none is lost where there is none left. It then goes the way of a frame that came in
-//! where the dropped one did: routed afresh (RFC 1812 §4.3.2.4), steered, waiting for its neighbour, transmitted or dropped and
-//! counted. The drop is counted as such, the error as *originated*. (ADR 0027)
+//! where the dropped one did, with the worker that dropped it: routed afresh (RFC 1812 §4.3.2.4), waiting for its neighbour,
+//! transmitted or dropped and counted. The drop is counted as such, the error as *originated*. (ADR 0027)
 
 mod answer;
 mod counters;

@@ -5,7 +5,7 @@ mod limits;
 mod silence;
 
 use super::*;
-use crate::forward::route::{Change, Neighbour};
+use crate::forward::route::{Change, HopId, Neighbour, NextHop, Path};
 use crate::forward::tests::router::*;
 use crate::wire::{Ethernet, Ipv4, icmp, ipv4};
 use std::net::Ipv4Addr;

@@ -2,11 +2,11 @@
 
 use super::Allow;
 use crate::forward::icmp::own_address;
+use crate::forward::route::Fib;
 use crate::forward::verdict::Reason;
 use crate::wire::Ipv4;
-use crate::wire::options::{self, Strictness};
-use ipnet::IpNet;
-use std::net::IpAddr;
+use crate::wire::options::{self, Stamp, Strictness};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const MILLISECONDS_OF_A_DAY: u128 = 86_400_000;
@@ -22,13 +22,16 @@ pub(super) fn check(packet: &[u8], allow: Allow) -> Result<bool, Reason> {
     }
 }
 
-/// Writes into the options what they ask for: the router's address among those of the interface that the packet leaves by, and the
-/// time. Without an address nothing is written.
-pub(super) fn record(packet: &mut [u8], addresses: &[IpNet]) {
+/// Writes into the options what they ask for: the router's address among those of `egress`, the interface that the packet leaves by,
+/// or any where that has none (RFC 1812 §2.2.7), and the time.
+pub(super) fn record(packet: &mut [u8], egress: u8, fib: &Fib) {
     let Ok((header, _)) = Ipv4::parse(packet) else { return };
-    if let Some(IpAddr::V4(own)) = own_address(addresses, header.dst().into()) {
-        options::record(packet, own, milliseconds());
-    }
+    let to = header.dst().into();
+    let ports = [egress].into_iter().chain(0..fib.addresses.len() as u8);
+    let own = ports.filter_map(|port| own_address(fib.addresses_of(port), to)).next();
+    let own = own.and_then(|own| if let IpAddr::V4(own) = own { Some(own) } else { None });
+    let is_own = |its: Ipv4Addr| fib.addresses.iter().flatten().any(|net| net.addr() == its);
+    options::record(packet, &Stamp { own, is_own, milliseconds: milliseconds() });
 }
 
 /// Milliseconds since midnight UT (RFC 791 §3.1).

@@ -91,8 +91,14 @@ impl FromStr for OwnAddress {
         });
         let own = parts.ok_or_else(|| OwnAddressError::Form { seen: text.to_owned() })?;
         let address = own.net.addr();
-        let broadcast = matches!(own.net, IpNet::V4(net) if net.addr().is_broadcast());
-        if address.is_unspecified() || address.is_loopback() || address.is_multicast() || broadcast {
+        let is_everyone = match own.net {
+            IpNet::V4(net) if net.prefix_len() <= BROADCAST_MAX => {
+                [net.network(), net.broadcast()].contains(&net.addr())
+            }
+            IpNet::V4(net) => net.addr().is_broadcast(),
+            IpNet::V6(_) => false,
+        };
+        if address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_everyone {
             return Err(OwnAddressError::NoHost { seen: own.net });
         }
         Ok(own)
@@ -122,6 +128,9 @@ mod tests {
             "127.0.0.1/8,0",
             "224.0.0.1/4,0",
             "255.255.255.255/32,0",
+            "10.0.2.255/24,0",
+            "10.0.2.0/24,0",
+            "10.0.2.3/30,0",
             "::1/128,0",
             "ff02::1/16,0",
         ] {

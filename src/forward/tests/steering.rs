@@ -250,6 +250,30 @@ fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
     team.end();
 }
 
+/// Seen: while there was anything else to do nothing of what lingers was sent.
+#[test]
+fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_what_lingers_too() {
+    let policy = "hash=1".parse().unwrap();
+    let linger = Duration::from_secs(86_400);
+    let mut team =
+        team_of(&MeshConfig { workers: 2, policy, linger, batch: 64, ..MeshConfig::default() }, 512);
+    team.begin();
+    let (rounds, traffic) = (std::cell::Cell::new(0), std::cell::RefCell::new(&mut team.traffic));
+    let One { forwarder, w, devices, .. } = &mut team.workers[0];
+    let devices = std::cell::RefCell::new(devices);
+    forwarder.drain(w, 4, || {
+        rounds.set(rounds.get() + 1);
+        if rounds.get() <= 3 {
+            let write = |room: &mut [u8]| traffic.borrow_mut().write(room);
+            assert_eq!(devices.borrow_mut()[0].deliver(1, write), 1);
+        }
+        rounds.get() > 3
+    });
+    team.settle();
+    assert_eq!(team.sink.tally().received, 3);
+    team.end();
+}
+
 #[test]
 fn a_sleeping_worker_wakes_for_what_another_hands_it() {
     for record in [Record::First, Record::Second] {

@@ -79,6 +79,9 @@ fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_c
     router.control.apply(vec![Change::Addresses(0, addresses(&[]))]);
     assert!(router.pass(0, &sent).is_empty());
     assert_eq!(router.silences(), [(Silence::NoAddress, 1)]);
+    // Seen: one that is good on its link alone, which hosts beyond it drop.
+    router.control.apply(vec![Change::Addresses(0, addresses(&["169.254.7.7/16", "10.8.0.1/16"]))]);
+    assert_eq!(own(&mut router, &sent), (1, "10.8.0.1".into()));
     // Of several the one of the sender's network.
     router
         .control
@@ -95,6 +98,52 @@ fn an_error_is_no_longer_than_the_link_that_it_leaves_by_carries() {
     router.control.apply(vec![Change::Interface(0, small)]);
     assert_eq!(said(&mut router, &datagram(HOST[0], "10.1.0.1", 1, 900)).quoted.len(), 300 - 28);
     router.end();
+}
+
+/// Seen: it had the address and the length of another path's interface than the one that it left by.
+#[test]
+fn an_error_with_several_ways_back_fits_the_one_that_it_takes() {
+    let mut router = Router::new(Way::Fast);
+    let path = |port, via: &str| Path { port: Some(port), via: Some(via.parse().unwrap()), weight: 1 };
+    let known = |port: u8, via: &str| {
+        let neighbour = Neighbour { port, address: via.parse().unwrap() };
+        Change::Neighbour(neighbour, Some(HOSTS[usize::from(port)]))
+    };
+    let small = crate::forward::ip::Interface { mtu: 300, ..ENDS[1] };
+    router.control.apply(vec![
+        known(0, "10.0.0.7"),
+        known(1, "10.1.0.7"),
+        Change::Interface(1, small),
+        Change::Paths(HopId(90), [path(0, "10.0.0.7"), path(1, "10.1.0.7")].into()),
+        Change::Route("10.7.0.0/16".parse().unwrap(), HopId(90)),
+    ]);
+    let (mut seen, mut fitting) = ([0; 2], 0);
+    for host in 1..=40 {
+        let left = router.pass(0, &datagram(&format!("10.7.0.{host}"), "10.9.0.1", 64, 900));
+        let [(port, error)] = &left[..] else { panic!("{} frames left", left.len()) };
+        let (_, packet) = Ethernet::parse(error).unwrap();
+        let (header, _) = Ipv4::parse(packet).unwrap();
+        assert_eq!(header.total_length(), [576, 300][*port]);
+        seen[*port] += 1;
+        fitting += usize::from(header.src().octets() == [[10, 0, 255, 254], [10, 1, 255, 254]][*port]);
+    }
+    // Of some hosts the path by either address is the other's: then there is none that fits.
+    assert!(seen.iter().all(|n| *n > 5) && fitting >= 20, "{seen:?}, {fitting}");
+    router.end();
+}
+
+/// Seen: an error to a link-local sender goes to its port without a look at the link, and was longer than that carries.
+#[test]
+fn an_error_to_a_link_local_sender_is_no_longer_than_its_link_carries() {
+    for way in WAYS {
+        let mut router = Router::new(way);
+        let sent = datagram("fe80::9", "fd00:b::1", 64, 1300);
+        assert_eq!(said(&mut router, &sent).quoted.len(), 1280 - 48);
+        let small = crate::forward::ip::Interface { mtu: 600, ..ENDS[0] };
+        router.control.apply(vec![Change::Interface(0, small)]);
+        assert_eq!(said(&mut router, &sent).quoted.len(), 600 - 48);
+        router.end();
+    }
 }
 
 #[test]
@@ -137,11 +186,14 @@ fn frames_without_headroom_become_the_same_errors() {
     use crate::pool::{Pool, PoolConfig};
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
     let mut w = memory.worker().unwrap();
-    let fib = crate::forward::route::Fib {
+    let mut fib = crate::forward::route::Fib {
         interfaces: ENDS.to_vec(),
         addresses: vec![["10.0.255.254/16", "fd00:a::fe/64"].map(|net| net.parse().unwrap()).into()],
         ..Default::default()
     };
+    let route = |net: &str| Change::Route(net.parse().unwrap(), HopId(0));
+    let to_host = Change::Hop(HopId(0), NextHop::station(0, HOSTS[0]));
+    fib.apply(&[to_host, route("10.0.0.0/16"), route("fd00:a::/64")]);
     let mut written = Vec::new();
     for headroom in [0, 27, 28, 47, 48, 64] {
         let config = PoolConfig { frames: 64, headroom, ..PoolConfig::default() };

@@ -49,16 +49,42 @@ fn nothing_is_said_about_errors_and_something_about_requests_and_replies() {
     router.end();
 }
 
+/// Seen: packets from sources without a route used up the limit by errors that could not leave, and nobody else got one.
 #[test]
-fn an_error_about_which_there_would_be_one_is_dropped_and_that_is_all() {
-    // Its sender has no route: the error is made, finds no way, and is not answered.
-    let sent = datagram("10.9.0.1", "10.9.0.2", 64, 9);
+fn nothing_is_said_to_sources_that_no_way_leads_back_to_and_that_costs_no_other_sender_its_error() {
     for way in WAYS {
         let mut router = Router::new(way);
-        assert!(router.pass(0, &sent).is_empty());
-        assert_eq!(router.said(), [(Message::NetUnreachable, 1)]);
-        assert_eq!(router.silences(), [(Silence::AboutError, 1)]);
-        assert_eq!(router.drops(), [("no_route", 2)]);
+        router.forwarder().set_icmp_limit(IcmpLimit { rate: 1, burst: 1 });
+        let sources = ["10.9.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1", "10.5.0.9"];
+        for source in sources {
+            assert!(router.pass(0, &datagram(source, "10.9.0.2", 64, 9)).is_empty());
+        }
+        router.lead(90, "10.6.0.0/16", NextHop::ELSEWHERE);
+        router.settle();
+        assert!(router.pass(0, &datagram("10.6.0.1", "10.9.0.2", 64, 9)).is_empty());
+        for source in ["fd00:9::1", "fd00:2::1", "fd00:5::9"] {
+            assert!(router.pass(0, &datagram(source, "fd00:9::2", 64, 9)).is_empty());
+        }
+        assert_eq!((router.said(), router.silences()), (vec![], vec![(Silence::NoWayBack, 9)]));
+        assert_eq!(router.drops(), [("no_route", 9)], "and none was made and dropped");
+        assert_eq!(said(&mut router, &datagram(HOST[0], "10.9.0.1", 64, 9)).kind, 3);
+        router.end();
+    }
+}
+
+/// Seen: an error was sent about an error behind an authentication header.
+#[test]
+fn nothing_is_said_about_errors_behind_extension_headers_of_any_kind() {
+    let (src, dst) = ("fd00:a::1".parse().unwrap(), "fd00:9::1".parse().unwrap());
+    for (next, length) in [(0, 8), (43, 8), (60, 8), (51, 12), (135, 8), (139, 8), (140, 8)] {
+        let behind = |kind: u8| {
+            let mut payload = vec![0; length + 8];
+            (payload[0], payload[1], payload[length]) = (icmp::PROTOCOL_V6, u8::from(next == 51), kind);
+            over_v6((src, dst), next, 9, &payload)
+        };
+        assert_eq!(silence(&behind(1)), [(Silence::AboutError, 1)], "{next}");
+        let mut router = Router::new(Way::Fast);
+        assert_eq!(said(&mut router, &behind(128)).kind, 1, "{next}");
         router.end();
     }
 }
@@ -75,7 +101,9 @@ fn nothing_is_said_about_later_fragments_and_something_about_first_ones() {
     let (src, dst) = ("fd00:a::1".parse().unwrap(), "fd00:9::1".parse().unwrap());
     let later = |next: u8| over_v6((src, dst), 44, 9, &[next, 0, 0, 9, 0, 0, 0, 0, 1, 2, 3, 4]);
     assert_eq!(said(&mut router, &later(17)).kind, 1);
-    assert_eq!(silence(&later(icmp::PROTOCOL_V6)), [(Silence::Fragment, 1)]);
+    for next in [icmp::PROTOCOL_V6, 60, 51, 0] {
+        assert_eq!(silence(&later(next)), [(Silence::Fragment, 1)], "{next}");
+    }
     router.end();
 }
 

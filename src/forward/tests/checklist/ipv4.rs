@@ -93,6 +93,15 @@ fn rfc3927_2_7_link_local_addresses_are_not_forwarded() {
 fn rfc2644_2_directed_broadcasts_are_not_forwarded() {
     on_each_way(|router| {
         dropped(router, &datagram("10.1.0.9", "10.0.255.255", 64, 9), "local", None);
+        // One that the fixture has no route for, until the router is told its own address there.
+        let sent = datagram(HOST[0], "10.1.255.255", 64, 9);
+        router.forward(&sent);
+        let own: OwnAddress = "10.1.255.253/16,1".parse().unwrap();
+        for (route, id) in own.routes().zip(90..) {
+            assert_eq!(route.target, Target::Local);
+            router.lead(id, &route.prefix.to_string(), NextHop::LOCAL);
+        }
+        dropped(router, &sent, "local", None);
     });
 }
 

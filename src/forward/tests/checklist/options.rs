@@ -46,7 +46,11 @@ fn rfc1812_5_3_13_5_a_route_is_recorded() {
             options(&router.forward(&with_options(&[7, 7, 8, 1, 2, 3, 4, 0]))),
             [7, 7, 8, 1, 2, 3, 4, 0]
         );
+        // RFC 1812 §2.2.7: where the link has no number, any address of the router's.
         router.control.apply(vec![Change::Addresses(1, Box::default())]);
+        let left = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
+        assert_eq!(options(&left), [7, 7, 8, 10, 0, 255, 254, 0]);
+        router.control.apply(vec![Change::Addresses(0, Box::default())]);
         let nameless = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
         assert_eq!(options(&nameless), [7, 7, 4, 0, 0, 0, 0, 0], "without an address there is none to write");
     });
@@ -58,10 +62,38 @@ fn rfc1812_5_3_13_6_times_are_recorded() {
     on_each_way(|router| {
         let left = router.forward(&with_options(&[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]));
         assert_eq!(options(&left)[..8], [68, 12, 13, 1, 10, 1, 255, 254]);
-        let time = u32::from_be_bytes(options(&left)[8..].try_into().unwrap());
-        assert!(time < 86_400_000, "{time}");
+        assert_is_now(&options(&left)[8..]);
+        let left = router.forward(&with_options(&[68, 8, 5, 0, 0, 0, 0, 0]));
+        assert_eq!(options(&left)[..4], [68, 8, 9, 0]);
+        assert_is_now(&options(&left)[4..]);
         let full = router.forward(&with_options(&[68, 8, 9, 0x10, 1, 2, 3, 4]));
         assert_eq!(options(&full), [68, 8, 9, 0x20, 1, 2, 3, 4]);
+    });
+}
+
+/// That these bytes are the time, in milliseconds since midnight UT, within half an hour.
+#[track_caller]
+fn assert_is_now(bytes: &[u8]) {
+    const DAY: i64 = 86_400_000;
+    let seen = i64::from(u32::from_be_bytes(bytes.try_into().unwrap()));
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let behind = (since.as_millis() as i64 % DAY - seen).rem_euclid(DAY);
+    assert!((0..DAY).contains(&seen) && behind < 1_800_000, "{seen} is {behind} ms ago");
+}
+
+/// RFC 1812 §5.3.13.6: a timestamp is asked of one address, which may be that of any interface. Seen: only that of the egress interface
+/// was known, so that the option stayed as it was for all routers behind.
+#[test]
+fn rfc1812_5_3_13_6_a_time_asked_of_any_own_address_is_recorded() {
+    on_each_way(|router| {
+        for own in [[10, 0, 255, 254], [10, 1, 255, 254]] {
+            let asked = [&[68, 12, 5, 3][..], &own, &[0; 4]].concat();
+            let left = router.forward(&with_options(&asked));
+            assert_eq!(options(&left)[..8], [&[68, 12, 13, 3][..], &own].concat());
+            assert_is_now(&options(&left)[8..]);
+        }
+        let others = [68, 12, 5, 3, 10, 1, 0, 9, 0, 0, 0, 0];
+        assert_eq!(options(&router.forward(&with_options(&others))), others);
     });
 }
 
@@ -74,6 +106,8 @@ fn rfc1812_5_3_13_bad_options_are_told_with_a_pointer_to_the_byte() {
             (&[7, 9, 4, 0, 0, 0, 0, 0], 21),
             (&[1, 25, 0, 0], 22),
             (&[68, 8, 9, 0xf0, 0, 0, 0, 0], 23),
+            // Two source routes. Seen: the last one counted.
+            (&[137, 3, 4, 131, 3, 4, 0, 0], 23),
         ] {
             let sent = with_options(bad);
             let left = router.pass(0, &sent);
@@ -82,7 +116,7 @@ fn rfc1812_5_3_13_bad_options_are_told_with_a_pointer_to_the_byte() {
             assert_eq!((said.kind, said.code, said.rest), (12, 0, at << 24), "{bad:?}");
             assert_eq!(said.quoted, sent[14..]);
         }
-        assert_eq!(router.drops(), [("bad_options", 4)]);
+        assert_eq!(router.drops(), [("bad_options", 5)]);
     });
 }
 
