@@ -183,6 +183,12 @@ fn own_addresses_that_cannot_be_are_refused() {
         "address 10.0.2.254/24,2: there are 2 ports, numbered from 0",
     );
     refused(&format!("{XDP} {route} {own} {own}"), "--address 10.0.2.254 is given twice: leave one out");
+    for host in ["10.0.2.254", "10.0.2.255"] {
+        refused(
+            &format!("{XDP} {own} --route {host}/32,1,02:00:00:00:00:02"),
+            &format!("--route for {host}/32 never counts beside --address 10.0.2.254/24,1: leave one out"),
+        );
+    }
     let line =
         "--address is for --mode ip with --route: with --routes kernel the kernel's addresses are followed";
     refused(&format!("{XDP} --routes kernel {own}"), line);

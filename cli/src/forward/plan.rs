@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
 use netmem::forward::icmp::IcmpLimit;
 use netmem::forward::ip::Allow;
-use netmem::forward::route::{OwnAddress, Route};
+use netmem::forward::route::{OwnAddress, RibRoute, Route};
 use netmem::forward::traffic::FLOWS_MAX;
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
@@ -322,6 +322,7 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
     let from = args.routes.unwrap_or_default();
     check_routes(&args.route, from, args.port.len(), args.mode)?;
     let own = own_addresses(&args.router.address, from, args.port.len(), args.mode)?;
+    check_own_routes(&args.route, &own)?;
     let mode = args.xdp_mode.unwrap_or(XdpModeArg::Auto).into();
     Ok(Source::Ports { ports: args.port.clone(), routes: args.route.clone(), own, from, mode })
 }
@@ -436,6 +437,19 @@ fn own_addresses(
         }
     }
     Ok(own.to_vec())
+}
+
+/// Refuses routes for what is the router's own, which come after that and would never count.
+fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure> {
+    for route in routes {
+        let prefix = RibRoute::from(*route).prefix;
+        if let Some(own) = own.iter().find(|own| own.routes().any(|its| its.prefix == prefix)) {
+            return refuse(format!(
+                "--route for {prefix} never counts beside --address {own}: leave one out"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn refuse<T>(reason: impl Into<String>) -> Result<T, Failure> {
