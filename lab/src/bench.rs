@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
 
     /// The same for one group of several that share the effort of the run: see [`Effort::shared_by`].
     ///
-    /// A group all of whose ratios its set-ups have decided when that is asked ([`is_asked`]) is not measured again: its
+    /// A group all of whose ratios its set-ups have decided when that is asked (see ADR 0030) is not measured again: its
     /// variants run for one short round that counts nowhere, so that what an experiment checks of them has something to be
     /// checked of.
     pub fn measure_with(

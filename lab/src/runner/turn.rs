@@ -1,6 +1,5 @@
 //! One experiment of a run: set up anew for each of its turns, until its ratios are decided.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -35,10 +34,10 @@ pub(super) struct Turns<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Taken {
     /// Of all turns with this one.
-    report: Report,
-    history: History,
+    pub(super) report: Report,
+    pub(super) history: History,
     /// Whether it could not be set up.
-    failed: bool,
+    pub(super) failed: bool,
 }
 
 impl<'a> Turns<'a> {
@@ -73,17 +72,14 @@ impl<'a> Turns<'a> {
         let experiment = self.experiment;
         let mut rounds = |done, of| progress(Progress::Round { experiment, done, of });
         let history = std::mem::take(&mut self.history);
-        let taken = match &self.options.turns_by {
-            Some(program) if !self.is_counted() => self.take_elsewhere(program, history, stop, &mut rounds),
-            _ => Ok(self.take_here(history, stop, &mut rounds)),
+        let Taken { mut report, history, failed } = match &self.options.turns_by {
+            Some(program) if !self.is_counted() => {
+                let order = self.order(history);
+                let taken = process::take_elsewhere(program, &order, stop, &mut rounds);
+                taken.unwrap_or_else(|cause| self.died(cause, earlier.clone(), order.history))
+            }
+            _ => self.take_here(history, stop, &mut rounds),
         };
-        let Taken { mut report, history, failed } = taken.unwrap_or_else(|(cause, history)| {
-            // What the turns before it gave still stands.
-            let empty = || empty(experiment, self.options.quick, Machine::read(&Tsc::new(), 0));
-            let mut report = earlier.clone().unwrap_or_else(empty);
-            report.checks.push(Check { name: "set-up: a process".to_owned(), ok: false, detail: cause });
-            Taken { report, history, failed: true }
-        });
         let setups = history.setups;
         let open = report.ratios.iter().any(|ratio| ratio.undecided);
         self.over = failed || setups >= self.most() || !open && is_asked(setups, self.least());
@@ -108,18 +104,18 @@ impl<'a> Turns<'a> {
         taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// In a process of its own.
-    fn take_elsewhere(
-        &self,
-        program: &Path,
-        history: History,
-        stop: &AtomicBool,
-        rounds: &mut dyn FnMut(usize, usize),
-    ) -> Result<Taken, (String, History)> {
+    /// The turn, for a process of its own.
+    fn order(&self, history: History) -> Order {
         let Options { quick, set, .. } = self.options;
-        let experiment = self.experiment.name.to_owned();
-        let order = Order { experiment, quick: *quick, set: set.clone(), history };
-        process::take_elsewhere(program, &order, stop, rounds).map_err(|cause| (cause, order.history))
+        Order { experiment: self.experiment.name.to_owned(), quick: *quick, set: set.clone(), history }
+    }
+
+    /// What comes of a turn whose process died: what the turns before it gave still stands.
+    fn died(&self, cause: String, earlier: Option<Report>, history: History) -> Taken {
+        let empty = || empty(self.experiment, self.options.quick, Machine::read(&Tsc::new(), 0));
+        let mut report = earlier.unwrap_or_else(empty);
+        report.checks.push(Check { name: "set-up: a process".to_owned(), ok: false, detail: cause });
+        Taken { report, history, failed: true }
     }
 
     /// Whether this is what a simulator counts: the loop of one variant, in the process that the simulator looks at.
