@@ -1,4 +1,4 @@
-//! Moving the newest items of one array behind those of another, in one piece.
+//! Moving items from one array behind those of another, each read and written once.
 
 use std::mem::ManuallyDrop;
 

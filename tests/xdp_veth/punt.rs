@@ -10,7 +10,7 @@ use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpModeWish, XdpPort};
 use netmem::sys::bpf::{AddressMaps, RedirectProgram, SocketMap};
 use netmem::sys::xdp::Socket;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// The verdicts of XDP programs (`linux/bpf.h`).
@@ -20,40 +20,6 @@ const REDIRECT: u32 = 4;
 const UNICAST: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
 const OWN_V4: &str = "192.0.2.1";
 const OWN_V6: &str = "2001:db8::1";
-
-/// Asks the kernel what the program would do with `frame`.
-///
-/// Source: `union bpf_attr`, `test`, of `linux/bpf.h`.
-fn verdict(program: &RedirectProgram, frame: &[u8]) -> u32 {
-    const BPF_PROG_TEST_RUN: libc::c_int = 10;
-    #[repr(C)]
-    #[derive(Default)]
-    struct TestRun {
-        prog_fd: u32,
-        retval: u32,
-        data_size_in: u32,
-        data_size_out: u32,
-        data_in: u64,
-        data_out: u64,
-        repeat: u32,
-        duration: u32,
-        contexts: [u64; 3],
-        flags: u32,
-        cpu: u32,
-        batch_size: u32,
-        padding: u32,
-    }
-    let mut run = TestRun {
-        prog_fd: program.as_fd().as_raw_fd() as u32,
-        data_size_in: frame.len() as u32,
-        data_in: frame.as_ptr().expose_provenance() as u64,
-        ..TestRun::default()
-    };
-    // SAFETY: the attributes are laid out as the command wants them, and the frame outlives the call.
-    let done = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_TEST_RUN, &raw mut run, size_of::<TestRun>()) };
-    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-    run.retval
-}
 
 /// An Ethernet frame to `dst`, with these ethertypes and tags one after the other, and `payload`.
 fn frame(dst: [u8; 6], headers: &[u16], payload: &[u8]) -> Vec<u8> {
@@ -225,17 +191,17 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
         let all = RedirectProgram::load(&sockets, None).unwrap();
         let control = RedirectProgram::load(&sockets, Some(&own)).unwrap();
         for (case, frame, expected) in cases() {
-            assert_eq!(verdict(&control, &frame), expected, "{case}");
-            assert_eq!(verdict(&all, &frame), REDIRECT, "{case}, where nothing is punted");
+            assert_eq!(control.verdict(&frame).unwrap(), expected, "{case}");
+            assert_eq!(all.verdict(&frame).unwrap(), REDIRECT, "{case}, where nothing is punted");
         }
         own.remove(OWN_V4.parse().unwrap()).unwrap();
         own.remove(OWN_V6.parse().unwrap()).unwrap();
         for (case, frame, _) in cases().into_iter().filter(|(case, ..)| case.contains("to us")) {
-            assert_eq!(verdict(&control, &frame), REDIRECT, "{case}, which is ours no more");
+            assert_eq!(control.verdict(&frame).unwrap(), REDIRECT, "{case}, which is ours no more");
         }
         sockets.remove(0).unwrap();
         for (case, frame, _) in cases() {
-            assert_eq!(verdict(&control, &frame), PASS, "{case}, without a socket");
+            assert_eq!(control.verdict(&frame).unwrap(), PASS, "{case}, without a socket");
         }
     });
 }

@@ -12,13 +12,11 @@
 
 use super::instruction::{Assembler, Instruction, Load, Store, When};
 use super::map::{BPF_MAP_TYPE_ARRAY, Map, failed};
-use super::{BpfError, BpfStep, ON_PACKETS, Program, bpf, load_or_say_why};
+use super::test_run::test_run;
+use super::{BpfError, BpfStep, ON_PACKETS, Program, load_or_say_why};
 use rustix::io::Errno;
-use std::cell::UnsafeCell;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
-
-const BPF_PROG_TEST_RUN: libc::c_int = 10;
+use std::os::fd::OwnedFd;
 
 /// Functions of the kernel (`linux/bpf.h`).
 const MAP_LOOKUP: i32 = 1;
@@ -260,36 +258,7 @@ fn note_answer(a: &mut Assembler) {
     a.here(station);
 }
 
-/// BPF_PROG_TEST_RUN, so many times over.
+/// Runs a program so many times over.
 fn run(program: &OwnedFd, count: u32) -> Result<(), Errno> {
-    #[repr(C)]
-    #[derive(Default)]
-    struct TestRun {
-        prog_fd: u32,
-        retval: u32,
-        data_size_in: u32,
-        data_size_out: u32,
-        data_in: u64,
-        data_out: u64,
-        repeat: u32,
-        duration: u32,
-        contexts: [u64; 3],
-        flags: u32,
-        cpu: u32,
-        batch_size: u32,
-        padding: u32,
-    }
-    if count == 0 {
-        return Ok(());
-    }
-    // In a cell: the kernel answers in the attributes' own place.
-    let attributes = UnsafeCell::new(TestRun {
-        prog_fd: program.as_raw_fd() as u32,
-        data_size_in: FRAME.len() as u32,
-        data_in: FRAME.as_ptr().expose_provenance() as u64,
-        repeat: count,
-        ..TestRun::default()
-    });
-    // SAFETY: the attributes are laid out as the command wants them, and may be written to; the frame is a constant.
-    unsafe { bpf(BPF_PROG_TEST_RUN, &attributes) }.map(drop)
+    if count == 0 { Ok(()) } else { test_run(program, &FRAME, count).map(drop) }
 }

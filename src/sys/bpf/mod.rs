@@ -15,6 +15,7 @@ mod instruction;
 mod lookup;
 mod map;
 mod program;
+mod test_run;
 
 pub use lookup::{Answer, RouteLookup};
 pub use map::{AddressMaps, SocketMap};
@@ -27,6 +28,7 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use test_run::test_run;
 
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_LINK_CREATE: libc::c_int = 28;
@@ -69,6 +71,8 @@ pub enum BpfStep {
     LoadLookup,
     /// Running it.
     RunLookup,
+    /// Asking the redirect program about a frame.
+    AskProgram,
 }
 
 impl fmt::Display for BpfStep {
@@ -86,6 +90,7 @@ impl fmt::Display for BpfStep {
             BpfStep::CreateLookupMap => "create map of route lookups",
             BpfStep::LoadLookup => "load program for route lookups",
             BpfStep::RunLookup => "run program for route lookups",
+            BpfStep::AskProgram => "ask redirect program about a frame",
         })
     }
 }
@@ -135,6 +140,15 @@ impl RedirectProgram {
         let code = &redirect_program(maps);
         let program = Program { kind: XDP, name: b"netmem_redirect\0", license: c"MIT", code };
         load_or_say_why(BpfStep::LoadProgram, &program).map(RedirectProgram)
+    }
+
+    /// The verdict (`XDP_PASS` and so on, of `linux/bpf.h`) on `frame`, 14 bytes at least, as if it came in by receive queue 0;
+    /// nobody receives it.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `INVAL` for a shorter frame, or a longer one than a page has room for.
+    pub fn verdict(&self, frame: &[u8]) -> Result<u32, BpfError> {
+        test_run(&self.0, frame, 1).map_err(|errno| BpfError::new(BpfStep::AskProgram, errno))
     }
 
     /// Attaches it to the interface number `interface` in `mode`.
