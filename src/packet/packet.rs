@@ -42,10 +42,13 @@ impl Packet {
 
     /// The head of a packet whose bytes were taken, blank.
     #[inline(always)]
-    pub(super) fn into_head(mut self) -> Object<Head> {
-        debug_assert!(self.frame.is_none() && self.head.next.is_none());
-        self.head.forget_record();
-        self.head
+    pub(super) fn into_head(self) -> Object<Head> {
+        let Packet { frame, mut head } = self;
+        debug_assert!(frame.is_none() && head.next.is_none());
+        // By value, though there is none: for a drop in place both would be put on the stack.
+        frame.map(drop_unexpected);
+        head.forget_record();
+        head
     }
 
     #[inline(always)]
@@ -352,6 +355,12 @@ impl Packet {
     pub fn set_flow_hash(&mut self, hash: u32) {
         self.head.record.flow_hash = hash;
     }
+}
+
+#[cold]
+#[inline(never)]
+fn drop_unexpected(frame: Frame) {
+    drop(frame);
 }
 
 /// Ends the data of the last part `n` bytes later, or says how much room there is: what comes back fits into registers, so

@@ -1,9 +1,8 @@
 //! Packets in order, the unit in which bulk calls move them.
 
-use super::head::Head;
 use super::packet::Packet;
 use crate::limits::BATCH_MAX;
-use crate::slab::Object;
+use crate::ring::{Receiver, Sender};
 use std::ops::{Deref, DerefMut};
 use std::vec;
 
@@ -46,6 +45,22 @@ impl Packets {
         Ok(())
     }
 
+    /// Sends packets from the front by a ring, as many as that has room for; returns how many.
+    #[inline]
+    pub fn send(&mut self, to: &mut Sender<Packet>) -> usize {
+        to.send_all(&mut self.packets)
+    }
+
+    /// Appends up to `n` packets that came by a ring, as far as there is room, and asks for the first line of each one's data,
+    /// which may have been written on another core; returns how many.
+    #[inline]
+    pub fn receive(&mut self, from: &mut Receiver<Packet>, n: usize) -> usize {
+        let before = self.packets.len();
+        let n = from.recv_all(n.min(self.room()), &mut self.packets);
+        self.packets[before..].iter().for_each(Packet::prefetch);
+        n
+    }
+
     /// Takes the newest packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
@@ -81,12 +96,6 @@ impl Packets {
     /// Takes the oldest packet; the others move up.
     pub(super) fn pop_first(&mut self) -> Option<Packet> {
         (!self.packets.is_empty()).then(|| self.packets.remove(0))
-    }
-
-    /// Takes the heads of the `n` oldest packets.
-    #[inline(always)]
-    pub(super) fn drain_heads(&mut self, n: usize) -> impl ExactSizeIterator<Item = Object<Head>> + '_ {
-        self.packets.drain(..n).map(Packet::into_head)
     }
 }
 

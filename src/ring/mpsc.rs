@@ -10,20 +10,33 @@
 //! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`]: the slot is cleared |
 
 use super::slots_for;
+use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, yield_now};
+use crate::sys::cpu::{lines, prefetch_write};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// From how many ids on their lines are asked for together: fewer travel while the first are looked at.
+const LINES_APART: u32 = 4 * (CACHE_LINE / size_of::<AtomicU32>()) as u32;
 
 /// The ring; senders share it by reference, the receiver proves itself by the lock or slot it stands behind.
 ///
 /// Invariant: `reserved − consumed <= size` (wrapping), and every slot outside that range holds 0.
 #[derive(Debug)]
 pub(crate) struct Mpsc {
-    /// Next index to reserve; written by senders.
-    reserved: CachePadded<AtomicU32>,
+    /// Written by senders, who so need no line of the receiver's while there is room by what they saw of it last.
+    senders: CachePadded<Senders>,
     /// Next index to consume; written by the receiver.
     consumed: CachePadded<AtomicU32>,
     slots: Box<[AtomicU32]>,
+}
+
+#[derive(Debug)]
+struct Senders {
+    /// Next index to reserve.
+    reserved: AtomicU32,
+    /// `consumed`, as one of them last saw it: never ahead of it.
+    consumed: AtomicU32,
 }
 
 impl Mpsc {
@@ -34,7 +47,10 @@ impl Mpsc {
     pub(crate) fn new(size: u32, start: u32) -> Self {
         let size = slots_for(size);
         Mpsc {
-            reserved: CachePadded::new(AtomicU32::new(start)),
+            senders: CachePadded::new(Senders {
+                reserved: AtomicU32::new(start),
+                consumed: AtomicU32::new(start),
+            }),
             consumed: CachePadded::new(AtomicU32::new(start)),
             slots: (0..size).map(|_| AtomicU32::new(0)).collect(),
         }
@@ -44,27 +60,38 @@ impl Mpsc {
         &self.slots[index as usize & (self.slots.len() - 1)]
     }
 
+    /// The `n` slots from that of `first` on, in two runs: up to the end, and from the beginning.
+    #[inline(always)]
+    fn runs(&self, first: u32, n: u32) -> [&[AtomicU32]; 2] {
+        let (front, back) = self.slots.split_at(first as usize & (self.slots.len() - 1));
+        let whole = back.len().min(n as usize);
+        [&back[..whole], &front[..n as usize - whole]]
+    }
+
     /// Reserves up to `want` slots in one CAS; returns the first index and how many.
     fn reserve(&self, want: u32) -> (u32, u32) {
+        let (Senders { reserved, consumed: seen }, size) = (&*self.senders, self.slots.len() as u32);
         loop {
-            let reserved = self.reserved.load(Relaxed);
-            // Acquire: edge C. Read after `reserved`, so it may have passed it: then look again.
-            let used = reserved.wrapping_sub(self.consumed.load(Acquire));
-            let size = self.slots.len() as u32;
-            if used > size {
-                continue;
+            let first = reserved.load(Relaxed);
+            // Acquire: edge C, by way of the sender that saw it.
+            let mut used = first.wrapping_sub(seen.load(Acquire));
+            if used > size || size - used < want {
+                // Acquire: edge C. Read after `reserved`, so it may have passed it: then look again.
+                let consumed = self.consumed.load(Acquire);
+                used = first.wrapping_sub(consumed);
+                if used > size {
+                    continue;
+                }
+                // Release: edge C, for who sees it.
+                seen.store(consumed, Release);
             }
             let n = want.min(size - used);
             if n == 0 {
-                return (reserved, 0);
+                return (first, 0);
             }
             // Relaxed: the slots' own Release publishes; the CAS only hands out numbers.
-            if self
-                .reserved
-                .compare_exchange_weak(reserved, reserved.wrapping_add(n), Relaxed, Relaxed)
-                .is_ok()
-            {
-                return (reserved, n);
+            if reserved.compare_exchange_weak(first, first.wrapping_add(n), Relaxed, Relaxed).is_ok() {
+                return (first, n);
             }
         }
     }
@@ -74,12 +101,17 @@ impl Mpsc {
     /// # Cost
     /// One CAS, and one store per id into lines that the receiver last cleared.
     #[inline]
-    pub(crate) fn push(&self, ids: impl ExactSizeIterator<Item = u32>) -> usize {
+    pub(crate) fn push(&self, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
         let (first, n) = self.reserve(ids.len() as u32);
-        for (i, id) in ids.take(n as usize).enumerate() {
-            debug_assert!(id != 0);
-            // Release: edge S.
-            self.slot(first.wrapping_add(i as u32)).store(id, Release);
+        let runs = self.runs(first, n);
+        // The receiver has had them.
+        runs.iter().flat_map(|run| lines(run)).for_each(prefetch_write);
+        for run in runs {
+            for (slot, id) in run.iter().zip(&mut ids) {
+                debug_assert!(id != 0);
+                // Release: edge S.
+                slot.store(id, Release);
+            }
         }
         n as usize
     }
@@ -91,25 +123,32 @@ impl Mpsc {
     #[inline]
     pub(crate) fn pop(&self, want: usize, mut take: impl FnMut(u32)) -> usize {
         let first = self.consumed.load(Relaxed);
-        let mut taken = Taken { ring: self, first, n: 0 };
-        while taken.n < want.min(self.slots.len()) {
-            let slot = self.slot(first.wrapping_add(taken.n as u32));
-            // Acquire: edge S.
-            let id = slot.load(Acquire);
-            if id == 0 {
-                break;
-            }
-            slot.store(0, Relaxed);
-            taken.n += 1;
-            take(id);
+        let want = want.min(self.slots.len()) as u32;
+        if want > LINES_APART {
+            // Worth a look at how many there are: the senders have them.
+            let there = self.runs(first, self.len().min(want));
+            there.iter().flat_map(|run| lines(run)).for_each(prefetch_write);
         }
-        taken.n
+        let mut taken = Taken { ring: self, first, n: 0 };
+        'all: for run in self.runs(first, want) {
+            for slot in run {
+                // Acquire: edge S.
+                let id = slot.load(Acquire);
+                if id == 0 {
+                    break 'all;
+                }
+                slot.store(0, Relaxed);
+                taken.n += 1;
+                take(id);
+            }
+        }
+        taken.n as usize
     }
 
     /// Ids on their way: reserved and not yet consumed. A reading from another thread may be a moment old.
     pub(crate) fn len(&self) -> u32 {
         let consumed = self.consumed.load(Relaxed);
-        self.reserved.load(Relaxed).wrapping_sub(consumed).min(self.slots.len() as u32)
+        self.senders.reserved.load(Relaxed).wrapping_sub(consumed).min(self.slots.len() as u32)
     }
 
     /// Closes the ring for good and takes what is in it: the receiver reserves all room itself and never
@@ -145,7 +184,7 @@ impl Mpsc {
 struct Taken<'a> {
     ring: &'a Mpsc,
     first: u32,
-    n: usize,
+    n: u32,
 }
 
 impl Drop for Taken<'_> {
@@ -153,7 +192,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if self.n > 0 {
             // Release: edge C.
-            self.ring.consumed.store(self.first.wrapping_add(self.n as u32), Release);
+            self.ring.consumed.store(self.first.wrapping_add(self.n), Release);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::cursor::{Consumer, Index, Producer};
 use super::slots_for;
 use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
-use crate::sys::cpu::prefetch;
+use crate::sys::cpu::{lines, prefetch, prefetch_write};
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -169,8 +169,11 @@ impl<T> Sender<T> {
     #[inline]
     pub(crate) fn send_each(&mut self, want: usize, mut fill: impl FnMut(Vacant<'_, T>)) -> usize {
         let room = self.room(want);
+        let runs = self.ring.runs(self.cursor.slot(0), room);
+        // The receiver has had them.
+        runs.iter().flat_map(|run| lines(run)).for_each(prefetch_write);
         let mut sent = 0;
-        'burst: for run in self.ring.runs(self.cursor.slot(0), room) {
+        'burst: for run in runs {
             for slot in run {
                 let before = sent;
                 // SAFETY: an unpublished slot is the sender's alone (edge C), and holds nothing to drop.
@@ -182,6 +185,33 @@ impl<T> Sender<T> {
         }
         self.cursor.publish(sent);
         sent as usize
+    }
+
+    /// Sends items from the front of `items`, as many as there is room for; returns how many. The others move up.
+    ///
+    /// # Cost
+    /// A copy of them, where [`Sender::send_burst`] asks for each.
+    #[inline]
+    pub fn send_all(&mut self, items: &mut Vec<T>) -> usize {
+        let n = self.room(items.len());
+        let rest = items.len() - n;
+        let runs = self.ring.runs(self.cursor.slot(0), n);
+        // SAFETY: the first `n` items are initialised and no longer `items`' when they move, once, into slots that are the
+        // sender's alone (edge C) and hold nothing to drop; nothing between can panic.
+        unsafe {
+            items.set_len(0);
+            let mut next = items.as_ptr();
+            for run in runs {
+                for slot in run {
+                    slot.with_mut(|place| place.write(MaybeUninit::new(next.read())));
+                    next = next.add(1);
+                }
+            }
+            items.as_mut_ptr().copy_from(next, rest);
+            items.set_len(rest);
+        }
+        self.cursor.publish(n as u32);
+        n
     }
 
     /// Sends one item, or gives it back when the ring is full.
@@ -237,6 +267,8 @@ impl<T> Receiver<T> {
         let ready = self.ready(want);
         let Self { cursor, ring } = self;
         let runs = ring.runs(cursor.slot(0), ready);
+        // The sender has them.
+        runs.iter().flat_map(|run| lines(run)).for_each(prefetch);
         let mut taken = Taken { cursor, done: 0 };
         'burst: for run in runs {
             for slot in run {
@@ -250,6 +282,34 @@ impl<T> Receiver<T> {
             }
         }
         taken.done as usize
+    }
+
+    /// Receives up to `want` items, oldest first, behind those of `items`; returns how many.
+    ///
+    /// # Panics
+    /// If `items` has no room for them and none can be allocated; the ring is as before.
+    ///
+    /// # Cost
+    /// A copy of them, where [`Receiver::recv_burst`] calls for each.
+    #[inline]
+    pub fn recv_all(&mut self, want: usize, items: &mut Vec<T>) -> usize {
+        let n = self.ready(want);
+        items.reserve(n);
+        let runs = self.ring.runs(self.cursor.slot(0), n);
+        // SAFETY: published slots not yet released are the receiver's alone (edge P) and initialised; each is read once, into
+        // the room just made, and released. Nothing between can panic.
+        unsafe {
+            let mut place = items.as_mut_ptr().add(items.len());
+            for run in runs {
+                for slot in run {
+                    place.write(slot.with_mut(|item| (*item).assume_init_read()));
+                    place = place.add(1);
+                }
+            }
+            items.set_len(items.len() + n);
+        }
+        self.cursor.release(n as u32);
+        n
     }
 
     /// Asks for the memory of the next `n` items, whether they are there or not: where items are as large as cache lines those
@@ -319,6 +379,24 @@ mod tests {
         let mut items = 3..9;
         assert_eq!((sender.send_burst(4, &mut items), items.next()), (1, Some(4)));
         assert_eq!((sender.send(4), receiver.recv(), sender.send(4)), (Err(4), Some(0), Ok(())));
+    }
+
+    #[test]
+    fn all_items_go_around_the_end_as_far_as_there_is_room_and_each_is_dropped_once() {
+        let held: Vec<_> = (0..64).map(Arc::new).collect();
+        let (mut sender, mut receiver) = ring_from(8, u32::MAX - 5);
+        let (mut to_send, mut got) = (held.clone(), vec![Arc::new(99)]);
+        let mut inside = 0;
+        for round in 0..16 {
+            let fit = to_send.len().min(8 - inside);
+            assert_eq!(sender.send_all(&mut to_send), fit);
+            let there = (round % 5).min(inside + fit);
+            assert_eq!(receiver.recv_all(round % 5, &mut got), there);
+            inside = inside + fit - there;
+        }
+        assert_eq!(got[1..], held[..got.len() - 1]);
+        drop((to_send, sender, receiver, got));
+        assert!(held.iter().all(|item| Arc::strong_count(item) == 1));
     }
 
     #[test]

@@ -84,16 +84,18 @@ impl<L, G> PerWorker<L, G> {
 }
 
 /// State `L` of one worker that others may open only as thieves, with gauges `G` that everybody may read.
+///
+/// Whose it is stands behind, on a line that the owner does not write: all who are not the owner ask that.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Owned<L, G = ()> {
+    slot: CachePadded<Slot<L, G>>,
     owner: u64,
-    slot: Slot<L, G>,
 }
 
 impl<L, G: Default> Owned<L, G> {
     pub(crate) fn new(owner: &Worker, local: L) -> Self {
-        Owned { owner: owner.key(), slot: Slot::new(local) }
+        Owned { slot: CachePadded::new(Slot::new(local)), owner: owner.key() }
     }
 }
 

@@ -2,25 +2,60 @@
 
 use std::mem::ManuallyDrop;
 
-/// Moves the newest `n` items of `from` (all, if there are fewer) behind those of `into`, in order; returns how many.
+/// Puts what `make` makes of the newest `n` items of `from` (all, if there are fewer) behind those of `into`, in order;
+/// returns how many.
 ///
 /// `drain` and `extend` say the same, and cost seven instructions an item.
 ///
 /// # Panics
-/// If `into` has no room for them and none can be allocated.
+/// If `into` has no room for them and none can be allocated. A panic of `make` leaks them.
 #[inline(always)]
-pub(crate) fn move_last<T>(from: &mut Vec<T>, n: usize, into: &mut Vec<T>) -> usize {
+pub(crate) fn make_of_last<T, U>(
+    from: &mut Vec<T>,
+    n: usize,
+    into: &mut Vec<U>,
+    make: impl FnMut(T) -> U,
+) -> usize {
     let n = n.min(from.len());
     let (rest, end) = (from.len() - n, into.len());
     into.reserve(n);
-    // SAFETY: the last `n` items are initialised and `into`, another vector, has room for them behind its own. They are no
-    // longer `from`'s when they become `into`'s, and nothing between can panic.
+    // SAFETY: the last `n` items are initialised and `into`, another vector, has room for as many behind its own. They are no
+    // longer `from`'s when each is read, once, and `into`'s when all are written.
     unsafe {
         from.set_len(rest);
-        into.as_mut_ptr().add(end).copy_from_nonoverlapping(from.as_ptr().add(rest), n);
+        make_each(from.as_ptr().add(rest), n, into.as_mut_ptr().add(end), make);
         into.set_len(end + n);
     }
     n
+}
+
+/// As [`make_of_last`], of the oldest `n` items; the others move up.
+#[inline(always)]
+pub(crate) fn make_of_first<T, U>(from: &mut Vec<T>, n: usize, into: &mut Vec<U>, make: impl FnMut(T) -> U) {
+    let (n, end) = (n.min(from.len()), into.len());
+    let rest = from.len() - n;
+    into.reserve(n);
+    // SAFETY: the first `n` items are initialised and `into`, another vector, has room for as many behind its own. They are no
+    // longer `from`'s when each is read, once, and `into`'s when all are written; those behind are `from`'s again then.
+    unsafe {
+        from.set_len(0);
+        make_each(from.as_ptr(), n, into.as_mut_ptr().add(end), make);
+        into.set_len(end + n);
+        from.as_mut_ptr().copy_from(from.as_ptr().add(n), rest);
+        from.set_len(rest);
+    }
+}
+
+/// Writes what `make` makes of each of `n` items.
+///
+/// # Safety
+/// They are initialised, and the caller's to give away; there are as many places, elsewhere.
+#[inline(always)]
+unsafe fn make_each<T, U>(items: *const T, n: usize, places: *mut U, mut make: impl FnMut(T) -> U) {
+    for i in 0..n {
+        // SAFETY: the caller's promise, for each of them once.
+        unsafe { places.add(i).write(make(items.add(i).read())) };
+    }
 }
 
 /// Moves items from the front of `from` behind those of `into` while `ready`, which may change them, says so; returns how
@@ -29,7 +64,7 @@ pub(crate) fn move_last<T>(from: &mut Vec<T>, n: usize, into: &mut Vec<T>) -> us
 /// Each is loaded and stored once: what was changed where it lay would be waited for by a copy of them all.
 ///
 /// # Panics
-/// As [`move_last`]. A panic of `ready` leaks what was in `from`.
+/// As [`make_of_last`]. A panic of `ready` leaks what was in `from`.
 #[inline(always)]
 pub(crate) fn move_while<T>(
     from: &mut Vec<T>,
@@ -67,7 +102,7 @@ pub(crate) fn move_while<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{move_last, move_while};
+    use super::{make_of_first, make_of_last, move_while};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
 
@@ -75,11 +110,28 @@ mod tests {
     fn the_newest_move_in_order_and_are_dropped_once() {
         let text = |n: usize| n.to_string();
         let (mut from, mut into): (Vec<_>, Vec<_>) = ((0..5).map(text).collect(), vec![text(9)]);
-        assert_eq!(move_last(&mut from, 0, &mut into), 0);
-        assert_eq!(move_last(&mut from, 2, &mut into), 2);
-        assert_eq!((from.concat(), into.concat()), ("012".to_owned(), "934".to_owned()));
-        assert_eq!(move_last(&mut from, 9, &mut into), 3);
-        assert_eq!((from.concat(), into.concat()), (String::new(), "934012".to_owned()));
+        let mut last =
+            |n| (make_of_last(&mut from, n, &mut into, |item| item + "."), from.concat(), into.concat());
+        let is = |n: usize, from: &str, into: &str| (n, from.to_owned(), into.to_owned());
+        assert_eq!(last(0), is(0, "01234", "9"));
+        assert_eq!(last(2), is(2, "012", "93.4."));
+        assert_eq!(last(9), is(3, "", "93.4.0.1.2."));
+    }
+
+    #[test]
+    fn the_oldest_move_in_order_the_others_up_and_each_is_dropped_once() {
+        for n in 0..=5 {
+            let held: Vec<_> = (0..4).map(Arc::new).collect();
+            let (mut from, mut into) = (held.clone(), vec![(Arc::new(9), 9)]);
+            make_of_first(&mut from, n, &mut into, |item| (Arc::clone(&item), *item));
+            let (first, rest) = held.split_at(n.min(4));
+            assert_eq!(from, rest);
+            assert!(
+                into[1..].iter().map(|(item, _)| item).eq(first) && into.iter().all(|(item, n)| **item == *n)
+            );
+            drop((from, into));
+            assert!(held.iter().all(|item| Arc::strong_count(item) == 1));
+        }
     }
 
     #[test]

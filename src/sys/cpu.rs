@@ -1,5 +1,6 @@
 //! Cores: which ones this process may use, and pinning a thread to one.
 
+use crate::limits::CACHE_LINE;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{io, ptr};
 
@@ -52,6 +53,17 @@ pub fn prefetch_write(address: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
+}
+
+/// The addresses of the cache lines that hold `items`: asked for together they travel together, where a loop over the items
+/// may wait for each in turn.
+#[inline(always)]
+pub fn lines<T>(items: &[T]) -> impl Iterator<Item = *const u8> {
+    let first: *const u8 = items.as_ptr().cast();
+    let lead = first.addr() % CACHE_LINE;
+    (0..lead + size_of_val(items))
+        .step_by(CACHE_LINE)
+        .map(move |at| first.wrapping_sub(lead).wrapping_add(at))
 }
 
 /// The same pointer, in one register from here on: what is behind it is addressed as pointer plus constant.

@@ -15,7 +15,7 @@ use crate::packet::head::{Head, Origin};
 use crate::packet::packet::Packet;
 use crate::pool::Drain;
 use crate::slab::Object;
-use crate::sync::Worker;
+use crate::sync::{Worker, make_of_first};
 use std::mem;
 
 /// Gets one head for a worker whose array is empty.
@@ -111,57 +111,50 @@ fn refill(shared: &Shared, w: &mut Worker) -> bool {
 #[cold]
 #[inline(never)]
 pub(super) fn keep(shared: &Shared, w: &mut Worker, head: Object<Head>) {
-    keep_bulk(shared, w, std::iter::once(head));
+    let (origin, mut heads) = (head.origin, scratch(shared, w));
+    heads.push(head);
+    keep_all(shared, w, origin, heads);
 }
 
-/// Keeps blank heads, all of `origin`, that the hot path did not.
+/// Keeps the heads of the `n` oldest packets, all of `origin`, whose frames were taken, that the hot path did not.
 #[cold]
 #[inline(never)]
-pub(super) fn keep_run(
-    shared: &Shared,
-    w: &mut Worker,
-    origin: Origin,
-    heads: impl Iterator<Item = Object<Head>>,
-) {
-    if origin == shared.origin(w) || !shared.sends_to(origin) {
-        return keep_bulk(shared, w, heads);
-    }
-    let mut mine = scratch(shared, w);
-    send(shared, w, origin, heads, &mut mine);
-    into_array(shared, w, &mut mine);
-    put_away(shared, w, mine);
+pub(super) fn keep_run(shared: &Shared, w: &mut Worker, origin: Origin, packets: &mut Vec<Packet>, n: usize) {
+    let mut heads = scratch(shared, w);
+    make_of_first(packets, n, &mut heads, Packet::into_head);
+    keep_all(shared, w, origin, heads);
 }
 
-/// Keeps blank heads that the hot path did not: they may be anybody's.
-#[cold]
-#[inline(never)]
-pub(super) fn keep_bulk(shared: &Shared, w: &mut Worker, heads: impl Iterator<Item = Object<Head>>) {
+/// Keeps blank heads, all of `origin`: they may be anybody's.
+fn keep_all(shared: &Shared, w: &mut Worker, origin: Origin, mut heads: Vec<Object<Head>>) {
     let own = shared.origin(w);
-    let mut mine = scratch(shared, w);
-    for mut head in heads {
-        if head.origin.heads() != shared.number {
-            // Other heads': dropped, it goes to its own cache.
-            drop(head);
-        } else if head.origin == own || !shared.sends_to(head.origin) {
-            head.origin = own;
-            mine.push(head);
-        } else {
-            send(shared, w, head.origin, std::iter::once(head), &mut mine);
-        }
+    if origin.heads() != shared.number {
+        // Other heads': dropped, they go to their own cache.
+        heads.clear();
+    } else if origin != own && shared.sends_to(origin) {
+        send(shared, w, origin, &mut heads);
+    } else if origin != own {
+        adopt(own, &mut heads);
     }
     match shared.form {
+        _ if heads.is_empty() => {}
         Form::Each => {
-            shared.locals.add(w, mine.len() as u64, |lane| &lane.cache_given);
-            mine.drain(..).for_each(|head| shared.cache.free(w, head));
+            shared.locals.add(w, heads.len() as u64, |lane| &lane.cache_given);
+            heads.drain(..).for_each(|head| shared.cache.free(w, head));
         }
         Form::Bulk => {
-            shared.locals.add(w, mine.len() as u64, |lane| &lane.cache_given);
-            shared.cache.forget_bulk(w, &mut mine);
+            shared.locals.add(w, heads.len() as u64, |lane| &lane.cache_given);
+            shared.cache.forget_bulk(w, &mut heads);
         }
-        Form::FlushOnly => collect(shared, w, &mut mine),
-        Form::TwoSided => into_array(shared, w, &mut mine),
+        Form::FlushOnly => collect(shared, w, &mut heads),
+        Form::TwoSided => into_array(shared, w, &mut heads),
     }
-    put_away(shared, w, mine);
+    put_away(shared, w, heads);
+}
+
+/// Makes heads the worker's of `own`.
+fn adopt(own: Origin, heads: &mut [Object<Head>]) {
+    heads.iter_mut().for_each(|head| head.origin = own);
 }
 
 /// Into the two-sided array; each time it is full its coldest heads go to the cache.
@@ -225,35 +218,27 @@ fn flush(shared: &Shared, w: &mut Worker) {
     with_local(shared, w, |local, _| local.freed = freed);
 }
 
-/// Keeps another worker's heads, all of `origin`, until there are enough to send; what cannot be sent becomes this
-/// worker's.
-fn send(
-    shared: &Shared,
-    w: &mut Worker,
-    origin: Origin,
-    mut heads: impl Iterator<Item = Object<Head>>,
-    mine: &mut Vec<Object<Head>>,
-) {
+/// Keeps another worker's heads, all of `origin`, until there are enough to send; what cannot be sent is this worker's, and
+/// in `heads`.
+fn send(shared: &Shared, w: &mut Worker, origin: Origin, heads: &mut Vec<Object<Head>>) {
     // Asked and added in one stay: a thief who is inside in between would hide that others' heads are there.
     let mut add = |local: &mut Local, _: &HeadsLane| {
         let others = local.away.first().is_some_and(|first| first.origin != origin);
         if !others {
-            local.away.extend(heads.by_ref());
+            local.away.append(heads);
         }
         (others, local.away.len() >= shared.sent_at_once())
     };
-    let mut added = with_local(shared, w, &mut add);
+    let (mut mine, mut added) = (Vec::new(), with_local(shared, w, &mut add));
     if let Some((true, _)) = added {
-        send_away(shared, w, mine);
+        send_away(shared, w, &mut mine);
         added = with_local(shared, w, &mut add);
     }
     if let Some((_, true)) = added {
-        send_away(shared, w, mine);
+        send_away(shared, w, &mut mine);
     }
-    mine.extend(heads.map(|mut head| {
-        head.origin = shared.origin(w);
-        head
-    }));
+    adopt(shared.origin(w), heads);
+    heads.append(&mut mine);
 }
 
 /// Sends the heads that wait to be sent; what their worker has no room for becomes this worker's.
@@ -261,11 +246,9 @@ fn send_away(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
     let Some(mut away) = with_local(shared, w, |local, _| mem::take(&mut local.away)) else { return };
     let inbox = away.first().and_then(|first| shared.inboxes.get(first.origin.slot()));
     let sent = inbox.map_or(0, |inbox| inbox.put(&mut away, shared.defer_max()));
-    let (own, refused) = (shared.origin(w), away.len());
-    mine.extend(away.drain(..).map(|mut head| {
-        head.origin = own;
-        head
-    }));
+    let refused = away.len();
+    adopt(shared.origin(w), &mut away);
+    mine.append(&mut away);
     shared.locals.add(w, sent as u64, |lane| &lane.sent_home);
     shared.locals.add(w, refused as u64, |lane| &lane.refused);
     // The same room again.

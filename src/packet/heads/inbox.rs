@@ -1,6 +1,7 @@
 //! Where heads that were freed on other workers wait for the worker that took them.
 
 use crate::sync::shim::{AtomicU32, Mutex, lock};
+use crate::sys::cpu::{lines, prefetch, prefetch_write};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What `waiting` says while the worker is not there.
@@ -34,6 +35,9 @@ impl<T> Inbox<T> {
             return 0;
         }
         let n = from.len().min(most.saturating_sub(items.len()));
+        items.reserve(n);
+        // Their worker has had them.
+        lines(&items.spare_capacity_mut()[..n]).for_each(prefetch_write);
         items.extend(from.drain(from.len() - n..));
         self.waiting.store(items.len() as u32, Relaxed);
         n
@@ -51,6 +55,8 @@ impl<T> Inbox<T> {
         let mut items = lock(&self.items);
         let rest = items.len() - n.min(items.len());
         let n = items.len() - rest;
+        // Others have them.
+        lines(&items[rest..]).for_each(prefetch);
         into.extend(items.drain(rest..));
         self.waiting.store(rest as u32, Relaxed);
         n

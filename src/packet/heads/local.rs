@@ -6,7 +6,7 @@ use crate::packet::head::{Head, Origin};
 use crate::packet::packet::Packet;
 use crate::pool::Drain;
 use crate::slab::Object;
-use crate::sync::Worker;
+use crate::sync::{Worker, make_of_first, make_of_last};
 
 /// What a worker keeps; what the hot path uses comes first, within one cache line.
 #[derive(Debug)]
@@ -82,10 +82,8 @@ impl Shared {
         into: &mut Vec<Packet>,
     ) -> usize {
         let Some(mut local) = self.locals.enter(w) else { return 0 };
-        let rest = local.ready.len() - n.min(local.ready.len());
-        let n = local.ready.len() - rest;
+        let n = make_of_last(&mut local.ready, n, into, |head| Packet::new(head, frames.next()));
         local.took += n as u64;
-        into.extend(local.ready.drain(rest..).map(|head| Packet::new(head, frames.next())));
         n
     }
 
@@ -103,22 +101,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Keeps blank heads, all of `origin`.
-    ///
-    /// # Errors
-    /// The heads, if that is not this worker or the array has no room for all.
+    /// Keeps the heads of the `n` oldest packets, all of `origin`, whose frames were taken; false, and nothing done, if that is
+    /// not this worker or the array has no room for all.
     #[inline(always)]
-    pub(super) fn keep_hot_bulk<I: ExactSizeIterator<Item = Object<Head>>>(
+    pub(super) fn keep_hot_bulk(
         &self,
         w: &mut Worker,
         origin: Origin,
-        heads: I,
-    ) -> Result<(), I> {
-        let Some(mut local) = self.locals.enter(w) else { return Err(heads) };
-        if !local.fits(heads.len(), origin) {
-            return Err(heads);
+        packets: &mut Vec<Packet>,
+        n: usize,
+    ) -> bool {
+        let Some(mut local) = self.locals.enter(w) else { return false };
+        let fits = local.fits(n, origin);
+        if fits {
+            make_of_first(packets, n, &mut local.ready, Packet::into_head);
         }
-        local.ready.extend(heads);
-        Ok(())
+        fits
     }
 }

@@ -134,20 +134,22 @@ impl Heads {
     /// Takes frames off packets, from the front of `packets` until there is none or no room, and keeps the heads.
     #[inline(always)]
     fn take_bulk(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
-        let Some(origin) = packets.first().map(Packet::origin) else { return 0 };
-        let most = packets.len().min(frames.room());
-        let mut differs = 0;
-        let n = frames.extend(packets[..most].iter_mut().map_while(|packet| {
-            differs |= packet.origin().differs(origin);
-            packet.take_frame()
-        }));
-        let heads = packets.drain_heads(n);
-        if differs != 0 {
-            grow::keep_bulk(&self.shared, w, heads);
-        } else if let Err(heads) = self.shared.keep_hot_bulk(w, origin, heads) {
-            grow::keep_run(&self.shared, w, origin, heads);
+        let mut taken = 0;
+        while let Some(origin) = packets.first().map(Packet::origin) {
+            let of_origin = |packet: &mut Packet| {
+                let is_next = packet.origin().differs(origin) == 0;
+                if is_next { packet.take_frame() } else { None }
+            };
+            let n = frames.extend(packets.iter_mut().map_while(of_origin));
+            if n == 0 {
+                break;
+            }
+            if !self.shared.keep_hot_bulk(w, origin, packets.all_mut(), n) {
+                grow::keep_run(&self.shared, w, origin, packets.all_mut(), n);
+            }
+            taken += n;
         }
-        n
+        taken
     }
 
     /// Gives a packet back: its bytes to where they are from, its head to the worker's array or, if another worker took

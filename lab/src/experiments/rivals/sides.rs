@@ -107,7 +107,7 @@ impl Giving {
                 *place = number.to_ne_bytes();
             }
         }
-        let items = ring.send_burst(made, &mut packets.drain()) as u64;
+        let items = packets.send(ring) as u64;
         Passed { items, wrong: (BURST - made) as u64 }
     }
 }
@@ -133,10 +133,7 @@ impl Taking {
     #[inline(always)]
     fn burst(&mut self, next: u64) -> Passed {
         let Self { worker, heads, packets, ring } = self;
-        let items = ring.recv_burst(BURST, |packet| {
-            // There is room: a burst is at most what packets hold.
-            let _ = packets.push(packet).map_err(drop);
-        });
+        let items = packets.receive(ring, BURST);
         let wrong =
             |(packet, number): &(&Packet, u64)| packet.data().first_chunk() != Some(&number.to_ne_bytes());
         let wrong = packets.iter().zip(next..).filter(wrong).count() as u64;
