@@ -28,8 +28,9 @@ pub struct Interface {
 /// None: what is not as usual is looked at in the cold half anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allow {
-    /// IPv4 packets from and to this network (0/8), loopback (127/8) and class E (240/4): martians for whose checks RFC 1812
-    /// §5.3.7 allows a switch. The others are never forwarded.
+    /// IPv4 packets from and to this network (0/8), loopback (127/8) and class E (240/4), and packets of both families from the
+    /// router's own addresses and the broadcast addresses of its networks: martians for whose checks RFC 1812 §5.3.7 allows a
+    /// switch. The others are never forwarded.
     pub martians: bool,
     /// IPv4 packets with a loose source route that pass here between two of its stops (RFC 7126 §4.3).
     pub source_routes: bool,
@@ -44,16 +45,27 @@ pub struct Allow {
 /// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, beside a scan
 /// of a small table: some 70 instructions, and not one of the branches depends on which of the first
 /// four routes it is. A frame that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths
-/// costs a call and the checks once more. An IPv6 packet costs a call.
+/// costs a call and the checks once more. An IPv6 packet costs a call. Of sources that are not the router's own one in some hundreds,
+/// by the number of its addresses, costs a search in those.
 #[inline]
 pub fn forward_ip(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Verdict {
-    if let Some(port) = forward_plain(frame, ingress, &fib.table, &fib.interfaces) {
+    if let Some(port) = forward_plain(frame, ingress, fib) {
         return Verdict::Redirect(port);
     }
     let decided = if frame.get(12..14) == Some(&ethernet::IPV6.to_be_bytes()) {
-        v6::forward(frame, ingress, fib)
+        v6::forward(frame, Some(ingress), fib)
     } else {
-        forward_any(frame, ingress, fib)
+        forward_any(frame, Some(ingress), fib)
+    };
+    decided.unwrap_or_else(Verdict::Drop)
+}
+
+/// Forwards the IP packet in `frame`, which was let in before and waited since, or which the router made itself: only its way is asked
+/// for, not again what it may come from. COLD.
+pub(super) fn forward_admitted(frame: &mut [u8], fib: &Fib) -> Verdict {
+    let decided = match Ethernet::parse(frame).map(|(link, _)| link.ethertype()) {
+        Ok(ethernet::IPV6) => v6::forward(frame, None, fib),
+        _ => forward_any(frame, None, fib),
     };
     decided.unwrap_or_else(Verdict::Drop)
 }
@@ -62,14 +74,9 @@ pub fn forward_ip(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Verdict {
 ///
 /// # Cost
 /// One check of the frame's length; seven loads of the headers, three of which make the checksum's sum;
-/// one compare for four routes; and six stores. It is all inlined, and nothing in it can panic.
+/// one more for the filter of sources; one compare for four routes; and six stores. It is all inlined, and nothing in it can panic.
 #[inline]
-fn forward_plain(
-    frame: &mut [u8],
-    ingress: &Interface,
-    table: &Table,
-    interfaces: &[Interface],
-) -> Option<u8> {
+fn forward_plain(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Option<u8> {
     let (Headers { link, ip }, payload) = Headers::over(frame)?;
     let length = ip.total_length();
     let usual = link.is_for(ingress.mac)
@@ -77,12 +84,13 @@ fn forward_plain(
         && ip.is_plain()
         && length.wrapping_sub(ipv4::HEADER_LEN) <= payload.len()
         && !(SUSPECT[usize::from(ip.src().octets()[0])] | SUSPECT[usize::from(ip.dst().octets()[0])])
-        && ip.ttl() > 1;
+        && ip.ttl() > 1
+        && !(fib.own.may_have(ip.src()) && is_own(ip.src().into(), fib));
     if !usual {
         return None;
     }
-    let hop = table.lookup(ip.dst())?;
-    let egress = interfaces.get(usize::from(hop.port))?;
+    let hop = fib.table.lookup(ip.dst())?;
+    let egress = fib.interfaces.get(usize::from(hop.port))?;
     if length > usize::from(egress.mtu) {
         return None;
     }
@@ -93,11 +101,11 @@ fn forward_plain(
     Some(hop.port)
 }
 
-/// Forwards any frame: one check after the other, and the first that fails names the reason.
+/// Forwards any frame: one check after the other, and the first that fails names the reason. Without an `ingress` it was let in before.
 #[cold]
 #[inline(never)]
-fn forward_any(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Result<Verdict, Reason> {
-    let packet = check(frame, ingress, fib.allow)?;
+fn forward_any(frame: &mut [u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Verdict, Reason> {
+    let packet = check(frame, ingress, fib)?;
     let way = way(frame, &packet, fib)?;
     let records = options::check(Ethernet::parse(frame)?.1, fib.allow)?;
     let Some(way) = way else { return Ok(Verdict::Wait) };
@@ -164,18 +172,22 @@ fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> 
     Ok(station?.map(|station| Way { port, station, own: egress.mac }))
 }
 
-/// Checks all that does not depend on the route.
-fn check(frame: &[u8], ingress: &Interface, allow: Allow) -> Result<Packet, Reason> {
+/// Checks all that does not depend on the destination's route; for whom a frame is on its link, and who it may be from and to, where
+/// it comes in.
+fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet, Reason> {
     let (link, packet) = Ethernet::parse(frame)?;
     if link.ethertype() != ethernet::IPV4 {
         return Err(other_ethertype(link.ethertype()));
     }
-    if link.dst != ingress.mac {
+    if ingress.is_some_and(|ingress| link.dst != ingress.mac) {
         return Err(other_station(link.dst));
     }
     let (header, _) = Ipv4::parse(packet)?;
-    for address in [header.src(), header.dst()] {
-        if is_martian(address) && !(allow.martians && is_switched(address)) {
+    if ingress.is_some() {
+        let ends = [header.src(), header.dst()];
+        let is_refused =
+            |address: &Ipv4Addr| is_martian(*address) && !(fib.allow.martians && is_switched(*address));
+        if ends.iter().any(is_refused) || is_own(header.src().into(), fib) {
             return Err(Reason::Martian);
         }
     }
@@ -227,6 +239,14 @@ fn other_ethertype(ethertype: u16) -> Reason {
 #[cold]
 fn other_station(dst: MacAddr) -> Reason {
     if dst.is_group() { Reason::LinkMulticast } else { Reason::NotForUs }
+}
+
+/// Whether a packet has this source that is the router's own, or that of everyone on one of its links: an address that is listed as
+/// such, unless a route that somebody gave leads its packets elsewhere.
+#[cold]
+#[inline(never)]
+fn is_own(source: IpAddr, fib: &Fib) -> bool {
+    fib.own.has(source) && fib.table.next_hop(source, || 0) == Some(Hop::Local)
 }
 
 /// Whether no packet from or to this address may be forwarded: this network (0/8), loopback

@@ -1,6 +1,6 @@
 //! How frames find their way, and how they are freed.
 
-use super::ip::forward_ip;
+use super::ip::{forward_admitted, forward_ip};
 use super::route::FibReader;
 use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
@@ -91,6 +91,14 @@ impl Mode {
             Mode::CrossConnect => verdicts.fill(Verdict::Redirect((from ^ 1) as u8).into()),
             Mode::Drop => verdicts.fill(Verdict::Drop(Reason::Policy).into()),
             Mode::Pass => verdicts.fill(Verdict::Pass.into()),
+        }
+    }
+
+    /// Writes what becomes of frames that a router let in before, or made itself: none of another mode's are.
+    #[cold]
+    pub(super) fn decide_admitted(&self, frames: &mut Batch, verdicts: &mut [Code; BATCH_MAX]) {
+        if let Mode::Ip(reader) = self {
+            frames.each_data_mut(0, |i, data| verdicts[i] = forward_admitted(data, reader.fib()).into());
         }
     }
 

@@ -320,9 +320,24 @@ impl Forwarder {
     /// Decides about each frame of a burst.
     #[inline(always)]
     pub(super) fn forward(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
-        let received = burst.len();
         let mut verdicts = [Code::FIRST; BATCH_MAX];
         self.mode.decide_all(usize::from(from.port), burst, &mut verdicts);
+        self.carry_out(&verdicts, from, burst, w);
+    }
+
+    /// Decides about frames that were let in before and waited since, or that the router made itself.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn forward_admitted(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
+        let mut verdicts = [Code::FIRST; BATCH_MAX];
+        self.mode.decide_admitted(frames, &mut verdicts);
+        self.carry_out(&verdicts, from, frames, w);
+    }
+
+    /// Does with each frame of a burst what was decided about it.
+    #[inline(always)]
+    fn carry_out(&mut self, verdicts: &[Code; BATCH_MAX], from: Source, burst: &mut Batch, w: &mut Worker) {
+        let received = burst.len();
         // Frames move on in runs of one verdict, in order.
         let mut drain = burst.drain();
         for (verdict, n) in Code::runs(&verdicts[..received]) {

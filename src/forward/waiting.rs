@@ -209,7 +209,7 @@ impl Forwarder {
             let (Some(waiting), Mode::Ip(reader)) = (&mut self.waiting, &self.mode) else { return 0 };
             let Some(mut queue) = waiting.next_due(&reader.fib().table, now) else { break };
             // As frames, also where they came as packets: the rules were asked then.
-            self.forward(queue.from, &mut queue.frames, w);
+            self.forward_admitted(queue.from, &mut queue.frames, w);
             self.leave(queue.from, w);
         }
         self.waiting.as_ref().map_or(0, |waiting| waiting.frames)

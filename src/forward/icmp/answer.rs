@@ -57,7 +57,7 @@ impl Forwarder {
         dropped.append(&mut silent);
         let n = back.len();
         self.redirect(usize::from(from.port), &mut back.drain(), n, w);
-        self.forward(from, &mut errors, w);
+        self.forward_admitted(from, &mut errors, w);
     }
 }
 

@@ -5,8 +5,8 @@
 //!                                        └ no: Silence       └ no: Silence                       or straight back to a link-local sender
 //! ```
 //! The dropped frame itself becomes the error: it is nobody else's, it has room, and it comes back sent as any other, so
-//! that an error needs no memory and none is lost where there is none left. It then goes the way of a frame that came in
-//! where the dropped one did, with the worker that dropped it: routed afresh (RFC 1812 §4.3.2.4), waiting for its neighbour,
+//! that an error needs no memory and none is lost where there is none left. It then goes the way of a frame that was let in
+//! where the dropped one came, with the worker that dropped it: routed afresh (RFC 1812 §4.3.2.4), waiting for its neighbour,
 //! transmitted or dropped and counted. The drop is counted as such, the error as *originated*. (ADR 0027)
 
 mod answer;

@@ -5,6 +5,7 @@ use etherparse::{EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv4Options};
 use proptest::prelude::*;
 
 use super::*;
+use crate::forward::route::{Change, HopId, NextHop};
 use crate::wire::checksum::Sum;
 
 const ROUTER: [Interface; 2] = [
@@ -217,15 +218,31 @@ fn random_frame(random: &mut Random) -> Vec<u8> {
     frame
 }
 
+/// The router with a hundred addresses of its own in the network of host 0.
+fn addressed() -> Fib {
+    let nets: Vec<ipnet::IpNet> = (0..100).map(|i| format!("10.0.{i}.7/32").parse().unwrap()).collect();
+    let mut fib = router();
+    let id = HopId(99);
+    let routes = nets.iter().map(|net| Change::Route(*net, id));
+    let changes: Vec<_> = [Change::Hop(id, NextHop::LOCAL)].into_iter().chain(routes).collect();
+    fib.apply(changes.iter().chain([&Change::Own(nets.into())]));
+    fib
+}
+
 #[test]
 fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them() {
-    let (router, mut random) = (router(), Random(0x6661_7374_2026));
-    let mut hot = 0;
+    let (router, mut random) = (addressed(), Random(0x6661_7374_2026));
+    let (mut hot, mut own) = (0, 0);
     for _ in 0..100_000 {
         let frame = random_frame(&mut random);
         let (mut ours, mut theirs) = (frame.clone(), frame.clone());
-        let checked = forward_any(&mut theirs, &ROUTER[0], &router);
-        match forward_plain(&mut ours, &ROUTER[0], &router.table, &ROUTER) {
+        let checked = forward_any(&mut theirs, Some(&ROUTER[0]), &router);
+        if let Some(&[a, b, c, d]) = frame.get(26..30)
+            && router.own.has(Ipv4Addr::new(a, b, c, d).into())
+        {
+            own += u32::from(checked == Err(Reason::Martian));
+        }
+        match forward_plain(&mut ours, &ROUTER[0], &router) {
             Some(port) => {
                 hot += 1;
                 assert_eq!((Ok(Verdict::Redirect(port)), &ours), (checked, &theirs));
@@ -237,6 +254,7 @@ fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them
         }
     }
     assert!(hot > 10_000, "{hot} of 100000 frames took the hot path");
+    assert!(own > 10, "{own} frames came from the router's own addresses");
 }
 
 #[test]

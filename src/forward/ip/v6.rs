@@ -5,17 +5,18 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Interface, Packet, other_station, way};
+use super::{Interface, Packet, is_own, other_station, way};
 use crate::forward::route::{Fib, Hop};
 use crate::forward::verdict::{Reason, Verdict};
 use crate::wire::{Ethernet, Ipv6};
 
-/// Forwards the IPv6 packet in `frame`: one check after the other, and the first that fails names the reason.
+/// Forwards the IPv6 packet in `frame`: one check after the other, and the first that fails names the reason. Without an `ingress` it
+/// was let in before.
 ///
 /// # Cost
 /// Bytes 0..54 of the frame, and a walk down the tree of routes; no call beyond that where the route names a station.
 #[inline(never)]
-pub(super) fn forward(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Result<Verdict, Reason> {
+pub(super) fn forward(frame: &mut [u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Verdict, Reason> {
     let packet = check(frame, ingress, fib)?;
     let Some(way) = way(frame, &packet, fib)? else {
         return Ok(Verdict::Wait);
@@ -25,15 +26,21 @@ pub(super) fn forward(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Resul
     Ok(way.take(link))
 }
 
-/// Checks all that does not depend on the route.
-fn check(frame: &[u8], ingress: &Interface, fib: &Fib) -> Result<Packet, Reason> {
+/// Checks all that does not depend on the destination's route; for whom a frame is on its link, and who it may be from and to, where
+/// it comes in.
+fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet, Reason> {
     let (link, packet) = Ethernet::parse(frame)?;
-    if link.dst != ingress.mac {
+    if ingress.is_some_and(|ingress| link.dst != ingress.mac) {
         return Err(other_station(link.dst));
     }
     let header = Ipv6::parse(packet)?;
-    if is_martian(header.src()) || is_martian(header.dst()) {
-        return Err(martian(header, fib));
+    if ingress.is_some() {
+        if is_martian(header.src()) || is_martian(header.dst()) {
+            return Err(martian(header, fib));
+        }
+        if fib.own.may_have_v6(header.src()) && is_own(header.src().into(), fib) {
+            return Err(Reason::Martian);
+        }
     }
     Ok(Packet {
         destination: header.dst().into(),

@@ -4,6 +4,7 @@
 //! so. A reader looks at the number once a round, and takes the new copy when it has changed; what is applied to
 //! the copies in turn is the same, so that a change costs what it changes, not what the table holds.
 
+use super::sources::OwnSources;
 use super::table::{Change, Table};
 use crate::forward::ip::{Allow, Interface};
 use ipnet::IpNet;
@@ -21,6 +22,9 @@ pub struct Fib {
     /// The router's own addresses on each port's link, with the link's network, in the order of the ports; as far as they are
     /// known.
     pub addresses: Vec<Box<[IpNet]>>,
+    /// What no packet that comes in may have as its source, where its routes lead to the router. Empty while
+    /// [`Allow::martians`] lets such packets pass.
+    pub own: OwnSources,
     /// What is forwarded that usually is not.
     pub allow: Allow,
 }
@@ -50,6 +54,8 @@ impl Fib {
                     }
                     self.addresses[at] = addresses.clone();
                 }
+                Change::Own(_) if self.allow.martians => self.own = OwnSources::default(),
+                Change::Own(nets) => self.own = OwnSources::of(nets),
                 route => self.table.change(route),
             }
         }

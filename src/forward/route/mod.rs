@@ -13,6 +13,7 @@ mod hop;
 mod line;
 mod own;
 mod rib;
+mod sources;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -22,5 +23,6 @@ pub use fib::{Fib, FibControl, FibReader, fib};
 pub use hop::{Hop, Neighbour, NextHop, Path};
 pub use own::{OwnAddress, OwnAddressError};
 pub use rib::{Link, Origin, Rib, RibRoute, Target, Via};
+pub use sources::OwnSources;
 pub use table::{Change, HopId, Table};
 pub use text::{Route, RouteError};

@@ -52,21 +52,25 @@ pub enum OwnAddressError {
 /// The longest IPv4 prefix of a network that has a broadcast address (RFC 3021 §2.1).
 const BROADCAST_MAX: u8 = 30;
 
+/// The address of everyone on the link of an address, where there is one.
+pub(super) fn broadcast(net: IpNet) -> Option<IpAddr> {
+    match net {
+        IpNet::V4(net) if net.prefix_len() <= BROADCAST_MAX => Some(net.broadcast().into()),
+        _ => None,
+    }
+}
+
 impl OwnAddress {
     /// The routes that it makes: packets to it are the router's own, and those to everyone in its network, which no router forwards
     /// unless it is told to (RFC 2644).
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + use<> {
-        let broadcast = match self.net {
-            IpNet::V4(net) if net.prefix_len() <= BROADCAST_MAX => Some(net.broadcast().into()),
-            _ => None,
-        };
         let local = |address: IpAddr| RibRoute {
             prefix: IpNet::from(address),
             origin: Origin::Given,
             metric: 0,
             target: Target::Local,
         };
-        [self.net.addr()].into_iter().chain(broadcast).map(local)
+        [self.net.addr()].into_iter().chain(broadcast(self.net)).map(local)
     }
 
     /// Checks that the port is one of `ports`.

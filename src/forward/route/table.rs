@@ -61,6 +61,8 @@ pub enum Change {
     Interface(u8, Interface),
     /// The router's own addresses on the link of the port with this number are these, with the link's network.
     Addresses(u8, Box<[IpNet]>),
+    /// The router's own addresses on all its links, of ports and of others, are these, with the links' networks.
+    Own(Box<[IpNet]>),
 }
 
 impl Table {
@@ -170,7 +172,7 @@ impl Table {
             Change::Neighbour(neighbour, mac) => drop(self.neighbours.insert(*neighbour, *mac)),
             Change::Forget(neighbour) => drop(self.neighbours.remove(neighbour)),
             // The table has none.
-            Change::Interface(..) | Change::Addresses(..) => {}
+            Change::Interface(..) | Change::Addresses(..) | Change::Own(_) => {}
         }
     }
 

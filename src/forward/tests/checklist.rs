@@ -7,7 +7,7 @@ mod options;
 use super::router::*;
 use crate::forward::icmp::Message;
 use crate::forward::ip::Allow;
-use crate::forward::route::{Change, HopId, NextHop, OwnAddress, Path, Target};
+use crate::forward::route::{Change, HopId, NextHop, OwnAddress, OwnSources, Path, Target};
 use crate::wire::{Ethernet, Ipv4, Ipv6, MacAddr, ethernet};
 use zerocopy::IntoBytes;
 

@@ -80,6 +80,7 @@ impl Router {
             let nets = addresses.iter().map(|text| text.parse().unwrap());
             changes.push(Change::Addresses(port, nets.collect()));
         }
+        changes.push(Change::Own(ADDRESSES.concat().iter().map(|text| text.parse().unwrap()).collect()));
         let silent = SILENT.map(|text| Neighbour { port: 1, address: text.parse().unwrap() });
         changes.extend(silent.map(|neighbour| Change::Neighbour(neighbour, None)));
         control.apply(changes);

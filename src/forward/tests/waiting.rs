@@ -1,6 +1,7 @@
 //! Frames whose next hop's link address is not known when they come.
 
 use super::*;
+use crate::forward::ip::Interface;
 use crate::forward::route::Change;
 use crate::forward::route::{FibControl, HopId, Neighbour, NextHop, Path, fib};
 use crate::forward::{Waiting, Wanted, waiting};
@@ -62,6 +63,38 @@ fn frames_wait_until_their_neighbour_is_known_and_leave_in_order_and_somebody_is
     assert_eq!((tally.received, tally.corrupt, tally.reordered), (45, 0, 0));
     assert_eq!(rig.forwarder.meters().held.get(), 0);
     rig.end();
+}
+
+/// Seen: they were dropped as frames for another station.
+#[test]
+fn frames_that_wait_while_their_interface_gets_another_address_leave_all_the_same() {
+    for v6 in [false, true] {
+        let (mut rig, mut control, _wanted, neighbour) = waiting_rig(512);
+        let sent = if v6 {
+            let net = "fd00:7::/32".parse().unwrap();
+            control.apply(vec![Change::Route(net, HopId(0))]);
+            rig.forwarder.poll(&mut rig.w);
+            super::router::datagram("fd00::1", "fd00:7::1", 64, 30)
+        } else {
+            let mut sent = vec![0; 90];
+            assert_eq!(Traffic::new(1, 90).unwrap().write(&mut sent), 90);
+            sent
+        };
+        rig.devices[0].deliver(1, |room| {
+            room[..sent.len()].copy_from_slice(&sent);
+            sent.len()
+        });
+        rig.settle(|_| panic!("a frame left for nowhere"));
+        assert_eq!(rig.forwarder.meters().held.get(), 1);
+        let other = Interface { mac: MacAddr::new([2, 7, 7, 7, 7, 7]), ..traffic::INTERFACES[0] };
+        control.apply(vec![Change::Interface(0, other)]);
+        rig.settle(|_| panic!("a frame left for nowhere"));
+        control.apply(vec![Change::Neighbour(neighbour, Some(host()))]);
+        let mut left = 0;
+        rig.settle(|_| left += 1);
+        assert_eq!((left, rig.forwarder.meters().drops.total()), (1, 0));
+        rig.end();
+    }
 }
 
 #[test]

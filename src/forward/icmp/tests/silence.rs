@@ -3,6 +3,9 @@
 use super::*;
 use crate::wire::Icmp;
 
+/// Addresses of the router's, and of everyone on a link of its.
+const OWN: [&str; 3] = ["10.0.255.254", "10.0.255.255", "fd00:a::fe"];
+
 /// What is counted when this frame, which would otherwise be answered, comes in by port 0.
 fn silence(sent: &[u8]) -> Vec<(Silence, u64)> {
     let mut counted = Vec::new();
@@ -107,11 +110,17 @@ fn nothing_is_said_about_later_fragments_and_something_about_first_ones() {
     router.end();
 }
 
+/// They are martians too, and come so far only where somebody wants those.
 #[test]
 fn nothing_is_said_to_sources_that_are_the_router_or_everyone_on_a_link_of_its() {
-    for source in ["10.0.255.254", "10.0.255.255", "fd00:a::fe"] {
+    let allow = crate::forward::ip::Allow { martians: true, ..Default::default() };
+    for (way, source) in WAYS.into_iter().flat_map(|way| OWN.map(|source| (way, source))) {
         let dst = if source.contains(':') { "fd00:9::1" } else { "10.9.0.1" };
-        assert_eq!(silence(&datagram(source, dst, 64, 9)), [(Silence::FromNobody, 1)], "{source}");
+        let mut router = Router::that_allows(way, allow);
+        assert!(router.pass(0, &datagram(source, dst, 64, 9)).is_empty());
+        assert_eq!((router.drops(), router.said()), (vec![("no_route", 1)], vec![]));
+        assert_eq!(router.silences(), [(Silence::FromNobody, 1)], "{source}");
+        router.end();
     }
 }
 

@@ -77,6 +77,62 @@ fn rfc1812_5_3_7_martians_are_dropped_and_those_that_may_be_are_forwarded_where_
     }
 }
 
+/// RFC 1812 §5.3.7 and §4.2.2.11 (c): who says to be the router, by whatever of its addresses, or everyone on a link of its.
+#[test]
+fn rfc1812_5_3_7_sources_that_are_the_router_or_everyone_on_a_link_of_its_are_martians() {
+    let own = ["10.0.255.254", "10.1.255.254", "10.0.255.255"];
+    let allow = Allow { martians: true, ..Allow::default() };
+    for way in WAYS {
+        let (mut router, mut willing) = (Router::new(way), Router::that_allows(way, allow));
+        for source in own {
+            for sent in [datagram(source, OTHER[0], 64, 9), datagram(source, OTHER[0], 1, 9)] {
+                dropped(&mut router, &sent, "martian", None);
+            }
+            let with_options = with_v4(datagram(source, OTHER[0], 64, 9), |packet| {
+                packet[0] = 0x46;
+                packet[20..24].fill(1);
+            });
+            dropped(&mut router, &with_options, "martian", None);
+            assert_eq!(header(&willing.forward(&datagram(source, OTHER[0], 64, 9))).ttl(), 63, "{source}");
+        }
+        router.end();
+        willing.end();
+    }
+}
+
+/// Also those whose address has the same place as one of the router's.
+#[test]
+fn rfc1812_5_3_7_hosts_beside_the_router_are_no_martians() {
+    let nets = ["10.0.255.254/16", "10.1.255.254/16"].map(|net| net.parse().unwrap());
+    let own = OwnSources::of(&nets);
+    on_each_way(|router| {
+        let mut mistaken = 0;
+        for host in 0..2000_u32 {
+            let source = std::net::Ipv4Addr::from_bits(0x0a00_f900 + host);
+            if !own.has(source.into()) {
+                router.forward(&datagram(&source.to_string(), OTHER[0], 64, 9));
+                mistaken += u32::from(own.may_have(source));
+            }
+        }
+        assert!(mistaken > 0);
+    });
+}
+
+/// RFC 1812 §5.3.7: an address that was the router's once may be a host's now, and one that a person leads elsewhere is.
+#[test]
+fn rfc1812_5_3_7_an_address_that_is_the_routers_no_more_is_a_hosts() {
+    on_each_way(|router| {
+        let sent = datagram("10.0.255.254", OTHER[0], 64, 9);
+        dropped(router, &sent, "martian", None);
+        router.lead(90, "10.0.255.254/32", NextHop::station(0, HOSTS[0]));
+        router.forward(&sent);
+        router.lead(90, "10.0.255.254/32", NextHop::LOCAL);
+        dropped(router, &sent, "martian", None);
+        router.control.apply(vec![Change::Own(["10.1.255.254/16".parse().unwrap()].into())]);
+        router.forward(&sent);
+    });
+}
+
 /// RFC 3927 §2.7: 169.254/16 is no router's business, whatever is switched on; its neighbours are.
 #[test]
 fn rfc3927_2_7_link_local_addresses_are_not_forwarded() {

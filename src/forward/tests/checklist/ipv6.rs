@@ -60,6 +60,26 @@ fn rfc4291_2_5_unspecified_loopback_and_group_addresses_are_never_forwarded() {
     }
 }
 
+/// RFC 4291 §2.1: an address is one interface's. The router's own is nobody else's source; that of all routers on a link (§2.6.1) and
+/// one that was the router's may be.
+#[test]
+fn rfc4291_2_1_sources_that_are_the_router_are_martians() {
+    let own = datagram("fd00:a::fe", OTHER[1], 64, 9);
+    let mut willing = Router::that_allows(Way::Fast, Allow { martians: true, ..Allow::default() });
+    willing.forward(&own);
+    willing.end();
+    on_each_way(|router| {
+        dropped(router, &own, "martian", None);
+        dropped(router, &datagram("fd00:a::fe", OTHER[1], 1, 9), "martian", None);
+        router.lead(90, "fd00:a::/128", NextHop::LOCAL);
+        for host in 0..0xfe {
+            router.forward(&datagram(&format!("fd00:a::{host:x}"), OTHER[1], 64, 9));
+        }
+        router.control.apply(vec![Change::Own(Box::default())]);
+        router.forward(&own);
+    });
+}
+
 /// RFC 4291 §2.5.6: link-local packets stay on their link; RFC 4443 §3.1 code 2: one from there to elsewhere is told so, on that
 /// link, by the station's own address.
 #[test]
