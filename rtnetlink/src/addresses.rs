@@ -22,6 +22,8 @@ pub(crate) struct Addresses {
     all: Vec<(u32, IpNet, Standing)>,
     /// By port: what workers know.
     shown: Vec<Box<[IpNet]>>,
+    /// On all links: what workers know.
+    own: Box<[IpNet]>,
 }
 
 impl Addresses {
@@ -51,10 +53,15 @@ impl Addresses {
         self.all.iter().map(|(_, net, _)| net.addr())
     }
 
-    /// What workers do not know yet, where the ports are on these links.
+    /// What workers do not know yet, where the ports are on these links, and the host is at the other end of a router's link where
+    /// `opposite` says so: it speaks from its addresses there.
     ///
     /// Nothing, as a rule: links of others come and go, and each change of a table costs every worker a look at it.
-    pub(crate) fn unshown(&mut self, links: impl Iterator<Item = Option<u32>>) -> Vec<Change> {
+    pub(crate) fn unshown(
+        &mut self,
+        links: impl Iterator<Item = Option<u32>>,
+        opposite: impl Fn(u32) -> bool,
+    ) -> Vec<Change> {
         let mut changes = Vec::new();
         for (port, link) in links.enumerate() {
             let addresses = self.on(link);
@@ -66,16 +73,25 @@ impl Addresses {
                 changes.push(Change::Addresses(port as u8, addresses));
             }
         }
+        let own: Box<[_]> =
+            self.fit().filter(|(link, ..)| !opposite(*link)).map(|(_, net, _)| *net).collect();
+        if self.own != own {
+            self.own = own.clone();
+            changes.push(Change::Own(own));
+        }
         changes
     }
 
     /// Those on a link that the router may speak with, the deprecated ones last.
     fn on(&self, link: Option<u32>) -> Box<[IpNet]> {
-        let fit =
-            |(its, _, standing): &&(u32, IpNet, Standing)| Some(*its) == link && *standing != Standing::Unfit;
-        let mut there: Vec<_> = self.all.iter().filter(fit).collect();
+        let mut there: Vec<_> = self.fit().filter(|(its, ..)| Some(*its) == link).collect();
         there.sort_by_key(|(.., standing)| *standing);
         there.into_iter().map(|(_, net, _)| *net).collect()
+    }
+
+    /// Those that are the router's, as far as anybody knows, and nobody else's.
+    fn fit(&self) -> impl Iterator<Item = &(u32, IpNet, Standing)> {
+        self.all.iter().filter(|(.., standing)| *standing != Standing::Unfit)
     }
 }
 
@@ -91,21 +107,40 @@ mod tests {
         Change::Addresses(port, nets.iter().map(|text| net(text)).collect())
     }
 
+    fn own(nets: &[&str]) -> Change {
+        Change::Own(nets.iter().map(|text| net(text)).collect())
+    }
+
+    fn none(_: u32) -> bool {
+        false
+    }
+
     /// Seen: each event of any link of the machine had every worker look at its table anew.
     #[test]
     fn what_workers_know_is_no_change() {
         let mut addresses = Addresses::default();
         let links = || [Some(3), None, Some(7)].into_iter();
-        assert_eq!(addresses.unshown(links()), []);
+        assert_eq!(addresses.unshown(links(), none), []);
         assert!(addresses.set(3, net("10.0.0.1/24"), Some(Standing::Preferred)));
         assert!(addresses.set(9, net("10.9.0.1/24"), Some(Standing::Preferred)));
-        assert_eq!(addresses.unshown(links()), [shown(0, &["10.0.0.1/24"])]);
-        assert_eq!(addresses.unshown(links()), []);
+        let all = own(&["10.0.0.1/24", "10.9.0.1/24"]);
+        assert_eq!(addresses.unshown(links(), none), [shown(0, &["10.0.0.1/24"]), all]);
+        assert_eq!(addresses.unshown(links(), none), []);
         assert!(!addresses.set(3, net("10.0.0.1/24"), Some(Standing::Preferred)));
         assert!(!addresses.set(3, net("10.0.0.2/24"), None));
         let moved = [None, Some(3), Some(9)].into_iter();
         let wanted = [shown(0, &[]), shown(1, &["10.0.0.1/24"]), shown(2, &["10.9.0.1/24"])];
-        assert_eq!(addresses.unshown(moved), wanted);
+        assert_eq!(addresses.unshown(moved, none), wanted);
+    }
+
+    #[test]
+    fn addresses_at_the_other_end_of_a_link_are_the_hosts() {
+        let mut addresses = Addresses::default();
+        addresses.set(3, net("10.0.0.1/24"), Some(Standing::Preferred));
+        addresses.set(7, net("10.7.0.1/24"), Some(Standing::Preferred));
+        let changes = addresses.unshown([Some(3), None].into_iter(), |link| link == 7);
+        assert_eq!(changes, [shown(0, &["10.0.0.1/24"]), own(&["10.0.0.1/24"])]);
+        assert_eq!(addresses.unshown([Some(3)].into_iter(), none), [own(&["10.0.0.1/24", "10.7.0.1/24"])]);
     }
 
     /// Seen: errors came from addresses that were not the router's yet, and from those that another station has.
@@ -115,15 +150,16 @@ mod tests {
         let links = || [Some(3)].into_iter();
         let (first, second) = (net("fd00::1/64"), net("fd00::2/64"));
         addresses.set(3, first, Some(Standing::Unfit));
-        assert_eq!(addresses.unshown(links()), []);
+        assert_eq!(addresses.unshown(links(), none), []);
         assert_eq!(addresses.iter().collect::<Vec<_>>(), [first.addr()], "it is there all the same");
         assert!(addresses.set(3, first, Some(Standing::Preferred)));
         addresses.set(3, second, Some(Standing::Preferred));
-        assert_eq!(addresses.unshown(links()), [shown(0, &["fd00::1/64", "fd00::2/64"])]);
+        let both = ["fd00::1/64", "fd00::2/64"];
+        assert_eq!(addresses.unshown(links(), none), [shown(0, &both), own(&both)]);
         addresses.set(3, first, Some(Standing::Deprecated));
-        assert_eq!(addresses.unshown(links()), [shown(0, &["fd00::2/64", "fd00::1/64"])]);
+        assert_eq!(addresses.unshown(links(), none), [shown(0, &["fd00::2/64", "fd00::1/64"])]);
         assert!(addresses.replace(vec![(3, first, Standing::Unfit)]));
         assert!(!addresses.replace(vec![(3, first, Standing::Unfit)]));
-        assert_eq!(addresses.unshown(links()), [shown(0, &[])]);
+        assert_eq!(addresses.unshown(links(), none), [shown(0, &[]), own(&[])]);
     }
 }

@@ -1,6 +1,7 @@
 //! Keeps a table as the kernel has it.
 
 use crate::addresses::Addresses;
+use crate::attached::Attached;
 use crate::doubt::Doubt;
 use crate::listing::Listing;
 use crate::neighbours::{Asking, Key};
@@ -24,8 +25,8 @@ const AT_ONCE: usize = 256;
 /// What a follower starts from.
 #[derive(Debug, Default)]
 pub struct Setup {
-    /// The router's end of each port's link, in the order of the ports, and its name in the kernel where it has one.
-    pub ports: Vec<(Interface, Option<String>)>,
+    /// The router's end of each port's link, in the order of the ports, and the interface that the kernel has there.
+    pub ports: Vec<(Interface, Attached)>,
     /// Routes that count before the kernel's.
     pub given: Vec<RibRoute>,
     /// What is forwarded that usually is not.
@@ -82,7 +83,7 @@ pub struct Follower {
     control: FibControl,
     ear: Ear,
     mouth: Mouth,
-    ports: Vec<(Interface, Option<String>)>,
+    ports: Vec<(Interface, Attached)>,
     wanted: Vec<Wanted>,
     asking: Asking,
     /// How each link is.
@@ -254,8 +255,8 @@ impl Follower {
     /// Takes note of a link's names, its own first, and of the router's end of it; it has none if it is gone.
     fn link(&mut self, index: u32, names: Vec<String>, interface: Option<Interface>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is = |its: &Option<String>| its.as_ref().is_some_and(|its| names.contains(its));
-        let port = self.ports.iter().position(|(_, its)| is(its)).map(|port| port as u8);
+        let is = |its: Option<&str>| its.is_some_and(|its| names.iter().any(|name| name == its));
+        let port = self.ports.iter().position(|(_, its)| is(its.own())).map(|port| port as u8);
         if let Some(before) = port.and_then(|port| known.rib.link(port))
             && before != index
         {
@@ -263,10 +264,11 @@ impl Follower {
         }
         known.rib.set_port(index, port);
         let mut changes = Vec::new();
-        for (port, (its, name)) in (0..).zip(&mut self.ports) {
-            if let Some(interface) = interface.filter(|interface| is(name) && interface != its) {
-                *its = interface;
-                changes.push(Change::Interface(port, interface));
+        for (port, (its, attached)) in (0..).zip(&mut self.ports) {
+            let now = interface.filter(|_| is(attached.name())).map(|kernel| attached.end(*its, kernel));
+            if let Some(now) = now.filter(|now| now != its) {
+                *its = now;
+                changes.push(Change::Interface(port, now));
             }
         }
         match names.into_iter().next() {
@@ -371,7 +373,11 @@ impl Follower {
         let mut changes = known.rib.take_changes();
         if std::mem::take(&mut self.unshown) {
             let links = (0..self.ports.len()).map(|port| known.rib.link(port as u8));
-            changes.extend(self.addresses.unshown(links));
+            let opposite = |link| {
+                let name = known.names.get(&link);
+                name.is_some_and(|name| self.ports.iter().any(|(_, its)| its.is_opposite(name)))
+            };
+            changes.extend(self.addresses.unshown(links, opposite));
         }
         drop(known);
         self.control.apply(changes);

@@ -10,6 +10,7 @@
 //! that went with it), all is asked for again, and what differs is changed.
 
 mod addresses;
+mod attached;
 mod change;
 mod doubt;
 mod follower;
@@ -21,6 +22,7 @@ mod tests;
 mod translate;
 
 pub use addresses::Standing;
+pub use attached::Attached;
 pub use follower::{Counters, FollowError, Follower, Given, Setup};
 pub use listing::{Listing, NeighbourLine, RouteLine};
 pub use translate::{Event, RouteChange, Signal, State, events};

@@ -6,6 +6,7 @@ use netmem::port::memif::{MemifConfig, Role, Sealing};
 use netmem::port::pcap::{PcapConfig, Speed};
 use netmem::port::trace::{TraceConfig, TraceFormat};
 use netmem::wire::MacAddr;
+use netmem_rtnetlink::Attached;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,12 +71,13 @@ impl PortSpec {
         }
     }
 
-    /// The name of the kernel's interface that it sends by. A TAP interface is the kernel's end of a link, not the port's.
-    pub fn interface(&self) -> Option<&str> {
+    /// The kernel's interface on its link. A TAP interface is the host's end of it, not the port's.
+    pub fn attached(&self) -> Attached {
         match &self.device {
-            DeviceSpec::Xdp(spec) => Some(&spec.interface),
-            DeviceSpec::Packet(name) => Some(name),
-            DeviceSpec::Memif { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap(_) => None,
+            DeviceSpec::Xdp(spec) => Attached::Own(spec.interface.clone()),
+            DeviceSpec::Packet(name) => Attached::Own(name.clone()),
+            DeviceSpec::Tap { interface, .. } => Attached::Opposite(interface.clone()),
+            DeviceSpec::Memif { .. } | DeviceSpec::Pcap(_) => Attached::Nothing,
         }
     }
 

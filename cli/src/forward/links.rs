@@ -5,6 +5,7 @@ use super::ports::interface_of;
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Change, FibControl, OwnAddress, Rib};
 use netmem::sys::netdev::Netdev;
+use netmem_rtnetlink::Attached;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The table of given routes, what changes what workers read of it, and the router's own addresses.
@@ -15,30 +16,34 @@ pub type GivenTable = Arc<Mutex<(Rib, FibControl, Vec<OwnAddress>)>>;
 pub struct Links {
     /// None where nobody asks for them, or the kernel tells of them.
     table: Option<GivenTable>,
-    /// Each with its port's place; those that the kernel has.
-    known: Vec<(u8, String, Interface)>,
+    /// In the order of the ports: the kernel's interface, and the router's end of the link.
+    known: Vec<(Attached, Interface)>,
 }
 
 impl Links {
-    /// Of these ports: the name of the kernel's interface, and how it is now.
-    pub fn new<'a>(table: GivenTable, ports: impl Iterator<Item = (Option<&'a str>, Interface)>) -> Links {
-        let known = (0..).zip(ports).filter_map(|(place, (name, now))| Some((place, name?.to_owned(), now)));
-        Links { table: Some(table), known: known.collect() }
+    /// Of these ports: the kernel's interface, and how the router's end of the link is now.
+    pub fn new(table: GivenTable, ports: impl Iterator<Item = (Attached, Interface)>) -> Links {
+        Links { table: Some(table), known: ports.collect() }
     }
 
     /// Looks how they are now, and has packets sent so; a line for each that has changed.
     pub fn look(&mut self) -> Vec<String> {
         let Some(table) = &self.table else { return Vec::new() };
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
-        for (place, name, known) in &mut self.known {
+        for (place, (attached, known)) in (0..).zip(&mut self.known) {
+            let Some(name) = attached.name() else { continue };
             // One that is gone is as it was until there is another.
-            let Some(now) = Netdev::open(name).ok().and_then(|netdev| interface_of(&netdev).ok()) else {
+            let Some(kernel) = Netdev::open(name).ok().and_then(|netdev| interface_of(&netdev).ok()) else {
                 continue;
             };
+            let now = attached.end(*known, kernel);
             if now != *known {
                 *known = now;
-                changes.push(Change::Interface(*place, now));
-                lines.push(format!("interface {name} has address {} and MTU {} now", now.mac, now.mtu));
+                changes.push(Change::Interface(place, now));
+                lines.push(match attached.own() {
+                    Some(_) => format!("interface {name} has address {} and MTU {} now", now.mac, now.mtu),
+                    None => format!("interface {name} has MTU {} now", now.mtu),
+                });
             }
         }
         table.lock().unwrap_or_else(PoisonError::into_inner).1.apply(changes);

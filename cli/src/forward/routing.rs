@@ -10,7 +10,7 @@ use crate::control::Record;
 use crate::control::board::Board;
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
-use netmem::forward::route::{Fib, FibReader, Rib, RibRoute, Route, fib};
+use netmem::forward::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
 use netmem::forward::{Mode, traffic, waiting};
 use netmem::port::xdp::OwnAddresses;
 use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
@@ -73,7 +73,7 @@ impl GivenRoutes {
     pub fn links(&self, source: &Source, interfaces: Vec<Interface>) -> Links {
         match (self, source) {
             (GivenRoutes::Alone(table), Source::Ports { ports, .. }) => {
-                Links::new(Arc::clone(table), ports.iter().map(PortSpec::interface).zip(interfaces))
+                Links::new(Arc::clone(table), ports.iter().map(PortSpec::attached).zip(interfaces))
             }
             _ => Links::default(),
         }
@@ -111,16 +111,17 @@ fn routes(
     if from == RoutesArg::Given {
         let of = |port| own.iter().filter(move |own| usize::from(own.port) == port).map(|own| own.net);
         let addresses = (0..interfaces.len()).map(|port| of(port).collect()).collect();
-        let (control, mut reader) = fib(Fib { interfaces, addresses, allow: plan.allow, ..Fib::default() });
+        let mut first = Fib { interfaces, addresses, allow: plan.allow, ..Fib::default() };
+        first.apply(&[Change::Own(own.iter().map(|own| own.net).collect())]);
+        let (control, mut reader) = fib(first);
         let table = (Rib::default(), control, own.to_vec());
         let mut given = GivenRoutes::Alone(Arc::new(Mutex::new(table)));
         given.replace(routes);
         reader.refresh();
         return Ok((Ways::Ip(reader), Some(given), None));
     }
-    let names = ports.iter().map(|port| port.interface().map(str::to_owned));
     let setup = Setup {
-        ports: interfaces.into_iter().zip(names).collect(),
+        ports: interfaces.into_iter().zip(ports.iter().map(PortSpec::attached)).collect(),
         given: routes.iter().map(|route| RibRoute::from(*route)).collect(),
         allow: plan.allow,
     };

@@ -11,7 +11,7 @@ use std::process::{Child, Output, Stdio};
 /// Bytes of the longest frame that is sent: what an interface with an MTU of 1,500 takes without a tag.
 const MOST: usize = 1514;
 
-/// `netmem forward` in cross-connect mode between two ports; killed when dropped.
+/// `netmem forward` between two ports; killed when dropped.
 pub struct Pair(Option<Child>);
 
 impl Pair {
@@ -21,9 +21,14 @@ impl Pair {
 
     /// Starts one with further options.
     pub fn start_with(place: &Namespace, ports: [&str; 2], options: &[&str]) -> Pair {
+        Pair::start_as(place, ports, &[&["--mode", "cross-connect"], options].concat())
+    }
+
+    /// Starts one in whatever mode the options say.
+    pub fn start_as(place: &Namespace, ports: [&str; 2], options: &[&str]) -> Pair {
         let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
         let ports = ports.map(|port| format!("--port={port}"));
-        command.args(["forward", "--mode", "cross-connect", "--json"]).args(ports).args(options);
+        command.args(["forward", "--json"]).args(ports).args(options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Pair(Some(command.spawn().expect("netmem starts")))
     }

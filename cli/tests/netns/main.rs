@@ -22,6 +22,7 @@ mod refusals;
 mod start;
 mod stream;
 mod summary;
+mod tap;
 #[path = "../../../tests/testbed/mod.rs"]
 mod testbed;
 mod testpmd;

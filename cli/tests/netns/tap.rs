@@ -1,0 +1,71 @@
+//! A router at the far end of TAP interfaces.
+
+use crate::links::Pair;
+use crate::odd::Folder;
+use crate::summary::Summary;
+use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
+use serde_json::Value;
+use std::path::Path;
+
+/// The router's end of the link of `t0`, which is port 0.
+const ROUTER: &str = "02:6e:65:74:00:00";
+
+/// Frames that an interface has received.
+fn received(place: &Namespace, interface: &str) -> u64 {
+    let shown = place.ip(&format!("-s -j link show dev {interface}"));
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    shown[0]["stats64"]["rx"]["packets"].as_u64().expect("a number")
+}
+
+/// Sends a packet that is not to be cut to where nobody answers.
+fn ping(place: &Namespace, size: u32) {
+    let words = ["-c", "1", "-W", "1", "-M", "do", "-s", &size.to_string(), "10.78.2.1"];
+    place.command("ping").args(words).output().expect("ping");
+}
+
+/// What a running router has dropped as too long; None while it does not answer.
+fn too_long(place: &Namespace, socket: &Path) -> Option<u64> {
+    let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
+    command.args(["stat", "drops", "--json", "--control"]).arg(socket);
+    let said: Value = serde_json::from_slice(&command.output().expect("netmem").stdout).ok()?;
+    said["drops"][0]["too_long"].as_u64()
+}
+
+/// Seen: the router took an interface's MTU when it was opened, and sent by it ever after what it carried then.
+#[test]
+fn a_router_follows_the_mtu_of_tap_interfaces_and_keeps_its_address_there() {
+    for routes in ["given", "kernel"] {
+        let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+        let folder = Folder::new("tap-mtu");
+        let socket = folder.path("socket");
+        let control = format!("--control={}", socket.display());
+        let route = "--route=10.78.2.0/24,1,02:00:00:00:00:02";
+        let options = ["--routes", routes, route, &control];
+        let router = Pair::start_as(&bed.h1, ["tap:t0", "tap:t1"], &options);
+        wait_until("the router answers", || too_long(&bed.h1, &socket) == Some(0));
+        bed.h1.ip("addr add 10.78.1.1/24 dev t0");
+        bed.h1.ip(&format!("neigh add 10.78.1.254 lladdr {ROUTER} dev t0"));
+        bed.h1.ip("route add 10.78.2.0/24 via 10.78.1.254");
+        let reaches = |size| {
+            let before = received(&bed.h1, "t1");
+            ping(&bed.h1, size);
+            received(&bed.h1, "t1") > before
+        };
+        wait_until("packets of 1,228 bytes reach t1", || reaches(1200));
+        bed.h1.ip("link set dev t0 mtu 1400");
+        bed.h1.ip("link set dev t1 mtu 1000");
+        wait_until("they are too long for it", || {
+            ping(&bed.h1, 1200);
+            too_long(&bed.h1, &socket) > Some(0)
+        });
+        wait_until("shorter ones are not", || reaches(900));
+        let out = router.end();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{said}");
+        let summary = Summary::parse(&out.stdout);
+        assert_eq!((summary.dropped("not_for_us"), summary.dropped("martian")), (0, 0), "{routes}");
+        let followed = ["interface t0 has MTU 1400 now", "interface t1 has MTU 1000 now"];
+        let followed = followed.iter().filter(|line| said.contains(**line)).count();
+        assert_eq!(followed, if routes == "given" { 2 } else { 0 }, "{said}");
+    }
+}
