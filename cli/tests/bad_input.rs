@@ -189,16 +189,89 @@ fn own_addresses_that_cannot_be_are_refused() {
             &format!("--route for {host}/32 never counts beside --address 10.0.2.254/24,1: leave one out"),
         );
     }
-    let line =
-        "--address is for --mode ip with --route: with --routes kernel the kernel's addresses are followed";
+    let line = "--address is for --route: with --routes kernel the kernel's addresses are followed";
     refused(&format!("{XDP} --routes kernel {own}"), line);
-    refused(&format!("{XDP} --mode cross-connect {own}"), line);
     refused(
         &format!("forward {own}"),
         "--address needs --port: the two mem ports are joined to hosts that send what can be forwarded",
     );
     refused_values("--icmp-rate", "N", &["-1", "1000001", "many"], "give a whole number from 0 to 1000000");
     refused_values("--icmp-burst", "N", &["0", "-1", "1000001"], "give a whole number from 1 to 1000000");
+}
+
+#[test]
+fn what_is_about_a_router_is_refused_in_another_mode() {
+    for flag in [
+        "--route 10.0.2.0/24,1,02:00:00:00:00:02",
+        "--routes kernel",
+        "--routes given",
+        "--address 10.0.2.254/24,1",
+        "--martians drop",
+        "--martians forward",
+        "--source-routes drop",
+        "--icmp-rate 1000",
+        "--icmp-burst 7",
+    ] {
+        let name = flag.split(' ').next().unwrap();
+        for mode in ["cross-connect", "reflect", "drop", "pass"] {
+            let line = format!("{name} is for --mode ip: leave it out, or leave --mode {mode} out");
+            refused(&format!("forward --mode {mode} {flag}"), &line);
+            refused(&format!("{XDP} --mode {mode} {flag}"), &line);
+        }
+    }
+}
+
+/// The place is that of the key that the line names first; where it names none, it says what keys are.
+#[test]
+fn keys_that_do_not_fit_together_are_refused_with_their_line() {
+    let file = std::env::temp_dir().join(format!("netmem-bad-input-{}.toml", std::process::id()));
+    let path = file.display().to_string();
+    let xdp = "port = [\"xdp:nosuch0\", \"xdp:nosuch1\"]\n";
+    for (text, typed, place, line) in [
+        (
+            "mode = 'drop'\nmartians = 'drop'\n",
+            "",
+            2,
+            "--martians is for --mode ip: leave it out, or leave --mode drop out",
+        ),
+        (
+            "\nicmp-rate = 7\n",
+            "--mode drop",
+            2,
+            "--icmp-rate is for --mode ip: leave it out, or leave --mode drop out",
+        ),
+        (
+            "mode = 'drop'\n",
+            "--icmp-burst 7",
+            1,
+            "--icmp-burst is for --mode ip: leave it out, or leave --mode drop out",
+        ),
+        (
+            "\n\nsource-routes = 'drop'\nmode = 'pass'\n",
+            "",
+            3,
+            "--source-routes is for --mode ip: leave it out, or leave --mode pass out",
+        ),
+        (
+            "mode = 'drop'\naddress = ['10.0.2.254/24,1']\n",
+            "",
+            2,
+            "--address is for --mode ip: leave it out, or leave --mode drop out",
+        ),
+        (
+            "packets = 1\nseconds = 2\n",
+            "",
+            1,
+            "the argument '--packets <N>' cannot be used with '--seconds <S>' (see netmem forward --help)",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        refused(&format!("forward --config {path} {typed}"), &format!("{path}:{place}: {line}"));
+    }
+    std::fs::write(&file, format!("{xdp}route = [\"10.0.2.0/24,2,02:00:00:00:00:02\"]\n")).unwrap();
+    let line = "route port 2: there are 2 ports, numbered from 0";
+    refused(&format!("forward --config {path}"), &format!("{line} (each key of {path} counts as an option)"));
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[test]

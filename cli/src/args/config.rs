@@ -21,26 +21,47 @@ const BYTES_MAX: u64 = 1 << 20;
 /// Options that are no keys: they are about this one command line. None of the others is without a value.
 const NO_KEYS: [&str; 3] = ["config", "json", "help"];
 
-/// The words that a file stands for, those left out that `given` takes the place of.
+/// Where the keys of a file stand: each that counts with its line, from 1.
+#[derive(Debug, Clone, Default)]
+pub struct Places(Vec<(String, usize)>);
+
+impl Places {
+    /// The failure with the place of the first option in its line that the file has, or, where it names none of those, with what keys are.
+    pub fn place(&self, path: &Path, failure: Failure) -> Failure {
+        let Failure::Input(line) = failure else { return failure };
+        let named = |word: &str| {
+            let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+            let word = word.split('=').next()?.strip_prefix("--")?;
+            self.0.iter().find_map(|(key, at)| (key == word).then_some(*at))
+        };
+        Failure::Input(match line.split_whitespace().find_map(named) {
+            Some(at) => format!("{}:{at}: {line}", path.display()),
+            None => format!("{line} (each key of {} counts as an option)", path.display()),
+        })
+    }
+}
+
+/// The words that a file stands for, those left out that `given` takes the place of, and where they stand.
 ///
 /// # Errors
 /// [`Failure::Input`] with the place of what is wrong.
-pub fn words(path: &Path, forward: &Command, given: &ArgMatches) -> Result<Vec<OsString>, Failure> {
+pub fn words(path: &Path, forward: &Command, given: &ArgMatches) -> Result<(Vec<OsString>, Places), Failure> {
     let text = read(path).map_err(|why| Failure::Input(format!("--config {}: {why}", path.display())))?;
     let file = File { path, text: &text, forward };
     let table = DeTable::parse(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         file.wrong(at, error.message().split_whitespace().collect::<Vec<_>>().join(" "))
     })?;
-    let mut words = Vec::new();
+    let (mut words, mut places) = (Vec::new(), Vec::new());
     for (key, value) in table.get_ref() {
         let arg = file.option(key)?;
         let its = file.words(arg, key.get_ref(), value)?;
         if !is_overridden(forward, arg, given) {
             words.extend(its.into_iter().map(OsString::from));
+            places.push((key.get_ref().to_string(), file.line(key.span().start)));
         }
     }
-    Ok(words)
+    Ok((words, Places(places)))
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -81,9 +102,13 @@ struct File<'a> {
 impl File<'_> {
     /// A failure at a byte of the file.
     fn wrong(&self, at: usize, why: impl std::fmt::Display) -> Failure {
+        Failure::Input(format!("{}:{}: {why}", self.path.display(), self.line(at)))
+    }
+
+    /// The line of a byte, from 1.
+    fn line(&self, at: usize) -> usize {
         let before = self.text.as_bytes().iter().take(at);
-        let line = 1 + before.filter(|byte| **byte == b'\n').count();
-        Failure::Input(format!("{}:{line}: {why}", self.path.display()))
+        1 + before.filter(|byte| **byte == b'\n').count()
     }
 
     /// The option that a key names.

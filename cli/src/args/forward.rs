@@ -1,10 +1,12 @@
 //! `netmem forward`.
 
+use super::config::Places;
 use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
 use super::port::{PortSpec, port_spec};
 use super::router::RouterArgs;
 use super::workers::WorkerArgs;
+use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use netmem::forward::route::Route;
 use netmem::forward::traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
@@ -137,6 +139,10 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
+    /// Where the keys of that file stand that count.
+    #[arg(skip)]
+    pub places: Places,
+
     /// Listen on a Unix socket at PATH, for netmem stat and netmem set; it is its owner's alone (mode 0600).
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
@@ -202,6 +208,16 @@ pub enum XdpModeArg {
     Native,
     /// In the kernel's generic path: works with every driver, and slower.
     Generic,
+}
+
+impl ForwardArgs {
+    /// A failure of arguments that do not fit together, with its place where a configuration file says so.
+    pub fn placed(&self, failure: Failure) -> Failure {
+        match &self.config {
+            Some(file) => self.places.place(file, failure),
+            None => failure,
+        }
+    }
 }
 
 impl From<XdpModeArg> for XdpModeWish {

@@ -30,7 +30,9 @@ use crate::failure::Failure;
 use crate::output;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use config::Places;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// The memory system of a packet dataplane in user space: forwards packets, and measures what that costs.
 #[derive(Debug, Parser)]
@@ -71,10 +73,13 @@ pub fn parse() -> Result<Command, Result<(), Failure>> {
         return Err(output::print(&Cli::command().render_help().to_string()));
     }
     let command = parsed(&words)?;
-    match configured(&command, &words).map_err(Err)? {
-        Some(words) => parsed(&words),
-        None => Ok(command),
+    let Some((file, words, places)) = configured(&command, &words).map_err(Err)? else { return Ok(command) };
+    let mut command =
+        parsed(&words).map_err(|failed| failed.map_err(|failure| places.place(&file, failure)))?;
+    if let Command::Forward(args) = &mut command {
+        args.places = places;
     }
+    Ok(command)
 }
 
 /// Reads the command line and its configuration file once more.
@@ -100,8 +105,11 @@ fn parsed(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
     })
 }
 
-/// The command line with the words of its configuration file before what was typed; None without one.
-fn configured(command: &Command, words: &[OsString]) -> Result<Option<Vec<OsString>>, Failure> {
+/// A configuration file, the command line with its words before what was typed, and where they stand.
+type Configured = (PathBuf, Vec<OsString>, Places);
+
+/// The command line with its configuration file; None without one.
+fn configured(command: &Command, words: &[OsString]) -> Result<Option<Configured>, Failure> {
     let Command::Forward(args) = command else { return Ok(None) };
     let Some(path) = &args.config else { return Ok(None) };
     let mut root = Cli::command();
@@ -111,9 +119,9 @@ fn configured(command: &Command, words: &[OsString]) -> Result<Option<Vec<OsStri
         return Ok(None);
     };
     let Some(options) = root.find_subcommand(name) else { return Ok(None) };
-    let from_file = config::words(path, options, given)?;
+    let (from_file, places) = config::words(path, options, given)?;
     let typed = [program, forward].into_iter().cloned().chain(from_file).chain(typed.iter().cloned());
-    Ok(Some(typed.collect()))
+    Ok(Some((path.clone(), typed.collect(), places)))
 }
 
 #[cfg(test)]

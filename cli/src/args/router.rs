@@ -20,24 +20,25 @@ pub struct RouterArgs {
     #[arg(long, value_name = "ADDRESS/LENGTH,PORT", value_parser = own_address)]
     pub address: Vec<OwnAddress>,
 
-    /// What becomes of IPv4 packets from or to 0/8, 127/8 and 240/4, for --mode ip. From and to other martians (multicast,
-    /// 169.254/16, 255.255.255.255; over IPv6 ::, ::1, fe80::/10, ff00::/8) none is ever forwarded.
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OddArg::Drop)]
-    pub martians: OddArg,
+    /// What becomes of IPv4 packets from or to 0/8, 127/8 and 240/4, and of packets from the router's own addresses or the
+    /// broadcast address of a network of its, for --mode ip. From and to other martians (multicast, 169.254/16,
+    /// 255.255.255.255; over IPv6 ::, ::1, fe80::/10, ff00::/8) none is ever forwarded [default: drop]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub martians: Option<OddArg>,
 
-    /// What becomes of IPv4 packets with a loose source route, for --mode ip. Those with a strict one are always dropped.
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OddArg::Drop)]
-    pub source_routes: OddArg,
+    /// What becomes of IPv4 packets with a loose source route, for --mode ip. Those with a strict one are always dropped
+    /// [default: drop]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub source_routes: Option<OddArg>,
 
-    /// ICMP errors a second that each worker sends in the long run: 1 to 1000000; 0 sends none at all.
-    #[arg(long, value_name = "N", value_parser = whole(0..=RATE_MAX), default_value_t = IcmpLimit::default().rate,
-          allow_negative_numbers = true)]
-    pub icmp_rate: u32,
+    /// ICMP errors a second that each worker sends in the long run, for --mode ip: 1 to 1000000; 0 sends none at all
+    /// [default: 1000]
+    #[arg(long, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
+    pub icmp_rate: Option<u32>,
 
-    /// ICMP errors that a worker sends at once after a time without: 1 to 1000000.
-    #[arg(long, value_name = "N", value_parser = whole(1..=RATE_MAX), default_value_t = IcmpLimit::default().burst,
-          allow_negative_numbers = true)]
-    pub icmp_burst: u32,
+    /// ICMP errors that a worker sends at once after a time without, for --mode ip: 1 to 1000000 [default: 50]
+    #[arg(long, value_name = "N", value_parser = whole(1..=RATE_MAX), allow_negative_numbers = true)]
+    pub icmp_burst: Option<u32>,
 }
 
 /// Values of `--martians` and `--source-routes`.
@@ -53,17 +54,43 @@ impl RouterArgs {
     /// What is forwarded that usually is not.
     pub fn allow(&self) -> Allow {
         Allow {
-            martians: self.martians == OddArg::Forward,
-            source_routes: self.source_routes == OddArg::Forward,
+            martians: self.martians == Some(OddArg::Forward),
+            source_routes: self.source_routes == Some(OddArg::Forward),
         }
     }
 
     /// The limit of ICMP errors.
     pub fn icmp_limit(&self) -> IcmpLimit {
-        IcmpLimit { rate: self.icmp_rate, burst: self.icmp_burst }
+        let usual = IcmpLimit::default();
+        IcmpLimit {
+            rate: self.icmp_rate.unwrap_or(usual.rate),
+            burst: self.icmp_burst.unwrap_or(usual.burst),
+        }
+    }
+
+    /// The first of these flags that is given, whatever its value.
+    pub fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--address", !self.address.is_empty()),
+            ("--martians", self.martians.is_some()),
+            ("--source-routes", self.source_routes.is_some()),
+            ("--icmp-rate", self.icmp_rate.is_some()),
+            ("--icmp-burst", self.icmp_burst.is_some()),
+        ];
+        flags.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
     }
 }
 
 fn own_address(text: &str) -> Result<OwnAddress, OwnAddressError> {
     text.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_in_the_help_are_those_that_count() {
+        assert_eq!(IcmpLimit::default(), IcmpLimit { rate: 1000, burst: 50 });
+    }
 }

@@ -121,15 +121,22 @@ impl Board {
     /// Turns a key.
     ///
     /// # Errors
-    /// One line: the nearest key where there is none of that name, the range where the value is not in it. Nothing has
-    /// changed then.
+    /// One line: where there is no key of that name the nearest, or all if none is near; the range where the value is not in it.
+    /// Nothing has changed then.
     pub fn write(&self, name: &str, value: &str) -> Result<(), String> {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
-            let nearest = self.keys.iter().min_by_key(|key| distance(&key.name, name));
-            let nearest = nearest.map_or_else(String::new, |key| format!(": did you mean {}?", key.name));
-            return Err(format!("no key {name:?}{nearest}"));
+            return Err(format!("no key {name:?}: {}", self.instead_of(name)));
         };
         (key.write)(value).map_err(|why| format!("{}: {why}; give {} ({})", key.name, key.range, key.what))
+    }
+
+    fn instead_of(&self, name: &str) -> String {
+        let names = || self.keys.iter().map(|key| key.name.as_str());
+        let nearest = names().min_by_key(|key| distance(key, name));
+        match nearest.filter(|key| 2 * distance(key, name) <= name.len()) {
+            Some(key) => format!("did you mean {key}?"),
+            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+        }
     }
 }
 
@@ -191,6 +198,7 @@ pub mod tests {
             ("thing.size", "10", "thing.size: out of range; give 1 to 9 (how large)"),
             ("thing.size", "-1", "thing.size: \"-1\" is no whole number; give 1 to 9 (how large)"),
             ("thing.sise", "1", "no key \"thing.sise\": did you mean thing.size?"),
+            ("icmp.rate", "1", "no key \"icmp.rate\": there are thing.size, thing.statistics"),
             (
                 "thing.statistics",
                 "yes",

@@ -5,6 +5,7 @@ use super::page_board;
 use super::report::{PortSource, dropped};
 use super::seat::Seat;
 use super::steer_board;
+use crate::args::ModeArg;
 use crate::control::Record;
 use crate::control::board::Board;
 use netmem::forward::{Idle, Meters, SteeringControl};
@@ -16,12 +17,14 @@ use std::sync::Arc;
 const ANY_NODE: &str = "any";
 
 /// The board of all workers over one memory.
-pub fn board(memory: &Memory, seats: &[Seat], steering: Option<&SteeringControl>) -> Board {
+pub fn board(memory: &Memory, seats: &[Seat], steering: Option<&SteeringControl>, mode: ModeArg) -> Board {
     let mut board = Board::new();
     sections(&mut board, memory, seats, steering);
     steering.iter().for_each(|steering| steer_board::steer(&mut board, steering));
     idle_key(&mut board, seats);
-    icmp_board::icmp(&mut board, seats);
+    if mode == ModeArg::Ip {
+        icmp_board::icmp(&mut board, seats);
+    }
     page_board::keys(&mut board, memory);
     seats.iter().for_each(|seat| pool_keys(&mut board, &seat.owner.pool, memory.nodes()));
     board

@@ -126,15 +126,11 @@ impl Plan {
     /// # Errors
     /// [`Failure::Input`] for what fits together in no way.
     pub fn of(args: &ForwardArgs) -> Result<Plan, Failure> {
-        Plan::new(args).map_err(|failure| match (failure, &args.config) {
-            (Failure::Input(line), Some(file)) => {
-                Failure::Input(format!("{line} (each key of {} counts as an option)", file.display()))
-            }
-            (failure, _) => failure,
-        })
+        Plan::new(args).map_err(|failure| args.placed(failure))
     }
 
     fn new(args: &ForwardArgs) -> Result<Plan, Failure> {
+        check_mode(args)?;
         let (source, ports, ring, seconds) = if args.port.is_empty() {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
@@ -214,6 +210,19 @@ impl Plan {
             Some(PacketPlan { rules: Some(_), .. }) => PathArg::Full,
             _ => PathArg::Fast,
         }
+    }
+}
+
+/// Refuses what is about a router where there is none.
+fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
+    let routes = (!args.route.is_empty()).then_some("--route");
+    let flag = routes.or(args.routes.map(|_| "--routes")).or(args.router.given());
+    match flag {
+        Some(flag) if args.mode != ModeArg::Ip => {
+            let name = args.mode.name();
+            refuse(format!("{flag} is for --mode ip: leave it out, or leave --mode {name} out"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -321,7 +330,7 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
     check_ports(&args.port, args.mode, args.team.workers)?;
     let from = args.routes.unwrap_or_default();
     check_routes(&args.route, from, args.port.len(), args.mode)?;
-    let own = own_addresses(&args.router.address, from, args.port.len(), args.mode)?;
+    let own = own_addresses(&args.router.address, from, args.port.len())?;
     check_own_routes(&args.route, &own)?;
     let mode = args.xdp_mode.unwrap_or(XdpModeArg::Auto).into();
     Ok(Source::Ports { ports: args.port.clone(), routes: args.route.clone(), own, from, mode })
@@ -392,22 +401,11 @@ fn check_files(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
 }
 
 fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeArg) -> Result<(), Failure> {
-    let follows = from == RoutesArg::Kernel;
-    if follows && mode != ModeArg::Ip {
-        return refuse("--routes is for --mode ip: leave it out, or give --mode ip");
-    }
-    match (mode, routes.is_empty()) {
-        (other, false) if other != ModeArg::Ip => {
-            let name = other.name();
-            return refuse(format!("--route is for --mode ip: leave it out, or leave --mode {name} out"));
-        }
-        (ModeArg::Ip, true) if !follows => {
-            return refuse(
-                "--mode ip without a --route would drop every packet: give --route PREFIX,PORT,MAC, \
-                 or --routes kernel, or --mode cross-connect",
-            );
-        }
-        _ => {}
+    if mode == ModeArg::Ip && routes.is_empty() && from == RoutesArg::Given {
+        return refuse(
+            "--mode ip without a --route would drop every packet: give --route PREFIX,PORT,MAC, \
+             or --routes kernel, or --mode cross-connect",
+        );
     }
     let mut prefixes = HashSet::new();
     for route in routes {
@@ -419,16 +417,9 @@ fn check_routes(routes: &[Route], from: RoutesArg, ports: usize, mode: ModeArg) 
     Ok(())
 }
 
-fn own_addresses(
-    own: &[OwnAddress],
-    from: RoutesArg,
-    ports: usize,
-    mode: ModeArg,
-) -> Result<Vec<OwnAddress>, Failure> {
-    if !own.is_empty() && (mode != ModeArg::Ip || from == RoutesArg::Kernel) {
-        return refuse(
-            "--address is for --mode ip with --route: with --routes kernel the kernel's addresses are followed",
-        );
+fn own_addresses(own: &[OwnAddress], from: RoutesArg, ports: usize) -> Result<Vec<OwnAddress>, Failure> {
+    if !own.is_empty() && from == RoutesArg::Kernel {
+        return refuse("--address is for --route: with --routes kernel the kernel's addresses are followed");
     }
     for (i, one) in own.iter().enumerate() {
         one.check_port(ports).map_err(Failure::input)?;

@@ -79,7 +79,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     following.iter_mut().for_each(|following| following.wait(&mut seats));
     let holding = plan.holds().then(|| hold_for(&mut seats, &memory, plan)).transpose()?;
     let listen = |path| {
-        let mut board = board(&memory, &seats, steering.as_ref());
+        let mut board = board(&memory, &seats, steering.as_ref(), plan.mode);
         hooks.iter().for_each(|hooks| packet_board::packets(&mut board, hooks));
         holding.iter().for_each(|holding| packet_board::holder(&mut board, holding));
         following.iter().for_each(|following| routing::board(&mut board, &following.follower.listing()));

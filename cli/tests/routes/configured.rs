@@ -119,7 +119,7 @@ fn a_file_that_is_wrong_or_changes_what_cannot_leaves_everything_as_it_was() {
         (format!("{rule}\nsped = 3\n"), place(lines + 2) + "no key \"sped\""),
         (rule.replace("idle = \"sleep\"", "idle = true"), place(line("idle")) + "idle: write"),
         (rule.replace("frames = 16384", "frames = 8192"), "stays as it was: frames cannot change".to_owned()),
-        (rule.replace("\"kernel\"", "\"given\""), "stays as it was: --mode ip without".to_owned()),
+        (rule.replace("\"kernel\"", "\"given\""), place(line("mode")) + "--mode ip without"),
     ] {
         let seen = netmem.change(&text);
         assert!(seen.starts_with(&said), "{seen}");

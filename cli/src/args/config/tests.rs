@@ -32,7 +32,7 @@ fn words_beside(text: &str, typed: &[&str]) -> Result<Vec<String>, String> {
     let forward = root.find_subcommand("forward").expect("forward");
     let given = given.subcommand_matches("forward").expect("forward");
     match words(&file.0, forward, given) {
-        Ok(words) => Ok(words.into_iter().map(|word| word.into_string().expect("UTF-8")).collect()),
+        Ok((words, _)) => Ok(words.into_iter().map(|word| word.into_string().expect("UTF-8")).collect()),
         Err(Failure::Input(line)) => Err(line.replace(&*file.0.to_string_lossy(), "FILE")),
         Err(other) => panic!("{other:?}"),
     }
