@@ -136,6 +136,20 @@ fn who_watches_a_run_is_told_that_it_has_ended() {
 }
 
 #[test]
+fn keys_of_a_router_are_there_for_no_other_mode() {
+    let run = Run::start_with("no-router", "--mode cross-connect");
+    for (words, said) in [
+        ("set icmp.rate 5", "error: no key \"icmp.rate\": there are forward.idle, page.statistics, "),
+        ("stat icmp", "error: nothing called \"icmp\": there are pools, ports, "),
+    ] {
+        let out = run.ask(words);
+        assert!(stderr(&out).starts_with(said) && stderr(&out).lines().count() == 1, "{}", stderr(&out));
+        assert_eq!(out.status.code(), Some(2));
+    }
+    run.end();
+}
+
+#[test]
 fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
     let run = Run::start("keys");
     let keys = run.json("set --json");

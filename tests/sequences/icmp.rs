@@ -100,6 +100,7 @@ fn router() -> Mode {
         ("10.2.0.0/16", NextHop::UNREACHABLE),
         ("10.3.0.0/16", NextHop::PROHIBIT),
         ("10.0.255.254/32", NextHop::LOCAL),
+        ("10.1.255.254/32", NextHop::LOCAL),
         ("fd00::/16", station(0)),
         ("fd01::/16", station(1)),
         ("fd02::/16", NextHop::UNREACHABLE),
@@ -109,19 +110,23 @@ fn router() -> Mode {
     for ((net, hop), id) in routes.into_iter().zip(0..) {
         changes.extend([Change::Hop(HopId(id), hop), Change::Route(net.parse().unwrap(), HopId(id))]);
     }
-    for (port, nets) in [(0, ["10.0.255.254/16", "fd00::fe/16"]), (1, ["10.1.255.254/16", "fe80::1/64"])] {
-        changes.push(Change::Addresses(port, nets.map(|net| net.parse().unwrap()).into()));
+    let addresses = [["10.0.255.254/16", "fd00::fe/16"], ["10.1.255.254/16", "fe80::1/64"]];
+    let addresses = addresses.map(|nets| nets.map(|net| net.parse().unwrap()));
+    for (port, nets) in (0..).zip(addresses) {
+        changes.push(Change::Addresses(port, nets.into()));
     }
+    changes.push(Change::Own(addresses.concat().into()));
     control.apply(changes);
     assert!(reader.refresh());
     Mode::Ip(reader)
 }
 
-/// Asserts that a frame is one that a router may send by this port; whether it is such an error as the router's own.
+/// Asserts that a frame is one that a router may send by this port, and that nobody else's comes from its addresses; whether it is such
+/// an error as the router's own.
 fn check(port: usize, frame: &[u8]) -> bool {
     let (link, packet) = Ethernet::parse(frame).unwrap();
     assert_eq!(link.src, ENDS[port].mac);
-    let (says, length) = match link.ethertype() {
+    let (own, says, length) = match link.ethertype() {
         ethernet::IPV4 => {
             let (header, payload) = Ipv4::parse(packet).unwrap();
             assert!(header.ttl() > 0);
@@ -129,7 +134,7 @@ fn check(port: usize, frame: &[u8]) -> bool {
             let icmp = Icmp::read(payload).filter(|_| own && header.protocol() == icmp::PROTOCOL);
             let is =
                 |icmp: &Icmp| Message::ALL.iter().any(|says| says.v4() == Some((icmp.kind(), icmp.code())));
-            (icmp.is_some_and(|(icmp, _)| is(icmp)), header.total_length())
+            (own, icmp.is_some_and(|(icmp, _)| is(icmp)), header.total_length())
         }
         ethernet::IPV6 => {
             let header = Ipv6::parse(packet).unwrap();
@@ -138,10 +143,11 @@ fn check(port: usize, frame: &[u8]) -> bool {
             let icmp = Icmp::read(&packet[40..]).filter(|_| own && header.next_header() == icmp::PROTOCOL_V6);
             let is =
                 |icmp: &Icmp| Message::ALL.iter().any(|says| says.v6() == Some((icmp.kind(), icmp.code())));
-            (icmp.is_some_and(|(icmp, _)| is(icmp)), header.total_length())
+            (own, icmp.is_some_and(|(icmp, _)| is(icmp)), header.total_length())
         }
         other => panic!("a router sent {other:#06x}"),
     };
+    assert_eq!(own, says);
     assert!(length <= usize::from(ENDS[port].mtu));
     says
 }

@@ -56,6 +56,49 @@ fn hosts_reach_each_other_by_ipv6_and_their_neighbours_are_discovered_by_the_ker
     router.end();
 }
 
+/// Three pings of the other host, of its family, from an address that is the host's own as far as it knows.
+fn pings_from(router: &Router, source: &str) -> Output {
+    let to = if source.contains(':') { "fd77:2::1" } else { "10.77.2.1" };
+    let words = ["-c", "3", "-i", "0.05", "-W", "1", "-I", source, to];
+    router.bed.h1.command("ping").args(words).output().expect("ping")
+}
+
+/// RFC 1812 §5.3.7: the router's own addresses, and those of everyone on a link of its.
+#[test]
+fn nobody_else_sends_from_the_routers_addresses() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    router.bed.dut.ip("addr add 10.99.0.1/32 dev lo");
+    router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
+    for (source, all) in [("10.77.2.254", 3), ("10.77.2.255", 6), ("10.99.0.1", 9)] {
+        router.bed.h1.ip(&format!("addr add {source}/32 dev lo"));
+        assert!(!pings_from(&router, source).status.success(), "{source}");
+        wait_until("all were dropped", || dropped(&router, "martian") == all);
+    }
+    router.end();
+}
+
+#[test]
+fn addresses_are_martian_sources_while_they_are_the_routers_and_no_longer() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    add_ipv6(&router);
+    let (dut, h1) = (&router.bed.dut, &router.bed.h1);
+    for (source, length, via) in [("10.99.0.1", 32, "10.77.1.1"), ("fd99::1", 128, "fd77:1::1")] {
+        h1.ip(&format!("addr add {source}/{length} dev lo nodad"));
+        for _ in 0..2 {
+            dut.ip(&format!("route add {source} via {via}"));
+            wait_until("the host sends from its address", || pings_from(&router, source).status.success());
+            dut.ip(&format!("route del {source} via {via}"));
+            dut.ip(&format!("addr add {source}/{length} dev lo nodad"));
+            wait_until("it is the router's", || {
+                let before = dropped(&router, "martian");
+                !pings_from(&router, source).status.success() && dropped(&router, "martian") >= before + 3
+            });
+            dut.ip(&format!("addr del {source}/{length} dev lo"));
+        }
+    }
+    router.end();
+}
+
 #[test]
 fn by_xdp_ports_hosts_reach_each_other_and_the_routers_own_addresses_in_both_families() {
     let Some(router) = Router::start_on(["xdp:one", "xdp:two"], &["ping"], &[]) else { return };
