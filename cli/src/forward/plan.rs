@@ -41,7 +41,7 @@ pub struct Plan {
     pub mode: ModeArg,
     /// What makes packets of frames; None where they stay frames.
     pub packets: Option<PacketPlan>,
-    /// What the holder keeps of each worker's; None where nothing is passed.
+    /// What the holder keeps of each worker's; None where nothing is ever passed.
     pub hold: Option<Hold>,
     /// Clones of each worker's frames that the tap keeps; None where there is no tap.
     pub tap: Option<usize>,
@@ -139,7 +139,7 @@ impl Plan {
             (source, rings(&args.port, args.team.workers)?, args.ring.unwrap_or(2048), args.seconds)
         };
         let steer = steer(&args.team, &source, ring)?;
-        let (packets, hold) = (packets(&args.way)?, hold(&args.way, args.mode)?);
+        let (packets, hold) = (packets(&args.way)?, hold(args)?);
         let tap = args.way.tap;
         let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
         let frames = args.frames.unwrap_or((4 * ports * ring as usize + kept).clamp(64, 1 << 20));
@@ -235,13 +235,16 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
     Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, pairs: args.ready_pairs }))
 }
 
-fn hold(args: &PacketArgs, mode: ModeArg) -> Result<Option<Hold>, Failure> {
-    let passes = mode == ModeArg::Pass || args.rule.iter().any(|rule| rule.action == Action::Pass);
-    if !passes && (args.hold > 0 || args.hold_seconds.is_some()) {
+/// A holder where something is passed, or may be once somebody changes the rules: that cannot make one.
+fn hold(args: &ForwardArgs) -> Result<Option<Hold>, Failure> {
+    let PacketArgs { path, rule, hold: frames, hold_seconds, .. } = &args.way;
+    let passes = args.mode == ModeArg::Pass || rule.iter().any(|rule| rule.action == Action::Pass);
+    let may_pass = *path == PathArg::Full && (args.config.is_some() || args.control.is_some());
+    if !passes && !may_pass && (*frames > 0 || hold_seconds.is_some()) {
         return refuse("--hold is for passed frames: give --mode pass, or --path full and a --rule pass,...");
     }
-    let time = args.hold_seconds.map_or(Duration::MAX, Duration::from_secs_f64);
-    Ok(passes.then_some(Hold { frames: args.hold, time }))
+    let time = hold_seconds.map_or(Duration::MAX, Duration::from_secs_f64);
+    Ok((passes || may_pass).then_some(Hold { frames: *frames, time }))
 }
 
 fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshConfig>, Failure> {

@@ -49,6 +49,14 @@ impl Configured {
         Some(rules.filter_map(|rule| rule["rule"].as_str().map(str::to_owned)).collect())
     }
 
+    /// Frames that the holder has taken.
+    fn taken(&self) -> u64 {
+        let mut command = self.bed.dut.command(env!("CARGO_BIN_EXE_netmem"));
+        command.args(["stat", "holder", "--json", "--control"]).arg(&self.socket);
+        let said: Value = serde_json::from_slice(&command.output().expect("netmem").stdout).expect("JSON");
+        said["holder"][0]["taken"].as_u64().expect("a number")
+    }
+
     /// What it has said so far.
     fn said(&self) -> Vec<String> {
         let said = fs::read_to_string(&self.said).expect("what it said");
@@ -104,6 +112,27 @@ fn the_shipped_file_forwards_and_is_read_again_without_losing_a_packet() {
     assert_eq!(netmem.change(SHIPPED), "was read again");
     assert_eq!(netmem.rules(), Some(shipped));
     assert_eq!(netmem.end()["held"], 0);
+}
+
+/// Seen: the first rule that passes was refused until the next start, and so was a file without the last one.
+#[test]
+fn the_first_rule_that_passes_comes_and_the_last_one_goes_while_packets_pass() {
+    let Some(netmem) = Configured::start() else { return };
+    let passing = SHIPPED.replace("drop,proto=udp,dport=1900", "pass,proto=1");
+    let pings = || {
+        let words = ["-c", "3", "-i", "0.05", "-W", "1", "10.77.2.1"];
+        netmem.bed.h1.command("ping").args(words).output().expect("ping").status.success()
+    };
+    for round in 1..=2 {
+        netmem.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
+        assert_eq!(netmem.change(&passing), "was read again");
+        assert!(!pings(), "they go to the holder");
+        wait_until("the holder has them", || netmem.taken() == 3 * round);
+        assert_eq!(netmem.change(SHIPPED), "was read again");
+    }
+    netmem.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
+    let summary = netmem.end();
+    assert_eq!((&summary["passed"], &summary["holder"]["freed"]), (&6.into(), &6.into()), "{summary}");
 }
 
 #[test]
