@@ -53,7 +53,8 @@ fn over_options(packet: &[u8]) {
 /// A recorded packet with all that a router may have written as it was in `packet`.
 fn unrecorded(packet: &[u8], recorded: &[u8]) -> Vec<u8> {
     let mut packet_again = recorded.to_vec();
-    let mut restore = |at: usize, n: usize| packet_again[at..at + n].copy_from_slice(&packet[at..at + n]);
+    // Where a full option points to, nothing was written, and nothing need be there.
+    let mut restore = |at: usize, n: usize| (at..at + n).for_each(|at| packet_again[at] = packet[at]);
     restore(10, 2);
     let (end, mut at) = (usize::from(packet[0] & 0xf) * 4, 20);
     while at < end && packet[at] != 0 {

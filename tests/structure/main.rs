@@ -269,17 +269,18 @@ fn every_operation_of_pool_and_packet_is_in_the_scenario_in_which_allocations_fa
 }
 
 /// Where the page says which test shows what a router owes, and where those tests are.
-const ROUTER: (&str, &str) = ("docs/router.md", "src/forward");
+const ROUTER: (&str, [&str; 4]) =
+    ("docs/router.md", ["src/forward", "src/port", "rtnetlink/src", "cli/tests"]);
 
 #[test]
 fn what_a_router_owes_is_shown_by_tests_that_there_are_and_every_line_of_the_checklist_is_on_the_page() {
-    let (page, folder) = ROUTER;
+    let (page, folders) = ROUTER;
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect(page);
     let quoted = text.split('`').skip(1).step_by(2);
     // What else is quoted there are options and names of counters.
     let named: BTreeSet<&str> = quoted.filter(|name| name.matches('_').count() > 2).collect();
     assert!(named.len() > 40, "{} tests are named in {page}", named.len());
-    let sources = Source::under(folder);
+    let sources: Vec<Source> = folders.into_iter().flat_map(Source::under).collect();
     let tests: Vec<(&str, &str)> = sources.iter().flat_map(tests_of).collect();
     let missing = named.iter().filter(|name| !tests.iter().any(|(_, test)| test == *name));
     let mut findings: Vec<String> = missing.map(|name| format!("{page}: there is no test {name}")).collect();

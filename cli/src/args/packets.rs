@@ -39,7 +39,8 @@ pub struct PacketArgs {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = FreeArg::Bulk)]
     pub free: FreeArg,
 
-    /// Passed frames that the holder keeps of each worker, the newest: 0 to 1048576; 0 frees them as soon as it has read them.
+    /// Passed frames that the holder keeps of each worker, the newest: 0 to 1048576; 0 frees them as soon as it has read them. For
+    /// --mode pass, a --rule that passes, or --path full where --config or --control may bring one later.
     #[arg(long, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
           allow_negative_numbers = true)]
     pub hold: usize,

@@ -17,6 +17,43 @@ fn received(place: &Namespace, interface: &str) -> u64 {
     shown[0]["stats64"]["rx"]["packets"].as_u64().expect("a number")
 }
 
+/// A counter of port 0 of a running netmem; None while it does not answer.
+fn counter(place: &Namespace, socket: &Path, name: &str) -> Option<u64> {
+    let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
+    command.args(["stat", "ports", "--json", "--control"]).arg(socket);
+    let said: Value = serde_json::from_slice(&command.output().expect("netmem").stdout).ok()?;
+    said["ports"][0][name].as_u64()
+}
+
+/// A jumbo frame: the port has no room for it, and the next frame comes as before.
+#[test]
+fn frames_longer_than_there_is_room_for_are_counted_and_cost_no_others() {
+    for (interface, port) in [("t0", "tap:t0"), ("eth0", "packet:one")] {
+        let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+        let place = if port.starts_with("tap") { &bed.h1 } else { &bed.dut };
+        let folder = Folder::new("long");
+        let socket = folder.path("socket");
+        let control = format!("--control={}", socket.display());
+        let out = format!("pcap:out={}", folder.path("out").display());
+        let pair = Pair::start_with(place, [port, &out], &[&control]);
+        let count = |name| counter(place, &socket, name);
+        wait_until("netmem answers", || count("rx_too_long") == Some(0));
+        bed.dut.ip("link set dev one mtu 9000");
+        bed.h1.ip(&format!("link set dev {interface} mtu 9000"));
+        bed.h1.ip(&format!("addr add 10.78.1.1/24 dev {interface}"));
+        bed.h1.ip(&format!("neigh add 10.78.1.254 lladdr {ROUTER} dev {interface}"));
+        let send = |size: &str| {
+            let words = ["-c", "1", "-W", "1", "-s", size, "10.78.1.254"];
+            bed.h1.command("ping").args(words).output().expect("ping");
+        };
+        send("4000");
+        wait_until("it was too long", || count("rx_too_long") == Some(1));
+        send("1000");
+        wait_until("the next one comes", || count("rx") > Some(0));
+        pair.end();
+    }
+}
+
 /// Sends a packet that is not to be cut to where nobody answers.
 fn ping(place: &Namespace, size: u32) {
     let words = ["-c", "1", "-W", "1", "-M", "do", "-s", &size.to_string(), "10.78.2.1"];

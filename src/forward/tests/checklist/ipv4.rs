@@ -354,5 +354,7 @@ fn rfc1812_5_2_1_what_is_not_ip_or_for_another_station_is_dropped() {
         dropped(router, &other, "not_for_us", None);
         dropped(router, &frame(ethernet::ARP, &[0; 28]), "arp", None);
         dropped(router, &frame(0x88cc, &[0; 50]), "unknown_ethertype", None);
+        let tagged = [&usual()[..12], &[0x81, 0, 0, 5], &usual()[12..]].concat();
+        dropped(router, &tagged, "unknown_ethertype", None);
     });
 }
