@@ -2,7 +2,7 @@
 //! core, between the same two peers.
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::{self, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use netmem::port::{Port, PortState};
 
 use super::Experiment;
 use super::peers::middle::{self, Folder};
-use super::peers::{Backlog, Borrowed, Costs, Ends, Middle, PACKET_BYTES, Tools};
+use super::peers::{Backlog, Borrowed, Ends, Middle, PACKET_BYTES, Path, Tools};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
 use crate::method::round::{Label, Variant};
@@ -153,7 +153,7 @@ fn path(
     bench: &Bench<'_>,
     folder: &Folder,
     (device, side): (Device, Side),
-    testpmd: Option<(&Path, &str)>,
+    testpmd: Option<(&path::Path, &str)>,
     core: usize,
 ) -> Result<Backlog, SetUpError> {
     let ring = (bench.setting("ring") as u32).next_power_of_two();
@@ -205,7 +205,8 @@ fn path(
     };
     // Some slots are left, which not every device can use to the last.
     let backlog = ring as usize * 3 / 4;
-    Backlog::new(label, (ends, Some(middle)), Costs::Device, backlog, &stream(2))
+    let path = Path::new(label, (ends, Some(middle)), &stream(2))?;
+    Ok(Backlog::new(path, backlog))
 }
 
 /// Hears both peers word by word until they are connected, or what is wrong is for others to say. testpmd closes the memory that
@@ -227,7 +228,7 @@ fn netmem_command(sockets: &[PathBuf; 2], side: Side, ring: u32) -> Result<Comma
 }
 
 fn testpmd_command(
-    (program, memory): (&Path, &str),
+    (program, memory): (&path::Path, &str),
     core: usize,
     sockets: &[PathBuf; 2],
     (device, side): (Device, Side),
@@ -257,8 +258,8 @@ fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
          what the sender and the receiver cost, which are the same netmem ports for all, does not count",
     );
     bench.note(
-        "core-ns per packet over all cores is the device's own: memory and rings alone are between the three, and \
-         the peers' core does nothing meanwhile that the device waits for",
+        "core-ns per packet over all cores, in windows at the sink, is the device's own: memory and rings alone are between the \
+         three, and the peers' core does nothing meanwhile but to look whether packets have come",
     );
     bench.note(format!(
         "dpdk: testpmd in io mode, bursts of {BURST}, {memory}; netmem: forward in cross-connect mode, bursts of 64, memory \

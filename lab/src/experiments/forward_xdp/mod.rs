@@ -5,7 +5,7 @@ mod veths;
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path;
 use std::process::Command;
 
 use netmem::forward::traffic::{Addresses, Span, StreamConfig};
@@ -15,7 +15,7 @@ use netmem::wire::MacAddr;
 
 use super::Experiment;
 use super::peers::middle::{self, Folder};
-use super::peers::{Backlog, Borrowed, Costs, Ends, Middle, PACKET_BYTES, Tools};
+use super::peers::{Borrowed, Ends, Flow, Middle, PACKET_BYTES, Path, Tools};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
 use crate::method::round::{Label, Variant};
@@ -34,11 +34,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const KEYS: &[Key] = &[Key {
     name: "backlog",
-    what: "packets that wait for the device before it goes on",
+    what: "packets under way at most, and before the device goes on",
     min: 1_024,
     max: 1_536,
-    full: 1_024,
-    quick: 1_024,
+    full: 1_536,
+    quick: 1_536,
 }];
 
 /// Places in each ring.
@@ -92,7 +92,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         bench.note("rival dpdk: there is no dpdk-testpmd: apt-get install dpdk");
     }
     let folder = Folder::new("lab").map_err(SetUpError::at("a folder"))?;
-    let mut paths: Vec<(RefCell<Backlog>, Veths)> = Vec::new();
+    let mut paths: Vec<(RefCell<Flow>, Veths)> = Vec::new();
     for device in [Device::Netmem, Device::NetmemIp, Device::Kernel, Device::Testpmd] {
         if device != Device::Testpmd || testpmd.is_some() {
             let testpmd = testpmd.as_deref().map(|program| (program, memory));
@@ -110,7 +110,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
 }
 
 /// netmem as a router against the kernel, and against testpmd where each passes frames on as they are.
-fn measure(bench: &mut Bench<'_>, paths: &[(RefCell<Backlog>, Veths)]) {
+fn measure(bench: &mut Bench<'_>, paths: &[(RefCell<Flow>, Veths)]) {
     let metric = Metric::NsPerPacket;
     let mut comparisons = vec![Comparison { a: 1, b: 2, metric }];
     if paths.len() > 3 {
@@ -132,9 +132,9 @@ fn path(
     bench: &Bench<'_>,
     folder: &Folder,
     device: Device,
-    testpmd: Option<(&Path, &str)>,
+    testpmd: Option<(&path::Path, &str)>,
     core: usize,
-) -> Result<(Backlog, Veths), SetUpError> {
+) -> Result<(Flow, Veths), SetUpError> {
     let veths = Veths::lay().map_err(SetUpError::at("veths"))?;
     let command = match (device, testpmd) {
         (Device::Kernel, _) => {
@@ -151,10 +151,9 @@ fn path(
     let tools = Tools::new(Memory::new(&config).map_err(SetUpError::at("memory"))?, frames)?;
     let ports = veths.ports(RING).map_err(SetUpError::at("packet ports"))?;
     let ends = Ends::new(tools, ports, stream(device, 1))?;
-    let costs = if device == Device::Kernel { Costs::Sender } else { Costs::SenderAndDevice };
-    let backlog = bench.setting("backlog") as usize;
-    let path = Backlog::new(label(device), (ends, middle), costs, backlog, &stream(device, 2))?;
-    Ok((path, veths))
+    let path = Path::new(label(device), (ends, middle), &stream(device, 2))?;
+    let flow = Flow::new(path, bench.setting("backlog") as usize, bench.cores[0]);
+    Ok((flow, veths))
 }
 
 /// The packets that the hosts exchange: to the router, or to the other host.
@@ -184,7 +183,7 @@ fn label(device: Device) -> Label {
 
 fn netmem_command(veths: &Veths, device: Device) -> Result<Command, String> {
     let netmem = middle::netmem()?;
-    let mut command = veths.command(Path::new(netmem.get_program()));
+    let mut command = veths.command(path::Path::new(netmem.get_program()));
     command.args([
         "forward",
         "--json",
@@ -205,7 +204,7 @@ fn netmem_command(veths: &Veths, device: Device) -> Result<Command, String> {
     Ok(command)
 }
 
-fn testpmd_command(veths: &Veths, (program, memory): (&Path, &str), core: usize) -> Command {
+fn testpmd_command(veths: &Veths, (program, memory): (&path::Path, &str), core: usize) -> Command {
     let vdev = |i: usize, interface: &str| format!("net_af_xdp{i},iface={interface}");
     let vdevs = [vdev(0, "one"), vdev(1, "two")];
     let testpmd = middle::testpmd(program, core, vdevs, (memory, BURST));
@@ -216,11 +215,11 @@ fn testpmd_command(veths: &Veths, (program, memory): (&Path, &str), core: usize)
 
 fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(
-        "core-ns per packet over all cores: the time of the sender's core while it sends a backlog, and of the device's \
-         core while it works it off, after one another, so that neither waits for the other. The kernel carries packets \
-         to the device on the sender's core, and does all of its own forwarding there; what it puts off to ksoftirqd, when it \
-         does, is not counted, which is in its favour. What the receiver costs its core, \
-         the same for all, does not count",
+        "core-ns per packet over all cores, in windows of 384 packets at the sink while packets flow: the device's core's time, \
+         which has a full burst waiting throughout, and the sender's core's within send, with what the kernel put off there to \
+         ksoftirqd, for as many packets as came. The kernel carries packets to the device on the sender's core, and does all of \
+         its own forwarding there: a window of its counts only where each burst had come out when send returned. What writing and \
+         receiving packets costs, the same for all, does not count",
     );
     bench.note(format!(
         "netmem: AF_XDP as --xdp-mode auto chooses, in cross-connect mode, and in ip mode as netmem/ip, bursts of 64, memory on \

@@ -1,4 +1,4 @@
-//! Backlogs between two ends that are joined without a device, or with a faulty port in its place.
+//! Backlogs and flows between two ends that are joined without a device, or with a faulty port in its place.
 
 use netmem::forward::traffic::StreamConfig;
 use netmem::limits::CHUNK_SIZE;
@@ -9,15 +9,17 @@ use netmem::port::fault::{Chance, FaultConfig, FaultPort};
 use netmem::port::memif::{MemifConfig, MemifPort, Role};
 
 use super::middle::Folder;
-use super::{Backlog, Costs, Ends, Tools};
+use super::{Backlog, Ends, Flow, Path, Tools};
 use crate::bench::tests::report_of;
 use crate::json::{Params, Report};
 use crate::method::round::{Label, Variant};
+use crate::method::window::Windows;
+use netmem::sys::cpu;
 
 const RING: u32 = 1_024;
 
 /// A path straight from a memif client to its server, whose port is wrapped.
-fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Backlog {
+fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Path {
     let frames = 4 * RING as usize;
     let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
     let tools = Tools::new(Memory::shared(&config).unwrap(), frames).unwrap();
@@ -31,34 +33,61 @@ fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port
     let stream = |stream| StreamConfig { stream, ..StreamConfig::default() };
     let ends = Ends::new(tools, [sender, receiver], stream(1)).unwrap();
     let label = Label { variant: "limit".into(), params: Params::new() };
-    Backlog::new(label, (ends, None), Costs::Sender, RING as usize, &stream(2)).unwrap()
+    Path::new(label, (ends, None), &stream(2)).unwrap()
 }
 
-fn settled(wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> (usize, Report) {
+/// What eight windows gave, and what is said at the end.
+type Settled = (Windows, Report);
+
+fn backlogs(wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Settled {
     let folder = Folder::new("backlog").unwrap();
-    let mut path = path(&folder, wrap);
-    let windows = path.round(8);
-    let taken = windows.per_op.len() + windows.paused as usize + windows.starved as usize;
-    (taken, report_of(false, |bench| path.settle(bench)))
+    let mut backlog = Backlog::new(path(&folder, wrap), RING as usize);
+    (backlog.round(8), report_of(false, |bench| backlog.settle(bench)))
+}
+
+fn flows(wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Settled {
+    let folder = Folder::new("flow").unwrap();
+    let mut flow = Flow::new(path(&folder, wrap), RING as usize / 2, cpu::allowed().unwrap()[0]);
+    (flow.round(8), report_of(false, |bench| flow.settle(bench)))
+}
+
+/// A port that does something to one packet in three thousand.
+fn faulty(config: FaultConfig) -> impl Fn(Box<dyn Port>, &Pool) -> Box<dyn Port> {
+    move |port, pool| Box::new(FaultPort::new(port, pool.clone(), config.clone()))
+}
+
+fn seen(windows: &Windows) -> usize {
+    windows.per_op.len() + (windows.paused + windows.starved) as usize
 }
 
 #[test]
-fn every_packet_of_all_backlogs_is_accounted_for_and_every_frame_goes_home() {
-    let (taken, report) = settled(|port, _| port);
-    assert_eq!(taken, 8);
-    assert!(report.ok() && report.checks.len() == 3, "{:?}", report.checks);
+fn every_packet_of_all_backlogs_and_flows_is_accounted_for_and_every_frame_goes_home() {
+    for (windows, report) in [backlogs(|port, _| port), flows(|port, _| port)] {
+        assert_eq!(seen(&windows), 8);
+        assert!(report.ok() && report.checks.len() == 3, "{:?}", report.checks);
+    }
+}
+
+#[test]
+fn a_flow_through_nobody_but_the_kernel_never_waits_and_costs_what_sending_does() {
+    let (windows, report) = flows(|port, _| port);
+    assert_eq!(windows.starved, 0);
+    assert!(windows.per_op.iter().all(|&ticks| ticks > 0.0), "{windows:?}");
+    assert!(report.notes.iter().any(|note| note.contains(", 0 ns the device's")), "{:?}", report.notes);
 }
 
 #[test]
 fn a_packet_that_is_lost_ends_the_measurement_and_fails_its_check() {
-    let (taken, report) = settled(|port, pool| {
-        let drop = Chance::Every(3_000);
-        Box::new(FaultPort::new(port, pool.clone(), FaultConfig { drop, ..FaultConfig::default() }))
-    });
-    assert_eq!(taken, 0, "it is lost in the third backlog, before the first that counts");
-    let check = &report.checks[0];
-    assert!(!check.ok && check.detail.contains("1 lost") && check.detail.contains("came out"), "{check:?}");
-    assert!(report.checks[1].ok && report.checks[2].ok, "{:?}", report.checks);
+    let lossy = faulty(FaultConfig { drop: Chance::Every(3_000), ..FaultConfig::default() });
+    for (windows, report) in [backlogs(&lossy), flows(&lossy)] {
+        assert_eq!(seen(&windows), 0, "it is lost before the first that counts");
+        let check = &report.checks[0];
+        assert!(
+            !check.ok && check.detail.contains("1 lost") && check.detail.contains("came out"),
+            "{check:?}"
+        );
+        assert!(report.checks[1].ok && report.checks[2].ok, "{:?}", report.checks);
+    }
 }
 
 #[test]
@@ -68,8 +97,9 @@ fn a_packet_that_is_spoilt_or_comes_late_fails_its_check() {
         FaultConfig { corrupt: some, seed: 3, ..FaultConfig::default() },
         FaultConfig { reorder: some, ..FaultConfig::default() },
     ] {
-        let (_, report) =
-            settled(|port, pool| Box::new(FaultPort::new(port, pool.clone(), config)) as Box<dyn Port>);
-        assert!(!report.checks[1].ok, "{:?}", report.checks);
+        let faulty = faulty(config);
+        for (_, report) in [backlogs(&faulty), flows(&faulty)] {
+            assert!(!report.checks[1].ok, "{:?}", report.checks);
+        }
     }
 }
