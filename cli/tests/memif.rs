@@ -5,10 +5,16 @@
 mod netmem;
 mod odd;
 
-use netmem::{dropped, number, ports, start};
+use ::netmem::port::memif::message::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
+use ::netmem::sys::event::Event;
+use ::netmem::sys::seqpacket::{Connection, Received};
+use netmem::{dropped, number, output, ports, start};
 use odd::{Folder, frames, packets, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -106,6 +112,111 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
     let (client, _) = end(client);
     assert_eq!(client["ports"][0]["detail"], "client, copies");
     end(server);
+}
+
+/// A client by hand, whose memory is a file that it can cut: two rings of eight slots, and packets behind.
+struct Hand {
+    connection: Connection,
+    memory: File,
+}
+
+impl Hand {
+    const BYTES: u64 = 16 << 10;
+    const PACKETS: u32 = 4096;
+
+    /// One that is connected.
+    fn connected(folder: &Folder, socket: &Path) -> Hand {
+        let memory = folder.path("memory");
+        let memory = File::options().read(true).write(true).create(true).truncate(true).open(memory).unwrap();
+        memory.set_len(Hand::BYTES).unwrap();
+        let hand = Hand { connection: Connection::open(socket).expect("somebody listens"), memory };
+        let event = Event::new().expect("an eventfd");
+        let ring = |to_server, offset: u32| {
+            hand.write(offset.into(), &0x3e3_1f20_u32.to_ne_bytes());
+            let (log2_size, private_header) = (3, 0);
+            Message::AddRing(AddRing { to_server, index: 0, region: 0, offset, log2_size, private_header })
+        };
+        let (secret, name) = (Text::default(), Text::new("scissors"));
+        let (init, region) = (
+            Init { version: VERSION, id: 0, mode: MODE_ETHERNET, secret, name },
+            AddRegion { index: 0, size: Hand::BYTES },
+        );
+        let said = [Message::Init(init), Message::AddRegion(region), ring(true, 0), ring(false, 1024)];
+        for message in said.into_iter().chain([Message::Connect(name)]) {
+            hand.hear();
+            let descriptor = match message {
+                Message::AddRegion(_) => Some(hand.memory.as_fd()),
+                Message::AddRing(_) => Some(event.as_fd()),
+                _ => None,
+            };
+            hand.connection.send(&message.bytes(), descriptor).expect("the server hears");
+        }
+        assert!(matches!(hand.hear(), Message::Connected(_)));
+        hand
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        self.memory.write_all_at(bytes, at).unwrap();
+    }
+
+    /// What the server says next.
+    fn hear(&self) -> Message {
+        let (mut bytes, begun) = ([0; 128], Instant::now());
+        loop {
+            match self.connection.receive(&mut bytes) {
+                Received::Message(..) => return Message::parse(&bytes).expect("a message"),
+                Received::Nothing => thread::sleep(Duration::from_millis(1)),
+                Received::End => panic!("the server hung up"),
+            }
+            assert!(begun.elapsed() < PATIENCE, "the server says nothing");
+        }
+    }
+
+    /// Sends 60 bytes as its `n`-th packet, whatever lies there.
+    fn send(&self, n: u16) {
+        // No flags, region 0.
+        let slot = [[0; 4], 60_u32.to_ne_bytes(), Hand::PACKETS.to_ne_bytes(), [0; 4]].concat();
+        self.write(128 + 16 * u64::from(n - 1), &slot);
+        self.write(6, &n.to_ne_bytes());
+    }
+}
+
+#[test]
+fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_come() {
+    let folder = Folder::new("memif-cut");
+    let (socket, file) = (folder.path("memif.sock"), folder.path("out.pcap"));
+    let server = forward(&format!(
+        "--port memif:{},role=server,unsealed=ok --port pcap:out={}",
+        socket.display(),
+        file.display()
+    ));
+    wait_until("nobody listens", || socket.exists());
+    let come = || fs::read(&file).map_or(0, |bytes| packets(&bytes).len());
+    // All of it, or the packets alone.
+    for (cuts, left) in [(1_u8, 0), (2, u64::from(Hand::PACKETS))] {
+        let hand = Hand::connected(&folder, &socket);
+        hand.write(Hand::PACKETS.into(), &[cuts; 60]);
+        hand.send(1);
+        let sent = || fs::read(&file).is_ok_and(|bytes| packets(&bytes).contains(&vec![cuts; 60]));
+        wait_until("the packet does not come", sent);
+        hand.memory.set_len(left).expect("it is not sealed");
+        if left > 0 {
+            // Another one, whose bytes are gone.
+            hand.send(2);
+        }
+        let Message::Disconnect { reason, .. } = hand.hear() else { panic!("the server goes on") };
+        assert!(reason.to_string().contains("region 0: the peer took pages of its memory away"), "{reason}");
+    }
+    let before = come();
+    let sent = output(&format!("gen --port memif:{} --count 1000 --rate 100000", socket.display()));
+    assert!(sent.status.success(), "{sent:?}");
+    wait_until("the next one's packets do not come", || come() >= before + 1000);
+    let (report, complaint) = end(server);
+    assert!(complaint.contains("is down: region 0: the peer took pages"), "{complaint}");
+    let pools = report["pools"].as_array().expect("pools");
+    assert!(pools.iter().all(|pool| pool["balanced"] == true), "{report}");
+    let (received, gone) = (number(&report, "received"), number(&report, "transmitted") + dropped(&report));
+    assert_eq!(received, gone, "{report}");
 }
 
 fn kill(mut child: Child) {

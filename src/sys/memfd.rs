@@ -6,9 +6,14 @@
 //!
 //! A file that got shorter behind a mapping is a SIGBUS for whoever touches the lost pages, so foreign memory is mapped only
 //! if it is sealed against that (fcntl(2), "File sealing"), unless the caller trusts its owner. Huge pages do not count as
-//! sealed: their owner may punch holes, and a hole that no huge page is left for is the same SIGBUS.
+//! sealed: their owner may punch holes, and a hole that no huge page is left for is the same SIGBUS. So is a page that was only
+//! promised, where the machine has none to give. Where one comes all the same the mapping is [lost](SharedMemory::is_lost), and
+//! the process goes on (ADR 0031).
+
+mod lost;
 
 use super::cpu;
+use lost::Guard;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
 };
@@ -23,13 +28,16 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// `HUGETLBFS_MAGIC` of `linux/magic.h`.
 const HUGE_PAGES: u64 = 0x9584_58f6;
 
+/// Bytes of an ordinary page.
+const PAGE: usize = 4096;
+
 /// Which foreign memory may be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sealing {
     /// Only what its owner cannot make shorter any more.
     #[default]
     Required,
-    /// Any: its owner is trusted not to take pages from under us.
+    /// Any, also of an owner that may take pages from under us, which makes the mapping [lost](SharedMemory::is_lost).
     Trusted,
 }
 
@@ -60,8 +68,10 @@ pub enum MapError {
 pub struct SharedMemory {
     file: OwnedFd,
     base: NonNull<u8>,
-    /// Bytes mapped; the file has at least as many.
+    /// Bytes mapped; the file had at least as many.
     len: usize,
+    /// Of foreign memory.
+    guard: Option<Guard>,
 }
 
 // SAFETY: it names memory that any thread may use; what is in it is reached by copies and atomics alone.
@@ -80,6 +90,13 @@ pub(super) fn sealed_file(name: &str, len: usize, flags: MemfdFlags) -> Result<O
     Ok(file)
 }
 
+/// Bytes of a page of the file: more than [`PAGE`] where it stands on huge pages.
+fn page_of(file: &OwnedFd) -> Result<usize, Errno> {
+    let system = fstatfs(file)?;
+    let huge = (system.f_type as u64 == HUGE_PAGES).then(|| usize::try_from(system.f_bsize).ok());
+    Ok(huge.flatten().filter(|page| page.is_power_of_two()).unwrap_or(PAGE))
+}
+
 impl SharedMemory {
     /// New memory of `len` zero bytes, sealed, to be given to a peer.
     ///
@@ -87,7 +104,7 @@ impl SharedMemory {
     /// What memfd_create(2), ftruncate(2), fcntl(2) or mmap(2) says.
     #[cold]
     pub fn new(name: &str, len: usize) -> Result<Arc<SharedMemory>, Errno> {
-        SharedMemory::mapped(sealed_file(name, len, MemfdFlags::empty())?, len)
+        SharedMemory::mapped(sealed_file(name, len, MemfdFlags::empty())?, len).map(Arc::new)
     }
 
     /// Maps the first `len` bytes of a peer's memory.
@@ -102,8 +119,7 @@ impl SharedMemory {
             if !seals.contains(SealFlags::SHRINK) {
                 return Err(MapError::Unsealed);
             }
-            let system = fstatfs(&file).map_err(MapError::Refused)?;
-            if system.f_type as u64 == HUGE_PAGES {
+            if page_of(&file).map_err(MapError::Refused)? != PAGE {
                 return Err(MapError::HugePages);
             }
         }
@@ -113,15 +129,20 @@ impl SharedMemory {
             return Err(MapError::Short { file: size, claimed: len });
         }
         let len = usize::try_from(len).map_err(|_| MapError::Refused(Errno::NOMEM))?;
-        SharedMemory::mapped(file, len).map_err(MapError::Refused)
+        let page = page_of(&file).map_err(MapError::Refused)?;
+        let mut memory = SharedMemory::mapped(file, len).map_err(MapError::Refused)?;
+        // SAFETY: no reference to it is ever made, and zeros are as good as what its owner may write; the guard goes first.
+        let guard = unsafe { Guard::new(memory.base, len, page) }.map_err(MapError::Refused)?;
+        memory.guard = Some(guard);
+        Ok(Arc::new(memory))
     }
 
-    fn mapped(file: OwnedFd, len: usize) -> Result<Arc<SharedMemory>, Errno> {
+    fn mapped(file: OwnedFd, len: usize) -> Result<SharedMemory, Errno> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing of ours.
         let base = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, &file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno::FAULT)?;
-        let memory = Arc::new(SharedMemory { file, base, len });
+        let memory = SharedMemory { file, base, len, guard: None };
         // SAFETY: the mapping was just made; the advice changes no byte.
         unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
         Ok(memory)
@@ -131,6 +152,13 @@ impl SharedMemory {
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether a page of it was gone when it was touched, as its owner can make it: from then on all of it, or at least that
+    /// page, is memory of this process alone that held zeros.
+    #[cold]
+    pub fn is_lost(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_lost)
     }
 
     /// The address of `n` bytes at `offset`, if they lie inside.
@@ -206,6 +234,8 @@ impl AsFd for SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
+        // Before something else may come to lie there.
+        self.guard = None;
         // SAFETY: the range was mapped by `mapped`; every word and slot in use holds this by Arc.
         let done = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(done.is_ok(), "munmap of memory we mapped: {done:?}");

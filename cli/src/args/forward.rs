@@ -50,8 +50,8 @@ pub struct ForwardArgs {
     /// (VPP, DPDK, netmem) through shared memory; they meet at a Unix socket. A client (the default) lends its
     /// frames, without a copy, unless copy=yes, --path full or --ready-pairs: such a peer can read and write all
     /// frames of this process. A server copies once, and maps only memory that is sealed against shrinking, unless
-    /// unsealed=ok says that the client is trusted (DPDK's with zero-copy=yes): if it makes its memory shorter, this
-    /// process ends. With several workers a client connects one interface for each, with ids from N on. The port is
+    /// unsealed=ok says that any will do (DPDK's with zero-copy=yes); a client that takes memory away takes the port
+    /// down. With several workers a client connects one interface for each, with ids from N on. The port is
     /// down while there is no peer, and up again with the next.
     ///
     /// packet:IFNAME  an interface, which must be up, through a packet socket: every kernel and driver, one copy a

@@ -49,6 +49,15 @@ impl Copying {
         }
     }
 
+    /// The first of the peer's regions that is lost.
+    #[cold]
+    pub(super) fn lost(&self) -> Option<usize> {
+        match self {
+            Copying::Own { .. } => None,
+            Copying::Peers { regions, .. } => lost(regions),
+        }
+    }
+
     /// Slots in all.
     #[inline]
     pub(super) fn size(&self) -> u32 {
@@ -175,6 +184,12 @@ impl Copying {
             Copying::Peers { ring, .. } => &ring.wake,
         }
     }
+}
+
+/// The first of these regions that is lost.
+#[cold]
+pub(super) fn lost(regions: &[Arc<SharedMemory>]) -> Option<usize> {
+    regions.iter().position(|region| region.is_lost())
 }
 
 #[inline]

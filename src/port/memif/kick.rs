@@ -44,6 +44,9 @@ impl MemifPort {
         if self.receiving > self.active && !self.has_received_all() {
             return;
         }
+        if let Some(lost) = self.lost() {
+            return self.fault(&lost);
+        }
         for _ in 0..MESSAGES {
             match self.conversation.service() {
                 Step::Wait => return,
@@ -113,6 +116,9 @@ impl MemifPort {
     #[cold]
     #[inline(never)]
     pub(super) fn fault(&mut self, fault: &Fault) {
+        // What was read of lost memory made no sense for that reason.
+        let lost = self.lost();
+        let fault = lost.as_ref().unwrap_or(fault);
         if fault.is_descriptor() {
             self.counters.bad_descriptor.add(1);
         }
@@ -123,6 +129,13 @@ impl MemifPort {
         self.looks = if fault.is_the_peers() { LOOKS } else { 0 };
         self.has_received_all();
         self.watch_anew();
+    }
+
+    /// That memory of the peer is lost, if it is: all queues have the same.
+    #[cold]
+    fn lost(&self) -> Option<Fault> {
+        let rings = self.pairs.first()?.rings.as_ref()?;
+        rings.rx.lost().map(Fault::Lost)
     }
 
     /// Whether `fault` is that a peer that is gone went in the middle of a packet of this queue, which makes it no worse a

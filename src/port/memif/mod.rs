@@ -19,7 +19,8 @@
 //! Nothing that is read from the socket or from shared memory. Indices, lengths, offsets and regions are read once, checked,
 //! and used as read; what makes no sense takes the port down with a reason, which the peer is told, and no byte outside of the
 //! peer's own memory is read or written. Foreign memory must be sealed against shrinking
-//! ([`Sealing`]), or a peer could make every access to it a SIGBUS. Of the descriptors that come with messages, memory
+//! ([`Sealing`]), unless the caller takes any. A peer that takes pages away all the same makes an access to them a SIGBUS, which
+//! takes the port down, and not the process (ADR 0031). Of the descriptors that come with messages, memory
 //! is mapped, and an eventfd(2) is rung, never read; what else one is, is refused and closed. Two waits are left to a hostile
 //! peer: the owner of a file (FUSE) may delay its close, and a peer may fill an eventfd up between our look and our ring.
 //!
@@ -40,11 +41,11 @@
 //! not heard yet may still read them, and write into those posted for reception, as long as it maps the memory (ADR 0024).
 //!
 //! # Memory that is promised
-//! A client's files may be sparse: a server maps up to 64 GiB of them, and whoever touches a page first makes it. Seals do not
-//! help where the kernel has none left to give, which under strict accounting (`vm.overcommit_memory=2`) is long before the
-//! memory is used up (Documentation/mm/overcommit-accounting.rst): who touches the page gets a SIGBUS. Serve clients that
-//! are not trusted only where a client cannot use up what the machine, or its control group, has. The memory that frames are lent of
-//! is made when it is opened, and needs no such promise.
+//! A client's files may be sparse: a server maps up to 64 GiB of them, and whoever touches a page first makes it. Where the
+//! kernel has none left to give, which under strict accounting (`vm.overcommit_memory=2`) is long before the memory is used up
+//! (Documentation/mm/overcommit-accounting.rst), that is the same SIGBUS, with or without seals, and the port is down. Under a
+//! control group's limit who touches the page may be killed instead: serve clients that are not trusted only where a client
+//! cannot use up what the group has. The memory that frames are lent of is made when it is opened, and needs no such promise.
 //!
 //! # Sleeping
 //! A reader that sleeps clears a flag in the ring, and who sends rings then. Neither DPDK nor VPP put a full fence between

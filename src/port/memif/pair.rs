@@ -34,6 +34,15 @@ impl End {
         }
     }
 
+    /// The first of the peer's regions that is lost.
+    #[cold]
+    pub(super) fn lost(&self) -> Option<usize> {
+        match self {
+            End::Lent(_) => None,
+            End::Copied(ring) => ring.lost(),
+        }
+    }
+
     /// Whether there is something to be received, or an index that makes no sense and is found out by receiving.
     pub(super) fn has_packets(&mut self) -> bool {
         let packets = match self {

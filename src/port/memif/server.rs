@@ -1,6 +1,6 @@
 //! The server's side of the conversation. COLD.
 
-use super::buffers::Copying;
+use super::buffers::{Copying, lost};
 use super::error::Fault;
 use super::message::{AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use super::pair::{End, Rings};
@@ -219,7 +219,11 @@ impl Heard {
             });
             given.collect()
         };
-        let (received, sent) = (ends(&mut self.to_server, true)?, ends(&mut self.to_client, false)?);
+        let (received, sent) = (ends(&mut self.to_server, true), ends(&mut self.to_client, false));
+        if let Some(region) = lost(&regions) {
+            return Err(Fault::Lost(region));
+        }
+        let (received, sent) = (received?, sent?);
         if received.len() != sent.len() || received.is_empty() {
             return Err(Fault::RingCounts(received.len(), sent.len()));
         }

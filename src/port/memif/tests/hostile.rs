@@ -6,6 +6,7 @@ use super::*;
 use crate::sys::event::Event;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Listener, Received};
+use std::fs::File;
 
 /// Bytes of the memory that the hand-made client brings.
 const REGION: u64 = 16 << 10;
@@ -27,6 +28,17 @@ impl Hand {
     fn new(path: &Path) -> Hand {
         let memory = SharedMemory::new("hand", REGION as usize).unwrap();
         Hand { connection: Connection::open(path).unwrap(), memory, event: Event::new().unwrap() }
+    }
+
+    /// One whose memory is a file that it can cut, and the file.
+    fn with_scissors(path: &Path) -> (Hand, File) {
+        let name = std::env::temp_dir().join(format!("netmem-memif-file-{:?}", std::thread::current().id()));
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&name).unwrap();
+        std::fs::remove_file(&name).unwrap();
+        file.set_len(REGION).unwrap();
+        let memory = SharedMemory::map(file.try_clone().unwrap().into(), REGION, Sealing::Trusted).unwrap();
+        let connection = Connection::open(path).unwrap();
+        (Hand { connection, memory, event: Event::new().unwrap() }, file)
     }
 
     fn init() -> Message {
@@ -229,27 +241,10 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
         assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
         assert_eq!(server.reason(), missing);
     }
-    let unsealed = || {
-        let hand = Hand::new(&path);
-        hand.lay_rings();
-        // A file with the same bytes that anybody can cut.
-        let name = std::env::temp_dir().join(format!("netmem-memif-file-{}", std::process::id()));
-        let mut bytes = vec![0; REGION as usize];
-        assert!(hand.memory.read(0, &mut bytes));
-        std::fs::write(&name, bytes).unwrap();
-        let file = std::fs::File::options().read(true).write(true).open(&name).unwrap();
-        std::fs::remove_file(&name).unwrap();
-        (hand, file)
-    };
     let tell = |server: &mut Side| {
-        let (hand, file) = unsealed();
-        hand.converse(server, &Hand::sane()[..1]);
-        hand.connection.send(&Hand::region().bytes(), Some(file.as_fd())).unwrap();
-        hand.hear(server);
-        Hand::sane()[2..].iter().for_each(|message| {
-            hand.say(message);
-            hand.hear(server);
-        });
+        let (hand, _file) = Hand::with_scissors(&path);
+        hand.lay_rings();
+        hand.converse(server, &Hand::sane());
         hand
     };
     drop(tell(&mut server));
@@ -260,6 +255,65 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
     let mut server = Side::open(&path, false, &trusting);
     let _hand = tell(&mut server);
     assert!(server.is_up(), "its owner is trusted: {:?}", server.port);
+    server.close();
+}
+
+/// A packet of the client's, and room for one to it, as [`Hand::connected`] has them.
+fn lend_one_each(to_server: &mut Lending, to_client: &mut Lending) {
+    let packet = Descriptor { next: false, region: 0, len: 60, offset: PACKETS };
+    for ring in [to_server, to_client] {
+        ring.write(ring.next_at(0), packet);
+        ring.lend(1);
+    }
+}
+
+#[test]
+fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_client_is_served() {
+    const LOST: &str = "region 0: the peer took pages of its memory away";
+    let path = fresh_path();
+    let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
+    let mut server = Side::open(&path, false, &trusting);
+    // All of it, or the packets alone.
+    for left in [0, u64::from(PACKETS)] {
+        let steps: [fn(&mut Side); 3] =
+            [Side::idle, |side| _ = side.receive(), |side| _ = side.send(&[vec![1; 60]])];
+        for step in steps {
+            let (hand, file) = Hand::with_scissors(&path);
+            let (mut to_server, mut to_client) = hand.lay_rings();
+            let answer = hand.converse(&mut server, &Hand::sane());
+            assert!(matches!(answer, Some(Message::Connected(_))), "{answer:?}");
+            server.idle();
+            lend_one_each(&mut to_server, &mut to_client);
+            file.set_len(left).unwrap();
+            let end = Instant::now() + LONG;
+            step(&mut server);
+            while server.is_up() {
+                assert!(Instant::now() < end, "{left}");
+                server.send(&[vec![1; 60]]);
+                server.receive();
+                server.idle();
+            }
+            assert!(server.reason().contains(LOST), "{left}: {}", server.reason());
+            server.complete();
+            serves(&mut server, &path);
+        }
+    }
+    server.close();
+}
+
+#[test]
+fn a_client_that_cuts_its_memory_before_it_connects_is_refused() {
+    let path = fresh_path();
+    let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
+    let mut server = Side::open(&path, false, &trusting);
+    let (hand, file) = Hand::with_scissors(&path);
+    hand.lay_rings();
+    hand.converse(&mut server, &Hand::sane()[..4]);
+    file.set_len(100).unwrap();
+    hand.say(&Hand::sane()[4]);
+    assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
+    assert_eq!(server.reason(), format!("region 0: its memory has 100 bytes where {REGION} were announced"));
+    serves(&mut server, &path);
     server.close();
 }
 

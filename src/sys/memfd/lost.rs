@@ -1,0 +1,218 @@
+//! SIGBUS on a peer's memory: the mapping is lost, and the process goes on.
+//!
+//! ```text
+//!   access ─► SIGBUS ─► a guarded mapping? ─ yes ─► anonymous memory in its place, marked lost ─► the access again: zeros
+//!                                          └ no ──► to whoever handled the signal before
+//! ```
+//! The kernel sends it to who touches a page that is behind the end of the file (its owner made it shorter), that was punched
+//! out of huge pages, or that there is no memory left for (mmap(2), "SIGBUS"; Documentation/mm/overcommit-accounting.rst).
+//!
+//! The handler loads and stores atomics and calls mmap(2), sigaction(2) and raise(3), nothing else, so it may run wherever the
+//! signal comes. All of a mapping is replaced at once: from then on the peer sees nothing of it, and no access faults again.
+//! Who uses the mapping asks [`Guard::is_lost`] when it is convenient; what was read meanwhile is what a peer might have
+//! written as well.
+//!
+//! The handler is installed with the first guard and stays. Signals that are not about a guarded mapping, hardware errors
+//! among them, go to the handler that was there before, or end the process as they always did. Who installs one later takes
+//! the guards away, unless it passes on to the former handler what it does not know.
+
+use crate::sys::netdev::last_errno;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Mappings guarded at once: sixteen memif servers whose clients bring as many regions as they may.
+const PLACES_MAX: usize = 1024;
+
+/// What is guarded. Written under [`ENTERING`], read by the handler.
+static PLACES: [Place; PLACES_MAX] = [const { Place::free() }; PLACES_MAX];
+/// Held by who writes a place; never by the handler.
+static ENTERING: Mutex<()> = Mutex::new(());
+/// Who handled the signal before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// One mapping, or none where `base` is 0.
+#[derive(Debug)]
+struct Place {
+    /// Odd while the three below are being written, another even number afterwards.
+    version: AtomicU32,
+    base: AtomicUsize,
+    len: AtomicUsize,
+    /// Bytes of a page of its file.
+    page: AtomicUsize,
+    lost: AtomicBool,
+}
+
+/// A mapping's bytes and those of a page of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    base: usize,
+    len: usize,
+    page: usize,
+}
+
+impl Range {
+    fn holds(&self, address: usize) -> bool {
+        address.wrapping_sub(self.base) < self.len
+    }
+}
+
+impl Place {
+    const fn free() -> Place {
+        let [base, len, page] = [const { AtomicUsize::new(0) }; 3];
+        Place { version: AtomicU32::new(0), base, len, page, lost: AtomicBool::new(false) }
+    }
+
+    /// Called with [`ENTERING`] held.
+    fn write(&self, range: Range) {
+        let version = self.version.load(Relaxed);
+        self.version.store(version.wrapping_add(1), Relaxed);
+        // Release: pairs with the acquire fence in `read`: who sees a value below sees that version, or a later one.
+        fence(Release);
+        self.base.store(range.base, Relaxed);
+        self.len.store(range.len, Relaxed);
+        self.page.store(range.page, Relaxed);
+        // Release: pairs with the acquire in `read`: who sees this version sees what is above.
+        self.version.store(version.wrapping_add(2), Release);
+    }
+
+    /// What is entered; None for nothing, or what is being changed, which nobody uses.
+    fn read(&self) -> Option<Range> {
+        // Acquire: pairs with the last store of `write`.
+        let version = self.version.load(Acquire);
+        let [base, len, page] = [&self.base, &self.len, &self.page].map(|word| word.load(Relaxed));
+        // Acquire: pairs with the release fence in `write`.
+        fence(Acquire);
+        let whole = version.is_multiple_of(2) && self.version.load(Relaxed) == version;
+        (whole && base != 0).then_some(Range { base, len, page })
+    }
+}
+
+/// A mapping is guarded for as long as this is there; it goes before the mapping does.
+#[derive(Debug)]
+pub(super) struct Guard(&'static Place);
+
+impl Guard {
+    /// Guards `len` bytes from `base` on, of a file with pages of `page` bytes.
+    ///
+    /// # Errors
+    /// `MFILE` where as many are guarded as can be; what sigaction(2) says.
+    ///
+    /// # Safety
+    /// The bytes are one mapping of the caller's, which no reference points into, and which may become anonymous memory of
+    /// zeros at any time until the guard is dropped.
+    #[cold]
+    pub(super) unsafe fn new(base: NonNull<u8>, len: usize, page: usize) -> Result<Guard, Errno> {
+        static INSTALLED: OnceLock<Result<(), Errno>> = OnceLock::new();
+        (*INSTALLED.get_or_init(install))?;
+        let _alone = ENTERING.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = PLACES.iter().find(|place| place.base.load(Relaxed) == 0).ok_or(Errno::MFILE)?;
+        place.lost.store(false, Relaxed);
+        place.write(Range { base: base.addr().get(), len, page });
+        Ok(Guard(place))
+    }
+
+    /// Whether the mapping is memory of our own by now, at least in part.
+    pub(super) fn is_lost(&self) -> bool {
+        // Relaxed: it is set by who touched the mapping, which is who asks, or was ordered before by what they share.
+        self.0.lost.load(Relaxed)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _alone = ENTERING.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.write(Range { base: 0, len: 0, page: 0 });
+    }
+}
+
+/// Makes [`on_sigbus`] the handler.
+fn install() -> Result<(), Errno> {
+    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_sigbus;
+    // SAFETY: all zeros is a sigaction: the default action, no flags, an empty mask.
+    let (mut before, mut ours) =
+        unsafe { (std::mem::zeroed::<libc::sigaction>(), std::mem::zeroed::<libc::sigaction>()) };
+    ours.sa_sigaction = handler as usize;
+    // On the stack for signals where the thread has one; system calls go on.
+    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: only asks, into memory of ours.
+    if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) } != 0 {
+        return Err(last_errno());
+    }
+    // Known before the first signal can come to us.
+    BEFORE.get_or_init(|| before);
+    // SAFETY: the handler keeps to what is safe in one, and hands on what is not its own.
+    if unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) } != 0 {
+        return Err(last_errno());
+    }
+    Ok(())
+}
+
+extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel says what happened by a siginfo that lives until we return. Where nothing was accessed, the address is
+    // some number, which is not used.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
+    if code != libc::BUS_ADRERR || !replace(address) {
+        hand_on(signal, code, info, context);
+    }
+}
+
+/// Puts memory of our own in the place of the guarded mapping that `address` lies in; false where there is none.
+fn replace(address: usize) -> bool {
+    let found = PLACES.iter().find_map(|place| {
+        let range = place.read().filter(|range| range.holds(address))?;
+        Some((place, range))
+    });
+    let Some((place, Range { base, len, page })) = found else { return false };
+    place.lost.store(true, Relaxed);
+    // All of it; where that is more than may be promised, what was touched.
+    let first = (address & !(page - 1)).max(base);
+    put_anonymous(base, len) || put_anonymous(first, page.min(base + len - first))
+}
+
+/// Zeros in place of `len` bytes of a guarded mapping.
+fn put_anonymous(base: usize, len: usize) -> bool {
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the range is part of a mapping whose owner allowed that (`Guard::new`), and which is still there: the thread that
+    // was interrupted is about to touch it. No reference points into it. The call leaves errno alone.
+    unsafe { mmap_anonymous(ptr::without_provenance_mut(base), len, access, flags) }.is_ok()
+}
+
+/// Does what was done with the signal before.
+fn hand_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let before = BEFORE.get().map_or((libc::SIG_DFL, 0), |before| (before.sa_sigaction, before.sa_flags));
+    match before {
+        // What a process sent; an access that cannot be made is not ignored.
+        (libc::SIG_IGN, _) if code <= 0 => {}
+        (libc::SIG_DFL | libc::SIG_IGN, _) => end(signal),
+        (handler, flags) if flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: a handler that was installed with this flag takes these.
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        (handler, _) => {
+            // SAFETY: a handler that was installed without it takes the number.
+            let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}
+
+/// Lets the signal end the process, once the handler returns.
+fn end(signal: c_int) {
+    // SAFETY: all zeros is the default action; both calls are safe in a handler. The signal is blocked until it returns.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &raw const default, ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+#[cfg(test)]
+mod tests;
