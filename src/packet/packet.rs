@@ -46,7 +46,9 @@ impl Packet {
         let Packet { frame, mut head } = self;
         debug_assert!(frame.is_none() && head.next.is_none());
         // By value, though there is none: for a drop in place both would be put on the stack.
-        frame.map(drop_unexpected);
+        if let Some(frame) = frame {
+            drop_unexpected(frame);
+        }
         head.forget_record();
         head
     }

@@ -3,6 +3,7 @@
 use super::Scene;
 use crate::packet::{External, Flight, Packet, Packets};
 use crate::pool::Batch;
+use crate::ring::ring;
 
 impl Scene {
     /// A packet of `bytes`.
@@ -105,7 +106,10 @@ impl Scene {
         self.refused += frames.len();
         frames.free(w);
         more.append(&mut packets);
-        more.drain().take(5).for_each(|packet| packets.push(packet).unwrap());
+        let (all, (mut sends, mut receives)) = (more.len(), ring(8));
+        assert_eq!((more.send(&mut sends), more.len()), (all.min(8), all.saturating_sub(8)));
+        assert_eq!(packets.receive(&mut receives, 5), all.min(5));
+        more.drain().take(2).for_each(|packet| packets.push(packet).unwrap());
         assert_eq!(packets.room() + packets.len(), 64);
         let there = packets.len();
         packets.pop().into_iter().for_each(|packet| heads.free(other, packet));
