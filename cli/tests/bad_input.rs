@@ -221,7 +221,7 @@ fn what_is_about_a_router_is_refused_in_another_mode() {
     }
 }
 
-/// The place is that of the key that the line names first; where it names none, it says what keys are.
+/// The place is that of the first key that the line names and the file has.
 #[test]
 fn keys_that_do_not_fit_together_are_refused_with_their_line() {
     let file = std::env::temp_dir().join(format!("netmem-bad-input-{}.toml", std::process::id()));
@@ -270,7 +270,12 @@ fn keys_that_do_not_fit_together_are_refused_with_their_line() {
     }
     std::fs::write(&file, format!("{xdp}route = [\"10.0.2.0/24,2,02:00:00:00:00:02\"]\n")).unwrap();
     let line = "route port 2: there are 2 ports, numbered from 0";
-    refused(&format!("forward --config {path}"), &format!("{line} (each key of {path} counts as an option)"));
+    refused(&format!("forward --config {path}"), &format!("{path}:2: {line}"));
+    let own = "address = ['10.0.2.254/24,1']";
+    let route = "10.0.2.254/32,1,02:00:00:00:00:02";
+    std::fs::write(&file, format!("{xdp}\n{own}")).unwrap();
+    let line = "--route for 10.0.2.254/32 never counts beside --address 10.0.2.254/24,1: leave one out";
+    refused(&format!("forward --config {path} --route {route}"), &format!("{path}:3: {line}"));
     std::fs::remove_file(&file).unwrap();
 }
 

@@ -26,15 +26,17 @@ const NO_KEYS: [&str; 3] = ["config", "json", "help"];
 pub struct Places(Vec<(String, usize)>);
 
 impl Places {
-    /// The failure with the place of the first option in its line that the file has, or, where it names none of those, with what keys are.
+    /// The failure with the place of the first option in its line that the file has, or, where it names none of those, with what keys
+    /// are. A line about one value may begin with the option's name alone.
     pub fn place(&self, path: &Path, failure: Failure) -> Failure {
         let Failure::Input(line) = failure else { return failure };
+        let at = |name: &str| self.0.iter().find_map(|(key, at)| (key == name).then_some(*at));
         let named = |word: &str| {
             let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-            let word = word.split('=').next()?.strip_prefix("--")?;
-            self.0.iter().find_map(|(key, at)| (key == word).then_some(*at))
+            at(word.split('=').next()?.strip_prefix("--")?)
         };
-        Failure::Input(match line.split_whitespace().find_map(named) {
+        let first = line.split(' ').next().and_then(at);
+        Failure::Input(match first.or_else(|| line.split_whitespace().find_map(named)) {
             Some(at) => format!("{}:{at}: {line}", path.display()),
             None => format!("{line} (each key of {} counts as an option)", path.display()),
         })

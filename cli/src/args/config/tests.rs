@@ -96,6 +96,27 @@ fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
 }
 
 #[test]
+fn what_does_not_fit_together_gets_the_place_of_the_first_option_that_the_file_has() {
+    let places =
+        Places([("mode", 3), ("hold", 5), ("route", 7)].map(|(key, at)| (key.to_owned(), at)).into());
+    for (line, said) in [
+        ("--mode ip without a --route", "FILE:3: --mode ip without a --route"),
+        ("--martians is for --mode ip", "FILE:3: --martians is for --mode ip"),
+        ("--hold and --tap keep 7", "FILE:5: --hold and --tap keep 7"),
+        ("the argument '--hold <N>' cannot", "FILE:5: the argument '--hold <N>' cannot"),
+        ("give --route=7", "FILE:7: give --route=7"),
+        ("route port 2: there are 2", "FILE:7: route port 2: there are 2"),
+        ("there is no mode", "there is no mode (each key of FILE counts as an option)"),
+        ("--steer needs --workers", "--steer needs --workers (each key of FILE counts as an option)"),
+    ] {
+        let placed = places.place(Path::new("FILE"), Failure::Input(line.to_owned()));
+        assert_eq!(placed, Failure::Input(said.to_owned()));
+    }
+    let other = || Failure::run("died");
+    assert_eq!(places.place(Path::new("FILE"), other()), other());
+}
+
+#[test]
 fn a_wrong_value_is_wrong_also_where_the_command_line_takes_its_place() {
     assert!(words_beside("workers = 99\n", &["--workers", "1"]).is_err());
 }
