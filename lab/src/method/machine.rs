@@ -70,6 +70,17 @@ impl Machine {
     }
 }
 
+/// Bytes of memory that may be taken without anything being moved out of it, by the kernel's estimate (proc_meminfo(5),
+/// MemAvailable); `None` where it gives none.
+pub fn memory_available() -> Option<usize> {
+    available(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn available(meminfo: &str) -> Option<usize> {
+    let told = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(told.trim().strip_suffix("kB")?.trim_end().parse::<usize>().ok()? << 10)
+}
+
 fn line(path: impl AsRef<Path>) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -153,6 +164,13 @@ mod tests {
         assert_eq!(under_hypervisor(CPUINFO), Some(true));
         assert_eq!(under_hypervisor("flags : fpu hypervisor_like\n"), Some(false));
         assert_eq!((model(""), under_hypervisor("")), (None, None));
+    }
+
+    #[test]
+    fn the_memory_that_is_available_is_read_from_meminfo() {
+        let told = "MemFree:  1 kB\nMemAvailable:   23068672 kB\nSwapTotal: 0 kB\n";
+        assert_eq!(available(told), Some(22 << 30));
+        assert_eq!((available("MemFree: 1 kB\n"), available("MemAvailable: many\n")), (None, None));
     }
 
     #[test]

@@ -7,10 +7,13 @@ use crate::ring::loan;
 use crate::sync::Doorbell;
 use std::sync::Arc;
 
+/// Descriptors in a ring at most: with 2 KiB for each frame, 2 GiB of them posted.
+const RING_MAX: usize = 1 << 20;
+
 /// What a wire is made with.
 #[derive(Debug, Clone)]
 pub struct MemConfig {
-    /// Descriptors in each of the two rings, a power of two.
+    /// Descriptors in each of the two rings, a power of two: 2 to 2^20.
     pub ring: usize,
     /// Sent frames that the device gathers before it completes them; fewer only when it has nothing to send.
     pub coalesce: usize,
@@ -26,7 +29,7 @@ impl Default for MemConfig {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum MemError {
     /// The ring size is no power of two or out of range.
-    #[error("mem ring of {0} places: give a power of two from 2 to 65536")]
+    #[error("mem ring of {0} places: give a power of two from 2 to {RING_MAX}")]
     Ring(usize),
     /// The number of completions to gather is out of range.
     #[error("{0} completions gathered: give 1 to half the ring")]
@@ -42,7 +45,7 @@ pub enum MemError {
 /// [`MemError`] when a number is out of range, or the process out of descriptors.
 #[cold]
 pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemError> {
-    if !config.ring.is_power_of_two() || !(2..=65536).contains(&config.ring) {
+    if !config.ring.is_power_of_two() || !(2..=RING_MAX).contains(&config.ring) {
         return Err(MemError::Ring(config.ring));
     }
     if !(1..=config.ring / 2).contains(&config.coalesce) {

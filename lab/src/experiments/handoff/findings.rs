@@ -1,5 +1,8 @@
 //! What the figures say to the thread of the source.
 
+use netmem::limits::CHUNK_SIZE;
+
+use super::plan::Plan;
 use crate::bench::Bench;
 use crate::json::{Published, Ratio};
 use crate::method::round::Label;
@@ -48,18 +51,24 @@ fn sentence(ratio: &Ratio) -> String {
 }
 
 /// How to read the rows.
-pub(super) fn notes(bench: &mut Bench<'_>, rings: u32) {
-    let largest = (1024_u64 << (2 * (rings - 1))) * 2_048;
+pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
     let cache = last_level_cache();
     let reached = match cache {
-        Some(bytes) if bytes > largest => "the sweep does not reach past it",
-        Some(_) => "the sweep reaches past it",
+        Some(bytes) if bytes > (most.ring * CHUNK_SIZE) as u64 => {
+            "neither the frames nor the lines that are read reach past it"
+        }
+        Some(bytes) if bytes > most.touched() as u64 => {
+            "the frames reach past it, the lines that are read do not"
+        }
+        Some(_) => "the frames and the lines that are read reach past it",
         None => "whether the sweep reaches past it is not known",
     };
     let cache = cache.map_or("of unknown size".to_owned(), |bytes| format!("of {} MiB", bytes >> 20));
     bench.note(format!(
-        "working set: up to {} MiB of frames of one port, a last-level cache {cache}: {reached}",
-        largest >> 20
+        "working set: up to {} MiB of frames of one port, of which packets of {} MiB are read once in a turn, and a \
+         last-level cache {cache}, which on a virtual machine others may use too: {reached}",
+        (most.ring * CHUNK_SIZE) >> 20,
+        most.touched() >> 20
     ));
     bench.note(
         "the source claims more than 40 % with hand-off, at 4 Mpps on Nehalem and 1.2 Mpps on Bensley, over one whose packets \
@@ -71,8 +80,8 @@ pub(super) fn notes(bench: &mut Bench<'_>, rings: u32) {
          order is checked without a load or store of it. The network waits where an inbox is full: no packet is dropped",
     );
     bench.note(
-        "light work swaps the link addresses; heavy work also sums 512 bytes as often as the key sums says. One worker leaves \
-         the other core idle; of two queues, windows in which one core stood still are dropped. \
+        "light work swaps the link addresses; where packets are read it also sums their 512 bytes, once, and in heavy work as \
+         often as the key sums says. One worker leaves the other core idle; of two queues, windows in which one core stood still are dropped. \
          Packets that round-robin reorders are counted about: two workers note one flow at once",
     );
 }

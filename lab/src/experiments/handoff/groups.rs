@@ -21,8 +21,11 @@ pub(super) fn headlines(sums: u64) -> [Group; 2] {
     })
 }
 
-/// All the other axes, each swept alone.
-pub(super) fn sweeps(sums: u64, rings: u32) -> Vec<Group> {
+/// Places in the ring of the one port, whose frames come round in turn: working sets of 2, 64, 256, 1,024 and 2,048 MiB.
+pub(super) const RINGS: [usize; 5] = [1 << 10, 1 << 15, 1 << 17, 1 << 19, 1 << 20];
+
+/// All the other axes, each swept alone; working sets as far as `rings` go.
+pub(super) fn sweeps(sums: u64, rings: &[usize]) -> Vec<Group> {
     let handed = |variant: String| Plan::new(&variant, ALL_HANDED);
     let heavy = |variant: &str, way| Plan { sums, ring: RING_BY_FLOW, ..Plan::new(variant, way) };
     let mut groups = vec![
@@ -44,10 +47,9 @@ pub(super) fn sweeps(sums: u64, rings: u32) -> Vec<Group> {
     };
     groups.extend([ports("ports-one", Way::One), ports("ports-handed", ALL_HANDED)].map(Group::from));
     let sets = |variant: &str, way| {
-        (0..rings)
-            .map(|step| 1024 << (2 * step))
-            .map(|ring| Plan { ring, ..Plan::new(&format!("{variant}-{ring}"), way) })
-            .collect()
+        let plan =
+            |ring: &usize| Plan { ring: *ring, sums: 1, ..Plan::new(&format!("{variant}-{ring}"), way) };
+        rings.iter().map(plan).collect()
     };
     groups.extend([sets("ring-one", Way::One), sets("ring-handed", ALL_HANDED)]);
     groups

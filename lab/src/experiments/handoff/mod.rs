@@ -9,13 +9,16 @@ mod idle;
 mod plan;
 mod rig;
 
+use netmem::limits::CHUNK_SIZE;
+
 use super::Experiment;
 use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
+use crate::method::machine::memory_available;
 use crate::method::round::Variant;
 use crate::metric::Metric;
 use crate::settings::Key;
 use groups::Group;
-use plan::Way;
+use plan::{Plan, Way};
 use rig::{Pace, Rig};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -32,18 +35,18 @@ const KEYS: &[Key] = &[
     Key {
         name: "sums",
         what: "checksums over a packet that make heavy work",
-        min: 1,
+        min: 2,
         max: 64,
         full: 8,
         quick: 8,
     },
     Key {
         name: "rings",
-        what: "steps of the working set, each four times the last",
+        what: "steps of the working set: 2, 64, 256, 1024 and 2048 MiB of frames",
         min: 1,
         max: 5,
         full: 5,
-        quick: 3,
+        quick: 4,
     },
 ];
 
@@ -52,7 +55,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         bench.check("two cores", false, "handing off needs two".to_owned());
         return Ok(());
     };
-    let (sums, rings) = (bench.setting("sums"), bench.setting("rings") as u32);
+    let (sums, rings) = (bench.setting("sums"), rings(bench));
     let (headlines, sweeps) = (groups::headlines(sums), groups::sweeps(sums, rings));
     let effort = bench.effort().shared_by((headlines.len() + sweeps.len()) / 3);
     for (group, load) in headlines.into_iter().zip(["light", "heavy"]) {
@@ -70,8 +73,24 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     if !bench.stopped() {
         bench.once(|bench| idle::measure(bench, peer_core))?;
     }
-    findings::notes(bench, rings);
+    if let Some(&ring) = rings.last() {
+        findings::notes(bench, &Plan { ring, sums: 1, ..Plan::new("most", Way::One) });
+    }
     Ok(())
+}
+
+/// The steps of the working set that are asked for, as far as there is memory: a group has all of them at once.
+fn rings(bench: &mut Bench<'_>) -> &'static [usize] {
+    let asked = &groups::RINGS[..bench.setting("rings") as usize];
+    let room = memory_available().map_or(usize::MAX, |bytes| bytes / CHUNK_SIZE);
+    // A rig's memory is a fourth larger than its frames, and others want some, too.
+    let fits = |steps: &usize| asked[..*steps].iter().sum::<usize>() * 3 / 2 <= room;
+    let steps = (1..=asked.len()).rev().find(fits).unwrap_or(1);
+    if steps < asked.len() {
+        bench
+            .note(format!("no working set of {} MiB and more: there is no memory for it", asked[steps] >> 9));
+    }
+    &asked[..steps]
 }
 
 /// Measures a group in the same rounds and settles each of its variants.

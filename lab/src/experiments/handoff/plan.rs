@@ -1,6 +1,6 @@
 //! What one variant is: who receives, who forwards, and how much work that is.
 
-use netmem::limits::CHUNK_SIZE;
+use netmem::limits::{CACHE_LINE, CHUNK_SIZE};
 use netmem::steer::Record;
 
 use crate::json::params;
@@ -32,7 +32,7 @@ pub(super) struct Plan {
     pub(super) ports: usize,
     /// Lines of a packet that the first worker reads before it hands it over.
     pub(super) lines: usize,
-    /// Sums of its 512 bytes that are made of each packet; none is light work.
+    /// Sums of its 512 bytes that are made of each packet: none is light work, with one it is read.
     pub(super) sums: u64,
     /// Packets that a port receives at once.
     pub(super) burst: usize,
@@ -75,6 +75,21 @@ impl Plan {
         self.way != Way::Handed("round-robin")
     }
 
+    /// How much work a packet is.
+    pub(super) fn load(&self) -> &'static str {
+        match self.sums {
+            0 => "light",
+            1 => "read",
+            _ => "heavy",
+        }
+    }
+
+    /// Bytes of the working set that are read or written: the headers' line of each frame, or all of its packet.
+    pub(super) fn touched(&self) -> usize {
+        let of_a_frame = if self.sums == 0 { CACHE_LINE } else { super::core::PACKET };
+        self.ports * self.ring * of_a_frame
+    }
+
     pub(super) fn label(&self) -> Label {
         let (workers, policy) = match self.way {
             Way::One => (1, "none"),
@@ -91,10 +106,11 @@ impl Plan {
             ("policy", policy.into()),
             ("ports", self.ports.into()),
             ("lines_before", self.lines.into()),
-            ("load", if self.sums == 0 { "light" } else { "heavy" }.into()),
+            ("load", self.load().into()),
             ("inbox", self.inbox.into()),
             ("recorded", if self.record == Record::First { "first" } else { "second" }.into()),
             ("working_set", (self.ports * self.ring * CHUNK_SIZE).into()),
+            ("touched", self.touched().into()),
         ]);
         Label { variant: self.variant.clone(), params }
     }

@@ -136,6 +136,20 @@ pub(super) const FIGURES: &[Figure] = &[
         only: &[("map_ns", "500")],
         ..curves("pool-recycle", "Each map and unmap costs 500 ns", CYCLES, HELD)
     },
+    Figure {
+        only: &[("touch", "true")],
+        without: &["held", "of"],
+        ..dots(
+            "pool-recycle",
+            "One of so many frames in use goes back and one comes out, 64 bytes written",
+            NS,
+        )
+    },
+    Figure {
+        only: &[("touch", "false")],
+        without: &["held", "of"],
+        ..dots("pool-recycle", "The same, untouched", NS)
+    },
     packets("xdp-verdicts", "Time for a packet by verdict; the source's rates as times"),
     packets("cluster-pool", "Time for a packet; the source's rates of 2002 as times"),
     packets("forward-bulk-free", "Time for a packet; the source's rates as times"),
@@ -148,6 +162,10 @@ pub(super) const FIGURES: &[Figure] = &[
     packets("forward-xdp", "Time for a packet from veth to veth, over all cores"),
     Figure { only: &[("load", "light")], ..packets("handoff", "Time for a packet, light work") },
     Figure { only: &[("load", "heavy")], ..packets("handoff", "Time for a packet, heavy work") },
+    Figure {
+        only: &[("load", "read")],
+        ..packets("handoff", "Time for a packet that is read, by places in the ring whose frames come round")
+    },
     Figure {
         only: &[("work", "ring")],
         budgets: false,
