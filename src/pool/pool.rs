@@ -18,7 +18,7 @@ use super::yard::{self, Yard};
 use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
 use crate::stats::{Count, Lanes};
-use crate::sync::shim::Mutex;
+use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Handle, Owned, Worker};
 use crate::sys::table::TableError;
 use std::panic::Location;
@@ -292,6 +292,14 @@ impl Pool {
     /// Pages that the pool's device may reach now; 0 where there is no device mapping.
     pub fn mapped_pages(&self) -> u64 {
         self.shared.dma.pages()
+    }
+
+    /// Bytes kept about frames: what stands beside each chunk of the whole memory, once for all its pools, and the lists of
+    /// this pool's frames and pages. The owner's cache and the ring on the way home come on top, some KiB that do not grow
+    /// with the pool.
+    #[cold]
+    pub fn bookkeeping_bytes(&self) -> usize {
+        self.shared.yard.bytes() + lock(&self.shared.stock).bytes()
     }
 
     /// Stops the pool: no allocation succeeds any more. Frames that are out stay good and can be freed

@@ -35,6 +35,12 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
+    /// Bytes of both lists, as long as they can become.
+    #[cold]
+    pub(super) fn bytes(&self) -> usize {
+        self.spare.capacity() * size_of::<u32>() + self.pages.capacity() * size_of::<Page>()
+    }
+
     /// Empty, with room for all the frames and pages that a pool can have.
     pub(super) fn new(
         frames: usize,

@@ -255,6 +255,16 @@ fn a_frame_that_outlives_pool_memory_and_workers_is_still_good() {
 }
 
 #[test]
+fn what_is_kept_about_frames_is_less_than_a_hundredth_of_them() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 512);
+    // Ten bytes for each chunk and four for each page of the memory, four for each frame and page of the pool.
+    assert_eq!(pool.bookkeeping_bytes(), 2_048 * 10 + 1_024 * 4 + 512 * 4 + 256 * 4);
+    assert!(100 * pool.bookkeeping_bytes() < memory.bytes());
+}
+
+#[test]
 fn an_owner_that_leaves_gives_its_cache_back_for_others() {
     let memory = memory(2);
     let (mut owner, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());

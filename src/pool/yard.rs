@@ -160,6 +160,14 @@ impl Yard {
         self.homes
     }
 
+    /// Bytes that all this takes, with the region's part of the table of homes; without traces.
+    #[cold]
+    pub(super) fn bytes(&self) -> usize {
+        let [next, places, refs] =
+            [&self.next, &self.places, &self.refs].map(|array| size_of_val(&array[..]));
+        next + places + refs + size_of::<u16>() * self.next.len()
+    }
+
     /// Writes which pool a chunk of this region is of.
     pub(super) fn set_home(&self, id: NonZeroU32, pool: u16) {
         debug_assert!(self.region.index_of(id.get()).is_some(), "chunk {id} of another region");

@@ -1,7 +1,8 @@
 //! `pool-recycle`: what it costs to get a page for a packet and to give it back, where the pool keeps pages mapped, where
 //! the older trick looks whether the head of a queue is free, and where nothing is kept; with mappings that cost nothing
-//! or much, and with none or many frames held meanwhile.
+//! or much, and with none or many frames held meanwhile; and whether a frame costs more where up to millions are in use.
 
+mod in_use;
 mod trip;
 
 use std::cell::RefCell;
@@ -104,6 +105,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
             group(&scene, bench, map_ns, held)?;
         }
     }
+    in_use::measure(bench, scene.effort)?;
     note_memory(bench, &memory);
     bench.note(format!(
         "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the pool; \
