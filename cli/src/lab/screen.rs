@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Steps of the bar.
 const STEPS: u64 = 1_000;
 
+/// How long what is drawn stays at least: to draw takes a core from what is measured.
+const REST: Duration = Duration::from_millis(200);
+
 /// Reports and progress.
 pub struct Screen {
     /// `None` where standard error is no terminal.
@@ -26,6 +29,8 @@ pub struct Screen {
     /// What was left when the turn at hand began, and when that was.
     remaining: Remaining,
     begun: Instant,
+    /// When a round was drawn last.
+    drawn: Instant,
 }
 
 impl Screen {
@@ -37,7 +42,7 @@ impl Screen {
         });
         let lines = bar.is_none() && several;
         let (remaining, begun) = (Remaining::default(), Instant::now());
-        Screen { bar, lines, measured: false, printed: Ok(()), told: 0, remaining, begun }
+        Screen { bar, lines, measured: false, printed: Ok(()), told: 0, remaining, begun, drawn: begun }
     }
 
     /// Shows what the runner says.
@@ -53,9 +58,11 @@ impl Screen {
                 self.told = setup;
                 self.draw(&doing);
             }
-            Progress::Round { experiment, done, of } => {
+            Progress::Round { experiment, done, of } if self.drawn.elapsed() >= REST => {
+                self.drawn = Instant::now();
                 self.draw(&format!("{}: round {done} of {of}", experiment.name));
             }
+            Progress::Round { .. } => {}
             Progress::End(report) => {
                 self.measured = true;
                 let print = || output::print(&format!("{}\n", table::text(report)));

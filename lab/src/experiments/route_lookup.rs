@@ -11,12 +11,11 @@ mod routes;
 mod tables;
 mod updates;
 
-use std::cell::RefCell;
 use std::hint::black_box;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netmem::sys::bpf::RouteLookup;
+use netmem::sys::bpf::{BpfError, RouteLookup};
 use serde_json::Value;
 
 use super::Experiment;
@@ -59,9 +58,9 @@ const ROUTES_V6: Key = Key {
 
 /// Destinations looked up in turn, of each kind of route.
 const DESTINATIONS: usize = 1 << 15;
-/// Lookups in a window, some 50 µs of them, and windows before the first that counts: enough to have been everywhere once,
+/// Lookups in a window, 10 to 500 µs of them, and windows before the first that counts: enough to have been everywhere once,
 /// whoever looks up.
-const WINDOW: (u32, usize) = (512, DESTINATIONS / 512);
+const WINDOW: (u32, usize) = (2_048, DESTINATIONS / 2_048);
 /// Of the destinations so many are compared with what the kernel answers.
 const COMPARED: u32 = 1_024;
 /// Routes of the table of a few.
@@ -87,7 +86,6 @@ struct Full<'a> {
     ours: Loaded,
     plain: Plain,
     kernel: Option<Kernel>,
-    why_no_rows: RefCell<Option<String>>,
 }
 
 impl Full<'_> {
@@ -116,7 +114,7 @@ fn measure(
     if let Err(why) = &kernel {
         bench.note(format!("{}: no row of the kernel, which needs root: {why}", family.name()));
     }
-    let full = Full { family, routes, ours, plain, kernel: kernel.ok(), why_no_rows: RefCell::default() };
+    let full = Full { family, routes, ours, plain, kernel: kernel.ok() };
     bench.once(|bench| {
         costs_of_holding(bench, &full, plain_ns);
         Ok(())
@@ -147,7 +145,7 @@ fn costs_of_holding(bench: &mut Bench<'_>, full: &Full<'_>, plain_ns: f64) {
     }
 }
 
-/// Addresses whose route is of this kind; fewer where the table has none of it.
+/// Addresses whose route is of this kind, a power of two; fewer where the table has none of it.
 fn destinations(full: &Full<'_>, kind: Kind, random: &mut Random) -> Vec<IpAddr> {
     let of_kind: Vec<_> = full.routes.iter().filter(|(_, way)| way.kind() == kind).copied().collect();
     if of_kind.is_empty() {
@@ -156,7 +154,10 @@ fn destinations(full: &Full<'_>, kind: Kind, random: &mut Random) -> Vec<IpAddr>
     // A longer prefix of another kind may cover one.
     let is_it = |to: &IpAddr| full.plain.lookup(*to).is_some_and(|way| way.kind() == kind);
     let drawn = (0..2 * DESTINATIONS).map(|_| routes::destination(&of_kind, random));
-    drawn.filter(is_it).take(DESTINATIONS).collect()
+    let mut all: Vec<IpAddr> = drawn.filter(is_it).take(DESTINATIONS).collect();
+    // The kernel's are asked for in turn up to a power of two, and so are everybody's.
+    all.truncate(all.len().checked_ilog2().map_or(0, |power| 1 << power));
+    all
 }
 
 /// Lookups that end at routes of one kind, by whoever has them.
@@ -195,6 +196,7 @@ fn time_lookups(
     (kind, to): (Kind, &[IpAddr]),
     kernel: Option<(&Kernel, &RouteLookup)>,
 ) {
+    let seen = kernel::Seen::default();
     let (clock, metric) = (bench.clock, Metric::NsPerOp);
     let label = |variant: &str| {
         let mut label = full.label(variant, "lookup");
@@ -212,16 +214,40 @@ fn time_lookups(
         let body = looking_up(to, |to, _| full.plain.lookup(to));
         variants.push(Box::new(OpLoop::fixed(WINDOW, label("prefix-trie"), &clock, body)));
     }
+    let others_before = kernel.map(|(_, lookup)| lookup.others());
     if let Some(of) = kernel {
-        variants.push(Box::new(InKernel::new(label("kernel"), clock, of, &full.why_no_rows)));
+        variants.push(Box::new(InKernel::new(label("kernel"), clock, of, &seen)));
     }
     let comparisons: Vec<_> = (1..variants.len()).map(|b| Comparison { a: 0, b, metric }).collect();
     let effort = effort(bench, kind);
     let series = bench.measure_with(&mut variants, &comparisons, Cores::Same, effort);
+    drop(variants);
     series.iter().for_each(|series| bench.row(series, metric, None));
-    if let Some(why) = full.why_no_rows.take() {
+    if let Some(why) = seen.failed.take() {
         bench.note(format!("a round of the kernel's lookups has no window: {why}"));
+    } else if let (Some((_, lookup)), Some(Ok(before))) = (kernel, others_before) {
+        let others = lookup.others().map(|others| others.wrapping_sub(before));
+        check_timed(bench, (full.family, kind), seen.asked.get() as u32, others);
     }
+}
+
+/// Checks that each lookup in the kernel's windows ended as its kind does: one that fails is the fastest there is. Counters of
+/// 32 bits may have come round.
+fn check_timed(
+    bench: &mut Bench<'_>,
+    (family, kind): (Family, Kind),
+    asked: u32,
+    others: Result<u32, BpfError>,
+) {
+    let expected = if kind == Kind::Blackhole { asked } else { 0 };
+    bench.check(
+        &format!("{}, {}: each of the kernel's timed lookups ends there", family.name(), kind.name()),
+        matches!(others, Ok(others) if others == expected),
+        match others {
+            Ok(others) => format!("of {asked} lookups {others} led to no station"),
+            Err(error) => error.to_string(),
+        },
+    );
 }
 
 /// The usual kind of route has half of the rounds.

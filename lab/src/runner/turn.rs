@@ -50,10 +50,10 @@ impl<'a> Turns<'a> {
         least(self.settings)
     }
 
-    /// Set-ups that there are at most: as many times more as there may be more rounds.
+    /// Set-ups that there are at most: no more than the rounds allow, each with as many as one of the least has.
     pub(super) fn most(&self) -> usize {
-        let [rounds, rounds_max] = ["rounds", "rounds-max"].map(|key| self.settings.get(key).max(1));
-        self.least() * (rounds_max / rounds).max(1) as usize
+        let [rounds, rounds_max] = ["rounds", "rounds-max"].map(|key| self.settings.get(key) as usize);
+        self.least().max(rounds_max / rounds.div_ceil(self.least()).max(1))
     }
 
     /// Seconds that a turn takes, by the experiment's own word.

@@ -1,7 +1,7 @@
 //! The same routes in the kernel's table, in a network namespace, and the windows in which a program inside the kernel
 //! looks them up.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::fs;
 use std::net::IpAddr;
@@ -136,8 +136,16 @@ pub(super) struct InKernel<'a> {
     clock: Tsc,
     kernel: &'a Kernel,
     lookup: &'a RouteLookup,
+    seen: &'a Seen,
+}
+
+/// What is known of the lookups in all windows.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// How many there were.
+    pub(super) asked: Cell<u64>,
     /// Why there are no windows of a round.
-    failed: &'a RefCell<Option<String>>,
+    pub(super) failed: RefCell<Option<String>>,
 }
 
 impl<'a> InKernel<'a> {
@@ -145,9 +153,9 @@ impl<'a> InKernel<'a> {
         label: Label,
         clock: Tsc,
         (kernel, lookup): (&'a Kernel, &'a RouteLookup),
-        failed: &'a RefCell<Option<String>>,
+        seen: &'a Seen,
     ) -> Self {
-        InKernel { label, clock, kernel, lookup, failed }
+        InKernel { label, clock, kernel, lookup, seen }
     }
 }
 
@@ -172,8 +180,10 @@ impl Variant for InKernel<'_> {
                 Some(error) => Err(error.to_string()),
             }
         });
+        let asked = (WINDOW.1 + windows) as u64 * u64::from(WINDOW.0);
+        self.seen.asked.set(self.seen.asked.get() + asked);
         taken.and_then(|taken| taken).unwrap_or_else(|why| {
-            *self.failed.borrow_mut() = Some(why);
+            *self.seen.failed.borrow_mut() = Some(why);
             Windows::default()
         })
     }

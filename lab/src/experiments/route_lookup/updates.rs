@@ -79,10 +79,12 @@ struct Worker {
 }
 
 impl Worker {
-    /// Waits until it has looked up something in a table that is another one than at first. It may have had no core yet.
-    fn wait_for_a_look(&self) {
+    /// Waits until it has looked up something in a table that is another one than at first, or `is_gone`. It may have had no
+    /// core yet.
+    fn wait_for_a_look(&self, is_gone: impl Fn() -> bool) {
         self.looks_up.store(true, Ordering::Relaxed);
-        while [&self.lookups, &self.tables].iter().any(|seen| seen.load(Ordering::Relaxed) == 0) {
+        let is_blind = || [&self.lookups, &self.tables].iter().any(|seen| seen.load(Ordering::Relaxed) == 0);
+        while is_blind() && !is_gone() {
             thread::yield_now();
         }
     }
@@ -127,24 +129,24 @@ pub(super) fn measure(
     let writer = Writer { rib: loaded.rib, control, changed, done: 0, held: false, copies: 0 };
     let (writer, worker) = (RefCell::new(writer), Worker::default());
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let thread = scope.spawn(|| {
             // Elsewhere it would share the caller's core: slower, and no less right.
             let _ = cpu::pin(core);
             worker.run(reader, &expected);
         });
         measure_beside(bench, (family, routes.len()), &writer, &worker);
         if writer.borrow().done > 0 {
-            worker.wait_for_a_look();
+            worker.wait_for_a_look(|| thread.is_finished() || bench.stopped());
         }
         worker.over.store(true, Ordering::Relaxed);
     });
     let writer = writer.into_inner();
     let [lookups, wrong, tables] =
         [&worker.lookups, &worker.wrong, &worker.tables].map(|counter| counter.load(Ordering::Relaxed));
-    let there = writer.rib.len() + writer.out();
+    let (there, stopped) = (writer.rib.len() + writer.out(), bench.stopped());
     bench.check(
         &format!("{name}: no lookup goes wrong while routes change"),
-        wrong == 0 && there == routes.len() && (lookups > 0 && tables > 0 || writer.done == 0),
+        wrong == 0 && there == routes.len() && (lookups > 0 && tables > 0 || writer.done == 0 || stopped),
         format!(
             "{wrong} of {lookups} lookups in {tables} tables; {} changes, {} copies of the whole table for a worker that \
              was away",
@@ -177,4 +179,26 @@ fn measure_beside(
     let comparison = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
     let series = bench.measure_with(&mut variants, &[comparison], Cores::Cross, effort);
     series.iter().for_each(|series| bench.row(series, Metric::NsPerOp, None));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_is_no_more_is_not_waited_for() {
+        let worker = Worker::default();
+        worker.wait_for_a_look(|| true);
+        assert!(worker.looks_up.load(Ordering::Relaxed));
+        // One that looks is waited for until it has seen both.
+        thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                worker.lookups.store(1, Ordering::Relaxed);
+                worker.tables.store(1, Ordering::Relaxed);
+            });
+            worker.wait_for_a_look(|| false);
+            looks.join().unwrap();
+        });
+        assert_eq!(worker.tables.load(Ordering::Relaxed), 1);
+    }
 }
