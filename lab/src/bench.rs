@@ -131,6 +131,11 @@ impl<'a> Bench<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// Raised when the run has been asked to end: for what waits elsewhere.
+    pub fn stop(&self) -> &'a AtomicBool {
+        self.stop
+    }
+
     /// This set-up's part of the effort that the method's settings ask for.
     pub fn effort(&self) -> Effort {
         let rounds = self.setting("rounds").div_ceil(self.setting("setups").max(1));

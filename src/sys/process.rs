@@ -10,21 +10,35 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// Starts a child on `core`, where all its threads stay. It is killed when the thread that starts it ends, by whatever
-/// end: also one that stands still.
+/// Starts a child. It is killed when the thread that starts it ends, by whatever end: also one that stands still.
 ///
 /// # Errors
-/// What the system says, of the core too.
-pub fn start_on(core: usize, command: &mut Command) -> io::Result<Child> {
-    let (core, parent) = (cpu::only(core)?, getpid());
+/// What the system says.
+pub fn start(command: &mut Command) -> io::Result<Child> {
+    let parent = getpid();
     let prepare = move || {
-        sched_setaffinity(None, &core)?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // Who ended before that is not waited for.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     };
-    // SAFETY: between fork and exec it makes three system calls, and neither allocates nor takes a lock.
+    // SAFETY: between fork and exec it makes two system calls, and neither allocates nor takes a lock.
     unsafe { command.pre_exec(prepare) }.spawn()
+}
+
+/// The same on `core`, where all its threads stay.
+///
+/// # Errors
+/// What the system says, of the core too.
+pub fn start_on(core: usize, command: &mut Command) -> io::Result<Child> {
+    let core = cpu::only(core)?;
+    // SAFETY: between fork and exec it makes one system call, which neither allocates nor takes a lock.
+    start(unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &core)?)) })
+}
+
+/// Ends this process at once, whatever its threads do (SIGKILL): nothing is run at its end.
+pub fn kill_this() {
+    // A process may signal itself always.
+    let _ = kill_process(getpid(), Signal::KILL);
 }
 
 /// Stops all threads of a child (SIGSTOP), and comes back when they stand still.

@@ -13,8 +13,9 @@ use netmem::port::memif::{MemifConfig, MemifPort, Role, Sealing};
 use netmem::port::{Port, PortState};
 
 use super::Experiment;
-use super::peers::middle::{self, Folder};
+use super::peers::middle;
 use super::peers::{Backlog, Borrowed, Ends, Middle, PACKET_BYTES, Path, Tools};
+use super::scratch::Folder;
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
 use crate::method::round::{Label, Variant};
@@ -117,7 +118,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         if bench.stopped() {
             break;
         }
-        let folder = Folder::new("lab").map_err(SetUpError::at("a folder for sockets"))?;
+        let folder = Folder::new().map_err(SetUpError::at("a folder for sockets"))?;
         let mut paths = Vec::new();
         for &device in side.devices(testpmd.is_some()) {
             let testpmd = testpmd.as_deref().map(|program| (program, memory));

@@ -18,6 +18,7 @@ mod relay;
 mod rivals;
 mod route_lookup;
 mod router;
+mod scratch;
 mod self_check;
 mod slab_bulk;
 mod slab_descriptor;

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, thread};
 
 use netmem::sys::netns;
+
+use super::scratch;
 
 /// A network namespace; gone when dropped.
 #[derive(Debug)]
@@ -21,12 +22,9 @@ impl Namespace {
     /// # Errors
     /// Why that cannot be done here.
     pub(super) fn new(place: &str) -> Result<Namespace, String> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEPT: Once = Once::new();
         SWEPT.call_once(sweep);
-        // Relaxed: a number that nobody else has is all it is for.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("netmem-lab-{}-{number}-{place}", std::process::id());
+        let name = format!("{}-{place}", scratch::name());
         ip(&format!("netns add {name}")).map_err(|why| format!("no network namespaces: {why}"))?;
         Ok(Namespace { name })
     }
@@ -91,25 +89,10 @@ impl Drop for Namespace {
 
 /// Deletes the namespaces of labs that were killed and could not.
 fn sweep() {
-    for name in left_over(Path::new("/run/netns")) {
+    for name in scratch::left_over(Path::new("/run/netns")) {
         // Somebody may have been quicker.
         let _ = ip(&format!("netns del {name}"));
     }
-}
-
-/// The names in a folder of what labs have made there that were killed and could not take it away.
-pub(super) fn left_over(folder: &Path) -> Vec<String> {
-    let is_alive = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
-    let names = fs::read_dir(folder).into_iter().flatten();
-    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| is_left_over(name, is_alive)).collect()
-}
-
-/// Whether it is the name of something that a lab made, in a process that is no more.
-fn is_left_over(name: &str, is_alive: impl Fn(u32) -> bool) -> bool {
-    let behind = name.strip_prefix("netmem-lab-");
-    let pid = behind.and_then(|behind| behind.split('-').next()?.parse().ok());
-    pid.is_some_and(|pid| !is_alive(pid))
 }
 
 /// Runs ip(8) with these words (split at spaces).
@@ -132,15 +115,6 @@ pub(super) fn written(mac: [u8; 6]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_namespaces_of_labs_that_are_no_more_are_swept_away() {
-        let is_alive = |pid| pid == 7;
-        assert!(is_left_over("netmem-lab-8-0-dut", is_alive));
-        for name in ["netmem-lab-7-0-dut", "netmem-8-0-a", "netmem-lab-x-0-dut", "lab", "netmem-lab--1-h1"] {
-            assert!(!is_left_over(name, is_alive), "{name}");
-        }
-    }
 
     #[test]
     fn what_ip_refuses_is_told_with_its_words() {

@@ -1,8 +1,78 @@
 //! This program, run again under valgrind: what is counted there repeats exactly.
 
-use std::env;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{env, fs, io, thread};
+
+use netmem::sys::process;
+
+use super::scratch::Folder;
+
+/// How often it is looked whether it has ended, or is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A run of one variant's loop, by the key `body`, that a tool of valgrind counts.
+pub(super) struct Counted<'a> {
+    pub(super) tool: &'static str,
+    pub(super) options: &'a [&'a str],
+    pub(super) experiment: &'static str,
+    pub(super) set: &'a [(&'static str, u64)],
+}
+
+impl Counted<'_> {
+    /// Runs it on `core`; what the tool wrote. It ends when `stop` is raised, or with the calling thread.
+    ///
+    /// # Errors
+    /// Why there is nothing to read.
+    pub(super) fn run(
+        &self,
+        program: &Path,
+        core: Option<usize>,
+        stop: &AtomicBool,
+    ) -> Result<String, String> {
+        let Counted { tool, options, experiment, set } = *self;
+        let folder = Folder::new().map_err(|error| format!("no folder for what {tool} counts: {error}"))?;
+        let out = folder.path("counts");
+        let mut command = Command::new("valgrind");
+        command.arg(format!("--tool={tool}")).args(options);
+        command.arg(format!("--{tool}-out-file={}", out.display())).arg(program);
+        command.args(["lab", "run", experiment]);
+        for (key, value) in set.iter().copied().chain([("setups", 1), ("watch", 0)]) {
+            command.arg("--set").arg(format!("{key}={value}"));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = match core {
+            Some(core) => process::start_on(core, &mut command),
+            None => process::start(&mut command),
+        };
+        let mut child = child.map_err(|error| format!("valgrind cannot be started: {error}"))?;
+        match end(&mut child, stop) {
+            Ok(Some(status)) if status.success() => {
+                fs::read_to_string(&out).map_err(|error| format!("{tool} left no counts: {error}"))
+            }
+            Ok(Some(status)) => Err(format!("valgrind ended with {status}")),
+            Ok(None) => Err("stopped".to_owned()),
+            Err(error) => Err(format!("valgrind cannot be waited for: {error}")),
+        }
+    }
+}
+
+/// Waits until `child` has ended; `None` if it was killed because `stop` was raised.
+fn end(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        // Relaxed: the flag is a wish and carries no data.
+        if stop.load(Ordering::Relaxed) {
+            child.kill()?;
+            return child.wait().map(|_| None);
+        }
+        thread::sleep(LOOK);
+    }
+}
 
 /// This program, if it was called in a way that can be repeated, and if there is a valgrind.
 ///
@@ -28,6 +98,16 @@ fn is_run(arguments: impl Iterator<Item = String>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_is_stopped_is_killed_and_one_that_ends_is_told_by_its_status() {
+        let start = |words: [&str; 2]| process::start(Command::new(words[0]).arg(words[1])).unwrap();
+        let mut endless = start(["sleep", "1000"]);
+        assert_eq!(end(&mut endless, &AtomicBool::new(true)).unwrap(), None);
+        assert!(!Path::new(&format!("/proc/{}", endless.id())).exists());
+        let ended = end(&mut start(["false", ""]), &AtomicBool::new(false)).unwrap();
+        assert_eq!(ended.and_then(|status| status.code()), Some(1));
+    }
 
     #[test]
     fn a_turn_in_a_process_of_its_own_may_be_started_again_under_valgrind() {

@@ -12,7 +12,7 @@
 //!     end of what is written  ──────────────────────►     stop
 //! ```
 //! It is in a process group of its own, so that Ctrl-C comes to this one alone; and if this one dies, it hears that as a wish
-//! to stop.
+//! to stop. If it has not ended [`FAREWELL`] after that wish, it is ended: whatever it waits for, it outlives nobody for long.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
@@ -34,6 +34,9 @@ use crate::settings::Settings;
 
 /// How long the wish to stop may wait before it is passed on.
 const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How long a turn may take to end after it heard the wish to stop.
+const FAREWELL: Duration = Duration::from_secs(60);
 
 /// A turn that is to be taken.
 #[derive(Debug, Serialize, Deserialize)]
@@ -150,12 +153,18 @@ pub fn take_turn() -> Result<(), String> {
         let _ = reader.read(&mut [0]);
         // Relaxed: the flag is a wish and carries no data.
         stop.store(true, Ordering::Relaxed);
+        thread::sleep(FAREWELL);
+        netmem::sys::process::kill_this();
     });
     let tell = |told: &Told| line(told).and_then(|line| (&stream).write_all(&line));
     // If nobody listens any more, the wish to stop has come, too.
     let mut rounds = |done, of| drop(tell(&Told::Round(done, of)));
     let taken = take((experiment, &settings, order.quick), order.history, stop, &mut rounds);
-    tell(&Told::Taken(Box::new(taken))).map_err(failed)
+    match tell(&Told::Taken(Box::new(taken))) {
+        // Nobody is there to be told that nobody listens.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        told => told.map_err(failed),
+    }
 }
 
 /// As one line of JSON.

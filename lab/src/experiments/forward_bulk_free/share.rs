@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio, id};
-use std::{env, fs};
 
 use netmem::limits::{BATCH_MAX, CHUNK_SIZE};
 use netmem::page::{Memory, MemoryConfig};
 
 use super::super::router::{Fate, PacketSetup, Router, Setup};
-use super::super::valgrind;
+use super::super::valgrind::{self, Counted};
 use super::variants::{Kind, Neighbours, VARIANTS};
 use crate::bench::{Bench, SetUpError};
 use crate::json::{Published, params};
@@ -62,7 +60,7 @@ pub(super) fn run(bench: &mut Bench<'_>) {
         Err(why) => return bench.note(format!("no rows of the slow paths' share: {why}")),
     };
     for (place, variant) in VARIANTS.iter().enumerate().filter(|(_, kind)| COUNTED.contains(&kind.name)) {
-        match watch(&program, place) {
+        match watch(bench, &program, place) {
             Ok(seen) => rows(bench, variant.name, seen),
             Err(why) => bench.note(format!("no share of the slow paths of {}: {why}", variant.name)),
         }
@@ -99,27 +97,19 @@ fn rows(bench: &mut Bench<'_>, variant: &str, seen: Seen) {
 }
 
 /// Runs a variant under callgrind.
-fn watch(program: &Path, variant: usize) -> Result<Seen, String> {
-    let out = env::temp_dir().join(format!("netmem-callgrind-{}-{variant}", id()));
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no"]);
-    valgrind.args(["--collect-atstart=no", "--toggle-collect=*router::Router::poll*"]);
-    valgrind.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
-    valgrind.args(["lab", "run", "forward-bulk-free"]);
-    for (key, value) in [("body", variant + 1), ("setups", 1), ("watch", 0)] {
-        valgrind.arg("--set").arg(format!("{key}={value}"));
-    }
-    let status = valgrind.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let text = fs::read_to_string(&out);
-    // Nobody else knows the file; one that was never made needs no removal.
-    let _ = fs::remove_file(&out);
-    match status {
-        Ok(status) if status.success() => {
-            seen(&text.map_err(|error| format!("callgrind left no counts: {error}"))?)
-        }
-        Ok(status) => Err(format!("valgrind ended with {status}")),
-        Err(error) => Err(format!("valgrind cannot be started: {error}")),
-    }
+fn watch(bench: &Bench<'_>, program: &Path, variant: usize) -> Result<Seen, String> {
+    let counted = Counted {
+        tool: "callgrind",
+        options: &[
+            "--compress-strings=no",
+            "--compress-pos=no",
+            "--collect-atstart=no",
+            "--toggle-collect=*router::Router::poll*",
+        ],
+        experiment: "forward-bulk-free",
+        set: &[("body", variant as u64 + 1)],
+    };
+    seen(&counted.run(program, bench.cores.first().copied(), bench.stop())?)
 }
 
 /// What a file in callgrind's format says of all functions and of the slow ones.

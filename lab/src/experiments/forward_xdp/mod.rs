@@ -14,8 +14,9 @@ use netmem::page::{Memory, MemoryConfig};
 use netmem::wire::MacAddr;
 
 use super::Experiment;
-use super::peers::middle::{self, Folder};
+use super::peers::middle;
 use super::peers::{Borrowed, Ends, Flow, Middle, PACKET_BYTES, Path, Tools};
+use super::scratch::Folder;
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
 use crate::method::round::{Label, Variant};
@@ -91,7 +92,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     if testpmd.is_none() {
         bench.note("rival dpdk: there is no dpdk-testpmd: apt-get install dpdk");
     }
-    let folder = Folder::new("lab").map_err(SetUpError::at("a folder"))?;
+    let folder = Folder::new().map_err(SetUpError::at("a folder"))?;
     let mut paths: Vec<(RefCell<Flow>, Veths)> = Vec::new();
     for device in [Device::Netmem, Device::NetmemIp, Device::Kernel, Device::Testpmd] {
         if device != Device::Testpmd || testpmd.is_some() {

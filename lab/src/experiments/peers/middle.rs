@@ -5,13 +5,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use netmem::sys::process;
 
-use super::super::namespace::left_over;
+use super::super::scratch;
 
 /// How long one may take to end when it is asked to.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -152,12 +151,9 @@ pub(in crate::experiments) fn testpmd(
     vdevs: [String; 2],
     (memory, burst): (&str, usize),
 ) -> Command {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: a number that nobody else has is all it is for.
-    let prefix = format!("netmem-lab-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let mut command = Command::new(program);
     command.args(memory.split_whitespace());
-    command.args(["--no-pci", "--no-telemetry", "--file-prefix", &prefix]);
+    command.args(["--no-pci", "--no-telemetry", "--file-prefix", &scratch::name()]);
     command.args(["--lcores", &format!("0@{core},1@{core}")]);
     command.args(vdevs.iter().flat_map(|vdev| ["--vdev", vdev]));
     command.args(["--", "--forward-mode=io", "--total-num-mbufs=16384", "--no-flush-rx", "--auto-start"]);
@@ -194,43 +190,10 @@ pub(in crate::experiments) fn find(program: &str) -> Option<PathBuf> {
     env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// A folder of this process's own among the temporary ones; taken away when dropped, or by a later lab.
-pub(in crate::experiments) struct Folder(PathBuf);
-
-impl Folder {
-    /// Makes one.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub(in crate::experiments) fn new(name: &str) -> io::Result<Folder> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        for name in left_over(&env::temp_dir()) {
-            // Somebody may have been quicker, or it is not ours to take away.
-            let _ = fs::remove_dir_all(env::temp_dir().join(name));
-        }
-        // Relaxed: as above.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = env::temp_dir().join(format!("netmem-{name}-{}-{number}", std::process::id()));
-        fs::create_dir(&path)?;
-        Ok(Folder(path))
-    }
-
-    /// A file in it.
-    pub(in crate::experiments) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left is in the system's folder for what may be left.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::scratch::Folder;
     use netmem::sys::cpu;
 
     fn echo(folder: &Folder) -> Middle {
@@ -241,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_middle_stands_still_and_goes_on_and_is_gone_with_its_value() {
-        let folder = Folder::new("middle").unwrap();
+        let folder = Folder::new().unwrap();
         let mut middle = echo(&folder);
         let id = middle.child.id();
         for _ in 0..3 {
@@ -253,14 +216,11 @@ mod tests {
         assert!(middle.ended().is_none());
         drop(middle);
         assert!(!Path::new(&format!("/proc/{id}")).exists());
-        let path = folder.0.clone();
-        drop(folder);
-        assert!(!path.exists());
     }
 
     #[test]
     fn one_that_ends_by_itself_is_told_with_its_last_words() {
-        let folder = Folder::new("ended").unwrap();
+        let folder = Folder::new().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such port; exit 3"]);
         let mut middle = Middle::start(command, cpu::allowed().unwrap()[0], &folder.path("said")).unwrap();

@@ -8,9 +8,9 @@ use netmem::port::Port;
 use netmem::port::fault::{Chance, FaultConfig, FaultPort};
 use netmem::port::memif::{MemifConfig, MemifPort, Role};
 
-use super::middle::Folder;
 use super::{Backlog, Ends, Flow, Path, Tools};
 use crate::bench::tests::report_of;
+use crate::experiments::scratch::Folder;
 use crate::json::{Params, Report};
 use crate::method::round::{Label, Variant};
 use crate::method::window::Windows;
@@ -40,13 +40,13 @@ fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port
 type Settled = (Windows, Report);
 
 fn backlogs(wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Settled {
-    let folder = Folder::new("backlog").unwrap();
+    let folder = Folder::new().unwrap();
     let mut backlog = Backlog::new(path(&folder, wrap), RING as usize);
     (backlog.round(8), report_of(false, |bench| backlog.settle(bench)))
 }
 
 fn flows(wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Settled {
-    let folder = Folder::new("flow").unwrap();
+    let folder = Folder::new().unwrap();
     let mut flow = Flow::new(path(&folder, wrap), RING as usize / 2, cpu::allowed().unwrap()[0]);
     (flow.round(8), report_of(false, |bench| flow.settle(bench)))
 }

@@ -1,19 +1,16 @@
 //! Instructions, branches and loads of one pair, by the cache simulator of valgrind: this program runs itself under
 //! it, once with the pairs and once without, for each form.
 
-use std::env;
-use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio, id};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use netmem::page::{Memory, MemoryConfig};
-use netmem::sys::cpu;
 
 use super::form::{FORMS, Form, PATCHED, VANILLA};
 use crate::bench::{Bench, SetUpError};
 use crate::experiments::slab_working_set::working_set;
-use crate::experiments::valgrind;
+use crate::experiments::valgrind::{self, Counted};
 use crate::json::{Published, params};
 use crate::method::round::Label;
 use crate::metric::Metric;
@@ -27,9 +24,10 @@ const OBJECTS: usize = 16_384;
 /// Pairs that the source counted over.
 pub(super) const SOURCE_PAIRS: f64 = 16.8e6;
 
-/// The simulated caches, the same on every machine. The first has the size of a second-level cache of the source's
+/// Caches and branches are simulated, the same on every machine. The first cache has the size of a second-level cache of the source's
 /// time, so that what misses it is what the source counted: a load from the last level.
-const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=262144,8,64", "--LL=8388608,16,64"];
+const OPTIONS: [&str; 5] =
+    ["--cache-sim=yes", "--branch-sim=yes", "--I1=32768,8,64", "--D1=262144,8,64", "--LL=8388608,16,64"];
 
 /// Events of one pair.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -77,9 +75,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Vec<(Form, Counts)> {
             return Vec::new();
         }
     };
-    let (pairs, cores) = (bench.setting("pairs"), bench.cores.clone());
     let mut counted: Vec<(Form, Counts)> = Vec::new();
-    for (form, counts) in FORMS.into_iter().zip(all(&program, pairs, &cores)) {
+    for (form, counts) in FORMS.into_iter().zip(all(bench, &program)) {
         match counts {
             Ok(counts) => {
                 rows(bench, form, counts);
@@ -93,16 +90,14 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Vec<(Form, Counts)> {
 }
 
 /// The counts of every form, the forms shared out over the cores.
-fn all(program: &Path, pairs: u64, cores: &[usize]) -> Vec<Result<Counts, String>> {
+fn all(bench: &Bench<'_>, program: &Path) -> Vec<Result<Counts, String>> {
+    let (pairs, cores, stop) = (bench.setting("pairs"), &bench.cores, bench.stop());
     let share = FORMS.len().div_ceil(cores.len().max(1));
     thread::scope(|scope| {
         let hand = |(turn, part): (usize, std::ops::Range<usize>)| {
             let core = cores.get(turn).copied();
-            scope.spawn(move || {
-                // What is counted does not depend on the core; the process is to inherit it.
-                let _ = core.map(cpu::pin);
-                part.map(|form| count(program, form, pairs)).collect::<Vec<_>>()
-            })
+            scope
+                .spawn(move || part.map(|form| count((program, core, stop), form, pairs)).collect::<Vec<_>>())
         };
         let parts = (0..FORMS.len()).step_by(share).map(|from| from..(from + share).min(FORMS.len()));
         let threads: Vec<_> = parts.enumerate().map(hand).collect();
@@ -111,36 +106,27 @@ fn all(program: &Path, pairs: u64, cores: &[usize]) -> Vec<Result<Counts, String
     })
 }
 
+/// What is run, where, and until when.
+type Place<'a> = (&'a Path, Option<usize>, &'a AtomicBool);
+
 /// The counts of one form: with its pairs, less without them.
-fn count(program: &Path, form: usize, pairs: u64) -> Result<Counts, String> {
-    let Totals(with) = simulate(program, form, pairs)?;
-    let Totals(without) = simulate(program, form, 0)?;
+fn count(place: Place<'_>, form: usize, pairs: u64) -> Result<Counts, String> {
+    let Totals(with) = simulate(place, form, pairs)?;
+    let Totals(without) = simulate(place, form, 0)?;
     let each = |place: usize| (with[place] - without[place]).max(0.0) / (pairs.max(1) * 1_000) as f64;
     Ok(Counts { instructions: each(0), branches: each(1), branch_misses: each(2), last_level_loads: each(3) })
 }
 
 /// Runs the loop of one form under cachegrind.
-fn simulate(program: &Path, form: usize, pairs: u64) -> Result<Totals, String> {
-    let out = env::temp_dir().join(format!("netmem-cachegrind-{}-{form}-{pairs}", id()));
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes"]).args(CACHES);
-    valgrind.arg(format!("--cachegrind-out-file={}", out.display())).arg(program);
-    valgrind.args(["lab", "run", "slab-descriptor"]);
-    for (key, value) in [("body", form as u64 + 1), ("pairs", pairs), ("setups", 1), ("watch", 0)] {
-        valgrind.arg("--set").arg(format!("{key}={value}"));
-    }
-    let status = valgrind.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let text = fs::read_to_string(&out);
-    // Nobody else knows the file; one that was never made needs no removal.
-    let _ = fs::remove_file(&out);
-    match status {
-        Ok(status) if status.success() => {
-            let text = text.map_err(|error| format!("cachegrind left no counts: {error}"))?;
-            totals(&text).ok_or_else(|| "cachegrind's counts cannot be read".to_owned())
-        }
-        Ok(status) => Err(format!("valgrind ended with {status}")),
-        Err(error) => Err(format!("valgrind cannot be started: {error}")),
-    }
+fn simulate((program, core, stop): Place<'_>, form: usize, pairs: u64) -> Result<Totals, String> {
+    let counted = Counted {
+        tool: "cachegrind",
+        options: &OPTIONS,
+        experiment: "slab-descriptor",
+        set: &[("body", form as u64 + 1), ("pairs", pairs)],
+    };
+    let text = counted.run(program, core, stop)?;
+    totals(&text).ok_or_else(|| "cachegrind's counts cannot be read".to_owned())
 }
 
 /// The totals out of a file in cachegrind's format: a line of names, and a line of sums.

@@ -1,0 +1,198 @@
+//! Runs of the lab whose turns are processes: what each of two gives, and what is left when one is ended before its time.
+
+mod netmem;
+
+use netmem::{netmem, stdout};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use std::{fs, io, thread};
+
+/// Rounds as short as they go.
+const SHORT: &str = "--quick --set windows=8 --set watch=1";
+
+/// A run that writes its report to a file of its own.
+struct Run {
+    child: Child,
+    file: PathBuf,
+}
+
+/// What came of it.
+struct Ended {
+    out: Output,
+    /// An empty object where there is none.
+    report: Value,
+}
+
+impl Run {
+    fn start(name: &str, set: &str) -> Run {
+        Run::of("page-fast-path", name, set)
+    }
+
+    fn of(experiment: &str, name: &str, set: &str) -> Run {
+        let file = std::env::temp_dir().join(format!("netmem-turns-{}-{name}.json", std::process::id()));
+        let mut command = netmem(&format!("lab run {experiment} {SHORT} {set} --json {}", file.display()));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
+        Run { child, file }
+    }
+
+    /// The turn that it waits for, once that is another one than `before`.
+    fn turn_after(&mut self, before: Option<Pid>) -> Pid {
+        loop {
+            if let Some(turn) =
+                turns_of(Pid::from_child(&self.child)).into_iter().find(|turn| Some(*turn) != before)
+            {
+                return turn;
+            }
+            assert_eq!(self.child.try_wait().expect("wait"), None, "it ended by itself");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn end(self) -> Ended {
+        let out = self.child.wait_with_output().expect("wait");
+        let text = fs::read_to_string(&self.file).unwrap_or_default();
+        // A run that was killed made none.
+        let _ = fs::remove_file(&self.file);
+        Ended { out, report: serde_json::from_str(&text).unwrap_or_default() }
+    }
+}
+
+impl Ended {
+    /// Windows of the first row, those that were dropped too.
+    fn windows(&self) -> u64 {
+        let count = |key: &str| self.report["rows"][0][key].as_u64().unwrap_or_default();
+        count("windows") + count("windows_dropped")
+    }
+
+    fn failed_checks(&self) -> Vec<&str> {
+        let checks = self.report["checks"].as_array().expect("checks");
+        checks
+            .iter()
+            .filter(|check| check["ok"] == false)
+            .filter_map(|check| check["detail"].as_str())
+            .collect()
+    }
+}
+
+/// The children of a process whose words, each with a 0 behind it, are such.
+fn children_of(parent: Pid, is_such: impl Fn(&str) -> bool) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let pids = lists.collect::<Vec<_>>().concat();
+    let words = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let such = pids.split_whitespace().filter(|pid| is_such(&words(pid)));
+    such.filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+/// The processes that take a turn for this one.
+fn turns_of(run: Pid) -> Vec<Pid> {
+    children_of(run, |words| words == "netmem\0lab\0turn\0")
+}
+
+fn kill(pid: Pid, signal: Signal) {
+    kill_process(pid, signal).expect("kill(2)");
+}
+
+/// Waits until it is no more.
+fn await_end(pid: Pid) {
+    while fs::metadata(format!("/proc/{pid}")).is_ok() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn two_turns_give_twice_the_windows_of_one() {
+    let windows = |name, setups| {
+        let set = format!("--set rounds={setups} --set rounds-max={setups} --set setups={setups}");
+        let run = Run::start(name, &set).end();
+        run.windows()
+    };
+    assert_eq!([windows("one", 1), windows("two", 2)], [8, 16]);
+}
+
+#[test]
+fn ctrl_c_in_the_second_turn_keeps_the_first_and_leaves_no_process() {
+    let mut run = Run::start("interrupted", "--set rounds=400 --set rounds-max=400 --set setups=2");
+    // The first turn is short, and the second one is not over before it hears of this.
+    let first = run.turn_after(None);
+    let second = run.turn_after(Some(first));
+    kill(Pid::from_child(&run.child), Signal::INT);
+    let ended = run.end();
+    assert_eq!(ended.out.status.code(), Some(0), "{}", stdout(&ended.out));
+    assert!(fs::metadata(format!("/proc/{second}")).is_err(), "the turn is still there");
+    assert_eq!(ended.windows(), 200 * 8);
+    let notes = ended.report["notes"].as_array().expect("notes");
+    assert!(notes.contains(&"stopped: the rows are of 1 set-ups".into()), "{notes:?}");
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_turn() {
+    let mut run = Run::start("killed", "--set rounds=10000 --set rounds-max=10000 --set setups=1");
+    let turn = run.turn_after(None);
+    kill(Pid::from_child(&run.child), Signal::KILL);
+    await_end(turn);
+    assert_eq!(run.end().report, Value::Null);
+}
+
+#[test]
+fn a_turn_that_is_killed_fails_the_run_which_keeps_the_turns_before() {
+    let mut run = Run::start("dead", "--set rounds=200 --set rounds-max=200 --set setups=2");
+    let first = run.turn_after(None);
+    let second = run.turn_after(Some(first));
+    kill(second, Signal::KILL);
+    let ended = run.end();
+    assert_eq!(ended.out.status.code(), Some(1), "{}", stdout(&ended.out));
+    assert_eq!(
+        ended.failed_checks(),
+        ["the process of the set-up ended without a result: signal: 9 (SIGKILL)"]
+    );
+    assert_eq!(ended.windows(), 100 * 8);
+}
+
+#[test]
+fn ctrl_c_and_the_end_of_its_turn_end_a_simulator_too() {
+    let test = "turns::ctrl_c_and_the_end_of_its_turn_end_a_simulator_too";
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skip(test, "there is no valgrind (apt-get install valgrind)");
+    }
+    for (name, interrupts) in [("simulated", true), ("simulated-dead", false)] {
+        let mut run = Run::of("forward-bulk-free", name, "--set rounds=1 --set rounds-max=1 --set setups=1");
+        let turn = run.turn_after(None);
+        let simulator = loop {
+            let found = children_of(turn, |words| words.contains("callgrind-out-file="));
+            if let Some(simulator) = found.first() {
+                break *simulator;
+            }
+            if run.child.try_wait().expect("wait").is_some() {
+                return skip(test, "forwarding is not measured here");
+            }
+            thread::sleep(Duration::from_millis(1));
+        };
+        if interrupts {
+            kill(Pid::from_child(&run.child), Signal::INT);
+        } else {
+            kill(turn, Signal::KILL);
+        }
+        await_end(simulator);
+        let ended = run.end();
+        if interrupts {
+            let notes = ended.report["notes"].as_array().expect("notes");
+            assert!(
+                notes.contains(&"no share of the slow paths of netmem/base: stopped".into()),
+                "{notes:?}"
+            );
+        } else {
+            assert_eq!(ended.out.status.code(), Some(1), "{}", stdout(&ended.out));
+        }
+    }
+}
+
+/// Says past the test runner's capture that a test does not run, and why; a failure where nothing may be skipped.
+fn skip(test: &str, reason: &str) {
+    assert!(std::env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "{test} must not be skipped: {reason}");
+    io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes())
+        .expect("standard error");
+}

@@ -1,0 +1,117 @@
+//! What a lab makes outside of its own process, by names that tell whose they are: a later lab takes away what one that was
+//! killed could not. COLD.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, io};
+
+/// What all names begin with.
+const HEAD: &str = "netmem-lab";
+
+/// A name that nobody else has: `netmem-lab-SPACE-PID-NUMBER`.
+pub(super) fn name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: a number that nobody else has is all it is for.
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{HEAD}-{}-{}-{number}", space(), process::id())
+}
+
+/// The names in `folder` of what labs have made there that were killed and could not take it away. To be asked before this
+/// process makes anything there: what bears its number then is of another that had it before.
+pub(super) fn left_over(folder: &Path) -> Vec<String> {
+    let is_alive = |pid| pid != process::id() && Path::new(&format!("/proc/{pid}")).exists();
+    let names = fs::read_dir(folder).into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| is_left_over(name, space(), is_alive)).collect()
+}
+
+/// The space that this process has its number in: whether one of another is alive is not seen from here.
+fn space() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |space| space.ino())
+}
+
+/// Whether it is the name of something that a lab of this space made, in a process that is no more.
+fn is_left_over(name: &str, space: u64, is_alive: impl Fn(u32) -> bool) -> bool {
+    let behind = name.strip_prefix(HEAD).and_then(|behind| behind.strip_prefix('-'));
+    let mut parts = behind.into_iter().flat_map(|behind| behind.split('-'));
+    let is_ours = parts.next().and_then(|part| part.parse().ok()) == Some(space);
+    let pid = parts.next().and_then(|part| part.parse().ok());
+    is_ours && pid.is_some_and(|pid| !is_alive(pid))
+}
+
+/// A folder among the temporary ones; taken away when dropped, or by a later lab.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn new() -> io::Result<Folder> {
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(|| {
+            for name in left_over(&env::temp_dir()) {
+                // Somebody may have been quicker, or it is not ours to take away.
+                let _ = fs::remove_dir_all(env::temp_dir().join(name));
+            }
+        });
+        let path = env::temp_dir().join(name());
+        fs::create_dir(&path)?;
+        Ok(Folder(path))
+    }
+
+    /// A file in it.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is in the system's folder for what may be left.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_labs_left_that_are_no_more_is_swept_away() {
+        let is_alive = |pid| pid == 7;
+        let swept = |name: &str| is_left_over(name, 40, is_alive);
+        assert!(swept("netmem-lab-40-8-0") && swept("netmem-lab-40-8-0-dut"));
+        for name in [
+            "netmem-lab-40-7-0-dut",
+            "netmem-lab-41-8-0-dut",
+            "netmem-lab-8-0-dut",
+            "netmem-40-8-0",
+            "netmem-lab-40-x-0",
+            "netmem-lab-40",
+            "lab",
+        ] {
+            assert!(!swept(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_found_by_the_names_that_are_given() {
+        let folder = Folder::new().unwrap();
+        let mut ended = process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let of = |pid: u32| name().replace(&format!("-{}-", process::id()), &format!("-{pid}-"));
+        let [left, alive] = [of(ended.id()), of(1)];
+        for name in [&left, &alive] {
+            fs::create_dir(folder.path(name)).unwrap();
+        }
+        assert_eq!(left_over(&folder.0), [left]);
+        let path = folder.0.clone();
+        drop(folder);
+        assert!(!path.exists());
+    }
+}
