@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pool-recycle",
     source: SOURCE,
     question: "What is a page pool worth that keeps pages mapped, beside the drivers' older trick and no recycling?",
-    seconds: 30,
+    seconds: 40,
     keys: &[],
     run,
 };
@@ -105,7 +105,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
             group(&scene, bench, map_ns, held)?;
         }
     }
-    in_use::measure(bench, scene.effort)?;
+    in_use::measure(bench, bench.effort())?;
     note_memory(bench, &memory);
     bench.note(format!(
         "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the pool; \

@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "handoff",
     source: "001_682c8ca0619e705f.txt",
     question: "Does it pay to hand received packets to another core, and does it beat receive queues on both?",
-    seconds: 20,
+    seconds: 50,
     keys: KEYS,
     run,
 };
