@@ -12,7 +12,7 @@ use super::cursor::{Consumer, Index, Producer};
 use super::slots_for;
 use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
-use crate::sys::cpu::{lines, prefetch, prefetch_write};
+use crate::sys::cpu::prefetch;
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -169,11 +169,8 @@ impl<T> Sender<T> {
     #[inline]
     pub(crate) fn send_each(&mut self, want: usize, mut fill: impl FnMut(Vacant<'_, T>)) -> usize {
         let room = self.room(want);
-        let runs = self.ring.runs(self.cursor.slot(0), room);
-        // The receiver has had them.
-        runs.iter().flat_map(|run| lines(run)).for_each(prefetch_write);
         let mut sent = 0;
-        'burst: for run in runs {
+        'burst: for run in self.ring.runs(self.cursor.slot(0), room) {
             for slot in run {
                 let before = sent;
                 // SAFETY: an unpublished slot is the sender's alone (edge C), and holds nothing to drop.
@@ -267,8 +264,6 @@ impl<T> Receiver<T> {
         let ready = self.ready(want);
         let Self { cursor, ring } = self;
         let runs = ring.runs(cursor.slot(0), ready);
-        // The sender has them.
-        runs.iter().flat_map(|run| lines(run)).for_each(prefetch);
         let mut taken = Taken { cursor, done: 0 };
         'burst: for run in runs {
             for slot in run {

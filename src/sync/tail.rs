@@ -2,6 +2,25 @@
 
 use std::mem::ManuallyDrop;
 
+/// Moves the newest `n` items of `from` (all, if there are fewer) behind those of `into`, in order; returns how many.
+///
+/// # Panics
+/// If `into` has no room for them and none can be allocated.
+#[inline(always)]
+pub(crate) fn move_last<T>(from: &mut Vec<T>, n: usize, into: &mut Vec<T>) -> usize {
+    let n = n.min(from.len());
+    let (rest, end) = (from.len() - n, into.len());
+    into.reserve(n);
+    // SAFETY: the last `n` items are initialised and `into`, another vector, has room for them behind its own. They are no
+    // longer `from`'s when they become `into`'s, and nothing between can panic.
+    unsafe {
+        from.set_len(rest);
+        into.as_mut_ptr().add(end).copy_from_nonoverlapping(from.as_ptr().add(rest), n);
+        into.set_len(end + n);
+    }
+    n
+}
+
 /// Puts what `make` makes of the newest `n` items of `from` (all, if there are fewer) behind those of `into`, in order;
 /// returns how many.
 ///
@@ -102,20 +121,22 @@ pub(crate) fn move_while<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{make_of_first, make_of_last, move_while};
+    use super::{make_of_first, make_of_last, move_last, move_while};
+    use std::ops::Range;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
 
     #[test]
-    fn the_newest_move_in_order_and_are_dropped_once() {
-        let text = |n: usize| n.to_string();
-        let (mut from, mut into): (Vec<_>, Vec<_>) = ((0..5).map(text).collect(), vec![text(9)]);
-        let mut last =
-            |n| (make_of_last(&mut from, n, &mut into, |item| item + "."), from.concat(), into.concat());
-        let is = |n: usize, from: &str, into: &str| (n, from.to_owned(), into.to_owned());
-        assert_eq!(last(0), is(0, "01234", "9"));
-        assert_eq!(last(2), is(2, "012", "93.4."));
-        assert_eq!(last(9), is(3, "", "93.4.0.1.2."));
+    fn the_newest_move_in_order_as_they_are_or_made_into_others() {
+        let items = |from: Range<usize>| from.map(|n| n.to_string()).collect::<Vec<_>>();
+        for n in 0..=6 {
+            let (mut from, mut into, mut made) = (items(0..5), items(9..10), vec![9]);
+            assert_eq!(move_last(&mut from.clone(), n, &mut into), n.min(5));
+            assert_eq!(make_of_last(&mut from, n, &mut made, |item| item.parse().unwrap()), n.min(5));
+            let rest = 5 - n.min(5);
+            assert_eq!((from, into[1..].to_vec()), (items(0..rest), items(rest..5)));
+            assert_eq!(made, [9].into_iter().chain(rest..5).collect::<Vec<_>>());
+        }
     }
 
     #[test]

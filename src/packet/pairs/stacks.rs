@@ -1,7 +1,7 @@
 //! HOT: a worker's stack of ready pairs, of at most `max`.
 
 use crate::stats::Count;
-use crate::sync::{PerWorker, Roster, Worker, make_of_last, move_while};
+use crate::sync::{PerWorker, Roster, Worker, move_last, move_while};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -70,7 +70,7 @@ impl<T> Stacks<T> {
     #[inline(always)]
     pub(super) fn get_bulk(&self, w: &mut Worker, n: usize, into: &mut Vec<T>) -> usize {
         let Some(mut stack) = self.locals.enter(w) else { return 0 };
-        let n = make_of_last(&mut stack.items, n, into, |item| item);
+        let n = move_last(&mut stack.items, n, into);
         stack.took += n as u64;
         n
     }
