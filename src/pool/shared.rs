@@ -47,7 +47,7 @@ pub(crate) struct PoolLane {
 ///
 /// Conservation: `free + cached + ready + owned + posted + queued + returning == total`; see [`Ledger`](super::Ledger).
 ///
-/// The owner's cache has the first line, what is only read the next; then what crosses workers.
+/// The owner's cache has the first lines, whose it is and what else is only read the next; then what crosses workers.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Shared {

@@ -7,7 +7,7 @@
 //! | edge | written by | read by |
 //! |---|---|---|
 //! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::pop`]: whatever the sender did before |
-//! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`]: the slot is cleared |
+//! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`], of that or of what a sender saw of it: the slot is cleared |
 
 use super::slots_for;
 use crate::limits::CACHE_LINE;
