@@ -137,7 +137,7 @@ fn netmem_between_memif_peers_loses_no_packet_of_a_backlog() {
 fn netmem_and_the_kernel_between_veths_lose_no_packet_of_a_backlog() {
     let (report, nothing) = forwarded("forward-xdp");
     if !nothing {
-        assert_accounted_for(&report, &["netmem", "netmem/ip", "kernel"]);
+        assert_accounted_for(&report, &["netmem", "netmem/generic", "netmem/ip", "kernel"]);
     }
 }
 

@@ -4,7 +4,7 @@ mod netmem;
 mod odd;
 
 use netmem::{dropped, number, object, ports, start, stderr, stdout};
-use odd::{Folder, frames, packets, pcap};
+use odd::{Folder, every_type, frames, packets, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::Output;
@@ -47,6 +47,24 @@ fn odd_frames_go_from_file_to_file_byte_for_byte() {
     let n = frames().len() as u64;
     assert_eq!((number(&run, "received"), number(&run, "transmitted"), ports(&run, "copied")), (n, n, 2 * n));
     assert_eq!(run["ports"][0]["kind"], "pcap");
+}
+
+#[test]
+fn every_type_goes_from_file_to_file_byte_for_byte_also_through_ports_around_them() {
+    let folder = Folder::new("types");
+    let (input, output) = (folder.write("in.pcap", &pcap(&every_type())), folder.path("out.pcap"));
+    let trace = folder.path("trace.pcap");
+    for (fault, tracing) in [
+        (String::new(), String::new()),
+        ("fault:/".to_owned(), format!("trace:file={},format=pcap/", trace.display())),
+    ] {
+        forward(
+            &format!("{fault}pcap:in={}", input.display()),
+            &format!("{tracing}pcap:out={}", output.display()),
+        );
+        assert!(packets(&fs::read(&output).unwrap()) == every_type(), "by {fault}{tracing}");
+    }
+    assert!(packets(&fs::read(&trace).unwrap()) == every_type(), "as the trace has them");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod checklist;
 mod copying;
 mod holding;
 mod idling;
+mod odd;
 mod packets;
 pub(super) mod router;
 mod steering;

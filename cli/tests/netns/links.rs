@@ -1,12 +1,15 @@
 //! Frames of all kinds go in by each kind of port that has an interface, and come out byte for byte.
 
-use crate::odd::{Folder, packets, pcap, sendable};
+use crate::odd::{Folder, every_type, packets, pcap, pcap_at_intervals, sendable};
 use crate::summary::Summary;
 use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// Bytes of the longest frame that is sent: what an interface with an MTU of 1,500 takes without a tag.
 const MOST: usize = 1514;
@@ -91,6 +94,29 @@ fn cross(folder: &Folder, (sender, from): (&Namespace, &str), (receiver, to): (&
     assert_eq!(come.len(), frames.len());
 }
 
+/// Sends frames of every type by the port `from`, without haste, and asserts that each comes by the port `to` as it was, and
+/// nothing else. They are sent over and over: what a receiver that was not given a core has no room for comes the next time.
+fn cross_every_type(folder: &Folder, (sender, from): (&Namespace, &str), (receiver, to): (&Namespace, &str)) {
+    const RING: &str = "--ring=16384";
+    let frames: HashSet<Vec<u8>> = every_type().into_iter().collect();
+    let input = folder.write("types", &pcap_at_intervals(&every_type(), 25));
+    let output = folder.path("come");
+    fs::remove_file(&output).ok();
+    let receiving = Pair::start_with(receiver, [to, &format!("pcap:out={}", output.display())], &[RING]);
+    wait_until("the receiver polls", || fs::metadata(&output).is_ok_and(|file| file.len() >= 24));
+    let file = format!("pcap:in={},speed=recorded,loop=0", input.display());
+    let sending = Pair::start_with(sender, [&file, from], &[RING]);
+    let mut come = HashSet::new();
+    wait_until("every type has come", || {
+        // The file is long, and whoever fills it needs the core as well.
+        thread::sleep(Duration::from_millis(300));
+        come = packets(&fs::read(&output).expect("the output")).into_iter().collect();
+        come.len() >= frames.len()
+    });
+    drop((sending, receiving));
+    assert!(come == frames, "{from} to {to}: not as they were: {:?}", come.difference(&frames).next());
+}
+
 #[test]
 fn odd_frames_go_by_packet_and_xdp_ports_byte_for_byte() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
@@ -98,6 +124,8 @@ fn odd_frames_go_by_packet_and_xdp_ports_byte_for_byte() {
     cross(&folder, (&bed.h1, "packet:eth0"), (&bed.dut, "packet:one"));
     cross(&folder, (&bed.h1, "packet:eth0"), (&bed.dut, "xdp:one"));
     cross(&folder, (&bed.dut, "xdp:one"), (&bed.h1, "packet:eth0"));
+    cross_every_type(&folder, (&bed.h1, "packet:eth0"), (&bed.dut, "xdp:one"));
+    cross_every_type(&folder, (&bed.dut, "xdp:one"), (&bed.h1, "packet:eth0"));
     bed.assert_nothing_left();
 }
 
@@ -110,6 +138,10 @@ fn odd_frames_go_by_a_tap_port_byte_for_byte_both_ways_and_the_interface_goes_wi
     bed.h1.ip("link set dev t0 up");
     cross(&folder, (&bed.h1, "tap:t0"), (&bed.h1, "packet:t0"));
     cross(&folder, (&bed.h1, "packet:t0"), (&bed.h1, "tap:t0"));
+    // What is sent while the reader stands still waits there.
+    bed.h1.ip("link set dev t0 txqueuelen 32768");
+    cross_every_type(&folder, (&bed.h1, "tap:t0"), (&bed.h1, "packet:t0"));
+    cross_every_type(&folder, (&bed.h1, "packet:t0"), (&bed.h1, "tap:t0"));
     assert!(there(), "one that was there stays");
     bed.h1.ip("link del t0");
     let made = Pair::start(&bed.h1, "tap:t0", "pcap:out=/dev/null");

@@ -37,6 +37,11 @@ pub fn sendable(most: usize) -> Vec<Vec<u8>> {
     lengths.chain(types).chain(tags).chain(fragments).filter(|frame| frame.len() <= most).collect()
 }
 
+/// A frame of every type that two bytes can name, no two the same.
+pub fn every_type() -> Vec<Vec<u8>> {
+    (0..=u16::MAX).map(|kind| frame(&kind.to_be_bytes(), 60)).collect()
+}
+
 /// A frame that begins with two addresses and `kind`, and is `len` bytes long.
 fn frame(kind: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = vec![0x02, 0, 0, 0, 0x0d, 0x01, 0x02, 0, 0, 0, 0x0d, 0x02];
@@ -56,11 +61,18 @@ fn fragment(flags_and_offset: u16) -> Vec<u8> {
 
 /// A pcap file of these packets.
 pub fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
+    pcap_at_intervals(packets, 1)
+}
+
+/// A pcap file of these packets, so many microseconds apart.
+pub fn pcap_at_intervals(packets: &[Vec<u8>], micros: u32) -> Vec<u8> {
     let header = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 0x0004_0000, 1_u32];
     let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
     for (i, packet) in (0..).zip(packets) {
         let len = packet.len() as u32;
-        bytes.extend([1_700_000_000, i, len, len].iter().flat_map(|word: &u32| word.to_le_bytes()));
+        let time = i * micros;
+        let (seconds, micros) = (1_700_000_000 + time / 1_000_000, time % 1_000_000);
+        bytes.extend([seconds, micros, len, len].iter().flat_map(|word: &u32| word.to_le_bytes()));
         bytes.extend(packet);
     }
     bytes
