@@ -53,6 +53,8 @@ const BURST: usize = 32;
 enum Device {
     /// Passes frames on as they are.
     Netmem,
+    /// The same with its programs in generic mode, behind the driver.
+    NetmemGeneric,
     /// Routes them.
     NetmemIp,
     /// Passes frames on as they are.
@@ -65,6 +67,7 @@ impl Device {
     fn name(self) -> &'static str {
         match self {
             Device::Netmem => "netmem",
+            Device::NetmemGeneric => "netmem/generic",
             Device::NetmemIp => "netmem/ip",
             Device::Testpmd => "dpdk",
             Device::Kernel => "kernel",
@@ -94,7 +97,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     }
     let folder = Folder::new().map_err(SetUpError::at("a folder"))?;
     let mut paths: Vec<(RefCell<Flow>, Veths)> = Vec::new();
-    for device in [Device::Netmem, Device::NetmemIp, Device::Kernel, Device::Testpmd] {
+    for device in [Device::Netmem, Device::NetmemGeneric, Device::NetmemIp, Device::Kernel, Device::Testpmd] {
         if device != Device::Testpmd || testpmd.is_some() {
             let testpmd = testpmd.as_deref().map(|program| (program, memory));
             let (path, veths) = path(bench, &folder, device, testpmd, core)?;
@@ -110,12 +113,12 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// netmem as a router against the kernel, and against testpmd where each passes frames on as they are.
+/// netmem as a router against the kernel, and against testpmd and itself where each passes frames on as they are.
 fn measure(bench: &mut Bench<'_>, paths: &[(RefCell<Flow>, Veths)]) {
     let metric = Metric::NsPerPacket;
-    let mut comparisons = vec![Comparison { a: 1, b: 2, metric }];
-    if paths.len() > 3 {
-        comparisons.push(Comparison { a: 0, b: 3, metric });
+    let mut comparisons = vec![Comparison { a: 2, b: 3, metric }, Comparison { a: 1, b: 0, metric }];
+    if paths.len() > 4 {
+        comparisons.push(Comparison { a: 0, b: 4, metric });
     }
     let mut variants: Vec<Box<dyn Variant + '_>> =
         paths.iter().map(|(path, _)| -> Box<dyn Variant + '_> { Box::new(Borrowed::new(path)) }).collect();
@@ -202,6 +205,9 @@ fn netmem_command(veths: &Veths, device: Device) -> Result<Command, String> {
     } else {
         command.args(["--mode", "cross-connect"]);
     }
+    if device == Device::NetmemGeneric {
+        command.args(["--xdp-mode", "generic"]);
+    }
     Ok(command)
 }
 
@@ -223,7 +229,8 @@ fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
          receiving packets costs, the same for all, does not count",
     );
     bench.note(format!(
-        "netmem: AF_XDP as --xdp-mode auto chooses, in cross-connect mode, and in ip mode as netmem/ip, bursts of 64, memory on \
+        "netmem: AF_XDP as --xdp-mode auto chooses, in cross-connect mode, with --xdp-mode generic as \
+         netmem/generic, and in ip mode as netmem/ip, bursts of 64, memory on \
          {}; dpdk: testpmd in io mode over net_af_xdp with its defaults, bursts of {BURST}, {memory}; kernel: IPv4 \
          forwarding, static neighbours",
         backing.unwrap_or("pages that it did not tell of")

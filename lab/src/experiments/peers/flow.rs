@@ -23,14 +23,14 @@ use crate::method::window::{Window, Windows};
 const WINDOW: u64 = 6 * BATCH_MAX as u64;
 
 /// Windows of one flow.
-const WINDOWS: usize = 4;
+const WINDOWS: usize = 6;
 
 /// Packets under way that do for a full burst to wait: a burst in the device's hands, one on its way out, one that has come
 /// since the last look, and that burst.
 const MARGIN: u64 = 4 * BATCH_MAX as u64;
 
 /// Flows before the first that counts.
-const WARM_UP: usize = 2;
+const WARM_UP: usize = 1;
 
 /// A look that gives no more than so many, which is less than any port asks for, gave all there was.
 const FEW: usize = 7;
