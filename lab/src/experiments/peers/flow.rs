@@ -22,7 +22,7 @@ use crate::method::window::{Window, Windows};
 /// Packets of a window: some hundred µs of any device that is measured so.
 const WINDOW: u64 = 6 * BATCH_MAX as u64;
 
-/// Windows of one flow.
+/// Windows of one flow at most.
 const WINDOWS: usize = 6;
 
 /// Packets under way that do for a full burst to wait: a burst in the device's hands, one on its way out, one that has come
@@ -141,15 +141,15 @@ impl Flow {
         Flow { path, backlog: backlog as u64, put_off, shares: Vec::new() }
     }
 
-    /// One flow: a backlog, some windows, and what is left.
-    fn run(&mut self, taken: &mut Taken) -> Result<(), String> {
+    /// One flow: a backlog, as many windows, and what is left.
+    fn run(&mut self, windows: usize, taken: &mut Taken) -> Result<(), String> {
         let mut look = Look::default();
         self.path.hold()?;
         self.path.ends.post();
         while self.path.has_device() && self.send(&mut look) {}
         self.path.release()?;
         let before = taken.seen();
-        self.watch(&mut look, taken);
+        self.watch(windows, &mut look, taken);
         let drained = self.drain(&mut look);
         self.path.hold()?;
         self.path.ends.judge();
@@ -188,12 +188,12 @@ impl Flow {
     }
 
     /// Sends and receives, and closes windows as packets come.
-    fn watch(&mut self, look: &mut Look, taken: &mut Taken) {
+    fn watch(&mut self, windows: usize, look: &mut Look, taken: &mut Taken) {
         let clock = self.path.clock;
         let rest = (REST_NS * clock.ticks_per_ns()) as u64;
         let mut patience = Path::patience(&clock);
         let (mut seen, mut span) = (0, None::<Span>);
-        while seen < WINDOWS && !patience.is_over(&clock) {
+        while seen < windows && !patience.is_over(&clock) {
             let (sent, come) = (self.send(look), look.come);
             let caught_up = self.receive(look);
             if !sent && look.come == come {
@@ -295,7 +295,8 @@ impl Variant for Flow {
             if self.path.broken.is_some() || taken.seen() >= windows {
                 break;
             }
-            self.path.broken = self.run(&mut taken).err();
+            let left = windows - taken.seen();
+            self.path.broken = self.run(left.min(WINDOWS), &mut taken).err();
             if flow < WARM_UP {
                 taken = Taken::default();
             }

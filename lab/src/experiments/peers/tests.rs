@@ -51,7 +51,7 @@ fn flows(wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Settled {
     (flow.round(8), report_of(false, |bench| flow.settle(bench)))
 }
 
-/// A port that does something to one packet in three thousand.
+/// A port that does this to packets.
 fn faulty(config: FaultConfig) -> impl Fn(Box<dyn Port>, &Pool) -> Box<dyn Port> {
     move |port, pool| Box::new(FaultPort::new(port, pool.clone(), config.clone()))
 }
@@ -78,7 +78,7 @@ fn a_flow_through_nobody_but_the_kernel_never_waits_and_costs_what_sending_does(
 
 #[test]
 fn a_packet_that_is_lost_ends_the_measurement_and_fails_its_check() {
-    let lossy = faulty(FaultConfig { drop: Chance::Every(3_000), ..FaultConfig::default() });
+    let lossy = faulty(FaultConfig { drop: Chance::Every(2_000), ..FaultConfig::default() });
     for (windows, report) in [backlogs(&lossy), flows(&lossy)] {
         assert_eq!(seen(&windows), 0, "it is lost before the first that counts");
         let check = &report.checks[0];
