@@ -118,7 +118,7 @@ pub trait Port: Send {
     /// Packets that wait to be received; None where the device does not tell without giving them.
     ///
     /// # Cost
-    /// A look at the device's index.
+    /// A look at the device's index, or a system call: not for every round.
     fn waiting(&mut self) -> Option<usize> {
         None
     }

@@ -50,6 +50,8 @@ pub struct Received {
 /// Frames that the kernel counted since it was last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketStatistics {
+    /// Packets that went into its buffer.
+    pub come: u32,
     /// Dropped because the socket's buffer was full.
     pub dropped: u32,
 }
@@ -210,7 +212,7 @@ impl PacketSocket {
         usize::try_from(sent).map(|sent| sent.min(n)).map_err(|_| last_errno())
     }
 
-    /// What the kernel dropped since this was last asked.
+    /// What came and what the kernel dropped since this was last asked.
     ///
     /// # Errors
     /// What getsockopt(2) says.
@@ -222,7 +224,10 @@ impl PacketSocket {
             let to = (&raw mut statistics).cast();
             libc::getsockopt(self.0.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, to, &raw mut len)
         };
-        if done < 0 { Err(last_errno()) } else { Ok(PacketStatistics { dropped: statistics.tp_drops }) }
+        // The kernel counts what it dropped as packets too (packet_getsockopt of Linux 6.17).
+        let libc::tpacket_stats { tp_packets, tp_drops: dropped } = statistics;
+        let come = tp_packets.saturating_sub(dropped);
+        if done < 0 { Err(last_errno()) } else { Ok(PacketStatistics { come, dropped }) }
     }
 }
 

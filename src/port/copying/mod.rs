@@ -45,6 +45,11 @@ pub trait Device: Send {
     /// before the device goes.
     fn publish(&self, _counters: &PortCounters) {}
 
+    /// Frames that wait to be received: see [`Port::waiting`].
+    fn waiting(&mut self, _counters: &PortCounters) -> Option<usize> {
+        None
+    }
+
     /// Whether something can be received, asked before its worker sleeps.
     fn is_readable(&mut self, _counters: &PortCounters) -> bool {
         false
@@ -117,6 +122,10 @@ impl<D: Device> Drop for CopyingPort<D> {
 impl<D: Device> Port for CopyingPort<D> {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn waiting(&mut self) -> Option<usize> {
+        self.device.waiting(&self.counters)
     }
 
     fn kind(&self) -> &'static str {

@@ -3,7 +3,6 @@
 use super::{PacketLink, PacketPort};
 use crate::limits::BATCH_MAX;
 use crate::port::copying::CopyingPort;
-use crate::port::link::Link;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketStep};
 use crate::sys::xdp::Errno;
@@ -56,7 +55,7 @@ pub fn open(interface: &str, ring: usize) -> Result<PacketPort, PacketPortError>
     }
     let socket =
         PacketSocket::open(netdev.index()).map_err(|error| refused(step(error.step), error.errno))?;
-    let device = PacketLink { socket, link: Link::new(netdev), burst: BATCH_MAX };
+    let device = PacketLink::new(socket, netdev, BATCH_MAX);
     Ok(CopyingPort::new(format!("packet:{interface}"), device, ring))
 }
 

@@ -28,6 +28,7 @@ use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::PacketSocket;
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A port on an interface through a packet socket.
@@ -40,9 +41,16 @@ pub struct PacketLink {
     link: Link,
     /// Frames to be asked for by the next call: about as many as there were.
     burst: usize,
+    /// What came into the socket's buffer, as far as that was asked, and what was taken out of it.
+    come: Cell<u64>,
+    taken: u64,
 }
 
 impl PacketLink {
+    fn new(socket: PacketSocket, netdev: Netdev, burst: usize) -> PacketLink {
+        PacketLink { socket, link: Link::new(netdev), burst, come: Cell::new(0), taken: 0 }
+    }
+
     /// The interface.
     pub fn netdev(&self) -> &Netdev {
         self.link.netdev()
@@ -56,7 +64,7 @@ impl PacketLink {
         }
         let Some(netdev) = self.link.successor() else { return };
         match netdev.in_its_namespace(|| PacketSocket::open(netdev.index())) {
-            Ok(Ok(socket)) => *self = PacketLink { socket, link: Link::new(netdev), burst: self.burst },
+            Ok(Ok(socket)) => *self = PacketLink::new(socket, netdev, self.burst),
             Ok(Err(error)) => self.link.refuse(format!("open a packet socket: {}", error.errno)),
             Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
         }
@@ -85,12 +93,19 @@ impl Device for PacketLink {
         }
     }
 
-    /// Adds what the kernel dropped, which asking sets back to nothing.
+    /// Adds what came and what the kernel dropped, which asking sets back to nothing.
     #[cold]
     fn publish(&self, counters: &PortCounters) {
         if let Ok(kernel) = self.socket.statistics() {
             counters.rx_ring_full.add(kernel.dropped.into());
+            self.come.set(self.come.get() + u64::from(kernel.come));
         }
+    }
+
+    #[cold]
+    fn waiting(&mut self, counters: &PortCounters) -> Option<usize> {
+        self.publish(counters);
+        Some(self.come.get().saturating_sub(self.taken) as usize)
     }
 
     /// Looks at the interface, which no sleeper does every so many rounds.

@@ -30,6 +30,7 @@ impl PacketLink {
             0
         });
         self.burst = if got == want { (2 * want).clamp(FEW, BATCH_MAX) } else { got.max(FEW) };
+        self.taken += got as u64;
         let mut good = 0;
         for (i, one) in received[..got].iter().enumerate() {
             if is_whole(&mut frames[i], one, counters) {

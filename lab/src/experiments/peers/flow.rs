@@ -1,9 +1,9 @@
 //! Windows of a running flow, seen at the sink: what packets that arrived there had cost on all cores meanwhile.
 //!
 //! ```text
-//!   the caller's core   send ── receive ── send ── receive …   the time within `send` counts: the kernel carries packets there
-//!   the device's core   ════════════════════════════════════   all its time counts: it has a full burst waiting throughout
-//!   at the sink                 │◄────── a window ──────►│     opened and closed by packets that have come
+//!   the caller's core   send ── look ── send ── receive, look …  the time within `send` counts: the kernel carries packets there
+//!   the device's core   ══════════════════════════════════════  all its time counts: it has a full burst waiting throughout
+//!   at the sink                 │◄────── a window ──────►│       opened and closed by how many have come
 //! ```
 //! A flow begins with a backlog, sent while the device stands still, so that a sender which is slower than the device lasts for
 //! some windows. Where the kernel alone is between the two ends it has done its work when `send` returns: then a window counts
@@ -31,15 +31,6 @@ const MARGIN: u64 = 4 * BATCH_MAX as u64;
 
 /// Flows before the first that counts.
 const WARM_UP: usize = 1;
-
-/// A look that gives no more than so many, which is less than any port asks for, gave all there was.
-const FEW: usize = 7;
-
-/// Looks until the sink has caught up, at most.
-const CATCH_UP: usize = 16;
-
-/// How long the caller rests when it could neither send nor receive.
-const REST_NS: f64 = 500.0;
 
 /// A path that packets flow through without end.
 pub(in crate::experiments) struct Flow {
@@ -71,7 +62,9 @@ struct Look {
     now: u64,
     /// Packets.
     sent: u64,
+    /// Those at the sink, received or not.
     come: u64,
+    received: u64,
     /// Ticks spent in sending.
     sending: u64,
 }
@@ -173,41 +166,39 @@ impl Flow {
         sent > 0
     }
 
-    /// Receives what has come; whether the sink has caught up.
-    fn receive(&mut self, look: &mut Look) -> bool {
-        let ends = &mut self.path.ends;
-        ends.post();
-        for _ in 0..CATCH_UP {
-            let got = ends.receive();
-            look.come += got as u64;
-            if got <= FEW {
-                return true;
-            }
+    /// Receives a burst of what has come.
+    fn receive(&mut self, look: &mut Look) {
+        self.path.ends.post();
+        look.received += self.path.ends.receive() as u64;
+    }
+
+    /// Sees how many packets have come. A burst of them is received where there was nothing to send, and after each burst that
+    /// the kernel alone carried; all of them where the port does not tell.
+    fn look(&mut self, look: &mut Look, sent: bool) {
+        let tells = self.path.ends.waiting().is_some();
+        if !sent || !tells || !self.path.has_device() {
+            self.receive(look);
         }
-        false
+        look.come = look.received + self.path.ends.waiting().unwrap_or(0) as u64;
+        look.now = self.path.clock.ticks();
     }
 
     /// Sends and receives, and closes windows as packets come.
     fn watch(&mut self, windows: usize, look: &mut Look, taken: &mut Taken) {
         let clock = self.path.clock;
-        let rest = (REST_NS * clock.ticks_per_ns()) as u64;
         let mut patience = Path::patience(&clock);
         let (mut seen, mut span) = (0, None::<Span>);
         while seen < windows && !patience.is_over(&clock) {
-            let (sent, come) = (self.send(look), look.come);
-            let caught_up = self.receive(look);
-            if !sent && look.come == come {
-                clock.wait(rest);
-            }
-            look.now = clock.ticks();
+            let sent = self.send(look);
+            self.look(look, sent);
             let Some(open) = &mut span else {
-                if caught_up && look.come >= MARGIN {
+                if look.come >= MARGIN {
                     span = Some(Span::new(*look, self.put_off()));
                 }
                 continue;
             };
             open.look(look, self.kept_waiting(look));
-            if open.starved || caught_up && open.is_full(look) {
+            if open.starved || open.is_full(look) {
                 let put_off = self.put_off();
                 self.close(open, look, put_off, taken);
                 if open.starved && self.path.has_device() {
@@ -256,9 +247,9 @@ impl Flow {
     fn drain(&mut self, look: &mut Look) -> Result<(), String> {
         let clock = self.path.clock;
         let mut patience = Path::patience(&clock);
-        while look.under_way() > 0 {
+        while look.received < look.sent {
             if patience.is_over(&clock) {
-                return Err(format!("{} of {} packets of a flow came out", look.come, look.sent));
+                return Err(format!("{} of {} packets of a flow came out", look.received, look.sent));
             }
             self.receive(look);
             self.path.ends.kick();
@@ -312,17 +303,17 @@ impl Variant for Flow {
 mod tests {
     use super::*;
 
-    const BEGUN: Look = Look { now: 1_000, sent: 2_000, come: 1_000, sending: 500 };
+    const BEGUN: Look = Look { now: 1_000, sent: 2_000, come: 1_000, received: 0, sending: 500 };
 
     #[test]
     fn a_window_has_the_senders_time_for_as_many_packets_as_came_and_the_devices_from_look_to_look() {
         let mut span = Span::new(BEGUN, 40);
         for (now, come) in [(1_300, 1_200), (1_400, 1_383), (1_900, 1_400)] {
-            let look = Look { now, come, sent: 2_200, sending: 600 };
+            let look = Look { now, come, sent: 2_200, sending: 600, ..BEGUN };
             span.look(&look, true);
             assert_eq!(span.is_full(&look), come >= 1_384);
         }
-        let end = Look { now: 1_900, come: 1_400, sent: 2_200, sending: 600 };
+        let end = Look { now: 1_900, come: 1_400, sent: 2_200, sending: 600, ..BEGUN };
         // Ten ticks put off, and 100 in send for 200 packets, where 400 came.
         let window = Window { ticks: 2 * 110 + 900, ops: 400, steps: 3, longest_step: 500 };
         assert_eq!(span.close(&end, 10, true), window);
