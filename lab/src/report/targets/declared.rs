@@ -214,7 +214,7 @@ pub(super) const TARGETS: &[Target] = &[
         against: Against::One("kernel"),
         fixed: &[("port", "xdp")],
         made_by: "forward-xdp",
-        cause: "In copy mode the kernel copies each packet out of its own into ours and into a new one of its own again, on two cores: about 590 ns on the sender's and 780 ns on the device's were seen, 770 in all for the kernel, which copies none and stays on one; testpmd pays about what netmem pays. Sampled (ADR 0032): of the sender's 590 about 430 are the interface's XDP receive, half of it copies; of the device's 780 some 300 are its own packet and copy, 460 the receiving host's, where the kernel takes 250 for the same on one core.",
+        cause: "In copy mode the kernel copies each packet out of its own into ours and into a new one of its own again, on two cores: about 585 ns on the sender's and as many on the device's were seen, 765 in all for the kernel, which copies none and stays on one; testpmd pays about what netmem pays. ADR 0032 has the samples: a third of the sender's time is receiving by AF_XDP, a quarter of the device's is its own packet and copy.",
     },
     Target {
         work: "Packets per second with bulk free",
