@@ -96,7 +96,7 @@ fn frames() -> Vec<Vec<u8>> {
 fn as_client(test: &str, options: &str) {
     let _alone = alone();
     let folder = Folder::new(test);
-    let Some(_testpmd) = testpmd(&folder, "server") else {
+    let Some(testpmd) = testpmd(&folder, "server") else {
         return skip(test, "there is no dpdk-testpmd (apt-get install dpdk)");
     };
     wait_until(&folder, "testpmd does not listen", || folder.path("1.sock").exists());
@@ -104,9 +104,12 @@ fn as_client(test: &str, options: &str) {
     let run = forward(&folder, options, &input.display().to_string(), &output);
     let filled = || fs::read(&output).is_ok_and(|bytes| packets(&bytes).len() >= frames().len());
     wait_until(&folder, "frames are missing", filled);
+    // Before its peer: what it counted goes with the connection.
+    let counted = testpmd.end();
     let run = end(run);
     assert_eq!(packets(&fs::read(&output).expect("the file that was seen")), frames());
     let n = frames().len() as u64;
+    assert_eq!(counted, [n, n], "received and sent, as testpmd counts");
     assert_eq!([number(port(&run, 1), "tx"), number(port(&run, 2), "rx")], [n, n]);
     let copied = if options.contains("copy=yes") { n } else { 0 };
     assert_eq!([number(port(&run, 1), "copied"), number(port(&run, 2), "copied")], [copied, copied]);
@@ -131,7 +134,7 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
     // Over and over: testpmd comes later.
     let run = forward(&folder, "role=server", &format!("{},loop=0", input.display()), &output);
     wait_until(&folder, "nobody listens", || folder.path("1.sock").exists());
-    let mut seen = 0;
+    let (mut seen, mut counted) = (0, [0, 0]);
     for _ in 0..2 {
         let Some(testpmd) = testpmd(&folder, "client") else {
             end(run);
@@ -139,11 +142,15 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
         };
         let arrived = || fs::metadata(&output).map_or(0, |file| file.len());
         wait_until(&folder, "no frames arrive", || arrived() > seen + (1 << 20));
-        drop(testpmd);
+        let counts = testpmd.end();
+        counted = [0, 1].map(|i| counted[i] + counts[i]);
         thread::sleep(Duration::from_millis(100));
         seen = arrived();
     }
     let run = end(run);
+    // What was on its way when a testpmd went is the difference.
+    let on_the_way = [number(port(&run, 1), "tx"), counted[0], counted[1], number(port(&run, 2), "rx")];
+    assert!(on_the_way.is_sorted_by(|before, behind| before >= behind), "{on_the_way:?}");
     let known = frames();
     assert!(
         packets(&fs::read(&output).expect("the file that was seen"))

@@ -43,12 +43,16 @@ impl Testpmd {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
 
-    /// Ends it; what it said, at last what it counted.
-    #[allow(dead_code)]
-    pub fn end(mut self) -> String {
+    /// Ends it; how many packets it counted as received by all its devices, and as sent.
+    pub fn end(mut self) -> [u64; 2] {
         drop(self.child.stdin.take());
         self.child.wait().expect("it ends");
-        self.said()
+        let said = self.said();
+        // For each device, and at last for all.
+        ["RX-packets:", "TX-packets:"].map(|word| {
+            let number = said.rsplit_once(word).and_then(|(_, behind)| behind.split_whitespace().next());
+            number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {word} in {said}"))
+        })
     }
 }
 
