@@ -16,10 +16,9 @@
 //! | `C` Release of `returned` | [`Borrower::give_back`] | Acquire in [`Lender::reclaim`]: what was done with them |
 
 use super::cursor::{Consumer, Index, Producer};
-use super::slots_for;
-use crate::limits::CACHE_LINE;
+use super::{runs, slots_for};
 use crate::sync::shim::{AtomicU32, UnsafeCell};
-use crate::sys::cpu::{prefetch, prefetch_write};
+use crate::sys::cpu::{lines, prefetch, prefetch_write};
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -42,23 +41,6 @@ struct Ring<T> {
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Ring<T> {}
-
-impl<T> Ring<T> {
-    /// The `n` slots from `start` on: the run to the array's end, and the one from its beginning.
-    #[inline(always)]
-    fn runs(&self, start: usize, n: usize) -> [&[UnsafeCell<MaybeUninit<T>>]; 2] {
-        let (before, after) = self.slots.split_at(start);
-        let front = n.min(after.len());
-        [&after[..front], &before[..n - front]]
-    }
-
-    /// The addresses of the lines that hold `n` slots from the one at `slot(0)` on.
-    #[inline(always)]
-    fn lines(&self, n: usize, slot: impl Fn(u32) -> usize) -> impl Iterator<Item = *const u8> {
-        let per_line = (CACHE_LINE / size_of::<T>().max(1)).max(1);
-        (0..n).step_by(per_line).map(move |i| std::ptr::from_ref(&self.slots[slot(i as u32)]).cast())
-    }
-}
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
@@ -141,7 +123,7 @@ impl<T> Lender<T> {
     #[inline]
     pub(crate) unsafe fn lend(&mut self, items: &[T]) -> usize {
         let n = self.room(items.len());
-        let [front, back] = self.ring.runs(self.out.slot(0), n);
+        let [front, back] = runs(&self.ring.slots, self.out.slot(0), n);
         let (first, second) = items[..n].split_at(front.len());
         for (slots, items) in [(front, first), (back, second)] {
             for (slot, item) in slots.iter().zip(items) {
@@ -160,7 +142,7 @@ impl<T> Lender<T> {
     pub(crate) fn reclaim(&mut self, into: &mut [MaybeUninit<T>]) -> usize {
         let want = into.len().min(self.ring.slots.len()) as u32;
         let n = self.back.ready(want).unwrap_or(0);
-        let [front, back] = self.ring.runs(self.back.slot(0), n as usize);
+        let [front, back] = runs(&self.ring.slots, self.back.slot(0), n as usize);
         let (first, second) = into[..n as usize].split_at_mut(front.len());
         for (slots, places) in [(front, first), (back, second)] {
             for (slot, place) in slots.iter().zip(places) {
@@ -181,7 +163,7 @@ impl<T> Lender<T> {
     /// Asks for the lines of the next `n` slots to lend, to be written.
     #[inline]
     pub(crate) fn prefetch_room(&self, n: usize) {
-        self.ring.lines(n, |i| self.out.slot(i)).for_each(prefetch_write);
+        runs(&self.ring.slots, self.out.slot(0), n).into_iter().flat_map(lines).for_each(prefetch_write);
     }
 
     /// The next `n` items to reclaim, as far as they were seen returned.
@@ -199,7 +181,7 @@ impl<T> Lender<T> {
     #[inline]
     pub(crate) fn prefetch_returned(&self, n: usize) {
         let n = n.min(self.back.len() as usize);
-        self.ring.lines(n, |i| self.back.slot(i)).for_each(prefetch);
+        runs(&self.ring.slots, self.back.slot(0), n).into_iter().flat_map(lines).for_each(prefetch);
     }
 }
 

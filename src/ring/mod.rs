@@ -28,3 +28,11 @@ fn slots_for(size: u32) -> u32 {
     assert!(size <= 1 << 31, "a ring of {size} slots: 2^31 are the most");
     size.max(1).next_power_of_two()
 }
+
+/// The `n` slots from the one at `at` on: the run to the array's end, and the one from its beginning.
+#[inline(always)]
+fn runs<S>(slots: &[S], at: usize, n: usize) -> [&[S]; 2] {
+    let (before, after) = slots.split_at(at);
+    let front = n.min(after.len());
+    [&after[..front], &before[..n - front]]
+}

@@ -9,7 +9,7 @@
 //! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::pop`]: whatever the sender did before |
 //! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`], of that or of what a sender saw of it: the slot is cleared |
 
-use super::slots_for;
+use super::{runs, slots_for};
 use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, yield_now};
 use crate::sys::cpu::{lines, prefetch_write};
@@ -60,12 +60,10 @@ impl Mpsc {
         &self.slots[index as usize & (self.slots.len() - 1)]
     }
 
-    /// The `n` slots from that of `first` on, in two runs: up to the end, and from the beginning.
+    /// The `n` slots from that of `first` on.
     #[inline(always)]
     fn runs(&self, first: u32, n: u32) -> [&[AtomicU32]; 2] {
-        let (front, back) = self.slots.split_at(first as usize & (self.slots.len() - 1));
-        let whole = back.len().min(n as usize);
-        [&back[..whole], &front[..n as usize - whole]]
+        runs(&self.slots, first as usize & (self.slots.len() - 1), n as usize)
     }
 
     /// Reserves up to `want` slots in one CAS; returns the first index and how many.

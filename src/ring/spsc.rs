@@ -9,7 +9,7 @@ mod slot;
 pub(crate) use slot::{Vacant, Waiting};
 
 use super::cursor::{Consumer, Index, Producer};
-use super::slots_for;
+use super::{runs, slots_for};
 use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
 use crate::sys::cpu::prefetch;
@@ -76,14 +76,6 @@ impl<T> Ring<T> {
     #[inline(always)]
     fn slots(&self) -> &[Slot<T>] {
         &self.storage[self.first..self.first + self.size]
-    }
-
-    /// The `n` slots from `at` on, in two runs: up to the end, and from the beginning.
-    #[inline(always)]
-    fn runs(&self, at: usize, n: usize) -> [&[Slot<T>]; 2] {
-        let (front, back) = self.slots().split_at(at);
-        let whole = n.min(back.len());
-        [&back[..whole], &front[..n - whole]]
     }
 }
 
@@ -170,7 +162,7 @@ impl<T> Sender<T> {
     pub(crate) fn send_each(&mut self, want: usize, mut fill: impl FnMut(Vacant<'_, T>)) -> usize {
         let room = self.room(want);
         let mut sent = 0;
-        'burst: for run in self.ring.runs(self.cursor.slot(0), room) {
+        'burst: for run in runs(self.ring.slots(), self.cursor.slot(0), room) {
             for slot in run {
                 let before = sent;
                 // SAFETY: an unpublished slot is the sender's alone (edge C), and holds nothing to drop.
@@ -192,13 +184,13 @@ impl<T> Sender<T> {
     pub fn send_all(&mut self, items: &mut Vec<T>) -> usize {
         let n = self.room(items.len());
         let rest = items.len() - n;
-        let runs = self.ring.runs(self.cursor.slot(0), n);
+        let free = runs(self.ring.slots(), self.cursor.slot(0), n);
         // SAFETY: the first `n` items are initialised and no longer `items`' when they move, once, into slots that are the
         // sender's alone (edge C) and hold nothing to drop; nothing between can panic.
         unsafe {
             items.set_len(0);
             let mut next = items.as_ptr();
-            for run in runs {
+            for run in free {
                 for slot in run {
                     slot.with_mut(|place| place.write(MaybeUninit::new(next.read())));
                     next = next.add(1);
@@ -263,9 +255,9 @@ impl<T> Receiver<T> {
     pub(crate) fn recv_each(&mut self, want: usize, mut look: impl FnMut(Waiting<'_, T>)) -> usize {
         let ready = self.ready(want);
         let Self { cursor, ring } = self;
-        let runs = ring.runs(cursor.slot(0), ready);
+        let waiting = runs(ring.slots(), cursor.slot(0), ready);
         let mut taken = Taken { cursor, done: 0 };
-        'burst: for run in runs {
+        'burst: for run in waiting {
             for slot in run {
                 let before = taken.done;
                 // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised; it is looked
@@ -290,12 +282,12 @@ impl<T> Receiver<T> {
     pub fn recv_all(&mut self, want: usize, items: &mut Vec<T>) -> usize {
         let n = self.ready(want);
         items.reserve(n);
-        let runs = self.ring.runs(self.cursor.slot(0), n);
+        let waiting = runs(self.ring.slots(), self.cursor.slot(0), n);
         // SAFETY: published slots not yet released are the receiver's alone (edge P) and initialised; each is read once, into
         // the room just made, and released. Nothing between can panic.
         unsafe {
             let mut place = items.as_mut_ptr().add(items.len());
-            for run in runs {
+            for run in waiting {
                 for slot in run {
                     place.write(slot.with_mut(|item| (*item).assume_init_read()));
                     place = place.add(1);
