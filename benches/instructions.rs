@@ -13,8 +13,9 @@ use netmem::forward::{Forwarder, Mode};
 use netmem::packet::{Heads, Packet, Packets, Pairs};
 use netmem::page::{Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::Port;
 use netmem::port::mem::{MemConfig, wire};
+use netmem::port::memif::{MemifConfig, MemifPort, Role};
+use netmem::port::{Port, PortState};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::steer::{Mesh, MeshConfig, Source};
 use netmem::sync::Worker;
@@ -77,6 +78,16 @@ const PATHS: &[Path] = &[
         name: "IPv4 frame through a router of mem ports, bulk 32, with both far ends, per frame",
         each: BULK as u64,
         run: routed,
+    },
+    Path {
+        name: "packet over memif and back, lent, bulk 32, both ends, per packet",
+        each: BULK as u64,
+        run: |memory, w, n| over_memif(memory, w, n, true),
+    },
+    Path {
+        name: "packet over memif and back, copied, bulk 32, both ends, per packet",
+        each: BULK as u64,
+        run: |memory, w, n| over_memif(memory, w, n, false),
     },
 ];
 
@@ -248,6 +259,40 @@ fn routed(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A server over `memory`, and a client over one that it can lend frames of.
+fn over_memif(memory: &Memory, w: &mut Worker, n: u64, zero_copy: bool) -> Result<(), Failure> {
+    let lent = Memory::shared(&small())?;
+    let mut lender = lent.worker()?;
+    let config = PoolConfig { frames: 1024, ..PoolConfig::default() };
+    let pools = [Pool::new(memory, w, &config)?, Pool::new(&lent, &mut lender, &config)?];
+    let path = std::env::temp_dir().join(format!("netmem-instructions-{}", std::process::id()));
+    let config = MemifConfig { zero_copy, ring: 64, ..MemifConfig::default() };
+    let mut server = MemifPort::open(&path, memory, &MemifConfig { role: Role::Server, ..config.clone() })?;
+    let mut client = MemifPort::open(&path, &lent, &config)?;
+    while [server.state(), client.state()] != [PortState::Up, PortState::Up] {
+        server.kick();
+        client.kick();
+    }
+    let mut batch = Batch::new();
+    for _ in 0..n {
+        server.refill(w, &pools[0]);
+        client.refill(&mut lender, &pools[1]);
+        pools[1].alloc_burst(&mut lender, &mut batch, BULK);
+        batch.put_each(64, |_, _| ());
+        client.tx(&mut lender, &mut batch);
+        server.rx(w, &mut batch);
+        server.tx(w, &mut batch);
+        if client.rx(&mut lender, &mut batch) < BULK {
+            return Err("not all packets came back".into());
+        }
+        client.complete(&mut lender, &mut batch);
+        batch.free(&mut lender);
+        server.complete(w, &mut batch);
+        batch.free(w);
+    }
+    Ok(())
+}
+
 fn write(packet: &mut Packet) -> Result<(), Failure> {
     packet.put(64)?.fill(7);
     Ok(())
@@ -271,12 +316,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// A memory that is set up in little time.
+fn small() -> MemoryConfig {
+    MemoryConfig { bytes: 8 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() }
+}
+
 /// What runs under callgrind: one path, `n` times.
 fn run(name: &str, n: &str) -> Result<(), Failure> {
     let path = PATHS.iter().find(|path| path.name == name).ok_or("no such path")?;
-    let config =
-        MemoryConfig { bytes: 8 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
-    let memory = Memory::new(&config)?;
+    let memory = Memory::new(&small())?;
     let mut worker = memory.worker()?;
     (path.run)(&memory, &mut worker, n.parse()?)
 }

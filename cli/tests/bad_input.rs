@@ -34,8 +34,8 @@ fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
     refused_values(
         "--size",
         "BYTES",
-        &["0", "-64", "63", "1515", "1.5", "big", absurd],
-        &whole("64 to 1514"),
+        &["0", "-64", "63", "29117", "1.5", "big", absurd],
+        &whole("64 to 29116"),
     );
     refused_values("--flows", "N", &["0", "-1", "65535", absurd], &whole("1 to 65534"));
     refused_values("--packets", "N", &["0", "-1", "1000000000001", absurd], &whole("1 to 1000000000000"));
@@ -43,8 +43,37 @@ fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
     refused_values("--workers", "N", &["0", "-1", "64", "1.5", "many", absurd], &whole("1 to 63"));
     let powers = "give a power of two from 2 to 65536";
     refused_values("--ring", "N", &["0", "-2", "1", "100", "131072", absurd], powers);
+    let frames = "give a power of two from 2048 to 32768";
+    refused_values(
+        "--frame-size",
+        "BYTES",
+        &["0", "-2048", "1024", "9018", "65536", "jumbo", absurd],
+        frames,
+    );
     let seconds = "give a number of seconds above 0 and up to 604800 (a week)";
     refused_values("--seconds", "S", &["0", "-1", "-0.5", "604801", "1e99", "nan", "ten", absurd], seconds);
+}
+
+#[test]
+fn frames_and_packets_that_do_not_fit_together_are_told_what_does() {
+    refused(
+        "forward --size 9018",
+        "--size 9018 with --frame-size 2048: give at most 1514, or --frame-size 16384",
+    );
+    refused(
+        "gen --port pcap:out=/nonexistent/a --size 64x7,7229 --frame-size 8192",
+        "--size 7229 with --frame-size 8192: give at most 7228, or --frame-size 16384",
+    );
+    for command in ["forward --port pcap:in=a --port", "sink --port pcap:in=a --port", "gen --port"] {
+        refused(
+            &format!("{command} fault:/xdp:nosuch0 --frame-size 16384"),
+            "--frame-size 16384 with --port fault:/xdp:nosuch0: AF_XDP takes frames of 2048 or 4096 bytes; give one of \
+             these, or packet:nosuch0 in its place",
+        );
+    }
+    let many = "--frames 131072 with --frame-size 32768 are more than 2 GiB: give at most 65536";
+    refused("forward --frames 131072 --frame-size 32768", many);
+    refused("sink --port pcap:in=a --frames 131072 --frame-size 32768", many);
 }
 
 #[test]

@@ -62,6 +62,9 @@ fn sizes_flows_and_rings_at_their_ends_add_up() {
     for arguments in [
         "--size 64 --flows 65534",
         "--size 1514 --flows 7",
+        "--size 9018 --frame-size 16384",
+        "--size 14524 --frame-size 16384 --path full --ready-pairs 50",
+        "--size 29116 --frame-size 32768 --flows 7 --ring 64",
         "--size 1514 --flows 65534 --mode cross-connect",
         "--ring 2 --frames 64",
         "--ring 16384 --frames 64",

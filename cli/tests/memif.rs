@@ -9,7 +9,7 @@ use ::netmem::port::memif::message::{AddRegion, AddRing, Init, MODE_ETHERNET, Me
 use ::netmem::sys::event::Event;
 use ::netmem::sys::seqpacket::{Connection, Received};
 use netmem::{dropped, number, output, ports, start};
-use odd::{Folder, every_type, frames, packets, pcap, pcap_at_intervals};
+use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ use std::{fs, thread};
 /// How long a test waits for what must happen. It guards against hangs, nothing else.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn wait_until(what: &str, done: impl Fn() -> bool) {
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
         assert!(begun.elapsed() < PATIENCE, "{what}");
@@ -84,6 +84,42 @@ fn every_type_through_memif(name: &str, options: &str) {
 fn frames_of_every_type_go_byte_for_byte_lent_and_copied() {
     every_type_through_memif("memif-types-lent", "");
     every_type_through_memif("memif-types-copied", ",copy=yes");
+}
+
+/// Sends frames of all lengths from a process with the `first` end of a memif socket to one with the other, over and over until
+/// each has come; neither has anything else to say of them.
+fn giants_through_memif(name: &str, frame_size: &str, most: usize, [from, to]: [&str; 2]) {
+    let folder = Folder::new(name);
+    let frames: HashSet<Vec<u8>> = frames().into_iter().chain(giants(most)).collect();
+    let all: Vec<Vec<u8>> = frames.iter().cloned().collect();
+    let input = folder.write("in.pcap", &pcap_at_intervals(&all, 100));
+    let (output, socket) = (folder.path("out.pcap"), folder.path("memif.sock"));
+    let end_of = |file: String, role: &str| {
+        forward(&format!("--frame-size {frame_size} --port {file} --port memif:{},{role}", socket.display()))
+    };
+    let receiver = end_of(format!("pcap:out={}", output.display()), to);
+    let sender = end_of(format!("pcap:in={},speed=recorded,loop=0", input.display()), from);
+    let mut come = HashSet::new();
+    wait_until("giants are missing", || {
+        thread::sleep(Duration::from_millis(100));
+        come = packets(&fs::read(&output).unwrap_or_default()).into_iter().collect();
+        come.len() >= frames.len()
+    });
+    let (sender, receiver) = (end(sender).0, end(receiver).0);
+    assert!(come == frames, "not as they were: {:?}", come.difference(&frames).next().map(Vec::len));
+    assert_eq!(
+        ["rx_too_long", "bad_descriptor"].map(|name| ports(&receiver, name) + ports(&sender, name)),
+        [0, 0]
+    );
+}
+
+#[test]
+fn giants_go_byte_for_byte_from_and_to_a_client_lent_and_copied() {
+    let (lends, copies, server) = ("role=client", "role=client,copy=yes", "role=server");
+    giants_through_memif("giants-lent", "16384", 14_528, [lends, server]);
+    giants_through_memif("giants-lent-back", "16384", 14_528, [server, lends]);
+    giants_through_memif("giants-copied", "32768", 29_120, [copies, server]);
+    giants_through_memif("giants-copied-back", "4096", 3584, [server, copies]);
 }
 
 /// Sends odd frames from a file through memif to a file of another process; the sender's and the receiver's reports.

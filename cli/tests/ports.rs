@@ -3,8 +3,8 @@
 mod netmem;
 mod odd;
 
-use netmem::{dropped, number, object, ports, start, stderr, stdout};
-use odd::{Folder, every_type, frames, packets, pcap};
+use netmem::{dropped, number, object, output, ports, start, stderr, stdout};
+use odd::{Folder, every_type, frames, giants, packets, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::Output;
@@ -16,7 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Forwards in cross-connect mode from port to port until it ends by itself.
 fn run(from: &str, to: &str) -> Output {
-    let mut child = start(&format!("forward --mode cross-connect --json --port {from} --port {to}"));
+    run_with("--mode cross-connect", from, to)
+}
+
+/// As [`run`], with other options.
+fn run_with(options: &str, from: &str, to: &str) -> Output {
+    let mut child = start(&format!("forward {options} --json --port {from} --port {to}"));
     let begun = Instant::now();
     while child.try_wait().expect("wait").is_none() {
         if begun.elapsed() > PATIENCE {
@@ -103,6 +108,70 @@ fn giants_are_dropped_by_count() {
     let run = forward(&format!("pcap:in={}", input.display()), &format!("pcap:out={}", output.display()));
     assert_eq!(packets(&fs::read(&output).unwrap()), [&giants[0][..], &giants[3][..]]);
     assert_eq!(ports(&run, "rx_too_long"), 2);
+}
+
+/// Frames, the bytes that each of them has room for, and how they are forwarded.
+const LARGE: [(usize, usize, &str); 6] = [
+    (2048, 1518, ""),
+    (4096, 3584, ""),
+    (8192, 7232, "--ready-heads 0"),
+    (16_384, 14_528, ""),
+    (16_384, 14_528, "--path full --ready-pairs 50"),
+    (32_768, 29_120, "--path full"),
+];
+
+#[test]
+fn giants_go_byte_for_byte_where_frames_have_room_for_them_and_cost_nothing_else_where_not() {
+    let folder = Folder::new("large");
+    let (output, trace) = (folder.path("out.pcap"), folder.path("trace.pcap"));
+    for (frame_size, room, path) in LARGE {
+        let fit = [frames(), giants(room)].concat();
+        // Longer than the whole frame: no place where the data begins makes that fit.
+        let longer = [vec![1; frame_size + 1], vec![2; 65_535]];
+        let input = folder.write("in.pcap", &pcap(&[&longer[..], &fit, &longer].concat()));
+        let run = object(&run_with(
+            // Eight to a round: what a trace has room for.
+            &format!("--mode cross-connect --ring 8 --frame-size {frame_size} {path}"),
+            &format!("fault:/pcap:in={}", input.display()),
+            &format!("trace:file={},format=pcap,bytes=65535/pcap:out={}", trace.display(), output.display()),
+        ));
+        assert!(packets(&fs::read(&output).unwrap()) == fit, "frames of {frame_size} {path}");
+        assert!(packets(&fs::read(&trace).unwrap()) == fit, "frames of {frame_size} {path}: the trace");
+        assert_eq!((ports(&run, "rx_too_long"), number(&run, "transmitted")), (4, fit.len() as u64), "{run}");
+    }
+}
+
+#[test]
+fn faults_strike_giants_as_they_strike_others() {
+    let folder = Folder::new("struck");
+    let giants = giants(14_528);
+    let (input, out) = (folder.write("in.pcap", &pcap(&giants)), folder.path("out.pcap"));
+    let run = object(&run_with(
+        "--mode cross-connect --frame-size 16384",
+        &format!("fault:duplicate=1/1/pcap:in={}", input.display()),
+        &format!("pcap:out={}", out.display()),
+    ));
+    let twice: Vec<_> = giants.iter().flat_map(|frame| [frame.clone(), frame.clone()]).collect();
+    assert!(packets(&fs::read(&out).unwrap()) == twice);
+    assert_eq!(ports_of(&run, 0, "fault_duplicated"), giants.len() as u64);
+}
+
+#[test]
+fn a_router_of_large_frames_forwards_jumbo_packets() {
+    let folder = Folder::new("jumbo");
+    let (sent, routed) = (folder.path("sent.pcap"), folder.path("routed.pcap"));
+    // To the link address of port 0.
+    let to = "--dst-mac 02:6e:65:74:00:00 --rate max --count 300 --size 64,1514,9014,14524";
+    object(&output(&format!("gen --port pcap:out={} {to} --frame-size 16384 --json", sent.display())));
+    let run = object(&run_with(
+        "--mode ip --route 10.1.0.0/16,1,02:00:00:00:01:01 --frame-size 16384",
+        &format!("pcap:in={}", sent.display()),
+        &format!("pcap:out={}", routed.display()),
+    ));
+    assert_eq!((number(&run, "transmitted"), dropped(&run)), (300, 0), "{run}");
+    let come = "--count 300 --ttl 63 --max-lost 0 --frame-size 16384 --json";
+    let sink = object(&output(&format!("sink --port pcap:in={} {come}", routed.display())));
+    assert_eq!((number(&sink, "received"), number(&sink, "corrupt")), (300, 0), "{sink}");
 }
 
 #[test]

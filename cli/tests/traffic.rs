@@ -200,10 +200,10 @@ fn bad_input_is_refused_with_one_line_and_exit_code_2() {
     let to_null = "gen --port pcap:out=/dev/null";
     refused("gen --port eth0", "unknown kind of port");
     refused(&format!("{to_null} --rate 0"), "or max (see netmem gen --help)");
-    refused(&format!("{to_null} --size 63"), "64 to 1514");
+    refused(&format!("{to_null} --size 63"), "64 to 29116");
     refused(
         &format!("{to_null} --size 64 --src fd00::1 --dst fd00::2"),
-        "frames of 64 bytes: a size must be 84 to 1514",
+        "frames of 64 bytes: a size must be 84 to 29116",
     );
     refused(&format!("{to_null} --dst fd00::2"), "both of IPv4 or both of IPv6");
     refused(&format!("{to_null} --dst 10.0.0"), "is no address or port");

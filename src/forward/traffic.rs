@@ -54,12 +54,15 @@ use self::stamp::{Stamp, WRAP};
 pub use self::stream::{Addresses, SIZE_MIN_V6, Span, Stream, StreamConfig};
 use super::ip::Interface;
 use super::route::{Fib, Route};
+use crate::limits::FRAME_SIZE_MAX;
+use crate::pool::PoolConfig;
 use crate::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4, udp};
 
 /// Bytes of the smallest frame, without frame check sequence.
 pub const SIZE_MIN: usize = 64;
-/// Bytes of the largest frame, without frame check sequence: 1,500 of IP.
-pub const SIZE_MAX: usize = 1514;
+/// Bytes of the largest frame, without frame check sequence: what the largest frames of a pool have room for, with a VLAN tag
+/// more.
+pub const SIZE_MAX: usize = PoolConfig::room(FRAME_SIZE_MAX) - ethernet::TAG_LEN;
 /// Flows at most: the hosts of 10.1.0.0/16.
 pub const FLOWS_MAX: usize = 65_534;
 

@@ -15,7 +15,7 @@ use super::stock::Stock;
 use super::tuning;
 use super::watch;
 use super::yard::{self, Yard};
-use crate::limits::{BATCH_MAX, CHUNK_SIZE, PAGE_SIZE};
+use crate::limits::{BATCH_MAX, CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
 use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
@@ -62,8 +62,8 @@ impl Default for PoolConfig {
             frames: 4096,
             capacity: 0,
             frame_size: CHUNK_SIZE,
-            headroom: 64,
-            data: 1518,
+            headroom: HEADROOM,
+            data: PoolConfig::room(CHUNK_SIZE),
             cache: 512,
             refill: 256,
             dma: DmaMap::None,
@@ -72,6 +72,26 @@ impl Default for PoolConfig {
         }
     }
 }
+
+impl PoolConfig {
+    /// The usual pool of frames of `frame_size` bytes: their data has eight places to begin at, and
+    /// [`room`](PoolConfig::room) behind each.
+    pub fn of_frames(frame_size: usize) -> PoolConfig {
+        PoolConfig { frame_size, data: PoolConfig::room(frame_size), ..PoolConfig::default() }
+    }
+
+    /// Bytes of data that every frame of `frame_size` bytes has room for in a [usual pool](PoolConfig::of_frames): 1,518 in one
+    /// of 2,048, which is an Ethernet frame; 3,584 in 4,096; 7,232 in 8,192; 14,528 in 16,384; 29,120 in 32,768.
+    pub const fn room(frame_size: usize) -> usize {
+        match frame_size {
+            CHUNK_SIZE => 1518,
+            _ => frame_size.saturating_sub(HEADROOM + Start::span(frame_size)),
+        }
+    }
+}
+
+/// Bytes kept free before the data, unless somebody says otherwise.
+const HEADROOM: usize = 64;
 
 /// Why a pool could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -335,7 +355,7 @@ fn check(config: &PoolConfig) -> Result<(), PoolError> {
         (
             "frame size",
             size,
-            size.is_power_of_two() && (CHUNK_SIZE..=32768).contains(&size),
+            size.is_power_of_two() && (CHUNK_SIZE..=FRAME_SIZE_MAX).contains(&size),
             "2048, 4096, 8192, 16384 or 32768",
         ),
         ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),

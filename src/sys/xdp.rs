@@ -13,7 +13,6 @@ pub use ring::{Descriptor, Entry, Ring, SharedIndex};
 pub use rustix::io::Errno;
 
 use super::region::Region;
-use crate::limits::CHUNK_SIZE;
 use rustix::net::sockopt;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
@@ -141,8 +140,8 @@ impl Socket {
             .map_err(SocketStep::Open.failed())
     }
 
-    /// Makes the whole of `region` the UMEM of this socket and of those that will share it: chunks of 2 KiB,
-    /// no headroom of our own, aligned. The kernel pins its pages.
+    /// Makes the whole of `region` the UMEM of this socket and of those that will share it: chunks of `chunk_size` bytes
+    /// (a power of two, 2,048 to a page), no headroom of our own, aligned. The kernel pins its pages.
     ///
     /// # Errors
     /// `NOBUFS` when the user may not lock that much memory, `NOMEM` when the kernel is out of it.
@@ -151,11 +150,11 @@ impl Socket {
     /// From now on the kernel (or the device) writes into every chunk whose address is published in the FILL
     /// ring until it comes back, and reads every one published in the TX ring: whoever publishes an address
     /// owns its chunk and touches it no more.
-    pub unsafe fn register(&self, region: &Region) -> Result<(), SocketError> {
+    pub unsafe fn register(&self, region: &Region, chunk_size: usize) -> Result<(), SocketError> {
         let registration = XdpUmemReg {
             addr: region.base().expose_provenance() as u64,
             len: region.len() as u64,
-            chunk_size: CHUNK_SIZE as u32,
+            chunk_size: chunk_size as u32,
             headroom: 0,
             flags: XdpUmemRegFlags::empty(),
             tx_metadata_len: 0,

@@ -11,6 +11,9 @@ use super::Malformed;
 /// Bytes of an Ethernet header; there is no frame check sequence in memory.
 pub const HEADER_LEN: usize = size_of::<Ethernet>();
 
+/// Bytes of a VLAN tag.
+pub const TAG_LEN: usize = 4;
+
 /// Ethertype of IPv4.
 pub const IPV4: u16 = 0x0800;
 /// Ethertype of ARP.

@@ -72,7 +72,7 @@ impl Op {
     }
 }
 
-/// Runs a sequence; the first byte says in which form heads are kept ready.
+/// Runs a sequence; the first byte says in which form heads are kept ready, and how large frames are.
 pub fn run(bytes: &[u8]) {
     let (&form, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let mut scene = Scene::new(form);
@@ -93,7 +93,8 @@ impl Scene {
         let memory = Memory::new(&config).unwrap();
         let mut workers = vec![memory.worker().unwrap(), memory.worker().unwrap()];
         let pools = [0, 1].map(|i| {
-            let config = PoolConfig { frames: FRAMES, cache: 16, refill: 8, ..PoolConfig::default() };
+            let usual = PoolConfig::of_frames(if form & 32 == 0 { 2048 } else { 4096 });
+            let config = PoolConfig { frames: FRAMES, cache: 16, refill: 8, ..usual };
             Pool::new(&memory, &mut workers[i], &config).unwrap()
         });
         let heads = Heads::with(&memory, &heads(form)).unwrap();

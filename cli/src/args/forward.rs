@@ -1,6 +1,7 @@
 //! `netmem forward`.
 
 use super::config::Places;
+use super::frame_size::{FrameSize, frame_size};
 use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
 use super::port::{PortSpec, port_spec};
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 
 /// Packets that can be asked for at most.
 const PACKETS_MAX: u64 = 1_000_000_000_000;
-/// Frames of a pool: at least one batch, at most 2 GiB of memory.
+/// Frames of a pool: at least one batch, at most 2 GiB of memory where they are small.
 const FRAMES: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 /// Places of a ring.
 const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
@@ -105,7 +106,8 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "N", value_parser = whole(1..=FLOWS_MAX), allow_negative_numbers = true)]
     pub flows: Option<usize>,
 
-    /// Bytes of a generated frame, without frame check sequence: 64 to 1514; not with --port [default: 64]
+    /// Bytes of a generated frame, without frame check sequence: 64 to 1514, with larger frames up to 29116; not with --port
+    /// [default: 64]
     #[arg(long, value_name = "BYTES", value_parser = whole(SIZE_MIN..=SIZE_MAX),
           allow_negative_numbers = true)]
     pub size: Option<usize>,
@@ -118,10 +120,18 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "WHEN", value_enum)]
     pub pause: Option<Switch>,
 
-    /// Frames of 2048 bytes in each worker's pool, which its ports share: 64 to 1048576 [default: 4 for each port
+    /// Frames in each worker's pool, which its ports share: 64 to 1048576, and 2 GiB at most [default: 4 for each port
     /// and place of its ring]
     #[arg(long, value_name = "N", value_parser = whole(FRAMES), allow_negative_numbers = true)]
     pub frames: Option<usize>,
+
+    /// Bytes of a frame, a power of two: 2048 to 32768. A packet that does not fit is dropped and counted (rx_too_long).
+    ///
+    /// 2048 have room for packets of 1518 bytes, which is Ethernet's usual MTU of 1500 with a VLAN tag; 4096 for 3584, 8192
+    /// for 7232, 16384 for 14528, and so for jumbo frames, 32768 for 29120. An xdp port takes 2048 or 4096. The MTU of a link
+    /// without an interface (memif, pcap, mem) is what fits, less 18.
+    #[arg(long, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true)]
+    pub frame_size: FrameSize,
 
     /// Places in each of a port's four rings, a power of two: 2 to 65536 [default: 512 mem, 2048 xdp]
     #[arg(long, value_name = "N", value_parser = power_of_two(RING), allow_negative_numbers = true)]

@@ -3,6 +3,7 @@
 mod config;
 mod fold;
 mod forward;
+mod frame_size;
 mod lab;
 mod number;
 mod observe;
@@ -15,6 +16,7 @@ mod workers;
 mod xdp;
 
 pub use forward::{ForwardArgs, ModeArg, RoutesArg, Switch, XdpModeArg};
+pub use frame_size::FrameSize;
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};

@@ -1,6 +1,7 @@
 //! `netmem gen` and `netmem sink`.
 
 use super::XdpModeArg;
+use super::frame_size::{FrameSize, frame_size};
 use super::number::{power_of_two, seconds, whole};
 use super::port::{PortSpec, port_spec};
 use clap::Args;
@@ -50,9 +51,9 @@ pub struct GenArgs {
     #[arg(long, value_name = "N", value_parser = whole(1..=FLOWS_MAX), default_value = "1", allow_negative_numbers = true)]
     pub flows: usize,
 
-    /// Bytes of a frame, without frame check sequence, 64 to 1514 (84 or more over IPv6); or several with commas between,
-    /// which packets take in turn, each as SIZExTIMES if it comes more than once; or imix for 64x7,590x4,1514
-    /// [default: 64, 84 over IPv6]
+    /// Bytes of a packet's frame, without frame check sequence, 64 (84 over IPv6) to 1514, with larger frames up to 29116; or
+    /// several with commas between, which packets take in turn, each as SIZExTIMES if it comes more than once; or imix for
+    /// 64x7,590x4,1514 [default: 64, 84 over IPv6]
     #[arg(long, value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
     pub size: Option<Sizes>,
 
@@ -162,9 +163,13 @@ pub struct LimitArgs {
 /// Flags of both.
 #[derive(Debug, Args)]
 pub struct StationArgs {
-    /// Frames of 2048 bytes: 64 to 1048576 [default: 4 for each place of a ring; sink: of each queue]
+    /// Frames: 64 to 1048576, and 2 GiB at most [default: 4 for each place of a ring; sink: of each queue]
     #[arg(long, value_name = "N", value_parser = whole(64..=1_usize << 20), allow_negative_numbers = true)]
     pub frames: Option<usize>,
+
+    /// Bytes of a frame, a power of two: 2048 to 32768, as for netmem forward.
+    #[arg(long, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true)]
+    pub frame_size: FrameSize,
 
     /// Places in each of a port's rings, a power of two: 2 to 65536.
     #[arg(long, value_name = "N", value_parser = power_of_two(2..=1 << 16), default_value = "2048", allow_negative_numbers = true)]
@@ -274,7 +279,7 @@ mod tests {
         assert_eq!(read("100x2,64,1514"), Ok(vec![100, 100, 64, 1514]));
         let imix = read("imix").unwrap();
         assert_eq!((imix.len(), imix.iter().sum::<usize>()), (12, 7 * 64 + 4 * 590 + 1514));
-        for bad in ["", "63", "64,", "1515", "64x0", "64x", "x", "64x2000", "64x1024,64"] {
+        for bad in ["", "63", "64,", "29117", "64x0", "64x", "x", "64x2000", "64x1024,64"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -134,7 +134,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::ModeArg;
+    use crate::args::{FrameSize, ModeArg};
     use crate::forward::plan::{Offer, Plan, Source};
     use crate::forward::set_up::{self, Dataplane};
     use netmem::forward::{Free, Idle};
@@ -157,6 +157,7 @@ mod tests {
             allow: netmem::forward::ip::Allow::default(),
             free,
             frames: 64,
+            frame_size: FrameSize::default(),
             ring: 32,
             time,
             live: true,

@@ -3,7 +3,7 @@
 use super::files;
 use super::ports::PortSetup;
 use crate::args::{
-    ForwardArgs, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg, SteerArgs, Switch,
+    ForwardArgs, FrameSize, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg, SteerArgs, Switch,
     WorkerArgs, XdpModeArg, XdpSpec,
 };
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use netmem::forward::filter::{Action, Rule};
 use netmem::forward::icmp::IcmpLimit;
 use netmem::forward::ip::Allow;
 use netmem::forward::route::{OwnAddress, RibRoute, Route};
-use netmem::forward::traffic::FLOWS_MAX;
+use netmem::forward::traffic::{FLOWS_MAX, SIZE_MIN};
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Punt, XdpModeWish};
@@ -53,6 +53,8 @@ pub struct Plan {
     pub free: Free,
     /// Frames in each worker's pool.
     pub frames: usize,
+    /// Bytes of each.
+    pub frame_size: FrameSize,
     /// Places in each ring.
     pub ring: u32,
     /// How long; None until something else ends it.
@@ -142,7 +144,10 @@ impl Plan {
         let (packets, hold) = (packets(&args.way)?, hold(args)?);
         let tap = args.way.tap;
         let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
-        let frames = args.frames.unwrap_or((4 * ports * ring as usize + kept).clamp(64, 1 << 20));
+        let frame_size = args.frame_size;
+        frame_size.check_frames(args.frames).map_err(Failure::Input)?;
+        let enough = (4 * ports * ring as usize + kept).clamp(64, frame_size.frames_max());
+        let frames = args.frames.unwrap_or(enough);
         if kept >= frames {
             return refuse(format!(
                 "--hold and --tap keep {kept} frames of {frames}: that leaves none to receive into, keep fewer"
@@ -161,6 +166,7 @@ impl Plan {
             allow: args.router.allow(),
             free: args.way.free.into(),
             frames,
+            frame_size,
             ring,
             time: seconds.map(Duration::from_secs_f64),
             live: !args.json,
@@ -201,7 +207,7 @@ impl Plan {
         };
         // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
         let punt = if self.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
-        PortSetup { workers: self.workers, ring: self.ring, xdp_mode, punt }
+        PortSetup { workers: self.workers, ring: self.ring, frame_size: self.frame_size, xdp_mode, punt }
     }
 
     /// Whether packets go through hooks.
@@ -308,10 +314,12 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
             "--flows {flows} of {generators} generators are more than {FLOWS_MAX}: give fewer, or fewer --generators"
         ));
     }
+    let size = args.size.unwrap_or(SIZE_MIN);
+    args.frame_size.check_packets(&[size]).map_err(Failure::Input)?;
     Ok(Source::BuiltIn(Offer {
         generators,
         flows,
-        size: args.size.unwrap_or(64),
+        size,
         packets: args.packets,
         pause: args.pause != Some(Switch::Off),
     }))
@@ -331,6 +339,7 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
         }
     }
     check_ports(&args.port, args.mode, args.team.workers)?;
+    args.port.iter().try_for_each(|port| args.frame_size.check_port(port)).map_err(Failure::Input)?;
     let from = args.routes.unwrap_or_default();
     check_routes(&args.route, from, args.port.len(), args.mode)?;
     let own = own_addresses(&args.router.address, from, args.port.len())?;

@@ -3,10 +3,11 @@
 use super::network::Network;
 use super::plan::{Offer, Plan, Source};
 use super::seat::Owner;
-use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec, XdpSpec};
+use crate::args::{DeviceSpec, FrameSize, ModeArg, PortSpec, WrapSpec, XdpSpec};
 use crate::failure::Failure;
 use netmem::forward::ip::Interface;
 use netmem::forward::traffic;
+use netmem::limits::PAGE_SIZE;
 use netmem::page::Memory;
 use netmem::port::Port;
 use netmem::port::fault::FaultPort;
@@ -54,7 +55,8 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
             Ok((ports, Shared { network, ..Shared::default() }))
         }
         Source::Ports { ports, .. } => {
-            let (umem, setup) = (Umem::new(memory), plan.port_setup());
+            let setup = plan.port_setup();
+            let umem = setup.umem(memory)?;
             let numbered = owners.iter_mut().zip(0..);
             let ports = numbered.map(|(owner, number)| {
                 let port = |(place, spec)| opened(&setup, (memory, &umem), owner, spec, (place, number));
@@ -72,7 +74,8 @@ fn link(plan: &Plan, number: usize) -> Result<(Ports, [MemDevice; 2]), Failure> 
     let config = MemConfig { ring, coalesce: MemConfig::default().coalesce.min(ring / 2) };
     let wire = |end: usize| wire(&(2 * number + end).to_string(), &config).map_err(Failure::input);
     let ((port0, device0), (port1, device1)) = (wire(0)?, wire(1)?);
-    let interfaces = traffic::INTERFACES.to_vec();
+    let mtu = plan.frame_size.mtu();
+    let interfaces = traffic::INTERFACES.iter().map(|interface| Interface { mtu, ..*interface }).collect();
     let ports: Vec<Box<dyn Port>> = vec![Box::new(port0), Box::new(port1)];
     Ok((Ports { ports, interfaces, details: vec![String::new(); 2] }, [device0, device1]))
 }
@@ -100,10 +103,28 @@ pub struct PortSetup {
     pub workers: usize,
     /// Places in each ring.
     pub ring: u32,
+    /// Bytes of the frames that are received into.
+    pub frame_size: FrameSize,
     /// Where the redirect program of interfaces runs.
     pub xdp_mode: XdpModeWish,
     /// What interfaces leave to the kernel, unless one says otherwise.
     pub punt: Punt,
+}
+
+impl PortSetup {
+    /// What AF_XDP ports share: chunks as large as the frames, as far as the kernel takes them.
+    ///
+    /// # Errors
+    /// None that is known: [`FrameSize::check_port`] came before.
+    pub fn umem(&self, memory: &Memory) -> Result<Arc<Umem>, Failure> {
+        Umem::with_chunks(memory, self.frame_size.bytes().min(PAGE_SIZE)).map_err(Failure::input)
+    }
+
+    /// The router's end of a link that has no interface: a locally administered address with the port's number.
+    fn made_up(&self, place: usize) -> Interface {
+        let mac = MacAddr::new([0x02, b'n', b'e', b't', 0, place as u8]);
+        Interface { mac, mtu: self.frame_size.mtu() }
+    }
 }
 
 /// A port as it was opened.
@@ -130,13 +151,18 @@ pub fn opened(
         DeviceSpec::Xdp(spec) => xdp_port(setup, umem, owner, spec, number)?,
         DeviceSpec::Memif { path, config } => {
             let id = config.id.saturating_add(number);
-            let config = MemifConfig { id, ring: setup.ring, ..config.clone() };
+            let frame_size = setup.frame_size.bytes();
+            let config = MemifConfig { id, ring: setup.ring, frame_size, ..config.clone() };
             let mut port = MemifPort::open(path, memory, &config).map_err(Failure::input)?;
             // A peer that is there shall miss no packet of the other ports.
             port.wait(GREETING);
             let role = if config.role == Role::Client { "client" } else { "server" };
             let copies = if port.is_zero_copy() { "lends its frames" } else { "copies" };
-            Opened { port: Box::new(port), interface: made_up(place), detail: format!("{role}, {copies}") }
+            Opened {
+                port: Box::new(port),
+                interface: setup.made_up(place),
+                detail: format!("{role}, {copies}"),
+            }
         }
         DeviceSpec::Packet(interface) => {
             let port = packet::open(interface, setup.ring as usize).map_err(Failure::input)?;
@@ -148,13 +174,13 @@ pub fn opened(
             let port = tap::open(interface, &config).map_err(Failure::input)?;
             // The interface's own address is the host's: the router is at the other end of the link.
             let Interface { mtu, .. } = interface_of(port.device().netdev())?;
-            let interface = Interface { mac: mac.unwrap_or(made_up(place).mac), mtu };
+            let interface = Interface { mac: mac.unwrap_or(setup.made_up(place).mac), mtu };
             Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
         }
         DeviceSpec::Pcap(config) => {
             let config = PcapConfig { ring: setup.ring as usize, ..config.clone() };
             let port = pcap::open(&place.to_string(), &config).map_err(Failure::input)?;
-            Opened { port: Box::new(port), interface: made_up(place), detail: String::new() }
+            Opened { port: Box::new(port), interface: setup.made_up(place), detail: String::new() }
         }
     };
     for wrap in spec.wraps.iter().rev() {
@@ -168,11 +194,6 @@ pub fn opened(
     Ok(opened)
 }
 
-/// The router's end of a link that has no interface: a locally administered address with the port's number.
-fn made_up(place: usize) -> Interface {
-    Interface { mac: MacAddr::new([0x02, b'n', b'e', b't', 0, place as u8]), mtu: 1500 }
-}
-
 /// Worker `number`'s port on its queues of an interface, all over one UMEM, their rings full of frames of the worker's pool.
 fn xdp_port(
     setup: &PortSetup,
@@ -181,7 +202,7 @@ fn xdp_port(
     spec: &XdpSpec,
     number: u32,
 ) -> Result<Opened, Failure> {
-    let &PortSetup { workers, ring, xdp_mode: mode, punt } = setup;
+    let &PortSetup { workers, ring, xdp_mode: mode, punt, .. } = setup;
     let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
     let config = XdpConfig { rings, mode, punt: spec.punt.unwrap_or(punt), ..XdpConfig::default() };
     let Owner { worker, pool } = owner;

@@ -81,6 +81,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("tap", same.tap != new.tap),
         ("free", same.free != new.free),
         ("frames", same.frames != new.frames),
+        ("frame-size", same.frame_size != new.frame_size),
         ("ring", same.ring != new.ring),
         ("seconds", same.time != new.time),
         ("control", same.control != new.control),

@@ -35,7 +35,8 @@ pub fn owners(plan: &Plan, memory: &Memory) -> Result<Vec<Owner>, Failure> {
     let owner = |number| {
         let mut worker = memory.worker().map_err(Failure::input)?;
         let name = if plan.workers == 1 { "rx".into() } else { format!("rx{number}") };
-        let config = PoolConfig { name, frames: plan.frames, dma, ..PoolConfig::default() };
+        let usual = PoolConfig::of_frames(plan.frame_size.bytes());
+        let config = PoolConfig { name, frames: plan.frames, dma, ..usual };
         let pool = Pool::new(memory, &mut worker, &config).map_err(Failure::input)?;
         Ok(Owner { worker, pool })
     };

@@ -20,7 +20,6 @@ use crate::stop;
 use netmem::forward::holder::{Keep, Keeper, holder};
 use netmem::forward::tap::tap;
 use netmem::forward::{Forwarder, Steering, SteeringControl};
-use netmem::limits::CHUNK_SIZE;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::steer::MeshConfig;
 use std::sync::Arc;
@@ -108,7 +107,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
 /// memory, so it never has heads.
 fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let frames = plan.workers * plan.frames;
-    let bytes = frames * CHUNK_SIZE + plan.packets.as_ref().map_or(0, |_| hooks::room(frames));
+    let bytes = frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| hooks::room(frames));
     let workers = plan.workers + usize::from(plan.holds());
     let config = MemoryConfig { bytes, workers, ..MemoryConfig::default() };
     let memory = if plan.lends() { Memory::shared(&config) } else { Memory::new(&config) };

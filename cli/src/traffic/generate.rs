@@ -26,6 +26,8 @@ const AWAKE: Duration = Duration::from_micros(100);
 /// # Errors
 /// [`Failure::Input`] when the set-up fails, or the port does not come up.
 pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Failure> {
+    let sizes = args.size.as_ref().map_or(&[][..], |sizes| &sizes.0);
+    args.station.frame_size.check_packets(sizes).map_err(Failure::Input)?;
     let station = Station::open(std::slice::from_ref(&args.port), &args.station, false)?;
     let config = config(args, &station)?;
     let stream = Stream::new(config).map_err(Failure::input)?;

@@ -6,11 +6,10 @@ use crate::forward::files;
 use crate::forward::ports::{Opened, PortSetup, opened};
 use crate::forward::report::PortReport;
 use crate::forward::seat::Owner;
-use netmem::limits::CHUNK_SIZE;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
 use netmem::port::Port;
-use netmem::port::xdp::{Punt, Umem};
+use netmem::port::xdp::Punt;
 use netmem::sys::cpu;
 use netmem::wire::MacAddr;
 use std::time::Duration;
@@ -45,17 +44,22 @@ impl Station {
             return Err(Failure::input(format!("--port {twice} is given twice: name another one")));
         }
         files::check(specs)?;
+        let frame_size = args.frame_size;
+        specs.iter().try_for_each(|spec| frame_size.check_port(spec)).map_err(Failure::Input)?;
+        frame_size.check_frames(args.frames).map_err(Failure::Input)?;
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(format!("--core {core}: {error}")))?;
         }
-        let enough = frames_for(specs, args.ring, receives)?;
+        let enough = frames_for(specs, args.ring, receives)?.min(frame_size.frames_max());
         let frames = args.frames.unwrap_or(enough);
-        let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
+        let config =
+            MemoryConfig { bytes: frames * frame_size.bytes(), workers: 1, ..MemoryConfig::default() };
         let lends = specs.iter().any(PortSpec::lends);
         let memory = if lends { Memory::shared(&config) } else { Memory::new(&config) };
         let memory = memory.map_err(Failure::input)?;
         let mut worker = memory.worker().map_err(Failure::input)?;
-        let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..PoolConfig::default() };
+        let usual = PoolConfig::of_frames(frame_size.bytes());
+        let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..usual };
         let pool = Pool::new(&memory, &mut worker, &config).map_err(Failure::input)?;
         let mut station = Station {
             ports: Vec::new(),
@@ -63,10 +67,14 @@ impl Station {
             macs: Vec::new(),
             details: Vec::new(),
         };
-        let (umem, setup) = (
-            Umem::new(&memory),
-            PortSetup { workers: 1, ring: args.ring, xdp_mode: args.xdp_mode.into(), punt: Punt::Nothing },
-        );
+        let setup = PortSetup {
+            workers: 1,
+            ring: args.ring,
+            frame_size,
+            xdp_mode: args.xdp_mode.into(),
+            punt: Punt::Nothing,
+        };
+        let umem = setup.umem(&memory)?;
         for (place, spec) in specs.iter().enumerate() {
             let Opened { port, interface, detail } =
                 opened(&setup, (&memory, &umem), &mut station.owner, spec, (place, 0))?;

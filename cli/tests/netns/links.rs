@@ -1,6 +1,6 @@
 //! Frames of all kinds go in by each kind of port that has an interface, and come out byte for byte.
 
-use crate::odd::{Folder, every_type, packets, pcap, pcap_at_intervals, sendable};
+use crate::odd::{Folder, every_type, giants, packets, pcap, pcap_at_intervals, sendable};
 use crate::summary::Summary;
 use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -38,8 +38,13 @@ impl Pair {
 
     /// Starts one that writes what comes by `port` to `file`, and waits until it does.
     fn receiver(place: &Namespace, port: &str, file: &Path) -> Pair {
+        Pair::receiver_with(place, port, file, &[])
+    }
+
+    /// As [`Pair::receiver`], with further options.
+    fn receiver_with(place: &Namespace, port: &str, file: &Path, options: &[&str]) -> Pair {
         fs::remove_file(file).ok();
-        let pair = Pair::start(place, port, &format!("pcap:out={}", file.display()));
+        let pair = Pair::start_with(place, [port, &format!("pcap:out={}", file.display())], options);
         wait_until("the receiver polls", || fs::metadata(file).is_ok_and(|file| file.len() >= 24));
         pair
     }
@@ -78,11 +83,21 @@ impl Drop for Pair {
 }
 
 /// Sends odd frames by the port `from` and asserts that they all come by the port `to` as they were.
-fn cross(folder: &Folder, (sender, from): (&Namespace, &str), (receiver, to): (&Namespace, &str)) {
-    let frames = sendable(MOST);
-    let (input, output): (PathBuf, PathBuf) = (folder.write("in", &pcap(&frames)), folder.path("out"));
-    let receiving = Pair::receiver(receiver, to, &output);
-    let sending = Pair::start(sender, &format!("pcap:in={}", input.display()), from);
+fn cross(folder: &Folder, from: (&Namespace, &str), to: (&Namespace, &str)) {
+    cross_all(folder, from, to, &sendable(MOST), &[]);
+}
+
+/// Sends these frames by the port `from` and asserts that they all come by the port `to` as they were.
+fn cross_all(
+    folder: &Folder,
+    (sender, from): (&Namespace, &str),
+    (receiver, to): (&Namespace, &str),
+    frames: &[Vec<u8>],
+    options: &[&str],
+) {
+    let (input, output): (PathBuf, PathBuf) = (folder.write("in", &pcap(frames)), folder.path("out"));
+    let receiving = Pair::receiver_with(receiver, to, &output, options);
+    let sending = Pair::start_with(sender, [&format!("pcap:in={}", input.display()), from], options);
     let come = || packets(&fs::read(&output).expect("the output"));
     wait_until("all frames have come", || come().len() >= frames.len());
     sending.end_well();
@@ -127,6 +142,64 @@ fn odd_frames_go_by_packet_and_xdp_ports_byte_for_byte() {
     cross_every_type(&folder, (&bed.h1, "packet:eth0"), (&bed.dut, "xdp:one"));
     cross_every_type(&folder, (&bed.dut, "xdp:one"), (&bed.h1, "packet:eth0"));
     bed.assert_nothing_left();
+}
+
+/// What an interface with an MTU of 9,000 takes, without a tag and with one.
+fn jumbo() -> Vec<Vec<u8>> {
+    let tagged = |frame: &[u8]| frame[12..14] == [0x81, 0x00];
+    giants(9018).into_iter().filter(|frame| frame.len() <= 9014 || tagged(frame)).collect()
+}
+
+#[test]
+fn giants_go_by_packet_and_tap_ports_byte_for_byte_where_frames_have_room() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("giants");
+    bed.h1.ip("tuntap add dev t0 mode tap");
+    for (place, interface) in [(&bed.h1, "eth0"), (&bed.dut, "one"), (&bed.h1, "t0")] {
+        place.ip(&format!("link set dev {interface} mtu 9000 up"));
+    }
+    for size in ["--frame-size=16384", "--frame-size=32768"] {
+        let cross = |from, to| cross_all(&folder, from, to, &jumbo(), &[size]);
+        cross((&bed.h1, "packet:eth0"), (&bed.dut, "packet:one"));
+        cross((&bed.h1, "tap:t0"), (&bed.h1, "packet:t0"));
+        cross((&bed.h1, "packet:t0"), (&bed.h1, "tap:t0"));
+    }
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn frames_as_long_as_a_page_has_room_for_go_by_xdp_ports_byte_for_byte() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("page");
+    for (place, interface) in [(&bed.h1, "eth0"), (&bed.dut, "one")] {
+        place.ip(&format!("link set dev {interface} mtu 3400"));
+    }
+    let frames = [sendable(MOST), giants(3400)].concat();
+    for mode in ["--xdp-mode=native", "--xdp-mode=generic"] {
+        let cross = |from, to| cross_all(&folder, from, to, &frames, &["--frame-size=4096", mode]);
+        cross((&bed.h1, "packet:eth0"), (&bed.dut, "xdp:one"));
+        cross((&bed.dut, "xdp:one"), (&bed.h1, "packet:eth0"));
+    }
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn hosts_ping_each_other_with_jumbo_packets_through_a_router_of_large_frames() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    for (place, interface) in [(&bed.h1, "eth0"), (&bed.dut, "one"), (&bed.dut, "two"), (&bed.h2, "eth0")] {
+        place.ip(&format!("link set dev {interface} mtu 9000"));
+    }
+    let routes = ["--route=10.77.1.0/24,0,02:00:00:00:01:01", "--route=10.77.2.0/24,1,02:00:00:00:02:01"];
+    let options = [&routes[..], &["--frame-size=16384"]].concat();
+    let router = Pair::start_as(&bed.dut, ["packet:one", "packet:two"], &options);
+    let ping = |size: &str| {
+        let words = ["-c", "1", "-W", "1", "-M", "do", "-s", size, "10.77.2.1"];
+        bed.h1.command("ping").args(words).output().expect("ping").status.success()
+    };
+    // 9,000 bytes with 28 of headers.
+    wait_until("a packet as long as the MTU comes back", || ping("8972"));
+    assert!(!ping("8973"), "longer than the MTU");
+    router.end_well();
 }
 
 #[test]

@@ -37,6 +37,19 @@ pub fn sendable(most: usize) -> Vec<Vec<u8>> {
     lengths.chain(types).chain(tags).chain(fragments).filter(|frame| frame.len() <= most).collect()
 }
 
+/// Frames of the lengths at which something begins or ends beyond an Ethernet frame's, up to a length: chunks of memory, pages,
+/// jumbo frames, what frames of each size have room for. Bare, with a VLAN tag, and fragments of IPv4.
+pub fn giants(most: usize) -> Vec<Vec<u8>> {
+    const ENDS: [usize; 18] = [
+        1515, 1519, 1984, 2047, 2048, 2049, 3584, 4032, 4096, 7232, 8192, 9000, 9014, 9018, 9022, 14_528,
+        16_384, 29_120,
+    ];
+    let of = |kind: &'static [u8]| ENDS.iter().map(move |&len| frame(kind, len));
+    let fragments = ENDS.iter().map(|&len| fragment_of(0x2000, len));
+    let all = of(&[0x88, 0xb5]).chain(of(&[0x81, 0x00, 0x00, 0x2a, 0x86, 0xdd])).chain(fragments);
+    all.filter(|frame| frame.len() <= most).collect()
+}
+
 /// A frame of every type that two bytes can name, no two the same.
 pub fn every_type() -> Vec<Vec<u8>> {
     (0..=u16::MAX).map(|kind| frame(&kind.to_be_bytes(), 60)).collect()
@@ -53,7 +66,12 @@ fn frame(kind: &[u8], len: usize) -> Vec<u8> {
 
 /// An IPv4 fragment with these flags and this offset, its checksum wrong.
 fn fragment(flags_and_offset: u16) -> Vec<u8> {
-    let mut bytes = frame(&[0x08, 0x00], 90);
+    fragment_of(flags_and_offset, 90)
+}
+
+/// As [`fragment`], in a frame of `len` bytes.
+fn fragment_of(flags_and_offset: u16, len: usize) -> Vec<u8> {
+    let mut bytes = frame(&[0x08, 0x00], len);
     bytes[14..20].copy_from_slice(&[0x45, 0, 0, 76, 0x12, 0x34]);
     bytes[20..22].copy_from_slice(&flags_and_offset.to_be_bytes());
     bytes

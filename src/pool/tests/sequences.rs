@@ -252,6 +252,7 @@ fn whatever_is_done_to_a_pool_no_frame_is_lost_doubled_or_spoilt() {
     let kinds = prop::sample::select(vec![
         (Recycle::Pool, 2048),
         (Recycle::Pool, 4096),
+        (Recycle::Pool, 32768),
         (Recycle::Never, 2048),
         (Recycle::Head, 4096),
         (Recycle::Head, 8192),

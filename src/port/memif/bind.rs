@@ -7,6 +7,7 @@ use super::pair::{Lender, Pair};
 use super::ring::LOG2_SIZE_MAX;
 use super::server::Server;
 use super::{Conversation, MemifConfig, MemifPort, Role};
+use crate::limits::{CHUNK_SIZE, FRAME_SIZE_MAX};
 use crate::page::Memory;
 use crate::steer::{DEFAULT_KEY, Toeplitz};
 use crate::sys::event::{Watch, sleep_until_readable};
@@ -65,7 +66,7 @@ impl MemifPort {
             receiving: 0,
             looks: 0,
             turn: 0,
-            lender: lends.then(|| Lender::new(region)),
+            lender: lends.then(|| Lender::new(region, config.frame_size)),
             toeplitz: Toeplitz::new(&DEFAULT_KEY),
             peer: None,
             down: nobody,
@@ -96,12 +97,15 @@ impl MemifPort {
 }
 
 fn check(path: &Path, config: &MemifConfig) -> Result<(), MemifError> {
-    let MemifConfig { ring, queues, .. } = *config;
+    let MemifConfig { ring, queues, frame_size, .. } = *config;
     if !ring.is_power_of_two() || !(2..=1 << LOG2_SIZE_MAX).contains(&ring) {
         return Err(MemifError::RingSize(ring));
     }
+    if !frame_size.is_power_of_two() || !(CHUNK_SIZE..=FRAME_SIZE_MAX).contains(&frame_size) {
+        return Err(MemifError::FrameSize(frame_size));
+    }
     // Offsets in shared memory are of 32 bits.
-    let fits = |queues| u32::try_from(offer::bytes(queues, ring.ilog2() as u8, true)).is_ok();
+    let fits = |queues| u32::try_from(offer::bytes(queues, ring.ilog2() as u8, frame_size)).is_ok();
     let most = (1..=QUEUES_MAX).rev().find(|&queues| fits(queues)).unwrap_or(1);
     if queues == 0 || queues > most {
         return Err(MemifError::Queues { queues, most });

@@ -1,7 +1,6 @@
 //! Where the bytes of a slot are that are copied: in buffers of our own, or wherever in its regions a client says.
 
 use super::ring::{Descriptor, Lending, Serving, WakeFlag};
-use crate::limits::CHUNK_SIZE;
 use crate::ring::Corrupt;
 use crate::sys::memfd::SharedMemory;
 use std::sync::Arc;
@@ -11,8 +10,28 @@ pub(super) const AHEAD: u32 = 8;
 /// Slots ahead of those, of which four lie in a cache line.
 const SLOTS_AHEAD: u32 = 8;
 
-/// Bytes of a buffer of our own.
-pub(super) const BUFFER: usize = CHUNK_SIZE;
+/// Buffers of our own, one for each slot of a ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Buffers {
+    /// Where in the memory the first one lies.
+    pub(super) first: u32,
+    /// Bytes of each.
+    pub(super) size: u32,
+}
+
+impl Buffers {
+    /// Where the buffer of the slot at `position` lies.
+    #[inline]
+    pub(super) fn at(self, position: u32) -> u32 {
+        self.first + position * self.size
+    }
+
+    /// What the slot at `position` says while its buffer is empty.
+    #[inline]
+    pub(super) fn empty(self, position: u32) -> Descriptor {
+        Descriptor { next: false, region: 0, len: self.size, offset: self.at(position) }
+    }
+}
 
 /// An end of a ring whose buffers are copied from or into.
 #[derive(Debug)]
@@ -24,8 +43,8 @@ pub(super) enum Copying {
         ring: Lending,
         /// What the buffers lie in.
         memory: Arc<SharedMemory>,
-        /// Where the first one lies there.
-        first: u32,
+        /// Where they lie there.
+        buffers: Buffers,
     },
     /// The server's: the client says where.
     Peers {
@@ -43,9 +62,9 @@ impl Copying {
     /// Lends all buffers empty, for the server to fill; nothing where they are the client's to lend.
     #[cold]
     pub(super) fn lend_all(&mut self) {
-        if let Copying::Own { ring, first, .. } = self {
+        if let Copying::Own { ring, buffers, .. } = self {
             let room = ring.room();
-            lend_empty(ring, *first, room);
+            lend_empty(ring, *buffers, room);
         }
     }
 
@@ -80,10 +99,10 @@ impl Copying {
     #[inline]
     pub(super) fn packet(&self, i: u32) -> Option<(Descriptor, Buffer<'_>)> {
         match self {
-            Copying::Own { ring, memory, first } => {
+            Copying::Own { ring, memory, buffers } => {
                 let position = ring.returned_at(i);
                 let said = ring.read(position);
-                (said.len as usize <= BUFFER).then(|| (said, (&**memory, buffer_at(*first, position).into())))
+                (said.len <= buffers.size).then(|| (said, (&**memory, buffers.at(position).into())))
             }
             Copying::Peers { ring, regions } => said_by_client(ring, regions, i),
         }
@@ -107,8 +126,8 @@ impl Copying {
     fn prefetch(&self, i: u32, n: u32, at: fn(&Lending, u32) -> u32, ask: fn(&SharedMemory, u64)) {
         let later = Some(i + SLOTS_AHEAD).filter(|&later| later < n);
         match self {
-            Copying::Own { ring, memory, first } => {
-                ask(memory, buffer_at(*first, at(ring, i)).into());
+            Copying::Own { ring, memory, buffers } => {
+                ask(memory, buffers.at(at(ring, i)).into());
                 later.into_iter().for_each(|later| ring.prefetch(at(ring, later)));
             }
             Copying::Peers { ring, regions } => {
@@ -125,9 +144,9 @@ impl Copying {
     #[inline]
     pub(super) fn release(&mut self, n: u32) {
         match self {
-            Copying::Own { ring, first, .. } => {
+            Copying::Own { ring, buffers, .. } => {
                 ring.take_back(n);
-                lend_empty(ring, *first, n);
+                lend_empty(ring, *buffers, n);
             }
             Copying::Peers { ring, .. } => ring.give_back(n),
         }
@@ -150,10 +169,9 @@ impl Copying {
     #[inline]
     pub(super) fn room(&self, i: u32) -> Option<(Descriptor, Buffer<'_>)> {
         match self {
-            Copying::Own { ring, memory, first } => {
-                let offset = buffer_at(*first, ring.next_at(i));
-                let said = Descriptor { next: false, region: 0, len: BUFFER as u32, offset };
-                Some((said, (&**memory, offset.into())))
+            Copying::Own { ring, memory, buffers } => {
+                let said = buffers.empty(ring.next_at(i));
+                Some((said, (&**memory, said.offset.into())))
             }
             Copying::Peers { ring, regions } => said_by_client(ring, regions, i),
         }
@@ -192,11 +210,6 @@ pub(super) fn lost(regions: &[Arc<SharedMemory>]) -> Option<usize> {
     regions.iter().position(|region| region.is_lost())
 }
 
-#[inline]
-fn buffer_at(first: u32, position: u32) -> u32 {
-    first + position * BUFFER as u32
-}
-
 /// What the client's `i`-th slot that is ours says, and the piece of its memory that it names; None where none of its regions
 /// has that.
 #[inline]
@@ -213,11 +226,10 @@ fn said_by_client<'a>(
 
 /// Lends the next `n` slots with their buffers empty.
 #[inline]
-fn lend_empty(ring: &mut Lending, first: u32, n: u32) {
+fn lend_empty(ring: &mut Lending, buffers: Buffers, n: u32) {
     for i in 0..n {
         let position = ring.next_at(i);
-        let offset = buffer_at(first, position);
-        ring.write(position, Descriptor { next: false, region: 0, len: BUFFER as u32, offset });
+        ring.write(position, buffers.empty(position));
     }
     ring.lend(n);
 }

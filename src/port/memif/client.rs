@@ -125,7 +125,7 @@ impl Client {
         if self.lent.is_some() && lent.is_none() {
             return Err(Fault::OneRegion);
         }
-        let Offer { messages, rings } = Offer::new(queues, log2_size, lent)?;
+        let Offer { messages, rings } = Offer::new(queues, log2_size, lent, self.config.frame_size)?;
         let init = Init {
             version: VERSION,
             id: self.config.id,

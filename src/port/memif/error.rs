@@ -14,13 +14,16 @@ pub enum MemifError {
     #[error("memif rings of {0} slots: give a power of two between 2 and 16384")]
     RingSize(u32),
     /// No number of queues that fits.
-    #[error("memif with {queues} queues: give 1 to {most}")]
+    #[error("memif with {queues} queues: give 1 to {most} with rings and frames of that size")]
     Queues {
         /// Queues asked for.
         queues: u16,
         /// The most there can be.
         most: u16,
     },
+    /// No frame size that a pool can have.
+    #[error("memif with frames of {0} bytes: give 2048, 4096, 8192, 16384 or 32768")]
+    FrameSize(usize),
     /// The secret does not fit the protocol.
     #[error("a memif secret of {0} bytes: give 1 to 23, without a zero byte")]
     Secret(usize),

@@ -12,7 +12,8 @@
 //! | client, other frames | buffers of its own for each slot | copied once |
 //! | server | the client's | copied once |
 //!
-//! What is copied is counted (`copied`). There is no thread: the socket is looked at every so many rounds
+//! A packet that is longer than a buffer of its reader's lies in several slots, and is put together in one frame if it fits
+//! there, else dropped and counted (`rx_too_long`). What is copied is counted (`copied`). There is no thread: the socket is looked at every so many rounds
 //! ([`Port::kick`]), and before and after each sleep.
 //!
 //! # What is trusted
@@ -76,6 +77,7 @@ pub use crate::sys::memfd::Sealing;
 pub use error::MemifError;
 
 use super::{Port, PortCounters, PortState, set_aside};
+use crate::limits::CHUNK_SIZE;
 use crate::pool::Batch;
 use crate::steer::Toeplitz;
 use crate::sync::Worker;
@@ -120,12 +122,15 @@ pub struct MemifConfig {
     pub sealing: Sealing,
     /// Whether a client lends frames where that is possible (see [the module](self)). Default: it does.
     pub zero_copy: bool,
+    /// Bytes of the frames that are received into, as their pool has them: as much of each is lent, and a client's own buffers
+    /// have as many. 2,048, 4,096, 8,192, 16,384 or 32,768. Default 2,048.
+    pub frame_size: usize,
 }
 
 /// All but the secret.
 impl fmt::Debug for MemifConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MemifConfig { role, id, queues, ring, secret: _, sealing, zero_copy } = self;
+        let MemifConfig { role, id, queues, ring, secret: _, sealing, zero_copy, frame_size } = self;
         f.debug_struct("MemifConfig")
             .field("role", role)
             .field("id", id)
@@ -133,6 +138,7 @@ impl fmt::Debug for MemifConfig {
             .field("ring", ring)
             .field("sealing", sealing)
             .field("zero_copy", zero_copy)
+            .field("frame_size", frame_size)
             .finish_non_exhaustive()
     }
 }
@@ -147,6 +153,7 @@ impl Default for MemifConfig {
             secret: String::new(),
             sealing: Sealing::default(),
             zero_copy: true,
+            frame_size: CHUNK_SIZE,
         }
     }
 }

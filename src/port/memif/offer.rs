@@ -1,6 +1,6 @@
 //! What a client makes for a server: memory with rings, and buffers or its own frames. COLD.
 
-use super::buffers::{BUFFER, Copying};
+use super::buffers::{Buffers, Copying};
 use super::error::Fault;
 use super::message::{AddRegion, AddRing, Message};
 use super::pair::{End, FRAMES, Rings};
@@ -21,11 +21,10 @@ pub(super) struct Offer {
     pub(super) rings: Vec<Rings>,
 }
 
-/// Bytes of shared memory for so many queues, with buffers or without.
-pub(super) fn bytes(queues: u16, log2_size: u8, buffers: bool) -> usize {
+/// Bytes of shared memory for so many queues, with buffers of `buffer` bytes; 0 for none.
+pub(super) fn bytes(queues: u16, log2_size: u8, buffer: usize) -> usize {
     let rings = 2 * usize::from(queues);
-    let buffers = if buffers { rings * (BUFFER << log2_size) } else { 0 };
-    (rings * stride(log2_size)).next_multiple_of(PAGE_SIZE) + buffers
+    (rings * stride(log2_size)).next_multiple_of(PAGE_SIZE) + rings * (buffer << log2_size)
 }
 
 /// Bytes from one ring to the next.
@@ -34,9 +33,15 @@ fn stride(log2_size: u8) -> usize {
 }
 
 impl Offer {
-    /// Rings for `queues` queues; frames of `lent` are lent, or bytes copied where it is None.
-    pub(super) fn new(queues: u16, log2_size: u8, lent: Option<&Region>) -> Result<Offer, Fault> {
-        let len = bytes(queues, log2_size, lent.is_none());
+    /// Rings for `queues` queues; frames of `lent` are lent, or bytes copied through buffers of `frame_size` where it is None.
+    pub(super) fn new(
+        queues: u16,
+        log2_size: u8,
+        lent: Option<&Region>,
+        frame_size: usize,
+    ) -> Result<Offer, Fault> {
+        let buffer = if lent.is_none() { frame_size } else { 0 };
+        let len = bytes(queues, log2_size, buffer);
         let memory =
             SharedMemory::new("netmem-memif", len).map_err(|errno| Fault::Memory(errno.to_string()))?;
         let mut offer = Offer { messages: Vec::new(), rings: Vec::new() };
@@ -45,7 +50,7 @@ impl Offer {
             let said = AddRegion { index: FRAMES, size: region.len() as u64 };
             offer.say(Message::AddRegion(said), file)?;
         }
-        let place = Place { memory, queues, log2_size, copies: lent.is_none() };
+        let place = Place { memory, queues, log2_size, buffer };
         for queue in 0..queues {
             offer.rings.push(place.rings(queue)?);
         }
@@ -81,7 +86,8 @@ struct Place {
     memory: Arc<SharedMemory>,
     queues: u16,
     log2_size: u8,
-    copies: bool,
+    /// Bytes of a buffer; 0 where frames are lent.
+    buffer: usize,
 }
 
 impl Place {
@@ -99,12 +105,13 @@ impl Place {
         let log2_size = self.log2_size;
         let no_ring = Fault::NoRing { region: 0, offset: offset as u32, log2_size };
         let ring = Lending::new(&self.memory, offset as u64, log2_size).ok_or(no_ring)?;
-        if !self.copies {
+        if self.buffer == 0 {
             return Ok(End::Lent(ring));
         }
         let rings = (2 * usize::from(self.queues) * stride(log2_size)).next_multiple_of(PAGE_SIZE);
-        let first = rings + self.number(queue, to_server) * (BUFFER << log2_size);
-        Ok(End::Copied(Copying::Own { ring, memory: Arc::clone(&self.memory), first: first as u32 }))
+        let first = rings + self.number(queue, to_server) * (self.buffer << log2_size);
+        let buffers = Buffers { first: first as u32, size: self.buffer as u32 };
+        Ok(End::Copied(Copying::Own { ring, memory: Arc::clone(&self.memory), buffers }))
     }
 
     fn rings(&self, queue: u16) -> Result<Rings, Fault> {

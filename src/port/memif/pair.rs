@@ -119,14 +119,16 @@ pub(super) struct Lender {
     /// The number of the region's first chunk.
     first: u32,
     chunks: u32,
+    /// Whether frames may be larger than a chunk, so that each is asked.
+    large: bool,
 }
 
 /// The number of the region that frames lie in; 0 has the rings.
 pub(super) const FRAMES: u16 = 1;
 
 impl Lender {
-    pub(super) fn new(region: &Region) -> Lender {
-        Lender { first: region.first_chunk(), chunks: region.chunks() }
+    pub(super) fn new(region: &Region, frame_size: usize) -> Lender {
+        Lender { first: region.first_chunk(), chunks: region.chunks(), large: frame_size > CHUNK_SIZE }
     }
 
     /// Whether the chunk numbered `id` lies in the region.
@@ -147,10 +149,11 @@ impl Lender {
         Descriptor { next: false, region: FRAMES, len: frame.len() as u32, offset: self.offset(frame) }
     }
 
-    /// The frame's room from where its data begins to the end of its first chunk.
+    /// The frame's room from where its data begins; of a frame that is not asked, to the end of its first chunk.
     #[inline]
     pub(super) fn empty(&self, frame: &Frame) -> Descriptor {
-        let len = CHUNK_SIZE.saturating_sub(frame.headroom()) as u32;
+        let size = if self.large { frame.size() } else { CHUNK_SIZE };
+        let len = size.saturating_sub(frame.headroom()) as u32;
         Descriptor { next: false, region: FRAMES, len, offset: self.offset(frame) }
     }
 }

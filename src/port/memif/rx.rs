@@ -4,7 +4,6 @@ use super::buffers::{AHEAD, Copying};
 use super::pair::{End, Pair};
 use super::ring::Lending;
 use super::{Fault, MemifPort};
-use crate::limits::CHUNK_SIZE;
 use crate::pool::{Batch, Frame};
 use crate::port::posted::PostedQueue;
 use crate::sync::Worker;
@@ -71,7 +70,7 @@ fn receive_lent(
     got.frames = filled.claim(w, frames, got.slots as usize);
     ring.take_back(got.slots);
     if chained && got.frames == 0 {
-        return drop_chain(ring, filled, w, returned);
+        return gather_lent(ring, filled, w, frames, returned);
     }
     (got, done)
 }
@@ -81,33 +80,50 @@ fn receive_lent(
 fn holds(frame: &mut Frame, len: u32) -> bool {
     // It cannot fail: nothing is less than there is.
     let _ = frame.trim(0);
-    frame.headroom() + len as usize <= CHUNK_SIZE && frame.put(len as usize).is_ok()
+    frame.put(len as usize).is_ok()
 }
 
-/// The oldest packet is longer than a frame: all of it is dropped.
+/// The oldest packet lies in several frames: its parts are put together in the first one, which becomes the last of
+/// `frames`, where there is room; or it is dropped where it is too long.
 #[cold]
 #[inline(never)]
-fn drop_chain(
+fn gather_lent(
     ring: &mut Lending,
     filled: &mut PostedQueue,
     w: &mut Worker,
+    frames: &mut Batch,
     returned: u32,
 ) -> (Got, Result<(), Fault>) {
     let Some(last) = (0..returned).find(|&i| !ring.read(ring.returned_at(i)).next) else {
         return (Got::default(), Err(Fault::Endless));
     };
-    let mut left = last as usize + 1;
-    ring.take_back(last + 1);
-    while left > 0 {
-        let mut unwanted = Batch::new();
-        let n = filled.claim(w, &mut unwanted, left);
-        unwanted.free(w);
-        if n == 0 {
-            break;
+    let (mut whole, mut fits) = (None::<Frame>, true);
+    for _ in 0..=last {
+        let said = ring.read(ring.returned_at(0));
+        let mut claimed = Batch::new();
+        filled.claim(w, &mut claimed, 1);
+        ring.take_back(1);
+        let Some(mut part) = claimed.pop() else { break };
+        if !holds(&mut part, said.len) {
+            return (Got::default(), Err(Fault::Descriptor("rx", said)));
         }
-        left -= n;
+        match &mut whole {
+            None => whole = Some(part),
+            Some(whole) => {
+                fits &= whole.put(part.len()).map(|room| room.copy_from_slice(part.data())).is_ok();
+                part.free(w);
+            }
+        }
     }
-    (Got { too_long: 1, ..Got::default() }, Ok(()))
+    match whole {
+        // There is room: packets are looked for only where there is.
+        Some(whole) if fits => drop(frames.push(whole)),
+        too_long => {
+            too_long.into_iter().for_each(|frame| frame.free(w));
+            return (Got { too_long: 1, ..Got::default() }, Ok(()));
+        }
+    }
+    (Got { frames: 1, copied: 1, ..Got::default() }, Ok(()))
 }
 
 /// Copies packets into the oldest frames, at most `most`.

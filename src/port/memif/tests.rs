@@ -1,5 +1,6 @@
 //! Ports against each other, and against peers that a test plays by hand: honest, broken and hostile.
 
+mod giants;
 mod hostile;
 mod smaller;
 mod talking;
@@ -34,14 +35,15 @@ struct Side {
 impl Side {
     fn open(path: &Path, shared: bool, config: &MemifConfig) -> Side {
         let wanted = MemoryConfig {
-            bytes: 4 << 20,
+            bytes: 2048 * config.frame_size,
             workers: 1,
             backing: BackingWish::Small,
             ..MemoryConfig::default()
         };
         let memory = if shared { Memory::shared(&wanted) } else { Memory::new(&wanted) }.unwrap();
         let mut w = memory.worker().unwrap();
-        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
+        let usual = PoolConfig::of_frames(config.frame_size);
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..usual }).unwrap();
         let port = MemifPort::open(path, &memory, config).unwrap();
         Side { port, pool, w, _memory: memory }
     }

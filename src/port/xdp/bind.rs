@@ -7,8 +7,10 @@
 
 use super::attach::{Attachment, QUEUES_MAX, own_addresses};
 use super::error::{Attempt, XdpError};
+use super::held::Held;
 use super::own::OwnAddresses;
 use super::{Binding, Punt, Queues, XdpConfig, XdpPort};
+use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
 use crate::pool::Pool;
 use crate::port::Port;
@@ -33,6 +35,8 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Umem {
     region: Arc<Region>,
+    /// Bytes of a chunk: 2,048 or 4,096.
+    chunk_size: usize,
     /// What is bound now. Held while a port opens or closes, so that nobody uses a socket while it closes.
     bound: Mutex<Bound>,
 }
@@ -56,7 +60,28 @@ impl Umem {
     /// Makes the region of `memory` ready to be shared by ports. The kernel hears of it with the first port,
     /// which pins its pages.
     pub fn new(memory: &Memory) -> Arc<Umem> {
-        Arc::new(Umem { region: memory.region().clone(), bound: Mutex::new(Bound::default()) })
+        Umem::of(memory, CHUNK_SIZE)
+    }
+
+    /// As [`Umem::new`], for packets of up to `chunk_size` bytes less the kernel's headroom of 256, out of a pool whose frames
+    /// are as large at least: 2,048 as with `new`, or 4,096. Smaller frames are foreign to its ports.
+    ///
+    /// # Errors
+    /// [`XdpError::ChunkSize`] for any other size: the kernel takes no larger one.
+    pub fn with_chunks(memory: &Memory, chunk_size: usize) -> Result<Arc<Umem>, XdpError> {
+        if ![CHUNK_SIZE, PAGE_SIZE].contains(&chunk_size) {
+            return Err(XdpError::ChunkSize(chunk_size));
+        }
+        Ok(Umem::of(memory, chunk_size))
+    }
+
+    fn of(memory: &Memory, chunk_size: usize) -> Arc<Umem> {
+        Arc::new(Umem { region: memory.region().clone(), chunk_size, bound: Mutex::new(Bound::default()) })
+    }
+
+    /// That none of its chunks is held.
+    pub(super) fn nothing_held(&self) -> Held {
+        Held::new(&self.region, self.chunk_size)
     }
 
     /// The region.
@@ -83,7 +108,7 @@ impl Umem {
         let (interface, queue) = (netdev.index(), attempt.queue);
         let mut bound = lock(&self.bound);
         bound.forget_closed();
-        let (socket, rings) = bound.bind(&self.region, interface, attempt, config, busy_tries)?;
+        let (socket, rings) = bound.bind(self, interface, attempt, config, busy_tries)?;
         let attachment = bound.attach(interface, config, attempt)?;
         let socket = Arc::new(socket);
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
@@ -172,7 +197,7 @@ impl Bound {
     /// A socket on the queue, over the UMEM of the sockets there are, or over a newly registered one.
     fn bind(
         &self,
-        region: &Region,
+        umem: &Umem,
         interface: u32,
         attempt: &Attempt<'_>,
         config: &XdpConfig,
@@ -190,7 +215,7 @@ impl Bound {
                 // SAFETY: addresses are published by FillQueue::burst and TxQueue::burst alone, which take them
                 // from frames that they consume; a frame is the only claim to its chunk, and it is minted again
                 // only when the kernel has given the chunk back.
-                unsafe { socket.register(region) }?;
+                unsafe { socket.register(&umem.region, umem.chunk_size) }?;
             }
             let rings = socket.rings(&config.rings)?;
             while_busy(busy_tries, || match &first {
@@ -291,6 +316,15 @@ mod tests {
             let error = refused("lo", &config);
             assert_eq!(error, XdpError::RingSize { ring, size, min: 1, max: RING_MAX });
         }
+    }
+
+    #[test]
+    fn chunks_that_the_kernel_does_not_take_are_refused() {
+        let Bench { memory, .. } = bench(8);
+        for size in [0, 1024, 3000, 8192, 65_536] {
+            assert_eq!(Umem::with_chunks(&memory, size).unwrap_err(), XdpError::ChunkSize(size));
+        }
+        assert!(Umem::with_chunks(&memory, 2048).is_ok() && Umem::with_chunks(&memory, 4096).is_ok());
     }
 
     #[test]

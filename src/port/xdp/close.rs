@@ -62,7 +62,7 @@ impl XdpPort {
     pub(super) fn release(&mut self, mut queues: Queues, patience: Duration) -> Released {
         self.publish_statistics();
         self.told.take();
-        let mut ours = Held::new(self.umem.region());
+        let mut ours = self.umem.nothing_held();
         let completed = self.finish_sending(&mut queues, &mut ours, patience);
         let addresses = queues.tx.unsent_addresses().unwrap_or_default();
         self.counters.rx_dropped.add(queues.rx.unread());
@@ -79,7 +79,7 @@ impl XdpPort {
         }
         self.stranded += self.filled.count() + self.sent.count();
         self.counters.tx_stranded.add(self.sent.count() as u64);
-        self.filled = Held::new(self.umem.region());
+        self.filled = self.umem.nothing_held();
         self.sent = ours;
         Released { home, completed, unsent }
     }

@@ -20,6 +20,9 @@ pub enum XdpError {
         /// The largest that works.
         max: u32,
     },
+    /// A size of chunks that the kernel does not take.
+    #[error("AF_XDP with frames of {0} bytes: the kernel takes 2048 or 4096")]
+    ChunkSize(usize),
     /// There is no interface of that name in this network namespace.
     #[error("interface {interface} does not exist: `ip link` lists those of this network namespace")]
     UnknownInterface {

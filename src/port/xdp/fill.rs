@@ -26,7 +26,7 @@ impl FillQueue {
         self.producer.room(self.ring.size()).map(|n| n as usize)
     }
 
-    /// Posts frames from the front of `frames`, all of which `filled` owns, while there is room; returns how many.
+    /// Posts frames from the front of `frames`, all of which `filled` takes, while there is room; returns how many.
     ///
     /// The whole chunk goes to the kernel: where the frame's data began is forgotten.
     #[inline]
@@ -68,7 +68,7 @@ impl XdpPort {
     #[inline]
     pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let Some(queues) = &mut self.queues else { return 0 };
-        if !frames.iter().all(|frame| self.filled.owns(frame.id())) {
+        if !frames.iter().all(|frame| self.filled.takes(frame)) {
             return self.fill_without_foreign(w, frames);
         }
         match queues.fill.burst(w, &mut self.filled, frames) {
@@ -87,7 +87,7 @@ impl XdpPort {
     #[cold]
     #[inline(never)]
     fn fill_without_foreign(&mut self, w: &Worker, frames: &mut Batch) -> usize {
-        let mut foreign = set_aside(frames, |frame| self.filled.owns(frame.id()));
+        let mut foreign = set_aside(frames, |frame| self.filled.takes(frame));
         self.counters.foreign.add(foreign.len() as u64);
         let n = self.fill_burst(w, frames);
         frames.append(&mut foreign);

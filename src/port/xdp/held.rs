@@ -5,8 +5,9 @@
 //!   UMEM  ├──── chunk 0 ────┼──── chunk 1 ────┼─ …      addr  = index · 2048 + offset in the chunk
 //!   id       first              first + 1               id    = first chunk of the region + index
 //! ```
+//! A UMEM of 4,096 bytes a chunk is numbered in the same way: every second number is the start of one.
 
-use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
+use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, PAGE_SIZE};
 use crate::pool::{Desc, Frame};
 use crate::sys::region::Region;
 use std::num::NonZeroU32;
@@ -20,16 +21,20 @@ pub(super) struct Held {
     /// The number of the region's first chunk.
     first: u32,
     chunks: u32,
+    /// Bytes of a chunk of the UMEM less one: 2,047 or 4,095.
+    within: usize,
     words: Box<[u64]>,
     /// Bits set.
     count: usize,
 }
 
 impl Held {
-    pub(super) fn new(region: &Region) -> Held {
+    /// Nothing held, of a UMEM with chunks of `chunk_size` bytes: 2,048 or 4,096.
+    pub(super) fn new(region: &Region, chunk_size: usize) -> Held {
+        debug_assert!([CHUNK_SIZE, PAGE_SIZE].contains(&chunk_size));
         let chunks = region.chunks();
         let words = vec![0; chunks.div_ceil(64) as usize].into_boxed_slice();
-        Held { first: region.first_chunk(), chunks, words, count: 0 }
+        Held { first: region.first_chunk(), chunks, within: chunk_size - 1, words, count: 0 }
     }
 
     /// Chunks held.
@@ -44,7 +49,20 @@ impl Held {
         id.get().wrapping_sub(self.first) < self.chunks
     }
 
-    /// Gives up the claim to a frame that this region owns; returns the address of its chunk.
+    /// Whether the frame lies in this region and has a whole chunk of the UMEM to itself. One of a page or more begins where
+    /// a page does, and so where a chunk does.
+    #[inline]
+    pub(super) fn takes(&self, frame: &Frame) -> bool {
+        self.owns(frame.id()) && (self.within < CHUNK_SIZE || frame.size() > self.within)
+    }
+
+    /// Whether the frame's data ends within its first chunk.
+    #[inline]
+    pub(super) fn reaches(&self, frame: &Frame) -> bool {
+        frame.headroom() + frame.len() <= self.within + 1
+    }
+
+    /// Gives up the claim to a frame that this UMEM [takes](Held::takes); returns the address of its chunk.
     #[inline]
     pub(super) fn post(&mut self, frame: Frame) -> u64 {
         let index = frame.into_desc().id.get().wrapping_sub(self.first);
@@ -59,20 +77,21 @@ impl Held {
     /// None for an address outside the region, a chunk that is not held, or a length that leaves the chunk.
     #[inline]
     pub(super) fn claim(&mut self, addr: u64, len: u32) -> Option<Frame> {
-        let off = addr as usize % CHUNK_SIZE;
-        let index = u32::try_from(addr >> CHUNK_SHIFT).ok().filter(|&index| index < self.chunks)?;
-        if len as usize > CHUNK_SIZE - off || !self.is_set(index) {
+        let off = addr as usize & self.within;
+        let start = (addr - off as u64) >> CHUNK_SHIFT;
+        let index = u32::try_from(start).ok().filter(|&index| index < self.chunks)?;
+        if len as usize > self.within + 1 - off || !self.is_set(index) {
             return None;
         }
         let id = NonZeroU32::new(self.first + index)?;
         self.words[(index / 64) as usize] &= !(1 << (index % 64));
         self.count -= 1;
-        // The casts lose nothing: off < 2048 and len <= 2048.
+        // The casts lose nothing: off < 4096 and len <= 4096.
         let desc = Desc { id, off: off as u16, len: len as u16 };
         // SAFETY: the bit was set, so `post` consumed the frame of this chunk and it has not been claimed since:
         // no other Frame claims it, and its pool counts it as out. The kernel is done with it: callers pass what
         // they read from the RX or COMPLETION ring, or ask after the socket's release. `off + len` lies within
-        // the chunk, and no frame is smaller than its first chunk.
+        // the chunk, and no frame that `post` got is smaller than that.
         Some(unsafe { Frame::from_desc(desc) })
     }
 
@@ -94,11 +113,12 @@ impl Held {
 mod tests {
     use super::super::tests::{Bench, bench};
     use super::*;
+    use crate::pool::{Pool, PoolConfig};
 
     #[test]
     fn a_frame_that_went_out_whole_comes_back_behind_the_kernels_headroom() {
         let Bench { memory, mut w, pool } = bench(8);
-        let mut held = Held::new(memory.region());
+        let mut held = Held::new(memory.region(), CHUNK_SIZE);
         let frame = pool.alloc(&mut w).unwrap();
         let id = frame.id();
         let addr = held.post(frame);
@@ -112,7 +132,7 @@ mod tests {
     #[test]
     fn hostile_addresses_become_no_frames_and_change_nothing() {
         let Bench { memory, mut w, pool } = bench(8);
-        let mut held = Held::new(memory.region());
+        let mut held = Held::new(memory.region(), CHUNK_SIZE);
         let chunk = held.post(pool.alloc(&mut w).unwrap());
         let region = memory.region().len() as u64;
         for (addr, len) in [
@@ -136,7 +156,7 @@ mod tests {
     #[test]
     fn a_chunk_comes_back_once() {
         let Bench { memory, mut w, pool } = bench(8);
-        let mut held = Held::new(memory.region());
+        let mut held = Held::new(memory.region(), CHUNK_SIZE);
         let chunk = held.post(pool.alloc(&mut w).unwrap());
         assert!(held.claim(chunk, 60).is_some());
         assert!(held.claim(chunk, 60).is_none());
@@ -145,7 +165,7 @@ mod tests {
     #[test]
     fn chunks_of_another_region_are_not_owned() {
         let Bench { memory, .. } = bench(8);
-        let (held, region) = (Held::new(memory.region()), memory.region());
+        let (held, region) = (Held::new(memory.region(), CHUNK_SIZE), memory.region());
         let owns = |id| held.owns(NonZeroU32::new(id).unwrap());
         let (first, last) = (region.first_chunk(), region.first_chunk() + region.chunks() - 1);
         assert!(owns(first) && owns(last));
@@ -153,9 +173,49 @@ mod tests {
     }
 
     #[test]
+    fn of_a_umem_with_chunks_of_a_page_a_frame_comes_back_wherever_in_the_page_its_data_is() {
+        let Bench { memory, mut w, pool: small } = bench(8);
+        let config = PoolConfig { frames: 8, ..PoolConfig::of_frames(PAGE_SIZE) };
+        let pool = Pool::new(&memory, &mut w, &config).unwrap();
+        let mut held = Held::new(memory.region(), PAGE_SIZE);
+        let small = [small.alloc(&mut w).unwrap(), small.alloc(&mut w).unwrap()];
+        assert!(small.iter().all(|frame| held.owns(frame.id()) && !held.takes(frame)), "half a chunk");
+        let mut frame = pool.alloc(&mut w).unwrap();
+        frame.put(3584).unwrap();
+        assert!(held.takes(&frame) && held.reaches(&frame));
+        let id = frame.id();
+        let addr = held.post(frame);
+        assert_eq!(addr % 4096, 0);
+        for (addr, len) in
+            [(addr + 4096, 60), (addr.wrapping_sub(1), 0), (addr + 256, 3841), (addr + 4095, 2)]
+        {
+            assert!(held.claim(addr, len).is_none(), "{addr:#x} {len}");
+        }
+        let back = held.claim(addr + 256, 3840).unwrap();
+        assert_eq!((back.id(), back.headroom(), back.len(), held.count()), (id, 256, 3840, 0));
+        let addr = held.post(back);
+        assert_eq!(held.claim(addr + 2048, 2048).unwrap().headroom(), 2048, "beyond its first 2,048 bytes");
+    }
+
+    #[test]
+    fn of_larger_frames_only_what_ends_within_a_chunk_reaches_the_kernel() {
+        let Bench { memory, mut w, .. } = bench(8);
+        let config = PoolConfig { frames: 8, ..PoolConfig::of_frames(16384) };
+        let pool = Pool::new(&memory, &mut w, &config).unwrap();
+        for chunk_size in [CHUNK_SIZE, PAGE_SIZE] {
+            let held = Held::new(memory.region(), chunk_size);
+            let mut frame = pool.alloc(&mut w).unwrap();
+            frame.put(chunk_size - frame.headroom()).unwrap();
+            assert!(held.takes(&frame) && held.reaches(&frame));
+            frame.put(1).unwrap();
+            assert!(!held.reaches(&frame));
+        }
+    }
+
+    #[test]
     fn teardown_claims_every_frame_that_is_left() {
         let Bench { memory, mut w, pool } = bench(200);
-        let mut held = Held::new(memory.region());
+        let mut held = Held::new(memory.region(), CHUNK_SIZE);
         let mut posted: Vec<NonZeroU32> = (0..200)
             .map(|_| {
                 let frame = pool.alloc(&mut w).unwrap();

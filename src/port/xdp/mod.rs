@@ -8,6 +8,9 @@
 //! ```
 //! A frame received on one port is sent by another of the same [`Umem`] as it lies: no copy in user space.
 //!
+//! A UMEM has chunks of 2,048 bytes, or of 4,096, which is as much as the kernel takes ([`Umem::with_chunks`]); each holds the
+//! kernel's 256 bytes of headroom and a packet. What is longer the kernel drops (`rx_dropped`).
+//!
 //! With [`Punt::Control`] the interface stays one of the kernel's: its addresses answer, its neighbours are found, and
 //! routing daemons use it, while everything else comes here. Own addresses are read when the first such port is opened;
 //! whoever knows that they have changed says so ([`Umem::own_addresses`]).
@@ -250,8 +253,8 @@ impl XdpPort {
             queues: Some(Queues::new(rings)),
             stopped: None,
             binding: Some(binding),
-            filled: Held::new(umem.region()),
-            sent: Held::new(umem.region()),
+            filled: umem.nothing_held(),
+            sent: umem.nothing_held(),
             stranded: 0,
             umem,
             presence: Presence::Here,

@@ -1,6 +1,7 @@
 //! The four queues against a kernel that this test plays over plain memory, honest and hostile.
 
 use super::*;
+use crate::limits::CHUNK_SIZE;
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Frame, Place, Pool, PoolConfig};
 use crate::ring::cursor::{Consumer, Producer};
@@ -60,7 +61,7 @@ fn a_frame_goes_through_fill_and_rx_and_is_rebased() {
     let (fill_ring, rx_ring) = (Ring::plain(8), Ring::plain(8));
     let (kernel_fill, mut kernel_rx) = (fill_ring.other_end(), KernelProduces::of(&rx_ring));
     let (mut fill, mut rx) = (FillQueue::new(fill_ring), RxQueue::new(rx_ring));
-    let mut filled = Held::new(memory.region());
+    let mut filled = Held::new(memory.region(), CHUNK_SIZE);
     let mut frames = Batch::new();
     pool.alloc_burst(&mut w, &mut frames, 10);
     let ids: Vec<_> = frames.iter().map(Frame::id).collect();
@@ -87,7 +88,7 @@ fn a_frame_goes_out_as_it_lies_and_comes_back_empty() {
     let (tx_ring, completion_ring) = (Ring::plain(4), Ring::plain(4));
     let (kernel_tx, mut kernel_completion) = (tx_ring.other_end(), KernelProduces::of(&completion_ring));
     let (mut tx, mut complete) = (TxQueue::new(tx_ring), CompletionQueue::new(completion_ring));
-    let mut sent = Held::new(memory.region());
+    let mut sent = Held::new(memory.region(), CHUNK_SIZE);
     let mut frame = pool.alloc(&mut w).unwrap();
     frame.put(100).unwrap();
     let (id, off) = (frame.id(), frame.headroom() as u64);
@@ -123,7 +124,7 @@ fn hostile_descriptors_fault_and_the_frames_before_them_are_good() {
         let rx_ring = Ring::plain(8);
         let mut kernel = KernelProduces::of(&rx_ring);
         let mut rx = RxQueue::new(rx_ring);
-        let mut filled = Held::new(memory.region());
+        let mut filled = Held::new(memory.region(), CHUNK_SIZE);
         let mut batch = Batch::new();
         assert!(pool.alloc_bulk(&mut w, &mut batch, 3));
         let chunks: Vec<u64> = batch.drain().map(|frame| filled.post(frame)).collect();
@@ -143,7 +144,7 @@ fn a_completion_of_a_frame_never_sent_faults() {
     let Bench { memory, .. } = bench(8);
     let ring = Ring::plain(4);
     let mut kernel = KernelProduces::of(&ring);
-    let (mut complete, mut sent) = (CompletionQueue::new(ring), Held::new(memory.region()));
+    let (mut complete, mut sent) = (CompletionQueue::new(ring), Held::new(memory.region(), CHUNK_SIZE));
     kernel.give(2048);
     let mut frames = Batch::new();
     assert!(matches!(complete.burst(&mut sent, &mut frames), Err(Fault::Descriptor("COMPLETION", _))));
@@ -153,7 +154,7 @@ fn a_completion_of_a_frame_never_sent_faults() {
 #[test]
 fn hostile_indices_fault_in_all_four_rings_and_nothing_is_read() {
     let Bench { memory, mut w, pool } = bench(64);
-    let mut held = Held::new(memory.region());
+    let mut held = Held::new(memory.region(), CHUNK_SIZE);
     let mut frames = Batch::new();
     pool.alloc_burst(&mut w, &mut frames, 16);
     for far in [9u32, 1 << 20, 1 << 31] {
@@ -184,7 +185,7 @@ fn a_ring_wraps_and_keeps_every_frame() {
     let (fill_ring, rx_ring) = (Ring::plain(4), Ring::plain(4));
     let (kernel_fill, mut kernel_rx) = (fill_ring.other_end(), KernelProduces::of(&rx_ring));
     let (mut fill, mut rx) = (FillQueue::new(fill_ring), RxQueue::new(rx_ring));
-    let mut filled = Held::new(memory.region());
+    let mut filled = Held::new(memory.region(), CHUNK_SIZE);
     let mut frames = Batch::new();
     for round in 0..1000 {
         pool.alloc_burst(&mut w, &mut frames, 1 + round % 4);

@@ -2,7 +2,6 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
-use crate::limits::CHUNK_SIZE;
 use crate::pool::{Batch, Frame, Place};
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
@@ -72,7 +71,7 @@ impl TxQueue {
 /// Whether the kernel would send this frame: it lies in the UMEM, all in its first chunk, and is no shorter than a header.
 #[inline]
 fn carries(sent: &Held, frame: &Frame) -> bool {
-    sent.owns(frame.id()) && frame.headroom() + frame.len() <= CHUNK_SIZE && frame.len() >= ETHERNET_HEADER
+    sent.takes(frame) && sent.reaches(frame) && frame.len() >= ETHERNET_HEADER
 }
 
 impl XdpPort {
@@ -109,7 +108,7 @@ impl XdpPort {
     #[inline(never)]
     fn tx_without_unfit(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let mut stay = self.set_unfit_aside(frames);
-        let foreign = stay.iter().filter(|frame| !self.sent.owns(frame.id())).count();
+        let foreign = stay.iter().filter(|frame| !self.sent.takes(frame)).count();
         self.counters.foreign.add(foreign as u64);
         self.counters.tx_invalid.add((stay.len() - foreign) as u64);
         let n = self.tx_burst(w, frames);

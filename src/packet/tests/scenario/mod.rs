@@ -66,15 +66,19 @@ impl Pressure for Keeper {
 impl Scene {
     fn new(memory: &Memory, form: Form, recycle: Recycle, reset: Reset) -> Scene {
         let (mut w, other) = (memory.worker().unwrap(), memory.worker().unwrap());
+        let frame_size = match recycle {
+            Recycle::Pool => 2048,
+            Recycle::Head => 4096,
+            Recycle::Never => 8192,
+        };
         let config = PoolConfig {
             frames: FRAMES,
             capacity: CAPACITY,
-            frame_size: if recycle == Recycle::Head { 4096 } else { 2048 },
             cache: 8,
             refill: 4,
             dma: DmaMap::Umem,
             recycle,
-            ..PoolConfig::default()
+            ..PoolConfig::of_frames(frame_size)
         };
         let pool = Pool::new(memory, &mut w, &config).unwrap();
         let cache = CacheConfig { sheaf: Some(2), order: Some(0), ..HeadsConfig::default().cache };
