@@ -13,6 +13,7 @@ use super::yard;
 use crate::limits::CHUNK_SIZE;
 use crate::sync::Worker;
 use crate::sys::{cpu, region};
+use std::hint;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
@@ -283,6 +284,7 @@ impl Frame {
         let end = if n <= CHUNK_SIZE && word >> 32 <= (CHUNK_SIZE - n) as u64 {
             (word >> 32) as usize
         } else {
+            hint::cold_path();
             self.end_with_room(n)?
         };
         // SAFETY: `len` is the uppermost part and stays below 2^16, so only that changes.
@@ -369,10 +371,17 @@ impl std::fmt::Debug for Frame {
 impl Drop for Frame {
     /// Home by the slow way: no lock, no thread-local, no allocation; unless the pool is closed and this was
     /// its last frame, which then gives the pages back.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the claim was this frame's and ends here.
-        unsafe { Shared::free_run(yard::pool(self.id()), None, slice::from_ref(self)) }
+        dropped(self.word);
     }
+}
+
+/// By value: a frame that would be dropped if something panics stays in a register until then.
+#[cold]
+#[inline(never)]
+fn dropped(word: NonZeroU64) {
+    let frame = ManuallyDrop::new(Frame { word });
+    // SAFETY: the claim was the dropped frame's and ends here.
+    unsafe { Shared::free_run(yard::pool(frame.id()), None, slice::from_ref(&frame)) }
 }

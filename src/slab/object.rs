@@ -213,13 +213,19 @@ impl<T: fmt::Debug> fmt::Debug for Object<T> {
 }
 
 impl<T> Drop for Object<T> {
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the invariant; the value is dropped once and the claim ends here.
-        unsafe {
-            self.at().drop_in_place();
-            Shared::free_from_anywhere(self.tagged(), Some(Site::DROPPED));
-        }
+        dropped::<T>(self.tagged());
+    }
+}
+
+/// By value: an object that would be dropped if something panics stays in a register until then.
+#[cold]
+#[inline(never)]
+fn dropped<T>(object: Ref) {
+    // SAFETY: the invariant of the object that was dropped; the value is dropped once and the claim ends here.
+    unsafe {
+        pointer(object).cast::<T>().drop_in_place();
+        Shared::free_from_anywhere(object, Some(Site::DROPPED));
     }
 }

@@ -3,7 +3,11 @@
 //! Page lists, frame caches and sheaves of objects are this array with other constants. What is taken out in
 //! bulk for someone else comes from the cold end.
 
+use crate::sys::cpu::by_one_register;
+
 /// Up to a fixed number of `T`, newest last.
+///
+/// What was put last is often taken next, before its store is through: so both reach it by one register.
 #[derive(Debug)]
 pub(crate) struct Lifo<T> {
     items: Box<[T]>,
@@ -22,7 +26,7 @@ impl<T: Copy + Default> Lifo<T> {
     pub(crate) fn pop(&mut self) -> Option<T> {
         // Of an empty array the newest would be at usize::MAX: one check for both.
         let newest = self.len.wrapping_sub(1);
-        let item = *self.items.get(newest)?;
+        let item = *by_one_register(self.items.get_mut(newest)?);
         self.len = newest;
         Some(item)
     }
@@ -49,7 +53,7 @@ impl<T: Copy + Default> Lifo<T> {
     pub(crate) fn push(&mut self, item: T) -> bool {
         let len = self.len;
         let Some(place) = self.items.get_mut(len) else { return false };
-        *place = item;
+        *by_one_register(place) = item;
         // Not `+= 1`: for all the compiler knows the item was written over the length.
         self.len = len + 1;
         true

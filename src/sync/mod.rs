@@ -20,6 +20,6 @@ pub(crate) use lifo::Lifo;
 pub(crate) use per_worker::{Owned, PerWorker};
 #[cfg(test)]
 use slot::Slot;
-pub(crate) use tail::{make_of_first, make_of_last, move_last, move_while};
+pub(crate) use tail::{make_of_first, make_of_last, move_last, move_while, put_newest, take_newest};
 pub(crate) use worker::{Leave, Roster};
 pub use worker::{Worker, WorkerError};

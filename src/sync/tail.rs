@@ -1,6 +1,38 @@
-//! Moving items from one array behind those of another, each read and written once.
+//! The newest items of an array: taken and put one at a time, and moved behind those of another, each read and written once.
 
+use crate::sys::cpu::in_one_register;
 use std::mem::ManuallyDrop;
+
+/// Takes the newest item.
+///
+/// `pop` says the same, and waits for an item that was put a moment ago: see [`in_one_register`].
+#[inline(always)]
+pub(crate) fn take_newest<T>(from: &mut Vec<T>) -> Option<T> {
+    let rest = from.len().checked_sub(1)?;
+    // SAFETY: the item is initialised, and no longer `from`'s when it is read, once.
+    unsafe {
+        from.set_len(rest);
+        Some(in_one_register(from.as_ptr().add(rest)).read())
+    }
+}
+
+/// Puts an item behind the others.
+///
+/// # Errors
+/// The item, when the array is full: none is allocated.
+#[inline(always)]
+pub(crate) fn put_newest<T>(into: &mut Vec<T>, item: T) -> Result<(), T> {
+    let end = into.len();
+    if end == into.capacity() {
+        return Err(item);
+    }
+    // SAFETY: there is room behind the last item, and what is written there is `into`'s from then on.
+    unsafe {
+        in_one_register(into.as_mut_ptr().add(end)).cast_mut().write(item);
+        into.set_len(end + 1);
+    }
+    Ok(())
+}
 
 /// Moves the newest `n` items of `from` (all, if there are fewer) behind those of `into`, in order; returns how many.
 ///
@@ -121,10 +153,25 @@ pub(crate) fn move_while<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{make_of_first, make_of_last, move_last, move_while};
+    use super::{make_of_first, make_of_last, move_last, move_while, put_newest, take_newest};
     use std::ops::Range;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
+
+    #[test]
+    fn the_newest_is_taken_first_and_an_array_that_is_full_gives_the_item_back() {
+        let held: Vec<_> = (0..5).map(Arc::new).collect();
+        let mut items = Vec::with_capacity(4);
+        let room = items.capacity();
+        let back: Vec<_> =
+            held.iter().filter_map(|item| put_newest(&mut items, Arc::clone(item)).err()).collect();
+        assert_eq!((items.len(), back.len()), (room, held.len() - room));
+        for n in (0..room).rev() {
+            assert_eq!((take_newest(&mut items), items.len()), (Some(Arc::clone(&held[n])), n));
+        }
+        drop(back);
+        assert!(take_newest(&mut items).is_none() && held.iter().all(|item| Arc::strong_count(item) == 1));
+    }
 
     #[test]
     fn the_newest_move_in_order_as_they_are_or_made_into_others() {

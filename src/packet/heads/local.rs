@@ -6,7 +6,7 @@ use crate::packet::head::{Head, Origin};
 use crate::packet::packet::Packet;
 use crate::pool::Drain;
 use crate::slab::Object;
-use crate::sync::{Worker, make_of_first, make_of_last};
+use crate::sync::{Worker, make_of_first, make_of_last, put_newest, take_newest};
 
 /// What a worker keeps; what the hot path uses comes first, within one cache line.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Shared {
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Object<Head>> {
         let mut local = self.locals.enter(w)?;
-        let head = local.ready.pop()?;
+        let head = take_newest(&mut local.ready)?;
         local.took += 1;
         Some(head)
     }
@@ -94,11 +94,10 @@ impl Shared {
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, head: Object<Head>) -> Result<(), Object<Head>> {
         let Some(mut local) = self.locals.enter(w) else { return Err(head) };
-        if !local.fits(1, head.origin) {
+        if head.origin.differs(local.origin) != 0 {
             return Err(head);
         }
-        local.ready.push(head);
-        Ok(())
+        put_newest(&mut local.ready, head)
     }
 
     /// Keeps the heads of the `n` oldest packets, all of `origin`, whose frames were taken; false, and nothing done, if that is

@@ -1,7 +1,7 @@
 //! HOT: a worker's stack of ready pairs, of at most `max`.
 
 use crate::stats::Count;
-use crate::sync::{PerWorker, Roster, Worker, move_last, move_while};
+use crate::sync::{PerWorker, Roster, Worker, move_last, move_while, put_newest, take_newest};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -61,7 +61,7 @@ impl<T> Stacks<T> {
     #[inline(always)]
     pub(super) fn get(&self, w: &mut Worker) -> Option<T> {
         let mut stack = self.locals.enter(w)?;
-        let item = stack.items.pop()?;
+        let item = take_newest(&mut stack.items)?;
         stack.took += 1;
         Some(item)
     }
@@ -84,11 +84,7 @@ impl<T> Stacks<T> {
         // Nothing here panics; where the compiler need not provide for it, the item stays in registers.
         let item = ManuallyDrop::new(item);
         let Some(mut stack) = self.locals.enter(w) else { return Err(ManuallyDrop::into_inner(item)) };
-        if stack.items.len() == stack.items.capacity() {
-            return Err(ManuallyDrop::into_inner(item));
-        }
-        stack.items.push(ManuallyDrop::into_inner(item));
-        Ok(())
+        put_newest(&mut stack.items, ManuallyDrop::into_inner(item))
     }
 
     /// Keeps items, oldest first, as long as `ready` says that one may be kept and has made it so; the others stay. None is
