@@ -16,6 +16,7 @@ mod links;
 mod measured;
 #[path = "../odd/mod.rs"]
 mod odd;
+mod mixed;
 mod packets;
 mod punt;
 mod refusals;
