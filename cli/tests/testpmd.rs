@@ -8,7 +8,7 @@ mod odd;
 
 use dpdk::Testpmd;
 use netmem::{number, start};
-use odd::{Folder, packets, pcap, sendable};
+use odd::{Folder, giants, packets, pcap, sendable};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
@@ -64,10 +64,15 @@ fn wait_until(folder: &Folder, what: &str, done: impl Fn() -> bool) {
 
 /// From a file through memif, testpmd and memif to a file.
 fn forward(folder: &Folder, options: &str, input: &str, output: &Path) -> Child {
+    forward_with("", folder, options, input, output)
+}
+
+/// As [`forward`], with options of the whole run.
+fn forward_with(run: &str, folder: &Folder, options: &str, input: &str, output: &Path) -> Child {
     let memif = |i| format!("--port memif:{},{options}", folder.path(&format!("{i}.sock")).display());
     let files = [format!("--port pcap:in={input}"), format!("--port pcap:out={}", output.display())];
     start(&format!(
-        "forward --mode cross-connect --json --ring 512 {} {} {} {}",
+        "forward --mode cross-connect --json --ring 512 {run} {} {} {} {}",
         files[0],
         memif(0),
         memif(1),
@@ -94,21 +99,26 @@ fn frames() -> Vec<Vec<u8>> {
 
 /// As a client of testpmd, lending frames or copying: all frames come back, byte for byte, in order.
 fn as_client(test: &str, options: &str) {
+    come_back(test, "", options, &frames());
+}
+
+/// As a client of testpmd with those options of the whole run and of its ports: these frames come back.
+fn come_back(test: &str, whole: &str, options: &str, frames: &[Vec<u8>]) {
     let _alone = alone();
     let folder = Folder::new(test);
     let Some(testpmd) = testpmd(&folder, "server") else {
         return skip(test, "there is no dpdk-testpmd (apt-get install dpdk)");
     };
     wait_until(&folder, "testpmd does not listen", || folder.path("1.sock").exists());
-    let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
-    let run = forward(&folder, options, &input.display().to_string(), &output);
-    let filled = || fs::read(&output).is_ok_and(|bytes| packets(&bytes).len() >= frames().len());
+    let (input, output) = (folder.write("in.pcap", &pcap(frames)), folder.path("out.pcap"));
+    let run = forward_with(whole, &folder, options, &input.display().to_string(), &output);
+    let filled = || fs::read(&output).is_ok_and(|bytes| packets(&bytes).len() >= frames.len());
     wait_until(&folder, "frames are missing", filled);
     // Before its peer: what it counted goes with the connection.
     let counted = testpmd.end();
     let run = end(run);
-    assert_eq!(packets(&fs::read(&output).expect("the file that was seen")), frames());
-    let n = frames().len() as u64;
+    assert!(packets(&fs::read(&output).expect("the file that was seen")) == frames);
+    let n = frames.len() as u64;
     assert_eq!(counted, [n, n], "received and sent, as testpmd counts");
     assert_eq!([number(port(&run, 1), "tx"), number(port(&run, 2), "rx")], [n, n]);
     let copied = if options.contains("copy=yes") { n } else { 0 };
@@ -123,6 +133,15 @@ fn a_client_that_lends_its_frames_gets_them_back_from_testpmd_byte_for_byte() {
 #[test]
 fn a_client_that_copies_gets_its_frames_back_from_testpmd_byte_for_byte() {
     as_client("testpmd-copied", "role=client,copy=yes");
+}
+
+/// Its buffers have 2,048 bytes: a giant is in several of them there, and comes back in one frame.
+#[test]
+fn giants_come_back_from_testpmd_byte_for_byte() {
+    let frames = [frames(), giants(9018)].concat();
+    let large = "--frame-size 16384";
+    come_back("testpmd-giants-lent", large, "role=client", &frames);
+    come_back("testpmd-giants-copied", large, "role=client,copy=yes", &frames);
 }
 
 #[test]

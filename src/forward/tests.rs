@@ -37,11 +37,15 @@ fn ip() -> Mode {
 }
 
 fn rig(frames: usize, mode: Mode) -> Rig {
+    rig_over(&PoolConfig { frames, ..PoolConfig::default() }, mode)
+}
+
+fn rig_over(frames: &PoolConfig, mode: Mode) -> Rig {
     let config =
         MemoryConfig { bytes: 4 << 20, workers: 2, backing: BackingWish::Small, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
-    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+    let pool = Pool::new(&memory, &mut w, frames).unwrap();
     let (a, da) = wire("0", &MemConfig::default()).unwrap();
     let (b, db) = wire("1", &MemConfig::default()).unwrap();
     let forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], pool.clone(), mode).unwrap();

@@ -1,7 +1,8 @@
 //! Frames of every length and every type, from wire to wire byte for byte, also through ports around the wires.
 
-use super::{Forwarder, Mode, Rig, rig, wire};
+use super::{Forwarder, Mode, Rig, rig, rig_over, wire};
 use crate::limits::BATCH_MAX;
+use crate::pool::PoolConfig;
 use crate::port::fault::{FaultConfig, FaultPort};
 use crate::port::mem::{MemConfig, MemDevice};
 use crate::port::trace::{TraceConfig, TracePort};
@@ -13,6 +14,11 @@ const LENGTHS: usize = 1519;
 /// The `n`-th of them.
 fn frame(n: usize) -> Vec<u8> {
     let (len, kind) = if n < LENGTHS { (n, 0x88b5) } else { (60, (n - LENGTHS) as u16) };
+    frame_of(n, len, kind)
+}
+
+/// The `n`-th frame, of that length and type.
+fn frame_of(n: usize, len: usize, kind: u16) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|i| (31 * i + 7 * n) as u8).collect();
     if let Some(place) = bytes.get_mut(12..14) {
         place.copy_from_slice(&kind.to_be_bytes());
@@ -22,11 +28,22 @@ fn frame(n: usize) -> Vec<u8> {
 
 /// Sends all frames into one device, and asserts that they come out of the other.
 fn cross(rig: &mut Rig, from: &mut MemDevice, to: &mut MemDevice) {
+    cross_each(rig, from, to, FRAMES, frame);
+}
+
+/// Sends `frames` frames, each as `frame` makes it.
+fn cross_each(
+    rig: &mut Rig,
+    from: &mut MemDevice,
+    to: &mut MemDevice,
+    frames: usize,
+    frame: impl Fn(usize) -> Vec<u8>,
+) {
     let (mut sent, mut come) = (0, 0);
-    while come < FRAMES {
+    while come < frames {
         rig.forwarder.poll(&mut rig.w);
-        sent += from.deliver(BATCH_MAX.min(FRAMES - sent), {
-            let mut next = sent;
+        sent += from.deliver(BATCH_MAX.min(frames - sent), {
+            let (mut next, frame) = (sent, &frame);
             move |room| {
                 let bytes = frame(next);
                 next += 1;
@@ -35,7 +52,7 @@ fn cross(rig: &mut Rig, from: &mut MemDevice, to: &mut MemDevice) {
             }
         });
         to.collect(usize::MAX, |bytes| {
-            assert!(bytes == frame(come), "frame {come}: {bytes:02x?}");
+            assert!(bytes == frame(come), "frame {come}: {:02x?}", &bytes[..bytes.len().min(60)]);
             come += 1;
         });
     }
@@ -44,7 +61,7 @@ fn cross(rig: &mut Rig, from: &mut MemDevice, to: &mut MemDevice) {
         to.collect(BATCH_MAX, |_| panic!("one too many"));
     }
     rig.check();
-    assert_eq!((sent, rig.forwarder.meters().drops.total()), (FRAMES, 0));
+    assert_eq!((sent, rig.forwarder.meters().drops.total()), (frames, 0));
 }
 
 #[test]
@@ -56,6 +73,22 @@ fn every_length_and_every_type_goes_from_wire_to_wire_byte_for_byte() {
     cross(&mut rig, &mut da, &mut db);
     drop((da, db));
     rig.end();
+}
+
+#[test]
+fn giants_of_every_length_that_frames_have_room_for_go_from_wire_to_wire_byte_for_byte() {
+    for size in [4096, 8192, 16_384, 32_768] {
+        let config = PoolConfig { frames: (3 << 20) / size, ..PoolConfig::of_frames(size) };
+        let mut rig = rig_over(&config, Mode::CrossConnect);
+        let [(a, mut da), (b, mut db)] = ["0", "1"].map(|name| wire(name, &MemConfig::default()).unwrap());
+        let ports = vec![Box::new(a) as _, Box::new(b) as _];
+        rig.forwarder = Forwarder::new(ports, rig.pool.clone(), Mode::CrossConnect).unwrap();
+        let room = PoolConfig::room(size);
+        let giant = |n| frame_of(n, LENGTHS + n, 0x88b5);
+        cross_each(&mut rig, &mut da, &mut db, room - LENGTHS + 1, giant);
+        drop((da, db));
+        rig.end();
+    }
 }
 
 #[test]
