@@ -113,7 +113,13 @@ fn receive(socket: &UdpSocket, first: u64, packets: u64, sent: &AtomicU64, patie
                     }
                 }
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            // Interrupted by a stop and a continue: signal(7) has sockets with timeouts among what those end.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
                 if sent.load(Relaxed) == packets && last.elapsed() > QUIET {
                     break;
                 }

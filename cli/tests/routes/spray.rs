@@ -77,7 +77,13 @@ pub fn receive(at: &Namespace, owner: Owner, stop: &AtomicBool) -> Come {
         match socket.recv(&mut number) {
             Ok(_) if self::owner(u32::from_be_bytes(number)) == owner => come.right += 1,
             Ok(_) => come.wrong += 1,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            // Interrupted by a stop and a continue: signal(7) has sockets with timeouts among what those end.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
                 if stopped {
                     return come;
                 }
