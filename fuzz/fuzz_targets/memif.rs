@@ -1,4 +1,5 @@
-//! A memif server and a client that says and writes anything: the body of `tests/sequences`, over what the fuzzer finds.
+//! A memif server and a client that says and writes anything, and cuts its memory: the body of `tests/sequences`, over what the
+//! fuzzer finds.
 //!
 //! `cargo +nightly fuzz run memif`; what it finds worth keeping goes into `corpus/memif`, which `cargo test` replays.
 

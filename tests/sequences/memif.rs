@@ -1,25 +1,25 @@
-//! A memif server and a client that says and writes whatever the bytes are.
+//! A memif server and a client that says and writes whatever the bytes are, and cuts its memory.
 
 #![allow(clippy::unwrap_used)]
 
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::Port;
 use netmem::port::memif::message::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
-use netmem::port::memif::{MemifConfig, MemifPort, Role};
+use netmem::port::memif::{MemifConfig, MemifPort, Role, Sealing};
+use netmem::port::{Port, PortState};
 use netmem::sync::Worker;
 use netmem::sys::event::Event;
-use netmem::sys::memfd::SharedMemory;
 use netmem::sys::region::BackingWish;
 use netmem::sys::seqpacket::{Connection, Received};
 use netmem::sys::xdp::Errno;
+use std::fs::{File, remove_file};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Bytes of the client's memory: two rings of eight slots, and packets behind.
-const REGION: usize = 4096;
+/// Bytes of the client's memory: a page of two rings of eight slots with packets behind, and one of packets alone.
+const REGION: u64 = 8192;
 /// Where the two rings begin.
 const RINGS: [u32; 2] = [0, 1024];
 const LOG2_SIZE: u8 = 3;
@@ -30,8 +30,11 @@ struct Bench {
     pool: Pool,
     w: Worker,
     path: PathBuf,
-    memory: Arc<SharedMemory>,
+    /// Of the client: a file that it can cut.
+    memory: File,
     event: Event,
+    /// Looks at a port that was down because memory was gone.
+    lost: u64,
     _frames: Memory,
 }
 
@@ -41,8 +44,8 @@ pub fn run(bytes: &[u8]) {
     received(bytes);
 }
 
-/// As [`run`]; returns how many packets were received.
-pub fn received(bytes: &[u8]) -> u64 {
+/// As [`run`]; returns how many packets were received, and how often the port was seen to be down because memory was gone.
+pub fn received(bytes: &[u8]) -> (u64, u64) {
     messages(bytes);
     let mut bench = bench();
     let mut client = Some(bench.client());
@@ -51,12 +54,13 @@ pub fn received(bytes: &[u8]) -> u64 {
         let at = u64::from(u16::from_be_bytes([high, low]));
         match op % 8 {
             // Mostly the words and the descriptors of the rings.
-            0..=2 => drop(bench.memory.write(at % 256 + 1024 * (u64::from(op) >> 3 & 1), &[value])),
-            3 => drop(bench.memory.write(at % REGION as u64, &[value; 4])),
+            0..=2 => bench.write(at % 256 + 1024 * (u64::from(op) >> 3 & 1), &[value]),
+            3 => bench.write(at % REGION, &[value; 4]),
             4 => bench.receive(),
             5 => bench.send(value),
             6 if value < 16 => client = Some(bench.client()),
             6 if value < 24 => client = None,
+            6 if value < 32 => bench.memory.set_len(at % (REGION + 1)).unwrap(),
             6 => {
                 let whole = bytes.iter().cycle().skip(4 * i).take(usize::from(value) + 1);
                 if let Some(client) = &client {
@@ -67,11 +71,11 @@ pub fn received(bytes: &[u8]) -> u64 {
         }
     }
     bench.receive();
-    let Bench { mut port, pool, .. } = bench;
+    let Bench { mut port, pool, lost, .. } = bench;
     port.close();
     let ledger = pool.ledger();
     assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
-    port.counters().rx.get()
+    (port.counters().rx.get(), lost)
 }
 
 /// What is read as a message says the same when it is sent on.
@@ -94,10 +98,22 @@ fn bench() -> Bench {
     let mut w = frames.worker().expect("the bench is set up");
     let pool = Pool::new(&frames, &mut w, &PoolConfig { frames: 128, ..PoolConfig::default() })
         .expect("the bench is set up");
-    let config = MemifConfig { role: Role::Server, ring: 16, ..MemifConfig::default() };
+    let config =
+        MemifConfig { role: Role::Server, ring: 16, sealing: Sealing::Trusted, ..MemifConfig::default() };
     let port = MemifPort::open(&path, &frames, &config).expect("the bench is set up");
-    let memory = SharedMemory::new("sequence", REGION).expect("the bench is set up");
-    Bench { port, pool, w, path, memory, event: Event::new().expect("the bench is set up"), _frames: frames }
+    let file = path.with_extension("memory");
+    let memory = File::options().read(true).write(true).create_new(true).open(&file);
+    let memory = memory.and_then(|memory| remove_file(&file).map(|()| memory)).expect("the bench is set up");
+    Bench {
+        port,
+        pool,
+        w,
+        path,
+        memory,
+        event: Event::new().expect("the bench is set up"),
+        lost: 0,
+        _frames: frames,
+    }
 }
 
 impl Bench {
@@ -123,13 +139,14 @@ impl Bench {
         let (secret, name) = (Text::default(), Text::new("sequence"));
         let said = [
             Message::Init(Init { version: VERSION, id: 0, mode: MODE_ETHERNET, secret, name }),
-            Message::AddRegion(AddRegion { index: 0, size: REGION as u64 }),
+            Message::AddRegion(AddRegion { index: 0, size: REGION }),
             ring(true, RINGS[0]),
             ring(false, RINGS[1]),
             Message::Connect(Text::new("sequence")),
         ];
+        self.memory.set_len(REGION).unwrap();
         for offset in RINGS {
-            self.memory.write(offset.into(), &COOKIE.to_ne_bytes());
+            self.write(offset.into(), &COOKIE.to_ne_bytes());
         }
         for message in said {
             let descriptor = match message {
@@ -144,10 +161,21 @@ impl Bench {
         client
     }
 
+    /// The client writes into its memory, which becomes no longer by that.
+    fn write(&self, at: u64, bytes: &[u8]) {
+        let left = self.memory.metadata().unwrap().len().saturating_sub(at);
+        let n = bytes.len().min(usize::try_from(left).unwrap());
+        self.memory.write_all_at(&bytes[..n], at).unwrap();
+    }
+
     fn rounds(&mut self, n: usize) {
         for _ in 0..n {
             self.port.kick();
         }
+        // As after a sleep: it looks at its peer.
+        self.port.disarm();
+        let gone = |reason: &str| reason.contains("took pages of its memory away");
+        self.lost += u64::from(matches!(self.port.state(), PortState::Down(reason) if gone(&reason)));
         self.port.refill(&mut self.w, &self.pool);
     }
 

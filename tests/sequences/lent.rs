@@ -1,0 +1,213 @@
+//! A memif client, and a server that says and writes whatever the bytes are: into the client's rings, and into its buffers or
+//! the frames that it lends.
+
+#![allow(clippy::unwrap_used)]
+
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::Port;
+use netmem::port::memif::message::{Hello, Message, Text, VERSION};
+use netmem::port::memif::{MemifConfig, MemifPort, Sealing};
+use netmem::sync::Worker;
+use netmem::sys::memfd::SharedMemory;
+use netmem::sys::region::BackingWish;
+use netmem::sys::seqpacket::{Connection, Listener, Received};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Slots of a ring.
+const RING: u32 = 8;
+/// Bytes of a ring: its head, and slots of 16 bytes.
+const RING_BYTES: u64 = 128 + 16 * RING as u64;
+/// Connections of one sequence at most: a client that lost its server waits some time.
+const SERVED: usize = 4;
+/// Messages of a whole conversation, and more than that.
+const WORDS: usize = 16;
+
+struct Bench {
+    port: MemifPort,
+    pool: Pool,
+    w: Worker,
+    listener: Listener,
+    server: Option<Server>,
+    /// Connections so far.
+    served: usize,
+    _frames: Memory,
+}
+
+/// The server's side of one connection.
+struct Server {
+    connection: Connection,
+    /// The client's memory: rings and buffers, and its frames where they are lent.
+    regions: Vec<Arc<SharedMemory>>,
+    /// Where the rings to the client begin.
+    rings: Vec<u64>,
+}
+
+/// Runs the sequence in `bytes`: the first says how frames are and whether they are lent, then four to a step. Whatever a
+/// server does, nothing crashes, no packet is longer than a frame, and every frame is home in the end.
+pub fn run(bytes: &[u8]) {
+    received(bytes);
+}
+
+/// As [`run`]; returns how many packets were received, and how many of them were put together of several parts.
+pub fn received(bytes: &[u8]) -> (u64, u64) {
+    let (&how, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+    let mut bench = Bench::new(how & 1 == 0, if how & 2 == 0 { 2048 } else { 8192 });
+    bench.serve();
+    for (i, step) in bytes.as_chunks::<4>().0.iter().enumerate() {
+        let [op, high, low, value] = *step;
+        let at = u64::from(u16::from_be_bytes([high, low]));
+        match op % 8 {
+            0..=2 => bench.write_ring(at % RING_BYTES, value),
+            3 => bench.write(usize::from(op >> 3), at * 64, value),
+            4 => bench.receive(),
+            5 => bench.send(value),
+            6 if value < 16 && bench.served < SERVED => bench.serve(),
+            6 if value < 24 => bench.server = None,
+            6 => {
+                let word = bytes.iter().cycle().skip(4 * i).take(usize::from(value) + 1);
+                bench.say(&word.copied().collect::<Vec<_>>());
+            }
+            _ => bench.rounds(64),
+        }
+    }
+    bench.receive();
+    let Bench { mut port, pool, .. } = bench;
+    port.close();
+    let (ledger, counters) = (pool.ledger(), port.counters());
+    assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+    assert_eq!(counters.tx.get(), counters.completed.get());
+    (counters.rx.get(), counters.copied.get())
+}
+
+impl Bench {
+    /// A client over frames of so many bytes, and who listens for it.
+    fn new(lends: bool, frame_size: usize) -> Bench {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("netmem-lent-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path: PathBuf = std::env::temp_dir().join(name);
+        let backing = BackingWish::Small;
+        let config = MemoryConfig { bytes: 64 * frame_size, workers: 1, backing, ..MemoryConfig::default() };
+        let frames = Memory::shared(&config).expect("the bench is set up");
+        let mut w = frames.worker().expect("the bench is set up");
+        let config = PoolConfig { frames: 48, ..PoolConfig::of_frames(frame_size) };
+        let pool = Pool::new(&frames, &mut w, &config).expect("the bench is set up");
+        let listener = Listener::new(&path).expect("the bench is set up");
+        let config = MemifConfig { ring: RING, zero_copy: lends, frame_size, ..MemifConfig::default() };
+        let port = MemifPort::open(&path, &frames, &config).expect("the bench is set up");
+        Bench { port, pool, w, listener, server: None, served: 0, _frames: frames }
+    }
+
+    /// Ends the connection there is, waits until the client has come again, and hears it out.
+    fn serve(&mut self) {
+        self.server = None;
+        self.served += 1;
+        let connection = loop {
+            self.receive();
+            self.rounds(64);
+            if let Some(connection) = self.listener.accept() {
+                break connection;
+            }
+            // A client that was refused tries again a little later.
+            std::thread::yield_now();
+        };
+        let mut server = Server { connection, regions: Vec::new(), rings: Vec::new() };
+        server.greet();
+        for _ in 0..WORDS {
+            self.rounds(64);
+            server.hear();
+        }
+        self.server = Some(server);
+        self.rounds(64);
+    }
+
+    /// The server says something.
+    fn say(&self, word: &[u8]) {
+        if let Some(server) = &self.server {
+            let _ = server.connection.send(word, None);
+        }
+    }
+
+    /// The server writes a byte of the ring to the client.
+    fn write_ring(&self, at: u64, value: u8) {
+        let ring = self.server.as_ref().and_then(|server| server.rings.first());
+        ring.into_iter().for_each(|ring| self.write(0, ring + at, value));
+    }
+
+    /// The server writes a byte of one of the client's regions.
+    fn write(&self, region: usize, at: u64, value: u8) {
+        let regions = self.server.as_ref().map_or(&[][..], |server| &server.regions);
+        if let Some(memory) = regions.get(region % regions.len().max(1)) {
+            memory.write(at % memory.len() as u64, &[value]);
+        }
+    }
+
+    fn rounds(&mut self, n: usize) {
+        for _ in 0..n {
+            self.port.kick();
+        }
+        // As after a sleep: it looks at its peer.
+        self.port.disarm();
+        self.port.refill(&mut self.w, &self.pool);
+    }
+
+    fn receive(&mut self) {
+        let mut batch = Batch::new();
+        self.port.rx(&mut self.w, &mut batch);
+        for (i, frame) in batch.iter().enumerate() {
+            assert!(frame.len() <= frame.size(), "{frame:?}");
+            assert!(!batch[..i].iter().any(|other| other.id() == frame.id()), "{frame:?} twice");
+        }
+        batch.free(&mut self.w);
+        self.port.complete(&mut self.w, &mut batch);
+        batch.free(&mut self.w);
+        self.port.refill(&mut self.w, &self.pool);
+    }
+
+    fn send(&mut self, value: u8) {
+        let mut batch = Batch::new();
+        self.pool.alloc_burst(&mut self.w, &mut batch, 1 + usize::from(value % 16));
+        batch.put_each(usize::from(value), |_, bytes| bytes.fill(value));
+        self.port.tx(&mut self.w, &mut batch);
+        batch.free(&mut self.w);
+    }
+}
+
+impl Server {
+    fn greet(&self) {
+        let hello = Hello {
+            min_version: VERSION,
+            max_version: VERSION,
+            max_region: 9,
+            max_log2_ring_size: 10,
+            ..Hello::default()
+        };
+        let _ = self.connection.send(&Message::Hello(hello).bytes(), None);
+    }
+
+    /// Hears one word, if there is one, and answers it as a sane server does.
+    fn hear(&mut self) {
+        let mut bytes = [0; 128];
+        let Received::Message(_, descriptors) = self.connection.receive(&mut bytes) else { return };
+        let Ok(message) = Message::parse(&bytes) else { return };
+        match &message {
+            Message::AddRegion(region) => self.map(descriptors, region.size),
+            Message::AddRing(ring) if !ring.to_server => self.rings.push(ring.offset.into()),
+            _ => {}
+        }
+        let answer = match message {
+            Message::Connect(_) => Message::Connected(Text::new("lent")),
+            _ => Message::Ack,
+        };
+        let _ = self.connection.send(&answer.bytes(), None);
+    }
+
+    /// Maps a region of the client's, which is always sealed.
+    fn map(&mut self, descriptors: Vec<OwnedFd>, size: u64) {
+        let file = descriptors.into_iter().next().expect("a region comes with its memory");
+        self.regions.push(SharedMemory::map(file, size, Sealing::Required).expect("it is sealed"));
+    }
+}
