@@ -95,6 +95,29 @@ fn two_processes_measure_a_third_over_memif_and_all_counts_agree() {
 }
 
 #[test]
+fn giants_between_two_processes_arrive_whole_where_both_have_frames_for_them_and_are_counted_where_not() {
+    const SENT: u64 = 3000;
+    let folder = Folder::new("large");
+    for (frame_size, arrive) in [(16_384, SENT), (2048, SENT / 3)] {
+        let socket = folder.path(&format!("{frame_size}.sock"));
+        let sink = start(&format!(
+            "sink --port memif:{},role=server --count {arrive} --seconds 100 --json --frame-size {frame_size}",
+            socket.display()
+        ));
+        wait_until("the sink does not listen", || socket.exists());
+        // The last one is one that fits.
+        let generator = start(&format!(
+            "gen --port memif:{} --count {SENT} --rate 20000 --size 9014,14524,64 --frame-size 16384 --json",
+            socket.display()
+        ));
+        let (sent, received) = (ended("the generator", generator), ended("the sink", sink));
+        assert_eq!(number(&sent, "bytes"), SENT / 3 * (64 + 9014 + 14_524));
+        assert_eq!(counts(&received, ["received", "corrupt", "foreign"]), [arrive, 0, 0], "{received}");
+        assert_eq!(number(&received["ports"][0], "rx_too_long"), SENT - arrive, "{received}");
+    }
+}
+
+#[test]
 fn a_sink_reports_just_what_a_port_with_faults_did() {
     const SENT: u64 = 10_000;
     let folder = Folder::new("faults");
