@@ -151,6 +151,16 @@ fn a_check_that_fails_in_one_set_up_fails_for_the_run() {
 }
 
 #[test]
+fn a_ratio_that_one_process_saw_beyond_its_bound_is_judged_by_all_of_them() {
+    let report = report_of_setups(3, false, &mut |bench, setup| {
+        bench.judge("at most 2", setup == 2, format!("of {} set-ups", setup + 1));
+    });
+    assert!(report.ok());
+    let checks: Vec<_> = report.checks.iter().map(|check| (check.ok, check.detail.as_str())).collect();
+    assert_eq!(checks, [(true, "of 3 set-ups")]);
+}
+
+#[test]
 fn what_comes_out_the_same_is_done_once_and_stands_in_every_report() {
     let mut done = 0;
     let report = report_of_setups(3, false, &mut |bench, setup| {

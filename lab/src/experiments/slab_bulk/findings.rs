@@ -19,13 +19,13 @@ pub(super) fn detached(bench: &mut Bench<'_>, paid: &[Paid]) {
         paid.iter().filter_map(one).collect::<Vec<_>>().join(", ")
     };
     let beats = |p: &Paid| p.bulk < PAYS_FROM || p.together.is_none_or(|over| over.high < 1.0);
-    bench.check(
+    bench.judge(
         "detached freelists beat the loop in every bulk from 4 on, objects not of the active slab",
         paid.iter().all(beats),
         format!("detached over loop by bulk: {}", list(&|p| p.together)),
     );
     let holds = |p: &Paid| p.apart.is_none_or(|over| over.low <= LOSS_MAX);
-    bench.check(
+    bench.judge(
         "detached freelists lose nothing (1.05 at most) where no two objects share a slab",
         paid.iter().all(holds),
         format!("detached over loop by bulk: {}", list(&|p| p.apart)),
