@@ -4,6 +4,8 @@
 
 #![no_main]
 
+#[path = "../../tests/sequences/end.rs"]
+mod end;
 #[path = "../../tests/sequences/lent.rs"]
 mod lent;
 

@@ -5,6 +5,8 @@
 
 #![no_main]
 
+#[path = "../../tests/sequences/end.rs"]
+mod end;
 #[path = "../../tests/sequences/memif.rs"]
 mod memif;
 

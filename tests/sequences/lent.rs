@@ -3,19 +3,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use netmem::page::{Memory, MemoryConfig};
-use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::Port;
+use crate::end::{End, fresh_path, of_bytes};
+use netmem::page::Memory;
+use netmem::pool::PoolConfig;
 use netmem::port::memif::message::{Hello, Message, Text, VERSION};
-use netmem::port::memif::{MemifConfig, MemifPort, Sealing};
-use netmem::sync::Worker;
+use netmem::port::memif::{MemifConfig, Sealing};
 use netmem::sys::memfd::SharedMemory;
-use netmem::sys::region::BackingWish;
 use netmem::sys::seqpacket::{Connection, Listener, Received};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Slots of a ring.
 const RING: u32 = 8;
@@ -27,14 +23,11 @@ const SERVED: usize = 4;
 const WORDS: usize = 16;
 
 struct Bench {
-    port: MemifPort,
-    pool: Pool,
-    w: Worker,
+    client: End,
     listener: Listener,
     server: Option<Server>,
     /// Connections so far.
     served: usize,
-    _frames: Memory,
 }
 
 /// The server's side of one connection.
@@ -63,22 +56,19 @@ pub fn received(bytes: &[u8]) -> (u64, u64) {
         match op % 8 {
             0..=2 => bench.write_ring(at % RING_BYTES, value),
             3 => bench.write(usize::from(op >> 3), at * 64, value),
-            4 => bench.receive(),
-            5 => bench.send(value),
+            4 => bench.client.receive(),
+            5 => bench.client.send(value),
             6 if value < 16 && bench.served < SERVED => bench.serve(),
             6 if value < 24 => bench.server = None,
             6 => {
                 let word = bytes.iter().cycle().skip(4 * i).take(usize::from(value) + 1);
                 bench.say(&word.copied().collect::<Vec<_>>());
             }
-            _ => bench.rounds(64),
+            _ => bench.client.rounds(64),
         }
     }
-    bench.receive();
-    let Bench { mut port, pool, .. } = bench;
-    port.close();
-    let (ledger, counters) = (pool.ledger(), port.counters());
-    assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+    bench.client.receive();
+    let counters = bench.client.close();
     assert_eq!(counters.tx.get(), counters.completed.get());
     (counters.rx.get(), counters.copied.get())
 }
@@ -86,19 +76,12 @@ pub fn received(bytes: &[u8]) -> (u64, u64) {
 impl Bench {
     /// A client over frames of so many bytes, and who listens for it.
     fn new(lends: bool, frame_size: usize) -> Bench {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("netmem-lent-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let path: PathBuf = std::env::temp_dir().join(name);
-        let backing = BackingWish::Small;
-        let config = MemoryConfig { bytes: 64 * frame_size, workers: 1, backing, ..MemoryConfig::default() };
-        let frames = Memory::shared(&config).expect("the bench is set up");
-        let mut w = frames.worker().expect("the bench is set up");
-        let config = PoolConfig { frames: 48, ..PoolConfig::of_frames(frame_size) };
-        let pool = Pool::new(&frames, &mut w, &config).expect("the bench is set up");
+        let path = fresh_path();
+        let frames = Memory::shared(&of_bytes(64 * frame_size)).expect("the bench is set up");
+        let pool = PoolConfig { frames: 48, ..PoolConfig::of_frames(frame_size) };
         let listener = Listener::new(&path).expect("the bench is set up");
         let config = MemifConfig { ring: RING, zero_copy: lends, frame_size, ..MemifConfig::default() };
-        let port = MemifPort::open(&path, &frames, &config).expect("the bench is set up");
-        Bench { port, pool, w, listener, server: None, served: 0, _frames: frames }
+        Bench { client: End::open(&path, frames, &pool, &config), listener, server: None, served: 0 }
     }
 
     /// Ends the connection there is, waits until the client has come again, and hears it out.
@@ -106,8 +89,8 @@ impl Bench {
         self.server = None;
         self.served += 1;
         let connection = loop {
-            self.receive();
-            self.rounds(64);
+            self.client.receive();
+            self.client.rounds(64);
             if let Some(connection) = self.listener.accept() {
                 break connection;
             }
@@ -117,11 +100,11 @@ impl Bench {
         let mut server = Server { connection, regions: Vec::new(), rings: Vec::new() };
         server.greet();
         for _ in 0..WORDS {
-            self.rounds(64);
+            self.client.rounds(64);
             server.hear();
         }
         self.server = Some(server);
-        self.rounds(64);
+        self.client.rounds(64);
     }
 
     /// The server says something.
@@ -143,36 +126,6 @@ impl Bench {
         if let Some(memory) = regions.get(region % regions.len().max(1)) {
             memory.write(at % memory.len() as u64, &[value]);
         }
-    }
-
-    fn rounds(&mut self, n: usize) {
-        for _ in 0..n {
-            self.port.kick();
-        }
-        // As after a sleep: it looks at its peer.
-        self.port.disarm();
-        self.port.refill(&mut self.w, &self.pool);
-    }
-
-    fn receive(&mut self) {
-        let mut batch = Batch::new();
-        self.port.rx(&mut self.w, &mut batch);
-        for (i, frame) in batch.iter().enumerate() {
-            assert!(frame.len() <= frame.size(), "{frame:?}");
-            assert!(!batch[..i].iter().any(|other| other.id() == frame.id()), "{frame:?} twice");
-        }
-        batch.free(&mut self.w);
-        self.port.complete(&mut self.w, &mut batch);
-        batch.free(&mut self.w);
-        self.port.refill(&mut self.w, &self.pool);
-    }
-
-    fn send(&mut self, value: u8) {
-        let mut batch = Batch::new();
-        self.pool.alloc_burst(&mut self.w, &mut batch, 1 + usize::from(value % 16));
-        batch.put_each(usize::from(value), |_, bytes| bytes.fill(value));
-        self.port.tx(&mut self.w, &mut batch);
-        batch.free(&mut self.w);
     }
 }
 

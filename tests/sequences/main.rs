@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod end;
 mod icmp;
 mod lent;
 mod memif;
@@ -116,15 +117,7 @@ fn frames_of_a_steer_sequence_are_forwarded() {
 
 #[test]
 fn random_steer_sequences_hold() {
-    let cases = steps(60_000);
-    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
-    let sequences = prop::collection::vec(any::<u8>(), 0..2 * BYTES_EACH);
-    runner
-        .run(&sequences, |bytes| {
-            steer::run(&bytes);
-            Ok(())
-        })
-        .unwrap();
+    random(60_000, steer::run);
 }
 
 #[test]
@@ -156,15 +149,7 @@ fn random_sequences_of_memif_servers_hold() {
 
 #[test]
 fn random_memif_sequences_hold() {
-    let cases = steps(20_000);
-    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
-    let sequences = prop::collection::vec(any::<u8>(), 0..2 * BYTES_EACH);
-    runner
-        .run(&sequences, |bytes| {
-            memif::run(&bytes);
-            Ok(())
-        })
-        .unwrap();
+    random(20_000, memif::run);
 }
 
 /// Sequences to be run for as many random bytes as the environment says, or by default.
@@ -175,13 +160,5 @@ fn steps(default: usize) -> u32 {
 
 #[test]
 fn random_packet_sequences_hold() {
-    let cases = steps(100_000);
-    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
-    let sequences = prop::collection::vec(any::<u8>(), 0..2 * BYTES_EACH);
-    runner
-        .run(&sequences, |bytes| {
-            packet::run(&bytes);
-            Ok(())
-        })
-        .unwrap();
+    random(100_000, packet::run);
 }

@@ -2,21 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use netmem::page::{Memory, MemoryConfig};
-use netmem::pool::{Batch, Pool, PoolConfig};
+use crate::end::{End, fresh_path, of_bytes};
+use netmem::page::Memory;
+use netmem::pool::PoolConfig;
 use netmem::port::memif::message::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
-use netmem::port::memif::{MemifConfig, MemifPort, Role, Sealing};
+use netmem::port::memif::{MemifConfig, Role, Sealing};
 use netmem::port::{Port, PortState};
-use netmem::sync::Worker;
 use netmem::sys::event::Event;
-use netmem::sys::region::BackingWish;
 use netmem::sys::seqpacket::{Connection, Received};
 use netmem::sys::xdp::Errno;
 use std::fs::{File, remove_file};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Bytes of the client's memory: a page of two rings of eight slots with packets behind, and one of packets alone.
 const REGION: u64 = 8192;
@@ -26,16 +24,13 @@ const LOG2_SIZE: u8 = 3;
 const COOKIE: u32 = 0x3E31F20;
 
 struct Bench {
-    port: MemifPort,
-    pool: Pool,
-    w: Worker,
+    server: End,
     path: PathBuf,
     /// Of the client: a file that it can cut.
     memory: File,
     event: Event,
     /// Looks at a port that was down because memory was gone.
     lost: u64,
-    _frames: Memory,
 }
 
 /// Runs the sequence in `bytes`: four to a step. Whatever a client does, nothing crashes, no packet is longer than a frame,
@@ -56,8 +51,8 @@ pub fn received(bytes: &[u8]) -> (u64, u64) {
             // Mostly the words and the descriptors of the rings.
             0..=2 => bench.write(at % 256 + 1024 * (u64::from(op) >> 3 & 1), &[value]),
             3 => bench.write(at % REGION, &[value; 4]),
-            4 => bench.receive(),
-            5 => bench.send(value),
+            4 => bench.server.receive(),
+            5 => bench.server.send(value),
             6 if value < 16 => client = Some(bench.client()),
             6 if value < 24 => client = None,
             6 if value < 32 => bench.memory.set_len(at % (REGION + 1)).unwrap(),
@@ -70,12 +65,8 @@ pub fn received(bytes: &[u8]) -> (u64, u64) {
             _ => bench.rounds(64),
         }
     }
-    bench.receive();
-    let Bench { mut port, pool, lost, .. } = bench;
-    port.close();
-    let ledger = pool.ledger();
-    assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
-    (port.counters().rx.get(), lost)
+    bench.server.receive();
+    (bench.server.close().rx.get(), bench.lost)
 }
 
 /// What is read as a message says the same when it is sent on.
@@ -89,31 +80,16 @@ fn messages(bytes: &[u8]) {
 }
 
 fn bench() -> Bench {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("netmem-sequence-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-    let path = std::env::temp_dir().join(name);
-    let config =
-        MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
-    let frames = Memory::new(&config).expect("the bench is set up");
-    let mut w = frames.worker().expect("the bench is set up");
-    let pool = Pool::new(&frames, &mut w, &PoolConfig { frames: 128, ..PoolConfig::default() })
-        .expect("the bench is set up");
+    let path = fresh_path();
+    let frames = Memory::new(&of_bytes(2 << 20)).expect("the bench is set up");
+    let pool = PoolConfig { frames: 128, ..PoolConfig::default() };
     let config =
         MemifConfig { role: Role::Server, ring: 16, sealing: Sealing::Trusted, ..MemifConfig::default() };
-    let port = MemifPort::open(&path, &frames, &config).expect("the bench is set up");
+    let server = End::open(&path, frames, &pool, &config);
     let file = path.with_extension("memory");
     let memory = File::options().read(true).write(true).create_new(true).open(&file);
     let memory = memory.and_then(|memory| remove_file(&file).map(|()| memory)).expect("the bench is set up");
-    Bench {
-        port,
-        pool,
-        w,
-        path,
-        memory,
-        event: Event::new().expect("the bench is set up"),
-        lost: 0,
-        _frames: frames,
-    }
+    Bench { server, path, memory, event: Event::new().expect("the bench is set up"), lost: 0 }
 }
 
 impl Bench {
@@ -169,31 +145,8 @@ impl Bench {
     }
 
     fn rounds(&mut self, n: usize) {
-        for _ in 0..n {
-            self.port.kick();
-        }
-        // As after a sleep: it looks at its peer.
-        self.port.disarm();
+        self.server.rounds(n);
         let gone = |reason: &str| reason.contains("took pages of its memory away");
-        self.lost += u64::from(matches!(self.port.state(), PortState::Down(reason) if gone(&reason)));
-        self.port.refill(&mut self.w, &self.pool);
-    }
-
-    fn receive(&mut self) {
-        let mut batch = Batch::new();
-        self.port.rx(&mut self.w, &mut batch);
-        assert!(batch.iter().all(|frame| frame.len() <= frame.size()));
-        batch.free(&mut self.w);
-        self.port.complete(&mut self.w, &mut batch);
-        batch.free(&mut self.w);
-        self.port.refill(&mut self.w, &self.pool);
-    }
-
-    fn send(&mut self, value: u8) {
-        let mut batch = Batch::new();
-        self.pool.alloc_burst(&mut self.w, &mut batch, 1 + usize::from(value % 16));
-        batch.put_each(usize::from(value), |_, bytes| bytes.fill(value));
-        self.port.tx(&mut self.w, &mut batch);
-        batch.free(&mut self.w);
+        self.lost += u64::from(matches!(self.server.port.state(), PortState::Down(reason) if gone(&reason)));
     }
 }
