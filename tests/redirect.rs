@@ -1,5 +1,6 @@
 //! `examples/redirect.rs` between two hosts, and the library's ports when a thread panics.
 
+#[allow(dead_code, reason = "shared with tests that use more of it")]
 mod testbed;
 
 use netmem::page::{Memory, MemoryConfig};

@@ -23,6 +23,11 @@ use std::{env, fs, io, thread};
 /// How long a test waits for what must happen. It guards against hangs, nothing else: the machine may stand still.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Whether a socket with a timeout heard nothing: its time was up, or a stop and a continue ended the wait (signal(7)).
+pub fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
 /// The addresses of the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wiring {

@@ -14,9 +14,9 @@ mod forwarding;
 mod iperf3;
 mod links;
 mod measured;
+mod mixed;
 #[path = "../odd/mod.rs"]
 mod odd;
-mod mixed;
 mod packets;
 mod punt;
 mod refusals;

@@ -1,7 +1,6 @@
 //! Streams of UDP packets from one host to the other in which every byte is known.
 
-use crate::testbed::{PATIENCE, Testbed};
-use std::io::ErrorKind;
+use crate::testbed::{PATIENCE, Testbed, is_silence};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -113,13 +112,7 @@ fn receive(socket: &UdpSocket, first: u64, packets: u64, sent: &AtomicU64, patie
                     }
                 }
             }
-            // Interrupted by a stop and a continue: signal(7) has sockets with timeouts among what those end.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) =>
-            {
+            Err(error) if is_silence(&error) => {
                 if sent.load(Relaxed) == packets && last.elapsed() > QUIET {
                     break;
                 }

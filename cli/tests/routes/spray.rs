@@ -1,7 +1,6 @@
 //! Packets to addresses in thousands of networks, of which each has one owner.
 
-use crate::testbed::{Namespace, PATIENCE};
-use std::io::ErrorKind;
+use crate::testbed::{Namespace, PATIENCE, is_silence};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -77,13 +76,7 @@ pub fn receive(at: &Namespace, owner: Owner, stop: &AtomicBool) -> Come {
         match socket.recv(&mut number) {
             Ok(_) if self::owner(u32::from_be_bytes(number)) == owner => come.right += 1,
             Ok(_) => come.wrong += 1,
-            // Interrupted by a stop and a continue: signal(7) has sockets with timeouts among what those end.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) =>
-            {
+            Err(error) if is_silence(&error) => {
                 if stopped {
                     return come;
                 }
