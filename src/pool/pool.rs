@@ -80,6 +80,11 @@ impl PoolConfig {
         PoolConfig { frame_size, data: PoolConfig::room(frame_size), ..PoolConfig::default() }
     }
 
+    /// Whether frames can be of so many bytes.
+    pub(crate) fn has_size(frame_size: usize) -> bool {
+        frame_size.is_power_of_two() && (CHUNK_SIZE..=FRAME_SIZE_MAX).contains(&frame_size)
+    }
+
     /// Bytes of data that every frame of `frame_size` bytes has room for in a [usual pool](PoolConfig::of_frames): 1,518 in one
     /// of 2,048, which is an Ethernet frame; 3,584 in 4,096; 7,232 in 8,192; 14,528 in 16,384; 29,120 in 32,768.
     pub const fn room(frame_size: usize) -> usize {
@@ -352,12 +357,7 @@ fn check(config: &PoolConfig) -> Result<(), PoolError> {
     let room = size.saturating_sub(config.data);
     let checks = [
         ("frames", config.frames, (1..=1 << 22).contains(&config.frames), "1 to 4194304"),
-        (
-            "frame size",
-            size,
-            size.is_power_of_two() && (CHUNK_SIZE..=FRAME_SIZE_MAX).contains(&size),
-            "2048, 4096, 8192, 16384 or 32768",
-        ),
+        ("frame size", size, PoolConfig::has_size(size), "2048, 4096, 8192, 16384 or 32768"),
         ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),
         ("headroom", config.headroom, config.headroom <= room, "at most the frame size less the data"),
         (

@@ -44,8 +44,8 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// The addresses of the lines that hold `n` slots from the one at `slot(0)` on. By number: by
-    /// [`runs`] it is six instructions more for a routed frame.
+    /// The addresses of the lines that hold `n` slots from the one at `slot(0)` on. By number: by [`runs`] it is
+    /// six instructions more for a routed frame.
     #[inline(always)]
     fn lines(&self, n: usize, slot: impl Fn(u32) -> usize) -> impl Iterator<Item = *const u8> {
         let per_line = (CACHE_LINE / size_of::<T>().max(1)).max(1);

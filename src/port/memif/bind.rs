@@ -7,8 +7,8 @@ use super::pair::{Lender, Pair};
 use super::ring::LOG2_SIZE_MAX;
 use super::server::Server;
 use super::{Conversation, MemifConfig, MemifPort, Role};
-use crate::limits::{CHUNK_SIZE, FRAME_SIZE_MAX};
 use crate::page::Memory;
+use crate::pool::PoolConfig;
 use crate::steer::{DEFAULT_KEY, Toeplitz};
 use crate::sys::event::{Watch, sleep_until_readable};
 use crate::sys::seqpacket::Listener;
@@ -101,7 +101,7 @@ fn check(path: &Path, config: &MemifConfig) -> Result<(), MemifError> {
     if !ring.is_power_of_two() || !(2..=1 << LOG2_SIZE_MAX).contains(&ring) {
         return Err(MemifError::RingSize(ring));
     }
-    if !frame_size.is_power_of_two() || !(CHUNK_SIZE..=FRAME_SIZE_MAX).contains(&frame_size) {
+    if !PoolConfig::has_size(frame_size) {
         return Err(MemifError::FrameSize(frame_size));
     }
     // Offsets in shared memory are of 32 bits.
