@@ -52,8 +52,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, effort: Effort) -> Result<(), SetUp
     bench.note(
         "/in-use: so many frames are out, side by side and in an order without pattern; each in its turn goes back, and one \
          comes out and is written, or not. limit/in-use: the same frames are written, or two bytes looked at for each, and it \
-         is always one and the same that goes back and comes out: what the caches make of so many. Where frames are not written, no byte of the memory itself is ever \
-         touched, and the system does not even have it",
+         is always one and the same that goes back and comes out: what the caches make of so many. Where frames are not \
+         written, no byte of the memory itself is ever touched, and the system does not even have it",
     );
     Ok(())
 }
@@ -98,57 +98,37 @@ impl InUse {
         let Self { w, pool, frames, refused, .. } = self;
         for _ in 0..ops {
             let place = &mut frames[*at];
-            place.take().into_iter().for_each(|frame| pool.free(w, frame));
-            *place = pool.alloc(w);
+            exchange(w, pool, place);
             match place {
                 Some(frame) if TOUCH => begin(frame, *at),
                 Some(_) => {}
                 None => *refused += 1,
             }
-            *at = if *at + 1 == among { 0 } else { *at + 1 };
+            *at = next(*at, among);
         }
     }
 
-    /// `ops` of the first `among` frames are written in their turn, while it is always the same one that goes back and comes
-    /// out: what the caches make of as many frames, at the same pace.
+    /// As [`InUse::pass`], but it is always one and the same frame that goes back and comes out, while those in their turn are
+    /// written, or their marks read: what the caches make of as many, at the same pace.
     #[inline(never)]
-    fn write(&mut self, at: &mut usize, among: usize, ops: u32) {
-        self.with_one(|w, pool, frames, one| {
-            for _ in 0..ops {
-                one.take().into_iter().for_each(|frame| pool.free(w, frame));
-                *one = pool.alloc(w);
-                frames[*at].iter_mut().for_each(|frame| again(frame, *at));
-                *at = if *at + 1 == among { 0 } else { *at + 1 };
-            }
-        });
-    }
-
-    /// The marks of `ops` of the first `among` frames are read in their turn, while it is always the same one that goes back and
-    /// comes out.
-    #[inline(never)]
-    fn look(&mut self, at: &mut usize, among: usize, ops: u32) {
-        let marks = std::mem::take(&mut self.marks);
-        self.with_one(|w, pool, frames, one| {
-            for _ in 0..ops {
-                one.take().into_iter().for_each(|frame| pool.free(w, frame));
-                *one = pool.alloc(w);
-                let number = frames[*at].as_ref().map_or(0, |frame| frame.id().get() as usize);
-                black_box(marks.get(number & (marks.len() - 1)).copied());
-                *at = if *at + 1 == among { 0 } else { *at + 1 };
-            }
-        });
-        self.marks = marks;
-    }
-
-    /// Takes the last frame out for `body`, which leaves one there.
-    #[inline(always)]
-    fn with_one(&mut self, body: impl FnOnce(&mut Worker, &Pool, &mut [Option<Frame>], &mut Option<Frame>)) {
-        let Self { w, pool, frames, refused, .. } = self;
+    fn limit<const TOUCH: bool>(&mut self, at: &mut usize, among: usize, ops: u32) {
+        let Self { w, pool, frames, marks, refused, .. } = self;
         let last = frames.len() - 1;
         let mut one = frames[last].take();
-        body(w, pool, frames, &mut one);
+        for _ in 0..ops {
+            exchange(w, pool, &mut one);
+            if let Some(frame) = &mut frames[*at] {
+                if TOUCH {
+                    again(frame, *at);
+                } else {
+                    black_box(marks.get(frame.id().get() as usize & (marks.len() - 1)).copied());
+                }
+            }
+            *at = next(*at, among);
+        }
         match &mut one {
-            Some(frame) => again(frame, last),
+            Some(frame) if TOUCH => again(frame, last),
+            Some(_) => {}
             None => *refused += 1,
         }
         frames[last] = one;
@@ -186,6 +166,19 @@ fn memory(frames: usize, touch: bool) -> Result<Memory, SetUpError> {
     Memory::lent(lent, &config).map_err(SetUpError::at("lent memory"))
 }
 
+/// The frame of a place goes back, and one comes out for it.
+#[inline(always)]
+fn exchange(w: &mut Worker, pool: &Pool, place: &mut Option<Frame>) {
+    place.take().into_iter().for_each(|frame| pool.free(w, frame));
+    *place = pool.alloc(w);
+}
+
+/// The place whose turn is after that of `at`.
+#[inline(always)]
+fn next(at: usize, among: usize) -> usize {
+    if at + 1 == among { 0 } else { at + 1 }
+}
+
 /// What the frame at this place holds.
 fn stamp(place: usize) -> [u8; LINE] {
     let mut line = [0; LINE];
@@ -221,7 +214,7 @@ fn group(bench: &mut Bench<'_>, steps: &[usize], touch: bool, effort: Effort) ->
     };
     let pass = if touch { InUse::pass::<true> } else { InUse::pass::<false> };
     let mut variants: Vec<_> = steps.iter().map(|among| of("netmem", *among, pass)).collect();
-    let limit = if touch { InUse::write } else { InUse::look };
+    let limit = if touch { InUse::limit::<true> } else { InUse::limit::<false> };
     variants.extend(steps.iter().map(|among| of("limit", *among, limit)));
     let over_fewest = |a| Comparison { a, b: 0, metric: Metric::NsPerOp };
     let comparisons: Vec<Comparison> = (1..steps.len()).map(over_fewest).collect();
