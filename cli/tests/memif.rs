@@ -49,35 +49,32 @@ fn filled(file: &Path) -> bool {
     fs::read(file).is_ok_and(|bytes| packets(&bytes).len() >= frames().len())
 }
 
-/// Sends frames of every type to a peer, without haste: each comes as it was, and nothing else. They are sent over and over: what
-/// a peer that was not given a core has no room for comes the next time.
+/// Sends frames of every type to a peer, in lots that its rings have room for: each comes once, as it was and in its turn,
+/// whenever either is given a core.
 fn every_type_through_memif(name: &str, options: &str) {
+    const RING: usize = 16384;
     let folder = Folder::new(name);
-    let frames: HashSet<Vec<u8>> = every_type().into_iter().collect();
-    let input = folder.write("in.pcap", &pcap_at_intervals(&every_type(), 25));
-    let (output, socket) = (folder.path("out.pcap"), folder.path("memif.sock"));
-    let forward = |words: &str| start(&format!("forward --mode cross-connect --json --ring 16384 {words}"));
+    let (types, output, socket) = (every_type(), folder.path("out.pcap"), folder.path("memif.sock"));
+    let forward = |words: &str| start(&format!("forward --mode cross-connect --json --ring {RING} {words}"));
     let receiver = forward(&format!(
         "--port memif:{},role=server --port pcap:out={}",
         socket.display(),
         output.display()
     ));
     wait_until("nobody listens", || socket.exists());
-    let sender = forward(&format!(
-        "--port pcap:in={},speed=recorded,loop=0 --port memif:{}{options}",
-        input.display(),
-        socket.display()
-    ));
-    let mut come = HashSet::new();
-    let begun = Instant::now();
-    while come.len() < frames.len() {
-        assert!(begun.elapsed() < PATIENCE, "{} types have come", come.len());
-        thread::sleep(Duration::from_millis(300));
-        come = packets(&fs::read(&output).unwrap_or_default()).into_iter().collect();
+    for (lot, upto) in types.chunks(RING / 2).zip((RING / 2..).step_by(RING / 2)) {
+        let input = folder.write("in.pcap", &pcap(lot));
+        let sender = forward(&format!(
+            "--port pcap:in={} --port memif:{}{options}",
+            input.display(),
+            socket.display()
+        ));
+        let size = pcap(&types[..upto]).len() as u64;
+        wait_until("types are missing", || fs::metadata(&output).is_ok_and(|file| file.len() >= size));
+        assert_eq!(end(sender).1, "");
     }
-    kill(sender);
-    kill(receiver);
-    assert!(come == frames, "not as they were: {:?}", come.difference(&frames).next());
+    end(receiver);
+    assert!(packets(&fs::read(&output).expect("the file that was seen")) == types, "not as they were");
 }
 
 #[test]
@@ -282,11 +279,15 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
         assert!(reason.to_string().contains("region 0: the peer took pages of its memory away"), "{reason}");
     }
     let before = come();
-    let sent = output(&format!("gen --port memif:{} --count 1000 --rate 100000", socket.display()));
+    let sent = output(&format!("gen --port memif:{} --count 200", socket.display()));
     assert!(sent.status.success(), "{sent:?}");
-    wait_until("the next one's packets do not come", || come() >= before + 1000);
+    wait_until("the next one's packets do not come", || come() >= before + 200);
     let (report, complaint) = end(server);
-    assert!(complaint.is_empty() || complaint.contains("is down: the peer ended it"), "{complaint}");
+    // As the port was found from time to time.
+    let states =
+        ["is down: the peer ended it", "is down: region 0: the peer took pages of its memory", "is up again"];
+    let known = |line: &str| states.iter().any(|state| line.contains(state));
+    assert!(complaint.lines().all(known), "{complaint}");
     let pools = report["pools"].as_array().expect("pools");
     assert!(pools.iter().all(|pool| pool["balanced"] == true), "{report}");
     let (received, gone) = (number(&report, "received"), number(&report, "transmitted") + dropped(&report));
