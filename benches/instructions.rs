@@ -65,6 +65,11 @@ const PATHS: &[Path] = &[
     Path { name: "object of 256 bytes alloc + free, cpu_slab", each: 1, run: objects_of_a_cpu_slab },
     Path { name: "frame alloc + free", each: 1, run: frames },
     Path { name: "frame alloc + free, bulk 32, per frame", each: BULK as u64, run: frames_in_bulk },
+    Path {
+        name: "frame alloc + free, 64 bytes written, bulk 32, per frame",
+        each: BULK as u64,
+        run: frames_in_bulk_written,
+    },
     Path { name: "packet alloc + free, 64 bytes written", each: 1, run: packets },
     Path { name: "packet alloc + free, bulk 32, per packet", each: BULK as u64, run: packets_in_bulk },
     Path { name: "ready pair get + free, 64 bytes written", each: 1, run: pairs },
@@ -158,6 +163,19 @@ fn frames_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure
     let mut batch = Batch::new();
     for _ in 0..n {
         if pool.alloc_burst(w, &mut batch, BULK) < BULK {
+            return Err("not enough frames".into());
+        }
+        black_box(&mut batch).free(w);
+    }
+    Ok(())
+}
+
+fn frames_in_bulk_written(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
+    let mut batch = Batch::new();
+    for _ in 0..n {
+        pool.alloc_burst(w, &mut batch, BULK);
+        if batch.put_each(64, |_, line| line.fill(7)) < BULK {
             return Err("not enough frames".into());
         }
         black_box(&mut batch).free(w);

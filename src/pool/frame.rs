@@ -10,12 +10,13 @@
 use super::local::Start;
 use super::shared::Shared;
 use super::yard;
-use crate::limits::CHUNK_SIZE;
+use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
 use crate::sync::Worker;
 use crate::sys::{cpu, region};
 use std::hint;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
+use std::ptr::NonNull;
 use std::slice;
 
 /// There are fewer bytes of room than asked for; nothing has changed. Eight bytes, so that it travels in a register.
@@ -292,6 +293,32 @@ impl Frame {
         let tail = region::address(self.id().get()).wrapping_add(end);
         // SAFETY: as in `data_mut`, of which these are the last bytes.
         Ok(unsafe { slice::from_raw_parts_mut(tail, n) })
+    }
+
+    /// As [`Frame::put`] for a run of frames whose region has this origin: where the bytes of each are. None, and nothing
+    /// changes, where one has data already or may have no room in its first chunk.
+    ///
+    /// All words are read before any byte is written: a load of what was stored a moment ago waits for the addresses of the
+    /// stores between (ADR 0034).
+    #[inline(always)]
+    pub(super) fn put_run(run: &mut [Frame; RUN], n: usize, origin: NonNull<u8>) -> Option<[*mut u8; RUN]> {
+        let words = cpu::in_registers(run.each_ref().map(Frame::word));
+        // What has the bits of all of them is no less than any.
+        let all = words.iter().fold(0, |all, word| all | word);
+        if n > CHUNK_SIZE || all >> 32 > (CHUNK_SIZE - n) as u64 {
+            return None;
+        }
+        for four in run.as_chunks_mut::<4>().0 {
+            let longer = cpu::sums(four.each_ref().map(Frame::word), (n as u64) << 48);
+            for (frame, longer) in four.iter_mut().zip(longer) {
+                // SAFETY: as in `put`.
+                frame.word = unsafe { NonZeroU64::new_unchecked(longer) };
+            }
+        }
+        Some(words.map(|word| {
+            let chunk = (word as u32 as usize) << CHUNK_SHIFT;
+            origin.as_ptr().wrapping_add(chunk + (word >> 32) as usize)
+        }))
     }
 
     /// Where the data ends, if there is room for `n` bytes after it.

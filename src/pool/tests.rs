@@ -395,3 +395,29 @@ fn what_is_put_into_the_frames_of_a_batch_is_their_data_until_one_has_no_room() 
     batch.free(&mut w);
     check(&pool, 0);
 }
+
+#[test]
+fn frames_without_data_and_frames_with_data_in_one_batch_get_as_much_behind_what_they_have() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 64);
+    for (empty, full) in [(0, 9), (5, 20), (8, 8), (20, 11), (24, 0), (33, 31)] {
+        let (mut batch, mut behind) = (Batch::new(), Batch::new());
+        let taken =
+            [(&mut batch, empty), (&mut behind, full)].map(|(batch, n)| pool.alloc_burst(&mut w, batch, n));
+        assert_eq!(taken, [empty, full]);
+        assert_eq!(behind.put_each(2, |i, tail| tail.fill(100 + i as u8)), full);
+        batch.append(&mut behind);
+        let starts: Vec<_> = batch.iter().map(|frame| frame.headroom()).collect();
+        for n in [0, 7, 1200] {
+            assert_eq!(batch.put_each(n, |i, tail| tail.fill((i + n) as u8)), empty + full);
+        }
+        for (i, frame) in batch.iter().enumerate() {
+            let had = if i < empty { vec![] } else { vec![100 + (i - empty) as u8; 2] };
+            let whole = [&had[..], &[(i + 7) as u8; 7], &[(i + 1200) as u8; 1200]].concat();
+            assert!(frame.data() == whole && frame.headroom() == starts[i], "{i} of {empty} and {full}");
+        }
+        batch.free(&mut w);
+    }
+    check(&pool, 0);
+}

@@ -147,6 +147,42 @@ pub fn words(low: [u32; 4], high: [u32; 4]) -> [u64; 4] {
     [0, 1, 2, 3].map(|i: usize| u64::from(low[i]) | u64::from(high[i]) << 32)
 }
 
+/// The same words, each in a register of its own.
+#[inline(always)]
+pub fn in_registers<const N: usize>(words: [u64; N]) -> [u64; N] {
+    words.map(|mut word| {
+        // SAFETY: no instruction at all, only a value that the compiler does not look behind.
+        unsafe {
+            core::arch::asm!("/* {0} */", inout(reg) word, options(pure, nomem, nostack, preserves_flags))
+        };
+        word
+    })
+}
+
+/// Four words, each with `more` added, modulo 2^64.
+///
+/// # Cost
+/// Two additions and two stores of what is in memory, where a compiler makes four of each.
+#[inline(always)]
+pub fn sums(words: [u64; 4], more: u64) -> [u64; 4] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_add_epi64, _mm_set1_epi64x};
+        // SAFETY: bits of the same size, and every pattern is a value of either type; SSE2 is part of every x86-64. The
+        // assembly is no instruction, only values that the compiler does not look behind.
+        unsafe {
+            let [mut low, mut high] = std::mem::transmute::<[u64; 4], [__m128i; 2]>(words);
+            core::arch::asm!("/* {0} {1} */", inout(xmm_reg) low, inout(xmm_reg) high,
+                options(pure, nomem, nostack, preserves_flags));
+            let more = _mm_set1_epi64x(more as i64);
+            let sums = [_mm_add_epi64(low, more), _mm_add_epi64(high, more)];
+            std::mem::transmute::<[__m128i; 2], [u64; 4]>(sums)
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    words.map(|word| word.wrapping_add(more))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,5 +218,13 @@ mod tests {
         let words = super::words(low, high);
         assert_eq!(words, [5 << 32 | 1, 6 << 32 | 0xffff_ffff, 0xffff_ffff << 32 | 3, 8 << 32]);
         assert_eq!(low_halves(words), low);
+    }
+
+    #[test]
+    fn each_of_four_words_grows_by_as_much_and_words_in_registers_stay_what_they_are() {
+        let words = [0, 1 << 47, u64::MAX, u64::from(u32::MAX)];
+        assert_eq!(in_registers(words), words);
+        assert_eq!(sums(words, 3), [3, 1 << 47 | 3, 2, 1 << 32 | 2]);
+        assert_eq!(sums(words, 1 << 63), words.map(|word| word.wrapping_add(1 << 63)));
     }
 }

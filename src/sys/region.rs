@@ -50,9 +50,14 @@ static TAKEN: Mutex<[bool; SEGMENTS]> = Mutex::new([false; SEGMENTS]);
 /// One load of a table line that stays hot, a shift and an addition; no atomic read-modify-write.
 #[inline]
 pub fn address(chunk: u32) -> *mut u8 {
+    origin(chunk).wrapping_add((chunk as usize) << CHUNK_SHIFT)
+}
+
+/// Where chunk 0 would lie if the region of `chunk` reached down to it; one for all chunks of a region.
+#[inline(always)]
+pub fn origin(chunk: u32) -> *mut u8 {
     // Relaxed: the chunk's number reached this thread over an edge that happened after the region was made.
-    let origin = ORIGINS[(chunk >> SEGMENT_SHIFT) as usize].load(Relaxed);
-    origin.wrapping_add((chunk as usize) << CHUNK_SHIFT)
+    ORIGINS[(chunk >> SEGMENT_SHIFT) as usize].load(Relaxed)
 }
 
 /// The number of the chunk that holds `address`, or None where no region lies (or a lent one).
