@@ -14,7 +14,7 @@ use crate::sys::cpu::prefetch_write;
 use crate::sys::region;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 /// Up to [`BATCH_MAX`] frames, oldest first; derefs to a slice of them.
 ///
@@ -153,12 +153,11 @@ impl Batch {
         done
     }
 
-    /// Where the region of all the frames would have chunk 0, if their pool is known.
+    /// Where the region of all the frames would have chunk 0, which may be at address 0, if their pool is known.
     #[inline(always)]
-    fn origin(&self) -> Option<NonNull<u8>> {
+    fn origin(&self) -> Option<*mut u8> {
         // SAFETY: a batch with frames knows a pool only if it is theirs; they are out, and keep it.
-        let pool = unsafe { self.pool.as_ref() }?;
-        NonNull::new(region::origin(pool.first))
+        unsafe { self.pool.as_ref() }.map(|pool| region::origin(pool.first))
     }
 
     /// Sends all frames home through the worker, in bulk, grouped by the pool they are of.

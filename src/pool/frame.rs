@@ -16,7 +16,6 @@ use crate::sys::{cpu, region};
 use std::hint;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
-use std::ptr::NonNull;
 use std::slice;
 
 /// There are fewer bytes of room than asked for; nothing has changed. Eight bytes, so that it travels in a register.
@@ -301,7 +300,7 @@ impl Frame {
     /// All words are read before any byte is written: a load of what was stored a moment ago waits for the addresses of the
     /// stores between (ADR 0034).
     #[inline(always)]
-    pub(super) fn put_run(run: &mut [Frame; RUN], n: usize, origin: NonNull<u8>) -> Option<[*mut u8; RUN]> {
+    pub(super) fn put_run(run: &mut [Frame; RUN], n: usize, origin: *mut u8) -> Option<[*mut u8; RUN]> {
         let words = cpu::in_registers(run.each_ref().map(Frame::word));
         // What has the bits of all of them is no less than any.
         let all = words.iter().fold(0, |all, word| all | word);
@@ -317,7 +316,7 @@ impl Frame {
         }
         Some(words.map(|word| {
             let chunk = (word as u32 as usize) << CHUNK_SHIFT;
-            origin.as_ptr().wrapping_add(chunk + (word >> 32) as usize)
+            origin.wrapping_add(chunk + (word >> 32) as usize)
         }))
     }
 
