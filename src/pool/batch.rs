@@ -137,10 +137,9 @@ impl Batch {
         let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
         if let Some(origin) = origin {
             for run in frames.as_chunks_mut::<RUN>().0 {
-                let Some(starts) = Frame::put_run(run, n, origin) else { break };
-                for start in starts {
-                    // SAFETY: the first bytes of the frame's data, as in `Frame::put`.
-                    f(done, unsafe { std::slice::from_raw_parts_mut(start, n) });
+                let Some(tails) = Frame::put_row(run, n, origin) else { break };
+                for tail in tails {
+                    f(done, tail);
                     done += 1;
                 }
             }

@@ -44,7 +44,7 @@ impl NoRoom {
 }
 
 /// Frames that are written without a loop, by fours, which is what fits a vector register of every x86-64.
-pub(super) const RUN: usize = 8;
+pub(crate) const RUN: usize = 8;
 
 /// What a frame says, without the claim: what lies in rings and comes back from devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,37 +287,37 @@ impl Frame {
             hint::cold_path();
             self.end_with_room(n)?
         };
-        // SAFETY: `len` is the uppermost part and stays below 2^16, so only that changes.
-        self.word = unsafe { NonZeroU64::new_unchecked(self.word.get() + ((n as u64) << 48)) };
+        self.word = longer(self.word, n);
         let tail = region::address(self.id().get()).wrapping_add(end);
         // SAFETY: as in `data_mut`, of which these are the last bytes.
         Ok(unsafe { slice::from_raw_parts_mut(tail, n) })
     }
 
-    /// As [`Frame::put`] for a run of frames whose region has this origin: where the bytes of each are. None, and nothing
-    /// changes, where one has data already or may have no room in its first chunk.
-    ///
-    /// All words are read before any byte is written: a load of what was stored a moment ago waits for the addresses of the
-    /// stores between (ADR 0034).
+    /// As [`Frame::put`] for a run of frames. None, and nothing changes, where one has data already or may have no room in its
+    /// first chunk.
     #[inline(always)]
-    pub(super) fn put_run(run: &mut [Frame; RUN], n: usize, origin: *mut u8) -> Option<[*mut u8; RUN]> {
-        let words = cpu::in_registers(run.each_ref().map(Frame::word));
-        // What has the bits of all of them is no less than any.
-        let all = words.iter().fold(0, |all, word| all | word);
-        if n > CHUNK_SIZE || all >> 32 > (CHUNK_SIZE - n) as u64 {
-            return None;
+    pub(crate) fn put_run(run: [&mut Frame; RUN], n: usize) -> Option<[&mut [u8]; RUN]> {
+        let starts = starts_of_run(run.each_ref().map(|frame| frame.word()), n, region::origin)?;
+        for frame in run {
+            frame.word = longer(frame.word, n);
         }
+        // SAFETY: as in `put`, for each frame its own bytes.
+        Some(starts.map(|start| unsafe { slice::from_raw_parts_mut(start, n) }))
+    }
+
+    /// As [`Frame::put_run`] of frames side by side, whose region has this origin.
+    #[inline(always)]
+    pub(super) fn put_row(run: &mut [Frame; RUN], n: usize, origin: *mut u8) -> Option<[&mut [u8]; RUN]> {
+        let starts = starts_of_run(run.each_ref().map(Frame::word), n, |_| origin)?;
         for four in run.as_chunks_mut::<4>().0 {
             let longer = cpu::sums(four.each_ref().map(Frame::word), (n as u64) << 48);
             for (frame, longer) in four.iter_mut().zip(longer) {
-                // SAFETY: as in `put`.
+                // SAFETY: as in `longer`.
                 frame.word = unsafe { NonZeroU64::new_unchecked(longer) };
             }
         }
-        Some(words.map(|word| {
-            let chunk = (word as u32 as usize) << CHUNK_SHIFT;
-            origin.wrapping_add(chunk + (word >> 32) as usize)
-        }))
+        // SAFETY: as in `put_run`.
+        Some(starts.map(|start| unsafe { slice::from_raw_parts_mut(start, n) }))
     }
 
     /// Where the data ends, if there is room for `n` bytes after it.
@@ -362,6 +362,31 @@ impl Frame {
             }
         }
     }
+}
+
+/// The word with `n` bytes of data more, which there is room for.
+#[inline(always)]
+fn longer(word: NonZeroU64, n: usize) -> NonZeroU64 {
+    // SAFETY: `len` is the uppermost part and stays below 2^16, so only that changes.
+    unsafe { NonZeroU64::new_unchecked(word.get() + ((n as u64) << 48)) }
+}
+
+/// Where the data of a run of frames without any begins, `origin` being that of the region of a chunk. None where one has data
+/// or may have no room for `n` bytes in its first chunk.
+///
+/// All words are read before any byte is written: a load of what was stored a moment ago waits for the addresses of the
+/// stores between (ADR 0034).
+#[inline(always)]
+fn starts_of_run(words: [u64; RUN], n: usize, origin: impl Fn(u32) -> *mut u8) -> Option<[*mut u8; RUN]> {
+    let words = cpu::in_registers(words);
+    // What has the bits of all of them is no less than any.
+    let all = words.iter().fold(0, |all, word| all | word);
+    (n <= CHUNK_SIZE && all >> 32 <= (CHUNK_SIZE - n) as u64).then(|| {
+        words.map(|word| {
+            let id = word as u32;
+            origin(id).wrapping_add(((id as usize) << CHUNK_SHIFT) + (word >> 32) as usize)
+        })
+    })
 }
 
 /// Sends a frame home that its pool's owner could not just keep. By number: what else a freed frame says need not be put

@@ -56,7 +56,7 @@ pub use batch::{Batch, Drain};
 pub(crate) use batch::{LINE_MAX, Line};
 pub use dma::DmaMap;
 pub use fragment::{Fragment, Fragments};
-pub(crate) use frame::Desc;
+pub(crate) use frame::{Desc, RUN};
 pub use frame::{Frame, NoRoom};
 pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;

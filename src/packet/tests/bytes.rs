@@ -19,6 +19,32 @@ fn all(packet: &Packet) -> Vec<u8> {
 }
 
 #[test]
+fn what_is_put_into_all_packets_comes_behind_what_each_has_until_one_has_no_room() {
+    let (_memory, mut w, pool, heads) = bench(64);
+    let mut packets = Packets::new();
+    for i in 0..40_u8 {
+        // Without data up to one that has some, and up to one that shares its frame.
+        let had: &[u8] = if [21, 22, 37].contains(&i) { &[i; 5] } else { &[] };
+        packets.push(packet(&mut w, &pool, &heads, had)).unwrap();
+    }
+    let second = heads.share(&mut w, &mut packets[37]).unwrap();
+    for (n, done) in [(7, 37), (0, 40), (2049, 0)] {
+        assert_eq!(packets.put_each(n, |i, tail| tail.fill(100 + i as u8)), done, "{n}");
+    }
+    heads.free(&mut w, second);
+    assert!(packets[37].data_mut().is_some(), "its frame is its own again");
+    assert_eq!(packets.put_each(3, |i, tail| tail.fill(i as u8)), 40);
+    for (i, packet) in packets.iter().enumerate() {
+        let had = if [21, 22, 37].contains(&i) { 5 } else { 0 };
+        let long = if i < 37 { 7 } else { 0 };
+        let whole = [&vec![i as u8; had][..], &vec![100 + i as u8; long], &[i as u8; 3]].concat();
+        assert_eq!(all(packet), whole, "{i}");
+    }
+    heads.free_bulk(&mut w, &mut packets);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
 fn bytes_with_two_holders_are_read_by_both_and_written_by_none_until_one_is_left() {
     let (_memory, mut w, pool, heads) = bench(8);
     let mut first = packet(&mut w, &pool, &heads, b"hello world");

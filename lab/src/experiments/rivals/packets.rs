@@ -104,7 +104,7 @@ impl<W: Way> Trip<W> {
                 let wanted = left.min(BATCH_MAX);
                 left -= wanted;
                 refused += wanted - self.way.get_bulk(w, hand, wanted);
-                hand.iter_mut().for_each(write_line);
+                write_lines(hand);
             }
             for hand in black_box(&mut self.hands) {
                 self.way.free_bulk(w, hand);
@@ -154,10 +154,16 @@ fn hands(way: &impl Way, w: &mut Worker, burst: usize, ops: u32) -> u64 {
     let (mut refused, mut hand) = (0, Packets::new());
     for _ in 0..ops as usize / burst {
         refused += burst - way.get_bulk(w, &mut hand, burst);
-        hand.iter_mut().for_each(write_line);
+        write_lines(&mut hand);
         way.free_bulk(w, black_box(&mut hand));
     }
     refused as u64
+}
+
+/// Makes the first line of each packet its data, and writes it.
+#[inline(always)]
+fn write_lines(hand: &mut Packets) {
+    hand.put_each(LINE, |_, line| line.fill(STAMP));
 }
 
 /// Makes the first line the packet's data, and writes it.
