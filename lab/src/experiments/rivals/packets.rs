@@ -168,7 +168,7 @@ fn write_lines(hand: &mut Packets) {
 
 /// Makes the first line the packet's data, and writes it.
 #[inline(always)]
-pub(super) fn write_line(packet: &mut Packet) {
+fn write_line(packet: &mut Packet) {
     // Whatever the packet is made of, the compiler knows the length.
     if let Ok(Some(line)) = packet.put(LINE).map(<[u8]>::first_chunk_mut::<LINE>) {
         *line = [STAMP; LINE];
