@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::fs;
 use std::process::{Child, Stdio};
 
-const SENT: u64 = 5_000;
+/// As many as a ring has room for.
+const SENT: u64 = 1_800;
 
 /// A netmem that is killed when dropped.
 struct Run(Option<Child>);
