@@ -95,6 +95,12 @@ impl Router {
         self.stat(what)[0][name].as_u64().unwrap_or_else(|| panic!("no number {name} in {what}"))
     }
 
+    /// Whether one ping from the first host is answered.
+    pub fn pings(&self, address: &str) -> bool {
+        let words = ["-c", "1", "-W", "1", address];
+        self.bed.h1.command("ping").args(words).output().expect("ping").status.success()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("it was started");

@@ -5,15 +5,9 @@ use crate::router::Router;
 use crate::testbed::wait_until;
 use std::process::Output;
 
-/// One ping.
-fn ping(router: &Router, address: &str) -> Output {
-    let words = ["-c", "1", "-W", "1", address];
-    router.bed.h1.command("ping").args(words).output().expect("ping")
-}
-
 /// One ping that is not answered.
 fn vain_ping(router: &Router, address: &str) {
-    assert!(!ping(router, address).status.success(), "{address} answered");
+    assert!(!router.pings(address), "{address} answered");
 }
 
 fn dropped(router: &Router, reason: &str) -> u64 {
@@ -37,7 +31,7 @@ fn add_ipv6(router: &Router) {
         host.ip(&format!("addr add fd77:{net}::1/64 dev eth0 nodad"));
         host.ip(&format!("-6 route add default via fd77:{net}::254"));
     }
-    wait_until("there is a way", || ping(router, "fd77:2::1").status.success());
+    wait_until("there is a way", || router.pings("fd77:2::1"));
 }
 
 #[test]
@@ -110,7 +104,7 @@ fn by_xdp_ports_hosts_reach_each_other_and_the_routers_own_addresses_in_both_fam
         others.iter().for_each(|address| host.ping(address, 10, "-i 0.05"));
     }
     router.bed.dut.ip("addr add 10.77.2.253/24 dev two");
-    wait_until("the kernel answers for its new address", || ping(&router, "10.77.2.253").status.success());
+    wait_until("the kernel answers for its new address", || router.pings("10.77.2.253"));
     router.end();
 }
 
@@ -168,7 +162,7 @@ fn packets_find_another_way_when_a_link_goes_down_and_the_old_one_when_it_is_bac
     dut.ip("route add 10.88.0.0/16 via 10.77.2.1");
     assert_same(&router);
     // A port looks for its interface now and then.
-    wait_until("the port is up again", || ping(&router, "10.88.0.1").status.success());
+    wait_until("the port is up again", || router.pings("10.88.0.1"));
     router.bed.h1.ping("10.88.0.1", 3, "-i 0.05");
     router.end_saying("port packet:two ");
 }
