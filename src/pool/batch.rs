@@ -156,7 +156,7 @@ impl Batch {
     #[inline(always)]
     fn origin(&self) -> Option<*mut u8> {
         // SAFETY: a batch with frames knows a pool only if it is theirs; they are out, and keep it.
-        unsafe { self.pool.as_ref() }.map(|pool| region::origin(pool.first))
+        unsafe { self.pool.as_ref() }.map(|pool| region::origin(pool.yard.first()))
     }
 
     /// Sends all frames home through the worker, in bulk, grouped by the pool they are of.

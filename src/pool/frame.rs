@@ -310,10 +310,10 @@ impl Frame {
     pub(super) fn put_row(run: &mut [Frame; RUN], n: usize, origin: *mut u8) -> Option<[&mut [u8]; RUN]> {
         let starts = starts_of_run(run.each_ref().map(Frame::word), n, |_| origin)?;
         for four in run.as_chunks_mut::<4>().0 {
-            let longer = cpu::sums(four.each_ref().map(Frame::word), (n as u64) << 48);
-            for (frame, longer) in four.iter_mut().zip(longer) {
+            let words = cpu::sums(four.each_ref().map(Frame::word), (n as u64) << 48);
+            for (frame, word) in four.iter_mut().zip(words) {
                 // SAFETY: as in `longer`.
-                frame.word = unsafe { NonZeroU64::new_unchecked(longer) };
+                frame.word = unsafe { NonZeroU64::new_unchecked(word) };
             }
         }
         // SAFETY: as in `put_run`.

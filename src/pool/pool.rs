@@ -157,7 +157,6 @@ impl Pool {
                 homes: yard.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
-                first: memory.region().first_chunk(),
                 yard: Arc::clone(&yard),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,

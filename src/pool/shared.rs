@@ -55,8 +55,6 @@ pub(crate) struct Shared {
     /// Which pool each chunk is of; this one's number there.
     pub(super) homes: Homes,
     pub(super) number: u16,
-    /// The first chunk of its memory's region.
-    pub(super) first: u32,
     pub(super) start: Start,
     pub(super) yard: Arc<Yard>,
     pub(super) lanes: Lanes<PoolLane>,

@@ -154,6 +154,12 @@ impl Yard {
         Ok(yard)
     }
 
+    /// The region's first chunk.
+    #[inline(always)]
+    pub(super) fn first(&self) -> u32 {
+        self.first
+    }
+
     /// The pool numbers of all chunks.
     #[inline(always)]
     pub(super) fn homes(&self) -> Homes {
