@@ -11,7 +11,7 @@
 use netmem::forward::traffic::{self, Traffic};
 use netmem::forward::{Forwarder, Mode};
 use netmem::packet::{Heads, Packet, Packets, Pairs};
-use netmem::page::{Memory, MemoryConfig, Page};
+use netmem::page::{BackingWish, Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, wire};
 use netmem::port::memif::{MemifConfig, MemifPort, Role};
@@ -19,7 +19,6 @@ use netmem::port::{Port, PortState};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::steer::{Mesh, MeshConfig, Source};
 use netmem::sync::Worker;
-use netmem::sys::region::BackingWish;
 use std::error::Error;
 use std::fmt::Write;
 use std::hint::black_box;
@@ -279,7 +278,8 @@ fn routed(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
 
 /// A server over `memory`, and a client over one that it can lend frames of.
 fn over_memif(memory: &Memory, w: &mut Worker, n: u64, zero_copy: bool) -> Result<(), Failure> {
-    let lent = Memory::shared(&small())?;
+    // SAFETY: no peer has its file.
+    let lent = unsafe { Memory::shared(&small()) }?;
     let mut lender = lent.worker()?;
     let config = PoolConfig { frames: 1024, ..PoolConfig::default() };
     let pools = [Pool::new(memory, w, &config)?, Pool::new(&lent, &mut lender, &config)?];

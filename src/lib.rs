@@ -40,7 +40,9 @@
 
 pub mod limits;
 #[allow(unsafe_code)]
-pub mod sys;
+mod sys;
+#[doc(hidden)]
+pub mod system;
 pub mod sync;
 pub mod stats;
 pub mod ring;

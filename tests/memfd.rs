@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{Lent, Memory, MemoryConfig};
 use netmem::pool::{Batch, DmaMap, Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
-use netmem::sys::region::Lent;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::read_to_string;

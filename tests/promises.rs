@@ -12,7 +12,7 @@ use netmem::port::packet;
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpPort, XdpQueues};
 // What the promises name by `crate::`.
-use netmem::{page, pool, port, sync, sys};
+use netmem::{page, pool, port, sync};
 use netns::{in_namespace, veth};
 use promises::{Far, Station, are_kept, ground};
 

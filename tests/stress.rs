@@ -5,11 +5,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use netmem::page::{Memory, MemoryConfig, Page};
+use netmem::page::{BackingWish, Memory, MemoryConfig, Page};
 use netmem::ring::{Receiver, Sender, ring};
 use netmem::slab::{Cache, CacheConfig, Layer, Object, WordForm};
 use netmem::sync::Worker;
-use netmem::sys::region::BackingWish;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 //!
 //! [`args`] says what can be asked for, [`forward`], [`traffic`], [`stat`], [`set`] and [`lab`] do it, [`failure`] is how
 //! it goes wrong.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod args;
 mod control;

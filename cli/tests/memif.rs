@@ -6,8 +6,8 @@ mod netmem;
 mod odd;
 
 use ::netmem::port::memif::message::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
-use ::netmem::sys::event::Event;
-use ::netmem::sys::seqpacket::{Connection, Received};
+use ::netmem::system::event::Event;
+use ::netmem::system::seqpacket::{Connection, Received};
 use netmem::{dropped, number, output, ports, start};
 use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 use rustix::process::{Pid, Signal, kill_process};
@@ -62,15 +62,19 @@ fn every_type_through_memif(name: &str, options: &str) {
         output.display()
     ));
     wait_until("nobody listens", || socket.exists());
-    for (lot, upto) in types.chunks(RING / 2).zip((RING / 2..).step_by(RING / 2)) {
-        let input = folder.write("in.pcap", &pcap(lot));
+    let header = pcap(&[]).len();
+    let mut size = header;
+    for lot in types.chunks(RING / 2) {
+        let lot = pcap(lot);
+        size += lot.len() - header;
+        let input = folder.write("in.pcap", &lot);
         let sender = forward(&format!(
             "--port pcap:in={} --port memif:{}{options}",
             input.display(),
             socket.display()
         ));
-        let size = pcap(&types[..upto]).len() as u64;
-        wait_until("types are missing", || fs::metadata(&output).is_ok_and(|file| file.len() >= size));
+        let come = || fs::metadata(&output).is_ok_and(|file| file.len() >= size as u64);
+        wait_until("types are missing", come);
         assert_eq!(end(sender).1, "");
     }
     end(receiver);

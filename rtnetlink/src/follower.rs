@@ -11,7 +11,7 @@ use netlink_packet_route::AddressFamily;
 use netmem::forward::Wanted;
 use netmem::forward::ip::{Allow, Interface};
 use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, fib};
-use netmem::sys::event::sleep_until_readable;
+use netmem::system::event::sleep_until_readable;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;

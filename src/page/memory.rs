@@ -36,15 +36,19 @@ impl Memory {
     }
 
     /// As [`Memory::new`], in a file that a peer process can map ([`Region::file`]), so that frames of it can be handed over as
-    /// offsets.
-    ///
-    /// A peer that has the file may write any byte at any time. Frames are bytes to those who have them anyway, but objects of
-    /// slab caches are not: make none of this memory, or give the file to nobody.
+    /// offsets. Slab caches cannot be made of such a memory.
     ///
     /// # Errors
     /// [`MemoryError`]; nothing is left behind then.
+    ///
+    /// # Safety
+    /// A frame's bytes are an ordinary `&[u8]` or `&mut [u8]` to the program that holds it, so no other process may write them
+    /// meanwhile. The caller gives the file, or a port that gives it on ([`memif`](crate::port::memif)), only to processes that
+    /// keep to this: they read and write the bytes of a frame from the moment when it is handed to them until it is handed
+    /// back, and no other byte. Nothing makes a peer keep to that. For one that is not trusted to, use [`Memory::new`]: ports
+    /// over its frames copy.
     #[cold]
-    pub fn shared(config: &MemoryConfig) -> Result<Memory, MemoryError> {
+    pub unsafe fn shared(config: &MemoryConfig) -> Result<Memory, MemoryError> {
         config.check(config.bytes)?;
         let region = Region::shared(config.bytes, config.backing)?;
         let pages = region.len() / PAGE_SIZE;
@@ -57,7 +61,7 @@ impl Memory {
     ///
     /// ```
     /// use netmem::page::{Memory, MemoryConfig};
-    /// use netmem::sys::region::Lent;
+    /// use netmem::page::Lent;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let (tell, back) = std::sync::mpsc::channel();
     /// let bytes = vec![0; 64 << 10].into_boxed_slice();

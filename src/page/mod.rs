@@ -28,6 +28,7 @@ mod depot;
 mod grow;
 mod list;
 mod local;
+#[allow(unsafe_code)]
 mod memory;
 mod nodes;
 mod owner;
@@ -47,6 +48,7 @@ mod tests;
 mod tuning;
 mod zone;
 
+pub use crate::sys::region::{Backing, BackingWish, Lent, PageKind, Region, RegionError};
 pub use config::{Lists, MemoryConfig, MemoryError, Watermarks};
 pub use memory::Memory;
 pub use nodes::Pressure;

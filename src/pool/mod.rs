@@ -52,6 +52,7 @@ mod watch;
 #[allow(unsafe_code)]
 mod yard;
 
+pub use crate::sys::table::TableError;
 pub use batch::{Batch, Drain};
 pub(crate) use batch::{LINE_MAX, Line};
 pub use dma::DmaMap;

@@ -21,7 +21,13 @@ pub type ChunkTable = [AtomicU16; 1 << 32];
 )]
 pub struct TableError(pub Errno);
 
-/// The process's table.
+/// The process's table. Each free trusts it, so nothing outside of this crate may reach it:
+/// ```compile_fail,E0603
+/// use netmem::sys::table::chunk_table;
+/// ```
+/// ```compile_fail,E0432
+/// use netmem::system::table::chunk_table;
+/// ```
 ///
 /// # Errors
 /// [`TableError`] when there are no 8 GiB of addresses.

@@ -1,11 +1,10 @@
 //! Our end of a memif connection: a port, and the pool whose frames it carries.
 
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::memif::{MemifConfig, MemifPort};
 use netmem::port::{Port, PortCounters};
 use netmem::sync::Worker;
-use netmem::sys::region::BackingWish;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -13,12 +13,11 @@ use netmem::forward::ip::Interface;
 use netmem::forward::route::{Change, Fib, HopId, NextHop, fib};
 use netmem::forward::{Forwarder, Mode, PacketPath};
 use netmem::packet::Heads;
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::sync::Worker;
-use netmem::sys::region::BackingWish;
 use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp};
 
 const FRAMES_MAX: usize = 8;

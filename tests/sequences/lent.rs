@@ -8,8 +8,8 @@ use netmem::page::Memory;
 use netmem::pool::PoolConfig;
 use netmem::port::memif::message::{Hello, Message, Text, VERSION};
 use netmem::port::memif::{MemifConfig, Sealing};
-use netmem::sys::memfd::SharedMemory;
-use netmem::sys::seqpacket::{Connection, Listener, Received};
+use netmem::system::memfd::SharedMemory;
+use netmem::system::seqpacket::{Connection, Listener, Received};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ impl Bench {
     /// A client over frames of so many bytes, and who listens for it.
     fn new(lends: bool, frame_size: usize) -> Bench {
         let path = fresh_path();
-        let frames = Memory::shared(&of_bytes(64 * frame_size)).expect("the bench is set up");
+        // SAFETY: the server is on this thread, and reads and writes while nothing is borrowed from a frame.
+        let frames = unsafe { Memory::shared(&of_bytes(64 * frame_size)) }.expect("the bench is set up");
         let pool = PoolConfig { frames: 48, ..PoolConfig::of_frames(frame_size) };
         let listener = Listener::new(&path).expect("the bench is set up");
         let config = MemifConfig { ring: RING, zero_copy: lends, frame_size, ..MemifConfig::default() };

@@ -9,11 +9,10 @@ use netmem::packet::{
     Condense, CopyError, External, Flight, Form, Heads, HeadsConfig, Packet, Packets, PairStack, Pairs,
     Reset, SplitError,
 };
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{Batch, Fragments, Pool, PoolConfig};
 use netmem::slab::{CacheConfig, Layer, Sizes};
 use netmem::sync::Worker;
-use netmem::sys::region::BackingWish;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -3,14 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::steer::{
     DEFAULT_KEY, Ends, FlowKey, FlowLimitConfig, Inbox, Mesh, MeshConfig, OrderChecker, Outbox, Policy,
     Source, Toeplitz, WorkerStats,
 };
 use netmem::sync::Worker;
-use netmem::sys::region::BackingWish;
 use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,6 +18,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "sync::tail",
     "ring::loan",
     "ring::spsc",
+    "page::memory",
     "page::page",
     "page::share",
     "page::shared",
@@ -46,6 +47,8 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "port::posted",
     "port::xdp::bind",
     "port::xdp::held",
+    "cli::src::forward::lending",
+    "lab::src::experiments::peers::lending",
     "lab::src::experiments::slab_objects",
     "lab::src::rivals::dpdk::shim",
     "lab::src::rivals::shim",
@@ -74,7 +77,9 @@ fn stages() -> Vec<String> {
         Source::under("src").into_iter().find(|source| source.path == "src/lib.rs").expect("src/lib.rs");
     let stages: Vec<String> = lib
         .lines()
-        .filter_map(|(_, line)| Some(line.trim().strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned()))
+        .filter_map(|(_, line)| {
+            Some(line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')?.to_owned())
+        })
         .collect();
     assert!(stages.len() > 1, "src/lib.rs declares no stages");
     stages

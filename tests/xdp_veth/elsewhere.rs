@@ -7,7 +7,7 @@ use netmem::pool::{Batch, Pool};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::{Port, packet};
 use netmem::sync::Worker;
-use netmem::sys::netns::inside;
+use netmem::system::netns::inside;
 
 /// Another namespace, gone when dropped.
 struct There(String);

@@ -1,8 +1,8 @@
 //! What the kernel's own table of routes answers to [`RouteLookup`], of both families.
 
 use crate::netns::{in_namespace, ip};
-use netmem::sys::bpf::{Answer, RouteLookup};
-use netmem::sys::netdev::Netdev;
+use netmem::system::bpf::{Answer, RouteLookup};
+use netmem::system::netdev::Netdev;
 use std::net::IpAddr;
 
 /// BPF_FIB_LKUP_RET_UNREACHABLE, _PROHIBIT, _NOT_FWDED and _NO_NEIGH of `linux/bpf.h`.

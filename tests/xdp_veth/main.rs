@@ -9,17 +9,16 @@ mod elsewhere;
 mod netns;
 mod punt;
 
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::port::xdp::{
     Punt, RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModeWish, XdpPort, ZeroCopy,
 };
 use netmem::port::{Port, PortState};
 use netmem::sync::Worker;
-use netmem::sys::bpf::{RedirectProgram, SocketMap};
-use netmem::sys::netdev::Netdev;
-use netmem::sys::region::BackingWish;
-use netmem::sys::xdp::Socket;
+use netmem::system::bpf::{RedirectProgram, SocketMap};
+use netmem::system::netdev::Netdev;
+use netmem::system::xdp::Socket;
 use netns::{Wire, again, in_namespace, ip, veth};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::io::{BufRead, BufReader};

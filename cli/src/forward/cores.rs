@@ -1,6 +1,6 @@
 //! Which core each thread of a run is for.
 
-use netmem::sys::cpu;
+use netmem::system::cpu;
 
 /// The cores of a run; None where there is but one, or nobody can tell: then nothing is pinned.
 #[derive(Debug, Clone, PartialEq, Eq)]

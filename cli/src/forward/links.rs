@@ -4,7 +4,7 @@
 use super::ports::interface_of;
 use netmem::forward::ip::Interface;
 use netmem::forward::route::{Change, FibControl, OwnAddress, Rib};
-use netmem::sys::netdev::Netdev;
+use netmem::system::netdev::Netdev;
 use netmem_rtnetlink::Attached;
 use std::sync::{Arc, Mutex, PoisonError};
 

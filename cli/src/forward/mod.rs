@@ -16,6 +16,8 @@ mod check;
 mod cores;
 pub mod files;
 mod forwarding;
+#[allow(unsafe_code)]
+pub mod lending;
 mod holding;
 mod hooks;
 mod icmp_board;

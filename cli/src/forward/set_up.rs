@@ -5,6 +5,7 @@ use super::board::board;
 use super::cores::cores;
 use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
+use super::lending;
 use super::links::Links;
 use super::network::Network;
 use super::own_addresses::Followed;
@@ -110,8 +111,7 @@ fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let bytes = frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| hooks::room(frames));
     let workers = plan.workers + usize::from(plan.holds());
     let config = MemoryConfig { bytes, workers, ..MemoryConfig::default() };
-    let memory = if plan.lends() { Memory::shared(&config) } else { Memory::new(&config) };
-    memory.map_err(Failure::input)
+    lending::memory(&config, plan.lends()).map_err(Failure::input)
 }
 
 /// Lanes between the workers.

@@ -8,7 +8,7 @@ use netmem::forward::traffic::{Addresses, INTERFACES, Pace, SIZE_MIN, SIZE_MIN_V
 use netmem::limits::BATCH_MAX;
 use netmem::pool::Batch;
 use netmem::port::PortState;
-use netmem::sys::clock::monotonic_ns;
+use netmem::system::clock::monotonic_ns;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;

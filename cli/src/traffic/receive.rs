@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use netmem::forward::traffic::{Arrival, Arrivals, Expected, Fault, Identity};
 use netmem::pool::Batch;
 use netmem::stats::Histogram;
-use netmem::sys::clock::monotonic_ns;
+use netmem::system::clock::monotonic_ns;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

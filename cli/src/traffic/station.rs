@@ -3,14 +3,15 @@
 use crate::args::{DeviceSpec, PortSpec, StationArgs};
 use crate::failure::Failure;
 use crate::forward::files;
+use crate::forward::lending;
 use crate::forward::ports::{Opened, PortSetup, opened};
 use crate::forward::report::PortReport;
 use crate::forward::seat::Owner;
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::MemoryConfig;
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::xdp::Punt;
-use netmem::sys::cpu;
+use netmem::system::cpu;
 use netmem::wire::MacAddr;
 use std::time::Duration;
 
@@ -55,8 +56,7 @@ impl Station {
         let config =
             MemoryConfig { bytes: frames * frame_size.bytes(), workers: 1, ..MemoryConfig::default() };
         let lends = specs.iter().any(PortSpec::lends);
-        let memory = if lends { Memory::shared(&config) } else { Memory::new(&config) };
-        let memory = memory.map_err(Failure::input)?;
+        let memory = lending::memory(&config, lends).map_err(Failure::input)?;
         let mut worker = memory.worker().map_err(Failure::input)?;
         let usual = PoolConfig::of_frames(frame_size.bytes());
         let config = PoolConfig { name: "frames".into(), frames, dma: DmaMap::Umem, ..usual };

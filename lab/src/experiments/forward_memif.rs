@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use netmem::forward::traffic::StreamConfig;
 use netmem::limits::CHUNK_SIZE;
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::MemoryConfig;
 use netmem::port::memif::{MemifConfig, MemifPort, Role, Sealing};
 use netmem::port::{Port, PortState};
 
 use super::Experiment;
-use super::peers::middle;
 use super::peers::{Backlog, Borrowed, Ends, Middle, PACKET_BYTES, Path, Tools};
+use super::peers::{lending, middle};
 use super::scratch::Folder;
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
@@ -168,7 +168,7 @@ fn path(
     };
     let frames = 4 * ring as usize;
     let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
-    let memory = Memory::shared(&config).map_err(SetUpError::at("memory"))?;
+    let memory = lending::memory(&config).map_err(SetUpError::at("memory"))?;
     let tools = Tools::new(memory, frames)?;
     // DPDK does not seal the memory that it lends.
     let sealing = if device == Device::TestpmdZeroCopy { Sealing::Trusted } else { Sealing::Required };

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Once;
 use std::{fs, thread};
 
-use netmem::sys::netns;
+use netmem::system::netns;
 
 use super::scratch;
 

@@ -8,10 +8,9 @@ mod trip;
 use std::cell::RefCell;
 
 use netmem::limits::PAGE_SIZE;
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{DmaMap, Recycle};
 use netmem::sync::Worker;
-use netmem::sys::region::BackingWish;
 
 use super::Experiment;
 use super::pages::{SOURCE, note_memory};

@@ -10,10 +10,9 @@ pub(super) mod target;
 
 use std::cell::RefCell;
 
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::sync::Worker;
-use netmem::sys::region::BackingWish;
 
 use super::Experiment;
 use super::slab_bulk::{self, general};

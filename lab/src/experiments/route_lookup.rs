@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netmem::sys::bpf::{BpfError, RouteLookup};
+use netmem::system::bpf::{BpfError, RouteLookup};
 use serde_json::Value;
 
 use super::Experiment;
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_quick_run_finds_every_route_and_says_what_it_costs() {
         let report = report_of(false, |bench| {
-            bench.cores = netmem::sys::cpu::allowed().unwrap();
+            bench.cores = netmem::system::cpu::allowed().unwrap();
             let mut random = Random::new(7);
             let routes = routes::routes(Family::V6, 6_000, &mut random);
             measure(bench, Family::V6, &routes, &mut random).unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, io, thread};
 
-use netmem::sys::process;
+use netmem::system::process;
 
 use super::scratch::Folder;
 

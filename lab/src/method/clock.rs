@@ -1,6 +1,6 @@
 //! Where ticks come from.
 
-use netmem::sys::clock;
+use netmem::system::clock;
 
 /// A counter that rises at a constant rate.
 pub trait Clock {
@@ -26,7 +26,7 @@ pub struct Tsc {
 }
 
 impl Tsc {
-    /// Takes the rate that `netmem::sys::clock` calibrated once for the process.
+    /// Takes the rate that `netmem::system::clock` calibrated once for the process.
     pub fn new() -> Self {
         Self { ticks_per_ns: clock::ticks_per_ns() }
     }

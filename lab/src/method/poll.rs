@@ -172,7 +172,7 @@ pub fn beside<R>(core: Option<usize>, peer: &mut (dyn FnMut() + Send), measured:
     thread::scope(|scope| {
         scope.spawn(|| {
             // A peer that cannot be pinned is a noisier one, not a wrong one.
-            let _ = core.map(netmem::sys::cpu::pin);
+            let _ = core.map(netmem::system::cpu::pin);
             begun.store(true, Ordering::Relaxed);
             while !done.load(Ordering::Relaxed) {
                 peer();

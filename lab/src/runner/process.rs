@@ -154,7 +154,7 @@ pub fn take_turn() -> Result<(), String> {
         // Relaxed: the flag is a wish and carries no data.
         stop.store(true, Ordering::Relaxed);
         thread::sleep(FAREWELL);
-        netmem::sys::process::kill_this();
+        netmem::system::process::kill_this();
     });
     let tell = |told: &Told| line(told).and_then(|line| (&stream).write_all(&line));
     // If nobody listens any more, the wish to stop has come, too.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use netmem::sys::cpu;
+use netmem::system::cpu;
 use serde::{Deserialize, Serialize};
 
 use super::process::{self, Order};

@@ -40,7 +40,9 @@ impl Side {
             backing: BackingWish::Small,
             ..MemoryConfig::default()
         };
-        let memory = if shared { Memory::shared(&wanted) } else { Memory::new(&wanted) }.unwrap();
+        // SAFETY: the peers of these tests are on this thread or read only what they were handed.
+        #[allow(unsafe_code)]
+        let memory = if shared { unsafe { Memory::shared(&wanted) } } else { Memory::new(&wanted) }.unwrap();
         let mut w = memory.worker().unwrap();
         let usual = PoolConfig::of_frames(config.frame_size);
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..usual }).unwrap();

@@ -58,7 +58,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, core: usize) -> Result<(), SetUpErr
     thread::scope(|scope| {
         scope.spawn(|| {
             // One that cannot be pinned is measured where it runs.
-            let _ = netmem::sys::cpu::pin(core);
+            let _ = netmem::system::cpu::pin(core);
             let before = cpu_time();
             forwarder.run(&mut worker, &stop);
             cpu_ns.store(cpu_time().saturating_sub(before), Ordering::Relaxed);
@@ -70,7 +70,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, core: usize) -> Result<(), SetUpErr
     stop.store(false, Ordering::Relaxed);
     let (waits, lost) = thread::scope(|scope| {
         scope.spawn(|| {
-            let _ = netmem::sys::cpu::pin(core);
+            let _ = netmem::system::cpu::pin(core);
             forwarder.run(&mut worker, &stop);
         });
         let waits = wake_ups(&clock, &mut devices, || meters.sleeps.get());

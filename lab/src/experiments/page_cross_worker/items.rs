@@ -3,7 +3,7 @@
 use netmem::page::{Memory, Page};
 use netmem::pool::{Frame, Pool};
 use netmem::sync::Worker;
-use netmem::sys::cpu::prefetch_write;
+use netmem::system::cpu::prefetch_write;
 
 use super::passing::{Sink, Source};
 

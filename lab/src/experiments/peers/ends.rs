@@ -6,7 +6,7 @@ use netmem::page::Memory;
 use netmem::pool::{Batch, DmaMap, Frame, Pool, PoolConfig};
 use netmem::port::{Port, PortState};
 use netmem::sync::Worker;
-use netmem::sys::clock::monotonic_ns;
+use netmem::system::clock::monotonic_ns;
 
 use crate::bench::SetUpError;
 

@@ -35,7 +35,7 @@ impl Ksoftirqd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netmem::sys::cpu;
+    use netmem::system::cpu;
 
     #[test]
     fn the_time_of_a_core_is_that_which_the_kernel_shows_for_its_thread() {

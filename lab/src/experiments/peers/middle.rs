@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netmem::sys::process;
+use netmem::system::process;
 
 use super::super::scratch;
 
@@ -194,7 +194,7 @@ pub(in crate::experiments) fn find(program: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::experiments::scratch::Folder;
-    use netmem::sys::cpu;
+    use netmem::system::cpu;
 
     fn echo(folder: &Folder) -> Middle {
         let mut command = Command::new("sh");

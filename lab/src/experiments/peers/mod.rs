@@ -16,6 +16,8 @@ mod backlog;
 mod ends;
 mod flow;
 mod ksoftirqd;
+#[allow(unsafe_code)]
+pub(super) mod lending;
 pub(super) mod middle;
 mod path;
 #[cfg(test)]

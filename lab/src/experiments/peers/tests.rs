@@ -2,19 +2,19 @@
 
 use netmem::forward::traffic::StreamConfig;
 use netmem::limits::CHUNK_SIZE;
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::MemoryConfig;
 use netmem::pool::Pool;
 use netmem::port::Port;
 use netmem::port::fault::{Chance, FaultConfig, FaultPort};
 use netmem::port::memif::{MemifConfig, MemifPort, Role};
 
-use super::{Backlog, Ends, Flow, Path, Tools};
+use super::{Backlog, Ends, Flow, Path, Tools, lending};
 use crate::bench::tests::report_of;
 use crate::experiments::scratch::Folder;
 use crate::json::{Params, Report};
 use crate::method::round::{Label, Variant};
 use crate::method::window::Windows;
-use netmem::sys::cpu;
+use netmem::system::cpu;
 
 const RING: u32 = 1_024;
 
@@ -22,7 +22,7 @@ const RING: u32 = 1_024;
 fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Path {
     let frames = 4 * RING as usize;
     let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
-    let tools = Tools::new(Memory::shared(&config).unwrap(), frames).unwrap();
+    let tools = Tools::new(lending::memory(&config).unwrap(), frames).unwrap();
     let open = |role| {
         let config = MemifConfig { role, ring: RING, ..MemifConfig::default() };
         Box::new(MemifPort::open(&folder.path("sock"), &tools.memory, &config).unwrap()) as Box<dyn Port>

@@ -5,10 +5,9 @@ use std::cell::RefCell;
 use std::hint::black_box;
 
 use netmem::limits::{CHUNK_SIZE, PAGE_SIZE};
-use netmem::page::{Memory, MemoryConfig};
+use netmem::page::{BackingWish, Lent, Memory, MemoryConfig};
 use netmem::pool::{Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
-use netmem::sys::region::{BackingWish, Lent};
 
 use super::CACHE;
 use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};

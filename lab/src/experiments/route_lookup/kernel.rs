@@ -7,8 +7,8 @@ use std::fs;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netmem::sys::bpf::{Answer, RouteLookup};
-use netmem::sys::netdev::Netdev;
+use netmem::system::bpf::{Answer, RouteLookup};
+use netmem::system::netdev::Netdev;
 use netmem::wire::MacAddr;
 
 use super::super::namespace::{Namespace, written};
@@ -169,7 +169,7 @@ impl Variant for InKernel<'_> {
         let (clock, lookup) = (self.clock, self.lookup);
         let taken = self.kernel.space.inside(|| {
             let mut failed = None;
-            let mut timed = |count, run: &dyn Fn(u32) -> Result<(), netmem::sys::bpf::BpfError>| {
+            let mut timed = |count, run: &dyn Fn(u32) -> Result<(), netmem::system::bpf::BpfError>| {
                 sample(&clock, count, WINDOW.0, &mut |lookups| failed = run(lookups).err().or(failed.take()))
             };
             let bare = timed(windows / 4, &|count| lookup.pass_over(count));

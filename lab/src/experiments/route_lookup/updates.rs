@@ -7,7 +7,7 @@ use std::thread;
 
 use ipnet::IpNet;
 use netmem::forward::route::{FibControl, FibReader, NextHop, Rib, RibRoute, fib};
-use netmem::sys::cpu;
+use netmem::system::cpu;
 
 use super::label;
 use super::routes::{Family, Way};

@@ -2,7 +2,7 @@
 
 use std::io::{Error, ErrorKind};
 
-use netmem::sys::perf::{Counters, Event};
+use netmem::system::perf::{Counters, Event};
 
 use super::form::{FORMS, Form};
 use super::simulated::{SOURCE_PAIRS, label, published_loads, scene};

@@ -1,0 +1,13 @@
+//! Memory whose frames are lent to the device under test.
+
+use netmem::page::{Memory, MemoryConfig, MemoryError};
+
+/// A memory in a file that memif peers map.
+///
+/// # Errors
+/// [`MemoryError`]; nothing is left behind then.
+pub(in crate::experiments) fn memory(config: &MemoryConfig) -> Result<Memory, MemoryError> {
+    // SAFETY: the peers are processes that the experiment starts itself, netmem and DPDK's testpmd, over sockets in a folder
+    // of its own; both touch frames only between the slots that hand them over.
+    unsafe { Memory::shared(config) }
+}
