@@ -8,7 +8,7 @@ use super::local::TAG_SHIFT;
 use super::object::{Object, Unclaimed, end_all, forget_all};
 use super::shared::Shared;
 use crate::page::Memory;
-use crate::sync::{Handle, Worker};
+use crate::sync::{Handle, Steps, Worker};
 use std::marker::PhantomData;
 
 /// A named cache of `T`s.
@@ -62,7 +62,8 @@ impl<T: Send> Cache<T> {
         Ok(self.shared.claim(object, value))
     }
 
-    /// Drops the value and gives the object back; an object of another cache goes home to its own.
+    /// Drops the value and gives the object back; an object of another cache goes home to its own. So it does, by the slow
+    /// way, if the value's Drop panics.
     ///
     /// # Cost
     /// As [`Cache::alloc`]; no descriptor.
@@ -108,7 +109,8 @@ impl<T: Send> Cache<T> {
         got == n
     }
 
-    /// Drops the values and gives the objects back; `objects` is empty then.
+    /// Drops the values and gives the objects back; `objects` is empty then. So it is if a value's Drop panics: the other
+    /// values are dropped all the same, all objects go home, and the first panic goes on.
     ///
     /// # Cost
     /// That of one free, and a copy into the sheaf; on the [`Layer::CpuSlab`](super::Layer::CpuSlab) one change of a
@@ -116,26 +118,35 @@ impl<T: Send> Cache<T> {
     #[inline]
     #[track_caller]
     pub fn free_bulk(&self, w: &mut Worker, objects: &mut Vec<Object<T>>) {
-        self.drop_strangers(objects);
-        self.shared.give_bulk(w, end_all(objects));
+        let strangers = self.drop_strangers(objects);
+        self.shared.give_bulk(w, end_all(objects, &self.shared));
+        strangers.end();
     }
 
     /// As [`Cache::free_bulk`], but the values are neither dropped nor looked at: for objects whose values hold nothing.
     #[inline]
     #[track_caller]
     pub(crate) fn forget_bulk(&self, w: &mut Worker, objects: &mut Vec<Object<T>>) {
-        self.drop_strangers(objects);
+        let strangers = self.drop_strangers(objects);
         self.shared.give_bulk(w, forget_all(objects));
+        strangers.end();
     }
 
     /// Drops objects of other caches, which so go home to their own.
     #[inline(always)]
-    fn drop_strangers(&self, objects: &mut Vec<Object<T>>) {
+    fn drop_strangers(&self, objects: &mut Vec<Object<T>>) -> Steps {
         // Without a branch in the loop, so that it is a few vector instructions.
         let tag = self.shared.tag();
         let differs = objects.iter().fold(0, |bits, object| bits | (object.tagged() ^ tag));
-        if differs >> TAG_SHIFT != 0 {
-            objects.retain(|object| self.shared.owns(object.tagged()));
-        }
+        if differs >> TAG_SHIFT != 0 { self.drop_each_stranger(objects) } else { Steps::new() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_each_stranger(&self, objects: &mut Vec<Object<T>>) -> Steps {
+        let mut steps = Steps::new();
+        let strangers: Vec<_> = objects.extract_if(.., |object| !self.shared.owns(object.tagged())).collect();
+        strangers.into_iter().for_each(|stranger| steps.run(|| drop(stranger)));
+        steps
     }
 }

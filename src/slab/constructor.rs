@@ -2,6 +2,7 @@
 
 use super::local::Ref;
 use super::shared::Shared;
+use crate::sync::Steps;
 use std::ptr::NonNull;
 
 /// What makes an object of a new slab, and what ends it before the slab goes.
@@ -19,8 +20,12 @@ struct Made<'a> {
 impl Drop for Made<'_> {
     fn drop(&mut self) {
         if let Some(constructor) = self.constructor {
-            // SAFETY: made a moment ago, and nobody's.
-            self.objects.drain(..).for_each(|at| unsafe { (constructor.end)(at) });
+            let mut steps = Steps::new();
+            for at in self.objects.drain(..) {
+                // SAFETY: made a moment ago, and nobody's.
+                steps.run(|| unsafe { (constructor.end)(at) });
+            }
+            steps.end();
         }
     }
 }

@@ -6,6 +6,9 @@
 //! ```
 //! An allocation fails only when no free object of the cache exists and no slab can be made. The worker is never
 //! inside its own sheaves while pages are asked for.
+//!
+//! The caller's own code runs where slabs are made and given back: constructors, values' Drop, the page stage's callback. A
+//! panic of it goes on only when all objects and slabs that were on their way are where they belong ([`Steps`]).
 
 use super::debug::{Misuse, Site};
 use super::local::{Local, Ref};
@@ -13,8 +16,8 @@ use super::shared::Shared;
 use super::slabs::Chain;
 use super::stats::SlabLane;
 use crate::page::Page;
-use crate::sync::Worker;
 use crate::sync::shim::lock;
+use crate::sync::{Steps, Worker};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -27,13 +30,28 @@ const CHUNK: usize = 64;
 pub(super) fn alloc(shared: &Shared, w: &mut Worker, site: Site) -> Option<Ref> {
     let object = match pop_own(shared, w) {
         Some(own) => own,
-        None => find(shared, w)?,
+        None => {
+            let mut steps = Steps::new();
+            let mut found = find(shared, w, &mut steps);
+            if steps.have_panicked() {
+                found.take().into_iter().for_each(|object| give_up(shared, object, &mut steps));
+            }
+            steps.end();
+            found?
+        }
     };
     if let Some(checker) = &shared.checker {
         // SAFETY: the object was just taken off a list of the cache.
         unsafe { checker.on_alloc(shared.pointer(object), site) }
     }
     Some(object)
+}
+
+/// Puts an object back that was found for an allocation, which panics.
+#[cold]
+fn give_up(shared: &Shared, object: Ref, steps: &mut Steps) {
+    shared.locals.strangers().free_slowpath.add_shared(1);
+    shared.put_back(&mut [object], steps);
 }
 
 /// The fast path of a worker without sheaves: its active slab's own objects.
@@ -59,23 +77,32 @@ fn push_own(shared: &Shared, w: &mut Worker, objects: &[Ref]) -> usize {
 }
 
 #[inline(never)]
-fn find(shared: &Shared, w: &mut Worker) -> Option<Ref> {
-    let mut empty = Vec::new();
-    let mut found = kept(shared, w, &mut empty).or_else(|| new_slab(shared, w, &mut empty));
-    shared.give_back_all(empty.drain(..));
+fn find(shared: &Shared, w: &mut Worker, steps: &mut Steps) -> Option<Ref> {
+    let mut found = kept_or_new(shared, w, steps);
     // A thief may be robbing somebody of what was freed meanwhile, and has put it back by now.
     for _ in 0..2 {
         if found.is_none() {
-            shared.flush_all();
-            found = kept(shared, w, &mut empty).or_else(|| new_slab(shared, w, &mut empty));
-            shared.give_back_all(empty.drain(..));
+            shared.flush_all(steps);
+            found = kept_or_new(shared, w, steps);
         }
     }
     found
 }
 
+/// A constructor that panics unwinds from here: nothing is on its way then.
+fn kept_or_new(shared: &Shared, w: &mut Worker, steps: &mut Steps) -> Option<Ref> {
+    let mut empty = Vec::new();
+    let mut found = kept(shared, w, &mut empty, steps);
+    if found.is_none() {
+        shared.give_back_all(empty.drain(..), steps);
+        found = new_slab(shared, w, &mut empty, steps);
+    }
+    shared.give_back_all(empty, steps);
+    found
+}
+
 /// An object from what the worker, the barn and the node keep.
-fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref> {
+fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps) -> Option<Ref> {
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let mut surplus = Vec::new();
     let object = if let Some(mut held) = shared.locals.enter(w) {
@@ -91,7 +118,7 @@ fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref> {
         }
         surplus.pop()
     };
-    shared.put_back(&mut surplus);
+    shared.put_back(&mut surplus, steps);
     object
 }
 
@@ -134,14 +161,14 @@ fn from_cpu_slab(shared: &Shared, lane: &SlabLane, local: &mut Local, empty: &mu
 }
 
 /// An object of a new slab; the others go into the worker's hands, or onto the node's list.
-fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref> {
+fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps) -> Option<Ref> {
     let page = new_page(shared, w)?;
-    shared.locals.add(w, 1, |lane| &lane.alloc_slab);
     let mut objects = Vec::with_capacity(usize::from(shared.slabs.per_slab()));
     if shared.sheaf.load(Relaxed) == 0 {
         return new_active(shared, w, page, empty);
     }
     shared.adopt(page, false, |object| objects.push(object))?;
+    shared.locals.add(w, 1, |lane| &lane.alloc_slab);
     // The first object first: the sheaf is taken from its end.
     objects.reverse();
     let first = objects.pop();
@@ -151,7 +178,7 @@ fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>) -> Option<Ref
         local.stay(lane, |local| local.main.extend(&objects[left..], |&object| object));
         objects.truncate(left);
     }
-    shared.put_back(&mut objects);
+    shared.put_back(&mut objects, steps);
     first
 }
 
@@ -186,6 +213,7 @@ fn new_active(shared: &Shared, w: &mut Worker, page: Page, empty: &mut Vec<u32>)
         }
         (chain.last, chain.n) = (object, chain.n + 1);
     })?;
+    shared.locals.add(w, 1, |lane| &lane.alloc_slab);
     if chain.n > 0 {
         // SAFETY: as above.
         unsafe { shared.slabs.set_link(ground, chain.last, 0) };
@@ -218,14 +246,16 @@ pub(super) fn free_bulk(shared: &Shared, w: &mut Worker, objects: &mut [Ref], si
         // SAFETY: the objects came back from their holders just now.
         objects.iter().for_each(|&object| unsafe { checker.on_free(shared.pointer(object), site) });
     }
-    match push_own(shared, w, objects) {
-        0 => {}
-        left => keep(shared, w, &mut objects[..left]),
+    let left = push_own(shared, w, objects);
+    if left > 0 {
+        let mut steps = Steps::new();
+        keep(shared, w, &mut objects[..left], &mut steps);
+        steps.end();
     }
 }
 
 /// Pointers come back that may be anything: those of a cache with debug are checked first. On an error nothing has
-/// changed.
+/// changed. What panics when a slab goes, `steps` has.
 ///
 /// # Safety
 /// Each is an object of the cache, out, and its claim ends here; with debug whatever it looks for is made sure of.
@@ -236,6 +266,7 @@ pub(super) unsafe fn free_pointers(
     w: Option<&mut Worker>,
     pointers: &[NonNull<u8>],
     site: Site,
+    steps: &mut Steps,
 ) -> Result<(), Misuse> {
     if let Some(checker) = &shared.checker {
         // SAFETY: the caller's promise.
@@ -250,11 +281,11 @@ pub(super) unsafe fn free_pointers(
             .zip(pointers)
             .for_each(|(object, at)| *object = shared.tag() | at.addr().get() as u64);
         match &mut w {
-            Some(w) => keep(shared, w, objects),
+            Some(w) => keep(shared, w, objects, steps),
             None => {
                 shared.locals.strangers().free_slowpath.add_shared(1);
                 // SAFETY: as above; without a handle the cache may be gone after the last of them.
-                unsafe { Shared::put(shared, objects) }
+                unsafe { Shared::put(shared, objects, steps) }
             }
         }
     }
@@ -262,7 +293,7 @@ pub(super) unsafe fn free_pointers(
 }
 
 #[inline(never)]
-fn keep(shared: &Shared, w: &mut Worker, objects: &mut [Ref]) {
+fn keep(shared: &Shared, w: &mut Worker, objects: &mut [Ref], steps: &mut Steps) {
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let (mut empty, mut flushed) = (Vec::new(), Vec::new());
     if let Some(mut held) = shared.locals.enter(w) {
@@ -275,8 +306,8 @@ fn keep(shared: &Shared, w: &mut Worker, objects: &mut [Ref]) {
         shared.locals.strangers().free_slowpath.add_shared(1);
         flushed.extend_from_slice(objects);
     }
-    shared.put_back(&mut flushed);
-    shared.give_back_all(empty);
+    shared.put_back(&mut flushed, steps);
+    shared.give_back_all(empty, steps);
 }
 
 fn into_sheaves(

@@ -5,8 +5,8 @@ use super::debug::{Misuse, Track};
 use super::shared::Shared;
 use super::slabs::Chain;
 use super::stats::Attributes;
-use crate::sync::Handle;
 use crate::sync::shim::{lock, yield_now};
+use crate::sync::{Handle, Steps};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -58,12 +58,16 @@ impl<C> Live<C> {
     pub(super) fn or_end(cache: C, shared: impl Fn(&C) -> &Handle<Shared>) -> Result<(), Live<C>> {
         let handle = shared(&cache);
         let others = handle.others();
-        handle.flush_patiently();
+        let mut steps = Steps::new();
+        handle.flush_patiently(&mut steps);
         let (count, listed) = handle.live(if others == 0 { LISTED } else { 0 });
+        let name = handle.name();
         if count == 0 && others == 0 {
+            steps.run(|| drop(cache));
+            steps.end();
             return Ok(());
         }
-        let name = handle.name();
+        steps.end();
         Err(Live { name, count, shared_by: others, listed, cache })
     }
 
@@ -104,13 +108,15 @@ impl<C: fmt::Debug> std::error::Error for Live<C> {}
 impl Shared {
     /// Gives all that is kept back to the slabs, and empty slabs to the memory.
     pub(super) fn shrink(&self) {
-        self.flush_patiently();
-        self.give_back_all(self.slabs.shrink(self.ground()));
+        let mut steps = Steps::new();
+        self.flush_patiently(&mut steps);
+        self.give_back_all(self.slabs.shrink(self.ground()), &mut steps);
+        steps.end();
     }
 
     /// As [`Shared::flush_all`], again until every worker was robbed.
-    fn flush_patiently(&self) {
-        while !self.flush_all() {
+    fn flush_patiently(&self, steps: &mut Steps) {
+        while !self.flush_all(steps) {
             yield_now();
         }
     }
@@ -170,12 +176,12 @@ impl Shared {
     /// Walks the freelists of all slabs that have one, each detached for that time, and the objects of a cache with
     /// debug.
     pub(super) fn validate(&self) -> Vec<Finding> {
-        self.flush_patiently();
-        let mut findings = Vec::new();
+        let (mut findings, mut steps) = (Vec::new(), Steps::new());
+        self.flush_patiently(&mut steps);
         // One at a time, each put at the list's end: the others stay there for those who allocate.
         for _ in 0..self.with_node(|node| node.partial.len()) {
             let Some(slab) = self.slabs.take_partial(self.ground()) else { break };
-            findings.extend(self.validate_freelist(slab).err());
+            findings.extend(self.validate_freelist(slab, &mut steps).err());
         }
         if let Some(checker) = &self.checker {
             for slab in self.each_slab() {
@@ -191,11 +197,12 @@ impl Shared {
                 });
             }
         }
+        steps.end();
         findings
     }
 
     /// Walks one slab's freelist. One that is whole goes back; one that is not stays frozen, and is used no more.
-    fn validate_freelist(&self, slab: u32) -> Result<(), Finding> {
+    fn validate_freelist(&self, slab: u32, steps: &mut Steps) -> Result<(), Finding> {
         let ground = self.ground();
         let (head, of) = self.slabs.detach(ground, slab, true);
         let (mut place, mut last, mut found) = (head, 0, 0);
@@ -213,7 +220,7 @@ impl Shared {
         let chain = Chain { slab, head, last, n: of };
         // SAFETY: the chain was detached just now, and the slab frozen with it.
         if unsafe { self.slabs.unfreeze(ground, slab, (of > 0).then_some(&chain)) } {
-            self.give_back_all([slab]);
+            self.give_back_all([slab], steps);
         }
         Ok(())
     }
@@ -223,6 +230,7 @@ impl Shared {
         let tunable = tunable.ok_or_else(|| CacheError::Unknown { name: name.into() })?;
         let value = tunable.check(value)?;
         let arrays = self.sheaf.load(Relaxed) > 0;
+        let mut steps = Steps::new();
         match tunable.name {
             "order" => {
                 let order = config::order(self.slabs.layout, (self.size, self.align), Some(value as u8))?;
@@ -231,19 +239,20 @@ impl Shared {
             "min_partial" => {
                 self.slabs.min_partial.store(value as u32, Relaxed);
                 if self.with_node(|node| node.partial.len() > value) {
-                    self.give_back_all(self.slabs.shrink(self.ground()));
+                    self.give_back_all(self.slabs.shrink(self.ground()), &mut steps);
                 }
             }
             "cpu_partial" if self.layer == Layer::CpuSlab => {
                 self.cpu_partial.store(value as u32, Relaxed);
-                self.flush_patiently();
+                self.flush_patiently(&mut steps);
             }
             "sheaf_capacity" if arrays => {
                 self.sheaf.store(value as u32, Relaxed);
-                self.flush_patiently();
+                self.flush_patiently(&mut steps);
             }
             _ => return Err(CacheError::Layer { what: tunable.name }),
         }
+        steps.end();
         Ok(())
     }
 

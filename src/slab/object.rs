@@ -4,9 +4,10 @@ use super::debug::Site;
 use super::local::Ref;
 use super::shared::Shared;
 use super::slabs::pointer;
+use crate::sync::Steps;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::needs_drop;
+use std::mem::{self, ManuallyDrop, needs_drop};
 use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 
@@ -72,14 +73,13 @@ impl<T> Object<T> {
         pointer(self.tagged()).cast()
     }
 
-    /// Drops the value and gives the claim up.
+    /// Drops the value and gives the claim up. If that panics the object is home.
     #[inline(always)]
     pub(super) fn end(self) -> Ref {
-        let object = self.tagged();
-        // SAFETY: the invariant; the claim is forgotten below, so the value is dropped once.
-        unsafe { self.at().drop_in_place() };
-        std::mem::forget(self);
-        object
+        let ending = Ending(ManuallyDrop::new(self).tagged());
+        // SAFETY: the invariant; the claim is `ending`'s, which has no value, so the value is dropped once.
+        unsafe { pointer(ending.0).cast::<T>().drop_in_place() };
+        ManuallyDrop::new(ending).0
     }
 
     /// Moves the value out and gives the claim up.
@@ -88,7 +88,7 @@ impl<T> Object<T> {
         // SAFETY: the invariant; the claim is forgotten, so the value is read once.
         let value = unsafe { self.at().read() };
         let object = self.tagged();
-        std::mem::forget(self);
+        mem::forget(self);
         (object, value)
     }
 
@@ -103,17 +103,59 @@ impl<T> Object<T> {
     }
 }
 
-/// Drops all values and gives all claims up; the tagged objects, in the room that the handles had.
-#[inline]
-pub(super) fn end_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
-    let words = forget_all(objects);
-    if needs_drop::<T>() {
-        for &mut object in &mut *words {
-            // SAFETY: initialised, and given up above, so dropped once; a panic leaks the rest.
-            unsafe { pointer(object).cast::<T>().drop_in_place() }
-        }
+/// An object whose value is being dropped, and the claim on it: when that is over, or panics, the object goes home by the
+/// slow way.
+struct Ending(Ref);
+
+impl Drop for Ending {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        // SAFETY: the claim was an object's, which gave it up to this, and ends here.
+        unsafe { Shared::free_from_anywhere(self.0, Some(Site::DROPPED)) }
     }
-    words
+}
+
+/// Drops all values and gives all claims up; the tagged objects, in the room that the handles had. If a value's Drop panics
+/// the others are dropped all the same, and all objects are home.
+#[inline]
+pub(super) fn end_all<'a, T>(objects: &'a mut Vec<Object<T>>, shared: &Shared) -> &'a mut [Ref] {
+    let words = forget_all(objects);
+    if !needs_drop::<T>() {
+        return words;
+    }
+    let mut ending = EndingAll::<T> { words, done: 0, shared, _values: PhantomData };
+    while let Some(&object) = ending.words.get(ending.done) {
+        // Counted first: a value whose Drop panics is not dropped again.
+        ending.done += 1;
+        // SAFETY: initialised, and given up above; counted, so dropped once.
+        unsafe { pointer(object).cast::<T>().drop_in_place() }
+    }
+    mem::take(&mut ManuallyDrop::new(ending).words)
+}
+
+/// Objects whose values are being dropped, and the claims on them, which are the cache's own.
+struct EndingAll<'a, 's, T> {
+    words: &'a mut [Ref],
+    /// Of so many the value was dropped, or was to be.
+    done: usize,
+    shared: &'s Shared,
+    _values: PhantomData<T>,
+}
+
+impl<T> Drop for EndingAll<'_, '_, T> {
+    /// One panicked: the other values, then all objects.
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        let mut steps = Steps::new();
+        for &object in &self.words[self.done..] {
+            // SAFETY: initialised, given up, and not dropped yet.
+            steps.run(|| unsafe { pointer(object).cast::<T>().drop_in_place() });
+        }
+        self.shared.undo(self.words);
+        steps.end();
+    }
 }
 
 /// As [`end_all`], but the values are not dropped.
@@ -223,9 +265,7 @@ impl<T> Drop for Object<T> {
 #[cold]
 #[inline(never)]
 fn dropped<T>(object: Ref) {
-    // SAFETY: the invariant of the object that was dropped; the value is dropped once and the claim ends here.
-    unsafe {
-        pointer(object).cast::<T>().drop_in_place();
-        Shared::free_from_anywhere(object, Some(Site::DROPPED));
-    }
+    let ending = Ending(object);
+    // SAFETY: the invariant of the object that was dropped, whose claim is `ending`'s now; the value is dropped once.
+    unsafe { pointer(ending.0).cast::<T>().drop_in_place() }
 }

@@ -8,7 +8,7 @@ use super::local::Ref;
 use super::registry;
 use super::shared::Shared;
 use crate::page::Memory;
-use crate::sync::{Handle, Worker};
+use crate::sync::{Handle, Steps, Worker};
 use std::ptr::NonNull;
 
 /// A named cache of objects of a size and an alignment.
@@ -63,7 +63,7 @@ impl RawCache {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { grow::free_pointers(&self.shared, Some(w), &[object], Site::caller()) }
+        unsafe { free_all(&self.shared, Some(w), &[object], Site::caller()) }
     }
 
     #[inline(always)]
@@ -75,22 +75,20 @@ impl RawCache {
     #[inline]
     #[track_caller]
     pub fn alloc_bulk(&self, w: &mut Worker, objects: &mut [Option<NonNull<u8>>]) -> bool {
-        let mut places = objects.iter_mut();
-        let got = self.shared.take_bulk(w, places.len(), |taken| {
-            // `taken` first: a zip that ends with its second part has eaten one of its first.
-            for (&object, place) in taken.iter().zip(places.by_ref()) {
+        let mut filling = Filling { cache: self, objects, got: 0 };
+        let got = self.shared.take_bulk(w, filling.objects.len(), |taken| {
+            for (&object, place) in taken.iter().zip(&mut filling.objects[filling.got..]) {
                 *place = Some(self.shared.pointer(object));
             }
+            filling.got += taken.len();
         });
-        if got < objects.len() {
-            let mut back: Vec<Ref> = objects[..got]
-                .iter_mut()
-                .filter_map(Option::take)
-                .map(|object| self.tagged(object))
-                .collect();
+        let filled = got == filling.objects.len();
+        let mut back = if filled { Vec::new() } else { filling.take_back() };
+        filling.got = 0;
+        if !filled {
             self.shared.give_bulk(w, &mut back);
         }
-        got == objects.len()
+        filled
     }
 
     /// Gives objects back at once: into the sheaf by a copy, or those of one slab by one change of its word (source
@@ -109,7 +107,7 @@ impl RawCache {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { grow::free_pointers(&self.shared, Some(w), &objects[kept..], Site::caller()) }
+        unsafe { free_all(&self.shared, Some(w), &objects[kept..], Site::caller()) }
     }
 
     /// Gives objects back one by one: the plain loop, to compare with.
@@ -141,8 +139,53 @@ impl RawCache {
             return Err(Misuse::outside(object));
         };
         // SAFETY: the caller's promise; the object keeps the cache.
-        unsafe { grow::free_pointers(shared, None, &[object], Site::caller()) }
+        unsafe { free_all(shared, None, &[object], Site::caller()) }
     }
+}
+
+/// An array that is being filled with objects; what is there when this goes is given back: the page stage's callback, which
+/// is the caller's code, may panic.
+struct Filling<'a> {
+    cache: &'a RawCache,
+    objects: &'a mut [Option<NonNull<u8>>],
+    got: usize,
+}
+
+impl Filling<'_> {
+    /// The objects so far, tagged; they are in the array no more.
+    #[cold]
+    fn take_back(&mut self) -> Vec<Ref> {
+        let got = self.objects[..self.got].iter_mut();
+        got.filter_map(Option::take).map(|object| self.cache.tagged(object)).collect()
+    }
+}
+
+impl Drop for Filling<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.got > 0 {
+            let mut back = self.take_back();
+            self.cache.shared.undo(&mut back);
+        }
+    }
+}
+
+/// As [`grow::free_pointers`]; what panics meanwhile goes on when all are back.
+///
+/// # Safety
+/// As of that.
+#[cold]
+unsafe fn free_all(
+    shared: &Shared,
+    w: Option<&mut Worker>,
+    objects: &[NonNull<u8>],
+    site: Site,
+) -> Result<(), Misuse> {
+    let mut steps = Steps::new();
+    // SAFETY: the caller's promise.
+    let freed = unsafe { grow::free_pointers(shared, w, objects, site, &mut steps) };
+    steps.end();
+    freed
 }
 
 /// Gives objects of any caches back at once (the form without a cache argument): runs of one cache go to it together.
@@ -154,6 +197,23 @@ impl RawCache {
 /// As [`RawCache::release`], for each.
 #[track_caller]
 pub unsafe fn free_bulk_any(w: &mut Worker, objects: &mut [NonNull<u8>]) -> Result<(), Misuse> {
+    let mut steps = Steps::new();
+    // SAFETY: the caller's promise.
+    let freed = unsafe { free_runs(w, objects, Site::caller(), &mut steps) };
+    steps.end();
+    freed
+}
+
+/// As [`free_bulk_any`]; what panics when slabs go, `steps` has.
+///
+/// # Safety
+/// As of that.
+unsafe fn free_runs(
+    w: &mut Worker,
+    objects: &mut [NonNull<u8>],
+    site: Site,
+    steps: &mut Steps,
+) -> Result<(), Misuse> {
     let mut rest = &mut objects[..];
     while let Some(&first) = rest.first() {
         // SAFETY: the objects are out, and so their slabs' pages are.
@@ -167,7 +227,7 @@ pub unsafe fn free_bulk_any(w: &mut Worker, objects: &mut [NonNull<u8>]) -> Resu
         let (now, later) = rest.split_at_mut(run);
         // SAFETY: the caller's promise. The objects keep the cache until the last of them is in a sheaf, where it is
         // only touched by a worker inside, for whom a closing cache waits, or on a freelist.
-        unsafe { grow::free_pointers(shared, Some(w), now, Site::caller())? };
+        unsafe { grow::free_pointers(shared, Some(w), now, site, steps)? };
         rest = later;
     }
     Ok(())

@@ -13,7 +13,7 @@ use super::word::Word;
 use crate::limits::{LOCAL_ORDER_MAX, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::sync::shim::{AtomicU32, Mutex, lock};
-use crate::sync::{Close, Handle, Leave, PerWorker, Worker};
+use crate::sync::{Close, Handle, Leave, PerWorker, Steps, Worker};
 use crate::sys::clock;
 use crate::sys::region::PageKind;
 use std::ptr::NonNull;
@@ -162,17 +162,17 @@ impl Shared {
     /// Puts free objects back into their slabs, those of one slab by one change of its word; for callers that have a
     /// handle.
     #[cold]
-    pub(super) fn put_back(&self, objects: &mut [Ref]) {
+    pub(super) fn put_back(&self, objects: &mut [Ref], steps: &mut Steps) {
         // SAFETY: what comes off a list of the cache is claimed by nobody and on no other; the caller's handle keeps it.
-        unsafe { Shared::put(self, objects) }
+        unsafe { Shared::put(self, objects, steps) }
     }
 
-    /// Puts free objects back into their slabs.
+    /// Puts free objects back into their slabs. What panics when a slab goes, `steps` has.
     ///
     /// # Safety
     /// Each object is of this cache and on no list, and nobody claims it. Without a handle the cache may be gone when
     /// this returns.
-    pub(super) unsafe fn put(this: *const Shared, mut objects: &mut [Ref]) {
+    pub(super) unsafe fn put(this: *const Shared, mut objects: &mut [Ref], steps: &mut Steps) {
         while !objects.is_empty() {
             // SAFETY: the objects still to be put back keep the cache.
             let shared = unsafe { &*this };
@@ -182,7 +182,7 @@ impl Shared {
             // SAFETY: the chain's objects are counted as free by this call alone.
             if unsafe { shared.slabs.push(ground, &chain, false) } == Pushed::Empty {
                 // SAFETY: a slab whose pages are not given back yet keeps the cache.
-                unsafe { Shared::give_back(this, chain.slab) }
+                unsafe { Shared::give_back(this, chain.slab, steps) }
             }
             objects = &mut objects[..left];
         }
@@ -205,12 +205,13 @@ impl Shared {
         Some(slab)
     }
 
-    /// Gives an empty slab's pages back; with the last one of a closed cache, the cache ends.
+    /// Gives an empty slab's pages back; with the last one of a closed cache, the cache ends. The values' own Drop and the
+    /// page stage's callback run in there: what panics, `steps` has, and the slab goes all the same.
     ///
     /// # Safety
     /// The slab is empty, on no list, and given back once.
     #[cold]
-    pub(super) unsafe fn give_back(this: *const Shared, slab: u32) {
+    pub(super) unsafe fn give_back(this: *const Shared, slab: u32, steps: &mut Steps) {
         // SAFETY: the slab is counted until below, and so keeps the cache.
         let shared = unsafe { &*this };
         let ground = shared.ground();
@@ -219,13 +220,13 @@ impl Shared {
                 && let Some(at) = NonNull::new(pointer(shared.slabs.at(ground, slab, place, 0)))
             {
                 // SAFETY: made when the slab was, and free.
-                unsafe { (constructor.end)(at) }
+                steps.run(|| unsafe { (constructor.end)(at) });
             }
         }
         shared.locals.strangers().free_slab.add_shared(1);
         if let Some(number) = shared.memory.number(slab) {
             // SAFETY: the slab's pages were claimed in `adopt` and are empty and on no list.
-            drop(unsafe { Page::claim(number) });
+            steps.run(|| drop(unsafe { Page::claim(number) }));
         }
         let ended = {
             let mut node = lock(&shared.slabs.node);
@@ -234,13 +235,13 @@ impl Shared {
         };
         if ended {
             // SAFETY: closed, and this thread saw the last slab go, under the lock.
-            unsafe { registry::retire(this) }
+            steps.run(|| unsafe { registry::retire(this) });
         }
     }
 
-    pub(super) fn give_back_all(&self, slabs: impl IntoIterator<Item = u32>) {
+    pub(super) fn give_back_all(&self, slabs: impl IntoIterator<Item = u32>, steps: &mut Steps) {
         // SAFETY: callers took each off the lists just now, empty; their handle keeps the cache.
-        slabs.into_iter().for_each(|slab| unsafe { Shared::give_back(self, slab) });
+        slabs.into_iter().for_each(|slab| unsafe { Shared::give_back(self, slab, steps) });
     }
 
     /// Ends the claim on an object without a worker: one change of a word, a lock where its slab changes lists.
@@ -259,13 +260,15 @@ impl Shared {
             unsafe { checker.on_free(at, site) }
         }
         shared.locals.strangers().free_slowpath.add_shared(1);
+        let mut steps = Steps::new();
         // SAFETY: the claim was the caller's and ends here.
-        unsafe { Shared::put(this, &mut [object]) }
+        unsafe { Shared::put(this, &mut [object], &mut steps) }
+        steps.end();
     }
 
     /// Takes all objects that workers and the barn keep back into the slabs; `each` goes from worker to worker.
     #[cold]
-    fn flush(&self, each: impl FnOnce(&mut dyn FnMut(&mut Local, &SlabLane))) {
+    fn flush(&self, steps: &mut Steps, each: impl FnOnce(&mut dyn FnMut(&mut Local, &SlabLane))) {
         let (mut objects, mut empty) = (Vec::new(), Vec::new());
         {
             let mut barn = lock(&self.barn);
@@ -274,8 +277,8 @@ impl Shared {
             barn.drain(capacity).for_each(|mut sheaf| sheaf.drain(|object| objects.push(object)));
         }
         each(&mut |local, lane| self.take_all(local, lane, &mut objects, &mut empty));
-        self.put_back(&mut objects);
-        self.give_back_all(empty);
+        self.put_back(&mut objects, steps);
+        self.give_back_all(empty, steps);
     }
 
     /// Takes all that one worker keeps. Its sheaves are of the size then that sheaves are to have now.
@@ -289,9 +292,9 @@ impl Shared {
 
     /// As [`Shared::flush`] for all workers' sheaves and slabs, as a thief; false if a worker could not be robbed,
     /// which stayed inside for too long.
-    pub(super) fn flush_all(&self) -> bool {
+    pub(super) fn flush_all(&self, steps: &mut Steps) -> bool {
         let mut all = true;
-        self.flush(|empty| {
+        self.flush(steps, |empty| {
             for slot in self.locals.slots() {
                 all &= slot.steal(|local| empty(local, slot.gauges())).is_some();
             }
@@ -299,7 +302,7 @@ impl Shared {
         all
     }
 
-    /// Puts objects back that were allocated and will not be used after all.
+    /// Puts objects back that were allocated and will not be used after all, or whose values are gone.
     #[cold]
     pub(super) fn undo(&self, objects: &mut [Ref]) {
         if let Some(checker) = &self.checker {
@@ -308,7 +311,10 @@ impl Shared {
                 .iter()
                 .for_each(|&object| unsafe { checker.on_free(self.pointer(object), Site::DROPPED) });
         }
-        self.put_back(objects);
+        self.locals.strangers().free_slowpath.add_shared(objects.len() as u64);
+        let mut steps = Steps::new();
+        self.put_back(objects, &mut steps);
+        steps.end();
     }
 
     pub(super) fn with_node<R>(&self, f: impl FnOnce(&mut Node) -> R) -> R {
@@ -350,7 +356,8 @@ impl Close for Shared {
     #[cold]
     fn close(self: &Arc<Self>) {
         self.sheaf.store(0, Relaxed);
-        self.flush(|empty| {
+        let mut steps = Steps::new();
+        self.flush(&mut steps, |empty| {
             self.locals.slots().for_each(|slot| slot.shut(|local| empty(local, slot.gauges())));
         });
         let ended = self.with_node(|node| {
@@ -359,9 +366,11 @@ impl Close for Shared {
         });
         if ended {
             // SAFETY: closed just now, with no slab left, seen under the lock; no later call finds a slab to give back.
-            return unsafe { registry::retire(Arc::as_ptr(self)) };
+            steps.run(|| unsafe { registry::retire(Arc::as_ptr(self)) });
+        } else {
+            self.give_back_all(self.slabs.shrink(self.ground()), &mut steps);
         }
-        self.give_back_all(self.slabs.shrink(self.ground()));
+        steps.end();
     }
 }
 
@@ -372,7 +381,9 @@ impl Leave for Shared {
             let (lane, local) = held.split();
             self.take_all(local, lane, &mut objects, &mut empty);
         }
-        self.put_back(&mut objects);
-        self.give_back_all(empty);
+        let mut steps = Steps::new();
+        self.put_back(&mut objects, &mut steps);
+        self.give_back_all(empty, &mut steps);
+        steps.end();
     }
 }

@@ -8,6 +8,7 @@ mod per_worker;
 pub(crate) mod shim;
 #[allow(unsafe_code)]
 mod slot;
+mod steps;
 #[allow(unsafe_code)]
 mod tail;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub(crate) use lifo::Lifo;
 pub(crate) use per_worker::{Owned, PerWorker};
 #[cfg(test)]
 use slot::Slot;
+pub(crate) use steps::Steps;
 pub(crate) use tail::{make_of_first, make_of_last, move_last, move_while, put_newest, take_newest};
 pub(crate) use worker::{Leave, Roster};
 pub use worker::{Worker, WorkerError};

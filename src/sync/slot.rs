@@ -80,7 +80,7 @@ impl<L, G> Slot<L, G> {
         self.busy.store(1, Relaxed);
         // Keeps the store before the load in program order; the thief's membarrier does the rest.
         compiler_fence(SeqCst);
-        // Acquire: pairs with the Release that opens the gate in `leave_open`, so a thief's changes are seen.
+        // Acquire: pairs with the Release that opens the gate in [`Opens`], so a thief's changes are seen.
         if self.gate.load(Acquire) != 0 && !self.pass_gate() {
             return None;
         }
@@ -111,13 +111,12 @@ impl<L, G> Slot<L, G> {
     pub(crate) fn steal<R>(&self, take: impl FnOnce(&mut L) -> R) -> Option<R> {
         let _alone = lock(&self.thieves);
         self.gate.fetch_or(STOLEN, Relaxed);
-        let taken = self.wait_outside().then(|| {
+        let _open = Opens(self);
+        self.wait_outside().then(|| {
             // SAFETY: the gate is closed and the owner was seen outside after a barrier on every core, so it
             // cannot be inside; `thieves` keeps other thieves out.
             self.local.with_mut(|local| take(unsafe { &mut *local }))
-        });
-        self.leave_open();
-        taken
+        })
     }
 
     /// Closes the slot for good: the owner takes the shared path from now on. Waits for it to leave.
@@ -144,10 +143,15 @@ impl<L, G> Slot<L, G> {
         }
         false
     }
+}
 
-    fn leave_open(&self) {
+/// Opens the gate again when the thief leaves, also by a panic.
+struct Opens<'a, L, G>(&'a Slot<L, G>);
+
+impl<L, G> Drop for Opens<'_, L, G> {
+    fn drop(&mut self) {
         // Release: pairs with the owner's Acquire of the gate.
-        self.gate.fetch_and(!STOLEN, Release);
+        self.0.gate.fetch_and(!STOLEN, Release);
     }
 }
 

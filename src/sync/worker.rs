@@ -18,6 +18,7 @@
 //! ```
 
 use super::shim::{Mutex, lock};
+use super::steps::Steps;
 use crate::limits::WORKERS_MAX;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -149,10 +150,17 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         let leavers: Vec<_> = lock(&self.roster.leavers).iter().rev().filter_map(Weak::upgrade).collect();
+        // Values' own Drop and callbacks run in there: whichever panics, all stages are asked and the slot is free again.
+        let mut steps = Steps::new();
         for stage in leavers {
-            stage.leave(self);
+            steps.run(|| {
+                stage.leave(self);
+                // It may be the last to hold the stage.
+                drop(stage);
+            });
         }
         // Release: pairs with the Acquire of the next claim of this slot.
         self.roster.taken.fetch_and(!(1 << self.slot()), Release);
+        steps.end();
     }
 }

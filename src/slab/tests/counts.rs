@@ -116,7 +116,7 @@ fn objects_in_the_main_sheaf_are_not_lost_when_a_thief_turned_the_worker_away_fr
     let mut taken: Vec<_> =
         (0..32).filter_map(|_| grow::alloc(&cache.shared, &mut w, Site::caller())).collect();
     assert_eq!((taken.len(), cache.stats().alloc_slab), (32, before.alloc_slab), "from what there was");
-    cache.shared.put_back(&mut taken);
+    cache.shared.put_back(&mut taken, &mut crate::sync::Steps::new());
     cache.destroy().unwrap();
 }
 

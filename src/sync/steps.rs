@@ -1,0 +1,114 @@
+//! Steps that are all done, whichever of them panics.
+//!
+//! The caller's own code runs inside of ours: a value's Drop, a constructor, a callback. Where several things are to be given
+//! back and one of them runs such code, a panic of it must not keep the others from being given back.
+
+use std::any::Any;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
+
+/// Does steps one after the other; the first panic among them goes on when all are done ([`Steps::end`]).
+///
+/// Further panics end here: the panic hook has reported them. So does the first if the thread unwinds already, as the
+/// process would end otherwise.
+#[derive(Default)]
+pub(crate) struct Steps {
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Steps {
+    #[inline]
+    pub(crate) const fn new() -> Steps {
+        Steps { panic: None }
+    }
+
+    /// Does a step. What it works on must be whole also if it panics.
+    pub(crate) fn run(&mut self, step: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(step)) {
+            match self.panic {
+                None => self.panic = Some(panic),
+                // What was thrown may panic in its own Drop.
+                Some(_) => mem::forget(panic),
+            }
+        }
+    }
+
+    /// Whether one of them has panicked.
+    #[inline]
+    pub(crate) fn have_panicked(&self) -> bool {
+        self.panic.is_some()
+    }
+
+    /// All are done: lets the first panic go on, if there was one.
+    #[inline]
+    pub(crate) fn end(mut self) {
+        if let Some(panic) = self.panic.take() {
+            go_on(panic);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn go_on(panic: Box<dyn Any + Send>) {
+    if !thread::panicking() {
+        resume_unwind(panic);
+    }
+    mem::forget(panic);
+}
+
+impl Drop for Steps {
+    /// Something else unwinds.
+    #[inline]
+    fn drop(&mut self) {
+        mem::forget(self.panic.take());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Panics when it is dropped.
+    struct Bad;
+
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    fn all(done: &mut u32) {
+        let mut steps = Steps::new();
+        steps.run(|| *done += 1);
+        steps.run(|| panic!("first"));
+        steps.run(|| std::panic::panic_any(Bad));
+        assert!(steps.have_panicked());
+        steps.run(|| *done += 1);
+        steps.end();
+    }
+
+    #[test]
+    fn all_steps_are_done_and_the_first_panic_goes_on() {
+        let mut done = 0;
+        let panic = catch_unwind(AssertUnwindSafe(|| all(&mut done))).unwrap_err();
+        assert_eq!((panic.downcast_ref(), done), (Some(&"first"), 2));
+    }
+
+    #[test]
+    fn while_a_thread_unwinds_another_panic_ends_in_the_steps() {
+        struct Ends<'a>(&'a mut u32);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                all(self.0);
+            }
+        }
+        let mut done = 0;
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            let _ends = Ends(&mut done);
+            panic!("before");
+        }));
+        assert_eq!((panic.unwrap_err().downcast_ref(), done), (Some(&"before"), 2));
+    }
+}
