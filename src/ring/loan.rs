@@ -18,6 +18,7 @@
 use super::cursor::{Consumer, Index, Producer};
 use super::{runs, slots_for};
 use crate::limits::CACHE_LINE;
+use crate::sync::Steps;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
 use crate::sys::cpu::{prefetch, prefetch_write};
 use crossbeam_utils::CachePadded;
@@ -57,12 +58,14 @@ impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         // Both sides are gone: their last writes happened before this through the Arc's count.
         let [lent, mut reclaimed] = [LENT, RECLAIMED].map(|which| self.indices[which].load(Relaxed));
+        let mut steps = Steps::new();
         while reclaimed != lent {
             let slot = reclaimed as usize & (self.slots.len() - 1);
             // SAFETY: between the indices, so initialised and not reclaimed.
-            self.slots[slot].with_mut(|item| unsafe { (*item).assume_init_drop() });
+            steps.run(|| self.slots[slot].with_mut(|item| unsafe { (*item).assume_init_drop() }));
             reclaimed = reclaimed.wrapping_add(1);
         }
+        steps.end();
     }
 }
 

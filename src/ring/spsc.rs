@@ -11,6 +11,7 @@ pub(crate) use slot::{Vacant, Waiting};
 use super::cursor::{Consumer, Index, Producer};
 use super::{runs, slots_for};
 use crate::limits::CACHE_LINE;
+use crate::sync::Steps;
 use crate::sync::shim::{AtomicU32, UnsafeCell};
 use crate::sys::cpu::prefetch;
 use crossbeam_utils::CachePadded;
@@ -89,17 +90,26 @@ impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         // Both ends are gone: their last writes happened before this through the Arc's count.
         let [head, mut tail] = [PRODUCER, CONSUMER].map(|which| self.indices.0[which].load(Relaxed));
+        let mut steps = Steps::new();
         while tail != head {
             let slot = tail as usize & (self.size - 1);
             // SAFETY: between the indices, so initialised and not yet taken.
-            self.slots()[slot].with_mut(|item| unsafe { (*item).assume_init_drop() });
+            steps.run(|| self.slots()[slot].with_mut(|item| unsafe { (*item).assume_init_drop() }));
             tail = tail.wrapping_add(1);
         }
+        steps.end();
     }
 }
 
 /// The sending end. Alone on its cache lines: its copies of the indices change with every burst, and the ends are often
 /// made, and then lie, side by side.
+///
+/// What it takes is what the receiver gets, so a lifetime inside of the items cannot become shorter at this end alone:
+/// ```compile_fail,E0308
+/// # use netmem::ring::Sender;
+/// type Any = for<'a> fn(&'a str);
+/// fn weaker(sender: Sender<Any>) -> Sender<fn(&'static str)> { sender }
+/// ```
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Sender<T> {
@@ -108,6 +118,13 @@ pub struct Sender<T> {
 }
 
 /// The receiving end. Alone on its cache lines, as the [`Sender`].
+///
+/// Nor can one become longer at this end:
+/// ```compile_fail,E0308
+/// # use netmem::ring::Receiver;
+/// type Any = for<'a> fn(&'a str);
+/// fn stronger(receiver: Receiver<fn(&'static str)>) -> Receiver<Any> { receiver }
+/// ```
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Receiver<T> {
@@ -144,7 +161,7 @@ impl<T> Sender<T> {
 
     /// Sends a burst: as many of `items` as there is room for, at most `want`; returns how many.
     ///
-    /// Items that do not fit are not taken from the iterator.
+    /// Items that do not fit are not taken from the iterator. If it panics, the items that it gave before are sent.
     #[inline]
     pub fn send_burst(&mut self, want: usize, items: &mut impl Iterator<Item = T>) -> usize {
         self.send_each(want, |slot| {
@@ -157,23 +174,24 @@ impl<T> Sender<T> {
     /// Sends a burst of at most `want` items, which `fill` writes where they are to lie, up to the first slot that it leaves
     /// free; returns how many.
     ///
-    /// If `fill` panics nothing was sent, and what it wrote is forgotten.
+    /// If `fill` panics what it filled before is sent.
     #[inline]
     pub(crate) fn send_each(&mut self, want: usize, mut fill: impl FnMut(Vacant<'_, T>)) -> usize {
         let room = self.room(want);
-        let mut sent = 0;
-        'burst: for run in runs(self.ring.slots(), self.cursor.slot(0), room) {
+        let Self { cursor, ring } = self;
+        let free = runs(ring.slots(), cursor.slot(0), room);
+        let mut filled = Filled { cursor, done: 0 };
+        'burst: for run in free {
             for slot in run {
-                let before = sent;
+                let before = filled.done;
                 // SAFETY: an unpublished slot is the sender's alone (edge C), and holds nothing to drop.
-                slot.with_mut(|place| fill(Vacant::new(unsafe { &mut *place }, &mut sent)));
-                if sent == before {
+                slot.with_mut(|place| fill(Vacant::new(unsafe { &mut *place }, &mut filled.done)));
+                if filled.done == before {
                     break 'burst;
                 }
             }
         }
-        self.cursor.publish(sent);
-        sent as usize
+        filled.done as usize
     }
 
     /// Sends items from the front of `items`, as many as there is room for; returns how many. The others move up.
@@ -320,6 +338,19 @@ impl<T> Receiver<T> {
             self.ring.slots()[self.cursor.slot(0)].with_mut(|item| unsafe { (*item).assume_init_read() });
         self.cursor.release(1);
         Some(item)
+    }
+}
+
+/// Publishes the slots filled so far, also when the one who fills them panics.
+struct Filled<'a, T> {
+    cursor: &'a mut Producer<HeapIndex<T>>,
+    done: u32,
+}
+
+impl<T> Drop for Filled<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.cursor.publish(self.done);
     }
 }
 

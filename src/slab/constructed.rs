@@ -33,10 +33,23 @@ use std::ptr::NonNull;
 /// # Ok(())
 /// # }
 /// ```
+/// The values stay, so no handle may take them for another type than the others do, not even for one with a shorter or a
+/// longer lifetime inside:
+/// ```compile_fail,E0308
+/// # use netmem::slab::ConstructedCache;
+/// type Any = for<'a> fn(&'a str);
+/// fn weaker(cache: ConstructedCache<Any>) -> ConstructedCache<fn(&'static str)> { cache }
+/// ```
+/// ```compile_fail,E0308
+/// # use netmem::slab::ConstructedCache;
+/// type Any = for<'a> fn(&'a str);
+/// fn stronger(cache: ConstructedCache<fn(&'static str)>) -> ConstructedCache<Any> { cache }
+/// ```
 #[derive(Debug)]
 pub struct ConstructedCache<T> {
     shared: Handle<Shared>,
-    _of: PhantomData<fn() -> T>,
+    /// Invariant in `T`: the cache keeps values, which come in and go out by all handles.
+    _of: PhantomData<fn(T) -> T>,
 }
 
 impl<T> Clone for ConstructedCache<T> {
@@ -46,9 +59,23 @@ impl<T> Clone for ConstructedCache<T> {
 }
 
 /// An object of a [`ConstructedCache`]: eight bytes, move-only, derefs to the `T`; its value outlives it.
+///
+/// What is written through it is read by the next user, as a value of the type with which the cache was made:
+/// ```compile_fail,E0308
+/// # use netmem::slab::Constructed;
+/// type Any = for<'a> fn(&'a str);
+/// fn weaker(object: Constructed<Any>) -> Constructed<fn(&'static str)> { object }
+/// ```
+/// ```compile_fail,E0308
+/// # use netmem::slab::Constructed;
+/// type Any = for<'a> fn(&'a str);
+/// fn stronger(object: Constructed<fn(&'static str)>) -> Constructed<Any> { object }
+/// ```
 #[derive(Debug)]
 pub struct Constructed<T> {
     object: ManuallyDrop<Object<T>>,
+    /// Invariant in `T`, unlike an [`Object`], whose value ends with it.
+    _of: PhantomData<fn(T) -> T>,
 }
 
 impl<T: Send + 'static> ConstructedCache<T> {
@@ -81,10 +108,14 @@ impl<T: Send + 'static> ConstructedCache<T> {
     pub fn alloc(&self, w: &mut Worker) -> Option<Constructed<T>> {
         let object = self.shared.take(w)?;
         // SAFETY: constructed with its slab, and just taken off a list.
-        Some(Constructed { object: ManuallyDrop::new(unsafe { Object::adopt(object) }) })
+        let object = ManuallyDrop::new(unsafe { Object::adopt(object) });
+        Some(Constructed { object, _of: PhantomData })
     }
 
     /// Gives the object back with its value; one of another cache goes home to its own.
+    ///
+    /// A value ends when the cache gives its slab back, in whichever call that is. If its Drop panics, all that the call
+    /// gives back is given back first.
     #[inline]
     #[track_caller]
     pub fn free(&self, w: &mut Worker, object: Constructed<T>) {

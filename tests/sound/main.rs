@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod rings;
 mod values;
+mod variance;
 
 use netmem::page::{BackingWish, Memory, MemoryConfig, Watermarks};
 
