@@ -12,6 +12,9 @@ pub const CHUNK_SHIFT: u32 = CHUNK_SIZE.trailing_zeros();
 /// Bytes of the largest frame.
 pub const FRAME_SIZE_MAX: usize = 32 << 10;
 
+/// Frames one [`Pool`](crate::pool::Pool) has at most.
+pub const FRAMES_MAX: usize = 1 << 22;
+
 /// The largest order of the buddy allocator: blocks of 2^10 pages, 4 MiB.
 pub const ORDER_MAX: u8 = 10;
 

@@ -9,7 +9,7 @@ use super::head::Head;
 use super::heads::Heads;
 use super::packet::Packet;
 use super::packets::Packets;
-use crate::limits::BATCH_MAX;
+use crate::limits::{BATCH_MAX, FRAMES_MAX};
 use crate::pool::{Batch, Frame};
 use crate::slab::Object;
 use crate::sync::Worker;
@@ -24,10 +24,11 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// Without heads, and with room for `frames` of them: what a device's ring holds at most.
+    /// Without heads, and with room for `frames` of them: what a device's ring holds at most. No pool has more than 4,194,304
+    /// frames, so room is made for no more.
     #[cold]
     pub fn new(frames: usize) -> Flight {
-        Flight { heads: VecDeque::with_capacity(frames + BATCH_MAX) }
+        Flight { heads: VecDeque::with_capacity(frames.min(FRAMES_MAX) + BATCH_MAX) }
     }
 
     /// Heads that wait.

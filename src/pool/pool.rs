@@ -15,7 +15,7 @@ use super::stock::Stock;
 use super::tuning;
 use super::watch;
 use super::yard::{self, Yard};
-use crate::limits::{BATCH_MAX, CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
+use crate::limits::{BATCH_MAX, CHUNK_SIZE, FRAME_SIZE_MAX, FRAMES_MAX, PAGE_SIZE};
 use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
@@ -356,7 +356,7 @@ fn check(config: &PoolConfig) -> Result<(), PoolError> {
     let size = config.frame_size;
     let room = size.saturating_sub(config.data);
     let checks = [
-        ("frames", config.frames, (1..=1 << 22).contains(&config.frames), "1 to 4194304"),
+        ("frames", config.frames, (1..=FRAMES_MAX).contains(&config.frames), "1 to 4194304"),
         ("frame size", size, PoolConfig::has_size(size), "2048, 4096, 8192, 16384 or 32768"),
         ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),
         ("headroom", config.headroom, config.headroom <= room, "at most the frame size less the data"),
@@ -366,7 +366,7 @@ fn check(config: &PoolConfig) -> Result<(), PoolError> {
             config.recycle != Recycle::Head || size >= PAGE_SIZE,
             "4096 or more where the head of a queue of pages is reused",
         ),
-        ("capacity", config.capacity, config.capacity <= 1 << 22, "0 to 4194304"),
+        ("capacity", config.capacity, config.capacity <= FRAMES_MAX, "0 to 4194304"),
     ];
     match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
         Some((what, value, _, range)) => Err(PoolError::Range { what, value, range }),

@@ -10,7 +10,7 @@ use super::registry;
 use super::slabs::{Ground, Node, Pushed, Slabs, pointer, set_owner};
 use super::stats::SlabLane;
 use super::word::Word;
-use crate::limits::{LOCAL_ORDER_MAX, PAGE_SIZE};
+use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::sync::shim::{AtomicU32, Mutex, lock};
 use crate::sync::{Close, Handle, Leave, PerWorker, Steps, Worker};
@@ -75,6 +75,10 @@ impl Shared {
         }
         if !align.is_power_of_two() || align > PAGE_SIZE << LOCAL_ORDER_MAX {
             return Err(CacheError::Align { align });
+        }
+        // Before anything is reckoned with it: no slab is as large.
+        if size > PAGE_SIZE << ORDER_MAX {
+            return Err(CacheError::Size { size, order: config.order.unwrap_or(ORDER_MAX) });
         }
         let checker = Checker::new(&config.name, config.debug, size, align, constructor.is_some());
         let plain = Layout::plain(size, align, constructor.is_some());

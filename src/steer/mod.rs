@@ -64,7 +64,7 @@ pub use flow::FlowKey;
 pub use inbox::Inbox;
 pub use label::Source;
 pub use mesh::{Ends, Mesh};
-pub use order::{OrderChecker, OrderCounts};
+pub use order::{OrderChecker, OrderCounts, OrderError};
 pub use outbox::Outbox;
 pub use policy::{Policy, PolicyError, QueueMap, Targets};
 pub use queue::tx_queue;

@@ -38,11 +38,31 @@ struct Flow {
     seen: Box<[u64]>,
 }
 
+/// Flows that a checker follows at most: each takes half a KiB.
+const FLOWS_MAX: usize = 1 << 16;
+
+/// Why there is no checker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// There are too many flows.
+    #[error("{flows} flows to follow: give 0 to {FLOWS_MAX}")]
+    Flows {
+        /// Flows asked for.
+        flows: usize,
+    },
+}
+
 impl OrderChecker {
     /// A checker for flows numbered from 0.
-    pub fn new(flows: usize) -> OrderChecker {
+    ///
+    /// # Errors
+    /// [`OrderError`] for more than 65,536 flows.
+    pub fn new(flows: usize) -> Result<OrderChecker, OrderError> {
+        if flows > FLOWS_MAX {
+            return Err(OrderError::Flows { flows });
+        }
         let flow = Flow { next: 0, distinct: 0, seen: vec![0; (WINDOW / 64) as usize].into() };
-        OrderChecker { flows: vec![flow; flows], received: 0, reordered: 0, duplicated: 0 }
+        Ok(OrderChecker { flows: vec![flow; flows], received: 0, reordered: 0, duplicated: 0 })
     }
 
     /// Takes note of a frame; true if it is the next one or a later one, false if it is late or came before.
@@ -113,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_comes_late_is_reordered_and_no_longer_missing() {
-        let mut order = OrderChecker::new(2);
+        let mut order = OrderChecker::new(2).unwrap();
         assert!([0, 1, 3].into_iter().all(|number| order.see(0, number)));
         assert_eq!(order.counts(), OrderCounts { received: 3, missing: 1, ..OrderCounts::default() });
         assert!(!order.see(0, 2) && !order.see(0, 2));
@@ -127,7 +147,7 @@ mod tests {
         fn counts_are_those_of_the_definition(
             steps in prop::collection::vec((0..2_usize, prop_oneof![0..40_u64, 0..9000_u64]), 0..400),
         ) {
-            let mut order = OrderChecker::new(2);
+            let mut order = OrderChecker::new(2).unwrap();
             let mut seen = [HashSet::new(), HashSet::new()];
             let (mut highest, mut expect) = ([None::<u64>; 2], OrderCounts::default());
             for (flow, number) in steps {

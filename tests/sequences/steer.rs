@@ -124,7 +124,7 @@ impl Scene {
         // Half of the flows are of headers as they should be, half of whatever the bytes say.
         let headers =
             (0..flows).map(|flow| if flow % 2 == 0 { udp(flow) } else { odd(flow, bytes) }).collect();
-        let (numbers, order) = (vec![0; flows], OrderChecker::new(flows));
+        let (numbers, order) = (vec![0; flows], OrderChecker::new(flows).unwrap());
         let ordered = policy != "round-robin";
         Scene {
             mesh,

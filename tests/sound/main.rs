@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bounds;
 mod rings;
 mod values;
 mod variance;

@@ -68,11 +68,12 @@ impl Pairs {
     /// Pairs each worker may have unless somebody says otherwise: source 003's `em_pool_max`.
     pub const MAX: usize = 50;
 
-    /// Pairs of frames of `pool` and heads of `heads`, at most `max` for each worker; 0 keeps none.
+    /// Pairs of frames of `pool` and heads of `heads`, at most `max` for each worker; 0 keeps none. There is room for no more
+    /// than the pool may ever have frames ([`Pool::capacity`]), however large `max` is.
     #[cold]
     pub fn new(pool: &Pool, heads: &Heads, max: usize) -> Pairs {
         let roster = pool.memory().roster();
-        let stacks = Stacks::new(roster, max);
+        let stacks = Stacks::new(roster, max, pool.capacity());
         let shared = Arc::new(Shared { stacks, pool: pool.clone(), heads: heads.clone() });
         roster.on_leave(&shared);
         let keeper: Weak<Shared> = Arc::downgrade(&shared);

@@ -63,7 +63,8 @@ pub struct PairStack {
 }
 
 impl PairStack {
-    /// Pairs of frames of `pool` and heads of `heads`, at most `max`; 0 keeps none.
+    /// Pairs of frames of `pool` and heads of `heads`, at most `max`; 0 keeps none. Room is made for no more than the pool may
+    /// ever have frames.
     #[cold]
     pub fn new(pool: &Pool, heads: &Heads, max: usize, reset: Reset) -> PairStack {
         let gauge = Arc::new(Gauge::default());
@@ -71,7 +72,7 @@ impl PairStack {
         pool.on_pressure(keeper);
         let (pool, heads) = (pool.clone(), heads.clone());
         PairStack {
-            pairs: Vec::with_capacity(max),
+            pairs: Vec::with_capacity(max.min(pool.capacity())),
             max,
             reset,
             stats: PairsStats::default(),

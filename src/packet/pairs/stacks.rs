@@ -33,6 +33,8 @@ pub(super) struct PairsLane {
 pub(super) struct Stacks<T> {
     pub(super) locals: PerWorker<Stack<T>, PairsLane>,
     max: AtomicUsize,
+    /// Items there are at all: no stack has room for more, whatever `max` says.
+    all: usize,
 }
 
 impl<T> Stack<T> {
@@ -53,8 +55,9 @@ impl<T> Stack<T> {
 }
 
 impl<T> Stacks<T> {
-    pub(super) fn new(roster: &Roster, max: usize) -> Self {
-        Stacks { locals: PerWorker::new(roster, || Stack::new(max)), max: AtomicUsize::new(max) }
+    pub(super) fn new(roster: &Roster, max: usize, all: usize) -> Self {
+        let locals = PerWorker::new(roster, || Stack::new(max.min(all)));
+        Stacks { locals, max: AtomicUsize::new(max), all }
     }
 
     /// The worker's newest item.
@@ -110,7 +113,7 @@ impl<T> Stacks<T> {
         self.rob(|items| {
             // Once more: another who changes it may have been faster.
             let max = self.max();
-            let mut stack = Vec::with_capacity(max);
+            let mut stack = Vec::with_capacity(max.min(self.all));
             surplus.extend(items.drain(..items.len().saturating_sub(max)));
             stack.append(items);
             *items = stack;
@@ -183,7 +186,7 @@ mod tests {
         model(|| {
             let roster = Roster::new(1);
             let mut w = roster.claim().unwrap();
-            let stacks = Arc::new(Stacks::new(&roster, 2));
+            let stacks = Arc::new(Stacks::new(&roster, 2, 9));
             stacks.put(&mut w, 1).unwrap();
             let lower = {
                 let stacks = Arc::clone(&stacks);
@@ -204,7 +207,7 @@ mod tests {
         model(|| {
             let roster = Roster::new(1);
             let mut w = roster.claim().unwrap();
-            let stacks = Arc::new(Stacks::new(&roster, 2));
+            let stacks = Arc::new(Stacks::new(&roster, 2, 9));
             stacks.put(&mut w, 1).unwrap();
             let thief = {
                 let stacks = Arc::clone(&stacks);
@@ -239,7 +242,7 @@ mod tests {
     fn what_is_put_while_its_pool_closes_goes_home_and_the_last_of_it_ends_the_pool() {
         long_model(|| {
             let (memory, [mut w, mut other], pool) = tiny(2);
-            let ready = Arc::new(Ready(Stacks::new(pool.memory().roster(), 2)));
+            let ready = Arc::new(Ready(Stacks::new(pool.memory().roster(), 2, 9)));
             let keeper: Weak<Ready> = Arc::downgrade(&ready);
             pool.on_pressure(keeper);
             let frames = [(); 3].map(|()| pool.alloc(&mut w).unwrap());

@@ -16,8 +16,9 @@ mod tests;
 mod tx;
 
 use super::{Port, PortCounters, PortState};
+use crate::limits::FRAMES_MAX;
 use crate::pool::{Batch, Frame, Place};
-use crate::sync::Worker;
+use crate::sync::{Steps, Worker};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -93,10 +94,11 @@ pub struct CopyingPort<D: Device> {
 }
 
 impl<D: Device> CopyingPort<D> {
-    /// A port called `name` that has at most `size` frames posted in each direction.
+    /// A port called `name` that has at most `size` frames posted in each direction. No pool has more than 4,194,304 frames, so
+    /// room is made for no more.
     #[cold]
     pub fn new(name: String, device: D, size: usize) -> CopyingPort<D> {
-        let stack = || Vec::with_capacity(size);
+        let stack = || Vec::with_capacity(size.min(FRAMES_MAX));
         CopyingPort { name, device, size, filled: stack(), sent: stack(), counters: Arc::default() }
     }
 
@@ -108,14 +110,16 @@ impl<D: Device> CopyingPort<D> {
 
 impl<D: Device> Drop for CopyingPort<D> {
     fn drop(&mut self) {
-        self.device.close(&self.counters);
-        self.device.publish(&self.counters);
+        let mut steps = Steps::new();
+        steps.run(|| self.device.close(&self.counters));
+        steps.run(|| self.device.publish(&self.counters));
         // As `complete` would have given them back.
         self.counters.completed.add(self.sent.len() as u64);
         // Owned again, and then dropped with the stacks.
         for stack in [&self.filled, &self.sent] {
             Place::Posted.leave(None, stack);
         }
+        steps.end();
     }
 }
 

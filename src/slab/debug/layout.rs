@@ -23,6 +23,9 @@ pub(in crate::slab) struct Layout {
 impl Layout {
     /// Objects side by side. The freelist word stands at their begin, or behind them where the contents of free
     /// objects are to be `kept`.
+    ///
+    /// `size` and `align` are at most those of a slab ([`Shared::create`](crate::slab::shared::Shared::create)), so that no
+    /// sum here or in [`Plan::new`] wraps.
     pub(in crate::slab) fn plain(size: usize, align: usize, kept: bool) -> Layout {
         let align = align.max(WORD);
         let link = if kept { size.next_multiple_of(WORD) } else { 0 };

@@ -76,7 +76,7 @@ struct Scene {
 
 impl Scene {
     fn new(config: &MeshConfig) -> Scene {
-        let order = OrderChecker::new(WORKERS * FLOWS as usize);
+        let order = OrderChecker::new(WORKERS * FLOWS as usize).unwrap();
         let [kept, taken] = [(); 2].map(|()| Default::default());
         let numbers = Default::default();
         Scene { rig: rig(config), order, numbers, kept, taken, steered: 0, forwarded: 0, ordered: true }

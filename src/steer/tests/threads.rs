@@ -110,7 +110,7 @@ impl Receiving<'_> {
 /// Changes the policy until that was taken over `changes` times; worker 1 stops half way if `stops`.
 fn run_changes(changes: u64, stops: bool) {
     let mut rig = rig(&MeshConfig { inbox: 256, flow_limit: None, ..steering(WORKERS, POLICIES[0]) });
-    let order = Mutex::new(OrderChecker::new(FLOWS as usize));
+    let order = Mutex::new(OrderChecker::new(FLOWS as usize).unwrap());
     let [sent, leaves, never, left] = [(); 4].map(|()| AtomicBool::new(false));
     let others: Vec<At> = rig.workers.drain(1..).collect();
     let At { w, outbox, inbox } = rig.workers.remove(0);
