@@ -17,7 +17,7 @@ use super::external::External;
 use super::packet::Packet;
 use crate::limits::CACHE_LINE;
 use crate::slab::{Bytes, Sizes};
-use crate::sync::Worker;
+use crate::sync::{Steps, Worker};
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -70,15 +70,18 @@ impl Condense {
     /// # Cost
     /// A look at each part; a copy of at most `pinned / bound` bytes for those that pin too much.
     pub fn condense(&self, w: &mut Worker, packet: &mut Packet) -> usize {
-        let before = packet.pinned();
+        let (before, mut steps) = (packet.pinned(), Steps::new());
         packet.each_data_mut(|data| {
             if !self.allows(data.len(), data.pinned())
                 && let Some(copy) = self.sizes.bytes_from(w, data.bytes())
             {
-                mem::replace(data, Data::External(External::new(Copied(copy), drop))).free(w);
+                let of_others = mem::replace(data, Data::External(External::new(Copied(copy), drop)));
+                // Their code may panic.
+                steps.run(|| of_others.free(w));
             }
             true
         });
+        steps.end();
         before.saturating_sub(packet.pinned())
     }
 }

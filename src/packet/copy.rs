@@ -5,7 +5,8 @@ use super::head::Head;
 use super::heads::Heads;
 use super::packet::Packet;
 use crate::pool::{Frame, Pool};
-use crate::sync::Worker;
+use crate::sync::{Steps, Worker};
+use std::mem;
 
 /// Why bytes could not be copied into frames; the packet is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -35,16 +36,20 @@ impl Packet {
         if self.frame().is_some() {
             return Ok(());
         }
-        let mut failed = None;
+        let (mut failed, mut steps) = (None, Steps::new());
         self.each_data_mut(|data| {
             if !data.reclaim() {
                 match copied(w, pool, data.len(), [data.bytes()]) {
-                    Ok(frame) => std::mem::replace(data, Data::of(frame)).free(w),
+                    Ok(frame) => {
+                        let before = mem::replace(data, Data::of(frame));
+                        steps.run(|| before.free(w));
+                    }
                     Err(error) => failed = Some(error),
                 }
             }
             failed.is_none()
         });
+        steps.end();
         failed.map_or(Ok(()), Err)
     }
 
@@ -73,7 +78,7 @@ impl Heads {
         let len = packet.len();
         let Head { data, next, .. } = packet.put_down();
         let Some(rest) = next.take() else { return Ok(()) };
-        let behind = len - data.len();
+        let (behind, mut before) = (len - data.len(), Data::NOTHING);
         if data.reclaim()
             && let Ok(room) = data.put(behind)
         {
@@ -81,7 +86,7 @@ impl Heads {
         } else {
             let segments = [data.bytes()].into_iter().chain(rest.segments());
             match copied(w, pool, len, segments) {
-                Ok(frame) => std::mem::replace(data, Data::of(frame)).free(w),
+                Ok(frame) => before = mem::replace(data, Data::of(frame)),
                 Err(error) => {
                     *next = Some(rest);
                     return Err(error);
@@ -89,7 +94,11 @@ impl Heads {
             }
         }
         packet.pick_up();
-        self.free(w, rest);
+        // To give memory of others back is their code, and may panic: the packet is whole before.
+        let mut steps = Steps::new();
+        steps.run(|| before.free(w));
+        steps.run(|| self.free(w, rest));
+        steps.end();
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::data::Data;
 use super::packet::Packet;
+use crate::sync::Steps;
 
 /// Whose array a head goes back to: the number of its [`Heads`](super::Heads), and the worker's slot below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,10 +100,23 @@ impl Head {
 
 impl Drop for Head {
     /// Parts go one by one: a long chain is not a deep recursion.
+    #[inline]
     fn drop(&mut self) {
-        let mut next = self.next.take();
-        while let Some(mut part) = next {
-            next = part.take_next();
+        if let Some(part) = self.next.take() {
+            drop_parts(self.data.take(), part);
         }
     }
+}
+
+/// All of them, though to give memory of others back is their code, and may panic.
+#[cold]
+#[inline(never)]
+fn drop_parts(first: Data, second: Packet) {
+    let (mut next, mut steps) = (Some(second), Steps::new());
+    steps.run(|| drop(first));
+    while let Some(mut part) = next {
+        next = part.take_next();
+        steps.run(|| drop(part));
+    }
+    steps.end();
 }

@@ -40,8 +40,10 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> 
         drop(moving);
     }
     count(shared, w, u64::from(number.is_some()), |lane| &lane.allocated);
+    // Claimed before the callbacks, which may panic.
+    let page = number.and_then(claim);
     ring(alarms, w);
-    claim(number?)
+    page
 }
 
 /// As [`alloc`], and when that finds nothing, out of the reserve.
@@ -60,8 +62,9 @@ pub(super) fn alloc_urgent(shared: &Shared, w: &mut Worker, order: u8) -> Option
         count(shared, w, 1, |lane| &lane.urgent);
         count_node(shared, w, node);
     }
+    let page = claim(block[0]);
     ring(alarms, w);
-    claim(block[0])
+    page
 }
 
 /// Fills the empty places of `pages`, as far as there are single pages anywhere; returns how many it filled.
@@ -300,5 +303,5 @@ fn count_node(shared: &Shared, w: &Worker, node: usize) {
 }
 
 fn ring(alarms: Vec<Alarm>, w: &mut Worker) {
-    alarms.into_iter().for_each(|alarm| alarm.ring(Some(w)));
+    Alarm::ring_all(alarms, Some(w));
 }

@@ -5,8 +5,8 @@ use super::table::Table;
 use super::zone::Zone;
 use crate::limits::ORDER_MAX;
 use crate::stats::Count;
-use crate::sync::Worker;
 use crate::sync::shim::{AtomicU32, Mutex, MutexGuard, lock};
+use crate::sync::{Steps, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
 
@@ -55,8 +55,21 @@ pub(super) struct Alarm {
 impl Alarm {
     /// Calls the callback. The caller is inside of nothing: no lock, no worker's lists.
     #[cold]
-    pub(super) fn ring(self, w: Option<&mut Worker>) {
+    fn ring(self, w: Option<&mut Worker>) {
         (self.call)(w, self.pressure);
+    }
+
+    /// Calls all of them, whichever panics.
+    #[inline]
+    pub(super) fn ring_all(alarms: Vec<Alarm>, mut w: Option<&mut Worker>) {
+        if alarms.is_empty() {
+            return;
+        }
+        let mut steps = Steps::new();
+        for alarm in alarms {
+            steps.run(|| alarm.ring(w.as_deref_mut()));
+        }
+        steps.end();
     }
 }
 
@@ -109,7 +122,9 @@ impl Nodes {
     }
 
     pub(super) fn set_on_pressure(&self, call: OnPressure) {
-        *lock(&self.on_pressure) = Some(call);
+        let before = lock(&self.on_pressure).replace(call);
+        // Without the lock: what the callback holds goes with it, and may call back.
+        drop(before);
     }
 
     /// Takes blocks of one order from a node, as many as there are; returns how many.

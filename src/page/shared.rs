@@ -203,7 +203,7 @@ impl Shared {
         let shared = unsafe { memory_beyond(number) };
         let mut alarms = Vec::new();
         shared.put(&[number.get()], &mut alarms);
-        alarms.into_iter().for_each(|alarm| alarm.ring(None));
+        Alarm::ring_all(alarms, None);
     }
 
     /// Takes the memory out of the table of memories and gives up that table's count.
@@ -252,6 +252,6 @@ impl Leave for Shared {
         let mut alarms = Vec::new();
         self.put(&back, &mut alarms);
         drop(moving);
-        alarms.into_iter().for_each(|alarm| alarm.ring(None));
+        Alarm::ring_all(alarms, None);
     }
 }

@@ -98,5 +98,5 @@ impl Shared {
 }
 
 fn ring(alarms: Vec<Alarm>) {
-    alarms.into_iter().for_each(|alarm| alarm.ring(None));
+    Alarm::ring_all(alarms, None);
 }

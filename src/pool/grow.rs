@@ -29,27 +29,10 @@ pub(super) fn alloc(
     into: &mut [u32],
     site: &'static Location<'static>,
 ) -> usize {
-    let mut got = refill_and_take(shared, w, into);
-    let found = got > 0;
-    shared.lanes.add(w, 1, |lane| if found { &lane.refills } else { &lane.empty });
-    got += new_and_take(shared, w, &mut into[got..]);
-    while got < into.len() && shared.relieve(w) > 0 {
-        let found = refill_and_take(shared, w, &mut into[got..]);
-        if found == 0 {
-            break;
-        }
-        got += found;
-    }
-    if got < into.len() {
-        let stolen = steal(shared, &mut into[got..]);
-        shared.lanes.add(w, stolen as u64, |lane| &lane.taken);
-        got += stolen;
-    }
-    if shared.is_unsettled() {
-        // What was found on its way left with its page, which makes room for another.
-        shared.settle(Some(w));
-        got += new_and_take(shared, w, &mut into[got..]);
-    }
+    let mut taken = Taken { shared, into, got: 0 };
+    find(&mut taken, w);
+    let got = std::mem::take(&mut taken.got);
+    drop(taken);
     shared.lanes.add(w, got as u64, |lane| &lane.cold);
     if shared.is_traced() {
         shared.note(&into[..got], site);
@@ -60,14 +43,64 @@ pub(super) fn alloc(
     got
 }
 
-/// Takes new pages until `into` is filled or there are no more; returns how many frames.
-fn new_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
-    let mut got = 0;
-    while got < into.len() && new_pages(shared, w, into, &mut got) > 0 {
-        shared.lanes.add(w, 1, |lane| &lane.slow);
-        got += refill_and_take(shared, w, &mut into[got..]);
+/// Frames that were taken for an allocation, and are not claimed yet. Those that are there when this goes are given back:
+/// the callers' own code, which is asked for frames and told of pages, may panic.
+struct Taken<'a> {
+    shared: &'a Shared,
+    into: &'a mut [u32],
+    got: usize,
+}
+
+impl Taken<'_> {
+    fn is_short(&self) -> bool {
+        self.got < self.into.len()
     }
-    got
+
+    /// The places that are not filled.
+    fn rest(&mut self) -> &mut [u32] {
+        &mut self.into[self.got..]
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.into[..self.got].iter().for_each(|&id| drop(self.shared.claim(id)));
+    }
+}
+
+/// Fills the array as far as there are frames anywhere.
+fn find(taken: &mut Taken<'_>, w: &mut Worker) {
+    let shared = taken.shared;
+    taken.got = refill_and_take(shared, w, taken.into);
+    let found = taken.got > 0;
+    shared.lanes.add(w, 1, |lane| if found { &lane.refills } else { &lane.empty });
+    new_and_take(taken, w);
+    while taken.is_short() && shared.relieve(w) > 0 {
+        let found = refill_and_take(shared, w, taken.rest());
+        if found == 0 {
+            break;
+        }
+        taken.got += found;
+    }
+    if taken.is_short() {
+        let stolen = steal(shared, taken.rest());
+        shared.lanes.add(w, stolen as u64, |lane| &lane.taken);
+        taken.got += stolen;
+    }
+    if shared.is_unsettled() {
+        // What was found on its way left with its page, which makes room for another.
+        shared.settle(Some(w));
+        new_and_take(taken, w);
+    }
+}
+
+/// Takes new pages until the array is filled or there are no more.
+fn new_and_take(taken: &mut Taken<'_>, w: &mut Worker) {
+    let shared = taken.shared;
+    while taken.is_short() && new_pages(taken, w) > 0 {
+        shared.lanes.add(w, 1, |lane| &lane.slow);
+        taken.got += refill_and_take(shared, w, taken.rest());
+    }
 }
 
 /// The owner fills its cache and takes from it; everybody else takes from the stock.
@@ -136,11 +169,12 @@ fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
 /// pages.
 ///
 /// Pages that are not to be kept are used before anybody finds them home: of those the caller gets what it wants here,
-/// in `into` behind the first `got`.
-fn new_pages(shared: &Shared, w: &mut Worker, into: &mut [u32], got: &mut usize) -> usize {
+/// behind those that it has.
+fn new_pages(taken: &mut Taken<'_>, w: &mut Worker) -> usize {
+    let shared = taken.shared;
     let want = {
         let stock = lock(&shared.stock);
-        let wanted = (into.len() - *got).div_ceil(shared.per_page());
+        let wanted = taken.rest().len().div_ceil(shared.per_page());
         let most = if stock.takes_singly() { wanted } else { PAGES };
         most.min(PAGES).min(stock.limit.saturating_sub(stock.pages.len()))
     };
@@ -156,10 +190,10 @@ fn new_pages(shared: &Shared, w: &mut Worker, into: &mut [u32], got: &mut usize)
         .map(|page| shared.admit(&mut stock, page))
         .count();
     let singly = stock.takes_singly();
-    let direct = if singly { shared.take(&mut stock, &mut into[*got..]) } else { 0 };
+    let direct = if singly { shared.take(&mut stock, taken.rest()) } else { 0 };
     drop(stock);
     shared.lanes.add(w, direct as u64, |lane| &lane.taken);
-    *got += direct;
+    taken.got += direct;
     shared.memory.free_bulk(w, &mut pages);
     if singly {
         shared.settle(Some(w));

@@ -6,8 +6,8 @@ use super::pool::Pool;
 use super::shared::Shared;
 use super::yard::Homes;
 use crate::page::Memory;
-use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
+use crate::sync::{Steps, Worker};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
@@ -47,9 +47,15 @@ impl Keepers {
         lock(&self.0).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Tells them that the pool closes.
-    pub(super) fn close(&self) {
-        self.alive().iter().for_each(|keeper| keeper.close());
+    /// Tells them that the pool closes, whichever panics.
+    pub(super) fn close(&self, steps: &mut Steps) {
+        for keeper in self.alive() {
+            steps.run(|| {
+                keeper.close();
+                // This may be the last that holds it.
+                drop(keeper);
+            });
+        }
     }
 
     /// Which frames they keep, as far as they say it.

@@ -17,7 +17,7 @@ use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
-use crate::sync::{Close, Leave, Owned, Worker};
+use crate::sync::{Close, Leave, Owned, Steps, Worker};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -231,7 +231,8 @@ impl Shared {
             return;
         }
         drop(stock);
-        self.keepers.close();
+        let mut steps = Steps::new();
+        self.keepers.close(&mut steps);
         let mut back = Vec::new();
         let slot = self.local.slot();
         slot.shut(|local| local.stay(slot.gauges(), |stack| stack.drain(|id| back.push(id))));
@@ -242,8 +243,9 @@ impl Shared {
         drop(stock);
         if self.latch.arm(out) {
             // SAFETY: closed, with nothing out; exactly one caller learns it.
-            unsafe { Shared::retire(self) }
+            steps.run(|| unsafe { Shared::retire(self) });
         }
+        steps.end();
     }
 
     /// Gives the pages back, frees the pool's number and gives up the yard's count.
@@ -252,6 +254,7 @@ impl Shared {
     /// The pool is closed, no frame of it is out, and it is called once.
     #[cold]
     unsafe fn retire(pool: *const Shared) {
+        let mut steps = Steps::new();
         // SAFETY: the yard's count keeps the pool until `kept` goes out of scope.
         let kept = unsafe {
             let shared = &*pool;
@@ -265,10 +268,11 @@ impl Shared {
             });
             pages.extend(leaving);
             // Without the lock: the page stage calls who waits for pages.
-            drop(pages);
+            pages.into_iter().for_each(|page| steps.run(|| drop(page)));
             yard::leave(shared.number)
         };
         drop(kept);
+        steps.end();
     }
 
     /// Frames the pool has.

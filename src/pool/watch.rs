@@ -6,7 +6,7 @@ use super::stock::Stock;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Page;
 use crate::sync::shim::{AtomicU32, lock, yield_now};
-use crate::sync::{Lifo, Worker};
+use crate::sync::{Lifo, Steps, Worker};
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -237,6 +237,8 @@ impl Shared {
     #[cold]
     pub(super) fn settle(&self, mut w: Option<&mut Worker>) {
         self.unsettled.store(false, Relaxed);
+        // The page stage calls back.
+        let mut steps = Steps::new();
         loop {
             let (turned, page) = {
                 let mut stock = lock(&self.stock);
@@ -246,10 +248,10 @@ impl Shared {
                 self.fit_cache();
             }
             match (page, &mut w) {
-                (Some(page), Some(w)) => self.memory.free(w, page),
-                (Some(page), None) => drop(page),
+                (Some(page), Some(w)) => steps.run(|| self.memory.free(w, page)),
+                (Some(page), None) => steps.run(|| drop(page)),
                 (None, _) if turned => {}
-                (None, _) => return,
+                (None, _) => return steps.end(),
             }
         }
     }

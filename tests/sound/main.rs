@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod bounds;
+mod memory;
+mod packets;
 mod rings;
 mod values;
 mod variance;

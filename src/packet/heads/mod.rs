@@ -25,7 +25,7 @@ use super::packets::Packets;
 use crate::page::Memory;
 use crate::pool::{Batch, Frame};
 use crate::slab::{Attributes, Object};
-use crate::sync::Worker;
+use crate::sync::{Steps, Worker};
 pub use config::{Form, HeadsConfig, HeadsError};
 use shared::Shared;
 pub use stats::HeadsStats;
@@ -186,22 +186,27 @@ impl Heads {
     #[cold]
     #[inline(never)]
     fn free_rest(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) {
+        let mut steps = Steps::new();
         while let Some(odd) = packets.pop_first() {
-            self.free_odd(w, odd);
-            self.take_bulk(w, packets, frames);
+            steps.run(|| self.free_odd(w, odd));
+            steps.run(|| _ = self.take_bulk(w, packets, frames));
         }
+        steps.end();
     }
 
-    /// Gives back a packet that is more than a head and a frame.
+    /// Gives back a packet that is more than a head and a frame. What gives memory of others back is their code, and may
+    /// panic: all parts go home all the same.
     #[cold]
     #[inline(never)]
     fn free_odd(&self, w: &mut Worker, packet: Packet) {
-        let mut next = Some(packet);
+        let (mut next, mut steps) = (Some(packet), Steps::new());
         while let Some(mut part) = next {
             next = part.take_next();
-            part.take_data().free(w);
-            self.keep(w, part.into_head());
+            let data = part.take_data();
+            steps.run(|| data.free(w));
+            steps.run(|| self.keep(w, part.into_head()));
         }
+        steps.end();
     }
 
     /// Ends a poll round: heads that wait to be flushed or to be sent home go now.
