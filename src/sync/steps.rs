@@ -28,8 +28,7 @@ impl Steps {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(step)) {
             match self.panic {
                 None => self.panic = Some(panic),
-                // What was thrown may panic in its own Drop.
-                Some(_) => mem::forget(panic),
+                Some(_) => discard(panic),
             }
         }
     }
@@ -55,14 +54,24 @@ fn go_on(panic: Box<dyn Any + Send>) {
     if !thread::panicking() {
         resume_unwind(panic);
     }
-    mem::forget(panic);
+    discard(panic);
+}
+
+/// Drops what was thrown, which may panic in its own Drop.
+#[cold]
+fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(another);
+    }
 }
 
 impl Drop for Steps {
     /// Something else unwinds.
     #[inline]
     fn drop(&mut self) {
-        mem::forget(self.panic.take());
+        if let Some(panic) = self.panic.take() {
+            discard(panic);
+        }
     }
 }
 

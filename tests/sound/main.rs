@@ -11,10 +11,9 @@ mod values;
 mod variance;
 
 use netmem::page::{BackingWish, Memory, MemoryConfig, Watermarks};
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 /// Whether `f` panicked.
 fn panics(f: impl FnOnce()) -> bool {
@@ -39,7 +38,7 @@ fn is_home(memory: &Memory) -> bool {
 }
 
 /// Counts how often each of some values was dropped. Not freed before the program ends, so that a second drop is counted
-/// and does no harm.
+/// and does no harm; and kept where a sanitizer finds it.
 #[derive(Debug, Clone, Copy)]
 struct Drops(&'static [AtomicUsize]);
 
@@ -55,7 +54,10 @@ struct Value {
 
 impl Drops {
     fn new(n: usize) -> Drops {
-        Drops(Box::leak((0..n).map(|_| AtomicUsize::new(0)).collect()))
+        static ALL: Mutex<Vec<&[AtomicUsize]>> = Mutex::new(Vec::new());
+        let drops: &[AtomicUsize] = Box::leak((0..n).map(|_| AtomicUsize::new(0)).collect());
+        ALL.lock().unwrap().push(drops);
+        Drops(drops)
     }
 
     fn value(self, number: usize, bad: bool) -> Value {

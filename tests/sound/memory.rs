@@ -7,8 +7,8 @@ use netmem::pool::{Batch, Frame, Pool, PoolConfig, Pressure, Recycle};
 use netmem::slab::{Bytes, Cache, CacheConfig, Layer, Object, RawCache, Sizes};
 use netmem::sync::Worker;
 use std::ptr::NonNull;
+use std::sync::Weak;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, Weak};
 
 /// What a round of an operation gave.
 #[derive(Default)]
