@@ -40,8 +40,10 @@ fn config(layer: Layer, debug: DebugOptions) -> CacheConfig {
 /// More than a sheaf and more than a slab.
 const VALUES: usize = 300;
 
-/// Which values panic.
-const BAD: [(&str, fn(usize) -> bool); 4] = [
+/// Which values panic, by their numbers.
+type Which = (&'static str, fn(usize) -> bool);
+
+const BAD: [Which; 4] = [
     ("the first", |n| n == 0),
     ("one in the middle", |n| n == 77),
     ("the last", |n| n == VALUES - 1),
