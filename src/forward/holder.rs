@@ -82,8 +82,8 @@ impl Holder {
     #[inline]
     pub fn put(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.queue.room(frames.len());
-        Place::Queued.enter_batch(Some(w), frames, n);
-        let sent = self.queue.send_burst(n, &mut frames.drain().map(Queued::new));
+        Place::Queued.enter_batch(w, frames, n);
+        let sent = self.queue.send_burst(n, &mut frames.hand_over(Place::Queued, w, n).map(Queued::new));
         self.counters.taken.add(sent as u64);
         sent
     }
@@ -105,7 +105,8 @@ impl Reader {
                 drop(frames.push(frame));
             }
         });
-        Place::Queued.leave(Some(w), &frames[before..]);
+        frames.taken_back(Place::Queued, w, before);
+        Place::Queued.leave_last(w, frames, read);
         self.counters.given.add(read as u64);
         read
     }

@@ -4,6 +4,8 @@ mod checklist;
 mod copying;
 mod holding;
 mod idling;
+#[cfg(not(loom))]
+mod ledger;
 mod odd;
 mod packets;
 pub(super) mod router;

@@ -251,7 +251,7 @@ impl Drops {
     /// Counts `frames` dropped for one reason. Only the forwarding thread may call it, as
     /// [`Count::add`] says.
     #[inline]
-    pub fn add(&self, reason: Reason, frames: u64) {
+    pub(crate) fn add(&self, reason: Reason, frames: u64) {
         self.0[reason.index()].add(frames);
     }
 

@@ -1,5 +1,6 @@
 //! The batch: up to 64 frames in order, the unit in which everything moves.
 
+mod hand_over;
 mod line;
 
 pub(crate) use line::{LINE_MAX, Line};
@@ -209,15 +210,15 @@ impl Batch {
     }
 
     /// The first `n` frames (fewer if there are fewer) by pool: calls `f` for each run of one pool.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn each_pool(&self, n: usize, f: impl FnMut(&Shared, &[Frame])) {
         let frames = &self[..n.min(self.len)];
         each_pool(frames, self.pool, f);
     }
 
     /// The frames from the one at `first` on by pool: calls `f` for each run of one pool.
-    #[inline]
-    pub(super) fn each_pool_from(&self, first: usize, f: impl FnMut(&Shared, &[Frame])) {
+    #[inline(always)]
+    pub(crate) fn each_pool_from(&self, first: usize, f: impl FnMut(&Shared, &[Frame])) {
         each_pool(&self[first.min(self.len)..], self.pool, f);
     }
 
@@ -240,16 +241,6 @@ impl Batch {
             self.pool = ptr::null();
         }
         self.len += n;
-    }
-
-    /// Gives up the first `n` frames, which someone else has taken by copy, and moves the others up.
-    ///
-    /// # Safety
-    /// There are that many, and each of their claims is held once by whoever took them.
-    #[inline]
-    pub(crate) unsafe fn forget_front(&mut self, n: usize) {
-        let end = std::mem::take(&mut self.len);
-        drop(Drain { batch: self, next: n, end });
     }
 
     /// Appends what `take` writes into the free places; it returns how many, from the first on, and of which pool if
@@ -313,11 +304,24 @@ fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
 }
 
 /// Calls `f` for each run of `frames` that are of one pool: `known`, unless that is null.
-#[inline]
+#[inline(always)]
 pub(crate) fn each_pool(frames: &[Frame], known: *const Shared, mut f: impl FnMut(&Shared, &[Frame])) {
+    if frames.is_empty() {
+        return;
+    }
+    if known.is_null() {
+        return each_run(frames, f);
+    }
+    // SAFETY: the frames are out for as long as they are borrowed, and keep their pool.
+    f(unsafe { &*known }, frames);
+}
+
+/// As [`each_pool`], of frames whose pools are not known.
+#[inline(never)]
+fn each_run(frames: &[Frame], mut f: impl FnMut(&Shared, &[Frame])) {
     let mut rest = frames;
     while !rest.is_empty() {
-        let (pool, n) = if known.is_null() { first_run(rest) } else { (known, rest.len()) };
+        let (pool, n) = first_run(rest);
         // SAFETY: the run's frames are out for as long as they are borrowed, and keep their pool.
         f(unsafe { &*pool }, &rest[..n]);
         rest = &rest[n..];

@@ -121,6 +121,21 @@ impl Home {
         n
     }
 
+    /// Looks at the frames on their way, none once shut; only for the one who is inside the pool's slot.
+    #[cold]
+    pub(crate) fn each(&self, links: Links<'_>, mut look: impl FnMut(u32)) {
+        // Acquire: pairs with the Release in `stack`, for the links.
+        let mut id = self.top.load(Acquire);
+        if id == SHUT {
+            return;
+        }
+        self.ring.each(&mut look);
+        while id != EMPTY {
+            look(id);
+            id = links.of(id).load(Relaxed);
+        }
+    }
+
     /// Frames on their way, 0 once shut; a reading from another thread may be a moment old.
     pub(crate) fn len(&self) -> u64 {
         if self.top.load(Relaxed) == SHUT {

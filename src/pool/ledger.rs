@@ -1,17 +1,22 @@
-//! The conservation law: every frame is in exactly one place, and the places can be counted at any time.
+//! The conservation law: every frame is in exactly one place, and the places can be counted at every quiescent point.
 
 use super::place::Place;
 use super::shared::{PoolLane, Shared};
 use crate::stats::Count;
 use crate::sync::shim::lock;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::panic::Location;
 use std::time::Duration;
 
 /// Where a pool's frames are.
 ///
-/// `free + cached + ready + owned + posted + queued + returning == total` at every quiescent point. `owned` and
-/// each place are counted on their own by every worker, never as what is missing, so the sum can fail.
+/// `free + cached + ready + owned + posted + queued + returning == total` at every quiescent point: when no worker is inside
+/// a call that moves frames of the pool, and the one who asks has seen what they did. At other times each number is that of
+/// some moment, and not of the same one.
+///
+/// Every term is counted on its own, none is what is missing, so the sum can fail. What goes to a place and comes back is
+/// counted twice, by what has the place and by who hands the frame over; `astray` says where the two differ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
     /// The pool's name.
@@ -22,10 +27,10 @@ pub struct Ledger {
     pub free: u64,
     /// In the owner's cache.
     pub cached: u64,
-    /// In ready pools of head and data.
+    /// In ready pools of head and data, as they say ([`Pressure::ready`](super::Pressure::ready)).
     pub ready: u64,
-    /// With the program: taken from the pool and neither given back nor put
-    /// at one of the places here. A frame with several holders, or cut into fragments, is one.
+    /// With the program: taken from the pool and neither given back nor handed over to one of the places here. A frame with
+    /// several holders, or cut into fragments, is one.
     pub owned: u64,
     /// With devices: fill, rx, tx and completion rings.
     pub posted: u64,
@@ -33,19 +38,23 @@ pub struct Ledger {
     pub queued: u64,
     /// On the way home.
     pub returning: u64,
+    /// By how many frames the two counts of `posted`, `queued` and `ready` differ, and how many frames of other pools lie
+    /// among the free ones of this: 0.
+    pub astray: u64,
 }
 
 impl Ledger {
-    /// Whether the places add up to the total.
+    /// Whether the places add up to the total, without one above it, and nothing is astray.
     pub fn balanced(&self) -> bool {
         let places =
             [self.free, self.cached, self.ready, self.owned, self.posted, self.queued, self.returning];
-        places.into_iter().fold(0, u64::wrapping_add) == self.total
+        // Wider than any sum of seven: a count below nothing, which wraps, makes it too large.
+        places.into_iter().map(u128::from).sum::<u128>() == u128::from(self.total) && self.astray == 0
     }
 
     /// Frames that are neither free nor on their way: with the program, devices, queues and ready pools.
     pub fn out(&self) -> u64 {
-        [self.ready, self.posted, self.queued].into_iter().fold(self.owned, u64::wrapping_add)
+        [self.ready, self.posted, self.queued].into_iter().fold(self.owned, u64::saturating_add)
     }
 
     /// Whether every frame is free, in the stock, in the cache or on its way there.
@@ -106,13 +115,31 @@ impl Shared {
         slot.steal(|local| local.stay(slot.gauges(), |_| {}));
     }
 
+    /// As [`Shared::reckon`]; returns how many frames of other pools lie in the owner's cache and on the way home.
+    fn reckon_and_look(&self) -> u64 {
+        let slot = self.local.slot();
+        let strangers = slot.steal(|local| {
+            let mut strangers = 0;
+            let mut look = |id| strangers += u64::from(!self.is_own(id));
+            local.stay(slot.gauges(), |stack| stack.iter().for_each(|&id| look(id)));
+            self.home.each(self.yard.links(), look);
+            strangers
+        });
+        strangers.unwrap_or(0)
+    }
+
+    /// Whether a frame of this number is one of the pool.
+    pub(super) fn is_own(&self, id: u32) -> bool {
+        NonZeroU32::new(id).is_some_and(|id| self.homes.of(id) == self.number)
+    }
+
     /// Counts the places.
     pub(super) fn ledger(&self) -> Ledger {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
-        let at = |place: Place| self.lanes.sum(|lane| &lane.places[place as usize]);
-        let ready = at(Place::Ready).wrapping_add(self.keepers.ready());
-        let (posted, queued) = (at(Place::Posted), at(Place::Queued));
-        self.reckon();
+        let said = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.said[place as usize]));
+        let handed = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.handed[place as usize]));
+        let kept = self.keepers.kept(self);
+        let strangers = self.reckon_and_look();
         let owner = self.local.slot().gauges();
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
         let given = sum(|lane| &lane.given).wrapping_add(owner.given.get());
@@ -120,16 +147,27 @@ impl Shared {
         let total = self.total();
         // Frames that came after closing are counted by the latch alone.
         let late = if stock.closed { total.saturating_sub(stock.free() + self.latch.out()) } else { 0 };
+        let gone = handed.into_iter().fold(given.wrapping_add(kept.named), u64::wrapping_add);
+        let [ready, posted, queued] = said;
         Ledger {
             name: self.name.clone(),
             total,
             free: stock.free() + late,
             cached: owner.cached.get(),
-            ready,
-            owned: [given, ready, posted, queued].into_iter().fold(taken, u64::wrapping_sub),
+            ready: ready.saturating_add(kept.said),
+            owned: taken.wrapping_sub(gone),
             posted,
             queued,
             returning: self.home.len(),
+            astray: astray(said, handed)
+                .saturating_add(kept.astray())
+                .saturating_add(strangers + stock.strangers),
         }
     }
+}
+
+/// By how many frames two counts of the places differ. The counts wrap, and so does what is between them.
+fn astray(said: [u64; Place::ALL.len()], handed: [u64; Place::ALL.len()]) -> u64 {
+    let apart = |(said, handed): (u64, u64)| said.wrapping_sub(handed).cast_signed().unsigned_abs();
+    said.into_iter().zip(handed).map(apart).fold(0, u64::saturating_add)
 }

@@ -8,15 +8,14 @@ use crate::stats::Count;
 use crate::sync::Lifo;
 use crate::sys::cpu;
 
-/// The owner's cache: within one line, with what is reckoned instead of counted.
+/// The owner's cache: within one line, with what its hot path counts.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Local {
     stack: Lifo<u32>,
-    /// Frames that the hot path took since the last cold stay. What it gave back is not counted: it is what the stack
-    /// holds more than when that stay ended, and this.
+    /// Frames that the hot path took and gave back since the last cold stay, counted apart from what the stack holds.
     took: u64,
-    settled: u64,
+    gave: u64,
 }
 
 /// What the owner did by its cache, as of its last cold stay.
@@ -32,7 +31,7 @@ pub(crate) struct Gauges {
 impl Local {
     /// A cache of `capacity` frames that is refilled to `refill`.
     pub(crate) fn new(capacity: usize, refill: usize) -> Self {
-        Local { stack: Lifo::new(capacity, refill), took: 0, settled: 0 }
+        Local { stack: Lifo::new(capacity, refill), took: 0, gave: 0 }
     }
 
     /// The frame given back last.
@@ -54,7 +53,11 @@ impl Local {
     /// Keeps a frame; false when there is no room.
     #[inline(always)]
     pub(crate) fn give(&mut self, id: u32) -> bool {
-        self.stack.push(id)
+        if !self.stack.push(id) {
+            return false;
+        }
+        self.gave += 1;
+        true
     }
 
     /// Keeps frames; false when there is no room for all.
@@ -69,12 +72,15 @@ impl Local {
             }
         }
         ones.iter_mut().zip(one_frames).for_each(|(place, frame)| *place = frame.id().get());
+        self.gave += frames.len() as u64;
         true
     }
 
     /// Keeps as many frames as there is room for, from the first on; returns how many.
     pub(crate) fn give_some(&mut self, frames: &[Frame]) -> usize {
-        self.stack.extend(frames, |frame| frame.id().get())
+        let kept = self.stack.extend(frames, |frame| frame.id().get());
+        self.gave += kept as u64;
+        kept
     }
 
     /// Frames there is room for when it is empty.
@@ -82,14 +88,28 @@ impl Local {
         self.stack.capacity()
     }
 
-    /// Does what the hot path cannot do: first what that has done is counted, at last what is left is noted.
+    /// Does what the hot path cannot do: first what that has done is counted, at last what is left is counted.
     pub(crate) fn stay<R>(&mut self, gauges: &Gauges, work: impl FnOnce(&mut Lifo<u32>) -> R) -> R {
-        gauges.taken.add(self.took);
-        gauges.given.add((self.stack.len() as u64 + self.took).wrapping_sub(self.settled));
+        gauges.taken.add(std::mem::take(&mut self.took));
+        gauges.given.add(std::mem::take(&mut self.gave));
         let done = work(&mut self.stack);
-        (self.took, self.settled) = (0, self.stack.len() as u64);
-        gauges.cached.set(self.settled);
+        gauges.cached.set(self.stack.len() as u64);
         done
+    }
+}
+
+/// TEST: mistakes of a hot path, which count nothing.
+#[cfg(all(test, not(loom)))]
+impl Local {
+    /// The newest frame is gone.
+    pub(crate) fn lose(&mut self) -> Option<u32> {
+        self.stack.pop()
+    }
+
+    /// The newest frame is there twice; false when there is none, or no room.
+    pub(crate) fn double(&mut self) -> bool {
+        let newest = self.stack.iter().last().copied();
+        newest.is_some_and(|id| self.stack.push(id))
     }
 }
 

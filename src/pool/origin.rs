@@ -37,11 +37,11 @@ impl Origin {
         self.pool
     }
 
-    /// Takes note that the first `n` frames of `batch` go in, just before their claims are given up.
+    /// Says that the first `n` frames of `batch` go in, just before they are handed over.
     #[inline]
     pub(crate) fn enter(&mut self, w: &Worker, batch: &Batch, n: usize) {
         batch.each_pool(n, |pool, run| {
-            self.place.count(pool, Some(w), run, true);
+            self.place.say(pool, Some(w), run, true);
             if self.inside == 0 {
                 self.pool = pool;
             } else if !ptr::eq(self.pool, pool) {
@@ -51,11 +51,11 @@ impl Origin {
         });
     }
 
-    /// Takes note that the last `n` frames of `batch` came back, just after they were claimed.
+    /// Says that the last `n` frames of `batch` came back, just after they were claimed.
     #[inline]
     pub(crate) fn leave(&mut self, w: &Worker, batch: &Batch, n: usize) {
         let frames = &batch[batch.len() - n..];
-        each_pool(frames, self.pool, |pool, run| self.place.count(pool, Some(w), run, false));
+        each_pool(frames, self.pool, |pool, run| self.place.say(pool, Some(w), run, false));
         self.inside -= n;
     }
 

@@ -1,11 +1,21 @@
 //! The places of the ledger that frames move into from the program's hands, and out of again.
 //!
-//! Whoever keeps frames at such a place says so by what is here: just before it gives the claims up (or puts the frames
-//! where they are to lie), and just after it has them again. A run of frames of one pool is one addition.
+//! Such a move is counted twice, by different code, so that a mistake in one of the two is seen:
+//!
+//! ```text
+//!   said        Place::enter_batch, Place::leave_last    by what has the place: how many frames its ring or stack took or gave
+//!   handed      Batch::hand_over, Batch::taken_back      by the batch: how many claims left it, or are in it that were not before
+//! ```
+//! The first is the ledger's `posted` and `queued`, the second a part of its `owned`. A run of frames of one pool is one
+//! addition in each. Frames that leave a place without a batch, as a queue is dropped, are counted by
+//! [`Place::leave`] and [`Place::take_back`].
 
 use super::batch::{Batch, each_pool};
 use super::frame::Frame;
-use super::shared::Shared;
+use super::shared::{PoolLane, Shared};
+#[cfg(all(test, not(loom)))]
+use super::tests::planted;
+use crate::stats::Count;
 use crate::sync::Worker;
 use std::ptr;
 
@@ -32,48 +42,80 @@ impl Place {
         }
     }
 
-    /// `frames` come here: owned → here. Without a worker it costs a locked instruction for each run of one pool.
+    /// Just before the first `n` frames of a batch come here: says so. No look-up where the batch knows its pool.
     #[inline]
-    #[cfg(test)]
-    pub(crate) fn enter(self, w: Option<&Worker>, frames: &[Frame]) {
-        each_pool(frames, ptr::null(), |pool, run| self.count(pool, w, run, true));
+    pub(crate) fn enter_batch(self, w: &Worker, batch: &Batch, n: usize) {
+        batch.each_pool(n, |pool, run| self.say(pool, Some(w), run, true));
     }
 
-    /// `frames` leave: here → owned.
+    /// Just after the last `n` frames of a batch came from here: says so. No look-up where the batch knows its pool.
+    #[inline]
+    pub(crate) fn leave_last(self, w: &Worker, batch: &Batch, n: usize) {
+        let first = batch.len().saturating_sub(n);
+        batch.each_pool_from(first, |pool, run| self.say(pool, Some(w), run, false));
+    }
+
+    /// Says that `frames` leave. Without a worker it costs a locked instruction for each run of one pool.
     #[inline]
     pub(crate) fn leave(self, w: Option<&Worker>, frames: &[Frame]) {
-        each_pool(frames, ptr::null(), |pool, run| self.count(pool, w, run, false));
+        each_pool(frames, ptr::null(), |pool, run| self.say(pool, w, run, false));
     }
 
-    /// As [`Place::enter`] for the first `n` frames of a batch; no look-up where the batch knows its pool.
+    /// Takes note that the claims of `frames` are the program's again; for frames that are in no batch.
     #[inline]
-    pub(crate) fn enter_batch(self, w: Option<&Worker>, batch: &Batch, n: usize) {
-        batch.each_pool(n, |pool, run| self.count(pool, w, run, true));
+    pub(crate) fn take_back(self, w: Option<&Worker>, frames: &[Frame]) {
+        each_pool(frames, ptr::null(), |pool, run| self.hand(pool, w, run.len(), false));
     }
 
-    /// As [`Place::leave`] for the first `n` frames of a batch; no look-up where the batch knows its pool.
-    #[inline]
-    pub(crate) fn leave_batch(self, w: Option<&Worker>, batch: &Batch, n: usize) {
-        batch.each_pool(n, |pool, run| self.count(pool, w, run, false));
+    /// `frames` come here: both counts.
+    #[cfg(test)]
+    pub(crate) fn enter(self, w: Option<&Worker>, frames: &[Frame]) {
+        each_pool(frames, ptr::null(), |pool, run| {
+            self.say(pool, w, run, true);
+            self.hand(pool, w, run.len(), true);
+        });
     }
 
-    /// As [`Place::leave`] for the frames of a batch from the one at `first` on; no look-up where the batch knows its pool.
-    #[inline]
-    pub(crate) fn leave_from(self, w: &Worker, batch: &Batch, first: usize) {
-        batch.each_pool_from(first, |pool, run| self.count(pool, Some(w), run, false));
+    /// `frames` are the program's again: both counts.
+    #[cfg(test)]
+    pub(crate) fn fetch(self, w: Option<&Worker>, frames: &[Frame]) {
+        self.leave(w, frames);
+        self.take_back(w, frames);
     }
 
-    /// A run of frames of `pool` comes here or leaves (the counters wrap).
+    /// What has the place says that a run of frames of `pool` comes or leaves (the counters wrap).
     #[inline(always)]
-    pub(super) fn count(self, pool: &Shared, w: Option<&Worker>, run: &[Frame], enter: bool) {
-        let n = run.len() as u64;
-        let n = if enter { n } else { n.wrapping_neg() };
-        match w {
-            Some(w) => pool.lanes.add(w, n, |lane| &lane.places[self as usize]),
-            None => pool.lanes.strangers().places[self as usize].add_shared(n),
-        }
+    pub(super) fn say(self, pool: &Shared, w: Option<&Worker>, run: &[Frame], comes: bool) {
+        self.add(pool, w, run.len(), comes, |lane| &lane.said);
         if pool.is_traced() {
-            pool.note_place(run.iter().map(Frame::id), enter.then_some(self));
+            pool.note_place(run.iter().map(Frame::id), comes.then_some(self));
+        }
+    }
+
+    /// Who has the claims of `n` frames of `pool` gives them up, or has made them again (the counters wrap).
+    #[inline(always)]
+    pub(super) fn hand(self, pool: &Shared, w: Option<&Worker>, n: usize, over: bool) {
+        self.add(pool, w, n, over, |lane| &lane.handed);
+    }
+
+    #[inline(always)]
+    fn add(
+        self,
+        pool: &Shared,
+        w: Option<&Worker>,
+        n: usize,
+        more: bool,
+        of: impl Fn(&PoolLane) -> &[Count; Place::ALL.len()],
+    ) {
+        let n = n as u64;
+        let n = if more { n } else { n.wrapping_neg() };
+        #[cfg(all(test, not(loom)))]
+        if planted::strikes(self, pool, w, n, &of) {
+            return;
+        }
+        match w {
+            Some(w) => pool.lanes.add(w, n, |lane| &of(lane)[self as usize]),
+            None => of(pool.lanes.strangers())[self as usize].add_shared(n),
         }
     }
 }

@@ -22,9 +22,9 @@ pub trait Pressure: Send + Sync {
     /// Frames of the pool that it keeps now: the ledger's `ready`.
     fn ready(&self) -> u64;
 
-    /// Names the frames of the pool that it keeps now, as far as it can reach them: for [`Pool::holders`], which shows the
-    /// others where they were last seen.
-    fn each_ready(&self, _found: &mut dyn FnMut(NonZeroU32)) {}
+    /// Names the frames of the pool that it keeps now, each once, by [`Frame::id`]. The ledger holds [`Pressure::ready`] against
+    /// it: a pool is not [balanced](super::Ledger::balanced) while the two differ.
+    fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32));
 
     /// The pool closes: gives back what it can reach, and keeps nothing from now on.
     fn close(&self);
@@ -69,9 +69,36 @@ impl Keepers {
         frames
     }
 
-    /// How many they keep.
-    pub(super) fn ready(&self) -> u64 {
-        self.alive().iter().fold(0, |sum, keeper| sum.wrapping_add(keeper.ready()))
+    /// How many frames of `pool` they say that they keep, and how many they name. The keepers are called without a lock.
+    pub(super) fn kept(&self, pool: &Shared) -> Kept {
+        let (mut said, mut names, mut named) = (0_u64, 0, BTreeSet::new());
+        for keeper in self.alive() {
+            said = said.saturating_add(keeper.ready());
+            keeper.each_ready(&mut |id| {
+                names += 1;
+                if pool.is_own(id.get()) {
+                    named.insert(id);
+                }
+            });
+        }
+        Kept { said, names, named: named.len() as u64 }
+    }
+}
+
+/// What those who keep frames of a pool ready say of it.
+pub(super) struct Kept {
+    /// How many frames they say.
+    pub(super) said: u64,
+    /// How many names they gave.
+    names: u64,
+    /// Different frames of the pool among those names.
+    pub(super) named: u64,
+}
+
+impl Kept {
+    /// By how many frames what is said and what is named differ.
+    pub(super) fn astray(&self) -> u64 {
+        self.said.abs_diff(self.named).saturating_add(self.names - self.named)
     }
 }
 

@@ -29,8 +29,11 @@ pub(crate) struct PoolLane {
     /// Frames this worker took out of the pool, and gave back.
     pub(crate) taken: Count,
     pub(crate) given: Count,
-    /// Frames this worker put at each [`Place`](super::place::Place), less those it took from there.
-    pub(crate) places: [Count; 3],
+    /// Frames that came to each [`Place`](super::place::Place) by this worker, less those that left, as what has the place
+    /// says.
+    pub(crate) said: [Count; 3],
+    /// The same as who handed them over says, and took them back.
+    pub(crate) handed: [Count; 3],
     /// Bytes this worker handed to the device.
     pub(crate) synced: Count,
     /// Frames that the cold half got for this worker.

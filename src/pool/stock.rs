@@ -32,6 +32,8 @@ pub(crate) struct Stock {
     pub(super) traced: bool,
     /// Whether every frame passes here, and the descriptors' tallies are right.
     pub(super) watched: bool,
+    /// Frames of other pools that were put here so far: none.
+    pub(super) strangers: u64,
 }
 
 impl Stock {
@@ -62,6 +64,7 @@ impl Stock {
             queue: Queue::default(),
             traced: false,
             watched: false,
+            strangers: 0,
         }
     }
 

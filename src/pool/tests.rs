@@ -1,10 +1,14 @@
 //! The pool stage against a model, and what happens at its edges.
 
 mod failure;
+#[cfg(not(loom))]
+mod faults;
 mod fragment;
 pub(crate) mod interleavings;
 mod lines;
 mod places;
+#[cfg(not(loom))]
+pub(crate) mod planted;
 mod pressure;
 mod provider;
 mod sequences;
@@ -161,7 +165,7 @@ impl Game {
                 self.device.extend(frames);
             }
             Op::Unpost => {
-                Place::Posted.leave(Some(&self.workers[1]), &self.device);
+                Place::Posted.fetch(Some(&self.workers[1]), &self.device);
                 for mut frame in std::mem::take(&mut self.device) {
                     frame.trim(0).unwrap();
                     self.hold(frame);
@@ -173,7 +177,7 @@ impl Game {
 
     fn end(self) {
         let Game { memory, workers, pool, held, device } = self;
-        Place::Posted.leave(Some(&workers[0]), &device);
+        Place::Posted.fetch(Some(&workers[0]), &device);
         drop((held, device));
         assert!(check(&pool, 0).all_home());
         pool.wait(Duration::ZERO).unwrap();

@@ -45,6 +45,7 @@ impl Shared {
     /// Puts a free frame into the stock.
     #[inline]
     pub(super) fn put(&self, stock: &mut Stock, id: u32) {
+        stock.strangers += u64::from(!self.is_own(id));
         if stock.watched {
             self.put_watched(stock, id);
         } else {

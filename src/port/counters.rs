@@ -8,7 +8,7 @@ pub trait WrapCounters: Send + Sync {
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// The counters of one port, written by its worker and read by any thread.
+/// The counters of one port, written by its worker, which has the [`Writer`](crate::stats::Writer), and read by any thread.
 ///
 /// Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.
 /// Of every frame transmitted: `tx == completed + tx_stranded + in flight`; what was in flight when the port was closed counts as

@@ -133,7 +133,7 @@ pub trait Port: Send {
     /// Whether it carries frames.
     fn state(&self) -> PortState;
 
-    /// Its counters, readable from any thread.
+    /// Its counters, to be read from any thread; a port made elsewhere keeps the [`Writer`](crate::stats::Writer) of its own.
     fn counters(&self) -> Arc<PortCounters>;
 
     /// What it counts besides, and the ports within it, the outermost first. By default nothing.

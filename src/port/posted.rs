@@ -6,6 +6,7 @@ use crate::ring::Lender;
 use crate::sync::Worker;
 use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, MaybeUninit};
+use std::slice;
 
 /// A frame between being posted and coming back, counted as posted in its pool's ledger.
 ///
@@ -30,7 +31,8 @@ impl Drop for Posted {
     fn drop(&mut self) {
         // SAFETY: this is the end of the Posted: the frame is taken once.
         let frame = unsafe { ManuallyDrop::take(&mut self.0) };
-        Place::Posted.leave(None, std::slice::from_ref(&frame));
+        Place::Posted.leave(None, slice::from_ref(&frame));
+        Place::Posted.take_back(None, slice::from_ref(&frame));
     }
 }
 
@@ -64,12 +66,13 @@ impl Descriptors {
     #[inline]
     pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
         self.inside.enter(w, frames, n);
-        let items = frames[..n].as_ptr().cast::<Posted>();
+        let mut handed = frames.hand_over(Place::Posted, w, n);
+        let items = handed.as_slice();
         // SAFETY: Posted is a transparent Frame. The claims of as many as are lent go into the ring, and the batch
         // gives them up in the same breath.
         unsafe {
-            let lent = self.ring.lend(std::slice::from_raw_parts(items, n));
-            frames.forget_front(lent);
+            let lent = self.ring.lend(slice::from_raw_parts(items.as_ptr().cast::<Posted>(), items.len()));
+            handed.forget(lent);
         }
     }
 
@@ -79,14 +82,16 @@ impl Descriptors {
     /// As [`Descriptors::post`]; no look-up while all inside the device is of one pool.
     #[inline]
     pub(crate) fn claim(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let before = frames.len();
         let take = |places: &mut [MaybeUninit<Frame>]| {
             let (start, len) = (places.as_mut_ptr().cast::<MaybeUninit<Posted>>(), places.len());
             // SAFETY: Posted is a transparent Frame, so the places are places for either.
-            self.ring.reclaim(unsafe { std::slice::from_raw_parts_mut(start, len) })
+            self.ring.reclaim(unsafe { slice::from_raw_parts_mut(start, len) })
         };
         // SAFETY: the ring initialises as many places as it says, with claims that were its own.
         let n = unsafe { frames.grow(take, &self.inside) };
         self.ring.prefetch_returned(BATCH_MAX);
+        frames.taken_back(Place::Posted, w, before);
         self.inside.leave(w, frames, n);
         n
     }
@@ -141,7 +146,8 @@ impl PostedQueue {
     #[inline]
     pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
         self.inside.enter(w, frames, n);
-        self.frames.extend(frames.drain().take(n).map(|frame| Posted(ManuallyDrop::new(frame))));
+        let handed = frames.hand_over(Place::Posted, w, n);
+        self.frames.extend(handed.map(|frame| Posted(ManuallyDrop::new(frame))));
     }
 
     /// The `i`-th oldest frame, to be written by who plays the device.
@@ -153,6 +159,7 @@ impl PostedQueue {
     /// Claims the oldest `n` frames, as many as there are and `frames` has room for; returns how many.
     #[inline]
     pub(crate) fn claim(&mut self, w: &Worker, frames: &mut Batch, n: usize) -> usize {
+        let before = frames.len();
         let take = |places: &mut [MaybeUninit<Frame>]| {
             let n = n.min(places.len()).min(self.frames.len());
             for (place, posted) in places.iter_mut().zip(self.frames.drain(..n)) {
@@ -164,6 +171,7 @@ impl PostedQueue {
         };
         // SAFETY: as many places are initialised as it says, with claims that were the queue's own.
         let n = unsafe { frames.grow(take, &self.inside) };
+        frames.taken_back(Place::Posted, w, before);
         self.inside.leave(w, frames, n);
         n
     }

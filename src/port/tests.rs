@@ -1,5 +1,7 @@
 //! What every port owes its caller, on the port that needs no kernel.
 
+#[cfg(not(loom))]
+mod ledger;
 pub(crate) mod moody;
 pub(super) mod promises;
 

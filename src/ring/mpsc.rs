@@ -143,6 +143,15 @@ impl Mpsc {
         taken.n as usize
     }
 
+    /// Looks at the ids that are there, oldest first, up to the first slot not yet published; only for the one receiver.
+    #[cold]
+    pub(crate) fn each(&self, mut look: impl FnMut(u32)) {
+        let runs = self.runs(self.consumed.load(Relaxed), self.len());
+        // Acquire: edge S.
+        let ids = runs.into_iter().flatten().map(|slot| slot.load(Acquire));
+        ids.take_while(|&id| id != 0).for_each(&mut look);
+    }
+
     /// Ids on their way: reserved and not yet consumed. A reading from another thread may be a moment old.
     pub(crate) fn len(&self) -> u32 {
         let consumed = self.consumed.load(Relaxed);

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter that wraps at 2^64, written by one thread and read by any.
+/// A counter that wraps at 2^64, written by one thread and read by any: who has it can read it, and who has the
+/// [`Writer`](super::Writer) of what it belongs to can write it.
 ///
 /// Relaxed throughout: a reader sees some recent value; sums over several counters are exact only at a
 /// quiescent point.
@@ -15,19 +16,19 @@ impl Count {
     /// # Cost
     /// A load and a store, no locked instruction.
     #[inline(always)]
-    pub fn add(&self, n: u64) {
+    pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
     /// Adds `n` from any thread: one locked instruction.
     #[inline]
-    pub fn add_shared(&self, n: u64) {
+    pub(crate) fn add_shared(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }
 
     /// Replaces the value; only the counter's one writer may call it.
     #[inline(always)]
-    pub fn set(&self, value: u64) {
+    pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
 

@@ -5,9 +5,11 @@ mod histogram;
 mod lanes;
 mod samples;
 mod window;
+mod writer;
 
 pub use count::Count;
 pub use histogram::Histogram;
 pub(crate) use lanes::Lanes;
 pub(crate) use samples::Samples;
 pub use window::{Quantiles, Stopwatch, Windows};
+pub use writer::Writer;

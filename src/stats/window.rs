@@ -55,7 +55,7 @@ impl Windows {
     /// Takes note that the time since the last mark was work, and that `items` were done in it (0 where the work
     /// was for earlier ones); None says it was idle and does not count. `now` is the clock.
     #[inline]
-    pub fn mark(&self, watch: &mut Stopwatch, now: u64, items: Option<u64>) {
+    pub(crate) fn mark(&self, watch: &mut Stopwatch, now: u64, items: Option<u64>) {
         let Some(last) = watch.last.replace(now) else { return };
         let Some(items) = items else { return };
         let ticks = now.wrapping_sub(last);

@@ -127,7 +127,8 @@ impl Incoming {
                 if fits && Line::unload(line, frames) { len as u32 } else { 0 }
             });
             if units > 0 {
-                Place::Queued.leave_from(w, frames, before);
+                frames.taken_back(Place::Queued, w, before);
+                Place::Queued.leave_last(w, frames, units as usize);
                 self.received.add(u64::from(units));
                 return word.map(Source::of);
             }

@@ -117,10 +117,10 @@ impl Outgoing {
     /// Sends the first `n` frames of the list in lines, each of frames that came in at one place.
     #[inline]
     fn send(&mut self, w: &Worker, n: u32) {
-        Place::Queued.enter_batch(Some(w), &self.list, n as usize);
+        Place::Queued.enter_batch(w, &self.list, n as usize);
         let mut runs = self.runs.iter();
         let (mut unsent, mut left, mut source) = (n as usize, 0, Source::default());
-        let mut frames = self.list.drain();
+        let mut frames = self.list.hand_over(Place::Queued, w, n as usize);
         // As many slots as frames are more than are filled: with none unsent a slot stays free, and that is the end.
         self.lane.send(n, |slot| {
             if left == 0

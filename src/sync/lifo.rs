@@ -98,6 +98,11 @@ impl<T: Copy + Default> Lifo<T> {
         n
     }
 
+    /// The items, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items[..self.len].iter()
+    }
+
     /// Takes everything out.
     pub(crate) fn drain(&mut self, give: impl FnMut(T)) {
         self.coldest(self.len, give);

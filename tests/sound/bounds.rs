@@ -3,9 +3,10 @@
 use super::*;
 use netmem::packet::{Flight, Heads, PairStack, Pairs, Reset};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
-use netmem::port::copying::{CopyingPort, Device};
+use netmem::port::copying::{CopyingPort, Device, Rooms};
 use netmem::port::{Port, PortCounters, PortState};
 use netmem::slab::{CacheConfig, CacheError, DebugOptions, Layer, OnMisuse, RawCache, Sizes};
+use netmem::stats::Writer;
 use netmem::steer::{OrderChecker, OrderError};
 use std::alloc::Layout;
 
@@ -142,10 +143,10 @@ impl Device for Nothing {
     fn kind(&self) -> &'static str {
         "nothing"
     }
-    fn receive(&mut self, _: &mut [Frame], _: &PortCounters) -> usize {
+    fn receive(&mut self, _: &mut Rooms<'_>, _: &Writer<PortCounters>) -> usize {
         0
     }
-    fn send(&mut self, frames: &[Frame], _: &PortCounters) -> usize {
+    fn send(&mut self, frames: &[Frame], _: &Writer<PortCounters>) -> usize {
         frames.len()
     }
     fn state(&self) -> PortState {

@@ -6,6 +6,7 @@ use netmem::page::{Owner, OwnerId, Page};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig, Pressure, Recycle};
 use netmem::slab::{Bytes, Cache, CacheConfig, Layer, Object, RawCache, Sizes};
 use netmem::sync::Worker;
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::Weak;
 use std::sync::atomic::AtomicBool;
@@ -191,6 +192,10 @@ impl Pressure for Keeper {
 
     fn ready(&self) -> u64 {
         self.frames.lock().unwrap().len() as u64
+    }
+
+    fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32)) {
+        self.frames.lock().unwrap().iter().for_each(|frame| found(frame.id()));
     }
 
     fn close(&self) {

@@ -308,7 +308,7 @@ The object of --json:
   passed, idle_rounds (without work, from the 65th in a row on), sleeps, ns_per_packet or null}],
   ports [{worker (its number), name, kind, detail, rx, tx, and every other counter, with those of the ports
   around it: fault_dropped, trace_lost and so on}],
-  pools [{name, total, free, cached, ready, owned, posted, queued, returning, balanced}].
+  pools [{name, total, free, cached, ready, owned, posted, queued, returning, astray, balanced}].
   generator and sink are null with --port; pps, ns_per_packet and windows when not one window was
   filled. A refused packet was tried again until it was sent; it counts once.
 

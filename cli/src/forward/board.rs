@@ -87,7 +87,7 @@ fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>)
 
 /// The ledger's places, then the counters under page_pool's names.
 fn pool_record(pool: &Pool) -> Record {
-    let Ledger { name, total, free, cached, ready, owned, posted, queued, returning } = pool.ledger();
+    let Ledger { name, total, free, cached, ready, owned, posted, queued, returning, astray } = pool.ledger();
     let places = [
         ("total", total),
         ("free", free),
@@ -97,6 +97,7 @@ fn pool_record(pool: &Pool) -> Record {
         ("posted", posted),
         ("queued", queued),
         ("returning", returning),
+        ("astray", astray),
     ];
     let PoolStats { alloc, recycle, released, failed } = pool.stats();
     let counters = [

@@ -113,6 +113,7 @@ pub struct Pool<'a> {
     posted: u64,
     queued: u64,
     returning: u64,
+    astray: u64,
     balanced: bool,
 }
 
@@ -272,6 +273,7 @@ pub fn pool(ledger: &Ledger) -> Pool<'_> {
         posted: ledger.posted,
         queued: ledger.queued,
         returning: ledger.returning,
+        astray: ledger.astray,
         balanced: ledger.balanced(),
     }
 }
@@ -297,7 +299,7 @@ mod tests {
             "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
             "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"transmitted\":93,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
-            "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"balanced\":true}]",
+            "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"astray\":0,\"balanced\":true}]",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }

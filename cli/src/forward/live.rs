@@ -138,6 +138,7 @@ mod tests {
     use crate::forward::plan::{Offer, Plan, Source};
     use crate::forward::set_up::{self, Dataplane};
     use netmem::forward::{Free, Idle};
+    use netmem::stats::Writer;
 
     fn dataplane() -> Dataplane {
         let offer = Offer { generators: 2, flows: 1, size: 64, packets: None, pause: true };
@@ -174,11 +175,15 @@ mod tests {
         let begun = live.begun;
         for Seat { forwarder, owner, .. } in &mut dataplane.seats {
             forwarder.poll(&mut owner.worker);
-            forwarder.meters().received.add(2_500);
+        }
+        let meters = [(); 2].map(|()| Writer::<Meters>::default());
+        for (watched, meters) in live.workers.iter_mut().zip(&meters) {
+            watched.meters = meters.reader();
+            meters.add(|meters| &meters.received, 2_500);
         }
         let first = live.line(begun + 2 * INTERVAL);
         assert!(first.contains(" 2 s  2,500 packets/s  - ns/packet  drops 0  free frames 0"), "{first}");
-        dataplane.seats[1].forwarder.meters().received.add(100);
+        meters[1].add(|meters| &meters.received, 100);
         let second = live.line(begun + 3 * INTERVAL);
         assert!(second.contains(" 3 s  100 packets/s"), "{second}");
     }

@@ -10,6 +10,8 @@ use netmem::packet::PairsStats;
 use netmem::pool::{Ledger, StillOut};
 use netmem::port::{Port, PortCounters, PortState, WrapCounters};
 use netmem::stats::Quantiles;
+#[cfg(test)]
+use netmem::stats::Writer;
 use netmem::steer::{Record, WorkerStats};
 use std::fmt;
 use std::sync::Arc;
@@ -360,7 +362,9 @@ pub fn sample() -> Report {
         bytes: 2 << 20,
         backing: "4 KiB pages".into(),
     };
-    report.ports[1].source.counters.completed.add(93);
+    let counters = Writer::<PortCounters>::default();
+    counters.add(|counters| &counters.completed, 93);
+    report.ports[1].source.counters = counters.reader();
     report.ports.iter_mut().for_each(PortReport::read_counters);
     report
 }

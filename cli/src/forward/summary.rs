@@ -174,6 +174,7 @@ pub fn pool_line(pool: &Ledger) -> String {
         ("posted", pool.posted),
         ("queued", pool.queued),
         ("returning", pool.returning),
+        ("astray", pool.astray),
     ];
     let verdict = if pool.balanced() { "balanced" } else { "NOT BALANCED" };
     format!("  {}  {} = {}  {verdict}\n", pool.name, thousands(pool.total), listed(places.into_iter()))

@@ -26,6 +26,7 @@ const GAUGES: [(&str, &[&str]); 8] = [
             "posted",
             "queued",
             "returning",
+            "astray",
             "inflight",
             "mapped_pages",
         ],

@@ -85,6 +85,7 @@ impl Keeper {
         let mut freed = 0;
         let mut batch = Batch::new();
         loop {
+            let kept = self.kept.len();
             let late = |came: Instant| since.is_some_and(|since| came < since);
             while batch.room() > 0
                 && (self.kept.len() > most || self.kept.front().is_some_and(|&(_, came)| late(came)))
@@ -96,8 +97,9 @@ impl Keeper {
             if batch.is_empty() {
                 break;
             }
+            batch.taken_back(Place::Queued, w, 0);
+            Place::Queued.leave_last(w, &batch, kept - self.kept.len());
             freed += batch.len();
-            Place::Queued.leave_batch(Some(w), &batch, batch.len());
             batch.free(w);
         }
         self.reader.counters.given.add(freed as u64);

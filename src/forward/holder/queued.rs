@@ -37,6 +37,7 @@ impl Drop for Queued {
     fn drop(&mut self) {
         if let Some(frame) = self.0.take() {
             Place::Queued.leave(None, slice::from_ref(&frame));
+            Place::Queued.take_back(None, slice::from_ref(&frame));
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{Forwarder, Mode, Reason, Rig, rig, wire};
 use crate::pool::Frame;
-use crate::port::copying::{CopyingPort, Device};
+use crate::port::copying::{CopyingPort, Device, Rooms};
 use crate::port::mem::{MemConfig, MemDevice};
 use crate::port::{PortCounters, PortState};
+use crate::stats::Writer;
 
 /// A device that takes nothing for so many rounds.
 struct Full {
@@ -17,15 +18,15 @@ impl Device for Full {
         "full"
     }
 
-    fn receive(&mut self, _frames: &mut [Frame], _counters: &PortCounters) -> usize {
+    fn receive(&mut self, _rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
         0
     }
 
-    fn send(&mut self, frames: &[Frame], _counters: &PortCounters) -> usize {
+    fn send(&mut self, frames: &[Frame], _counters: &Writer<PortCounters>) -> usize {
         if self.rounds == 0 { frames.len() } else { 0 }
     }
 
-    fn end_round(&mut self, _counters: &PortCounters) {
+    fn end_round(&mut self, _counters: &Writer<PortCounters>) {
         self.rounds = self.rounds.saturating_sub(1);
     }
 
@@ -46,13 +47,13 @@ impl Device for Few {
         "few"
     }
 
-    fn receive(&mut self, frames: &mut [Frame], _counters: &PortCounters) -> usize {
-        let n = frames.len().min(self.0);
+    fn receive(&mut self, rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
+        let n = rooms.len().min(self.0);
         self.0 -= n;
         n
     }
 
-    fn send(&mut self, _frames: &[Frame], _counters: &PortCounters) -> usize {
+    fn send(&mut self, _frames: &[Frame], _counters: &Writer<PortCounters>) -> usize {
         0
     }
 

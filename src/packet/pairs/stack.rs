@@ -5,7 +5,10 @@ use crate::packet::heads::Heads;
 use crate::packet::packet::Packet;
 use crate::pool::{Pool, Pressure};
 use crate::sync::Worker;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::sync::shim::{Mutex, lock};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Weak};
 
 /// When a pair is brought into its first state.
@@ -19,13 +22,32 @@ pub enum Reset {
 }
 
 /// What the pool may know of a stack that it cannot reach.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Gauge {
     now: AtomicU64,
+    /// The frames' numbers: the first `now` of them are those of the pairs.
+    frames: Mutex<Arc<[AtomicU32]>>,
     /// The pool's frames ran out: the stack is to be emptied.
     wanted: AtomicBool,
     /// The pool closed: the stack is to stay empty.
     closed: AtomicBool,
+}
+
+impl Gauge {
+    fn new(frames: &Arc<[AtomicU32]>) -> Gauge {
+        let frames = Mutex::new(Arc::clone(frames));
+        Gauge {
+            now: AtomicU64::new(0),
+            frames,
+            wanted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Room for the numbers of `max` frames.
+fn numbers(max: usize) -> Arc<[AtomicU32]> {
+    (0..max).map(|_| AtomicU32::new(0)).collect()
 }
 
 impl Pressure for Gauge {
@@ -37,6 +59,12 @@ impl Pressure for Gauge {
 
     fn ready(&self) -> u64 {
         self.now.load(Relaxed)
+    }
+
+    fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32)) {
+        let frames = Arc::clone(&lock(&self.frames));
+        let now = self.now.load(Relaxed) as usize;
+        frames.iter().take(now).filter_map(|id| NonZeroU32::new(id.load(Relaxed))).for_each(found);
     }
 
     fn close(&self) {
@@ -58,6 +86,8 @@ pub struct PairStack {
     reset: Reset,
     stats: PairsStats,
     gauge: Arc<Gauge>,
+    /// Those of the gauge, at hand.
+    frames: Arc<[AtomicU32]>,
     pool: Pool,
     heads: Heads,
 }
@@ -67,7 +97,8 @@ impl PairStack {
     /// ever have frames.
     #[cold]
     pub fn new(pool: &Pool, heads: &Heads, max: usize, reset: Reset) -> PairStack {
-        let gauge = Arc::new(Gauge::default());
+        let frames = numbers(max);
+        let gauge = Arc::new(Gauge::new(&frames));
         let keeper: Weak<Gauge> = Arc::downgrade(&gauge);
         pool.on_pressure(keeper);
         let (pool, heads) = (pool.clone(), heads.clone());
@@ -77,6 +108,7 @@ impl PairStack {
             reset,
             stats: PairsStats::default(),
             gauge,
+            frames,
             pool,
             heads,
         }
@@ -91,7 +123,7 @@ impl PairStack {
             return make(&self.pool, &self.heads, w);
         };
         self.stats.taken += 1;
-        self.note();
+        self.note_from(self.pairs.len());
         if self.reset == Reset::AtGet {
             renew(self.pool.renewal(), &mut packet);
         }
@@ -113,7 +145,7 @@ impl PairStack {
         }
         self.pairs.push(packet);
         self.stats.kept += 1;
-        self.note();
+        self.note_from(self.pairs.len() - 1);
     }
 
     /// Pairs ready now.
@@ -129,6 +161,10 @@ impl PairStack {
     /// Changes how many pairs there may be: those too many, coldest first, are given back.
     pub fn set_max(&mut self, w: &mut Worker, max: usize) {
         self.max = max;
+        if max > self.frames.len() {
+            self.frames = numbers(max);
+            *lock(&self.gauge.frames) = Arc::clone(&self.frames);
+        }
         let surplus = self.pairs.drain(..self.pairs.len().saturating_sub(max)).collect();
         self.release(w, surplus);
     }
@@ -146,7 +182,7 @@ impl PairStack {
     }
 
     fn release(&mut self, w: &mut Worker, pairs: Vec<Packet>) -> usize {
-        self.note();
+        self.note_from(0);
         let n = free_all(&self.heads, w, pairs);
         self.stats.released += n as u64;
         n
@@ -164,7 +200,11 @@ impl PairStack {
         }
     }
 
-    fn note(&self) {
+    /// Says which frames are here; those below `first` are as they were.
+    fn note_from(&self, first: usize) {
+        for (id, pair) in self.frames.iter().zip(&self.pairs).skip(first) {
+            id.store(pair.frame().map_or(0, |frame| frame.id().get()), Relaxed);
+        }
         self.gauge.now.store(self.pairs.len() as u64, Relaxed);
     }
 }

@@ -178,6 +178,7 @@ mod tests {
     use crate::pool::{Frame, Pressure};
     use crate::ring::tests::{model, thread};
     use crate::sync::{Roster, Worker};
+    use std::num::NonZeroU32;
     use std::sync::{Arc, Weak};
     use std::time::Duration;
 
@@ -231,6 +232,10 @@ mod tests {
 
         fn ready(&self) -> u64 {
             self.0.now() as u64
+        }
+
+        fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32)) {
+            self.0.each(|frame| found(frame.id()));
         }
 
         fn close(&self) {

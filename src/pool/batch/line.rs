@@ -101,7 +101,8 @@ fn drop_frames(line: &mut Line) {
     let (frames, _) = line.frames.split_at(len);
     // SAFETY: the first `len` places were initialised.
     each_pool(unsafe { initialised(frames) }, pool, |pool, run| {
-        Place::Queued.count(pool, None, run, false);
+        Place::Queued.say(pool, None, run, false);
+        Place::Queued.hand(pool, None, run.len(), false);
     });
     for place in frames {
         // SAFETY: as above; the count says none, so each is read once.

@@ -11,8 +11,8 @@ fn lane() -> (Sender<Line>, Receiver<Line>) {
 
 /// Queues the next `n` frames of `batch` as one line.
 fn queue(sender: &mut Sender<Line>, w: &Worker, batch: &mut Batch, n: usize) {
-    Place::Queued.enter_batch(Some(w), batch, n);
-    let mut frames = batch.drain();
+    Place::Queued.enter_batch(w, batch, n);
+    let mut frames = batch.hand_over(Place::Queued, w, n);
     let mut lengths = std::iter::once(n).chain(std::iter::repeat(0));
     let sent = sender.send_each(2, |slot| frames.load(slot, lengths.next().unwrap_or(0), 7));
     assert_eq!(sent, usize::from(n > 0), "no line is empty");
@@ -25,7 +25,8 @@ fn take(receiver: &mut Receiver<Line>, w: &Worker, batch: &mut Batch) -> usize {
         assert_eq!((line.word, line.mark()), (7, None));
         Line::unload(line, batch);
     });
-    Place::Queued.leave_from(w, batch, before);
+    batch.taken_back(Place::Queued, w, before);
+    Place::Queued.leave_last(w, batch, batch.len() - before);
     lines
 }
 

@@ -13,7 +13,7 @@ fn frames_are_counted_at_every_place_by_whoever_brings_and_fetches_them() {
             let pool = if i % 10 < 7 { &pool } else { &second };
             batch.push(pool.alloc(&mut w).unwrap()).unwrap();
         }
-        place.enter_batch(Some(&w), &batch, 20);
+        place.enter(Some(&w), &batch[..20]);
         place.enter(None, &batch[20..]);
         let at = |pool: &Pool| {
             let ledger = pool.ledger();
@@ -21,11 +21,11 @@ fn frames_are_counted_at_every_place_by_whoever_brings_and_fetches_them() {
             (ledger.owned, ledger.out(), [ledger.ready, ledger.posted, ledger.queued][place as usize])
         };
         assert_eq!((at(&pool), at(&second)), ((0, 21, 21), (0, 9, 9)), "{place:?}");
-        place.leave(Some(&other), &batch[..10]);
+        place.fetch(Some(&other), &batch[..10]);
         assert_eq!((at(&pool), at(&second)), ((7, 21, 14), (3, 9, 6)), "{place:?}");
         let mut rest = Batch::new();
         batch.drain().skip(10).for_each(|frame| rest.push(frame).unwrap());
-        place.leave_batch(Some(&w), &rest, 20);
+        place.fetch(Some(&w), &rest);
         assert_eq!((at(&pool).2, at(&second).2), (0, 0), "{place:?}");
         rest.free(&mut other);
         assert!(pool.ledger().all_home() && second.ledger().all_home());
@@ -42,7 +42,7 @@ fn a_closed_pool_says_at_which_place_frames_still_are() {
         place.enter(Some(&w), &frames[..n]);
         let out = pool.wait(Duration::ZERO).unwrap_err();
         assert_eq!((out.0.out(), out.0.balanced(), out.0.owned), (6, true, 6 - n as u64));
-        place.leave(Some(&w), &frames[..n]);
+        place.fetch(Some(&w), &frames[..n]);
     }
     let said = pool.wait(Duration::ZERO).unwrap_err().to_string();
     assert!(said.contains("6 of 16") && said.contains("6 with the program"), "{said}");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::pool::Pressure;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, Weak};
 
 /// Keeps frames, and gives `each` of them back when asked.
@@ -20,6 +21,10 @@ impl Pressure for Keeper {
 
     fn ready(&self) -> u64 {
         self.frames.lock().unwrap().len() as u64
+    }
+
+    fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32)) {
+        self.frames.lock().unwrap().iter().map(Frame::id).for_each(found);
     }
 
     fn close(&self) {

@@ -150,7 +150,7 @@ impl Model {
                 self.placed[place].extend(frames);
             }
             Step::Fetch { place } => {
-                PLACES[place].leave(Some(&self.workers[1]), &self.placed[place]);
+                PLACES[place].fetch(Some(&self.workers[1]), &self.placed[place]);
                 self.held.append(&mut self.placed[place]);
             }
             Step::Resize { frames } => self.pool.resize(frames).unwrap(),
@@ -230,7 +230,7 @@ impl Model {
             self.pool.close();
         }
         for (place, frames) in PLACES.iter().zip(&mut self.placed) {
-            place.leave(None, frames);
+            place.fetch(None, frames);
             frames.clear();
         }
         self.fragments = None;

@@ -76,7 +76,7 @@ fn a_closed_pool_names_who_still_has_frames_in_every_place_and_everything_comes_
     let mut at = [Place::Posted, Place::Queued, Place::Ready].map(|place| (place, Batch::new()));
     for (place, batch) in &mut at {
         pool.alloc_burst(&mut w, batch, 10);
-        place.enter_batch(Some(&w), batch, 10);
+        place.enter(Some(&w), batch);
     }
     let first = line!() + 1;
     let clone = pool.alloc(&mut w).unwrap().share();
@@ -99,7 +99,7 @@ fn a_closed_pool_names_who_still_has_frames_in_every_place_and_everything_comes_
     assert!(said.contains(&format!("{}:{first}", file!())) && said.contains("with a device"), "{said}");
     let mapped = pool.mapped_pages();
     for (place, mut batch) in at {
-        place.leave_batch(Some(&other), &batch, 10);
+        place.fetch(Some(&other), &batch);
         batch.free(&mut other);
     }
     drop((clone, piece));
@@ -122,6 +122,6 @@ fn a_place_is_forgotten_when_frames_leave_it() {
     let frames = [pool.alloc(&mut w).unwrap()];
     Place::Posted.enter(Some(&w), &frames);
     assert_eq!(pool.holders()[0].place, Some(Place::Posted));
-    Place::Posted.leave(None, &frames);
+    Place::Posted.fetch(None, &frames);
     assert_eq!(pool.holders()[0].place, None);
 }

@@ -15,7 +15,8 @@ impl<D: Device> CopyingPort<D> {
             // There is room: no more were taken.
             let _ = frames.push(frame);
         }
-        Place::Posted.leave_from(w, frames, before);
+        frames.taken_back(Place::Posted, w, before);
+        Place::Posted.leave_last(w, frames, n);
         self.counters.completed.add(n as u64);
         n
     }

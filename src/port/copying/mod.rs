@@ -10,6 +10,7 @@
 
 mod complete;
 mod fill;
+mod rooms;
 mod rx;
 #[cfg(test)]
 mod tests;
@@ -18,41 +19,44 @@ mod tx;
 use super::{Port, PortCounters, PortState};
 use crate::limits::FRAMES_MAX;
 use crate::pool::{Batch, Frame, Place};
+use crate::stats::Writer;
 use crate::sync::{Steps, Worker};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+
+pub use rooms::{Room, Rooms};
 
 /// What moves bytes in and out, by copying them.
 pub trait Device: Send {
     /// The kind of port: `pcap`.
     fn kind(&self) -> &'static str;
 
-    /// Receives into `frames`, which are empty, from the first on; returns how many got data.
+    /// Receives into `rooms`, which are empty, from the first on; returns how many got data.
     ///
-    /// What does not fit a frame is dropped and counted here, never cut.
-    fn receive(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize;
+    /// What does not fit a room is dropped and counted here, never cut.
+    fn receive(&mut self, rooms: &mut Rooms<'_>, counters: &Writer<PortCounters>) -> usize;
 
     /// Sends `frames` from the first on; returns how many were taken. One that is taken and refused by what lies
     /// behind counts in [`PortCounters::tx_invalid`].
-    fn send(&mut self, frames: &[Frame], counters: &PortCounters) -> usize;
+    fn send(&mut self, frames: &[Frame], counters: &Writer<PortCounters>) -> usize;
 
     /// A poll round ends: what was put off is done now.
-    fn end_round(&mut self, _counters: &PortCounters) {}
+    fn end_round(&mut self, _counters: &Writer<PortCounters>) {}
 
     /// The port goes: what was put off is done now, for the last time.
-    fn close(&mut self, _counters: &PortCounters) {}
+    fn close(&mut self, _counters: &Writer<PortCounters>) {}
 
     /// Adds what others have counted for it since the last time. Called where the counters are asked for, and once more
     /// before the device goes.
-    fn publish(&self, _counters: &PortCounters) {}
+    fn publish(&self, _counters: &Writer<PortCounters>) {}
 
     /// Frames that wait to be received: see [`Port::waiting`].
-    fn waiting(&mut self, _counters: &PortCounters) -> Option<usize> {
+    fn waiting(&mut self, _counters: &Writer<PortCounters>) -> Option<usize> {
         None
     }
 
     /// Whether something can be received, asked before its worker sleeps.
-    fn is_readable(&mut self, _counters: &PortCounters) -> bool {
+    fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         false
     }
 
@@ -90,7 +94,7 @@ pub struct CopyingPort<D: Device> {
     filled: Vec<Frame>,
     /// Sent frames, posted until they are completed.
     sent: Vec<Frame>,
-    counters: Arc<PortCounters>,
+    counters: Writer<PortCounters>,
 }
 
 impl<D: Device> CopyingPort<D> {
@@ -99,7 +103,7 @@ impl<D: Device> CopyingPort<D> {
     #[cold]
     pub fn new(name: String, device: D, size: usize) -> CopyingPort<D> {
         let stack = || Vec::with_capacity(size.min(FRAMES_MAX));
-        CopyingPort { name, device, size, filled: stack(), sent: stack(), counters: Arc::default() }
+        CopyingPort { name, device, size, filled: stack(), sent: stack(), counters: Writer::default() }
     }
 
     /// What is behind it.
@@ -118,6 +122,7 @@ impl<D: Device> Drop for CopyingPort<D> {
         // Owned again, and then dropped with the stacks.
         for stack in [&self.filled, &self.sent] {
             Place::Posted.leave(None, stack);
+            Place::Posted.take_back(None, stack);
         }
         steps.end();
     }
@@ -196,6 +201,6 @@ impl<D: Device> Port for CopyingPort<D> {
 
     fn counters(&self) -> Arc<PortCounters> {
         self.device.publish(&self.counters);
-        Arc::clone(&self.counters)
+        self.counters.reader()
     }
 }

@@ -1,6 +1,6 @@
 //! HOT: bytes in.
 
-use super::{CopyingPort, Device};
+use super::{CopyingPort, Device, Rooms};
 use crate::pool::{Batch, Place};
 use crate::sync::Worker;
 
@@ -12,7 +12,8 @@ impl<D: Device> CopyingPort<D> {
             return 0;
         }
         let first = self.filled.len() - want;
-        let n = self.device.receive(&mut self.filled[first..], &self.counters).min(want);
+        let mut rooms = Rooms::of(&mut self.filled[first..]);
+        let n = self.device.receive(&mut rooms, &self.counters).min(want);
         if n == 0 {
             return 0;
         }
@@ -20,7 +21,8 @@ impl<D: Device> CopyingPort<D> {
             // There is room: no more were asked for.
             let _ = frames.push(frame);
         }
-        Place::Posted.leave_from(w, frames, before);
+        frames.taken_back(Place::Posted, w, before);
+        Place::Posted.leave_last(w, frames, n);
         self.counters.rx.add(n as u64);
         self.counters.copied.add(n as u64);
         self.counters.rx_bytes.add(frames[before..].iter().map(|frame| frame.len() as u64).sum());

@@ -1,9 +1,10 @@
 //! The port over a device that is nothing but memory.
 
-use super::{CopyingPort, Device};
+use super::{CopyingPort, Device, Rooms};
 use crate::pool::{Batch, Frame};
 use crate::port::tests::promises::{self, Ground, ground};
 use crate::port::{Port, PortCounters, PortState};
+use crate::stats::Writer;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
@@ -21,22 +22,22 @@ impl Device for Loopback {
         "loopback"
     }
 
-    fn receive(&mut self, frames: &mut [Frame], _counters: &PortCounters) -> usize {
+    fn receive(&mut self, rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
         let mut n = 0;
-        for (frame, bytes) in frames.iter_mut().zip(self.line.iter()) {
-            frame.put(bytes.len()).unwrap().copy_from_slice(bytes);
+        for (mut room, bytes) in rooms.iter_mut().zip(self.line.iter()) {
+            room.put(bytes.len()).unwrap().copy_from_slice(bytes);
             n += 1;
         }
         self.line.drain(..n);
         n + self.lie
     }
 
-    fn send(&mut self, frames: &[Frame], _counters: &PortCounters) -> usize {
+    fn send(&mut self, frames: &[Frame], _counters: &Writer<PortCounters>) -> usize {
         self.line.extend(frames.iter().map(|frame| frame.data().to_vec()));
         frames.len() + self.lie
     }
 
-    fn publish(&self, counters: &PortCounters) {
+    fn publish(&self, counters: &Writer<PortCounters>) {
         counters.rx_ring_full.add(self.dropped.take());
     }
 

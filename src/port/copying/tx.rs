@@ -15,8 +15,8 @@ impl<D: Device> CopyingPort<D> {
         self.counters.tx.add(n as u64);
         self.counters.copied.add(n as u64);
         self.counters.tx_bytes.add(frames[..n].iter().map(|frame| frame.len() as u64).sum());
-        Place::Posted.enter_batch(Some(w), frames, n);
-        self.sent.extend(frames.drain().take(n));
+        Place::Posted.enter_batch(w, frames, n);
+        self.sent.extend(frames.hand_over(Place::Posted, w, n));
         n
     }
 }

@@ -2,11 +2,12 @@
 
 use super::{Chance, FaultConfig, FaultPort, LATE_MAX};
 use crate::pool::{Batch, Frame};
-use crate::port::copying::{CopyingPort, Device};
+use crate::port::copying::{CopyingPort, Device, Rooms};
 use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::tests::moody::{Mood, Moody};
 use crate::port::tests::promises::{self, Ground, ground};
 use crate::port::{Port, PortCounters, PortState};
+use crate::stats::Writer;
 use std::time::{Duration, Instant};
 
 /// A wire with faults, and its far side.
@@ -195,15 +196,15 @@ impl Device for Asked {
         "asked"
     }
 
-    fn receive(&mut self, _frames: &mut [Frame], _counters: &PortCounters) -> usize {
+    fn receive(&mut self, _rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
         0
     }
 
-    fn send(&mut self, _frames: &[Frame], _counters: &PortCounters) -> usize {
+    fn send(&mut self, _frames: &[Frame], _counters: &Writer<PortCounters>) -> usize {
         0
     }
 
-    fn publish(&self, counters: &PortCounters) {
+    fn publish(&self, counters: &Writer<PortCounters>) {
         counters.rx_ring_full.add(1);
     }
 

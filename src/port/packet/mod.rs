@@ -22,10 +22,11 @@ mod tx;
 
 pub use bind::{PacketPortError, open};
 
-use super::copying::{CopyingPort, Device};
+use super::copying::{CopyingPort, Device, Rooms};
 use super::link::{ENTER, Link};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
+use crate::stats::Writer;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::PacketSocket;
 use std::cell::Cell;
@@ -77,16 +78,16 @@ impl Device for PacketLink {
     }
 
     #[inline]
-    fn receive(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize {
-        self.receive_burst(frames, counters)
+    fn receive(&mut self, rooms: &mut Rooms<'_>, counters: &Writer<PortCounters>) -> usize {
+        self.receive_burst(rooms, counters)
     }
 
     #[inline]
-    fn send(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {
+    fn send(&mut self, frames: &[Frame], counters: &Writer<PortCounters>) -> usize {
         self.send_burst(frames, counters)
     }
 
-    fn end_round(&mut self, counters: &PortCounters) {
+    fn end_round(&mut self, counters: &Writer<PortCounters>) {
         if self.link.end_round() {
             self.publish(counters);
             self.come_back();
@@ -95,7 +96,7 @@ impl Device for PacketLink {
 
     /// Adds what came and what the kernel dropped, which asking sets back to nothing.
     #[cold]
-    fn publish(&self, counters: &PortCounters) {
+    fn publish(&self, counters: &Writer<PortCounters>) {
         if let Ok(kernel) = self.socket.statistics() {
             counters.rx_ring_full.add(kernel.dropped.into());
             self.come.set(self.come.get() + u64::from(kernel.come));
@@ -103,13 +104,13 @@ impl Device for PacketLink {
     }
 
     #[cold]
-    fn waiting(&mut self, counters: &PortCounters) -> Option<usize> {
+    fn waiting(&mut self, counters: &Writer<PortCounters>) -> Option<usize> {
         self.publish(counters);
         Some(self.come.get().saturating_sub(self.taken) as usize)
     }
 
     /// Looks at the interface, which no sleeper does every so many rounds.
-    fn is_readable(&mut self, counters: &PortCounters) -> bool {
+    fn is_readable(&mut self, counters: &Writer<PortCounters>) -> bool {
         self.link.look();
         self.publish(counters);
         self.come_back();

@@ -2,8 +2,9 @@
 
 use super::PacketLink;
 use crate::limits::BATCH_MAX;
-use crate::pool::{Frame, NoRoom};
+use crate::pool::NoRoom;
 use crate::port::PortCounters;
+use crate::port::copying::{Room, Rooms};
 use crate::sys::packet::Received;
 use std::io::IoSliceMut;
 
@@ -13,17 +14,16 @@ const ADDRESSES: usize = 12;
 const FEW: usize = 8;
 
 impl PacketLink {
-    pub(super) fn receive_burst(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize {
+    pub(super) fn receive_burst(&mut self, rooms: &mut Rooms<'_>, counters: &PortCounters) -> usize {
         if !self.link.is_up() {
             return 0;
         }
-        let want = frames.len().min(self.burst);
-        let frames = &mut frames[..want];
+        let want = rooms.len().min(self.burst);
         let mut received = [Received::default(); BATCH_MAX];
         let done = {
-            let mut open = frames.iter_mut().map(whole);
-            let mut rooms = [(); BATCH_MAX].map(|()| IoSliceMut::new(open.next().unwrap_or_default()));
-            self.socket.receive(&mut rooms[..want], &mut received)
+            let mut open = rooms.iter_mut().take(want).map(Room::whole);
+            let mut slices = [(); BATCH_MAX].map(|()| IoSliceMut::new(open.next().unwrap_or_default()));
+            self.socket.receive(&mut slices[..want], &mut received)
         };
         let got = done.unwrap_or_else(|errno| {
             self.link.heed(errno);
@@ -33,48 +33,40 @@ impl PacketLink {
         self.taken += got as u64;
         let mut good = 0;
         for (i, one) in received[..got].iter().enumerate() {
-            if is_whole(&mut frames[i], one, counters) {
-                frames.swap(good, i);
+            if rooms.get(i).is_some_and(|mut room| is_whole(&mut room, one, counters)) {
+                rooms.swap(good, i);
                 good += 1;
             }
         }
-        for frame in &mut frames[good..] {
+        for mut room in rooms.iter_mut().take(want).skip(good) {
             // To nothing, which is always less than there is.
-            let _ = frame.trim(0);
+            let _ = room.trim(0);
         }
         good
     }
 }
 
-/// All the room of an empty frame.
-#[inline]
-fn whole(frame: &mut Frame) -> &mut [u8] {
-    let room = frame.tailroom();
-    // There is as much.
-    frame.put(room).unwrap_or_default()
-}
-
 /// Makes a frame what was received; false, and counted, where that is not all of it.
 #[inline]
-fn is_whole(frame: &mut Frame, received: &Received, counters: &PortCounters) -> bool {
+fn is_whole(room: &mut Room<'_>, received: &Received, counters: &PortCounters) -> bool {
     if received.is_cut {
         counters.rx_too_long.add(1);
         return false;
     }
     // No longer than its room.
-    let _ = frame.trim(received.len);
+    let _ = room.trim(received.len);
     let Some(tag) = received.tag else { return true };
-    put_back(frame, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok()
+    put_back(room, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok()
 }
 
 /// Puts a VLAN tag back between the addresses and the type, into the headroom: the addresses move, which are fewer bytes
 /// than the rest.
-fn put_back(frame: &mut Frame, tag: [u8; 4]) -> Result<(), NoRoom> {
-    if frame.len() < ADDRESSES {
+fn put_back(room: &mut Room<'_>, tag: [u8; 4]) -> Result<(), NoRoom> {
+    if room.len() < ADDRESSES {
         return Ok(());
     }
-    frame.push(tag.len())?;
-    let data = frame.data_mut();
+    room.push(tag.len())?;
+    let data = room.data_mut();
     data.copy_within(tag.len()..tag.len() + ADDRESSES, 0);
     data[ADDRESSES..ADDRESSES + tag.len()].copy_from_slice(&tag);
     Ok(())

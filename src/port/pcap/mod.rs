@@ -25,9 +25,10 @@ pub use bind::{PcapConfig, PcapError, Speed, open};
 pub use format::FormatError;
 pub(in crate::port) use format::{header as file_header, record as packet_header};
 
-use super::copying::{CopyingPort, Device};
+use super::copying::{CopyingPort, Device, Rooms};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
+use crate::stats::Writer;
 use rx::Input;
 use tx::Output;
 
@@ -75,17 +76,17 @@ impl Device for Files {
     }
 
     #[inline]
-    fn receive(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize {
+    fn receive(&mut self, rooms: &mut Rooms<'_>, counters: &Writer<PortCounters>) -> usize {
         let Some(input) = self.input() else { return 0 };
         let mut n = 0;
-        if let Err(reason) = input.receive(frames, &mut n, counters) {
+        if let Err(reason) = input.receive(rooms, &mut n, counters) {
             self.input_down = Some(reason);
         }
         n
     }
 
     #[inline]
-    fn send(&mut self, frames: &[Frame], _counters: &PortCounters) -> usize {
+    fn send(&mut self, frames: &[Frame], _counters: &Writer<PortCounters>) -> usize {
         match &mut self.output {
             _ if self.output_down.is_some() => 0,
             Some(output) => output.send(frames),
@@ -93,7 +94,7 @@ impl Device for Files {
         }
     }
 
-    fn end_round(&mut self, counters: &PortCounters) {
+    fn end_round(&mut self, counters: &Writer<PortCounters>) {
         self.read_ahead();
         let output = self.output.as_mut().filter(|_| self.output_down.is_none());
         if let Some(Err(reason)) = output.map(|output| output.write_behind(counters)) {
@@ -101,14 +102,14 @@ impl Device for Files {
         }
     }
 
-    fn close(&mut self, counters: &PortCounters) {
+    fn close(&mut self, counters: &Writer<PortCounters>) {
         if let Some(output) = self.output.as_mut().filter(|output| output.is_behind()) {
             // Nobody is left who could be told why.
             let _ = output.write_behind(counters);
         }
     }
 
-    fn is_readable(&mut self, _counters: &PortCounters) -> bool {
+    fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         self.input().is_some_and(Input::is_due)
     }
 

@@ -2,8 +2,8 @@
 
 use super::Speed;
 use super::format::{Format, HEADER, PACKET_MAX, RECORD, Record};
-use crate::pool::Frame;
 use crate::port::PortCounters;
+use crate::port::copying::Rooms;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::time::{Duration, Instant};
@@ -64,27 +64,27 @@ impl Input {
         &self.file
     }
 
-    /// Receives what is due into `frames`, from the first on; counts them in `n`.
+    /// Receives what is due into `rooms`, from the first on; counts them in `n`.
     ///
     /// # Errors
     /// Where the file is damaged. What came before that is received.
     #[inline]
     pub(super) fn receive(
         &mut self,
-        frames: &mut [Frame],
+        rooms: &mut Rooms<'_>,
         n: &mut usize,
         counters: &PortCounters,
     ) -> Result<(), String> {
         let now = (self.speed == Speed::Recorded).then(Instant::now);
-        while let Some(frame) = frames.get_mut(*n) {
+        while let Some(mut room) = rooms.get(*n) {
             let Some((record, size)) = self.peek()? else { break };
             if now.is_some_and(|now| !self.due(&record, now)) {
                 break;
             }
             let packet = &self.ahead[self.next + RECORD..self.next + size];
-            match frame.put(packet.len()) {
-                Ok(room) => {
-                    room.copy_from_slice(packet);
+            match room.put(packet.len()) {
+                Ok(bytes) => {
+                    bytes.copy_from_slice(packet);
                     *n += 1;
                     counters.rx_snapped.add((record.len < record.original).into());
                 }
@@ -209,7 +209,7 @@ mod tests {
         let mut frames =
             [ground.pool.alloc(&mut ground.w).unwrap(), ground.pool.alloc(&mut ground.w).unwrap()];
         let mut n = 0;
-        input.receive(&mut frames, &mut n, &PortCounters::default()).unwrap();
+        input.receive(&mut Rooms::of(&mut frames), &mut n, &PortCounters::default()).unwrap();
         assert_eq!((n, frames[0].data()), (1, &[7; 60][..]));
         let reason = input.read_ahead().unwrap_err();
         assert!(reason.starts_with("read folder: "), "{reason}");

@@ -26,10 +26,11 @@ mod tx;
 
 pub use bind::{TapConfig, TapPortError, open};
 
-use super::copying::{CopyingPort, Device};
+use super::copying::{CopyingPort, Device, Rooms};
 use super::link::{ENTER, Link};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
+use crate::stats::Writer;
 use crate::sys::netdev::Netdev;
 use crate::sys::tap::TapQueue;
 use std::os::fd::BorrowedFd;
@@ -74,23 +75,23 @@ impl Device for TapLink {
     }
 
     #[inline]
-    fn receive(&mut self, frames: &mut [Frame], counters: &PortCounters) -> usize {
-        self.receive_burst(frames, counters)
+    fn receive(&mut self, rooms: &mut Rooms<'_>, counters: &Writer<PortCounters>) -> usize {
+        self.receive_burst(rooms, counters)
     }
 
     #[inline]
-    fn send(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {
+    fn send(&mut self, frames: &[Frame], counters: &Writer<PortCounters>) -> usize {
         self.send_burst(frames, counters)
     }
 
-    fn end_round(&mut self, _counters: &PortCounters) {
+    fn end_round(&mut self, _counters: &Writer<PortCounters>) {
         if self.link.end_round() {
             self.come_back();
         }
     }
 
     /// Looks at the interface, which no sleeper does every so many rounds.
-    fn is_readable(&mut self, _counters: &PortCounters) -> bool {
+    fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         self.link.look();
         self.come_back();
         false

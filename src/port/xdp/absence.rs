@@ -15,7 +15,7 @@
 
 use super::XdpPort;
 use super::error::{Attempt, XdpError};
-use crate::pool::{Batch, Place};
+use crate::pool::Batch;
 use crate::port::link::ENTER;
 use crate::sync::Worker;
 use std::os::fd::AsFd;
@@ -157,17 +157,17 @@ impl XdpPort {
         if !matches!(self.presence, Presence::Gone(_)) {
             return 0;
         }
-        let before = frames.len();
+        let (before, held) = (frames.len(), self.sent.count());
         while frames.room() > 0
             && let Some(frame) = self.sent.claim_any()
         {
             // There is room.
             let _ = frames.push(frame);
         }
-        let reclaimed = &frames[before..];
-        Place::Posted.leave(Some(w), reclaimed);
-        self.counters.completed.add(reclaimed.len() as u64);
-        reclaimed.len()
+        self.sent.taken_back(held, w, frames, before);
+        let reclaimed = held - self.sent.count();
+        self.counters.completed.add(reclaimed as u64);
+        reclaimed
     }
 }
 

@@ -6,6 +6,7 @@ use super::{Queues, XdpPort};
 use crate::pool::{Batch, Frame, Place};
 use crate::sys::xdp::Wake;
 use std::iter::from_fn;
+use std::slice;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -111,8 +112,12 @@ impl XdpPort {
 }
 
 /// Counts the frames back and drops them; returns how many.
-fn go_home(frames: impl Iterator<Item = Frame>) -> usize {
-    frames.inspect(|frame| Place::Posted.leave(None, std::slice::from_ref(frame))).count()
+pub(super) fn go_home(frames: impl Iterator<Item = Frame>) -> usize {
+    let home = |frame: &Frame| {
+        Place::Posted.leave(None, slice::from_ref(frame));
+        Place::Posted.take_back(None, slice::from_ref(frame));
+    };
+    frames.inspect(home).count()
 }
 
 impl Drop for XdpPort {

@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort};
-use crate::pool::{Batch, Place};
+use crate::pool::Batch;
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
@@ -49,14 +49,13 @@ impl XdpPort {
             return 0;
         }
         let Some(queues) = &mut self.queues else { return self.reclaim(w, frames) };
-        let before = frames.len();
+        let (before, held) = (frames.len(), self.sent.count());
         let done = queues.complete.burst(&mut self.sent, frames);
-        let completed = &frames[before..];
-        if !completed.is_empty() {
-            Place::Posted.leave(Some(w), completed);
-            self.counters.completed.add(completed.len() as u64);
+        let n = frames.len() - before;
+        if n > 0 {
+            self.sent.taken_back(held, w, frames, before);
+            self.counters.completed.add(n as u64);
         }
-        let n = completed.len();
         if let Err(fault) = done {
             self.fault(&fault);
         }

@@ -37,8 +37,8 @@ impl FillQueue {
         frames: &mut Batch,
     ) -> Result<usize, Corrupt> {
         let n = self.producer.room(frames.len() as u32)?;
-        Place::Posted.enter_batch(Some(w), frames, n as usize);
-        for (i, frame) in (0..n).zip(frames.drain()) {
+        Place::Posted.enter_batch(w, frames, n as usize);
+        for (i, frame) in (0..n).zip(frames.hand_over(Place::Posted, w, n as usize)) {
             self.ring.write(self.producer.slot(i), filled.post(frame));
         }
         self.producer.publish(n);

@@ -8,7 +8,8 @@
 //! A UMEM of 4,096 bytes a chunk is numbered in the same way: every second number is the start of one.
 
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, PAGE_SIZE};
-use crate::pool::{Desc, Frame};
+use crate::pool::{Batch, Desc, Frame, Place};
+use crate::sync::Worker;
 use crate::sys::region::Region;
 use std::num::NonZeroU32;
 
@@ -101,6 +102,13 @@ impl Held {
         let word = self.words.iter().position(|&word| word != 0)?;
         let index = word as u64 * 64 + u64::from(self.words[word].trailing_zeros());
         self.claim(index << CHUNK_SHIFT, 0)
+    }
+
+    /// Takes note that the frames of a batch from the one at `before` on were claimed here, where `count` were held then.
+    #[inline]
+    pub(super) fn taken_back(&self, count: usize, w: &Worker, frames: &mut Batch, before: usize) {
+        frames.taken_back(Place::Posted, w, before);
+        Place::Posted.leave_last(w, frames, count - self.count);
     }
 
     #[inline]

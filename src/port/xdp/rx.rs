@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort};
-use crate::pool::{Batch, Place};
+use crate::pool::Batch;
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
@@ -59,11 +59,13 @@ impl XdpPort {
     #[inline]
     pub(super) fn rx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let Some(queues) = &mut self.queues else { return 0 };
-        let before = frames.len();
+        let (before, held) = (frames.len(), self.filled.count());
         let done = queues.rx.burst(&mut self.filled, frames);
+        if frames.len() > before {
+            self.filled.taken_back(held, w, frames, before);
+        }
         let received = &frames[before..];
         if !received.is_empty() {
-            Place::Posted.leave(Some(w), received);
             self.counters.rx.add(received.len() as u64);
             self.counters.rx_bytes.add(received.iter().map(|frame| frame.len() as u64).sum());
         }

@@ -34,9 +34,9 @@ impl TxQueue {
         frames: &mut Batch,
     ) -> Result<(usize, u64), Corrupt> {
         let n = self.producer.room(frames.len() as u32)?;
-        Place::Posted.enter_batch(Some(w), frames, n as usize);
+        Place::Posted.enter_batch(w, frames, n as usize);
         let mut bytes = 0;
-        for (i, frame) in (0..n).zip(frames.drain()) {
+        for (i, frame) in (0..n).zip(frames.hand_over(Place::Posted, w, n as usize)) {
             let (off, len) = (frame.headroom() as u64, frame.len() as u32);
             bytes += u64::from(len);
             self.ring

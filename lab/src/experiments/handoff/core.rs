@@ -10,7 +10,7 @@ use netmem::limits::{BATCH_MAX, CACHE_LINE, CHUNK_SHIFT};
 use netmem::pool::{Batch, Pool};
 use netmem::port::Port;
 use netmem::port::mem::{MemDevice, MemPort};
-use netmem::stats::Count;
+use netmem::stats::{Count, Writer};
 use netmem::steer::{Inbox, Outbox, Record, Source};
 use netmem::sync::Worker;
 use netmem::wire::{Headers, ipv4, udp};
@@ -44,11 +44,11 @@ pub(super) struct Left {
     /// The highest number of each flow that has left, plus one.
     next: Vec<Own<AtomicU64>>,
     /// Packets that left by each worker.
-    pub(super) done: [Own<Count>; 2],
+    pub(super) done: [Writer<Own<Count>>; 2],
     /// Packets that left behind one of their flow that came later.
-    pub(super) late: [Own<Count>; 2],
+    pub(super) late: [Writer<Own<Count>>; 2],
     /// Packets whose bytes did not sum up.
-    pub(super) damaged: [Own<Count>; 2],
+    pub(super) damaged: [Writer<Own<Count>>; 2],
 }
 
 impl Left {
@@ -169,7 +169,7 @@ impl Core {
                 damaged += u64::from(!udp::intact(headers.ip.src(), headers.ip.dst(), datagram));
             }
         });
-        self.left.damaged[self.outbox.worker()].0.add(damaged);
+        self.left.damaged[self.outbox.worker()].add(|own| &own.0, damaged);
     }
 
     /// By this worker's own queue; the network takes all at once, and frames that it is done with go home.
@@ -180,8 +180,8 @@ impl Core {
             port.tx(w, frames);
             let mut late = 0;
             let done = device.collect(BATCH_MAX, |data| late += u64::from(left.note(data)));
-            left.late[own].0.add(late);
-            left.done[own].0.add(done as u64);
+            left.late[own].add(|own| &own.0, late);
+            left.done[own].add(|own| &own.0, done as u64);
             let mut sent = Batch::new();
             port.complete(w, &mut sent);
             sent.free(w);

@@ -9,10 +9,11 @@ use netmem::limits::BATCH_MAX;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, wire};
+use netmem::stats::{Count, Writer};
 use netmem::steer::{Ends, Mesh, MeshConfig};
 use netmem::sync::Worker;
 
-use super::core::{Core, FLOWS, Intake, Left, PACKET, flow_of};
+use super::core::{Core, FLOWS, Intake, Left, Own, PACKET, flow_of};
 use super::plan::{Plan, Way};
 use crate::bench::{Bench, SetUpError};
 use crate::experiments::check_home;
@@ -115,7 +116,7 @@ impl Rig {
                 "{received} received, {kept} of them kept by their worker, {left} left, {dropped} dropped"
             ),
         );
-        let sum = |of: fn(&Left) -> &[super::core::Own<netmem::stats::Count>; 2]| {
+        let sum = |of: fn(&Left) -> &[Writer<Own<Count>>; 2]| {
             self.left.iter().flat_map(|left| of(left)).map(|count| count.0.get()).sum::<u64>()
         };
         let (late, damaged) = (sum(|left| &left.late), sum(|left| &left.damaged));

@@ -14,6 +14,7 @@ use crate::pool::{DmaMap, Fragments, Frame, Pool, PoolConfig, Pressure, Recycle}
 use crate::slab::{CacheConfig, Sizes};
 use crate::sync::Worker;
 use crate::sys::region::BackingWish;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 /// Frames the pool has at first, and after it was made larger.
@@ -56,6 +57,10 @@ impl Pressure for Keeper {
 
     fn ready(&self) -> u64 {
         self.0.lock().unwrap().len() as u64
+    }
+
+    fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32)) {
+        self.0.lock().unwrap().iter().map(Frame::id).for_each(found);
     }
 
     fn close(&self) {

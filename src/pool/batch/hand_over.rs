@@ -1,0 +1,120 @@
+//! Frames that leave the program's hands for a place of the ledger, and come back: counted by what leaves a batch and what
+//! is in it that was not before. What has the place counts on its own: see [`Place`].
+
+use super::{Batch, Drain, each_pool};
+use crate::pool::Place;
+use crate::pool::frame::Frame;
+use crate::sync::Worker;
+use std::ops::{Deref, DerefMut};
+use std::ptr;
+
+/// Takes frames from the front of a [`Batch`], to be kept at a place. Those that it still has when it is dropped are the
+/// program's again, and stay in the batch.
+#[derive(Debug)]
+pub(crate) struct HandOver<'a> {
+    /// Ends where the frames end that are handed over.
+    drain: Drain<'a>,
+    /// Where those of the batch end.
+    end: usize,
+    place: Place,
+    w: &'a Worker,
+}
+
+impl Batch {
+    /// The first `n` frames (fewer if there are fewer), to be kept at `place`: the program has them no longer.
+    ///
+    /// # Cost
+    /// No look-up where the batch knows its pool.
+    #[inline(always)]
+    pub(crate) fn hand_over<'a>(&'a mut self, place: Place, w: &'a Worker, n: usize) -> HandOver<'a> {
+        let n = n.min(self.len);
+        self.each_pool(n, |pool, run| place.hand(pool, Some(w), run.len(), true));
+        let mut drain = self.drain();
+        let end = std::mem::replace(&mut drain.end, n);
+        HandOver { drain, end, place, w }
+    }
+
+    /// Takes note that the frames from the one at `before` on came from `place`, and are the program's again.
+    ///
+    /// # Cost
+    /// No look-up where the batch knows its pool; where it did not and all its frames are of one, it knows it then.
+    #[inline(always)]
+    pub(crate) fn taken_back(&mut self, place: Place, w: &Worker, before: usize) {
+        if self.pool.is_null() {
+            self.taken_back_and_known(place, w, before);
+        } else {
+            self.each_pool_from(before, |pool, run| place.hand(pool, Some(w), run.len(), false));
+        }
+    }
+
+    #[inline(never)]
+    fn taken_back_and_known(&mut self, place: Place, w: &Worker, before: usize) {
+        let (mut pool, mut runs) = (ptr::null(), 0);
+        self.each_pool_from(before, |of, run| {
+            place.hand(of, Some(w), run.len(), false);
+            (pool, runs) = (ptr::from_ref(of), runs + 1);
+        });
+        if before == 0 && runs == 1 {
+            self.pool = pool;
+        }
+    }
+}
+
+impl HandOver<'_> {
+    /// Moves the next `n` frames on without giving them out: they have been taken by copy.
+    ///
+    /// # Safety
+    /// There are that many, and each of their claims is held once by whoever took them.
+    #[inline(always)]
+    pub(crate) unsafe fn forget(&mut self, n: usize) {
+        self.drain.next += n;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_rest(&mut self) {
+        let HandOver { drain, place, w, .. } = self;
+        each_pool(drain.as_slice(), drain.batch.pool, |pool, run| {
+            place.hand(pool, Some(w), run.len(), false)
+        });
+    }
+}
+
+impl<'a> Deref for HandOver<'a> {
+    type Target = Drain<'a>;
+    #[inline(always)]
+    fn deref(&self) -> &Drain<'a> {
+        &self.drain
+    }
+}
+
+impl DerefMut for HandOver<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.drain
+    }
+}
+
+impl Iterator for HandOver<'_> {
+    type Item = Frame;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Frame> {
+        self.drain.next()
+    }
+
+    #[inline(always)]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.drain.size_hint()
+    }
+}
+
+impl Drop for HandOver<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.drain.next != self.drain.end {
+            self.keep_rest();
+        }
+        self.drain.end = self.end;
+    }
+}

@@ -1,0 +1,204 @@
+//! A mistake that is planted in one of the two counts of a place, once, as it is taken note of.
+
+use crate::page::{Memory, MemoryConfig};
+use crate::pool::shared::{PoolLane, Shared};
+use crate::pool::{Batch, Place, Pool, PoolConfig};
+use crate::stats::Count;
+use crate::sync::Worker;
+use crate::sys::region::BackingWish;
+use std::any::Any;
+use std::cell::RefCell;
+
+/// Which of the two counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// What has the place.
+    Said,
+    /// Who hands the frames over.
+    Handed,
+}
+
+/// What is counted in the place of what is true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    /// Nothing.
+    Nothing,
+    /// All of it, twice.
+    Twice,
+    /// The other way.
+    Backwards,
+    /// As many more, or fewer.
+    More(i64),
+    /// One of the frames, for another pool.
+    OneElsewhere,
+    /// All of it, for another pool.
+    AllElsewhere,
+    /// All of it, at another place.
+    OtherPlace(Place),
+}
+
+impl Mistake {
+    const ALL: [Mistake; 11] = [
+        Mistake::Nothing,
+        Mistake::Twice,
+        Mistake::Backwards,
+        Mistake::More(1),
+        Mistake::More(-1),
+        Mistake::More(64),
+        Mistake::OneElsewhere,
+        Mistake::AllElsewhere,
+        Mistake::OtherPlace(Place::Ready),
+        Mistake::OtherPlace(Place::Posted),
+        Mistake::OtherPlace(Place::Queued),
+    ];
+}
+
+/// A mistake, and what it is to be made with.
+struct Planted {
+    side: Side,
+    place: Place,
+    mistake: Mistake,
+    /// Whose frames are miscounted, and who gets those that go elsewhere.
+    pool: Pool,
+    other: Pool,
+}
+
+thread_local! {
+    static PLANTED: RefCell<Option<Planted>> = const { RefCell::new(None) };
+}
+
+/// Plants a mistake in what this thread counts next of frames of `pool` on this side of this place.
+fn plant(side: Side, place: Place, mistake: Mistake, pool: &Pool, other: &Pool) {
+    let planted = Planted { side, place, mistake, pool: pool.clone(), other: other.clone() };
+    PLANTED.with(|mine| *mine.borrow_mut() = Some(planted));
+}
+
+/// Takes the mistake back; true if it has not been made.
+fn withdraw() -> bool {
+    PLANTED.with(|mine| mine.borrow_mut().take()).is_some()
+}
+
+/// Makes the mistake if it is time; then what is true is not to be counted.
+pub(crate) fn strikes(
+    place: Place,
+    pool: &Shared,
+    w: Option<&Worker>,
+    n: u64,
+    of: impl Fn(&PoolLane) -> &[Count; Place::ALL.len()],
+) -> bool {
+    let probe = PoolLane::default();
+    let side = if std::ptr::eq(of(&probe), &raw const probe.said) { Side::Said } else { Side::Handed };
+    let is_due = |planted: &mut Planted| {
+        (planted.side, planted.place) == (side, place) && std::ptr::eq(&raw const *planted.pool.shared, pool)
+    };
+    let Some(planted) = PLANTED.with(|mine| mine.borrow_mut().take_if(is_due)) else { return false };
+    let add = |pool: &Shared, place: Place, n: u64| match w {
+        Some(w) => pool.lanes.add(w, n, |lane| &of(lane)[place as usize]),
+        None => of(pool.lanes.strangers())[place as usize].add_shared(n),
+    };
+    let one = u64::from(n != 0).wrapping_mul(n.cast_signed().signum().cast_unsigned());
+    match planted.mistake {
+        Mistake::Nothing => {}
+        Mistake::Twice => add(pool, place, n.wrapping_mul(2)),
+        Mistake::Backwards => add(pool, place, n.wrapping_neg()),
+        Mistake::More(more) => add(pool, place, n.wrapping_add_signed(more)),
+        Mistake::OneElsewhere => {
+            add(pool, place, n.wrapping_sub(one));
+            add(&planted.other.shared, place, one);
+        }
+        Mistake::AllElsewhere => add(&planted.other.shared, place, n),
+        Mistake::OtherPlace(place) => add(pool, place, n),
+    }
+    true
+}
+
+/// Two workers of one memory, and a pool of each.
+pub(crate) struct Scene {
+    pub(crate) memory: Memory,
+    pub(crate) workers: [Worker; 2],
+    pub(crate) pools: [Pool; 2],
+}
+
+/// What is kept until the ledgers have been looked at.
+pub(crate) type Kept = Box<dyn Any>;
+
+/// Something that frames come to or leave, at a place.
+pub(crate) struct Site {
+    pub(crate) name: &'static str,
+    pub(crate) place: Place,
+    /// Prepares it with the frames that are given; what it returns does the move, once.
+    pub(crate) prepare: fn(&mut Scene, Batch) -> Box<dyn FnOnce(&mut Scene) -> Kept>,
+}
+
+/// Who has how many frames, in the order in which they lie in the batch.
+const BATCHES: [&[(usize, usize)]; 4] = [&[(0, 6)], &[(1, 6)], &[(0, 3), (1, 3), (0, 2)], &[(1, 1), (0, 5)]];
+
+impl Scene {
+    pub(crate) fn new() -> Scene {
+        let config = MemoryConfig {
+            bytes: 4 << 20,
+            workers: 2,
+            backing: BackingWish::Small,
+            ..MemoryConfig::default()
+        };
+        let memory = Memory::new(&config).unwrap();
+        let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
+        let config = PoolConfig { frames: 64, cache: 32, refill: 16, ..PoolConfig::default() };
+        let pools = workers.each_mut().map(|w| Pool::new(&memory, w, &config).unwrap());
+        Scene { memory, workers, pools }
+    }
+
+    fn frames(&mut self, of: &[(usize, usize)]) -> Batch {
+        let mut batch = Batch::new();
+        for &(pool, n) in of {
+            assert_eq!(self.pools[pool].alloc_burst(&mut self.workers[0], &mut batch, n), n);
+        }
+        batch.put_each(60, |_, bytes| bytes.fill(0));
+        batch
+    }
+
+    fn is_balanced(&self) -> bool {
+        self.pools.iter().all(|pool| pool.ledger().balanced())
+    }
+}
+
+/// Plays a site with every mistake at both sides, for frames of each pool and of both; returns how many mistakes were
+/// seen, which are all of them.
+pub(crate) fn all_are_seen(sites: &[Site]) -> usize {
+    let mut seen = 0;
+    for site in sites {
+        for of in BATCHES {
+            play(site, of, None);
+            for side in [Side::Said, Side::Handed] {
+                let mistakes =
+                    Mistake::ALL.into_iter().filter(|mistake| *mistake != Mistake::OtherPlace(site.place));
+                for mistake in mistakes {
+                    for pool in [0, 1].into_iter().filter(|pool| of.iter().any(|(of, _)| of == pool)) {
+                        play(site, of, Some((side, mistake, pool)));
+                        seen += 1;
+                    }
+                }
+            }
+        }
+    }
+    seen
+}
+
+/// Plays a site once, with or without a mistake.
+fn play(site: &Site, of: &[(usize, usize)], planted: Option<(Side, Mistake, usize)>) {
+    let mut scene = Scene::new();
+    // Held all the time, so that a count which is a few off stays within what it can be.
+    let held = [0, 1].map(|pool| scene.frames(&[(pool, 20)]));
+    let frames = scene.frames(of);
+    let step = (site.prepare)(&mut scene, frames);
+    assert!(scene.is_balanced(), "{}: {of:?}, before", site.name);
+    if let Some((side, mistake, pool)) = planted {
+        plant(side, site.place, mistake, &scene.pools[pool], &scene.pools[1 - pool]);
+    }
+    let kept = step(&mut scene);
+    assert!(!withdraw(), "{}: {of:?}: {planted:?} was not made", site.name);
+    assert_eq!(scene.is_balanced(), planted.is_none(), "{}: {of:?}: {planted:?}", site.name);
+    drop((kept, held));
+    let home = scene.pools.iter().all(|pool| pool.ledger().all_home());
+    assert_eq!(home, planted.is_none(), "{}: {of:?}: {planted:?}, at the end", site.name);
+}

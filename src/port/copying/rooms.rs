@@ -1,0 +1,136 @@
+//! Where a device receives into: the bytes of empty frames, without the frames.
+
+use crate::pool::{Frame, NoRoom};
+
+/// The empty frames that a [`Device`](super::Device) may receive into, oldest first. Their bytes are the device's for as long
+/// as a call lasts; the frames stay with the port.
+///
+/// ```
+/// use netmem::port::copying::Rooms;
+///
+/// /// Receives as many packets as there are, and have room.
+/// fn receive(packets: &mut Vec<Vec<u8>>, rooms: &mut Rooms<'_>) -> usize {
+///     let mut n = 0;
+///     while let (Some(mut room), Some(packet)) = (rooms.get(n), packets.pop()) {
+///         if let Ok(bytes) = room.put(packet.len()) {
+///             bytes.copy_from_slice(&packet);
+///             n += 1;
+///         }
+///     }
+///     n
+/// }
+/// ```
+/// No frame can be taken out, nor one of another pool put in:
+/// ```compile_fail,E0308
+/// # use netmem::{pool::Frame, port::copying::Rooms};
+/// fn receive(rooms: &mut Rooms<'_>, mine: &mut Frame) -> usize {
+///     std::mem::swap(&mut rooms.get(0).unwrap(), mine);
+///     1
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Rooms<'a>(&'a mut [Frame]);
+
+impl<'a> Rooms<'a> {
+    pub(crate) fn of(frames: &'a mut [Frame]) -> Rooms<'a> {
+        Rooms(frames)
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The one at `i`.
+    #[inline]
+    pub fn get(&mut self, i: usize) -> Option<Room<'_>> {
+        self.0.get_mut(i).map(Room)
+    }
+
+    /// All of them, for a device that receives several packets by one call.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = Room<'_>> {
+        self.0.iter_mut().map(Room)
+    }
+
+    /// Exchanges two with what is in them: so what was received and is not wanted comes behind what is.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    #[inline]
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.0.swap(one, other);
+    }
+}
+
+/// The room of one frame; what is put there is what the port receives.
+#[derive(Debug)]
+pub struct Room<'a>(&'a mut Frame);
+
+impl<'a> Room<'a> {
+    /// Bytes of data.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no data.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes there is room for behind the data.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        self.0.tailroom()
+    }
+
+    /// The data.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        self.0.data_mut()
+    }
+
+    /// As [`Frame::put`]: ends the data `n` bytes later, and gives those bytes to be written.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is no room for them.
+    #[inline]
+    pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        self.0.put(n)
+    }
+
+    /// All the room there is, made data, to be written; [`Room::trim`] says how much of it was.
+    #[inline]
+    pub fn whole(self) -> &'a mut [u8] {
+        let room = self.0.tailroom();
+        // There is as much.
+        self.0.put(room).unwrap_or_default()
+    }
+
+    /// As [`Frame::push`]: begins the data `n` bytes earlier.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is no room for them.
+    #[inline]
+    pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
+        self.0.push(n)
+    }
+
+    /// As [`Frame::trim`]: cuts the data to its first `len` bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is less data.
+    #[inline]
+    pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
+        self.0.trim(len)
+    }
+}
