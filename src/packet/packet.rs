@@ -244,14 +244,27 @@ impl Packet {
 
     /// Ends the data `n` bytes later, and gives those bytes to be written.
     ///
+    /// As with [`Frame::put`] they hold what an earlier use left there: write all of them before the packet is sent or shown, or
+    /// take [`Packet::put_slice`] or [`Packet::put_zeroed`].
+    ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller.
+    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
     #[inline(always)]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         match &mut self.frame {
             Some(frame) => frame.put(n),
             None => put_last(&mut self.head, n).map_err(|room| NoRoom::of(n, room)),
         }
+    }
+
+    /// As [`Packet::put`], of bytes that are all 0.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
+    pub fn put_zeroed(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        let tail = self.put(n)?;
+        tail.fill(0);
+        Ok(tail)
     }
 
     /// Puts a copy of `bytes` behind the data.

@@ -65,6 +65,8 @@ impl Packets {
     /// Ends the data of each packet `n` bytes later, oldest first, and calls `f` to write them, until a packet has no room for
     /// them; returns how many were written.
     ///
+    /// As with [`Packet::put`] the bytes hold what an earlier use left there: `f` writes all of them.
+    ///
     /// # Cost
     /// As [`Packet::put`] for each. Packets without data, of one frame each, go by eights: the frames' words are read before any
     /// byte is written (ADR 0034).

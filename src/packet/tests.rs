@@ -4,6 +4,7 @@
 mod bytes;
 mod condense;
 mod failure;
+mod old_bytes;
 mod scenario;
 
 use super::{Heads, Packet};

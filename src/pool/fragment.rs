@@ -79,7 +79,12 @@ impl Fragments {
     fn turn(&mut self, w: &mut Worker) -> Option<()> {
         // No closure: it would be the caller that a trace names.
         let frame = match self.finish() {
-            Some(frame) => frame,
+            Some(mut frame) => {
+                if self.pool.shared.clears {
+                    frame.clear();
+                }
+                frame
+            }
             None => self.pool.alloc(w)?,
         };
         let id = frame.into_desc().id;
@@ -232,7 +237,8 @@ impl Fragment {
         Ok(())
     }
 
-    /// Ends the data `n` bytes later, and gives those bytes to be written.
+    /// Ends the data `n` bytes later, and gives those bytes to be written: as with [`Frame::put`] they hold what an earlier
+    /// use left there.
     ///
     /// # Errors
     /// [`NoRoom`] when the tailroom is smaller.

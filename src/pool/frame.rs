@@ -272,8 +272,12 @@ impl Frame {
 
     /// Ends the data `n` bytes later, and gives those bytes to be written.
     ///
+    /// They hold what an earlier use of the frame left there, a packet of somebody else for example: write all of them
+    /// before the frame is sent or shown. [`Frame::put_slice`] and [`Frame::put_zeroed`] do, and in a pool with
+    /// [`init_on_alloc`](super::PoolConfig::init_on_alloc) they are 0.
+    ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller.
+    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
     ///
     /// # Cost
     /// No look-up of the frame's size while the data ends in its first chunk, which every frame has.

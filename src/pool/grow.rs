@@ -37,6 +37,9 @@ pub(super) fn alloc(
     if shared.is_traced() {
         shared.note(&into[..got], site);
     }
+    if shared.clears {
+        into[..got].iter().for_each(|&id| shared.clear(id));
+    }
     if got < into.len() {
         shared.lanes.add(w, 1, |lane| &lane.failed);
     }
@@ -91,6 +94,17 @@ fn find(taken: &mut Taken<'_>, w: &mut Worker) {
         // What was found on its way left with its page, which makes room for another.
         shared.settle(Some(w));
         new_and_take(taken, w);
+    }
+}
+
+impl Shared {
+    /// Writes 0 into all bytes of a free frame that the caller just took off the pool's lists.
+    #[cold]
+    fn clear(&self, id: u32) {
+        let mut frame = self.claim(id);
+        frame.clear();
+        // The caller's again, as a number.
+        frame.into_desc();
     }
 }
 

@@ -36,6 +36,7 @@ mod place;
 #[allow(clippy::module_inception)]
 mod pool;
 mod pressure;
+mod put;
 mod recycle;
 #[allow(unsafe_code)]
 mod share;

@@ -53,6 +53,16 @@ pub struct PoolConfig {
     /// Whether to use the page stage's reserve, page by page, when nothing else is left. Such a page is not kept: it goes
     /// back as soon as its frames are home.
     pub urgent: bool,
+    /// Whether all bytes of a frame are 0 when it is given out, its headroom and tailroom among them: so whoever gets it, or a
+    /// device it is posted to, sees no byte of an earlier use, of this pool's or of another's of the same memory. Cleared when
+    /// it is given out and not when it comes home, since a page that is new to the pool has old bytes as well; until then they
+    /// lie in memory, where a peer that the memory is lent to can read them. The pieces of one frame
+    /// ([`Fragments`](super::Fragments)) are cleared each time the frame is cut.
+    ///
+    /// It costs `frame_size` bytes written for each frame, and the pool's lock, since every allocation is a cold one: the owner's
+    /// cache keeps nothing then, and ready [`Pairs`](crate::packet::Pairs) of the pool neither. Without it, as
+    /// usual, there is no cost, not a branch.
+    pub init_on_alloc: bool,
 }
 
 impl Default for PoolConfig {
@@ -69,6 +79,7 @@ impl Default for PoolConfig {
             dma: DmaMap::None,
             recycle: Recycle::Pool,
             urgent: false,
+            init_on_alloc: false,
         }
     }
 }
@@ -150,6 +161,7 @@ impl Pool {
         let shared = yard::register(|number| {
             let mut stock =
                 Stock::new(capacity, capacity / per_page, frames / per_page, cache, config.recycle);
+            stock.clears = config.init_on_alloc;
             stock.watched = stock.must_watch();
             let (now, refill) = stock.cache_now();
             Arc::new(Shared {
@@ -157,11 +169,13 @@ impl Pool {
                 homes: yard.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
+                renewable: if config.init_on_alloc { 0 } else { number },
                 yard: Arc::clone(&yard),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,
                 capacity,
                 urgent: config.urgent,
+                clears: config.init_on_alloc,
                 name: config.name.clone(),
                 home: Box::new(Home::new(config.cache as u32)),
                 stock: Mutex::new(stock),

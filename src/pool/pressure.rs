@@ -125,7 +125,7 @@ impl Pool {
     /// What tells this pool's frames and makes them new, for a loop over many: in registers, whatever the loop writes.
     #[inline(always)]
     pub(crate) fn renewal(&self) -> Renewal {
-        let Shared { homes, number, start, .. } = &*self.shared;
+        let Shared { homes, renewable: number, start, .. } = &*self.shared;
         Renewal { homes: *homes, number: *number, start: *start }
     }
 }
@@ -139,7 +139,7 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Whether the frame is of this pool.
+    /// Whether the frame is of this pool, and need not be cleared before its next use.
     #[inline(always)]
     pub(crate) fn owns(self, frame: &Frame) -> bool {
         self.homes.of(frame.id()) == self.number

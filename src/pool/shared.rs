@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     /// Which pool each chunk is of; this one's number there.
     pub(super) homes: Homes,
     pub(super) number: u16,
+    /// The same, or 0 where no frame may be used again without the pool, which clears it.
+    pub(super) renewable: u16,
     pub(super) start: Start,
     pub(super) yard: Arc<Yard>,
     pub(super) lanes: Lanes<PoolLane>,
@@ -66,6 +68,8 @@ pub(crate) struct Shared {
     pub(super) capacity: usize,
     /// Whether the page stage's reserve may be used.
     pub(super) urgent: bool,
+    /// Whether frames are cleared when they are given out ([`PoolConfig::init_on_alloc`](super::PoolConfig::init_on_alloc)).
+    pub(super) clears: bool,
     pub(super) name: String,
     pub(super) home: Box<Home>,
     pub(super) stock: Mutex<Stock>,

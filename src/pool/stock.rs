@@ -30,6 +30,8 @@ pub(crate) struct Stock {
     pub(super) queue: Queue,
     /// Whether every allocation is to be seen.
     pub(super) traced: bool,
+    /// Whether every frame is cleared when it is given out.
+    pub(super) clears: bool,
     /// Whether every frame passes here, and the descriptors' tallies are right.
     pub(super) watched: bool,
     /// Frames of other pools that were put here so far: none.
@@ -63,6 +65,7 @@ impl Stock {
             recycle,
             queue: Queue::default(),
             traced: false,
+            clears: false,
             watched: false,
             strangers: 0,
         }
@@ -75,7 +78,7 @@ impl Stock {
 
     /// Whether every frame has to pass here.
     pub(super) fn must_watch(&self) -> bool {
-        !self.closed && (self.traced || self.recycle != Recycle::Pool || self.has_unwanted())
+        !self.closed && (self.traced || self.clears || self.recycle != Recycle::Pool || self.has_unwanted())
     }
 
     /// Whether there are pages that are to leave as soon as their frames are home.

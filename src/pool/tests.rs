@@ -6,6 +6,7 @@ mod faults;
 mod fragment;
 pub(crate) mod interleavings;
 mod lines;
+mod old_bytes;
 mod places;
 #[cfg(not(loom))]
 pub(crate) mod planted;

@@ -23,7 +23,7 @@ use super::head::Head;
 use super::packet::Packet;
 use super::packets::Packets;
 use crate::page::Memory;
-use crate::pool::{Batch, Frame};
+use crate::pool::{Batch, Frame, Pool};
 use crate::slab::{Attributes, Object};
 use crate::sync::{Steps, Worker};
 pub use config::{Form, HeadsConfig, HeadsError};
@@ -59,7 +59,41 @@ impl Heads {
         Ok(Heads { shared: Shared::new(memory, config)? })
     }
 
+    /// An empty packet: a frame of `pool` with a head. None when the pool has no free frame anywhere, or there is no memory for
+    /// a head.
+    ///
+    /// # Cost
+    /// That of [`Pool::alloc`] and [`Heads::attach`].
+    ///
+    /// ```
+    /// # use netmem::{packet::{Heads, Packet}, page::{Memory, MemoryConfig}, pool::{Pool, PoolConfig}, sync::Worker};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// let heads = Heads::new(&memory)?;
+    /// let mut packet = heads.alloc(&mut w, &pool).ok_or("no frame or no head")?;
+    /// packet.put_slice(b"hello")?;
+    /// heads.free(&mut w, packet);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn alloc(&self, w: &mut Worker, pool: &Pool) -> Option<Packet> {
+        let frame = pool.alloc(w)?;
+        self.attach(w, frame).map_err(|frame| frame.free(w)).ok()
+    }
+
     /// Gives a frame a head: it becomes a packet.
+    ///
+    /// The frame is there before the call. `heads.attach(&mut w, pool.alloc(&mut w)?)` would borrow the worker a second time
+    /// while the first borrow, made before it, is still to be used, which no signature of `attach` can allow; for that
+    /// there is [`Heads::alloc`].
+    /// ```compile_fail,E0499
+    /// # use netmem::{packet::{Heads, Packet}, pool::Pool, sync::Worker};
+    /// fn alloc(heads: &Heads, pool: &Pool, mut w: Worker) -> Option<Packet> {
+    ///     heads.attach(&mut w, pool.alloc(&mut w)?).ok()
+    /// }
+    /// ```
     ///
     /// # Errors
     /// The frame, when there is no memory for a head.

@@ -68,8 +68,9 @@ impl Pairs {
     /// Pairs each worker may have unless somebody says otherwise: source 003's `em_pool_max`.
     pub const MAX: usize = 50;
 
-    /// Pairs of frames of `pool` and heads of `heads`, at most `max` for each worker; 0 keeps none. There is room for no more
-    /// than the pool may ever have frames ([`Pool::capacity`]), however large `max` is.
+    /// Pairs of frames of `pool` and heads of `heads`, at most `max` for each worker; 0 keeps none, and neither does a pool with
+    /// [`init_on_alloc`](crate::pool::PoolConfig::init_on_alloc), whose frames are cleared by it before each use. There is room
+    /// for no more than the pool may ever have frames ([`Pool::capacity`]), however large `max` is.
     #[cold]
     pub fn new(pool: &Pool, heads: &Heads, max: usize) -> Pairs {
         let roster = pool.memory().roster();
@@ -172,7 +173,7 @@ impl Shared {
     #[inline(never)]
     fn make(&self, w: &mut Worker) -> Option<Packet> {
         self.stacks.locals.add(w, 1, |lane| &lane.missed);
-        make(&self.pool, &self.heads, w)
+        self.heads.alloc(w, &self.pool)
     }
 
     #[cold]
@@ -206,12 +207,6 @@ impl Shared {
         self.stacks.locals.add(w, others.len() as u64, |lane| &lane.passed);
         self.heads.free_bulk(w, &mut others);
     }
-}
-
-/// A packet made the ordinary way.
-fn make(pool: &Pool, heads: &Heads, w: &mut Worker) -> Option<Packet> {
-    let frame = pool.alloc(w)?;
-    heads.attach(w, frame).map_err(|frame| frame.free(w)).ok()
 }
 
 /// Whether the packet is a pair: a head and a frame of the pool that is its alone, and no more.

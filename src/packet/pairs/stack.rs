@@ -1,6 +1,6 @@
 //! Source 003's own form: one stack of pairs, under whatever lock the caller holds already.
 
-use super::{PairsStats, free_all, is_pair, make, renew};
+use super::{PairsStats, free_all, is_pair, renew};
 use crate::packet::heads::Heads;
 use crate::packet::packet::Packet;
 use crate::pool::{Pool, Pressure};
@@ -120,7 +120,7 @@ impl PairStack {
         self.give_what_is_wanted(w);
         let Some(mut packet) = self.pairs.pop() else {
             self.stats.missed += 1;
-            return make(&self.pool, &self.heads, w);
+            return self.heads.alloc(w, &self.pool);
         };
         self.stats.taken += 1;
         self.note_from(self.pairs.len());

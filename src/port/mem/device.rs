@@ -36,6 +36,9 @@ impl MemDevice {
     /// Delivers up to `n` frames to the port: takes that many posted frames, has `write` fill the room of each
     /// (it returns the bytes written), and hands them over. Returns how many were delivered: fewer when too few are
     /// posted, as a paused link would.
+    ///
+    /// The room holds what earlier uses of the frame left there. Of it the port's worker gets the first bytes, as many as
+    /// `write` says: those that it says and did not write are old ones.
     pub fn deliver(&mut self, n: usize, mut write: impl FnMut(&mut [u8]) -> usize) -> usize {
         let n = self.filling.ready(n);
         for i in 0..n {

@@ -1,0 +1,56 @@
+//! Data that is put behind a frame's own without an old byte in it.
+
+use super::frame::{Frame, NoRoom};
+
+impl Frame {
+    /// As [`Frame::put`], of bytes that are all 0.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
+    ///
+    /// # Cost
+    /// That of [`Frame::put`], and `n` bytes written.
+    ///
+    /// ```
+    /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Pool, PoolConfig}};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// let mut frame = pool.alloc(&mut w).ok_or("no frame")?;
+    /// frame.put_slice(b"the last packet")?;
+    /// frame.free(&mut w);
+    ///
+    /// let mut frame = pool.alloc(&mut w).ok_or("no frame")?; // the same one again
+    /// assert_eq!(frame.put(4)?, b"the ", "what was there before: to be written before it is sent");
+    /// assert_eq!(frame.put_zeroed(11)?, [0; 11]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn put_zeroed(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        let tail = self.put(n)?;
+        tail.fill(0);
+        Ok(tail)
+    }
+
+    /// Puts a copy of `bytes` behind the data.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
+    #[inline]
+    pub fn put_slice(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
+        self.put(bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Writes 0 into every byte of the frame, also around its data.
+    #[cold]
+    pub(super) fn clear(&mut self) {
+        let (headroom, len) = (self.headroom(), self.len());
+        // By what there is of room they cannot fail.
+        let _ = self.push(headroom);
+        let _ = self.put(self.tailroom());
+        self.data_mut().fill(0);
+        let _ = self.pull(headroom);
+        let _ = self.trim(len);
+    }
+}

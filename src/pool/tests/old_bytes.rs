@@ -1,0 +1,129 @@
+//! What is seen of an earlier use of a frame.
+
+use super::*;
+use crate::pool::{Fragments, NoRoom, Recycle};
+
+const SECRET: &[u8] = b"Authorization: Basic bmV0bWVt";
+
+/// Writes the secret over all of a frame.
+fn mark(frame: &mut Frame) {
+    let _ = frame.push(frame.headroom());
+    let _ = frame.put(frame.tailroom());
+    frame.data_mut().iter_mut().zip(SECRET.iter().cycle()).for_each(|(byte, secret)| *byte = *secret);
+}
+
+/// Asserts that an empty frame has no byte that was written before, headroom and tailroom among them.
+#[track_caller]
+fn assert_clear(mut frame: Frame, way: &str) -> Frame {
+    assert!(frame.is_empty());
+    let headroom = frame.headroom();
+    frame.push(headroom).unwrap();
+    frame.put(frame.tailroom()).unwrap();
+    assert_eq!(frame.len(), frame.size());
+    assert!(frame.data().iter().all(|byte| *byte == 0), "{way}: {:?}", &frame.data()[..64]);
+    frame
+}
+
+fn clearing(memory: &Memory, w: &mut Worker, recycle: Recycle, frame_size: usize) -> Pool {
+    let config = PoolConfig {
+        frames: 64,
+        cache: 32,
+        refill: 16,
+        recycle,
+        init_on_alloc: true,
+        ..PoolConfig::of_frames(frame_size)
+    };
+    Pool::new(memory, w, &config).unwrap()
+}
+
+/// Seen: `put` after a request was freed gave its Authorization header to whoever came next.
+#[test]
+fn what_put_shows_of_the_last_packet_put_zeroed_and_put_slice_do_not() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 1);
+    let again = |w: &mut Worker| {
+        let mut frame = pool.alloc(w).unwrap();
+        mark(&mut frame);
+        frame.free(w);
+        pool.alloc(w).unwrap()
+    };
+    let mut frame = again(&mut w);
+    assert!(frame.put(60).unwrap().windows(5).any(|five| five == b"Basic"), "as put's documentation says");
+    frame.free(&mut w);
+    let mut frame = again(&mut w);
+    frame.put_slice(b"hello").unwrap();
+    assert_eq!(frame.put_zeroed(60).unwrap(), [0; 60]);
+    assert_eq!(frame.data(), [&b"hello"[..], &[0; 60]].concat());
+    let room = frame.tailroom();
+    let refused = Err(NoRoom { wanted: room as u32 + 1, room: room as u32 });
+    assert_eq!(frame.put_slice(&vec![1; room + 1]), refused);
+    assert_eq!(frame.put_zeroed(room + 1).map(drop), refused);
+    assert_eq!(frame.data(), [&b"hello"[..], &[0; 60]].concat(), "nothing has changed");
+    assert!(frame.put_zeroed(room).unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_pool_that_clears_shows_no_old_byte_to_anybody_by_any_way_of_allocation() {
+    for (recycle, size) in [
+        (Recycle::Pool, 2048),
+        (Recycle::Pool, 32768),
+        (Recycle::Never, 2048),
+        (Recycle::Head, 4096),
+        (Recycle::Pool, 4096),
+    ] {
+        let memory = memory(2);
+        let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+        let pool = clearing(&memory, &mut w, recycle, size);
+        for round in 0..3 {
+            // Allocated by each in turn, and freed by the other: the way home, the stock, new pages.
+            let (by, to) = if round % 2 == 0 { (&mut w, &mut other) } else { (&mut other, &mut w) };
+            let (mut batch, mut held) = (Batch::new(), Vec::new());
+            held.extend((0..8).map(|_| pool.alloc(by).unwrap()));
+            pool.alloc_burst(by, &mut batch, 8);
+            assert!(pool.alloc_bulk(by, &mut batch, 8));
+            held.extend(batch.drain());
+            for frame in held {
+                let mut frame = assert_clear(frame, &format!("{recycle:?}, {size}, round {round}"));
+                mark(&mut frame);
+                frame.free(if round == 1 { &mut *by } else { &mut *to });
+            }
+            check(&pool, 0);
+        }
+        pool.trace(true);
+        pool.trace(false);
+        assert_clear(pool.alloc(&mut w).unwrap(), "after tracing").free(&mut w);
+    }
+}
+
+#[test]
+fn a_pool_that_clears_shows_nothing_of_what_others_wrote_into_its_pages() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let careless = pool(&memory, &mut w, 256);
+    let mut all: Vec<Frame> = std::iter::from_fn(|| careless.alloc(&mut w)).collect();
+    all.iter_mut().for_each(mark);
+    drop(all);
+    drop(careless);
+    let pool = clearing(&memory, &mut w, Recycle::Pool, 2048);
+    let frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut w)).collect();
+    assert_eq!(frames.len(), 64);
+    frames.into_iter().for_each(|frame| drop(assert_clear(frame, "a page of another pool's")));
+}
+
+#[test]
+fn a_pool_that_clears_shows_no_old_byte_in_pieces_of_a_frame_that_is_cut_again() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = clearing(&memory, &mut w, Recycle::Pool, 2048);
+    let mut fragments = Fragments::new(&pool);
+    for round in 0..5 {
+        for _ in 0..4 {
+            let mut piece = fragments.alloc(&mut w, 512).unwrap();
+            let bytes = piece.put(512).unwrap();
+            assert!(bytes.iter().all(|byte| *byte == 0), "round {round}");
+            bytes.fill(b'S');
+            piece.free(&mut w);
+        }
+    }
+}
