@@ -39,25 +39,57 @@ pub struct Allow {
 /// Forwards the IP packet in `frame`, which came in by `ingress`.
 ///
 /// The routes of `fib` name ports by the numbers of its interfaces. If the verdict is a redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
-/// has changed, so that a frame that waits can be asked about again.
+/// has changed, so that a frame that waits can be asked about again. Padding of the link behind the packet is looked at by
+/// nothing and is still there: [`unpadded`] says where it begins, and a [`Forwarder`](super::Forwarder) cuts it.
 ///
 /// # Cost
 /// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, beside a scan
 /// of a small table: some 70 instructions, and not one of the branches depends on which of the first
-/// four routes it is. A frame that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths
+/// four routes it is. A frame that is padded costs a call. One that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths
 /// costs a call and the checks once more. An IPv6 packet costs a call. Of sources that are not the router's own one in some hundreds,
 /// by the number of its addresses, costs a search in those.
 #[inline]
 pub fn forward_ip(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Verdict {
-    if let Some(port) = forward_plain(frame, ingress, fib) {
-        return Verdict::Redirect(port);
+    decide(frame, ingress, fib).0
+}
+
+/// As [`forward_ip`], and whether there is padding behind the packet.
+#[inline(always)]
+pub(super) fn decide(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdict, bool) {
+    match forward_plain(frame, ingress, fib) {
+        Some(port) => (Verdict::Redirect(port), false),
+        None => decide_other(frame, ingress, fib),
     }
+}
+
+/// The same of a frame that is not as usual: padded, of IPv6, or one about which there is something to be said.
+#[inline(never)]
+fn decide_other(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdict, bool) {
+    let (whole, len) = (frame.len(), unpadded(frame));
+    let frame = &mut frame[..len];
     let decided = if frame.get(12..14) == Some(&ethernet::IPV6.to_be_bytes()) {
         v6::forward(frame, Some(ingress), fib)
+    } else if len < whole
+        && let Some(port) = forward_plain(frame, ingress, fib)
+    {
+        Ok(Verdict::Redirect(port))
     } else {
         forward_any(frame, Some(ingress), fib)
     };
-    decided.unwrap_or_else(Verdict::Drop)
+    (decided.unwrap_or_else(Verdict::Drop), len < whole)
+}
+
+/// Bytes of `frame` without what the link put behind its IP packet, to make a frame of the smallest size (RFC 894, RFC 2464 §3):
+/// all of them where there is no such padding, or no packet of IP whose length can be believed.
+pub fn unpadded(frame: &[u8]) -> usize {
+    let Ok((link, packet)) = Ethernet::parse(frame) else { return frame.len() };
+    let length = match link.ethertype() {
+        ethernet::IPV4 => Headers::read(frame).map(|(headers, _)| headers.ip.total_length()),
+        ethernet::IPV6 => Ipv6::read(packet).map(|(header, _)| header.total_length()),
+        _ => None,
+    };
+    let length = length.filter(|length| *length >= ipv4::HEADER_LEN);
+    length.map_or(frame.len(), |length| frame.len().min(ethernet::HEADER_LEN + length))
 }
 
 /// Forwards the IP packet in `frame`, which was let in before and waited since, or which the router made itself: only its way is asked
@@ -82,7 +114,7 @@ fn forward_plain(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Option<u8>
     let usual = link.is_for(ingress.mac)
         && link.ethertype() == ethernet::IPV4
         && ip.is_plain()
-        && length.wrapping_sub(ipv4::HEADER_LEN) <= payload.len()
+        && length.wrapping_sub(ipv4::HEADER_LEN) == payload.len()
         && !(SUSPECT[usize::from(ip.src().octets()[0])] | SUSPECT[usize::from(ip.dst().octets()[0])])
         && ip.ttl() > 1
         && !(fib.own.may_have(ip.src()) && is_own(ip.src().into(), fib));

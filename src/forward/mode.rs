@@ -1,6 +1,6 @@
 //! How frames find their way, and how they are freed.
 
-use super::ip::{forward_admitted, forward_ip};
+use super::ip::{decide, forward_admitted, unpadded};
 use super::route::FibReader;
 use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
@@ -13,11 +13,14 @@ const AHEAD: usize = 24;
 /// How frames find their way.
 #[derive(Debug)]
 pub enum Mode {
-    /// As an IP router: validation, longest-prefix match, TTL, checksum, link addresses. The table may change meanwhile.
+    /// As an IP router: validation, longest-prefix match, TTL, checksum, link addresses, no padding. The table may change
+    /// meanwhile.
     Ip(FibReader),
-    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
+    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged, as long as they came: padding of
+    /// the link too.
     CrossConnect,
-    /// Every frame leaves by the port it came from, its link addresses swapped (source 004's `XDP_TX`).
+    /// Every frame leaves by the port it came from, its link addresses swapped and as long as it came (source 004's
+    /// `XDP_TX`).
     Reflect,
     /// Every frame is dropped unread (source 004's `XDP_DROP`).
     Drop,
@@ -85,7 +88,15 @@ impl Mode {
             Mode::Ip(reader) => {
                 let fib = reader.fib();
                 let ingress = fib.interfaces[from];
-                burst.each_data_mut(AHEAD, |i, data| verdicts[i] = forward_ip(data, &ingress, fib).into());
+                let mut padded = 0_u64;
+                burst.each_data_mut(AHEAD, |i, data| {
+                    let (verdict, is_padded) = decide(data, &ingress, fib);
+                    verdicts[i] = verdict.into();
+                    padded |= u64::from(is_padded) << i;
+                });
+                if padded != 0 {
+                    cut(burst, padded);
+                }
             }
             Mode::Reflect => burst.each_data_mut(AHEAD, |i, data| verdicts[i] = reflect(data).into()),
             Mode::CrossConnect => verdicts.fill(Verdict::Redirect((from ^ 1) as u8).into()),
@@ -102,19 +113,29 @@ impl Mode {
         }
     }
 
-    /// What becomes of one frame that came by port `from`.
+    /// What becomes of one frame that came by port `from`, and whether padding is to be [cut](unpadded) off it.
     #[inline]
-    pub(super) fn decide(&self, from: usize, frame: &mut [u8]) -> Verdict {
-        match self {
+    pub(super) fn decide(&self, from: usize, frame: &mut [u8]) -> (Verdict, bool) {
+        let verdict = match self {
             Mode::Ip(reader) => {
                 let fib = reader.fib();
-                forward_ip(frame, &fib.interfaces[from], fib)
+                return decide(frame, &fib.interfaces[from], fib);
             }
             Mode::Reflect => reflect(frame),
             Mode::CrossConnect => Verdict::Redirect((from ^ 1) as u8),
             Mode::Drop => Verdict::Drop(Reason::Policy),
             Mode::Pass => Verdict::Pass,
-        }
+        };
+        (verdict, false)
+    }
+}
+
+/// Cuts the padding off the frames whose bits are set: it is no part of their packets, and nobody said what is in it.
+#[cold]
+#[inline(never)]
+fn cut(burst: &mut Batch, padded: u64) {
+    for i in (0..burst.len()).filter(|i| padded >> i & 1 == 1) {
+        burst.trim(i, unpadded(burst[i].data()));
     }
 }
 

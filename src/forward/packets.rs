@@ -18,6 +18,7 @@ use self::buffers::Buffers;
 use self::hooks::Hooks;
 use super::filter::Filter;
 use super::icmp::Message;
+use super::ip::unpadded;
 use super::lane::Lane;
 use super::mode::{Free, Mode};
 use super::poll::Forwarder;
@@ -143,12 +144,17 @@ impl PacketPath {
             let packet = &mut packets[i];
             packet.record_rx_queue(from.queue);
             let said = self.hooks.as_ref().and_then(|hooks| hooks.judge(packet.data(), port));
-            verdicts[i] = match (said, packet.data_mut()) {
-                (Some(verdict), _) => verdict,
+            let (verdict, is_padded) = match (said, packet.data_mut()) {
+                (Some(verdict), _) => (verdict, false),
                 (None, Some(data)) => mode.decide(port, data),
                 // A packet just received is its frame's only holder, so this is never seen.
-                (None, None) => Verdict::Drop(Reason::Policy),
+                (None, None) => (Verdict::Drop(Reason::Policy), false),
             };
+            if is_padded {
+                // To no more than there is, which cannot fail.
+                let _ = packet.trim(unpadded(packet.data()));
+            }
+            verdicts[i] = verdict;
         }
     }
 }

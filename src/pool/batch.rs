@@ -128,6 +128,8 @@ impl Batch {
     /// Ends the data of each frame `n` bytes later, oldest first, and calls `f` to write them, until a frame has no room
     /// for them; returns how many were written. The batch's knowledge stays.
     ///
+    /// As with [`Frame::put`] the bytes hold what an earlier use of the frame left there: `f` writes all of them.
+    ///
     /// # Cost
     /// Frames without data of a pool that the batch knows: half a store each beside those of `f`. Others: one load of the
     /// region table and one store.
@@ -151,6 +153,13 @@ impl Batch {
             done += 1;
         }
         done
+    }
+
+    /// Cuts the data of the frame at `at`, if there is one, to its first `len` bytes, if it has more. The batch's knowledge stays.
+    pub(crate) fn trim(&mut self, at: usize, len: usize) {
+        // SAFETY: the first `len` places are initialised.
+        let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
+        frames.get_mut(at).map(|frame| frame.trim(len));
     }
 
     /// Where the region of all the frames would have chunk 0, which may be at address 0, if their pool is known.

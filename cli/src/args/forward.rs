@@ -174,11 +174,12 @@ pub struct ForwardArgs {
 /// Values of `--mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
-    /// As a router of IPv4 and IPv6: validation, longest-prefix match, TTL, checksum, link addresses, ICMP errors.
+    /// As a router of IPv4 and IPv6: validation, longest-prefix match, TTL, checksum, link addresses, ICMP errors; padding
+    /// of the link is cut off.
     Ip,
-    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged.
+    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged, with padding of the link.
     CrossConnect,
-    /// Every frame leaves by the port it came from, its link addresses swapped.
+    /// Every frame leaves by the port it came from, as long as it came, its link addresses swapped.
     Reflect,
     /// Every frame is dropped unread.
     Drop,

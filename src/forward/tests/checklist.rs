@@ -7,7 +7,7 @@ mod options;
 use super::router::*;
 use crate::forward::icmp::Message;
 use crate::forward::ip::Allow;
-use crate::forward::route::{Change, HopId, NextHop, OwnAddress, OwnSources, Path, Target};
+use crate::forward::route::{Change, HopId, Neighbour, NextHop, OwnAddress, OwnSources, Path, Target};
 use crate::wire::{Ethernet, Ipv4, Ipv6, MacAddr, ethernet};
 use zerocopy::IntoBytes;
 
@@ -21,6 +21,42 @@ fn on_each_way(test: impl Fn(&mut Router)) {
         test(&mut router);
         router.end();
     }
+}
+
+/// A frame made 60 bytes long, as a link does it, by bytes that nobody else has.
+fn padded(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame.resize(frame.len().max(60), 0xee);
+    frame
+}
+
+/// Asserts that padding does not leave with any of these frames: alone, among others, where a sender is told, and where a packet
+/// waits for its neighbour. `to_silent` makes frames for the network that does not answer.
+#[track_caller]
+fn assert_cut(router: &mut Router, frames: &[Vec<u8>], (expired, waiting): (&[u8], &[u8]), answers: Change) {
+    let leaves = |frame: &[u8], left: &[u8]| {
+        assert_eq!(left.len(), frame.len(), "as long as its packet");
+        assert_eq!(left[ethernet::HEADER_LEN + 20..], frame[ethernet::HEADER_LEN + 20..], "no other byte");
+    };
+    for frame in frames {
+        leaves(frame, &router.forward(&padded(frame)));
+    }
+    // A full burst, of which the last and every third before it are padded.
+    let usual: Vec<Vec<u8>> = frames.iter().cycle().take(64).cloned().collect();
+    let odd = usual.iter().enumerate();
+    let burst: Vec<_> =
+        odd.map(|(i, frame)| if i % 3 == 0 { padded(frame) } else { frame.clone() }).collect();
+    let left = router.pass_burst(0, &burst);
+    assert_eq!(left.len(), 64);
+    usual.iter().zip(&left).for_each(|(frame, (_, left))| leaves(frame, left));
+    let said = router.pass(0, &padded(expired));
+    assert_eq!(said.len(), 1);
+    assert!(!said[0].1.contains(&0xee), "nothing of the padding is quoted: {said:x?}");
+    assert_eq!(router.pass(0, &padded(waiting)), []);
+    router.control.apply(vec![answers]);
+    let left = router.settle();
+    assert_eq!(left.len(), 1);
+    leaves(waiting, &left[0].1);
 }
 
 /// Asserts that a frame is dropped under this name, and whether something is said about it.

@@ -104,6 +104,22 @@ impl Router {
         self.settle()
     }
 
+    /// As [`pass`](Self::pass), of several in one burst.
+    pub(in crate::forward) fn pass_burst(
+        &mut self,
+        from: usize,
+        frames: &[Vec<u8>],
+    ) -> Vec<(usize, Vec<u8>)> {
+        let mut next = frames.iter();
+        let delivered = self.rig.devices[from].deliver(frames.len(), |room| {
+            let frame = next.next().unwrap();
+            room[..frame.len()].copy_from_slice(frame);
+            frame.len()
+        });
+        assert_eq!(delivered, frames.len());
+        self.settle()
+    }
+
     /// As [`pass`](Self::pass), by port 0, of a frame that leaves by port 1 alone.
     #[track_caller]
     pub(in crate::forward) fn forward(&mut self, frame: &[u8]) -> Vec<u8> {

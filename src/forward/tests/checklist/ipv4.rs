@@ -35,6 +35,32 @@ fn rfc1812_5_2_2_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_
     });
 }
 
+/// RFC 894: padding to the smallest frame is no part of the packet; what is in it was not said by its sender.
+///
+/// Seen: a frame of 60 bytes with a packet of 20 to 45 left with its padding, whatever that was.
+#[test]
+fn rfc894_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
+    on_each_way(|router| {
+        router.forwarder().set_waiting(crate::forward::waiting(64).0);
+        let of = |dst: &str, ttl, length: u16| {
+            let (src, dst) = (HOST[0].parse().unwrap(), dst.parse().unwrap());
+            over_v4(Ipv4::new(src, dst, 253, ttl, length - 20), &vec![7; usize::from(length) - 20])
+        };
+        let mut frames: Vec<_> = (20..=46).map(|length| of(OTHER[0], 64, length)).collect();
+        // The full check: with options, behind which there are no bytes, or some.
+        for behind in [0, 9] {
+            let header = with_v4(of(OTHER[0], 64, 24 + behind), |packet| {
+                packet[0] = 0x46;
+                packet[20..24].fill(1);
+            });
+            frames.push(header);
+        }
+        let neighbour = Neighbour { port: 1, address: "10.5.0.7".parse().unwrap() };
+        let answers = Change::Neighbour(neighbour, Some(HOSTS[1]));
+        assert_cut(router, &frames, (&of(OTHER[0], 1, 28), &of("10.5.0.7", 64, 28)), answers);
+    });
+}
+
 /// RFC 1812 §5.3.4: a frame for a group on the link that holds a packet for one host.
 #[test]
 fn rfc1812_5_3_4_what_came_to_a_group_of_the_link_is_not_forwarded() {

@@ -29,6 +29,22 @@ fn rfc8200_3_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that
     });
 }
 
+/// RFC 2464 §3: padding to the smallest frame is no part of the packet. With 40 bytes of header there are five packets that are
+/// padded.
+#[test]
+fn rfc2464_3_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
+    on_each_way(|router| {
+        router.forwarder().set_waiting(crate::forward::waiting(64).0);
+        let of = |dst: &str, hops, length: usize| {
+            over_v6((HOST[1].parse().unwrap(), dst.parse().unwrap()), 253, hops, &vec![7; length])
+        };
+        let frames: Vec<_> = (0..=6).map(|length| of(OTHER[1], 64, length)).collect();
+        let neighbour = Neighbour { port: 1, address: "fd00:5::7".parse().unwrap() };
+        let answers = Change::Neighbour(neighbour, Some(HOSTS[1]));
+        assert_cut(router, &frames, (&of(OTHER[1], 1, 3), &of("fd00:5::7", 64, 3)), answers);
+    });
+}
+
 /// RFC 8200 §3: one less; 1 and 0 are not forwarded and told (RFC 4443 §3.3), but not those for the router itself.
 #[test]
 fn rfc8200_3_the_hop_limit_is_one_less_and_who_sent_one_too_small_is_told() {
