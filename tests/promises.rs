@@ -7,6 +7,10 @@
 mod netns;
 #[path = "../src/port/tests/promises.rs"]
 mod promises;
+// As above.
+#[allow(dead_code)]
+#[path = "../src/port/tests/runts.rs"]
+mod runts;
 
 use netmem::port::packet;
 use netmem::port::tap::{self, TapConfig};
@@ -62,6 +66,41 @@ fn an_xdp_port_of_several_queues_keeps_its_promises() {
         are_kept(|here| {
             let umem = Umem::new(&here.memory);
             let port = XdpQueues::open(&umem, &mut here.w, &here.pool, "a0", &[0, 1, 2], &config).unwrap();
+            (Box::new(port), host("a1"))
+        });
+    });
+}
+
+/// Bytes of the shortest frame that an interface of the kernel carries.
+const HEADER: usize = 14;
+
+#[test]
+fn a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet() {
+    in_namespace("a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet", || {
+        veth("a0", "a1", 1);
+        runts::come_alone(HEADER, |_| (Box::new(packet::open("a0", 48).unwrap()), host("a1")));
+    });
+}
+
+#[test]
+fn a_runt_through_a_tap_port_comes_without_a_byte_of_an_earlier_packet() {
+    in_namespace("a_runt_through_a_tap_port_comes_without_a_byte_of_an_earlier_packet", || {
+        runts::come_alone(HEADER, |_| {
+            let port = tap::open("t0", &TapConfig { ring: 48, ..TapConfig::default() }).unwrap();
+            (Box::new(port), host("t0"))
+        });
+    });
+}
+
+#[test]
+fn a_runt_through_an_xdp_port_comes_without_a_byte_of_an_earlier_packet() {
+    in_namespace("a_runt_through_an_xdp_port_comes_without_a_byte_of_an_earlier_packet", || {
+        veth("a0", "a1", 1);
+        let rings = RingSizes { fill: 64, rx: 64, tx: 32, completion: 32 };
+        let config = XdpConfig { rings, ..XdpConfig::default() };
+        runts::come_alone(HEADER, |here| {
+            let umem = Umem::new(&here.memory);
+            let port = XdpPort::open(&umem, &mut here.w, &here.pool, "a0", 0, &config).unwrap();
             (Box::new(port), host("a1"))
         });
     });

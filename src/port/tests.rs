@@ -4,6 +4,7 @@
 mod ledger;
 pub(crate) mod moody;
 pub(super) mod promises;
+pub(super) mod runts;
 
 use super::Port;
 use super::mem::{MemConfig, MemDevice, MemError, MemPort, wire};
@@ -234,6 +235,14 @@ fn a_wire_keeps_its_promises_also_where_it_carries_no_runts() {
     promises::are_kept(|_| {
         let (port, device) = wire();
         (Box::new(Moody::new(port, Mood::Picky)), Box::new(device))
+    });
+}
+
+#[test]
+fn a_runt_over_a_wire_comes_without_a_byte_of_an_earlier_packet() {
+    runts::come_alone(1, |_| {
+        let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+        (Box::new(port), Box::new(device))
     });
 }
 

@@ -6,6 +6,7 @@ use crate::port::copying::{CopyingPort, Device, Rooms};
 use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::tests::moody::{Mood, Moody};
 use crate::port::tests::promises::{self, Ground, ground};
+use crate::port::tests::runts;
 use crate::port::{Port, PortCounters, PortState};
 use crate::stats::Writer;
 use std::time::{Duration, Instant};
@@ -223,4 +224,19 @@ fn rounds_do_not_ask_the_device_for_its_counts_and_what_it_says_last_is_seen() {
     assert_eq!(counters.rx_ring_full.get(), 2, "once when it was wrapped, once now");
     drop(port);
     assert_eq!(counters.rx_ring_full.get(), 3, "and when it was dropped");
+}
+
+#[test]
+fn a_runt_with_faults_comes_without_a_byte_of_an_earlier_packet_its_copies_too() {
+    let faults = [
+        FaultConfig::default(),
+        FaultConfig { duplicate: Chance::Every(2), ..FaultConfig::default() },
+        FaultConfig { reorder: Chance::Every(3), ..FaultConfig::default() },
+    ];
+    for config in faults {
+        runts::come_alone(1, |ground| {
+            let (port, device) = faulty(ground, config);
+            (Box::new(port), Box::new(device))
+        });
+    }
 }

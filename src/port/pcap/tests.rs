@@ -4,6 +4,7 @@ use super::format::{HEADER, PACKET_MAX, RECORD, header, record};
 use super::{PcapConfig, PcapError, PcapPort, Speed, open};
 use crate::pool::Batch;
 use crate::port::tests::promises::{self, Ground, ground};
+use crate::port::tests::runts::{self, LONGEST, Seen};
 use crate::port::{Port, PortState};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -297,4 +298,30 @@ fn a_port_of_files_keeps_its_promises() {
         let config = PcapConfig { ring: 40, times: None, output: Some(folder.0.join("out")), ..input(&path) };
         (Box::new(open("0", &config).unwrap()), Box::new(()))
     });
+}
+
+#[test]
+fn a_runt_in_a_file_comes_without_a_byte_of_an_earlier_packet_and_is_written_so() {
+    let folder = Folder::new("runts");
+    let all: Vec<_> = (1..=LONGEST).flat_map(|len| [runts::marker(), runts::runt(len)]).collect();
+    let (from, to) = (folder.file("in", &pcap(&all, Duration::ZERO)), folder.0.join("out"));
+    let (mut ground, mut seen) = (ground(64), Seen::new());
+    let config = PcapConfig { ring: 16, times: None, output: Some(to.clone()), ..input(&from) };
+    let mut port = open("0", &config).unwrap();
+    let (mut batch, mut sent) = (Batch::new(), Batch::new());
+    while !port.is_at_end() {
+        let Ground { w, pool, .. } = &mut ground;
+        port.refill(w, pool);
+        port.rx(w, &mut batch);
+        batch.iter().for_each(|frame| seen.see(frame.data()));
+        while !batch.is_empty() {
+            // In frames that were full of other packets, out of the same pool.
+            port.tx(w, &mut batch);
+            port.complete(w, &mut sent);
+            sent.free(w);
+        }
+    }
+    drop(port);
+    assert!((1..=LONGEST).all(|len| seen.has(len)), "{seen:?}");
+    assert_eq!(packets(&to), all);
 }

@@ -8,6 +8,7 @@ use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::pcap::{PcapConfig, open};
 use crate::port::tests::moody::{Mood, Moody};
 use crate::port::tests::promises::{self, Ground, ground};
+use crate::port::tests::runts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -193,5 +194,27 @@ fn a_traced_port_keeps_its_promises() {
             TracePort::new(Box::new(Moody::new(port, Mood::Picky)), &to(&path, TraceFormat::Json)).unwrap();
         (Box::new(port), Box::new(device))
     });
+    fs::remove_file(path).ok();
+}
+
+#[test]
+fn a_runt_that_is_traced_comes_without_a_byte_of_an_earlier_packet_and_is_written_so() {
+    let path = place("runts");
+    runts::come_alone(1, |_| {
+        let config = TraceConfig { bytes: 1518, ..to(&path, TraceFormat::Pcap) };
+        let (port, device) = traced(&config);
+        (Box::new(port), Box::new(device))
+    });
+    let mut ground = ground(128);
+    let Ground { w, pool, .. } = &mut ground;
+    let input = PcapConfig { input: Some(path.clone()), times: None, ..PcapConfig::default() };
+    let (mut port, mut seen, mut batch) = (open("0", &input).unwrap(), runts::Seen::new(), Batch::new());
+    while !port.is_at_end() {
+        port.refill(w, pool);
+        port.rx(w, &mut batch);
+        batch.iter().for_each(|frame| seen.see(frame.data()));
+        batch.free(w);
+    }
+    assert!((1..=runts::LONGEST).all(|len| seen.has(len)), "{seen:?}");
     fs::remove_file(path).ok();
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::port::tests::promises::{self, Far, Ground, Station};
+use crate::port::tests::runts;
 
 /// Packets of every length that matters, each with bytes of its own.
 fn packets() -> Vec<Vec<u8>> {
@@ -352,6 +353,17 @@ fn both_ends_keep_their_promises_lent_or_copied_over_one_queue_or_several() {
         for role in [Role::Client, Role::Server] {
             let config = MemifConfig { role, queues, ring: 32, zero_copy, ..MemifConfig::default() };
             promises::are_kept(|here| ends(here, &config));
+        }
+    }
+}
+
+/// Lent, a runt lies in a frame that was full of another packet; copied, in a buffer that was.
+#[test]
+fn a_runt_over_memif_comes_without_a_byte_of_an_earlier_packet_lent_or_copied() {
+    for (zero_copy, queues) in [(true, 1), (false, 1), (true, 2), (false, 3)] {
+        for role in [Role::Client, Role::Server] {
+            let config = MemifConfig { role, queues, ring: 32, zero_copy, ..MemifConfig::default() };
+            runts::come_alone(1, |here| ends(here, &config));
         }
     }
 }

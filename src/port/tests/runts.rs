@@ -1,0 +1,141 @@
+//! What no port does, whatever is behind it: carry a byte of an earlier packet with one that is shorter.
+
+use super::promises::{Far, Ground, shared_ground};
+use crate::pool::Batch;
+use crate::port::Port;
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
+/// Frames of the pool.
+const FRAMES: usize = 128;
+/// Frames of markers each way before the first runt: more than any ring of these tests has.
+const MARKERS: usize = 256;
+/// Bytes of a marker.
+const LONG: usize = 1500;
+/// Bytes of the longest runt: the smallest frame of Ethernet without its checksum.
+pub const LONGEST: usize = 60;
+/// What markers are full of, and no runt has.
+const MARK: u8 = 0xee;
+/// Guards against a hang, nothing else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A frame that fills whatever it lies in.
+pub fn marker() -> Vec<u8> {
+    let mut bytes = vec![2, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 0x88, 0xb6];
+    bytes.resize(LONG, MARK);
+    bytes
+}
+
+/// The first `len` bytes of a frame that says in each byte behind its header how long it is.
+pub fn runt(len: usize) -> Vec<u8> {
+    let mut bytes = vec![2, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 0x88, 0xb5];
+    bytes.resize(LONGEST, len as u8);
+    bytes.truncate(len);
+    bytes
+}
+
+/// Which runts were seen, by their lengths.
+#[derive(Debug)]
+pub struct Seen([bool; LONGEST + 1]);
+
+impl Seen {
+    pub fn new() -> Seen {
+        Seen([false; LONGEST + 1])
+    }
+
+    /// Notes a frame that came.
+    ///
+    /// # Panics
+    /// If it is neither a marker nor a runt, alone or with zeros behind it.
+    pub fn see(&mut self, bytes: &[u8]) {
+        if bytes == marker() {
+            return;
+        }
+        let is = |len: &usize| {
+            let (own, behind) = bytes.split_at_checked(*len).unwrap_or((&[], &[1]));
+            own == runt(*len) && behind.iter().all(|byte| *byte == 0)
+        };
+        let len = (1..=LONGEST).rev().find(is);
+        assert!(len.is_some(), "{} bytes that nobody sent: {bytes:x?}", bytes.len());
+        self.0[len.unwrap_or_default()] = true;
+    }
+
+    pub fn has(&self, len: usize) -> bool {
+        self.0[len]
+    }
+}
+
+/// A port that frames go through both ways.
+struct Passage {
+    here: Ground,
+    port: Box<dyn Port>,
+    far: Box<dyn Far>,
+    /// What came to each side.
+    seen: Seen,
+    seen_far: Seen,
+}
+
+/// Checks that no byte of a marker comes with a runt, of all lengths from 1 byte on, out of the port that `open` opens or into
+/// it. Those of `least` bytes or more all come.
+///
+/// # Panics
+/// When there is one, or a runt does not come.
+pub fn come_alone(least: usize, open: impl FnOnce(&mut Ground) -> (Box<dyn Port>, Box<dyn Far>)) {
+    let mut here = shared_ground(FRAMES);
+    let (port, far) = open(&mut here);
+    let mut passage = Passage { here, port, far, seen: Seen::new(), seen_far: Seen::new() };
+    for _ in 0..MARKERS {
+        passage.pass(&marker());
+    }
+    for len in 1..=LONGEST {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            passage.pass(&marker());
+            passage.pass(&runt(len));
+            (0..20).for_each(|_| passage.pump());
+            if len < least || (passage.seen.has(len) && passage.seen_far.has(len)) {
+                break;
+            }
+            assert!(Instant::now() < end, "{len} bytes: {:?}, {:?}", passage.seen, passage.seen_far);
+            yield_now();
+        }
+    }
+    let Passage { here, port, far, .. } = passage;
+    drop((port, far));
+    let ledger = here.pool.ledger();
+    assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+}
+
+impl Passage {
+    /// Sends a frame each way: out of the port in a frame that was full of markers, and cut to less.
+    fn pass(&mut self, bytes: &[u8]) {
+        let Ground { w, pool, .. } = &mut self.here;
+        let mut batch = Batch::new();
+        if let Some(mut frame) = pool.alloc(w) {
+            frame.put(LONG).unwrap().fill(MARK);
+            frame.trim(0).unwrap();
+            frame.put(bytes.len()).unwrap().copy_from_slice(bytes);
+            batch.push(frame).unwrap();
+        }
+        self.port.tx(w, &mut batch);
+        batch.free(w);
+        self.far.deliver(bytes);
+        self.pump();
+    }
+
+    /// Looks what came, at both sides.
+    fn pump(&mut self) {
+        let Ground { w, pool, .. } = &mut self.here;
+        let mut batch = Batch::new();
+        self.port.refill_to(w, pool, FRAMES / 2);
+        self.port.kick();
+        self.port.rx(w, &mut batch);
+        batch.iter().for_each(|frame| self.seen.see(frame.data()));
+        batch.free(w);
+        for bytes in self.far.collect().into_iter().flatten() {
+            self.seen_far.see(&bytes);
+        }
+        self.port.complete(w, &mut batch);
+        batch.free(w);
+    }
+}
