@@ -246,9 +246,9 @@ fn hand_off(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
     let (mut batch, to) = (Batch::new(), inbox.worker());
     pool.alloc_burst(w, &mut batch, BULK);
     for _ in 0..n {
-        outbox.hand_off(w, to, Source::default(), &mut batch);
+        let taken = outbox.hand_off(w, to, Source::default(), &mut batch);
         outbox.flush(w);
-        if inbox.take(w, black_box(&mut batch)).is_none() || batch.len() < BULK {
+        if inbox.take(w, black_box(&mut batch)).is_none() || taken < BULK || batch.len() < BULK {
             return Err("not all frames arrived".into());
         }
     }

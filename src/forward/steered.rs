@@ -12,7 +12,8 @@
 //! **Order.** What the outbox left here, or the inbox gave, is with a transmit ring before either is asked again; where the
 //! ring is full, or frames on their way back are not transmitted yet, nothing more is taken in. So *done*, as the policies
 //! understand it, means transmitted. Frames on their way back wait for nothing but a transmit ring: no two workers wait for
-//! each other. (ADR 0018)
+//! each other. What another worker's inbox has no room for is dropped, by count: a worker that is slow holds up nobody else.
+//! (ADR 0018)
 
 use super::poll::Forwarder;
 use super::verdict::Reason;
@@ -225,7 +226,7 @@ impl Forwarder {
             path.strip_received(&mut self.lanes[from], &mut burst, w);
         }
         let source = Source { port: from as u8, queue: steering.worker() as u16 };
-        steering.outbox.steer(w, source, &mut burst);
+        steering.outbox.steer_or_drop(w, source, &mut burst);
         self.meters.handed.add((received - burst.len()) as u64);
         self.forward_steered(source, &mut burst, w);
         received
@@ -311,7 +312,7 @@ impl Forwarder {
             return;
         };
         self.meters.handed.add(lane.out.len() as u64);
-        outbox.hand_off(w, worker, Source { port: port as u8, queue }, &mut lane.out);
+        outbox.hand_off_or_drop(w, worker, Source { port: port as u8, queue }, &mut lane.out);
         outbox.flush_all(w);
     }
 }

@@ -18,9 +18,9 @@ pub enum Record {
     Second,
 }
 
-/// So that one flow cannot take a whole inbox (flow limit of receive packet steering).
+/// So that one flow cannot take a whole inbox (flow limit of receive packet steering), of what is steered.
 ///
-/// Beyond half of an inbox each frame's flow is noted among the last `history`; a flow that makes more than half of them
+/// All packets that have no addresses of IP are one flow. Beyond half of an inbox each frame's flow is noted among the last `history`; a flow that makes more than half of them
 /// is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowLimitConfig {
@@ -42,13 +42,15 @@ pub struct MeshConfig {
     /// Workers, 1 to 64.
     pub workers: usize,
     /// Frames of one sender that one receiver has waiting or in work at most, 64 to 2^20: an inbox is bounded by this
-    /// times its senders.
+    /// times its senders. What does not fit stays with the sender.
     pub inbox: u32,
     /// A list with fewer frames than this waits at the end of a round, for as long as `linger` says; 1 to 64.
     pub batch: usize,
     /// How long a short list waits at most, as long as its worker polls; 0 sends every list at the end of each round.
     pub linger: Duration,
-    /// Keeps one flow from taking a whole inbox; None for no such limit.
+    /// Keeps one flow from taking a whole inbox, by dropping what is steered; frames that are handed off by
+    /// [`Outbox::hand_off`](super::Outbox::hand_off) are not under it. None, as usual, for no such limit: then nothing is
+    /// dropped that fits.
     pub flow_limit: Option<FlowLimitConfig>,
     /// Entries of each worker's flow table, a power of two up to 2^20 (8 bytes each).
     pub flows: usize,
@@ -67,7 +69,7 @@ impl Default for MeshConfig {
             inbox: 1024,
             batch: 1,
             linger: Duration::ZERO,
-            flow_limit: Some(FlowLimitConfig::default()),
+            flow_limit: None,
             flows: 4096,
             key: DEFAULT_KEY,
             record: Record::First,

@@ -9,7 +9,7 @@ use crate::stats::Count;
 pub(super) struct LaneCounts {
     /// Frames sent.
     pub(super) sent: Count,
-    /// Frames dropped because the inbox was full.
+    /// Frames dropped because the inbox was full, and the caller wanted it so.
     pub(super) full: Count,
     /// Frames dropped because their flow had more than its share of the inbox.
     pub(super) flow_limit: Count,
@@ -32,14 +32,14 @@ pub(super) struct SteerCounts {
     pub(super) postponed: Count,
 }
 
-/// Frames that were dropped on their way to a worker, by cause.
+/// Frames that were dropped on their way to a worker, by cause: frames that stayed with the sender are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drops {
-    /// Its inbox was full.
+    /// Its inbox was full ([`Outbox::steer_or_drop`](super::Outbox::steer_or_drop), `hand_off_or_drop`).
     pub full: u64,
     /// Their flow had more than its share of the inbox.
     pub flow_limit: u64,
-    /// Nobody reads its inbox any more.
+    /// Nobody reads its inbox any more: frames that were listed when that came to be, and those that may be dropped.
     pub gone: u64,
 }
 
@@ -52,7 +52,7 @@ impl Drops {
 
 /// One worker's row, as a kernel shows it in `/proc/net/softnet_stat`.
 ///
-/// Conservation over all workers, once nothing moves: frames steered = `kept` + `sent` + `drops`, and
+/// Conservation over all workers, once nothing moves: frames that an outbox took = `kept` + `sent` + `drops`, and
 /// `sent = received + waiting + lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerStats {

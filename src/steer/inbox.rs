@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// The receiving side of a worker: a lane from every worker, and those that others handed over to it.
 ///
-/// A worker that stops hands it on ([`Inbox::hand_over`]). Dropped, it leaves its senders without a reader: what they send
-/// then is dropped and counted, and what waits goes home by the slow way.
+/// A worker that stops hands it on ([`Inbox::hand_over`]). Dropped, it leaves its senders without a reader: nothing fits into it
+/// then, what they listed is dropped and counted, and what waits goes home by the slow way.
 #[derive(Debug)]
 pub struct Inbox {
     own: usize,

@@ -2,12 +2,60 @@
 //!
 //! ```text
 //!   port rx ─► Outbox::steer ─► list ─► Outbox::flush ─► lane ─► Inbox::take ─► forward, on the other worker
-//!                  │                    (round's end)     │
-//!                  └─ own frames stay                     └─ full: dropped and counted here, freed in bulk
+//!                  │                    (round's end)
+//!                  ├─ own frames: forwarded here
+//!                  └─ no room in the inbox: they stay in the batch
 //! ```
-//! Between any two workers lies a lane of its own: a bounded ring of lines, each one cache line with up to six frames. So
+//! Between any two workers lies a lane of its own: a bounded ring of lines, each one cache line with up to seven frames. So
 //! senders never wait for each other, whatever one of them does, and none takes a locked instruction. What lies in a lane
 //! counts as queued in the ledger of its frames' pool.
+//!
+//! **Nothing is lost** that was not asked to be: what an inbox has no room for stays in the caller's batch, in order, and is offered
+//! again in the next round, behind which more is received only as there is room. [`Outbox::room`] says beforehand how much
+//! fits.
+//! ```
+//! use netmem::page::{Memory, MemoryConfig};
+//! use netmem::pool::{Batch, Pool, PoolConfig};
+//! use netmem::steer::{Mesh, MeshConfig, Source};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # const FRAMES: u64 = 5_000;
+//! let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 2, ..Default::default() })?;
+//! let (mut first, mut second) = (memory.worker()?, memory.worker()?);
+//! let pool = Pool::new(&memory, &mut first, &PoolConfig { frames: 2048, ..Default::default() })?;
+//! let (mesh, mut ends) = Mesh::new(&MeshConfig::default())?; // two workers; an outbox and an inbox for each
+//! let (_, mut inbox) = ends.pop().ok_or("a second worker")?;
+//! let (mut outbox, _) = ends.pop().ok_or("a first worker")?;
+//! std::thread::scope(|scope| {
+//!     scope.spawn(move || {
+//!         let (mut batch, mut sent) = (Batch::new(), 0);
+//!         while sent < FRAMES {
+//!             let missing = batch.room().min((FRAMES - sent) as usize - batch.len());
+//!             pool.alloc_burst(&mut first, &mut batch, missing); // received, in a real one: behind what stayed
+//!             sent += outbox.hand_off(&mut first, 1, Source::default(), &mut batch) as u64;
+//!             outbox.flush(&mut first);
+//!             std::thread::yield_now();
+//!         }
+//!     });
+//!     scope.spawn(move || {
+//!         let (mut batch, mut received) = (Batch::new(), 0);
+//!         while received < FRAMES {
+//!             inbox.take(&mut second, &mut batch); // done with what was taken before
+//!             received += batch.len() as u64;
+//!             batch.free(&mut second); // home, to the first worker's pool
+//!             std::thread::yield_now();
+//!         }
+//!     });
+//! });
+//! let second = mesh.stats()[1];
+//! assert_eq!((second.received, second.drops.total()), (FRAMES, 0));
+//! # Ok(())
+//! # }
+//! ```
+//! Frames are lost in three ways, each counted ([`WorkerStats`]): by [`Outbox::steer_or_drop`] and
+//! [`Outbox::hand_off_or_drop`], which drop what does not fit; by a [flow limit](MeshConfig::flow_limit), which steered frames are
+//! under where one is set; and with an inbox or an outbox that is dropped with frames inside, where [`Inbox::hand_over`]
+//! and [`Outbox::flush_all`] would have passed them on.
 //!
 //! **Order.** Frames of a flow that one worker received are forwarded in that order under every [`Policy`] but the round
 //! robin, whoever forwards them and also while the policy changes: a flow goes to another worker only when its old one is
@@ -20,22 +68,23 @@
 //! use netmem::steer::{Mesh, MeshConfig, Source};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 2, ..Default::default() })?;
-//! let (mut first, mut second) = (memory.worker()?, memory.worker()?);
-//! let pool = Pool::new(&memory, &mut first, &PoolConfig { frames: 256, ..Default::default() })?;
+//! # let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 2, ..Default::default() })?;
+//! # let (mut first, mut second) = (memory.worker()?, memory.worker()?);
+//! # let pool = Pool::new(&memory, &mut first, &PoolConfig { frames: 256, ..Default::default() })?;
+//! // What is received in queue 0 is the second worker's; the rest stays with whoever received it.
 //! let (mesh, mut ends) = Mesh::new(&MeshConfig { policy: "map=rx0:1".parse()?, ..Default::default() })?;
-//! let (_, mut inbox) = ends.pop().ok_or("a second worker")?; // each pair may go to a thread of its own
-//! let (mut outbox, _) = ends.pop().ok_or("a first worker")?;
-//!
-//! let (mut batch, from) = (Batch::new(), Source { port: 0, queue: 0 });
+//! # let (_, mut inbox) = ends.pop().ok_or("a second worker")?;
+//! # let (mut outbox, _) = ends.pop().ok_or("a first worker")?;
+//! let (mut batch, mut own) = (Batch::new(), Batch::new());
+//! let from = Source { port: 0, queue: 0 };
 //! pool.alloc_burst(&mut first, &mut batch, 32);
-//! outbox.steer(&mut first, from, &mut batch);
-//! assert!(batch.is_empty(), "all are for the second worker");
+//! assert_eq!(outbox.steer(&mut first, from, &mut batch, &mut own), 32);
+//! assert!(own.is_empty(), "all are for the second worker");
 //! outbox.flush(&mut first);
 //! assert_eq!(pool.ledger().queued, 32);
 //!
 //! assert_eq!(inbox.take(&mut second, &mut batch), Some(from));
-//! batch.free(&mut second); // home, to the first worker's pool
+//! batch.free(&mut second);
 //! inbox.finish();
 //! assert_eq!(mesh.stats()[1].received, 32);
 //! # Ok(())

@@ -1,11 +1,13 @@
 //! HOT: a worker steers what it received.
 //!
 //! ```text
-//!   steer ─► whose? ─┬─ its own: stay in the batch
-//!                    └─ another's: that one's list ── flush, at the round's end ──► lane ─► its inbox
+//!   steer ─► whose? ─┬─ its own: into the batch of those
+//!                    ├─ another's: that one's list ── flush, at the round's end ──► lane ─► its inbox
+//!                    └─ another's, whose inbox has no room: stay in the batch
 //! ```
 
 mod adopt;
+mod give;
 
 use super::config::MeshConfig;
 use super::counters::SteerCounts;
@@ -13,11 +15,11 @@ use super::flows::{FlowTable, Own};
 use super::label::Source;
 use super::limit::FlowLimit;
 use super::mesh::{Mesh, Row};
-use super::outgoing::Outgoing;
+use super::outgoing::{By, Outgoing};
 use super::policy::Policy;
 use super::toeplitz::Toeplitz;
 use crate::limits::{BATCH_MAX, WORKERS_MAX};
-use crate::pool::Batch;
+use crate::pool::{Batch, Drain};
 use crate::sync::Worker;
 use crate::sys::clock;
 use adopt::Change;
@@ -94,40 +96,6 @@ impl Outbox {
         usize::from(self.own)
     }
 
-    /// Steers frames that were received from one place: those for this worker stay in `frames`, in order; the others are
-    /// listed for theirs, and sent at the end of the round by [`Outbox::flush`].
-    ///
-    /// Order within a flow rests on this: what stays is forwarded before the next call of any method.
-    ///
-    /// # Cost
-    /// 8 bytes copied a frame. By flow (several workers for the queue) also each frame's first line and its hash.
-    #[inline]
-    pub fn steer(&mut self, w: &mut Worker, from: Source, frames: &mut Batch) {
-        let mut targets = [self.own; BATCH_MAX];
-        self.batches = self.batches.wrapping_add(1);
-        match self.choose(from.queue, frames, &mut targets) {
-            Choice::One(worker) => self.hand_off(w, usize::from(worker), from, frames),
-            Choice::Each => self.scatter(w, from, frames, &targets),
-        }
-        self.counts.kept.add(frames.len() as u64);
-    }
-
-    /// Lists frames for `worker`, whatever the policy says; for this worker itself they stay in `frames`.
-    ///
-    /// # Panics
-    /// If there is no such worker.
-    #[inline]
-    pub fn hand_off(&mut self, w: &mut Worker, worker: usize, from: Source, frames: &mut Batch) {
-        if worker == usize::from(self.own) && self.is_direct() {
-            return;
-        }
-        let mut left = frames.drain();
-        self.list(w, worker, |out| {
-            let n = left.len();
-            out.list(&mut left, n, from)
-        });
-    }
-
     /// Whether frames for this worker itself need not go through its lane, because nothing is in it.
     #[inline]
     fn is_direct(&mut self) -> bool {
@@ -166,43 +134,62 @@ impl Outbox {
         Choice::Each
     }
 
-    /// Lists each frame for its target; this worker's own stay.
+    /// Lists each frame for its target, and moves this worker's own to `own`. What there is no room for stays in `frames`, in
+    /// order, with its targets in `targets`: of one worker's all that follow the first that stays.
     #[inline]
-    fn scatter(&mut self, w: &mut Worker, from: Source, frames: &mut Batch, targets: &[u8; BATCH_MAX]) {
+    fn scatter(
+        &mut self,
+        w: &mut Worker,
+        from: Source,
+        (frames, own): (&mut Batch, &mut Batch),
+        targets: &mut [u8; BATCH_MAX],
+    ) {
         let direct = self.is_direct();
-        let (mut own, mut at, end) = (Batch::new(), 0, frames.len());
+        let (mut rest, mut refused, mut at, end) = (Batch::new(), 0_u64, 0, frames.len());
         let mut left = frames.drain();
         while at < end {
             let target = targets[at];
             let run = targets[at..end].iter().take_while(|next| **next == target).count();
-            if target == self.own && direct {
-                left.move_to(&mut own, run);
-            } else {
-                let mut missing = run;
-                self.list(w, usize::from(target), |out| {
-                    let before = left.len();
-                    let done = out.list(&mut left, missing, from);
-                    missing -= before - left.len();
-                    done
-                });
+            let taken = match target {
+                _ if refused >> target & 1 != 0 => 0,
+                _ if target == self.own && direct => left.move_to(own, run),
+                _ => self.list(w, usize::from(target), &mut left, run, (from, By::Policy)),
+            };
+            if taken < run {
+                refused |= 1 << target;
+                let stay = rest.len()..rest.len() + left.move_to(&mut rest, run - taken);
+                targets[stay].fill(target);
             }
             at += run;
         }
         drop(left);
-        *frames = own;
+        if refused != 0 {
+            *frames = rest;
+        }
     }
 
-    /// Lists frames for a worker by `add`; where its list is full it is sent, and `add` goes on.
+    /// Lists the next `n` of `frames` for a worker, as far as its inbox has room; where the list is full it is sent. Returns how
+    /// many.
     #[inline]
-    fn list(&mut self, w: &mut Worker, worker: usize, mut add: impl FnMut(&mut Outgoing) -> bool) {
+    fn list(
+        &mut self,
+        w: &mut Worker,
+        worker: usize,
+        frames: &mut Drain<'_>,
+        n: usize,
+        (from, by): (Source, By),
+    ) -> usize {
+        let mut done = self.out[worker].list(frames, n, from, by);
+        while done < n && self.out[worker].is_full() {
+            self.out[worker].flush(w, &self.mesh, &self.hash);
+            done += self.out[worker].list(frames, n - done, from, by);
+        }
         let bit = 1 << worker;
         if self.linger > 0 && self.listed & bit == 0 {
             self.out[worker].since = clock::ticks();
         }
         self.listed |= bit;
-        while !add(&mut self.out[worker]) {
-            self.out[worker].flush(w, &self.mesh, &self.hash);
-        }
+        done
     }
 
     /// Frames that are listed and not sent.

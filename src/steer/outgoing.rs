@@ -8,7 +8,6 @@ use super::mesh::Mesh;
 use super::toeplitz::Toeplitz;
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Drain, LINE_MAX, Line, Place};
-use crate::stats::Count;
 use crate::sync::Worker;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -27,11 +26,21 @@ pub(super) struct Outgoing {
     limit: Option<FlowLimit>,
 }
 
-/// Frames behind each other that came in at one place.
+/// Frames behind each other that came in at one place and were listed by the same.
 #[derive(Debug)]
 struct Run {
     source: Source,
+    by: By,
     frames: usize,
+}
+
+/// What listed a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// The policy, which the flow limit is a part of, where there is one.
+    Policy,
+    /// The caller, whose word is not limited.
+    Caller,
 }
 
 impl Outgoing {
@@ -82,25 +91,43 @@ impl Outgoing {
         self.lane.backlog_seen() + self.list.len() as u32
     }
 
-    /// Moves the next `n` frames of `frames` onto the list; false if it is full before that.
+    /// Frames that the lane has room for behind those that are listed, at most `want`; none where nobody reads it.
     #[inline]
-    pub(super) fn list(&mut self, frames: &mut Drain, n: usize, source: Source) -> bool {
-        let moved = frames.move_to(&mut self.list, n);
-        note(&mut self.runs, source, moved);
-        moved == n
+    pub(super) fn room(&mut self, want: u32) -> u32 {
+        if self.lane.progress().reader() == GONE {
+            return 0;
+        }
+        // No more is listed than there was room for, and room only grows.
+        let listed = self.list.len() as u32;
+        self.lane.room(listed.saturating_add(want)) - listed
     }
 
-    /// Sends the list and wakes who reads it; what does not fit is dropped, counted and freed in bulk.
+    /// Whether the list has no place left, whatever the lane has.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.list.room() == 0
+    }
+
+    /// Moves the next `n` frames of `frames` onto the list, as far as there is room there and in the lane; returns how many.
+    #[inline]
+    pub(super) fn list(&mut self, frames: &mut Drain, n: usize, source: Source, by: By) -> usize {
+        let n = self.room(n as u32) as usize;
+        let moved = frames.move_to(&mut self.list, n);
+        note(&mut self.runs, Run { source, by, frames: moved });
+        moved
+    }
+
+    /// Sends the list, for all of which there is room, and wakes who reads it.
     #[inline]
     pub(super) fn flush(&mut self, w: &mut Worker, mesh: &Mesh, hash: &Toeplitz) {
         if self.lane.progress().reader() == GONE {
-            return self.drop_listed(w, |counts| &counts.gone);
+            return self.drop_listed(w);
         }
         let half = self.lane.limit() / 2;
         if self.limit.is_some() && self.load() > half && self.lane.backlog() + self.list.len() as u32 > half {
             self.limit_flows(w, hash);
         }
-        let n = self.lane.room(self.list.len() as u32);
+        let n = self.list.len() as u32;
         if n > 0 {
             self.send(w, n);
             self.counts.sent.add(u64::from(n));
@@ -109,12 +136,9 @@ impl Outgoing {
             }
         }
         self.runs.clear();
-        if !self.list.is_empty() {
-            self.drop_listed(w, |counts| &counts.full);
-        }
     }
 
-    /// Sends the first `n` frames of the list in lines, each of frames that came in at one place.
+    /// Sends the list's `n` frames in lines, each of frames that came in at one place.
     #[inline]
     fn send(&mut self, w: &Worker, n: u32) {
         Place::Queued.enter_batch(w, &self.list, n as usize);
@@ -135,13 +159,23 @@ impl Outgoing {
         });
     }
 
-    /// Frees what is listed and counts it as dropped for `cause`.
+    /// Frees what is listed and counts it as dropped: its reader went after it was listed.
     #[cold]
     #[inline(never)]
-    fn drop_listed(&mut self, w: &mut Worker, cause: fn(&LaneCounts) -> &Count) {
-        cause(&self.counts).add(self.list.len() as u64);
+    fn drop_listed(&mut self, w: &mut Worker) {
+        self.counts.gone.add(self.list.len() as u64);
         self.list.free(w);
         self.runs.clear();
+    }
+
+    /// Frees frames for which there was no room and counts them as dropped.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse(&mut self, w: &mut Worker, frames: &mut Batch) {
+        let is_gone = self.lane.progress().reader() == GONE;
+        let cause = if is_gone { &self.counts.gone } else { &self.counts.full };
+        cause.add(frames.len() as u64);
+        frames.free(w);
     }
 
     /// Drops frames of flows that have more than their share. The inbox is more than half full: there is time.
@@ -154,7 +188,7 @@ impl Outgoing {
         for run in &mut self.runs {
             for _ in 0..std::mem::take(&mut run.frames) {
                 let Some(frame) = frames.as_slice().first() else { break };
-                if limit.admits(hash.flow(frame.data(), run.source.queue)) {
+                if run.by == By::Caller || limit.admits(hash.flow(frame.data(), run.source.queue)) {
                     run.frames += frames.move_to(&mut self.list, 1);
                 } else {
                     frames.move_to(&mut dropped, 1);
@@ -164,7 +198,7 @@ impl Outgoing {
         drop(frames);
         self.runs.retain(|run| run.frames > 0);
         self.runs.dedup_by(|run, before| {
-            let same = run.source == before.source;
+            let same = (run.source, run.by) == (before.source, before.by);
             before.frames += if same { run.frames } else { 0 };
             same
         });
@@ -188,12 +222,12 @@ impl Drop for Outgoing {
     }
 }
 
-/// Adds `n` frames that came in at `source` behind the others.
+/// Adds a run behind the others.
 #[inline(always)]
-fn note(runs: &mut Vec<Run>, source: Source, n: usize) {
+fn note(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {
-        Some(last) if last.source == source => last.frames += n,
-        _ if n > 0 => runs.push(Run { source, frames: n }),
+        Some(last) if (last.source, last.by) == (run.source, run.by) => last.frames += run.frames,
+        _ if run.frames > 0 => runs.push(run),
         _ => {}
     }
 }

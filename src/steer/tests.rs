@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 
 mod changing;
+mod keeping;
 mod sequences;
 mod stopping;
 mod threads;
@@ -87,7 +88,7 @@ fn read(batch: &[crate::pool::Frame]) -> Vec<(u32, u32)> {
 }
 
 impl Rig {
-    /// Worker `from` steers these frames; returns those that it keeps.
+    /// Worker `from` steers these frames, and drops what does not fit; returns those that it keeps.
     fn steer(&mut self, from: usize, numbered: impl IntoIterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
         self.steer_from(from, FROM, numbered)
     }
@@ -100,10 +101,44 @@ impl Rig {
     ) -> Vec<(u32, u32)> {
         let mut batch = frames(&self.pool, &mut self.workers[0].w, numbered);
         let at = &mut self.workers[from];
-        at.outbox.steer(&mut at.w, source, &mut batch);
+        at.outbox.steer_or_drop(&mut at.w, source, &mut batch);
         let kept = read(&batch);
         batch.free(&mut at.w);
         kept
+    }
+
+    /// Worker `from` steers these frames; returns those that it keeps, and those that did not fit.
+    fn offer(
+        &mut self,
+        from: usize,
+        source: Source,
+        numbered: impl IntoIterator<Item = (u32, u32)>,
+    ) -> [Vec<(u32, u32)>; 2] {
+        let mut batch = frames(&self.pool, &mut self.workers[0].w, numbered);
+        let (at, offered, mut own) = (&mut self.workers[from], batch.len(), Batch::new());
+        let taken = at.outbox.steer(&mut at.w, source, &mut batch, &mut own);
+        assert_eq!(taken + batch.len(), offered);
+        [own, batch].map(|mut batch| {
+            let numbers = read(&batch);
+            batch.free(&mut at.w);
+            numbers
+        })
+    }
+
+    /// Worker `from` hands these frames off; returns those that did not fit.
+    fn hand_off(
+        &mut self,
+        from: usize,
+        to: usize,
+        numbered: impl IntoIterator<Item = (u32, u32)>,
+    ) -> Vec<(u32, u32)> {
+        let mut batch = frames(&self.pool, &mut self.workers[0].w, numbered);
+        let (at, offered) = (&mut self.workers[from], batch.len());
+        let taken = at.outbox.hand_off(&mut at.w, to, FROM, &mut batch);
+        assert_eq!(taken + batch.len(), offered);
+        let stayed = read(&batch);
+        batch.free(&mut at.w);
+        stayed
     }
 
     fn flush(&mut self, from: usize) {
@@ -223,7 +258,7 @@ fn the_round_robin_deals_one_frame_to_each_in_turn() {
 
 #[test]
 fn a_full_inbox_drops_what_does_not_fit_and_says_so() {
-    let mut rig = rig(&MeshConfig { inbox: 64, flow_limit: None, ..steering(2, "map=rx0:1") });
+    let mut rig = rig(&MeshConfig { inbox: 64, ..steering(2, "map=rx0:1") });
     for round in 0..3 {
         rig.steer(0, run(1, 60 * round, 60));
         rig.flush(0);
@@ -240,7 +275,7 @@ fn a_full_inbox_drops_what_does_not_fit_and_says_so() {
 
 #[test]
 fn a_frame_in_work_still_takes_its_place() {
-    let mut rig = rig(&MeshConfig { inbox: 64, flow_limit: None, ..steering(2, "map=rx0:1") });
+    let mut rig = rig(&MeshConfig { inbox: 64, ..steering(2, "map=rx0:1") });
     rig.steer(0, run(1, 0, 60));
     rig.flush(0);
     assert_eq!(rig.take(1).unwrap().1.len(), 60);
@@ -255,7 +290,8 @@ fn a_frame_in_work_still_takes_its_place() {
 
 #[test]
 fn one_flow_cannot_take_a_whole_inbox() {
-    let mut rig = rig(&MeshConfig { inbox: 1024, ..steering(2, "map=rx0:1") });
+    let mut rig =
+        rig(&MeshConfig { flow_limit: Some(FlowLimitConfig::default()), ..steering(2, "map=rx0:1") });
     for round in 0..64 {
         rig.steer(0, run(7, 60 * round, 60));
         rig.steer(0, (0..4).map(|flow| (100 + flow, round)));

@@ -72,6 +72,8 @@ struct At {
     inbox: Option<Inbox>,
     kept: Vec<Label>,
     taken: Vec<Label>,
+    /// Frames of each of its queues that did not fit: steered before those that come next.
+    stayed: [Batch; QUEUES],
 }
 
 struct Scene {
@@ -115,7 +117,14 @@ impl Scene {
         let (mesh, ends): (Arc<Mesh>, Ends) = Mesh::new(&config).unwrap();
         let at = |(outbox, inbox)| {
             let w = memory.worker().unwrap();
-            At { w, outbox, inbox: Some(inbox), kept: Vec::new(), taken: Vec::new() }
+            At {
+                w,
+                outbox,
+                inbox: Some(inbox),
+                kept: Vec::new(),
+                taken: Vec::new(),
+                stayed: Default::default(),
+            }
         };
         let mut workers: Vec<At> = ends.into_iter().map(at).collect();
         let config = PoolConfig { frames: 1024, ..PoolConfig::default() };
@@ -143,7 +152,8 @@ impl Scene {
     fn step(&mut self, [op, who, what, n]: [u8; 4]) {
         let worker = usize::from(who) % self.workers.len();
         match op % 16 {
-            0..=5 => self.steer(worker, usize::from(what) % QUEUES, 1 + usize::from(n) % 40),
+            0..=1 => self.steer(worker, usize::from(what) % QUEUES, 1 + usize::from(n) % 40, true),
+            2..=5 => self.steer(worker, usize::from(what) % QUEUES, 1 + usize::from(n) % 40, false),
             6 if n < 64 => self.hand_off(worker, usize::from(what), 1 + usize::from(n) % 40),
             6 => self.flush(worker, true),
             7..=9 => self.flush(worker, false),
@@ -186,13 +196,24 @@ impl Scene {
         }
     }
 
-    fn steer(&mut self, from: usize, queue: usize, n: usize) {
+    /// What does not fit stays, or is dropped.
+    fn steer(&mut self, from: usize, queue: usize, n: usize, drops: bool) {
         self.forward_kept(from);
-        let mut batch = self.next(from, queue, n);
-        let At { w, outbox, kept, .. } = &mut self.workers[from];
-        outbox.steer(w, Source { port: 0, queue: queue as u16 }, &mut batch);
-        *kept = read(&batch);
-        batch.free(w);
+        let room = self.workers[from].stayed[queue].room();
+        let mut next = self.next(from, queue, n.min(room));
+        let At { w, outbox, kept, stayed, .. } = &mut self.workers[from];
+        let (frames, source) = (&mut stayed[queue], Source { port: 0, queue: queue as u16 });
+        frames.append(&mut next);
+        let (mut own, offered) = (Batch::new(), frames.len());
+        if drops {
+            outbox.steer_or_drop(w, source, frames);
+            own.append(frames);
+        } else {
+            let taken = outbox.steer(w, source, frames, &mut own);
+            assert_eq!(taken + frames.len(), offered);
+        }
+        *kept = read(&own);
+        own.free(w);
     }
 
     fn hand_off(&mut self, from: usize, to: usize, n: usize) {
@@ -202,10 +223,13 @@ impl Scene {
         let mut batch = self.next(from, 0, n);
         let to = to % self.workers.len();
         let At { w, outbox, .. } = &mut self.workers[from];
-        outbox.hand_off(w, to, Source { port: 1, queue: 0 }, &mut batch);
-        let kept = read(&batch);
+        let (room, offered) = (outbox.room(to), batch.len());
+        let taken = outbox.hand_off(w, to, Source { port: 1, queue: 0 }, &mut batch);
+        // A flow limit may make more room.
+        assert!(taken >= offered.min(room) && taken + batch.len() == offered);
+        let stayed = read(&batch);
         batch.free(w);
-        self.forward(kept);
+        self.forward(stayed);
     }
 
     fn flush(&mut self, from: usize, all: bool) {
@@ -255,8 +279,14 @@ impl Scene {
         self.workers.iter().map(|at| at.outbox.listed_frames() as u64).sum()
     }
 
+    /// Frames that did not fit and were not dropped.
+    fn stayed(&self) -> u64 {
+        self.workers.iter().flat_map(|at| &at.stayed).map(|batch| batch.len() as u64).sum()
+    }
+
     fn check(&self) {
-        let (stats, ledger, listed) = (self.mesh.stats(), self.pool.ledger(), self.listed());
+        let (stats, ledger) = (self.mesh.stats(), self.pool.ledger());
+        let listed = self.listed() + self.stayed();
         let sum = |of: fn(&WorkerStats) -> u64| stats.iter().map(of).sum::<u64>();
         let in_hands: usize = self.workers.iter().map(|at| at.kept.len() + at.taken.len()).sum();
         assert!(ledger.balanced(), "{ledger:?}");
@@ -271,10 +301,17 @@ impl Scene {
     fn settle(mut self) -> u64 {
         for _ in 0..20 {
             for worker in 0..self.workers.len() {
+                (0..QUEUES).for_each(|queue| self.steer(worker, queue, 0, false));
                 self.flush(worker, true);
                 (0..40).for_each(|_| self.take(worker));
             }
         }
+        let full = |scene: &Scene| scene.mesh.stats().iter().map(|stats| stats.drops.full).sum::<u64>();
+        let before = full(&self);
+        for worker in 0..self.workers.len() {
+            (0..QUEUES).for_each(|queue| self.steer(worker, queue, 0, true));
+        }
+        assert_eq!(full(&self), before, "what stayed is for workers without an inbox");
         self.check();
         let stats = self.mesh.stats();
         assert!(stats.iter().all(|stats| stats.waiting == 0), "something is barred for ever: {stats:#?}");

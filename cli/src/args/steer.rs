@@ -44,8 +44,8 @@ pub struct SteerArgs {
     #[arg(long, value_name = "US", value_parser = whole(LINGER), requires = "steer", allow_negative_numbers = true)]
     pub linger: Option<u64>,
 
-    /// Whether a flow that makes most of an inbox that is more than half full is dropped by count; needs --steer
-    /// [default: on]
+    /// Whether a flow that makes most of an inbox that is more than half full is dropped by count, so that it cannot keep
+    /// the others out; off, only what a full inbox has no room for is dropped; needs --steer [default: on]
     #[arg(long, value_name = "SWITCH", value_enum, requires = "steer")]
     pub flow_limit: Option<Switch>,
 

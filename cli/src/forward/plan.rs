@@ -15,7 +15,7 @@ use netmem::forward::traffic::{FLOWS_MAX, SIZE_MIN};
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Punt, XdpModeWish};
-use netmem::steer::{MeshConfig, Record};
+use netmem::steer::{FlowLimitConfig, MeshConfig, Record};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -271,7 +271,8 @@ fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshCon
         inbox: frames.unwrap_or_else(|| inbox(under_way)),
         batch: list.unwrap_or(usual.batch),
         linger: linger.map_or(usual.linger, Duration::from_micros),
-        flow_limit: usual.flow_limit.filter(|_| flow_limit != Some(Switch::Off)),
+        // The program's choice, not the library's: a router is to serve all of its flows.
+        flow_limit: (flow_limit != Some(Switch::Off)).then(FlowLimitConfig::default),
         flows: flow_table.map_or(usual.flows, |entries| entries as usize),
         key: hash_key.map_or(usual.key, Into::into),
         record: tx_queue.map_or(usual.record, Record::from),

@@ -122,12 +122,15 @@ pub(crate) struct Scene {
 /// What is kept until the ledgers have been looked at.
 pub(crate) type Kept = Box<dyn Any>;
 
+/// Moves the frames that it was made with, once.
+type Move = Box<dyn FnOnce(&mut Scene) -> Kept>;
+
 /// Something that frames come to or leave, at a place.
 pub(crate) struct Site {
     pub(crate) name: &'static str,
     pub(crate) place: Place,
     /// Prepares it with the frames that are given; what it returns does the move, once.
-    pub(crate) prepare: fn(&mut Scene, Batch) -> Box<dyn FnOnce(&mut Scene) -> Kept>,
+    pub(crate) prepare: fn(&mut Scene, Batch) -> Move,
 }
 
 /// Who has how many frames, in the order in which they lie in the batch.

@@ -9,7 +9,6 @@
 
 use super::Outbox;
 use crate::steer::label::Barrier;
-use crate::steer::lane::GONE;
 use crate::steer::policy::Policy;
 use crate::sync::Worker;
 use std::sync::Arc;
@@ -134,6 +133,6 @@ impl Outbox {
 
     /// Whether nobody reads the lane to `worker` any more.
     fn is_gone(&self, worker: usize) -> bool {
-        self.out[worker].lane.progress().reader() == GONE
+        !self.has_reader(worker)
     }
 }

@@ -75,10 +75,7 @@ fn a_flow_leaves_a_busy_worker_only_when_all_its_frames_are_finished() {
     let first = if rig.mesh.stats()[1].sent == 1 { 1 } else { 2 };
     let other = 3 - first;
     // Its worker is busy with another flow from now on, and has not finished the first frame.
-    let source = FROM;
-    let mut busy = frames(&rig.pool, &mut rig.workers[0].w, run(2, 0, 60));
-    let at = &mut rig.workers[0];
-    at.outbox.hand_off(&mut at.w, first, source, &mut busy);
+    assert_eq!(rig.hand_off(0, first, run(2, 0, 60)), []);
     rig.flush(0);
     rig.steer(0, run(1, 1, 1));
     rig.flush(0);
@@ -86,9 +83,7 @@ fn a_flow_leaves_a_busy_worker_only_when_all_its_frames_are_finished() {
     // The first takes 60 frames, number 0 among them, comes back for more and gets the rest: those are in work.
     assert_eq!(rig.take(first).unwrap().1.len(), 62);
     rig.workers[first].inbox.as_mut().unwrap().finish();
-    let mut busy = frames(&rig.pool, &mut rig.workers[0].w, run(2, 60, 60));
-    let at = &mut rig.workers[0];
-    at.outbox.hand_off(&mut at.w, first, source, &mut busy);
+    assert_eq!(rig.hand_off(0, first, run(2, 60, 60)), []);
     rig.flush(0);
     rig.steer(0, run(1, 2, 1));
     rig.flush(0);

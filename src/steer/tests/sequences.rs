@@ -13,15 +13,40 @@ const STEPS_EACH: usize = 300;
 
 #[derive(Debug, Clone)]
 enum Op {
-    Steer { from: usize, queue: u16, frames: usize },
-    HandOff { from: usize, to: usize, frames: usize },
-    Flush { from: usize },
-    FlushAll { from: usize },
-    Take { by: usize },
-    Waiting { by: usize },
-    Policy { text: usize },
-    HandOver { from: usize, heir: usize },
-    Leave { worker: usize },
+    /// What does not fit stays, and is steered before the next of its queue, or is dropped.
+    Steer {
+        from: usize,
+        queue: u16,
+        frames: usize,
+        drops: bool,
+    },
+    HandOff {
+        from: usize,
+        to: usize,
+        frames: usize,
+    },
+    Flush {
+        from: usize,
+    },
+    FlushAll {
+        from: usize,
+    },
+    Take {
+        by: usize,
+    },
+    Waiting {
+        by: usize,
+    },
+    Policy {
+        text: usize,
+    },
+    HandOver {
+        from: usize,
+        heir: usize,
+    },
+    Leave {
+        worker: usize,
+    },
 }
 
 /// The last one does not keep order.
@@ -31,8 +56,8 @@ const POLICIES: [&str; 7] =
 fn op() -> impl Strategy<Value = Op> {
     let (worker, frames) = (0..WORKERS, 1..=40_usize);
     prop_oneof![
-        30 => (worker.clone(), 0..3_u16, frames.clone())
-            .prop_map(|(from, queue, frames)| Op::Steer { from, queue, frames }),
+        30 => (worker.clone(), 0..3_u16, frames.clone(), prop::bool::weighted(0.2))
+            .prop_map(|(from, queue, frames, drops)| Op::Steer { from, queue, frames, drops }),
         2 => (worker.clone(), worker.clone(), frames)
             .prop_map(|(from, to, frames)| Op::HandOff { from, to, frames }),
         25 => worker.clone().prop_map(|from| Op::Flush { from }),
@@ -68,6 +93,8 @@ struct Scene {
     /// Frames that a worker has in its hands: those that it kept, and those that it took.
     kept: [Vec<(u32, u32)>; WORKERS],
     taken: [Vec<(u32, u32)>; WORKERS],
+    /// And those of each of its queues that did not fit.
+    stayed: [[Vec<(u32, u32)>; 3]; WORKERS],
     steered: u64,
     forwarded: u64,
     /// Whether all that was steered so far keeps its order.
@@ -78,8 +105,9 @@ impl Scene {
     fn new(config: &MeshConfig) -> Scene {
         let order = OrderChecker::new(WORKERS * FLOWS as usize).unwrap();
         let [kept, taken] = [(); 2].map(|()| Default::default());
-        let numbers = Default::default();
-        Scene { rig: rig(config), order, numbers, kept, taken, steered: 0, forwarded: 0, ordered: true }
+        let (numbers, stayed) = Default::default();
+        let rig = rig(config);
+        Scene { rig, order, numbers, kept, taken, stayed, steered: 0, forwarded: 0, ordered: true }
     }
 
     /// Notes frames as forwarded.
@@ -105,11 +133,19 @@ impl Scene {
 
     fn step(&mut self, op: &Op) {
         match *op {
-            Op::Steer { from, queue, frames } => {
+            Op::Steer { from, queue, frames, drops } => {
                 let kept = std::mem::take(&mut self.kept[from]);
                 self.forward(kept);
-                let frames = self.next(from, queue, frames);
-                self.kept[from] = self.rig.steer_from(from, Source { port: 0, queue }, frames);
+                let mut offered = std::mem::take(&mut self.stayed[from][usize::from(queue)]);
+                offered.extend(self.next(from, queue, frames.min(64 - offered.len())));
+                let source = Source { port: 0, queue };
+                self.kept[from] = if drops {
+                    self.rig.steer_from(from, source, offered)
+                } else {
+                    let [kept, stayed] = self.rig.offer(from, source, offered);
+                    self.stayed[from][usize::from(queue)] = stayed;
+                    kept
+                };
             }
             Op::HandOff { from, to, frames } => {
                 let kept = std::mem::take(&mut self.kept[from]);
@@ -117,12 +153,11 @@ impl Scene {
                 // Whoever hands off by hand looks after the order himself.
                 self.ordered = false;
                 let frames = self.next(from, 0, frames);
-                let mut batch = super::frames(&self.rig.pool, &mut self.rig.workers[0].w, frames);
-                let At { w, outbox, .. } = &mut self.rig.workers[from];
-                outbox.hand_off(w, to, FROM, &mut batch);
-                let kept = read(&batch);
-                batch.free(w);
-                self.forward(kept);
+                let room = self.rig.workers[from].outbox.room(to);
+                let offered = frames.len();
+                let stayed = self.rig.hand_off(from, to, frames);
+                assert!(stayed.len() <= offered.saturating_sub(room), "a flow limit makes more room");
+                self.forward(stayed);
             }
             Op::Flush { from } | Op::FlushAll { from } => {
                 let kept = std::mem::take(&mut self.kept[from]);
@@ -166,7 +201,8 @@ impl Scene {
     fn check(&self) {
         let (stats, ledger) = (self.rig.mesh.stats(), self.rig.pool.ledger());
         let sum = |of: fn(&WorkerStats) -> u64| stats.iter().map(of).sum::<u64>();
-        let in_hands: usize = self.kept.iter().chain(&self.taken).map(Vec::len).sum();
+        let in_hands = self.kept.iter().chain(&self.taken).chain(self.stayed.iter().flatten());
+        let in_hands: usize = in_hands.map(Vec::len).sum();
         assert!(ledger.balanced(), "{ledger:?}");
         assert_eq!(ledger.queued, sum(|stats| stats.waiting), "{stats:#?}");
         assert_eq!(ledger.owned, self.listed());
@@ -177,14 +213,29 @@ impl Scene {
         assert!(!self.ordered || counts.reordered == 0, "{counts:?}");
     }
 
+    /// A worker steers what did not fit before once more.
+    fn offer_again(&mut self, from: usize, drops: bool) {
+        for queue in 0..3 {
+            let stayed = self.stayed[from][usize::from(queue)].len();
+            let full =
+                |scene: &Scene| scene.rig.mesh.stats().iter().map(|stats| stats.drops.full).sum::<u64>();
+            let before = full(self);
+            self.step(&Op::Steer { from, queue, frames: 0, drops });
+            assert!(!drops || full(self) == before, "{stayed} were for workers that read");
+        }
+    }
+
     /// Lets everything come to rest: whoever can takes what there is, until nothing moves.
     fn settle(&mut self) {
         for _ in 0..20 {
             for worker in 0..WORKERS {
+                self.offer_again(worker, false);
                 self.step(&Op::FlushAll { from: worker });
                 (0..40).for_each(|_| self.step(&Op::Take { by: worker }));
             }
         }
+        // What stays now is for workers without an inbox.
+        (0..WORKERS).for_each(|worker| self.offer_again(worker, true));
         self.check();
         let stats = self.rig.mesh.stats();
         assert!(stats.iter().all(|stats| stats.waiting == 0), "something is barred for ever: {stats:#?}");

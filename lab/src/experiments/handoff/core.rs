@@ -127,7 +127,7 @@ impl Core {
                 (Record::First, true) => self.transmit(&mut frames),
                 (Record::First, false) => {
                     self.work(&mut frames);
-                    self.outbox.hand_off(&mut self.w, 0, source, &mut frames);
+                    self.outbox.hand_off_or_drop(&mut self.w, 0, source, &mut frames);
                 }
             }
         }
@@ -142,7 +142,11 @@ impl Core {
         for port in 0..intake.ports.len() {
             intake.receive(port, &mut self.w, &self.left, &mut frames);
             received += frames.len();
-            self.outbox.steer(&mut self.w, Source { port: port as u8, queue: port as u16 }, &mut frames);
+            self.outbox.steer_or_drop(
+                &mut self.w,
+                Source { port: port as u8, queue: port as u16 },
+                &mut frames,
+            );
             self.forward(&mut frames);
         }
         self.outbox.flush(&mut self.w);

@@ -50,7 +50,7 @@ impl End for Handing {
         let mut frames = Batch::new();
         let Some(source) = self.inbox.take(&mut self.w, &mut frames) else { return 0 };
         let came = frames.len();
-        self.outbox.hand_off(&mut self.w, 1 - self.inbox.worker(), source, &mut frames);
+        self.outbox.hand_off_or_drop(&mut self.w, 1 - self.inbox.worker(), source, &mut frames);
         self.outbox.flush(&mut self.w);
         came
     }
@@ -167,14 +167,14 @@ fn handing(
     pool: &Pool,
     bursts: usize,
 ) -> Result<[Box<dyn End>; 2], SetUpError> {
-    let config = MeshConfig { flow_limit: None, ..MeshConfig::default() };
+    let config = MeshConfig::default();
     let (_, ends) = Mesh::new(&config).map_err(SetUpError::at("mesh"))?;
     let mut sides: Vec<Box<dyn End>> = Vec::new();
     for (mut outbox, inbox) in ends {
         let w = memory.worker().map_err(SetUpError::at("worker"))?;
         if sides.is_empty() {
             send_bursts(owner, pool, bursts, |w, frames| {
-                outbox.hand_off(w, 1, Source::default(), frames);
+                outbox.hand_off_or_drop(w, 1, Source::default(), frames);
                 outbox.flush(w);
             });
         }

@@ -168,8 +168,7 @@ fn mesh(plan: &Plan) -> Result<(Arc<Mesh>, Ends), SetUpError> {
     };
     let policy = policy.parse().map_err(SetUpError::at("policy"))?;
     let (inbox, record) = (plan.inbox, plan.record);
-    // The network waits where an inbox is full, so no flow can have more than its share of it.
-    let config = MeshConfig { workers, inbox, record, policy, flow_limit: None, ..MeshConfig::default() };
+    let config = MeshConfig { workers, inbox, record, policy, ..MeshConfig::default() };
     Mesh::new(&config).map_err(SetUpError::at("mesh"))
 }
 
