@@ -8,7 +8,7 @@ impl Scene {
         let frame = self.pool.alloc(&mut self.w);
         let Some(mut frame) = self.got(frame) else { return };
         assert!(frame.is_empty() && frame.size() == self.pool.frame_size());
-        frame.put(90).unwrap();
+        frame.put_zeroed(90).unwrap();
         frame.data_mut().fill(7);
         frame.pull(20).unwrap();
         frame.push(10).unwrap();

@@ -20,7 +20,7 @@ impl Scene {
         let Some(mut packet) = self.packet(&[1; 100]) else { return };
         packet.pull(20).unwrap();
         packet.push(10).unwrap();
-        packet.put(30).unwrap();
+        packet.put_zeroed(30).unwrap();
         packet.trim(80).unwrap();
         packet.data_mut().unwrap()[..10].fill(2);
         packet.prefetch();
