@@ -319,7 +319,9 @@ fn a_runt_in_a_file_comes_without_a_byte_of_an_earlier_packet_and_is_written_so(
             port.tx(w, &mut batch);
             port.complete(w, &mut sent);
             sent.free(w);
+            port.kick();
         }
+        port.kick();
     }
     drop(port);
     assert!((1..=LONGEST).all(|len| seen.has(len)), "{seen:?}");
