@@ -306,7 +306,7 @@ fn a_runt_in_a_file_comes_without_a_byte_of_an_earlier_packet_and_is_written_so(
     let all: Vec<_> = (1..=LONGEST).flat_map(|len| [runts::marker(), runts::runt(len)]).collect();
     let (from, to) = (folder.file("in", &pcap(&all, Duration::ZERO)), folder.0.join("out"));
     let (mut ground, mut seen) = (ground(64), Seen::new());
-    let config = PcapConfig { ring: 16, times: None, output: Some(to.clone()), ..input(&from) };
+    let config = PcapConfig { ring: 16, output: Some(to.clone()), ..input(&from) };
     let mut port = open("0", &config).unwrap();
     let (mut batch, mut sent) = (Batch::new(), Batch::new());
     while !port.is_at_end() {

@@ -207,7 +207,7 @@ fn a_runt_that_is_traced_comes_without_a_byte_of_an_earlier_packet_and_is_writte
     });
     let mut ground = ground(128);
     let Ground { w, pool, .. } = &mut ground;
-    let input = PcapConfig { input: Some(path.clone()), times: None, ..PcapConfig::default() };
+    let input = PcapConfig { input: Some(path.clone()), ..PcapConfig::default() };
     let (mut port, mut seen, mut batch) = (open("0", &input).unwrap(), runts::Seen::new(), Batch::new());
     while !port.is_at_end() {
         port.refill(w, pool);
