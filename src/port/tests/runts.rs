@@ -21,9 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A frame that fills whatever it lies in.
 pub fn marker() -> Vec<u8> {
-    let mut bytes = vec![2, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 0x88, 0xb6];
-    bytes.resize(LONG, MARK);
-    bytes
+    vec![MARK; LONG]
 }
 
 /// The first `len` bytes of a frame that says in each byte behind its header how long it is.
