@@ -182,7 +182,7 @@ fn listed(scene: &mut Scene, mut frames: Batch) -> (Outbox, Inbox) {
     let (_, mut ends) = Mesh::new(&config).unwrap();
     let inbox = ends.pop().unwrap().1;
     let mut outbox = ends.pop().unwrap().0;
-    outbox.steer(&mut scene.workers[0], Source { port: 0, queue: 0 }, &mut frames);
+    outbox.steer_or_drop(&mut scene.workers[0], Source { port: 0, queue: 0 }, &mut frames);
     assert!(frames.is_empty());
     (outbox, inbox)
 }
