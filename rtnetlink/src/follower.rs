@@ -59,6 +59,8 @@ pub struct Counters {
     pub events: u64,
     /// Messages that could not be read.
     pub unread: u64,
+    /// Datagrams that did not come from the kernel: they were not read.
+    pub forged: u64,
     /// How often the kernel had more to say than the socket could hold.
     pub overruns: u64,
     /// How often all was asked for, the first time too.
@@ -176,6 +178,7 @@ impl Follower {
             let mut events = Vec::new();
             match self.ear.hear(|event| events.push(event)).map_err(FollowError::Hear)? {
                 Heard::Nothing => break,
+                Heard::Forged => self.known().counters.forged += 1,
                 Heard::TooMuch => {
                     self.ear.grow();
                     self.known().counters.overruns += 1;
@@ -311,10 +314,11 @@ impl Follower {
         let begun = Instant::now();
         // What was said before is older than what will be told, and what undid it may be lost.
         self.ear.discard().map_err(FollowError::Hear)?;
-        let mut unread = 0;
+        let (mut unread, mut forged) = (0, 0);
         let mut asked = |what, all| {
             let answer = ask(all).map_err(|why| FollowError::Ask { what, why })?;
             unread += answer.unread;
+            forged += answer.forged;
             Ok(answer.said)
         };
         let links = asked("links", All::Links)?;
@@ -339,6 +343,7 @@ impl Follower {
         let mut known = self.known();
         known.counters.resyncs += 1;
         known.counters.unread += unread as u64;
+        known.counters.forged += forged as u64;
         drop(known);
         self.doubt.settle(begun, Instant::now());
         self.publish();

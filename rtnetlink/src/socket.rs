@@ -17,7 +17,7 @@ use rustix::net::sockopt::{self, Timeout};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// RTNLGRP_LINK, _NEIGH, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE, _NEXTHOP.
 const GROUPS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
@@ -40,6 +40,16 @@ pub(crate) enum Heard {
     Nothing,
     /// The kernel had more to say than the socket could hold.
     TooMuch,
+    /// A datagram of another program, which was not read.
+    Forged,
+}
+
+/// Receives one datagram into `datagram`, in place of what is there; false where its sender is not the kernel, whose address is
+/// 0 (netlink(7)). Whoever has CAP_NET_ADMIN may send us what he likes.
+fn receive(socket: &Socket, datagram: &mut Vec<u8>) -> io::Result<bool> {
+    datagram.clear();
+    let (_, sender) = socket.recv_from(datagram, 0)?;
+    Ok(sender.port_number() == 0)
 }
 
 /// Hears what happens.
@@ -74,9 +84,9 @@ impl Ear {
 
     /// Hears one datagram.
     pub(crate) fn hear(&mut self, each: impl FnMut(Event)) -> io::Result<Heard> {
-        self.datagram.clear();
-        match self.socket.recv(&mut self.datagram, 0) {
-            Ok(_) => Ok(Heard::Some(events(&self.datagram, each))),
+        match receive(&self.socket, &mut self.datagram) {
+            Ok(true) => Ok(Heard::Some(events(&self.datagram, each))),
+            Ok(false) => Ok(Heard::Forged),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::AGAIN | Errno::INTR) => Ok(Heard::Nothing),
                 Some(Errno::NOBUFS) => Ok(Heard::TooMuch),
@@ -124,6 +134,8 @@ pub(crate) struct Answer {
     pub(crate) said: Vec<Event>,
     /// Messages that could not be read.
     pub(crate) unread: usize,
+    /// Datagrams of other programs, which were not read.
+    pub(crate) forged: usize,
     /// Something changed meanwhile, so that it may be inconsistent.
     interrupted: bool,
 }
@@ -138,7 +150,9 @@ pub(crate) fn ask(all: All) -> io::Result<Answer> {
         if !answer.interrupted {
             break;
         }
+        let forged = answer.forged;
         answer = ask_once(all)?;
+        answer.forged += forged;
     }
     Ok(answer)
 }
@@ -160,10 +174,17 @@ fn ask_once(all: All) -> io::Result<Answer> {
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER))?;
     send(&socket, message, NLM_F_REQUEST | NLM_F_DUMP)?;
     let (mut answer, mut datagram) = (Answer::default(), Vec::with_capacity(DATAGRAM));
-    let (mut done, mut refused) = (false, None);
+    let (mut done, mut refused, mut heard) = (false, None, Instant::now());
     while !done {
-        datagram.clear();
-        socket.recv(&mut datagram, 0)?;
+        if !receive(&socket, &mut datagram)? {
+            answer.forged += 1;
+            // Other programs' datagrams do not stand for an answer of the kernel's.
+            if heard.elapsed() > ANSWER {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            continue;
+        }
+        heard = Instant::now();
         answer.unread += events(&datagram, |event| match event {
             Event::Done(changed) => (done, answer.interrupted) = (true, answer.interrupted | changed),
             Event::Refused(code) => (done, refused) = (true, Some(code)),

@@ -155,7 +155,7 @@ impl Following {
     /// Follows until the workers are drained. Should that fail, they go on by the routes there are.
     pub fn run(mut self, phases: &Phases) {
         let mut said = String::new();
-        let mut own = Told::new(self.own.take());
+        let (mut own, listing, mut forged) = (Told::new(self.own.take()), self.follower.listing(), false);
         while !phases.is_drained() {
             match self.follower.turn(TURN) {
                 Ok(()) => {}
@@ -170,6 +170,13 @@ impl Following {
                     eprintln!("netmem: routes stay as they are from now on: {error}");
                     return;
                 }
+            }
+            if !forged && listing.counters().forged > 0 {
+                eprintln!(
+                    "netmem: another program sends netlink messages to this one in the kernel's place: they are not read, and \
+                     counted as forged (netmem stat netlink)"
+                );
+                forged = true;
             }
             if let Some(news) = own.tell(self.follower.take_addresses()) {
                 eprintln!("netmem: {news}");
@@ -208,6 +215,7 @@ pub fn board(board: &mut Board, listing: &Listing) {
             ("routes", of.len() as u64),
             ("events", counters.events),
             ("unread", counters.unread),
+            ("forged", counters.forged),
             ("overruns", counters.overruns),
             ("resyncs", counters.resyncs),
             ("failures", counters.failures),

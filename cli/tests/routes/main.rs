@@ -12,6 +12,7 @@ mod control;
 mod configured;
 mod flaps;
 mod flood;
+mod forged;
 #[path = "../iperf3/mod.rs"]
 mod iperf3;
 mod questions;
