@@ -14,7 +14,7 @@ use netmem::packet::{Heads, Packet, Packets, Pairs};
 use netmem::page::{BackingWish, Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, wire};
-use netmem::port::memif::{MemifConfig, MemifPort, Role};
+use netmem::port::memif::{Lend, MemifConfig, MemifPort, Role};
 use netmem::port::{Port, PortState};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::steer::{Mesh, MeshConfig, Source};
@@ -284,7 +284,9 @@ fn over_memif(memory: &Memory, w: &mut Worker, n: u64, zero_copy: bool) -> Resul
     let config = PoolConfig { frames: 1024, ..PoolConfig::default() };
     let pools = [Pool::new(memory, w, &config)?, Pool::new(&lent, &mut lender, &config)?];
     let path = std::env::temp_dir().join(format!("netmem-instructions-{}", std::process::id()));
-    let config = MemifConfig { zero_copy, ring: 64, ..MemifConfig::default() };
+    // SAFETY: both ends are here, and neither writes while a reference to a frame's bytes is alive.
+    let lend = zero_copy.then(|| unsafe { Lend::to_trusted_peers() });
+    let config = MemifConfig { lend, ring: 64, ..MemifConfig::default() };
     let mut server = MemifPort::open(&path, memory, &MemifConfig { role: Role::Server, ..config.clone() })?;
     let mut client = MemifPort::open(&path, &lent, &config)?;
     while [server.state(), client.state()] != [PortState::Up, PortState::Up] {

@@ -13,11 +13,11 @@ use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -83,8 +83,8 @@ fn every_type_through_memif(name: &str, options: &str) {
 
 #[test]
 fn frames_of_every_type_go_byte_for_byte_lent_and_copied() {
-    every_type_through_memif("memif-types-lent", "");
-    every_type_through_memif("memif-types-copied", ",copy=yes");
+    every_type_through_memif("memif-types-lent", ",lend=yes");
+    every_type_through_memif("memif-types-copied", "");
 }
 
 /// Sends frames of all lengths from a process with the `first` end of a memif socket to one with the other, over and over until
@@ -116,7 +116,7 @@ fn giants_through_memif(name: &str, frame_size: &str, most: usize, [from, to]: [
 
 #[test]
 fn giants_go_byte_for_byte_from_and_to_a_client_lent_and_copied() {
-    let (lends, copies, server) = ("role=client", "role=client,copy=yes", "role=server");
+    let (lends, copies, server) = ("role=client,lend=yes", "role=client", "role=server");
     giants_through_memif("giants-lent", "16384", 14_528, [lends, server]);
     giants_through_memif("giants-lent-back", "16384", 14_528, [server, lends]);
     giants_through_memif("giants-copied", "32768", 29_120, [copies, server]);
@@ -149,7 +149,7 @@ fn through_memif(name: &str, receiver: &str, sender: &str) -> [Value; 2] {
 
 #[test]
 fn odd_frames_go_byte_for_byte_from_a_client_that_lends_its_frames() {
-    let [sent, received] = through_memif("memif-lent", "role=server", "role=client");
+    let [sent, received] = through_memif("memif-lent", "role=server", "role=client,lend=yes");
     let n = frames().len() as u64;
     assert_eq!((number(&sent, "transmitted"), number(&received, "received")), (n, n));
     assert_eq!(sent["ports"][1]["detail"], "client, lends its frames");
@@ -161,7 +161,7 @@ fn odd_frames_go_byte_for_byte_from_a_client_that_lends_its_frames() {
 fn odd_frames_go_byte_for_byte_from_a_client_that_copies_over_several_queues() {
     let options = "id=3,queues=2,secret=sesame";
     let [sent, received] =
-        through_memif("memif-copied", &format!("role=server,{options}"), &format!("copy=yes,{options}"));
+        through_memif("memif-copied", &format!("role=server,{options}"), &format!("role=client,{options}"));
     let n = frames().len() as u64;
     assert_eq!(sent["ports"][1]["detail"], "client, copies");
     assert_eq!((&sent["ports"][1]["copied"], &received["ports"][0]["copied"]), (&n.into(), &n.into()));
@@ -179,7 +179,7 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
     wait_until("nobody listens", || socket.exists());
     let other = folder.path("other");
     let client = forward(&format!(
-        "--path full --port memif:{} --port pcap:out={}",
+        "--path full --port memif:{},lend=yes --port pcap:out={}",
         socket.display(),
         other.display()
     ));
@@ -187,6 +187,54 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
     let (client, _) = end(client);
     assert_eq!(client["ports"][0]["detail"], "client, copies");
     end(server);
+}
+
+/// Seen: a client lent all frames of its process unless it was told to copy.
+#[test]
+fn a_client_copies_unless_it_says_lend_and_speaks_a_secret_of_a_file() {
+    let folder = Folder::new("memif-defaults");
+    let secret = folder.write("secret", b"open sesame\n");
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let with = |role: &str| format!("role={role},secret-file={}", secret.display());
+    let [sent, received] = through_memif("memif-secret", &with("server"), &with("client"));
+    assert_eq!(sent["ports"][1]["detail"], "client, copies");
+    let n = frames().len() as u64;
+    assert_eq!((&sent["ports"][1]["copied"], &received["ports"][0]["copied"]), (&n.into(), &n.into()));
+    // One that everybody can read is said.
+    fs::set_permissions(&secret, Permissions::from_mode(0o644)).unwrap();
+    let said = forward(&format!(
+        "--seconds 0.1 --port memif:{},{}",
+        folder.path("nobody").display(),
+        with("client")
+    ));
+    let said = String::from_utf8_lossy(&said.wait_with_output().unwrap().stderr).into_owned();
+    assert_eq!(said.matches("everybody can read the secret in").count(), 1, "{said}");
+}
+
+/// Seen: a server's socket was 0755 under umask 022 and 0777 under umask 000.
+#[test]
+fn the_sockets_of_a_run_have_the_mode_that_is_written_down_whatever_the_umask() {
+    for umask in ["000", "022", "077", "777"] {
+        for (option, mode) in [("", 0o600), (",mode=0660", 0o660)] {
+            let folder = Folder::new(&format!("memif-umask-{umask}-{mode:o}"));
+            let (memif, control) = (folder.path("memif"), folder.path("control"));
+            let run = format!(
+                "umask {umask}; exec {} forward --seconds 600 --port memif:{},role=server{option} --control {}",
+                env!("CARGO_BIN_EXE_netmem"),
+                memif.display(),
+                control.display()
+            );
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", &run]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut run = command.spawn().expect("sh(1)");
+            let mode_of =
+                |path: &Path| fs::symlink_metadata(path).map(|file| file.permissions().mode() & 0o7777);
+            wait_until("no sockets", || memif.exists() && control.exists());
+            let modes = [mode_of(&memif), mode_of(&control)].map(Result::unwrap);
+            run.kill().and_then(|()| run.wait()).expect("it ends");
+            assert_eq!(modes, [mode, 0o600], "umask {umask}: {modes:?}");
+        }
+    }
 }
 
 /// A client by hand, whose memory is a file that it can cut: two rings of eight slots, and packets behind.
@@ -340,10 +388,10 @@ fn stream_survives(name: &str, options: &str) {
 
 #[test]
 fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_lent() {
-    stream_survives("killed-lent", "");
+    stream_survives("killed-lent", ",lend=yes");
 }
 
 #[test]
 fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_copied() {
-    stream_survives("killed-copied", ",copy=yes");
+    stream_survives("killed-copied", "");
 }

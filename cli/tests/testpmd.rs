@@ -121,18 +121,18 @@ fn come_back(test: &str, whole: &str, options: &str, frames: &[Vec<u8>]) {
     let n = frames.len() as u64;
     assert_eq!(counted, [n, n], "received and sent, as testpmd counts");
     assert_eq!([number(port(&run, 1), "tx"), number(port(&run, 2), "rx")], [n, n]);
-    let copied = if options.contains("copy=yes") { n } else { 0 };
+    let copied = if options.contains("lend=yes") { 0 } else { n };
     assert_eq!([number(port(&run, 1), "copied"), number(port(&run, 2), "copied")], [copied, copied]);
 }
 
 #[test]
 fn a_client_that_lends_its_frames_gets_them_back_from_testpmd_byte_for_byte() {
-    as_client("testpmd-lent", "role=client");
+    as_client("testpmd-lent", "role=client,lend=yes");
 }
 
 #[test]
 fn a_client_that_copies_gets_its_frames_back_from_testpmd_byte_for_byte() {
-    as_client("testpmd-copied", "role=client,copy=yes");
+    as_client("testpmd-copied", "role=client");
 }
 
 /// Its buffers have 2,048 bytes: a giant is in several of them there, and comes back in one frame.
@@ -140,8 +140,8 @@ fn a_client_that_copies_gets_its_frames_back_from_testpmd_byte_for_byte() {
 fn giants_come_back_from_testpmd_byte_for_byte() {
     let frames = [frames(), giants(9018)].concat();
     let large = "--frame-size 16384";
-    come_back("testpmd-giants-lent", large, "role=client", &frames);
-    come_back("testpmd-giants-copied", large, "role=client,copy=yes", &frames);
+    come_back("testpmd-giants-lent", large, "role=client,lend=yes", &frames);
+    come_back("testpmd-giants-copied", large, "role=client", &frames);
 }
 
 #[test]

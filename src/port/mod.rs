@@ -34,6 +34,12 @@ pub use counters::{PortCounters, WrapCounters};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+/// Why a port is down in a child of the process that opened it.
+#[cold]
+fn inherited(name: &str) -> String {
+    format!("{name} was opened by another process, of which this is a child: open a port after fork(2)")
+}
+
 /// Whether a port carries frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortState {

@@ -9,6 +9,7 @@ pub mod capability;
 pub mod clock;
 pub mod cpu;
 pub mod event;
+pub mod fork;
 pub mod membarrier;
 pub mod memfd;
 pub mod netdev;

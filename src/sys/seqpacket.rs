@@ -1,16 +1,20 @@
 //! Unix sockets that carry whole messages with descriptors (unix(7), SOCK_SEQPACKET, SCM_RIGHTS). Nothing here waits.
 
+use super::fork::Birthplace;
+use super::process::own_user;
+use rustix::fs::{Mode, OFlags, fchmod, fstat, open};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
     listen, recvmsg, sendmsg, socket_with,
 };
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Descriptors that one message may bring at least; the kernel closes those that there is no room for.
@@ -32,6 +36,41 @@ fn socket_at(path: &Path) -> Option<Identity> {
     found.file_type().is_socket().then(|| (found.dev(), found.ino()))
 }
 
+/// Who may connect to a socket in the file system, whatever the process's umask is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The permission bits: who may write may connect.
+    pub mode: u32,
+    /// The group; None for the process's own.
+    pub group: Option<u32>,
+}
+
+/// The owner alone.
+impl Default for Access {
+    fn default() -> Self {
+        Access { mode: 0o600, group: None }
+    }
+}
+
+/// Gives a socket of ours that nobody can connect to yet the access that is wanted. It is taken by a descriptor of its own, not
+/// by its name, which others may have given to another file meanwhile.
+fn give_access(path: &Path, made: Option<Identity>, access: Access) -> Result<(), Errno> {
+    let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let found = fstat(&file)?;
+    if made != Some((found.st_dev, found.st_ino)) || found.st_uid != own_user() {
+        return Err(Errno::STALE);
+    }
+    let of = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    if let Some(group) = access.group.filter(|group| *group != found.st_gid) {
+        std::os::unix::fs::chown(&by_descriptor, None, Some(group)).map_err(of)?;
+    }
+    if found.st_mode & 0o777 != access.mode {
+        fs::set_permissions(&by_descriptor, Permissions::from_mode(access.mode)).map_err(of)?;
+    }
+    Ok(())
+}
+
 /// A socket that peers connect to; its path goes when it is dropped, if it is still this socket's.
 #[derive(Debug)]
 pub struct Listener {
@@ -39,15 +78,27 @@ pub struct Listener {
     path: PathBuf,
     /// What was made at the path.
     made: Option<Identity>,
+    birthplace: Birthplace,
 }
 
 impl Listener {
-    /// Listens at `path`. A socket that is there already and that nobody listens at is taken away first.
+    /// Listens at `path` for peers of the process's own user: [`open`](Self::open) with mode 0600.
     ///
     /// # Errors
-    /// What bind(2) or listen(2) says; `ADDRINUSE` where somebody listens, or something else is there.
+    /// As there.
     #[cold]
     pub fn new(path: &Path) -> Result<Listener, Errno> {
+        Listener::open(path, Access::default())
+    }
+
+    /// Listens at `path`. A socket that is there already and that nobody listens at is taken away first. The new one has its
+    /// mode and group before anybody can connect.
+    ///
+    /// # Errors
+    /// What bind(2), chown(2), chmod(2) or listen(2) says; `ADDRINUSE` where somebody listens, or something else is there;
+    /// `STALE` where somebody put another file in its place.
+    #[cold]
+    pub fn open(path: &Path, access: Access) -> Result<Listener, Errno> {
         let found = socket_at(path);
         if found.is_some()
             && Connection::open(path).err() == Some(Errno::CONNREFUSED)
@@ -58,8 +109,13 @@ impl Listener {
             let _ = fs::remove_file(path);
         }
         let socket = new()?;
+        // What bind(2) makes has no more than the socket's own bits.
+        fchmod(&socket, Mode::from_raw_mode(access.mode))?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
-        let listener = Listener { socket, path: path.to_owned(), made: socket_at(path) };
+        let (path, made, birthplace) = (path.to_owned(), socket_at(path), Birthplace::here());
+        let listener = Listener { socket, path, made, birthplace };
+        // The umask may have taken some of them.
+        give_access(&listener.path, listener.made, access)?;
         listen(&listener.socket, BACKLOG)?;
         Ok(listener)
     }
@@ -79,8 +135,8 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Somebody may have taken it away, and have made another there.
-        if self.made.is_some() && socket_at(&self.path) == self.made {
+        // Somebody may have taken it away, and have made another there; and it is not a child's to take away.
+        if !self.birthplace.is_elsewhere() && self.made.is_some() && socket_at(&self.path) == self.made {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -111,6 +167,15 @@ impl Connection {
         let socket = new()?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(Connection(socket))
+    }
+
+    /// The user that the peer ran as when it connected, or began to listen (unix(7), SO_PEERCRED).
+    ///
+    /// # Errors
+    /// What getsockopt(2) says.
+    #[cold]
+    pub fn peer_user(&self) -> Result<u32, Errno> {
+        socket_peercred(&self.0).map(|peer| peer.uid.as_raw())
     }
 
     /// Sends a message, with a descriptor if there is one.
@@ -210,6 +275,27 @@ mod tests {
         assert!((DESCRIPTORS..7).contains(&received.len()), "{received:?}");
         drop(received);
         assert_eq!(rustix::io::read(&read, &mut byte), Ok(0), "no end of the pipe is left open");
+    }
+
+    /// Seen: a socket was open to whom the umask left it, to everybody under one of 000.
+    #[test]
+    fn a_socket_has_the_mode_that_is_asked_for_and_none_of_the_umask() {
+        let path = path("mode");
+        for mode in [0o600, 0o660, 0o666, 0o622] {
+            let _listener = Listener::open(&path, Access { mode, group: None }).unwrap();
+            assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o7777, mode, "{mode:o}");
+        }
+        let _listener = Listener::new(&path).unwrap();
+        assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn a_peer_is_known_by_its_user_at_both_ends() {
+        let path = path("user");
+        let listener = Listener::new(&path).unwrap();
+        let client = Connection::open(&path).unwrap();
+        let server = listener.accept().unwrap();
+        assert_eq!([client.peer_user(), server.peer_user()], [Ok(own_user()); 2]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::end::{End, fresh_path, of_bytes};
 use netmem::page::Memory;
 use netmem::pool::PoolConfig;
 use netmem::port::memif::message::{Hello, Message, Text, VERSION};
-use netmem::port::memif::{MemifConfig, Sealing};
+use netmem::port::memif::{Lend, MemifConfig, Sealing};
 use netmem::system::memfd::SharedMemory;
 use netmem::system::seqpacket::{Connection, Listener, Received};
 use std::os::fd::OwnedFd;
@@ -81,7 +81,9 @@ impl Bench {
         let frames = unsafe { Memory::shared(&of_bytes(64 * frame_size)) }.expect("the bench is set up");
         let pool = PoolConfig { frames: 48, ..PoolConfig::of_frames(frame_size) };
         let listener = Listener::new(&path).expect("the bench is set up");
-        let config = MemifConfig { ring: RING, zero_copy: lends, frame_size, ..MemifConfig::default() };
+        // SAFETY: the server is this thread too, and writes while no reference to a frame's bytes is alive.
+        let lend = lends.then(|| unsafe { Lend::to_trusted_peers() });
+        let config = MemifConfig { ring: RING, lend, frame_size, ..MemifConfig::default() };
         Bench { client: End::open(&path, frames, &pool, &config), listener, server: None, served: 0 }
     }
 

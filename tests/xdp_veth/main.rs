@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod absence;
+mod forked;
+mod health;
 mod lookup;
 mod elsewhere;
 #[path = "../netns/mod.rs"]

@@ -47,13 +47,18 @@ pub struct ForwardArgs {
     /// are sent to, broadcast and multicast, and packets to the addresses of this host, as they come and go. With
     /// --mode cross-connect all of these are then missing at the far end.
     ///
-    /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT][,unsealed=ok][,copy=yes]  a peer process
-    /// (VPP, DPDK, netmem) through shared memory; they meet at a Unix socket. A client (the default) lends its
-    /// frames, without a copy, unless copy=yes, --path full or --ready-pairs: such a peer can read and write all
-    /// frames of this process. A server copies once, and maps only memory that is sealed against shrinking, unless
-    /// unsealed=ok says that any will do (DPDK's with zero-copy=yes); a client that takes memory away takes the port
-    /// down. With several workers a client connects one interface for each, with ids from N on. The port is
-    /// down while there is no peer, and up again with the next.
+    /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT|,secret-file=PATH][,mode=OCTAL][,group=GROUP]
+    /// [,peer=UID|any][,unsealed=ok][,lend=yes]  a peer process (VPP, DPDK, netmem) through shared memory; they meet at a
+    /// Unix socket. A client (the default) copies each frame once, and so does a server. With lend=yes a client lends
+    /// its frames, without a copy, but with --path full or --ready-pairs: such a peer can read and write all frames of
+    /// this process at any time, so lend=yes says that it is trusted to write only where it is its turn. A server maps
+    /// only memory that is sealed against shrinking, unless unsealed=ok says that any will do (DPDK's with
+    /// zero-copy=yes); a client that takes memory away takes the port down. A server's socket has the given mode
+    /// (default 0600) and group whatever the umask is, and either end speaks only with peers of the same user, or of
+    /// the user with the number UID, or with any. A secret of up to 23 bytes on the command line can be read by every
+    /// user of the machine; one in a file (its first line) only by those who may read that. With several workers a
+    /// client connects one interface for each, with ids from N on. The port is down while there is no peer, and up
+    /// again with the next.
     ///
     /// packet:IFNAME  an interface, which must be up, through a packet socket: every kernel and driver, one copy a
     /// frame. The kernel gets what is received as well. Needs root or CAP_NET_RAW.

@@ -5,6 +5,9 @@ mod fold;
 mod forward;
 mod frame_size;
 mod lab;
+#[allow(unsafe_code)]
+mod lend;
+mod memif;
 mod number;
 mod observe;
 mod packets;

@@ -1,8 +1,9 @@
 //! One `--port`: what it is written as, and what it says.
 
+use super::memif::memif;
 use super::xdp::{XdpSpec, xdp};
 use netmem::port::fault::{Chance, FaultConfig};
-use netmem::port::memif::{MemifConfig, Role, Sealing};
+use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{PcapConfig, Speed};
 use netmem::port::trace::{TraceConfig, TraceFormat};
 use netmem::wire::MacAddr;
@@ -83,7 +84,7 @@ impl PortSpec {
 
     /// Whether it would lend frames to a peer.
     pub fn lends(&self) -> bool {
-        matches!(&self.device, DeviceSpec::Memif { config, .. } if config.role == Role::Client && config.zero_copy)
+        matches!(&self.device, DeviceSpec::Memif { config, .. } if config.lend.is_some())
     }
 
     /// Whether it receives nothing, or a file so many times.
@@ -211,37 +212,6 @@ pub(super) fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|option| option.split_once('=').unwrap_or((option, "")))
 }
 
-fn memif(text: &str) -> Result<DeviceSpec, String> {
-    let (path, rest) = text.split_once(',').unwrap_or((text, ""));
-    if path.is_empty() {
-        return Err("memif: give the path of a socket, as in memif:/run/memif.sock,role=server".into());
-    }
-    let mut config = MemifConfig::default();
-    for (key, value) in options(rest) {
-        match (key, value) {
-            ("role", "client") => config.role = Role::Client,
-            ("role", "server") => config.role = Role::Server,
-            ("id", number) => {
-                config.id = number.parse().map_err(|_| "memif: id=N: give a number from 0")?;
-            }
-            ("queues", number) => {
-                config.queues = number.parse().map_err(|_| "memif: queues=N: give a number from 1")?;
-            }
-            ("secret", secret) if !secret.is_empty() => config.secret = secret.into(),
-            ("unsealed", "ok") => config.sealing = Sealing::Trusted,
-            ("copy", "yes") => config.zero_copy = false,
-            _ => {
-                return Err(
-                    "memif: give role=client or role=server, id=N, queues=N, secret=TEXT, unsealed=ok, \
-                            copy=yes"
-                        .into(),
-                );
-            }
-        }
-    }
-    Ok(DeviceSpec::Memif { path: path.into(), config })
-}
-
 fn pcap(text: &str) -> Result<PcapConfig, String> {
     let mut config = PcapConfig::default();
     for (key, value) in options(text) {
@@ -336,30 +306,6 @@ mod tests {
             port_spec("packet:eth0").unwrap().has_one_queue()
                 && !port_spec("tap:tap0").unwrap().has_one_queue()
         );
-    }
-
-    #[test]
-    fn a_memif_port_is_a_socket_and_how_it_is_used() {
-        let of = |text| match port_spec(text).unwrap().device {
-            DeviceSpec::Memif { path, config } => (path, config),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(of("memif:/run/a.sock"), ("/run/a.sock".into(), MemifConfig::default()));
-        let config = MemifConfig {
-            role: Role::Server,
-            id: 7,
-            queues: 2,
-            secret: "sesame".into(),
-            sealing: Sealing::Trusted,
-            zero_copy: false,
-            ..MemifConfig::default()
-        };
-        let all = "memif:a,role=server,id=7,queues=2,secret=sesame,unsealed=ok,copy=yes";
-        assert_eq!(of(all), ("a".into(), config));
-        let (client, server) = (port_spec("memif:a").unwrap(), port_spec("memif:a,role=server").unwrap());
-        assert!(client.lends() && !client.has_one_queue());
-        assert!(!server.lends() && server.has_one_queue());
-        assert!(!port_spec("fault:/memif:a,copy=yes").unwrap().lends());
     }
 
     #[test]

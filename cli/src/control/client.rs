@@ -3,13 +3,15 @@
 use super::record::Record;
 use super::request::Answer;
 use serde_json::Value;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an answer may take, all of it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of an answer at most: more than all routes of the Internet are.
+const ANSWER_MAX: usize = 256 << 20;
 
 /// Sends one request and waits for its answer.
 ///
@@ -20,19 +22,122 @@ pub fn ask(path: &Path, request: &Value) -> Result<Vec<Record>, String> {
     let stream = UnixStream::connect(path).map_err(|error| {
         format!("control socket {at}: {error}; is netmem forward --control {at} running, and by you?")
     })?;
-    let said = exchange(&stream, request).map_err(|error| format!("control socket {at}: {error}"))?;
-    match serde_json::from_str(&said) {
-        Ok(Answer::Ok(records)) => Ok(records),
-        Ok(Answer::Error(why)) => Err(why),
+    let said = exchange(&stream, request, (PATIENCE, ANSWER_MAX));
+    let said = said.map_err(|error| format!("control socket {at}: {error}"))?;
+    match serde_json::from_slice(&said) {
+        Ok(Answer::Ok(records)) => Ok(records.into_iter().map(printable_record).collect()),
+        Ok(Answer::Error(why)) => Err(printable(&why)),
         Err(error) => Err(format!("control socket {at}: an answer that cannot be read: {error}")),
     }
 }
 
-fn exchange(mut stream: &UnixStream, request: &Value) -> io::Result<String> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+/// Sends the request, and reads until the end of a line, or of the other side.
+fn exchange(
+    mut stream: &UnixStream,
+    request: &Value,
+    (patience, most): (Duration, usize),
+) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + patience;
+    stream.set_write_timeout(Some(patience))?;
     // One that is sent away unheard still has something to read.
     let _ = stream.write_all(format!("{request}\n").as_bytes());
-    let mut said = String::new();
-    BufReader::new(stream).read_line(&mut said)?;
+    let (mut said, mut chunk) = (Vec::new(), vec![0; 64 << 10]);
+    while said.last() != Some(&b'\n') {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::new(ErrorKind::TimedOut, format!("no whole answer within {patience:?}")));
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(n) => said.extend_from_slice(&chunk[..n]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        if said.len() > most {
+            return Err(io::Error::new(ErrorKind::InvalidData, format!("an answer of over {most} bytes")));
+        }
+    }
     Ok(said)
+}
+
+/// A text without what would disturb a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn printable_record(Record(values): Record) -> Record {
+    let clean = |(name, value): (String, Value)| (printable(&name), printable_value(value));
+    Record(values.into_iter().map(clean).collect())
+}
+
+fn printable_value(value: Value) -> Value {
+    match value {
+        Value::String(text) => printable(&text).into(),
+        Value::Array(values) => values.into_iter().map(printable_value).collect(),
+        Value::Object(values) => {
+            values.into_iter().map(|(name, value)| (printable(&name), printable_value(value))).collect()
+        }
+        plain => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    /// What `ask` makes of a server's answer.
+    fn answered(name: &str, answer: &'static [u8]) -> Result<Vec<Record>, String> {
+        let path = std::env::temp_dir().join(format!("netmem-client-{}-{name}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(answer).unwrap();
+            stream
+        });
+        let asked = ask(&path, &json!({"get": "keys"}));
+        std::fs::remove_file(&path).unwrap();
+        server.join().unwrap();
+        asked
+    }
+
+    /// Seen: ESC sequences of an error went to the terminal as they were.
+    #[test]
+    fn nothing_of_an_answer_reaches_the_terminal_raw() {
+        let refused = answered("error", b"{\"error\":\"a\\u001b[31mb\\u009bc\\u0007\"}\n");
+        assert_eq!(refused, Err("a?[31mb?c?".into()));
+        let records = answered("records", b"{\"ok\":[{\"na\\u001bme\":\"a\\nb\",\"n\":[7,\"\\u001b\"]}]}\n");
+        assert_eq!(records, Ok(vec![Record::default().with("na?me", "a?b").with("n", json!([7, "?"]))]));
+        let odd = answered("odd", b"\x1b[2J\n").unwrap_err();
+        assert!(odd.contains("cannot be read") && !odd.contains('\x1b'), "{odd}");
+    }
+
+    /// Seen: an answer without an end was read without one, 2 GB of it.
+    #[test]
+    fn an_answer_is_read_up_to_a_bound() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let flood = thread::spawn(move || while there.write_all(&[b'x'; 1 << 16]).is_ok() {});
+        let error = exchange(&here, &json!({}), (PATIENCE, 1 << 20)).unwrap_err();
+        assert!(error.to_string().contains("over 1048576 bytes"), "{error}");
+        drop(here);
+        flood.join().unwrap();
+    }
+
+    /// Seen: each byte that dripped bought another thirty seconds.
+    #[test]
+    fn a_server_that_drips_is_given_up_when_all_the_time_is_over() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let drip = thread::spawn(move || {
+            while there.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let error = exchange(&here, &json!({}), (Duration::from_millis(200), ANSWER_MAX)).unwrap_err();
+        assert!(error.to_string().contains("no whole answer"), "{error}");
+        drop(here);
+        drip.join().unwrap();
+    }
 }

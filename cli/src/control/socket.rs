@@ -1,7 +1,9 @@
 //! The socket in the file system: there for its owner alone from the first moment, never taken from one who listens.
 
+use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs::{self, DirBuilder, Permissions};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -35,12 +37,10 @@ impl Socket {
         clear_stale(path)?;
         // Made in a directory that is its owner's alone and linked from there, which replaces nothing: so it is never
         // open to others, and of two that come at once one is refused.
-        let name =
-            path.file_name().ok_or_else(|| format!("control socket {}: give a file name", path.display()))?;
-        let mut hidden = name.to_owned();
-        hidden.push(format!(".{}", std::process::id()));
-        let private = path.with_file_name(hidden);
-        DirBuilder::new().mode(0o700).create(&private).map_err(|error| failed("cannot make it", error))?;
+        if path.file_name().is_none() {
+            return Err(format!("control socket {}: give a file name", path.display()));
+        }
+        let private = private_beside(path).map_err(|error| failed("cannot make it", error))?;
         let made = private.join("s");
         let listening = UnixListener::bind(&made).and_then(|listener| {
             fs::set_permissions(&made, Permissions::from_mode(0o600))?;
@@ -53,6 +53,26 @@ impl Socket {
         let _ = fs::remove_file(&made);
         let _ = fs::remove_dir(&private);
         listening.map_err(|error| failed("cannot listen", error))
+    }
+}
+
+/// A new directory beside `path` that only its owner may enter. Its name cannot be guessed, so nobody can be there first.
+fn private_beside(path: &Path) -> io::Result<PathBuf> {
+    loop {
+        // Of the system's random numbers, like the keys of every hash map.
+        let chance = RandomState::new().build_hasher().finish();
+        let private = path.with_file_name(format!(".netmem-{chance:016x}"));
+        match DirBuilder::new().mode(0o700).create(&private) {
+            Ok(()) => {
+                // The umask may have taken what its owner needs.
+                if fs::symlink_metadata(&private)?.mode() & 0o777 != 0o700 {
+                    fs::set_permissions(&private, Permissions::from_mode(0o700))?;
+                }
+                return Ok(private);
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -129,6 +149,22 @@ mod tests {
         assert!(Socket::bind(&place.join("none").join("c")).is_err());
         fs::remove_file(&path).unwrap();
         fs::remove_dir(place).unwrap();
+    }
+
+    /// Seen: "cannot make it: File exists", where another had made directories of all names that were to come.
+    #[test]
+    fn names_that_others_have_made_beside_it_keep_nobody_from_listening() {
+        let place = place("squatted");
+        let path = place.join("c");
+        let squatted = place.join(format!("c.{}", std::process::id()));
+        fs::create_dir(&squatted).unwrap();
+        drop(Socket::bind(&path).unwrap());
+        let names: Vec<_> = (0..2).map(|_| private_beside(&path).unwrap()).collect();
+        assert_ne!(names[0], names[1]);
+        for name in names {
+            assert_eq!(fs::metadata(&name).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]

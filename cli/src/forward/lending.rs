@@ -1,4 +1,5 @@
-//! Memory for frames, private or one that peers map: the program's only unsafe call.
+//! Memory for frames, private or one that peers map: the program's only unsafe call beside that of `args::lend`, the word with
+//! which a port lends frames of it.
 
 use netmem::page::{Memory, MemoryConfig, MemoryError};
 

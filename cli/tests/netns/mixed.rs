@@ -69,8 +69,8 @@ fn odd_frames_cross_between_ports_of_every_two_kinds_both_ways_with_one_copy_whe
         side("xdp:two", false, &bed.h2, "packet:eth0"),
         side("packet:two", true, &bed.h2, "packet:eth0"),
         side("tap:t0", true, &bed.dut, "packet:t0"),
-        side("SOCKET", false, &bed.dut, "SOCKET,role=server"),
-        side("SOCKET,copy=yes", true, &bed.dut, "SOCKET,role=server"),
+        side("SOCKET,lend=yes", false, &bed.dut, "SOCKET,role=server"),
+        side("SOCKET", true, &bed.dut, "SOCKET,role=server"),
         side("SOCKET,role=server", true, &bed.dut, "SOCKET"),
     ];
     for (one, other) in near.iter().flat_map(|one| others.iter().map(move |other| (one, other))) {

@@ -172,7 +172,9 @@ fn path(
     let tools = Tools::new(memory, frames)?;
     // DPDK does not seal the memory that it lends.
     let sealing = if device == Device::TestpmdZeroCopy { Sealing::Trusted } else { Sealing::Required };
-    let config = MemifConfig { role: side.of_peers(), ring, sealing, ..MemifConfig::default() };
+    // A server lends nothing, whatever it is told.
+    let (role, lend) = (side.of_peers(), Some(lending::to_peers_of_ours()));
+    let config = MemifConfig { role, ring, sealing, lend, ..MemifConfig::default() };
     let open = |socket: &PathBuf| {
         MemifPort::open(socket, &tools.memory, &config).map_err(SetUpError::at("memif")).map(|mut port| {
             port.wait(GREETING);
@@ -222,8 +224,9 @@ fn greet(ports: &mut [Box<dyn Port>; 2]) {
 fn netmem_command(sockets: &[PathBuf; 2], side: Side, ring: u32) -> Result<Command, String> {
     let mut command = middle::netmem()?;
     command.args(["forward", "--mode", "cross-connect", "--json", "--ring", &ring.to_string()]);
+    let lends = if side == Side::Client { ",lend=yes" } else { "" };
     for socket in sockets {
-        command.args(["--port", &format!("memif:{},role={}", socket.display(), side.name())]);
+        command.args(["--port", &format!("memif:{},role={}{lends}", socket.display(), side.name())]);
     }
     Ok(command)
 }

@@ -11,6 +11,7 @@ use crate::page::Memory;
 use crate::pool::PoolConfig;
 use crate::steer::{DEFAULT_KEY, Toeplitz};
 use crate::sys::event::{Watch, sleep_until_readable};
+use crate::sys::fork::Birthplace;
 use crate::sys::seqpacket::Listener;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -31,8 +32,11 @@ impl MemifPort {
     /// server goes, or a server that listens there until the port is dropped. The port is
     /// [`Down`](crate::port::PortState::Down) until there is a peer.
     ///
-    /// A client lends the frames of `memory` where a peer can map it ([`Memory::shared`]), where the protocol can name
-    /// all of it (less than 4 GiB), and where `config.zero_copy` says so; otherwise bytes are copied. A server always copies.
+    /// A client lends the frames of `memory` where `config.lend` says that its peers are trusted, where a peer can map it
+    /// ([`Memory::shared`]), and where the protocol can name all of it (less than 4 GiB); otherwise bytes are copied. A server
+    /// always copies.
+    ///
+    /// The port is the opening process's alone: in a child (fork(2)) it is down, and says so.
     ///
     /// # Errors
     /// [`MemifError`] names what is wrong and the remedy; nothing is left behind.
@@ -41,7 +45,7 @@ impl MemifPort {
         check(path, config)?;
         let region = memory.region();
         let lends = config.role == Role::Client
-            && config.zero_copy
+            && config.lend.is_some()
             && region.file().is_some()
             && u32::try_from(region.len()).is_ok();
         let conversation = match config.role {
@@ -49,7 +53,7 @@ impl MemifPort {
                 Conversation::Client(Client::new(path, config, lends.then(|| Arc::clone(region))))
             }
             Role::Server => {
-                let listener = Listener::new(path)
+                let listener = Listener::open(path, config.access)
                     .map_err(|errno| MemifError::Listen { path: path.to_owned(), errno })?;
                 Conversation::Server(Server::new(listener, config))
             }
@@ -72,6 +76,7 @@ impl MemifPort {
             down: nobody,
             watch: Watch::new().map_err(|error| MemifError::Watch(error.to_string()))?,
             rounds: 0,
+            birthplace: Birthplace::here(),
             counters: Arc::default(),
         };
         port.watch_anew();
@@ -84,6 +89,9 @@ impl MemifPort {
     /// a server that nobody has connected to, do not wait.
     #[cold]
     pub fn wait(&mut self, at_most: Duration) -> bool {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon() > 0;
+        }
         let until = Instant::now() + at_most;
         while self.active == 0 && self.conversation.is_hopeful() && Instant::now() < until {
             self.watch_anew();

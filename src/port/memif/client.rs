@@ -59,6 +59,10 @@ impl Client {
             }
             match Connection::open(&self.path) {
                 Ok(connection) => {
+                    // A secret and packets are for one who may have them.
+                    if let Err(fault) = self.config.peer.check(&connection) {
+                        return Step::Down(fault);
+                    }
                     self.hopeful = true;
                     self.state = State::Greeting(Session::new(connection));
                 }
@@ -147,6 +151,12 @@ impl Client {
         // DPDK listens, and refuses, before its ports are started.
         self.hopeful = matches!(fault, Fault::Silent | Fault::Gone | Fault::Send(_) | Fault::Disconnected(_));
         self.state = State::Waiting(Instant::now() + RETRY);
+    }
+
+    /// Forgets a connection that is another process's, with the rings that are not mapped in this one.
+    #[cold]
+    pub(super) fn forget(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.state, State::Waiting(Instant::now())));
     }
 
     /// Whether a server is there, or was and may answer the next time.

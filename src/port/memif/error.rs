@@ -87,7 +87,7 @@ pub(super) enum Fault {
     #[error("region {0} out of order, or too many")]
     Region(u16),
     #[error(
-        "the server takes one region, and frames that are lent need two: give copy=yes (zero_copy: false)"
+        "the server takes one region, and frames that are lent need two: leave lend=yes out (lend: None)"
     )]
     OneRegion,
     #[error("region {region} of {size} bytes: at most 8 GiB are mapped, and 64 GiB of all regions")]
@@ -104,6 +104,8 @@ pub(super) enum Fault {
     Lost(usize),
     #[error("memory for the peer: {0}")]
     Memory(String),
+    #[error("a peer that runs as user {0} may not connect: allow it by peer={0} or peer=any")]
+    User(u32),
     #[error("the peer says nothing")]
     Silent,
     #[error("the port is closed")]

@@ -8,8 +8,8 @@
 //! ```
 //! | role | memory | bytes |
 //! |---|---|---|
-//! | client, frames of a [shared memory](crate::page::Memory::shared) | the frames themselves are lent | not copied here |
-//! | client, other frames | buffers of its own for each slot | copied once |
+//! | client | buffers of its own for each slot | copied once |
+//! | client with [`MemifConfig::lend`], frames of a [shared memory](crate::page::Memory::shared) | the frames themselves are lent | not copied here |
 //! | server | the client's | copied once |
 //!
 //! A packet that is longer than a buffer of its reader's lies in several slots, and is put together in one frame if it fits
@@ -25,10 +25,18 @@
 //! is mapped, and an eventfd(2) is rung, never read; what else one is, is refused and closed. Two waits are left to a hostile
 //! peer: the owner of a file (FUSE) may delay its close, and a peer may fill an eventfd up between our look and our ring.
 //!
-//! A peer that is lent frames ([`MemifConfig::zero_copy`]) can read and write all frames of that memory at any time: that is
-//! what zero copy by memif is. It sees other ports' packets, and may change bytes behind a check of them, at any moment. No
-//! slab cache is made of such a memory, so nothing that we follow as a pointer lies there; what a caller keeps in frames is
-//! the caller's to check. Copy for peers that are not to.
+//! A peer that is lent frames ([`MemifConfig::lend`]) can read and write all frames of that memory at any time: that is
+//! what zero copy by memif is. It sees other ports' packets, and could change bytes behind a check of them and behind references
+//! that we hold. So a port copies unless the caller has promised that its peers do not, which is an `unsafe` call ([`Lend`]). No
+//! slab cache is made of such a memory, so nothing that we follow as a pointer lies there.
+//!
+//! A peer of another user than this process's is refused by either end before anything is said ([`MemifConfig::peer`]), and a
+//! server's socket is open to its owner alone ([`MemifConfig::access`]), whatever the umask is. A server hears some clients at
+//! once, and the first that has said all it has to is the peer; so a silent one keeps nobody out.
+//!
+//! # After fork(2)
+//! Rings and connection belong to the process that opened the port. A child's copy of it is down, with a reason that says so; it
+//! posts and gives back no frame, and ending it ends nothing of the parent's.
 //!
 //! # When there is no peer
 //! A server waits for the next client, a client tries to connect again. Frames that were sent to the peer that is gone come
@@ -62,6 +70,8 @@ mod complete;
 mod error;
 mod fill;
 mod kick;
+#[allow(unsafe_code)]
+mod lend;
 pub mod message;
 mod offer;
 mod pair;
@@ -74,14 +84,19 @@ mod tests;
 mod tx;
 
 pub use crate::sys::memfd::Sealing;
+pub use crate::sys::seqpacket::Access;
 pub use error::MemifError;
+pub use lend::Lend;
 
-use super::{Port, PortCounters, PortState, set_aside};
+use super::{Port, PortCounters, PortState, inherited, set_aside};
 use crate::limits::CHUNK_SIZE;
 use crate::pool::Batch;
 use crate::steer::Toeplitz;
 use crate::sync::Worker;
 use crate::sys::event::Watch;
+use crate::sys::fork::Birthplace;
+use crate::sys::process::own_user;
+use crate::sys::seqpacket::Connection;
 use client::Client;
 use error::Fault;
 use pair::{Lender, Pair};
@@ -104,6 +119,33 @@ pub enum Role {
     Server,
 }
 
+/// Which users' processes may be the peer, by the user that each ran as when it connected or began to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PeerUser {
+    /// The user that this process runs as.
+    #[default]
+    Own,
+    /// That one too, by number.
+    Uid(u32),
+    /// Every one.
+    Any,
+}
+
+impl PeerUser {
+    /// # Errors
+    /// [`Fault::User`] for one who may not.
+    fn check(self, connection: &Connection) -> Result<(), Fault> {
+        // Of an unknown user nothing is allowed.
+        let user = connection.peer_user().map_err(Fault::Send)?;
+        let allowed = match self {
+            PeerUser::Own => user == own_user(),
+            PeerUser::Uid(other) => user == other || user == own_user(),
+            PeerUser::Any => true,
+        };
+        if allowed { Ok(()) } else { Err(Fault::User(user)) }
+    }
+}
+
 /// What a port is opened with.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MemifConfig {
@@ -120,8 +162,13 @@ pub struct MemifConfig {
     pub secret: String,
     /// Which clients' memory is mapped. Default sealed memory only.
     pub sealing: Sealing,
-    /// Whether a client lends frames where that is possible (see [the module](self)). Default: it does.
-    pub zero_copy: bool,
+    /// The word that peers are trusted, with which a client lends frames where that is possible (see [the module](self)).
+    /// Default None: it copies.
+    pub lend: Option<Lend>,
+    /// Which users' processes may be the peer. Default those of the same user.
+    pub peer: PeerUser,
+    /// Mode and group of a server's socket. Default 0600: its owner's alone.
+    pub access: Access,
     /// Bytes of the frames that are received into, as their pool has them: as much of each is lent, and a client's own buffers
     /// have as many. 2,048, 4,096, 8,192, 16,384 or 32,768. Default 2,048.
     pub frame_size: usize,
@@ -130,14 +177,16 @@ pub struct MemifConfig {
 /// All but the secret.
 impl fmt::Debug for MemifConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MemifConfig { role, id, queues, ring, secret: _, sealing, zero_copy, frame_size } = self;
+        let MemifConfig { role, id, queues, ring, secret: _, sealing, lend, peer, access, frame_size } = self;
         f.debug_struct("MemifConfig")
             .field("role", role)
             .field("id", id)
             .field("queues", queues)
             .field("ring", ring)
             .field("sealing", sealing)
-            .field("zero_copy", zero_copy)
+            .field("lend", lend)
+            .field("peer", peer)
+            .field("access", access)
             .field("frame_size", frame_size)
             .finish_non_exhaustive()
     }
@@ -152,7 +201,9 @@ impl Default for MemifConfig {
             ring: 1024,
             secret: String::new(),
             sealing: Sealing::default(),
-            zero_copy: true,
+            lend: None,
+            peer: PeerUser::default(),
+            access: Access::default(),
             frame_size: CHUNK_SIZE,
         }
     }
@@ -185,6 +236,7 @@ pub struct MemifPort {
     watch: Watch,
     /// Poll rounds, wrapping.
     rounds: u32,
+    birthplace: Birthplace,
     counters: Arc<PortCounters>,
 }
 
@@ -214,17 +266,19 @@ impl Conversation {
     fn is_hopeful(&self) -> bool {
         match self {
             Conversation::Client(client) => client.is_hopeful(),
-            Conversation::Server(server) => server.connection().is_some(),
+            Conversation::Server(server) => server.connections().next().is_some(),
         }
     }
 
     /// What a peer may be heard by.
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let (connection, listener) = match self {
+        let (client, server) = match self {
             Conversation::Client(client) => (client.connection(), None),
-            Conversation::Server(server) => (server.connection(), Some(server.listener())),
+            Conversation::Server(server) => (None, Some(server)),
         };
-        connection.map(AsFd::as_fd).into_iter().chain(listener.map(AsFd::as_fd))
+        let to_server = server.into_iter().flat_map(Server::connections);
+        let listener = server.map(|server| server.listener().as_fd());
+        client.into_iter().chain(to_server).map(AsFd::as_fd).chain(listener)
     }
 }
 
@@ -285,35 +339,57 @@ impl Port for MemifPort {
 
     #[inline]
     fn fill_room(&mut self) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.fill_places()
     }
 
     #[inline]
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.fill_burst(w, frames)
     }
 
     #[inline]
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.rx_burst(w, frames)
     }
 
     #[inline]
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.tx_burst(w, frames)
     }
 
     #[inline]
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.complete_burst(w, frames)
     }
 
     #[inline]
     fn kick(&mut self) {
+        if self.birthplace.is_elsewhere() {
+            self.abandon();
+            return;
+        }
         self.kick_round();
     }
 
     fn arm(&mut self) -> bool {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon() > 0;
+        }
         self.arm_rings()
     }
 
@@ -322,6 +398,10 @@ impl Port for MemifPort {
     }
 
     fn disarm(&mut self) {
+        if self.birthplace.is_elsewhere() {
+            self.abandon();
+            return;
+        }
         self.disarm_rings();
     }
 
@@ -334,11 +414,17 @@ impl Port for MemifPort {
     }
 
     fn waiting(&mut self) -> Option<usize> {
+        if self.birthplace.is_elsewhere() {
+            return Some(self.abandon());
+        }
         let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
         Some(rings.map(|rings| rings.rx.unread() as usize).sum())
     }
 
     fn state(&self) -> PortState {
+        if self.birthplace.is_elsewhere() {
+            return PortState::Down(inherited(&self.name));
+        }
         match self.active {
             0 => PortState::Down(self.down.clone()),
             _ => PortState::Up,

@@ -12,6 +12,7 @@ use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Listener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Regions that a client may bring.
 const REGIONS_MAX: u16 = 64;
@@ -19,28 +20,28 @@ const REGIONS_MAX: u16 = 64;
 const REGION_MAX: u64 = 8 << 30;
 /// Bytes of all of them together at most.
 const REGIONS_BYTES_MAX: u64 = 64 << 30;
+/// Clients that are heard at once: each may bring some hundred descriptors.
+const HEARD_MAX: usize = 4;
+/// How long one of them may say nothing while others wait.
+const CROWDED: Duration = Duration::from_millis(100);
 
-/// A server: one client at a time; the next one when that is gone.
+/// A server: one client at a time; the next one when that is gone. Until one is there several are heard, and the first that has
+/// said all it has to is the peer.
 #[derive(Debug)]
 pub(super) struct Server {
     listener: Listener,
     config: MemifConfig,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    /// Nobody is there.
-    Listening,
-    /// A client says what it has.
-    Hearing(Session, Heard),
-    /// Packets flow.
-    Up(Session),
+    /// Clients that say what they have, the one that came first first; none while packets flow.
+    heard: Vec<(Session, Heard)>,
+    /// The client whose packets flow.
+    up: Option<Session>,
 }
 
 /// What a client has said so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Heard {
+    /// When its last message came, or it did.
+    silent_since: Instant,
     /// It said which interface it wants, and may.
     admitted: bool,
     regions: Vec<(OwnedFd, u64)>,
@@ -52,30 +53,64 @@ struct Heard {
 
 impl Server {
     pub(super) fn new(listener: Listener, config: &MemifConfig) -> Server {
-        Server { listener, config: config.clone(), state: State::Listening }
+        Server { listener, config: config.clone(), heard: Vec::new(), up: None }
     }
 
-    /// One step of the conversation, if one can be made.
+    /// One step of the conversation with each client, if one can be made.
     pub(super) fn service(&mut self) -> Step {
-        match self.state {
-            State::Listening => match self.listener.accept() {
-                Some(connection) => self.greet(Session::new(connection)),
-                None => return Step::Wait,
-            },
-            // Who comes while somebody is there is told so.
-            _ => {
-                if let Some(connection) = self.listener.accept() {
-                    let busy = Message::disconnect("somebody is connected already");
-                    let _ = Session::new(connection).send(&busy, None);
+        if let Some(connection) = self.listener.accept()
+            && let Err(fault) = self.welcome(connection)
+        {
+            return Step::Down(fault);
+        }
+        if let Some(session) = &self.up {
+            return hear_peer(session).unwrap_or_else(Step::Down);
+        }
+        let mut step = Step::Wait;
+        for i in (0..self.heard.len()).rev() {
+            let (session, heard) = &mut self.heard[i];
+            match heard.go_on(session, &self.config) {
+                Ok(Step::Wait) => {}
+                Ok(Step::Up(rings, name)) => {
+                    self.up = Some(self.heard.swap_remove(i).0);
+                    self.heard.drain(..).for_each(|(session, _)| turn_away(&session));
+                    return Step::Up(rings, name);
                 }
-                Ok(())
+                Ok(other) => step = other,
+                Err(fault) => {
+                    // One that is not the peer ends nothing but itself.
+                    let (session, _) = self.heard.swap_remove(i);
+                    session.end(&fault);
+                    return Step::Down(fault);
+                }
             }
         }
-        .and_then(|()| self.listen())
-        .unwrap_or_else(Step::Down)
+        step
     }
 
-    fn greet(&mut self, session: Session) -> Result<(), Fault> {
+    /// Hears one that has connected, if it may be the peer and nobody else is. Where there are too many, one that has been
+    /// silent makes room.
+    fn welcome(&mut self, connection: Connection) -> Result<(), Fault> {
+        let allowed = self.config.peer.check(&connection);
+        let session = Session::new(connection);
+        if self.up.is_some() {
+            turn_away(&session);
+            return Ok(());
+        }
+        if let Err(fault) = allowed {
+            session.end(&fault);
+            return Err(fault);
+        }
+        if self.heard.len() >= HEARD_MAX {
+            let silent = (0..self.heard.len()).max_by_key(|&i| self.heard[i].1.silent_since.elapsed());
+            match silent.filter(|&i| self.heard[i].1.silent_since.elapsed() > CROWDED) {
+                Some(i) => self.heard.swap_remove(i).0.end(&Fault::Silent),
+                None => {
+                    turn_away(&session);
+                    return Ok(());
+                }
+            }
+        }
         let rings = self.config.queues.saturating_sub(1);
         let hello = Hello {
             name: Text::new(NAME),
@@ -86,54 +121,24 @@ impl Server {
             max_ring_to_server: rings,
             max_log2_ring_size: LOG2_SIZE_MAX,
         };
-        let said = session.send(&Message::Hello(hello), None);
-        self.state = State::Hearing(session, Heard::default());
-        said
+        session.send(&Message::Hello(hello), None)?;
+        self.heard.push((session, Heard::default()));
+        Ok(())
     }
 
-    fn listen(&mut self) -> Result<Step, Fault> {
-        match &mut self.state {
-            State::Listening => Ok(Step::Wait),
-            State::Up(session) => match session.receive(true)? {
-                None => Ok(Step::Wait),
-                Some((Message::Disconnect { reason, .. }, _)) => Err(Fault::Disconnected(reason.to_string())),
-                Some((unexpected, _)) => Err(Fault::Unexpected(unexpected.name())),
-            },
-            State::Hearing(session, heard) => {
-                let Some((message, descriptor)) = session.receive(false)? else { return Ok(Step::Wait) };
-                if let Message::Connect(name) = message {
-                    let rings = heard.rings(&self.config)?;
-                    session.send(&Message::Connected(Text::new(NAME)), None)?;
-                    return Ok(self.up(rings, name.to_string()));
-                }
-                heard.hear(&message, descriptor, &self.config)?;
-                session.send(&Message::Ack, None)?;
-                Ok(Step::Again)
-            }
-        }
-    }
-
-    fn up(&mut self, rings: Vec<Rings>, name: String) -> Step {
-        if let State::Hearing(session, _) = std::mem::replace(&mut self.state, State::Listening) {
-            self.state = State::Up(session);
-        }
-        Step::Up(rings, name)
-    }
-
-    /// Ends the connection, and says why if that is of use.
+    /// Ends the connection, and says why if that is of use. A port that closes ends those that are not heard to the end as well.
     pub(super) fn hang_up(&mut self, fault: &Fault) {
-        if let State::Hearing(session, _) | State::Up(session) = &self.state {
+        if let Some(session) = self.up.take() {
             session.end(fault);
         }
-        self.state = State::Listening;
+        if matches!(fault, Fault::Closed) {
+            self.heard.drain(..).for_each(|(session, _)| session.end(fault));
+        }
     }
 
     /// What something may come by.
-    pub(super) fn connection(&self) -> Option<&Connection> {
-        match &self.state {
-            State::Listening => None,
-            State::Hearing(session, _) | State::Up(session) => Some(session.connection()),
-        }
+    pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.heard.iter().map(|(session, _)| session).chain(&self.up).map(Session::connection)
     }
 
     pub(super) fn listener(&self) -> &Listener {
@@ -141,7 +146,47 @@ impl Server {
     }
 }
 
+impl Default for Heard {
+    fn default() -> Self {
+        Heard {
+            silent_since: Instant::now(),
+            admitted: false,
+            regions: Vec::new(),
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+        }
+    }
+}
+
+/// Tells one that somebody else is there; it is over with it either way.
+fn turn_away(session: &Session) {
+    let _ = session.send(&Message::disconnect("somebody is connected already"), None);
+}
+
+/// What the peer says while packets flow: that it goes, if it is sane.
+fn hear_peer(session: &Session) -> Result<Step, Fault> {
+    match session.receive(true)? {
+        None => Ok(Step::Wait),
+        Some((Message::Disconnect { reason, .. }, _)) => Err(Fault::Disconnected(reason.to_string())),
+        Some((unexpected, _)) => Err(Fault::Unexpected(unexpected.name())),
+    }
+}
+
 impl Heard {
+    /// One step of the conversation with this client, if one can be made.
+    fn go_on(&mut self, session: &Session, config: &MemifConfig) -> Result<Step, Fault> {
+        let Some((message, descriptor)) = session.receive(false)? else { return Ok(Step::Wait) };
+        self.silent_since = Instant::now();
+        if let Message::Connect(name) = message {
+            let rings = self.rings(config)?;
+            session.send(&Message::Connected(Text::new(NAME)), None)?;
+            return Ok(Step::Up(rings, name.to_string()));
+        }
+        self.hear(&message, descriptor, config)?;
+        session.send(&Message::Ack, None)?;
+        Ok(Step::Again)
+    }
+
     fn hear(
         &mut self,
         message: &Message,

@@ -1,9 +1,11 @@
 //! Ports against each other, and against peers that a test plays by hand: honest, broken and hostile.
 
+mod forked;
 mod giants;
 mod hostile;
 mod smaller;
 mod talking;
+mod strangers;
 mod traffic;
 
 use super::*;
@@ -46,6 +48,7 @@ impl Side {
         let mut w = memory.worker().unwrap();
         let usual = PoolConfig::of_frames(config.frame_size);
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..usual }).unwrap();
+        let config = &MemifConfig { lend: shared.then(Lend::in_tests), ..config.clone() };
         let port = MemifPort::open(path, &memory, config).unwrap();
         Side { port, pool, w, _memory: memory }
     }
@@ -126,7 +129,7 @@ fn server_config() -> MemifConfig {
 }
 
 /// Lets both go on until `done`.
-fn until(a: &mut Side, b: &mut Side, done: impl Fn(&Side, &Side) -> bool) {
+fn until(a: &mut Side, b: &mut Side, mut done: impl FnMut(&Side, &Side) -> bool) {
     let end = Instant::now() + LONG;
     while !done(a, b) {
         assert!(Instant::now() < end, "{:?} and {:?}", a.port, b.port);

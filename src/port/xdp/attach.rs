@@ -3,6 +3,7 @@
 use super::XdpModeWish;
 use super::error::{Attempt, XdpError, mode_refused};
 use super::own::{OwnAddresses, OwnAddressesError};
+use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{BpfError, BpfStep, Punt, RedirectLink, RedirectProgram, SocketMap, XdpMode};
 use crate::sys::xdp::Errno;
 use std::os::fd::BorrowedFd;
@@ -17,7 +18,9 @@ pub(super) const QUEUES_MAX: u32 = 1024;
 pub(super) struct Attachment {
     interface: u32,
     /// Dropped first: the program goes before its map.
-    link: RedirectLink,
+    link: Mutex<RedirectLink>,
+    mode: XdpMode,
+    program: RedirectProgram,
     map: SocketMap,
     punt: Punt,
     /// Why it is not in native mode, where that was tried.
@@ -40,7 +43,27 @@ impl Attachment {
         let program = RedirectProgram::load(&map, own.map(|own| own.maps())).map_err(refused)?;
         let (link, native_refused) = attach_as_wished(&program, interface, wish, attempt)?;
         let punt = own.map_or(Punt::Nothing, |_| Punt::Control);
-        Ok(Attachment { interface, link, map, punt, native_refused, lost: AtomicBool::new(false) })
+        let (mode, link, lost) = (link.mode(), Mutex::new(link), AtomicBool::new(false));
+        Ok(Attachment { interface, link, mode, program, map, punt, native_refused, lost })
+    }
+
+    /// Whether another program has taken the program off the interface.
+    pub(super) fn is_detached(&self) -> bool {
+        lock(&self.link).is_detached()
+    }
+
+    /// Whether another program has taken `socket` out of the map.
+    pub(super) fn lacks(&self, queue: u32, socket: BorrowedFd<'_>) -> bool {
+        self.map.lacks(queue, socket)
+    }
+
+    /// Puts the program on its interface again, in the mode it had, unless it is there.
+    pub(super) fn attach_again(&self) -> Result<(), BpfError> {
+        let mut link = lock(&self.link);
+        if link.is_detached() {
+            *link = self.program.attach(self.interface, self.mode)?;
+        }
+        Ok(())
     }
 
     /// Its interface is gone, and the program with it: another one that has the same number is not its own.
@@ -54,7 +77,7 @@ impl Attachment {
     }
 
     pub(super) fn mode(&self) -> XdpMode {
-        self.link.mode()
+        self.mode
     }
 
     pub(super) fn native_refused(&self) -> Option<&str> {

@@ -139,6 +139,8 @@ impl XdpPort {
     /// first one did. Ports of several queues of one interface share one redirect program. A pool that runs dry
     /// leaves the ring shorter, and one of another memory leaves it empty ([`Port::refill`]).
     ///
+    /// The port is the opening process's alone: in a child (fork(2)) it is down, and says so.
+    ///
     /// # Errors
     /// [`XdpError`] names the step and the remedy; nothing is left behind, and every frame is home (in zero-copy
     /// mode, unless the kernel refused the last step: see [the module](super)). A queue that is taken is tried for

@@ -40,6 +40,10 @@ impl XdpPort {
     /// frames that are being sent.
     #[cold]
     pub fn close(&mut self) -> Closed {
+        if self.birthplace.is_elsewhere() {
+            self.abandon();
+            return Closed::default();
+        }
         let mut home = 0;
         if let Some(queues) = self.queues.take().or_else(|| self.stopped.take()) {
             let released = self.release(queues, PATIENCE);
@@ -54,6 +58,16 @@ impl XdpPort {
         self.presence = Presence::Here;
         self.down.get_or_insert_with(|| "closed".into());
         Closed { home, stranded: std::mem::take(&mut self.stranded) }
+    }
+
+    /// Forgets, in a child of the process that opened the port, what is the parent's: the rings are not mapped here, and the
+    /// program's map is one for both. Frames that were posted stay posted. Returns 0, what every call comes to.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn abandon(&mut self) -> usize {
+        // Where rings were mapped is a hole, or something else by now, and not to be unmapped.
+        std::mem::forget((self.queues.take(), self.stopped.take(), self.binding.take()));
+        0
     }
 
     /// Takes the socket and the program away. What was posted for reception goes home; what was posted for transmission

@@ -90,6 +90,7 @@ impl XdpPort {
         let wake = binding.socket.wake_rx();
         self.heed(wake);
         self.publish_statistics();
+        self.look_after_health();
     }
 
     /// Draws the conclusion from a wake-up. An interface that is set down may come up again, and one that was removed

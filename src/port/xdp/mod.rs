@@ -41,6 +41,15 @@
 //! Zero-copy mode. The device writes the UMEM by itself; after release a work queue, later, makes the driver give
 //! up its buffers, and nothing tells when. All frames that the kernel held stay posted and are reported.
 //!
+//! # What other programs may do to it
+//! Whoever has CAP_NET_ADMIN or CAP_BPF can take the program off its interface, or the socket out of the program's map, and
+//! nothing comes in then. Both are looked for once a second; the port is down with the reason until the program is attached, and
+//! the socket in the map, again, which is tried a second later and from then on.
+//!
+//! # After fork(2)
+//! Rings and socket belong to the process that opened the port. A child's copy of it is down, with a reason that says so; it
+//! posts and gives back no frame, and ending it ends nothing of the parent's.
+//!
 //! The program goes with its link's descriptor: on close, on exit, on a panic and on SIGKILL.
 //!
 //! Source: Documentation/networking/af_xdp.rst; net/xdp/xsk.c of Linux 6.17.
@@ -53,6 +62,7 @@ mod close;
 mod complete;
 mod error;
 mod fill;
+mod health;
 #[allow(unsafe_code)]
 mod held;
 mod kick;
@@ -72,16 +82,18 @@ pub use error::XdpError;
 pub use own::{OwnAddresses, OwnAddressesError};
 pub use queues::XdpQueues;
 
-use super::{Port, PortCounters, PortState, set_aside};
+use super::{Port, PortCounters, PortState, inherited, set_aside};
 use crate::pool::Batch;
 use crate::ring::Corrupt;
 use crate::ring::cursor::Index;
 use crate::sync::Worker;
+use crate::sys::fork::Birthplace;
 use crate::sys::xdp::{Descriptor, Errno, Rings, SharedIndex, Socket};
 use absence::Presence;
 use attach::Attachment;
 use complete::CompletionQueue;
 use fill::FillQueue;
+use health::Health;
 use held::Held;
 use rx::RxQueue;
 use std::cell::Cell;
@@ -158,6 +170,8 @@ pub struct XdpPort {
     down: Option<String>,
     /// Poll rounds, wrapping.
     rounds: u32,
+    health: Health,
+    birthplace: Birthplace,
     /// What of the kernel's counters is in `counters` already.
     told: Cell<Told>,
     counters: Arc<PortCounters>,
@@ -262,6 +276,8 @@ impl XdpPort {
             link_down: false,
             down: None,
             rounds: 0,
+            health: Health::default(),
+            birthplace: Birthplace::here(),
             told: Cell::default(),
             counters: Arc::default(),
         }
@@ -348,35 +364,57 @@ impl Port for XdpPort {
 
     #[inline]
     fn fill_room(&mut self) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.fill_ring_room()
     }
 
     #[inline]
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.fill_burst(w, frames)
     }
 
     #[inline]
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.rx_burst(w, frames)
     }
 
     #[inline]
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.tx_burst(w, frames)
     }
 
     #[inline]
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.complete_burst(w, frames)
     }
 
     #[inline]
     fn kick(&mut self) {
+        if self.birthplace.is_elsewhere() {
+            self.abandon();
+            return;
+        }
         self.kick_round();
     }
 
     fn arm(&mut self) -> bool {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon() > 0;
+        }
         self.arm_socket()
     }
 
@@ -397,8 +435,13 @@ impl Port for XdpPort {
     }
 
     fn state(&self) -> PortState {
+        if self.birthplace.is_elsewhere() {
+            return PortState::Down(inherited(&self.name));
+        }
+        let lost = self.health.lost().filter(|_| self.presence == Presence::Here);
         match &self.down {
             Some(reason) => PortState::Down(reason.clone()),
+            None if lost.is_some() => PortState::Down(lost.unwrap_or_default().to_owned()),
             None if self.link_down => PortState::Down(format!("interface {} is down", self.netdev.name())),
             None => PortState::Up,
         }
@@ -406,7 +449,9 @@ impl Port for XdpPort {
 
     /// Reads the kernel's counters afresh as well.
     fn counters(&self) -> Arc<PortCounters> {
-        self.publish_statistics();
+        if !self.birthplace.is_elsewhere() {
+            self.publish_statistics();
+        }
         Arc::clone(&self.counters)
     }
 }

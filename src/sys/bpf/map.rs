@@ -13,6 +13,8 @@ const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 const BPF_MAP_TYPE_HASH: u32 = 1;
 pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
+/// Only what is there is changed.
+const BPF_EXIST: u64 = 2;
 /// Entries take memory when they are made.
 const BPF_F_NO_PREALLOC: u32 = 1;
 
@@ -72,7 +74,22 @@ impl<const K: usize, const V: usize> Map<K, V> {
         self.0.as_raw_fd()
     }
 
+    /// Changes the value of a key that is there: `NOENT` where it is not.
+    fn replace(&self, key: [u8; K], mut value: [u8; V]) -> Result<(), Errno> {
+        self.element_with(BPF_MAP_UPDATE_ELEM, &key, Some(&mut value), BPF_EXIST)
+    }
+
     fn element(&self, command: libc::c_int, key: &[u8; K], value: Option<&mut [u8; V]>) -> Result<(), Errno> {
+        self.element_with(command, key, value, 0)
+    }
+
+    fn element_with(
+        &self,
+        command: libc::c_int,
+        key: &[u8; K],
+        value: Option<&mut [u8; V]>,
+        flags: u64,
+    ) -> Result<(), Errno> {
         #[repr(C)]
         struct MapElement {
             map_fd: u32,
@@ -86,7 +103,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
             padding: 0,
             key: key.as_ptr().expose_provenance() as u64,
             value: value.map_or(0, |value| value.as_mut_ptr().expose_provenance() as u64),
-            flags: 0,
+            flags,
         };
         // SAFETY: key and value have the lengths with which the map was made, and outlive the call.
         unsafe { bpf(command, &attributes) }.map(drop)
@@ -115,6 +132,15 @@ impl SocketMap {
     pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
         let value = socket.as_raw_fd().to_ne_bytes();
         self.0.insert(queue.to_ne_bytes(), value).map_err(failed(BpfStep::AddSocket))
+    }
+
+    /// Whether nothing that comes in by `queue` goes to a socket any more, because another program has taken `socket` out of the
+    /// map. A map of sockets cannot be read (`OPNOTSUPP`); to put the same socket in again, where one is, changes nothing. One
+    /// that another program has put there is replaced.
+    #[cold]
+    pub fn lacks(&self, queue: u32, socket: BorrowedFd<'_>) -> bool {
+        let value = socket.as_raw_fd().to_ne_bytes();
+        self.0.replace(queue.to_ne_bytes(), value) == Err(Errno::NOENT)
     }
 
     /// Leaves what comes in by `queue` to the kernel's stack, from now on.

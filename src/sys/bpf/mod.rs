@@ -31,7 +31,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use test_run::test_run;
 
 const BPF_PROG_LOAD: libc::c_int = 5;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_TYPE_XDP: u32 = 6;
 
 /// A program on the stack's way (BPF_PROG_TYPE_SCHED_CLS), and what may be attached for it: nothing of its own.
 const ON_PACKETS: ProgramType = ProgramType { number: 3, attach: 0 };
@@ -177,7 +179,7 @@ impl RedirectProgram {
         // SAFETY: the attributes of BPF_LINK_CREATE hold no pointers.
         let made = unsafe { bpf_fd(BPF_LINK_CREATE, &attributes) };
         // The link holds the program, and the program its maps: their own descriptors may go.
-        made.map(|link| RedirectLink { _link: link, mode }).map_err(|errno| BpfError::new(step, errno))
+        made.map(|link| RedirectLink { link, mode }).map_err(|errno| BpfError::new(step, errno))
     }
 }
 
@@ -190,7 +192,7 @@ impl AsFd for RedirectProgram {
 /// The redirect program, attached to one interface until this is dropped.
 #[derive(Debug)]
 pub struct RedirectLink {
-    _link: OwnedFd,
+    link: OwnedFd,
     mode: XdpMode,
 }
 
@@ -198,6 +200,41 @@ impl RedirectLink {
     /// The mode it runs in.
     pub fn mode(&self) -> XdpMode {
         self.mode
+    }
+
+    /// Whether it is on no interface any more: the interface is gone, or another program has detached the link
+    /// (BPF_LINK_DETACH). Where the kernel cannot say, it is not.
+    ///
+    /// # Cost
+    /// One system call, which waits for the kernel's lock of all interfaces.
+    #[cold]
+    pub fn is_detached(&self) -> bool {
+        #[repr(C)]
+        struct InfoByFd {
+            bpf_fd: u32,
+            info_len: u32,
+            info: u64,
+        }
+        /// `struct bpf_link_info` of a link of XDP.
+        #[repr(C)]
+        #[derive(Default)]
+        struct LinkInfo {
+            link_type: u32,
+            id: u32,
+            program: u32,
+            _padding: u32,
+            interface: u32,
+            _rest: u32,
+        }
+        let mut info = LinkInfo::default();
+        let attributes = InfoByFd {
+            bpf_fd: self.link.as_raw_fd() as u32,
+            info_len: size_of::<LinkInfo>() as u32,
+            info: (&raw mut info).expose_provenance() as u64,
+        };
+        // SAFETY: the information is integers alone, has the length given, and outlives the call.
+        let asked = unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) };
+        asked.is_ok() && info.link_type == BPF_LINK_TYPE_XDP && info.interface == 0
     }
 }
 

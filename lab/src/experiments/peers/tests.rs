@@ -24,7 +24,8 @@ fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port
     let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
     let tools = Tools::new(lending::memory(&config).unwrap(), frames).unwrap();
     let open = |role| {
-        let config = MemifConfig { role, ring: RING, ..MemifConfig::default() };
+        let lend = Some(lending::to_peers_of_ours());
+        let config = MemifConfig { role, ring: RING, lend, ..MemifConfig::default() };
         Box::new(MemifPort::open(&folder.path("sock"), &tools.memory, &config).unwrap()) as Box<dyn Port>
     };
     let receiver = open(Role::Server);

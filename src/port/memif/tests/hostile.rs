@@ -427,7 +427,7 @@ fn a_server_that_dies_or_talks_nonsense_at_any_word_is_tried_again() {
         (vec![Message::Hello(hello)], "the peer is gone"),
         (vec![Message::Ack], "ACK where none is due"),
         (vec![Message::Hello(old)], "version 0x0100"),
-        (vec![Message::Hello(poor)], "give copy=yes"),
+        (vec![Message::Hello(poor)], "leave lend=yes out"),
         (vec![Message::Hello(hello), Message::Connected(Text::default())], "CONNECTED where none is due"),
     ];
     let path = fresh_path();

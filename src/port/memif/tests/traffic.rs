@@ -343,15 +343,16 @@ fn ends(here: &Ground, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Far>) {
         port.service();
         peer.service();
     }
-    assert_eq!(port.is_zero_copy(), config.zero_copy && config.role == Role::Client);
+    assert_eq!(port.is_zero_copy(), config.lend.is_some() && config.role == Role::Client);
     (Box::new(port), Box::new(Station { port: Box::new(peer), ground: there }))
 }
 
 #[test]
 fn both_ends_keep_their_promises_lent_or_copied_over_one_queue_or_several() {
-    for (zero_copy, queues) in [(true, 1), (true, 3), (false, 2)] {
+    for (lends, queues) in [(true, 1), (true, 3), (false, 2)] {
         for role in [Role::Client, Role::Server] {
-            let config = MemifConfig { role, queues, ring: 32, zero_copy, ..MemifConfig::default() };
+            let lend = lends.then(Lend::in_tests);
+            let config = MemifConfig { role, queues, ring: 32, lend, ..MemifConfig::default() };
             promises::are_kept(|here| ends(here, &config));
         }
     }

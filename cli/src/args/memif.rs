@@ -1,0 +1,210 @@
+//! A memif port as it is written: its socket, and how it is used.
+
+use super::lend;
+use super::port::{DeviceSpec, options};
+use netmem::port::memif::{MemifConfig, PeerUser, Role, Sealing};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// For whoever writes an option that there is not.
+const OPTIONS: &str = "memif: give role=client or role=server, id=N, queues=N, secret=TEXT or secret-file=PATH, mode=OCTAL, \
+                       group=GROUP, peer=UID or peer=any, unsealed=ok, lend=yes";
+/// Bytes of a secret at most, as the protocol has it.
+const SECRET_MAX: usize = 23;
+
+/// Reads what stands behind `memif:`.
+///
+/// # Errors
+/// One line with the form, or what is wrong with a file that is named.
+pub fn memif(text: &str) -> Result<DeviceSpec, String> {
+    let (path, rest) = text.split_once(',').unwrap_or((text, ""));
+    if path.is_empty() {
+        return Err("memif: give the path of a socket, as in memif:/run/memif.sock,role=server".into());
+    }
+    let mut config = MemifConfig::default();
+    let mut copy = false;
+    for (key, value) in options(rest) {
+        match (key, value) {
+            ("role", "client") => config.role = Role::Client,
+            ("role", "server") => config.role = Role::Server,
+            ("id", number) => {
+                config.id = number.parse().map_err(|_| "memif: id=N: give a number from 0")?;
+            }
+            ("queues", number) => {
+                config.queues = number.parse().map_err(|_| "memif: queues=N: give a number from 1")?;
+            }
+            ("secret" | "secret-file", _) if !config.secret.is_empty() => {
+                return Err("memif: two secrets: give secret=TEXT or secret-file=PATH, once".into());
+            }
+            ("secret", secret) if !secret.is_empty() => config.secret = secret.into(),
+            ("secret-file", file) if !file.is_empty() => config.secret = secret_of(Path::new(file))?,
+            ("mode", mode) => config.access.mode = mode_of(mode)?,
+            ("group", group) => config.access.group = Some(group_of(group)?),
+            ("peer", "any") => config.peer = PeerUser::Any,
+            ("peer", user) => {
+                let user = user.parse().map_err(|_| "memif: peer=UID: give a user's number, or any")?;
+                config.peer = PeerUser::Uid(user);
+            }
+            ("unsealed", "ok") => config.sealing = Sealing::Trusted,
+            ("lend", "yes") => config.lend = Some(lend::said_by_the_operator()),
+            ("lend", "no") => config.lend = None,
+            // As it was written when to lend was the default.
+            ("copy", "yes") => copy = true,
+            _ => return Err(OPTIONS.into()),
+        }
+    }
+    if copy && config.lend.is_some() {
+        return Err(
+            "memif: copy=yes and lend=yes: leave one out; bytes are copied unless it says lend=yes".into()
+        );
+    }
+    if config.lend.is_some() && config.role == Role::Server {
+        return Err(
+            "memif: lend=yes is for role=client: a server copies from and to its client's memory".into()
+        );
+    }
+    Ok(DeviceSpec::Memif { path: path.into(), config })
+}
+
+/// The permission bits of a server's socket.
+fn mode_of(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| mode & !0o777 == 0)
+        .ok_or_else(|| format!("memif: mode={text}: give permissions in octal, as in mode=0660"))
+}
+
+/// A group by its number, or by its name in /etc/group.
+fn group_of(text: &str) -> Result<u32, String> {
+    let groups = || fs::read_to_string("/etc/group").unwrap_or_default();
+    let named = |groups: String| {
+        let mut of = groups.lines().filter_map(|line| {
+            let mut fields = line.split(':');
+            (fields.next() == Some(text)).then(|| fields.nth(1)?.parse().ok())?
+        });
+        of.next()
+    };
+    let group = text.parse().ok().or_else(|| named(groups()));
+    group.ok_or_else(|| format!("memif: group={text}: no such group in /etc/group: give its name or number"))
+}
+
+/// The secret in a file, without the end of its line; says so on standard error where everybody can read it.
+fn secret_of(path: &Path) -> Result<String, String> {
+    let at = path.display();
+    let failed = |error| format!("memif: secret-file={at}: {error}");
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode();
+    let mut bytes = Vec::new();
+    // One more than a secret with its line's end: a longer one is seen to be too long.
+    file.take(SECRET_MAX as u64 + 2).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    let fits = !bytes.is_empty() && bytes.len() <= SECRET_MAX && !bytes.contains(&0);
+    let secret = String::from_utf8(bytes).ok().filter(|_| fits).ok_or_else(|| {
+        format!("memif: secret-file={at}: it has no secret of 1 to {SECRET_MAX} bytes of text on one line")
+    })?;
+    if mode & 0o004 != 0 {
+        eprintln!("netmem: memif: everybody can read the secret in {at}: chmod o-r {at}");
+    }
+    Ok(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::port_spec;
+    use netmem::port::memif::Access;
+
+    fn of(text: &str) -> (std::path::PathBuf, MemifConfig) {
+        match port_spec(text).unwrap().device {
+            DeviceSpec::Memif { path, config } => (path, config),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_memif_port_is_a_socket_and_how_it_is_used() {
+        assert_eq!(of("memif:/run/a.sock"), ("/run/a.sock".into(), MemifConfig::default()));
+        let config = MemifConfig {
+            role: Role::Server,
+            id: 7,
+            queues: 2,
+            secret: "sesame".into(),
+            sealing: Sealing::Trusted,
+            peer: PeerUser::Uid(1000),
+            access: Access { mode: 0o660, group: Some(0) },
+            ..MemifConfig::default()
+        };
+        let all = "memif:a,role=server,id=7,queues=2,secret=sesame,unsealed=ok,copy=yes,peer=1000,mode=0660,group=root";
+        assert_eq!(of(all), ("a".into(), config));
+        assert_eq!(of("memif:a,peer=any").1.peer, PeerUser::Any);
+        let (client, server) = (port_spec("memif:a").unwrap(), port_spec("memif:a,role=server").unwrap());
+        assert!(!client.has_one_queue() && server.has_one_queue());
+    }
+
+    /// Seen: a client lent all frames of the process to whoever listened, unless copy=yes.
+    #[test]
+    fn frames_are_copied_unless_it_says_lend() {
+        let lends = |text| port_spec(text).unwrap().lends();
+        for copies in
+            ["memif:a", "memif:a,role=server", "memif:a,copy=yes", "memif:a,lend=no", "fault:/memif:a"]
+        {
+            assert!(!lends(copies), "{copies}");
+        }
+        assert!(lends("memif:a,lend=yes") && lends("fault:/memif:a,lend=yes,role=client"));
+    }
+
+    #[test]
+    fn a_secret_of_a_file_is_its_line_and_one_that_is_none_is_refused() {
+        let path = std::env::temp_dir().join(format!("netmem-secret-{}", std::process::id()));
+        let secret = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let read = secret_of(&path);
+            fs::remove_file(&path).unwrap();
+            read
+        };
+        for (bytes, means) in [
+            (&b"sesame"[..], "sesame"),
+            (b"sesame\n", "sesame"),
+            (b"open sesame\n\n", "open sesame\n"),
+            (b"twenty-three bytes of it", ""),
+            (b"twenty-three bytes it is", ""),
+            (b"twenty-three bytes is it\n", ""),
+            (b"twenty-two bytes it is\n", "twenty-two bytes it is"),
+            (b"and twenty-three it is.\n", "and twenty-three it is."),
+            (b"and twenty-three it is.\n\n", ""),
+            (b"", ""),
+            (b"\n", ""),
+            (b"a\0b", ""),
+            (b"\xff", ""),
+        ] {
+            match secret(bytes) {
+                Ok(read) => assert_eq!(read, means, "{bytes:?}"),
+                Err(why) => assert!(means.is_empty() && why.contains("1 to 23 bytes"), "{bytes:?}: {why}"),
+            }
+        }
+        assert!(secret_of(&path).unwrap_err().contains("No such file"));
+    }
+
+    #[test]
+    fn what_contradicts_itself_or_has_another_form_is_told_the_form() {
+        for (bad, remedy) in [
+            ("memif:a,secret=x,secret-file=/dev/null", "two secrets"),
+            ("memif:a,mode=999", "in octal"),
+            ("memif:a,mode=7777", "in octal"),
+            ("memif:a,group=no such group", "no such group"),
+            ("memif:a,peer=", "a user's number"),
+            ("memif:a,peer=root", "a user's number"),
+            ("memif:a,copy=yes,lend=yes", "leave one out"),
+            ("memif:a,role=server,lend=yes", "role=client"),
+            ("memif:a,copy=no", "lend=yes"),
+            ("memif:a,lend=maybe", "lend=yes"),
+        ] {
+            let error = port_spec(bad).unwrap_err();
+            assert!(error.contains(remedy), "{bad}: {error}");
+        }
+    }
+}

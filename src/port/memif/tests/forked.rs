@@ -1,0 +1,49 @@
+//! A port in a child of the process that opened it.
+
+use super::*;
+use crate::sys::fork::in_child;
+
+/// Every call of a port's, which must come to nothing.
+fn touch(side: &mut Side) {
+    let mut batch = Batch::new();
+    assert!(side.reason().contains("open a port after fork(2)"), "{}", side.reason());
+    assert_eq!(side.send(&[vec![1; 60]]), 0);
+    assert!(side.receive().is_empty());
+    assert_eq!((side.complete(), side.port.fill_room(), side.port.waiting()), (0, 0, Some(0)));
+    assert_eq!(side.port.rx(&mut side.w, &mut batch), 0);
+    side.port.kick();
+    side.port.disarm();
+    assert!(!side.port.arm() && !side.port.wait(LONG));
+    assert_eq!(side.port.close(), 0);
+}
+
+/// Seen with AF_XDP: the child's first poll was its end, by SIGSEGV.
+#[test]
+fn in_a_child_a_port_is_down_with_the_reason_and_the_parents_goes_on() {
+    for shared in [true, false] {
+        let (mut server, mut client) = connected(shared);
+        client.send(&[vec![1; 60], vec![2; 60]]);
+        assert!(in_child(|| {
+            touch(&mut server);
+            touch(&mut client);
+            // Ended, too, without a call before.
+            drop((server.port, client.port));
+        }));
+        let (mut server, mut client) = connected(shared);
+        let before = server.port.name().to_owned();
+        assert!(in_child(|| {
+            touch(&mut server);
+            touch(&mut client);
+            drop(MemifPort::open(&fresh_path(), &server._memory, &server_config()).unwrap());
+        }));
+        assert!(before.strip_prefix("memif:").is_some_and(|path| Path::new(path).exists()), "{before}");
+        client.send(&[vec![3; 60]]);
+        assert_eq!(server.receive(), [[3; 60]]);
+        assert_eq!(server.send(&[vec![4; 60]]), 1);
+        assert_eq!(client.receive(), [[4; 60]]);
+        server.complete();
+        client.complete();
+        server.close();
+        client.close();
+    }
+}

@@ -1,0 +1,122 @@
+//! Peers of other users, and clients that keep a server waiting.
+
+use super::message::{Init, MESSAGE_LEN, MODE_ETHERNET, Message, Text, VERSION};
+use super::*;
+use crate::sys::seqpacket::{Connection, Listener, Received};
+use std::os::unix::fs::MetadataExt;
+
+/// A user that this process is not.
+fn another() -> u32 {
+    own_user() + 1
+}
+
+#[test]
+fn peers_are_of_the_same_user_unless_another_is_allowed() {
+    let path = fresh_path();
+    let listener = Listener::new(&path).unwrap();
+    let client = Connection::open(&path).unwrap();
+    let server = listener.accept().unwrap();
+    for connection in [&client, &server] {
+        for peer in [PeerUser::Own, PeerUser::Any, PeerUser::Uid(own_user()), PeerUser::Uid(another())] {
+            assert_eq!(peer.check(connection), Ok(()), "{peer:?}");
+        }
+    }
+}
+
+/// As nobody, where that is another user: only root can become one.
+fn as_another<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    let as_nobody = || crate::sys::process::as_user(65534, work);
+    (own_user() == 0).then(|| std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap()))
+}
+
+/// Seen: uid 65534 connected to a server of root's and got HELLO, and a client gave its secret to whoever listened.
+#[test]
+fn a_peer_of_another_user_is_refused_by_either_end_before_anything_is_said() {
+    let path = fresh_path();
+    let open = Access { mode: 0o666, group: None };
+    let mut server = Side::open(&path, false, &MemifConfig { access: open, ..server_config() });
+    let Some(stranger) = as_another(|| Connection::open(&path)) else {
+        eprintln!("SKIPPED: only root can be another user");
+        return;
+    };
+    let stranger = stranger.unwrap();
+    server.idle();
+    let mut bytes = [0; MESSAGE_LEN];
+    let Received::Message(..) = stranger.receive(&mut bytes) else { panic!("no word") };
+    let Message::Disconnect { reason, .. } = Message::parse(&bytes).unwrap() else { panic!("let in") };
+    assert_eq!(
+        reason.to_string(),
+        "a peer that runs as user 65534 may not connect: allow it by peer=65534 or peer=any"
+    );
+    assert!(server.reason().contains("runs as user 65534"), "{}", server.reason());
+    server.close();
+
+    // A server's user is that of the thread that begins to listen.
+    let path = fresh_path();
+    let listener = as_another(|| Listener::open(&path, open)).unwrap().unwrap();
+    let secret = "sesame".to_owned();
+    let client = Side::open(&path, true, &MemifConfig { secret, ..MemifConfig::default() });
+    assert!(client.reason().contains("runs as user 65534"), "{}", client.reason());
+    let connection = listener.accept().expect("it came");
+    assert!(matches!(connection.receive(&mut bytes), Received::End), "and said nothing");
+    client.close();
+    let allowed = MemifConfig { peer: PeerUser::Uid(65534), ..MemifConfig::default() };
+    let client = Side::open(&path, true, &allowed);
+    assert!(!client.reason().contains("runs as user"), "{}", client.reason());
+    client.close();
+}
+
+/// Seen: 0755 under umask 022, 0777 under umask 000.
+#[test]
+fn a_servers_socket_has_the_mode_that_is_written_down() {
+    for (access, mode) in [(Access::default(), 0o600), (Access { mode: 0o666, group: None }, 0o666)] {
+        let path = fresh_path();
+        let server = Side::open(&path, false, &MemifConfig { access, ..server_config() });
+        assert_eq!(std::fs::symlink_metadata(&path).unwrap().mode() & 0o7777, mode);
+        server.close();
+    }
+}
+
+/// Seen: one that says nothing held the only place for five seconds, and then its next connection did.
+#[test]
+fn a_client_gets_in_while_silent_ones_are_connected() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let mut silent = vec![Connection::open(&path).unwrap()];
+    server.idle();
+    let mut honest = Side::client(&path, true);
+    until(&mut server, &mut honest, |server, honest| server.is_up() && honest.is_up());
+    let mut bytes = [0; MESSAGE_LEN];
+    assert!(
+        matches!(silent[0].receive(&mut bytes), Received::Message(..)),
+        "it was greeted, and not ended before"
+    );
+    honest.close();
+    // Also one beside many, which come again and again.
+    let mut honest = Side::client(&path, true);
+    until(&mut server, &mut honest, |server, honest| {
+        if silent.len() < 200
+            && let Ok(another) = Connection::open(&path)
+        {
+            silent.push(another);
+        }
+        server.is_up() && honest.is_up()
+    });
+    assert!(matches!(silent[0].receive(&mut bytes), Received::Message(..)), "told that somebody is there");
+    server.close();
+    honest.close();
+}
+
+#[test]
+fn a_client_that_stops_half_way_keeps_no_other_out() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let half_way = Connection::open(&path).unwrap();
+    let (secret, name) = (Text::default(), Text::new("half way"));
+    let init = Message::Init(Init { version: VERSION, id: 0, mode: MODE_ETHERNET, secret, name });
+    half_way.send(&init.bytes(), None).unwrap();
+    let mut honest = Side::client(&path, true);
+    until(&mut server, &mut honest, |server, honest| server.is_up() && honest.is_up());
+    server.close();
+    honest.close();
+}

@@ -1,0 +1,111 @@
+//! Whether packets can still come: the program is on the interface, and the socket in the program's map. COLD.
+//!
+//! Looked for once a second, within the look at the interface that is taken anyway. What another program has taken away makes the
+//! port down until it is put back, which is tried with the next look: so that it is seen and said first. Whether the program is
+//! still attached is asked only where nothing was received since the last look, because that question waits for the kernel's lock
+//! of all interfaces.
+
+use super::XdpPort;
+use super::absence::Presence;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// How often is looked.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the last look found.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    /// There is nothing to be looked for before then.
+    until: Option<Instant>,
+    /// Frames received by then.
+    received: u64,
+    lost: Option<Lost>,
+}
+
+/// What another program took away, and why the port is down for it.
+#[derive(Debug)]
+struct Lost {
+    what: What,
+    reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Program,
+    Socket,
+}
+
+impl Health {
+    /// Why nothing can come in, if that is so.
+    pub(super) fn lost(&self) -> Option<&str> {
+        self.lost.as_ref().map(|lost| lost.reason.as_str())
+    }
+}
+
+impl XdpPort {
+    /// Looks for what may have been taken away, if it is time to; puts back what was missing the last time.
+    #[cold]
+    pub(super) fn look_after_health(&mut self) {
+        let now = Instant::now();
+        if self.presence != Presence::Here || self.link_down || self.health.until.is_some_and(|at| now < at) {
+            return;
+        }
+        self.health.until = Some(now + PAUSE);
+        match self.health.lost.take() {
+            Some(lost) => self.health.lost = self.put_back(&lost),
+            None => self.health.lost = self.find_lost(),
+        }
+        self.health.received = self.counters.rx.get();
+    }
+
+    fn find_lost(&self) -> Option<Lost> {
+        let binding = self.binding.as_ref()?;
+        let interface = self.netdev.name();
+        if binding.attachment.lacks(self.queue, binding.socket.as_fd()) {
+            let reason = format!(
+                "another program has taken queue {} of {interface} out of the XDP program's map: it is being put back",
+                self.queue
+            );
+            return Some(Lost { what: What::Socket, reason });
+        }
+        let silent = self.health.received == self.counters.rx.get();
+        // Of an interface that is gone the socket says so soon.
+        if silent && binding.attachment.is_detached() && self.is_there() {
+            let reason = format!(
+                "another program has detached the XDP program from {interface}: it is being attached again"
+            );
+            return Some(Lost { what: What::Program, reason });
+        }
+        None
+    }
+
+    /// Whether the interface is still the one that the port was opened on.
+    fn is_there(&self) -> bool {
+        self.netdev.again().is_ok_and(|netdev| netdev.index() == self.netdev.index())
+    }
+
+    /// Puts back what was taken away; None if that was done, or why it could not be.
+    fn put_back(&self, lost: &Lost) -> Option<Lost> {
+        let binding = self.binding.as_ref()?;
+        let done = match lost.what {
+            What::Socket => binding.attachment.insert(self.queue, binding.socket.as_fd()),
+            What::Program => {
+                let attach = || binding.attachment.attach_again();
+                // The program belongs to the namespace of the thread that attaches it.
+                self.netdev.in_its_namespace(attach).unwrap_or(Ok(()))
+            }
+        };
+        let error = done.err()?;
+        let interface = self.netdev.name();
+        let reason = match lost.what {
+            What::Socket => {
+                format!("queue {} of {interface} is in no XDP program's map: {error}", self.queue)
+            }
+            What::Program => {
+                format!("{interface} has lost the XDP program, and it cannot be attached: {error}")
+            }
+        };
+        Some(Lost { what: lost.what, reason })
+    }
+}
