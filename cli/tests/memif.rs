@@ -203,9 +203,10 @@ fn a_client_copies_unless_it_says_lend_and_speaks_a_secret_of_a_file() {
     // One that everybody can read is said.
     fs::set_permissions(&secret, Permissions::from_mode(0o644)).unwrap();
     let said = forward(&format!(
-        "--seconds 0.1 --port memif:{},{}",
+        "--seconds 0.1 --port memif:{},{} --port pcap:out={}",
         folder.path("nobody").display(),
-        with("client")
+        with("client"),
+        folder.path("nothing").display()
     ));
     let said = String::from_utf8_lossy(&said.wait_with_output().unwrap().stderr).into_owned();
     assert_eq!(said.matches("everybody can read the secret in").count(), 1, "{said}");
@@ -219,9 +220,11 @@ fn the_sockets_of_a_run_have_the_mode_that_is_written_down_whatever_the_umask() 
             let folder = Folder::new(&format!("memif-umask-{umask}-{mode:o}"));
             let (memif, control) = (folder.path("memif"), folder.path("control"));
             let run = format!(
-                "umask {umask}; exec {} forward --seconds 600 --port memif:{},role=server{option} --control {}",
+                "umask {umask}; exec {} forward --mode drop --seconds 100 --port memif:{},role=server{option} \
+                 --port pcap:out={} --control {}",
                 env!("CARGO_BIN_EXE_netmem"),
                 memif.display(),
+                folder.path("out").display(),
                 control.display()
             );
             let mut command = std::process::Command::new("sh");
