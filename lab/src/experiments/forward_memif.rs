@@ -172,7 +172,6 @@ fn path(
     let tools = Tools::new(memory, frames)?;
     // DPDK does not seal the memory that it lends.
     let sealing = if device == Device::TestpmdZeroCopy { Sealing::Trusted } else { Sealing::Required };
-    // A server lends nothing, whatever it is told.
     let (role, lend) = (side.of_peers(), Some(lending::to_peers_of_ours()));
     let config = MemifConfig { role, ring, sealing, lend, ..MemifConfig::default() };
     let open = |socket: &PathBuf| {
