@@ -12,6 +12,7 @@ use netmem::forward::Wanted;
 use netmem::forward::ip::{Allow, Interface};
 use netmem::forward::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, fib};
 use netmem::system::event::sleep_until_readable;
+use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
@@ -313,7 +314,10 @@ impl Follower {
     fn resync(&mut self) -> Result<(), FollowError> {
         let begun = Instant::now();
         // What was said before is older than what will be told, and what undid it may be lost.
-        self.ear.discard().map_err(FollowError::Hear)?;
+        self.ear.discard().map_err(|why| match Errno::from_io_error(&why) {
+            Some(Errno::NOBUFS) => FollowError::Ask { what: "news, which do not end", why },
+            _ => FollowError::Hear(why),
+        })?;
         let (mut unread, mut forged) = (0, 0);
         let mut asked = |what, all| {
             let answer = ask(all).map_err(|why| FollowError::Ask { what, why })?;

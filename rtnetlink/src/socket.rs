@@ -26,6 +26,10 @@ const BUFFER: usize = 1 << 20;
 const BUFFER_MAX: usize = 128 << 20;
 /// No datagram of the kernel's is longer.
 const DATAGRAM: usize = 1 << 16;
+/// Datagrams thrown away at once at most: more than a socket holds, whose datagrams take a kilobyte of its buffer at least.
+const DISCARDS: usize = BUFFER_MAX >> 10;
+/// Overruns that are told meanwhile at most; the kernel tells each once.
+const OVERRUNS: usize = 64;
 /// How often something is asked for that changes while it is told.
 const TRIES: usize = 8;
 /// How long the kernel may pause in an answer.
@@ -98,19 +102,30 @@ impl Ear {
 
 impl Ear {
     /// Throws away all that is not heard yet.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOBUFS` where it has more to say than is thrown away at once.
     pub(crate) fn discard(&mut self) -> io::Result<()> {
-        loop {
-            self.datagram.clear();
-            match self.socket.recv(&mut self.datagram, 0) {
-                Ok(_) => {}
-                Err(error) => match Errno::from_io_error(&error) {
-                    Some(Errno::AGAIN) => return Ok(()),
-                    Some(Errno::NOBUFS | Errno::INTR) => {}
-                    _ => return Err(error),
-                },
-            }
+        let Ear { socket, datagram, .. } = self;
+        discard(|| {
+            datagram.clear();
+            socket.recv(datagram, 0).map(drop)
+        })
+    }
+}
+
+/// Receives until there is nothing, and not without end: the caller looks meanwhile whether the run is over.
+fn discard(mut receive: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let mut overruns = 0;
+    for _ in 0..DISCARDS {
+        match receive().map_err(|error| (Errno::from_io_error(&error), error)) {
+            Ok(()) | Err((Some(Errno::INTR), _)) => {}
+            Err((Some(Errno::NOBUFS), _)) if overruns < OVERRUNS => overruns += 1,
+            Err((Some(Errno::AGAIN), _)) => return Ok(()),
+            Err((_, error)) => return Err(error),
         }
     }
+    Err(Errno::NOBUFS.into())
 }
 
 impl AsFd for Ear {
@@ -240,4 +255,30 @@ fn send(socket: &Socket, message: RouteNetlinkMessage, flags: u16) -> io::Result
     let mut bytes = vec![0; message.buffer_len()];
     message.serialize(&mut bytes);
     socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_has_always_more_to_say_than_fits_ends_the_listening() {
+        let mut asked = 0_u64;
+        let error = discard(|| {
+            asked += 1;
+            assert!(asked <= 1 << 20, "it goes on");
+            Err(Errno::NOBUFS.into())
+        });
+        assert_eq!(Errno::from_io_error(&error.unwrap_err()), Some(Errno::NOBUFS));
+    }
+
+    #[test]
+    fn what_is_not_heard_yet_is_thrown_away_to_its_end_also_behind_what_was_too_much() {
+        let mut said = vec![Err(Errno::AGAIN), Ok(()), Err(Errno::INTR), Err(Errno::NOBUFS), Ok(())];
+        assert!(discard(|| said.pop().unwrap().map_err(io::Error::from)).is_ok());
+        assert!(said.is_empty());
+        let mut said = vec![Err(Errno::AGAIN), Err(Errno::BADF)];
+        let error = discard(|| said.pop().unwrap().map_err(io::Error::from)).unwrap_err();
+        assert_eq!((Errno::from_io_error(&error), said.len()), (Some(Errno::BADF), 1));
+    }
 }
