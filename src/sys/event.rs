@@ -1,17 +1,15 @@
 //! Events: something that one thread raises and another sleeps for, beside sockets.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-use std::{fs, io};
 
-/// What /proc calls an eventfd; no file can have that name.
-const EVENT: &str = "anon_inode:[eventfd]";
 /// Looks in a row by which a watch forgets: enough for all that is watched, and not without end where peers go on ringing.
 const LOOKS: usize = 16;
 
-/// An event that is raised or not (eventfd(2)); its descriptor is readable while it is raised.
+/// An event that is raised or not (eventfd(2)); its descriptor is readable while it is raised. It stays in this process: one that
+/// another has too is a [`SharedEvent`](super::shared_event::SharedEvent).
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 
@@ -34,33 +32,6 @@ impl Event {
     pub fn clear(&self) -> bool {
         // It fails only where it was not raised.
         rustix::io::read(&self.0, &mut [0; size_of::<u64>()]).is_ok()
-    }
-}
-
-impl Event {
-    /// An event that a peer made; None where the descriptor is something else, as a pipe or a file, whose reader or owner
-    /// could make a write to it, or a question about it, wait or kill. Where there is no /proc, none is known to be an event.
-    #[cold]
-    pub fn of_peer(descriptor: OwnedFd) -> Option<Event> {
-        let name = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
-        if fs::read_link(name).ok()?.as_os_str() != EVENT {
-            return None;
-        }
-        let flags = fcntl_getfl(&descriptor).ok()?;
-        fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK).ok()?;
-        Some(Event(descriptor))
-    }
-
-    /// Raises an event that a peer shares. It may have made the event one that waits, so that is asked about first; one that
-    /// cannot be raised now is raised already. A peer that fills it up between the question and the write, having made it
-    /// one that waits, makes this wait until somebody reads it: no call of eventfd(2) rules that out.
-    #[cold]
-    pub fn raise_shared(&self) {
-        let mut asked = [PollFd::new(&self.0, PollFlags::OUT)];
-        let ready = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        if ready.is_ok_and(|n| n > 0) && asked[0].revents().contains(PollFlags::OUT) {
-            self.raise();
-        }
     }
 }
 
@@ -149,32 +120,11 @@ mod tests {
         watch.add(event.as_fd());
         for _ in 0..2 {
             assert!(!sleep_until_readable(&[watch.as_fd()], Duration::ZERO));
-            event.raise_shared();
+            event.raise();
             assert!(sleep_until_readable(&[watch.as_fd()], LONG));
             watch.clear();
         }
         assert!(event.clear());
-    }
-
-    #[test]
-    fn an_event_that_a_peer_filled_up_is_left_alone() {
-        let event = Event::of_peer(eventfd(0, EventfdFlags::empty()).unwrap()).unwrap();
-        rustix::io::write(&event.0, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-        fcntl_setfl(&event.0, OFlags::empty()).unwrap();
-        event.raise_shared();
-    }
-
-    #[test]
-    fn nothing_but_an_event_is_taken_for_one() {
-        let (reader, writer) = rustix::pipe::pipe().unwrap();
-        let (socket, peer) = std::os::unix::net::UnixStream::pair().unwrap();
-        let file = std::env::temp_dir().join(format!("anon_inode:[eventfd]{}", std::process::id()));
-        let opened = fs::File::create(&file).unwrap();
-        fs::remove_file(&file).unwrap();
-        let watch = Watch::new().unwrap().0;
-        for other in [reader, writer, socket.into(), peer.into(), opened.into(), watch] {
-            assert!(Event::of_peer(other).is_none());
-        }
     }
 
     #[test]

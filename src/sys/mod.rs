@@ -19,6 +19,8 @@ pub mod perf;
 pub mod process;
 pub mod region;
 pub mod seqpacket;
+pub mod shared_event;
+mod stranger;
 pub mod table;
 pub mod tap;
 pub mod xdp;

@@ -2,14 +2,16 @@
 
 use super::fork::Birthplace;
 use super::process::own_user;
+use super::stranger;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, open};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{set_socket_passcred, socket_peercred};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, recvmsg, sendmsg, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
+    connect, listen, recvmsg, sendmsg, shutdown, socket_with,
 };
+use std::cell::Cell;
 use std::fs::{self, Permissions};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,8 +19,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Descriptors that one message may bring at least; the kernel closes those that there is no room for.
-const DESCRIPTORS: usize = 4;
+/// Descriptors that one message may bring (`SCM_MAX_FD`).
+const DESCRIPTORS: usize = 253;
 /// Peers that may wait to be accepted.
 const BACKLOG: i32 = 8;
 
@@ -120,10 +122,17 @@ impl Listener {
         Ok(listener)
     }
 
-    /// A peer that has connected; None if there is none now.
+    /// A peer that has connected; None if there is none now, or if too many have sent what cannot be closed.
     pub fn accept(&self) -> Option<Connection> {
+        if stranger::are_too_many() {
+            return None;
+        }
+        self.take()
+    }
+
+    fn take(&self) -> Option<Connection> {
         // A peer that came and went is none; whatever else is wrong is wrong the next time as well.
-        accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok().map(Connection)
+        accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok().map(Connection::new)
     }
 }
 
@@ -135,22 +144,37 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Somebody may have taken it away, and have made another there; and it is not a child's to take away.
-        if !self.birthplace.is_elsewhere() && self.made.is_some() && socket_at(&self.path) == self.made {
+        // A child of fork(2) ends nothing of its parent's.
+        if self.birthplace.is_elsewhere() {
+            return;
+        }
+        // Somebody may have taken it away, and have made another there.
+        if self.made.is_some() && socket_at(&self.path) == self.made {
             let _ = fs::remove_file(&self.path);
         }
+        // Nobody connects any more, and those who have may have sent something already.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+        while self.take().is_some() {}
     }
 }
 
-/// One end of a connection.
+/// One end of a connection. Nothing that a peer sends by it makes its receiver wait, also when it is dropped.
 #[derive(Debug)]
-pub struct Connection(OwnedFd);
+pub struct Connection {
+    /// There until it is dropped.
+    socket: Option<OwnedFd>,
+    /// The peer sent something whose close may wait, which is still in the socket.
+    strange: Cell<bool>,
+    birthplace: Birthplace,
+}
 
 /// What came.
 #[derive(Debug)]
 pub enum Received {
     /// A message of that many bytes, with descriptors; longer than the room there was if the number is larger.
     Message(usize, Vec<OwnedFd>),
+    /// A descriptor that is neither memory, an eventfd nor a pipe: nothing more is received.
+    Stranger,
     /// Nothing yet.
     Nothing,
     /// The peer is gone.
@@ -165,8 +189,24 @@ impl Connection {
     #[cold]
     pub fn open(path: &Path) -> Result<Connection, Errno> {
         let socket = new()?;
+        if stranger::are_too_many() {
+            return Err(Errno::AGAIN);
+        }
         connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(Connection(socket))
+        Ok(Connection::new(socket))
+    }
+
+    fn new(socket: OwnedFd) -> Connection {
+        // Without it an empty message is taken for the end, and what is behind it is not seen.
+        let _ = set_socket_passcred(&socket, true);
+        Connection { socket: Some(socket), strange: Cell::new(false), birthplace: Birthplace::here() }
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Some(socket) => socket.as_fd(),
+            None => unreachable!("the socket is there until the drop"),
+        }
     }
 
     /// The user that the peer ran as when it connected, or began to listen (unix(7), SO_PEERCRED).
@@ -175,7 +215,7 @@ impl Connection {
     /// What getsockopt(2) says.
     #[cold]
     pub fn peer_user(&self) -> Result<u32, Errno> {
-        socket_peercred(&self.0).map(|peer| peer.uid.as_raw())
+        socket_peercred(self.socket()).map(|peer| peer.uid.as_raw())
     }
 
     /// Sends a message, with a descriptor if there is one.
@@ -191,34 +231,101 @@ impl Connection {
             // There is room for one.
             control.push(SendAncillaryMessage::ScmRights(descriptors));
         }
-        sendmsg(&self.0, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL)?;
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(self.socket(), &[IoSlice::new(message)], &mut control, flags)?;
         Ok(())
     }
 
-    /// Takes the next message into `into`.
+    /// Takes the next message into `into`. Descriptors whose close may wait are not received.
     #[cold]
     pub fn receive(&self, into: &mut [u8]) -> Received {
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        self.receive_if(into, stranger::is_known)
+    }
+
+    /// As [`Connection::receive`], from a peer that is trusted to send nothing whose close waits.
+    #[cold]
+    pub fn receive_trusting(&self, into: &mut [u8]) -> Received {
+        self.receive_if(into, |_| true)
+    }
+
+    fn receive_if(&self, into: &mut [u8], is_known: impl Fn(&OwnedFd) -> bool) -> Received {
+        if self.strange.get() {
+            return Received::End;
+        }
+        // The message stays where it is, so what it brings is not closed for good with these.
+        let (peeked, descriptors) = self.take(&mut [0], RecvFlags::PEEK);
+        let unseen = match peeked {
+            // What comes from now on was not looked at.
+            Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
+            Ok(None) | Err(_) => return Received::End,
+            // What this process has no descriptors left for, it does not know.
+            Ok(Some(Taken { unseen, .. })) => unseen,
+        };
+        if unseen || !descriptors.iter().all(is_known) {
+            self.strange.set(true);
+            stranger::leave(descriptors);
+            return Received::Stranger;
+        }
+        match self.take(into, RecvFlags::empty()) {
+            (Ok(Some(Taken { len, .. })), descriptors) => Received::Message(len, descriptors),
+            (Err(Errno::AGAIN | Errno::INTR), _) => Received::Nothing,
+            _ => Received::End,
+        }
+    }
+
+    /// The next message, None at the end, and the descriptors that came with it.
+    fn take(&self, into: &mut [u8], flags: RecvFlags) -> (Result<Option<Taken>, Errno>, Vec<OwnedFd>) {
+        let mut room =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS), ScmCredentials(1))];
         let mut control = RecvAncillaryBuffer::new(&mut room);
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::TRUNC;
-        let got = recvmsg(&self.0, &mut [IoSliceMut::new(into)], &mut control, flags);
-        let rights = control.drain().filter_map(|one| match one {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
+        let flags = flags | RecvFlags::CMSG_CLOEXEC | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        let got = recvmsg(self.socket(), &mut [IoSliceMut::new(into)], &mut control, flags);
+        let (mut descriptors, mut is_message) = (Vec::new(), false);
+        for one in control.drain() {
+            match one {
+                RecvAncillaryMessage::ScmRights(some) => descriptors.extend(some),
+                // The end comes without, and an empty message with it.
+                RecvAncillaryMessage::ScmCredentials(_) => is_message = true,
+                _ => {}
+            }
+        }
+        let taken = got.map(|got| {
+            let unseen = got.flags.contains(ReturnFlags::CTRUNC);
+            is_message.then_some(Taken { len: got.bytes, unseen })
         });
-        let descriptors = rights.flatten().collect();
-        match got {
-            // An empty message looks like the end, and nobody who is sane sends one.
-            Ok(got) if got.bytes > 0 => Received::Message(got.bytes, descriptors),
-            Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
-            Ok(_) | Err(_) => Received::End,
+        (taken, descriptors)
+    }
+}
+
+/// A message that was taken, or looked at.
+struct Taken {
+    len: usize,
+    /// It brings descriptors that there was no room for.
+    unseen: bool,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A child of fork(2) ends nothing of its parent's, and takes nothing that was sent to it.
+        if self.birthplace.is_elsewhere() {
+            return;
+        }
+        // The peer sends nothing any more; what it has sent is closed with the socket.
+        let _ = shutdown(self.socket(), Shutdown::Both);
+        for _ in 0..2 {
+            // Once more behind the error of a peer that went without reading all.
+            while matches!(self.receive(&mut [0]), Received::Message(..)) {}
+        }
+        let socket = self.socket.take();
+        if self.strange.get() {
+            stranger::leave(socket.into_iter().collect());
         }
     }
 }
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket()
     }
 }
 
@@ -226,6 +333,7 @@ impl AsFd for Connection {
 mod tests {
     use super::*;
     use crate::sys::event::Event;
+    use std::time::Duration;
 
     fn path(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("netmem-{}-{name}", std::process::id()))
@@ -248,7 +356,13 @@ mod tests {
         assert!(event.clear(), "it is the same event");
         let Received::Message(12, none) = server.receive(&mut room) else { panic!("no message") };
         assert!(none.is_empty(), "longer than the room, and its length is known");
+        client.send(b"", None).unwrap();
+        client.send(b"last", None).unwrap();
         drop(client);
+        for len in [0, 4] {
+            let Received::Message(n, _) = server.receive(&mut room) else { panic!("no message") };
+            assert_eq!(n, len);
+        }
         assert!(matches!(server.receive(&mut room), Received::End));
         assert_eq!(server.send(b"x", None), Err(Errno::PIPE));
         drop(listener);
@@ -256,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_that_are_more_than_there_is_room_for_are_closed() {
+    fn descriptors_that_are_more_than_anybody_asked_for_are_closed() {
         let path = path("descriptors");
         let listener = Listener::new(&path).unwrap();
         let client = Connection::open(&path).unwrap();
@@ -266,13 +380,12 @@ mod tests {
         let mut control = SendAncillaryBuffer::new(&mut room);
         let descriptors = [write.as_fd(); 7];
         assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-        sendmsg(&client.0, &[IoSlice::new(b"seven")], &mut control, SendFlags::NOSIGNAL).unwrap();
+        sendmsg(client.socket(), &[IoSlice::new(b"seven")], &mut control, SendFlags::NOSIGNAL).unwrap();
         drop(write);
         let mut byte = [0];
         assert_eq!(rustix::io::read(&read, &mut byte), Err(Errno::AGAIN), "they are on their way");
         let Received::Message(5, received) = server.receive(&mut [0; 8]) else { panic!("no message") };
-        // What the room is rounded up to may hold one or two more.
-        assert!((DESCRIPTORS..7).contains(&received.len()), "{received:?}");
+        assert_eq!(received.len(), 7);
         drop(received);
         assert_eq!(rustix::io::read(&read, &mut byte), Ok(0), "no end of the pipe is left open");
     }
@@ -296,6 +409,58 @@ mod tests {
         let client = Connection::open(&path).unwrap();
         let server = listener.accept().unwrap();
         assert_eq!([client.peer_user(), server.peer_user()], [Ok(own_user()); 2]);
+    }
+
+    /// One end of a connection whose last close waits for ten minutes: the other end takes nothing.
+    fn lingering() -> (OwnedFd, [OwnedFd; 2]) {
+        use std::net::{TcpListener, TcpStream};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (other, _) = listener.accept().unwrap();
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(600))).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        while std::io::Write::write(&mut &stream, &[0; 65536]).is_ok() {}
+        (stream.into(), [listener.into(), other.into()])
+    }
+
+    /// Sends descriptors, and keeps none of them.
+    fn send_all(from: &Connection, descriptors: Vec<OwnedFd>) {
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
+        sendmsg(from.socket(), &[IoSlice::new(b"here")], &mut control, SendFlags::NOSIGNAL).unwrap();
+    }
+
+    #[test]
+    fn a_descriptor_whose_close_waits_is_not_waited_for_received_unread_or_never_accepted() {
+        let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let (done, ended) = std::sync::mpsc::channel();
+        let mut others = Vec::new();
+        for (case, before) in [("alone", 0), ("behind another", 1)] {
+            let path = path(&format!("linger-{before}"));
+            let listener = Listener::new(&path).unwrap();
+            let clients = [(); 3].map(|()| Connection::open(&path).unwrap());
+            for client in &clients {
+                let (stream, other) = lingering();
+                others.push(other);
+                client.send(b"", None).unwrap();
+                send_all(client, (0..before).map(|_| event()).chain([stream]).collect());
+            }
+            let done = done.clone();
+            std::thread::spawn(move || {
+                let (received, unread) = (listener.accept().unwrap(), listener.accept().unwrap());
+                assert!(matches!(received.receive(&mut [0; 8]), Received::Message(0, _)));
+                assert!(matches!(received.receive(&mut [0; 8]), Received::Stranger));
+                assert!(matches!(received.receive(&mut [0; 8]), Received::End));
+                drop((received, unread, listener));
+                done.send(case).unwrap();
+            });
+            assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(case), "it waits");
+            drop(clients);
+        }
+        // As whoever sent them would end them: reset, and closed at once.
+        drop(others);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::steer::{DEFAULT_KEY, Toeplitz};
 use crate::sys::event::{Watch, sleep_until_readable};
 use crate::sys::fork::Birthplace;
 use crate::sys::seqpacket::Listener;
+use crate::sys::shared_event::Ringer;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -74,6 +75,7 @@ impl MemifPort {
             toeplitz: Toeplitz::new(&DEFAULT_KEY),
             peer: None,
             down: nobody,
+            ringer: Ringer::new().map_err(|errno| MemifError::Bell { errno })?,
             watch: Watch::new().map_err(|error| MemifError::Watch(error.to_string()))?,
             rounds: 0,
             birthplace: Birthplace::here(),

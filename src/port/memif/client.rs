@@ -64,7 +64,7 @@ impl Client {
                         return Step::Down(fault);
                     }
                     self.hopeful = true;
-                    self.state = State::Greeting(Session::new(connection));
+                    self.state = State::Greeting(Session::new(connection, self.config.sealing));
                 }
                 Err(errno) => {
                     // A server may have too many to greet just now.

@@ -44,6 +44,23 @@ pub enum MemifError {
     /// The process is out of descriptors.
     #[error("memif needs a descriptor to sleep on: {0}; raise the limit with `ulimit -n`")]
     Watch(String),
+    /// The kernel gives no context of asynchronous requests, by which peers are rung.
+    #[error("memif rings its peers by asynchronous I/O: io_setup: {errno}; {}", bell_remedy(*.errno))]
+    Bell {
+        /// What io_setup(2) said.
+        errno: Errno,
+    },
+}
+
+fn bell_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::AGAIN => "raise `sysctl fs.aio-max-nr`, of which other programs have taken all",
+        Errno::NOSYS | Errno::PERM => {
+            "allow io_setup(2), io_submit(2), io_getevents(2) and io_destroy(2), and take a kernel with CONFIG_AIO"
+        }
+        Errno::MFILE | Errno::NFILE => "raise the limit with `ulimit -n`",
+        _ => "free some memory",
+    }
 }
 
 fn listen_remedy(errno: Errno) -> &'static str {
@@ -74,6 +91,8 @@ pub(super) enum Fault {
     Unexpected(&'static str),
     #[error("{0} without a descriptor")]
     NoDescriptor(&'static str),
+    #[error("a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)")]
+    Stranger,
     #[error("{0} with a descriptor that is no eventfd")]
     NoEvent(&'static str),
     #[error("version {0:#06x}, and only 0x0200 is spoken")]

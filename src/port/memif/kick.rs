@@ -28,7 +28,8 @@ impl MemifPort {
                 && rings.tx.wake().is_wanted()
             {
                 self.counters.kicks.add(1);
-                rings.peers_bell.raise_shared();
+                // Where it cannot be rung now, it is in the next round.
+                rings.unannounced = !self.ringer.raise(&rings.peers_bell);
             }
         }
         let every = if self.active > 0 { LOOK_ROUNDS } else { SEEK_ROUNDS };

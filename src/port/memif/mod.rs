@@ -22,8 +22,10 @@
 //! peer's own memory is read or written. Foreign memory must be sealed against shrinking
 //! ([`Sealing`]), unless the caller takes any. A peer that takes pages away all the same makes an access to them a SIGBUS, which
 //! takes the port down, and not the process (ADR 0031). Of the descriptors that come with messages, memory
-//! is mapped, and an eventfd(2) is rung, never read; what else one is, is refused and closed. Two waits are left to a hostile
-//! peer: the owner of a file (FUSE) may delay its close, and a peer may fill an eventfd up between our look and our ring.
+//! is mapped, and an eventfd(2) is rung, never read; what else one is, is refused and closed. A peer is rung by a call that never
+//! waits, whatever it makes of its eventfd (ADR 0035). A descriptor whose close may wait (a socket, a file of FUSE) is not received;
+//! it is closed on a thread of its own, and beyond 64 connections that left such, nobody new is let in. With
+//! [`Sealing::Trusted`] all this is the peer's to keep.
 //!
 //! A peer that is lent frames ([`MemifConfig::lend`]) can read and write all frames of that memory at any time: that is
 //! what zero copy by memif is. It sees other ports' packets, and could change bytes behind a check of them and behind references
@@ -97,6 +99,7 @@ use crate::sys::event::Watch;
 use crate::sys::fork::Birthplace;
 use crate::sys::process::own_user;
 use crate::sys::seqpacket::Connection;
+use crate::sys::shared_event::Ringer;
 use client::Client;
 use error::Fault;
 use pair::{Lender, Pair};
@@ -234,6 +237,8 @@ pub struct MemifPort {
     /// Why there is none, while there is none.
     down: String,
     watch: Watch,
+    /// Rings peers that sleep.
+    ringer: Ringer,
     /// Poll rounds, wrapping.
     rounds: u32,
     birthplace: Birthplace,

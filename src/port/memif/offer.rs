@@ -6,9 +6,9 @@ use super::message::{AddRegion, AddRing, Message};
 use super::pair::{End, FRAMES, Rings};
 use super::ring::{Lending, ring_bytes};
 use crate::limits::{CACHE_LINE, PAGE_SIZE};
-use crate::sys::event::Event;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::region::Region;
+use crate::sys::shared_event::SharedEvent;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ impl Place {
     }
 
     fn rings(&self, queue: u16) -> Result<Rings, Fault> {
-        let event = || Event::new().map_err(|error| Fault::Memory(error.to_string()));
+        let event = || SharedEvent::new().map_err(|error| Fault::Memory(error.to_string()));
         Ok(Rings {
             rx: self.end(queue, false)?,
             tx: self.end(queue, true)?,

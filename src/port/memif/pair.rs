@@ -5,8 +5,8 @@ use super::ring::{Descriptor, Lending, WakeFlag};
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
 use crate::pool::Frame;
 use crate::port::posted::PostedQueue;
-use crate::sys::event::Event;
 use crate::sys::region::Region;
+use crate::sys::shared_event::SharedEvent;
 use std::num::NonZeroU32;
 
 /// The end of a ring: frames are lent as they lie, or their bytes are copied.
@@ -59,9 +59,9 @@ pub(super) struct Rings {
     pub(super) rx: End,
     pub(super) tx: End,
     /// Wakes the peer that reads what we send.
-    pub(super) peers_bell: Event,
+    pub(super) peers_bell: SharedEvent,
     /// Rung by the peer when it has sent.
-    pub(super) bell: Event,
+    pub(super) bell: SharedEvent,
     /// Something was sent since the peer was last woken.
     pub(super) unannounced: bool,
 }

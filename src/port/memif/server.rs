@@ -7,9 +7,9 @@ use super::pair::{End, Rings};
 use super::ring::{LOG2_SIZE_MAX, Serving};
 use super::session::{Session, Step};
 use super::{MemifConfig, NAME};
-use crate::sys::event::Event;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Listener};
+use crate::sys::shared_event::SharedEvent;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,9 +46,9 @@ struct Heard {
     admitted: bool,
     regions: Vec<(OwnedFd, u64)>,
     /// Rings to the server, by number, with what wakes their reader.
-    to_server: Vec<Option<(AddRing, Event)>>,
+    to_server: Vec<Option<(AddRing, SharedEvent)>>,
     /// The same, to the client.
-    to_client: Vec<Option<(AddRing, Event)>>,
+    to_client: Vec<Option<(AddRing, SharedEvent)>>,
 }
 
 impl Server {
@@ -92,7 +92,7 @@ impl Server {
     /// silent makes room.
     fn welcome(&mut self, connection: Connection) -> Result<(), Fault> {
         let allowed = self.config.peer.check(&connection);
-        let session = Session::new(connection);
+        let session = Session::new(connection, self.config.sealing);
         if self.up.is_some() {
             turn_away(&session);
             return Ok(());
@@ -200,7 +200,7 @@ impl Heard {
             }
             Message::AddRing(ring) if self.admitted => {
                 let wake = descriptor.ok_or(Fault::NoDescriptor(message.name()))?;
-                let wake = Event::of_peer(wake).ok_or(Fault::NoEvent(message.name()))?;
+                let wake = SharedEvent::of_peer(wake).map_err(|_| Fault::NoEvent(message.name()))?;
                 self.add_ring(ring, wake, config.queues)
             }
             Message::Disconnect { reason, .. } => Err(Fault::Disconnected(reason.to_string())),
@@ -237,7 +237,7 @@ impl Heard {
         Ok(())
     }
 
-    fn add_ring(&mut self, ring: &AddRing, wake: Event, queues: u16) -> Result<(), Fault> {
+    fn add_ring(&mut self, ring: &AddRing, wake: SharedEvent, queues: u16) -> Result<(), Fault> {
         let rings = if ring.to_server { &mut self.to_server } else { &mut self.to_client };
         rings.resize_with(queues.into(), || None);
         match rings.get_mut(usize::from(ring.index)) {
@@ -254,7 +254,7 @@ impl Heard {
         };
         let regions: Result<Arc<[_]>, _> = self.regions.drain(..).enumerate().map(map).collect();
         let regions = regions?;
-        let ends = |rings: &mut Vec<Option<(AddRing, Event)>>, to_server| -> Result<Vec<_>, Fault> {
+        let ends = |rings: &mut Vec<Option<(AddRing, SharedEvent)>>, to_server| -> Result<Vec<_>, Fault> {
             // Numbered without gaps.
             let n = rings.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
             let given = rings.drain(..n).enumerate().map(|(i, ring)| {

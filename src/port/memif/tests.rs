@@ -1,5 +1,6 @@
 //! Ports against each other, and against peers that a test plays by hand: honest, broken and hostile.
 
+mod bells;
 mod forked;
 mod giants;
 mod hostile;

@@ -18,7 +18,7 @@ const TO_CLIENT: u64 = 1024;
 const PACKETS: u32 = 4096;
 
 /// A client by hand: it says what it is told to.
-struct Hand {
+pub(super) struct Hand {
     connection: Connection,
     memory: Arc<SharedMemory>,
     event: Event,
@@ -39,6 +39,10 @@ impl Hand {
         let memory = SharedMemory::map(file.try_clone().unwrap().into(), REGION, Sealing::Trusted).unwrap();
         let connection = Connection::open(path).unwrap();
         (Hand { connection, memory, event: Event::new().unwrap() }, file)
+    }
+
+    pub(super) fn bell(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.event.as_fd()
     }
 
     fn init() -> Message {
@@ -88,7 +92,7 @@ impl Hand {
             match self.connection.receive(&mut bytes) {
                 Received::Message(_, _) => return Some(Message::parse(&bytes).unwrap()),
                 Received::Nothing => {}
-                Received::End => return None,
+                Received::End | Received::Stranger => return None,
             }
         }
     }
@@ -107,7 +111,7 @@ impl Hand {
     }
 
     /// A client that is connected, and its ends of the rings.
-    fn connected(server: &mut Side, path: &Path) -> (Hand, Lending, Lending) {
+    pub(super) fn connected(server: &mut Side, path: &Path) -> (Hand, Lending, Lending) {
         let hand = Hand::new(path);
         let (to_server, to_client) = hand.lay_rings();
         let answer = hand.converse(server, &Hand::sane());
@@ -248,7 +252,8 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
         hand
     };
     drop(tell(&mut server));
-    assert_eq!(server.reason(), "region 0: its memory is not sealed against shrinking (F_SEAL_SHRINK)");
+    let stranger = "a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)";
+    assert_eq!(server.reason(), stranger);
     serves(&mut server, &path);
     server.close();
     let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };

@@ -1,0 +1,343 @@
+//! `netmem forward` with a hostile peer beside an honest pair of ports, on one worker. The peer gets frames, and attacks for
+//! `NETMEM_HOSTILE_SECONDS` by each attack (default 1); the honest pair loses nothing, and one SIGINT ends the run.
+
+#![allow(clippy::unwrap_used)]
+
+mod netmem;
+mod odd;
+
+use ::netmem::port::memif::message::{
+    AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION,
+};
+use ::netmem::system::event::Event;
+use ::netmem::system::seqpacket::{Connection, Listener, Received};
+use netmem::{number, start};
+use odd::{Folder, frames, packets, pcap_at_intervals};
+use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_setfl, memfd_create};
+use rustix::io::{read, write};
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::File;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Output};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+/// How long a test waits for what must happen. It guards against hangs, nothing else.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Honest packets a second: in half a minute of each attack no more than the honest rings have room for, whoever is given a core.
+const RATE: u64 = 100;
+const RING: u32 = 16384;
+
+fn attack_time() -> Duration {
+    let seconds = env::var("NETMEM_HOSTILE_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs_f64(seconds.unwrap_or(1.0))
+}
+
+/// Waits for a process to end.
+fn ended(what: &str, mut child: Child) -> Output {
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("{what} does not end");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+fn object(out: &Output) -> Value {
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
+}
+
+/// Sends numbered packets through the honest ports of a worker that also sends frames to a memif port with this `role`,
+/// whose peer is what `attack` makes of the socket for as long as it says; how often that was rung.
+fn beside_an_honest_pair(name: &str, role: &str, attack: impl FnOnce(&Folder, &Path)) -> u64 {
+    let folder = Folder::new(name);
+    let (honest, out, evil) = (folder.path("honest.sock"), folder.path("out.pcap"), folder.path("evil.sock"));
+    let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 50));
+    let worker = start(&format!(
+        "forward --mode cross-connect --json --ring {RING} --port memif:{},role=server --port pcap:out={} --port \
+         pcap:in={},speed=recorded,loop=0 --port memif:{},role={role}",
+        honest.display(),
+        out.display(),
+        input.display(),
+        evil.display()
+    ));
+    wait_until("nobody listens", || honest.exists());
+    let sender =
+        start(&format!("gen --port memif:{} --rate {RATE} --ring {RING} --json -", honest.display()));
+    let come = || fs::read(&out).map_or(0, |bytes| packets(&bytes).len());
+    wait_until("no honest packet comes", || come() > 0);
+    attack(&folder, &evil);
+    interrupt(&sender);
+    let sent = number(&object(&ended("gen", sender)), "sent") as usize;
+    wait_until("honest packets are missing", || come() >= sent);
+    interrupt(&worker);
+    let report = ended("the run", worker);
+    assert_eq!(come(), sent);
+    let report = object(&report);
+    let pools = report["pools"].as_array().unwrap();
+    assert!(pools.iter().all(|pool| pool["balanced"] == true), "{report}");
+    number(&report["ports"][3], "kicks")
+}
+
+/// Random numbers (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// The next message, with what came with it; None where the other side hung up or says nothing until then.
+fn hear(connection: &Connection, until: Instant) -> Option<(Message, Vec<OwnedFd>)> {
+    let mut bytes = [0; 128];
+    loop {
+        match connection.receive(&mut bytes) {
+            Received::Message(_, descriptors) => return Some((Message::parse(&bytes).ok()?, descriptors)),
+            Received::Nothing if Instant::now() < until => thread::sleep(Duration::from_micros(100)),
+            Received::Nothing | Received::End | Received::Stranger => return None,
+        }
+    }
+}
+
+/// A client by hand: two rings of eight slots in memory that is sealed, and packets behind.
+struct Hand {
+    connection: Connection,
+    memory: File,
+    event: Event,
+}
+
+const BYTES: u64 = 16 << 10;
+const PACKETS: u32 = 4096;
+/// Where the ring to the client lies.
+const TO_CLIENT: u64 = 1024;
+
+impl Hand {
+    fn new(socket: &Path) -> Option<Hand> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = File::from(memfd_create("hostile", flags).unwrap());
+        memory.set_len(BYTES).unwrap();
+        fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        let event = Event::new().unwrap();
+        Some(Hand { connection: Connection::open(socket).ok()?, memory, event })
+    }
+
+    /// All that a sane client says.
+    fn words() -> Vec<Message> {
+        let name = Text::new("hostile");
+        let ring = |to_server, offset| {
+            let (log2_size, private_header) = (3, 0);
+            Message::AddRing(AddRing { to_server, index: 0, region: 0, offset, log2_size, private_header })
+        };
+        let init = Init { version: VERSION, id: 0, mode: MODE_ETHERNET, secret: Text::default(), name };
+        let region = AddRegion { index: 0, size: BYTES };
+        let rings = [ring(true, 0), ring(false, TO_CLIENT as u32)];
+        let [to_server, to_client] = rings;
+        vec![Message::Init(init), Message::AddRegion(region), to_server, to_client, Message::Connect(name)]
+    }
+
+    fn at(&self, at: u64, bytes: &[u8]) {
+        self.memory.write_all_at(bytes, at).unwrap();
+    }
+
+    /// Says the first `n` words, each when the one before was heard; false where it was not let.
+    fn say(&self, n: usize, until: Instant) -> bool {
+        for ring in [0, TO_CLIENT] {
+            self.at(ring, &0x3e3_1f20_u32.to_ne_bytes());
+        }
+        (0..8).for_each(|slot| {
+            let bytes = [[0; 4], 2048_u32.to_ne_bytes(), PACKETS.to_ne_bytes(), [0; 4]].concat();
+            self.at(TO_CLIENT + 128 + 16 * slot, &bytes);
+        });
+        Hand::words().iter().take(n).all(|message| {
+            let descriptor = match message {
+                Message::AddRegion(_) => Some(self.memory.as_fd()),
+                Message::AddRing(_) => Some(self.event.as_fd()),
+                _ => None,
+            };
+            let heard = hear(&self.connection, until);
+            heard.is_some() && self.connection.send(&message.bytes(), descriptor).is_ok()
+        })
+    }
+
+    /// One with whom packets flow.
+    fn connected(socket: &Path, until: Instant) -> Option<Hand> {
+        let hand = Hand::new(socket)?;
+        let said = hand.say(5, until) && matches!(hear(&hand.connection, until)?.0, Message::Connected(_));
+        said.then_some(hand)
+    }
+
+    /// Takes what came, and wants to be woken by the next.
+    fn make_room(&self) {
+        let mut tail = [0; 2];
+        self.memory.read_exact_at(&mut tail, TO_CLIENT + 64).unwrap();
+        self.at(TO_CLIENT + 4, &[0; 2]);
+        self.at(TO_CLIENT + 6, &u16::from_ne_bytes(tail).wrapping_add(8).to_ne_bytes());
+    }
+}
+
+fn drain(event: &impl AsFd) {
+    fcntl_setfl(event, OFlags::NONBLOCK).unwrap();
+    let _ = read(event, &mut [0; 8]);
+}
+
+/// Fills an eventfd up, has it wait, and drains it again, over and over; at last it stays full.
+fn toggle(event: &impl AsFd, until: Instant, mut make_room: impl FnMut()) {
+    while Instant::now() < until {
+        drain(event);
+        make_room();
+        while write(event, &(u64::MAX - 1).to_ne_bytes()).is_err() {
+            drain(event);
+        }
+        fcntl_setfl(event, OFlags::empty()).unwrap();
+        make_room();
+    }
+}
+
+#[test]
+fn a_client_that_has_its_eventfd_wait_takes_nothing_from_an_honest_pair() {
+    let rung = beside_an_honest_pair("evil-client", "server", |_, socket| {
+        let until = Instant::now() + attack_time();
+        let hand = Hand::connected(socket, Instant::now() + PATIENCE).expect("the server takes it");
+        toggle(&hand.event, until, || hand.make_room());
+    });
+    assert!(rung > 0, "it was never rung");
+}
+
+#[test]
+fn a_server_that_has_the_eventfd_wait_takes_nothing_from_an_honest_pair() {
+    let rung = beside_an_honest_pair("evil-server", "client", |_, socket| {
+        let listener = Listener::new(socket).unwrap();
+        let patience = Instant::now() + PATIENCE;
+        let connection = loop {
+            assert!(Instant::now() < patience, "nobody connects");
+            match listener.accept() {
+                Some(connection) => break connection,
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let say = |message: Message| connection.send(&message.bytes(), None).unwrap();
+        let (min_version, max_version) = (VERSION, VERSION);
+        let hello =
+            Hello { min_version, max_version, max_region: 9, max_log2_ring_size: 14, ..Hello::default() };
+        say(Message::Hello(hello));
+        let (mut memory, mut bell, mut at) = (None, None, 0);
+        loop {
+            let (message, descriptors) = hear(&connection, patience).expect("the client goes on");
+            let descriptor = descriptors.into_iter().next();
+            match message {
+                Message::AddRegion(region) if region.index == 0 => memory = descriptor.map(File::from),
+                Message::AddRing(ring) if ring.to_server => (bell, at) = (descriptor, u64::from(ring.offset)),
+                Message::Connect(_) => break,
+                _ => {}
+            }
+            say(Message::Ack);
+        }
+        say(Message::Connected(Text::new("hostile")));
+        let (memory, bell) = (memory.unwrap(), bell.unwrap());
+        // All is read at once, and it wants to be woken by the next.
+        let make_room = || {
+            let mut head = [0; 2];
+            memory.read_exact_at(&mut head, at + 6).unwrap();
+            memory.write_all_at(&[0; 2], at + 4).unwrap();
+            memory.write_all_at(&head, at + 64).unwrap();
+        };
+        toggle(&bell, Instant::now() + attack_time(), make_room);
+    });
+    assert!(rung > 0, "it was never rung");
+}
+
+#[test]
+fn clients_that_write_anything_anywhere_take_nothing_from_an_honest_pair() {
+    beside_an_honest_pair("evil-bytes", "server", |_, socket| {
+        let (mut random, until) = (Random(0x9e37_79b9_7f4a_7c15), Instant::now() + attack_time());
+        while Instant::now() < until {
+            let Some(hand) = Hand::connected(socket, until) else { continue };
+            // In rings and behind them, until the server has enough.
+            while Instant::now() < until
+                && matches!(hand.connection.receive(&mut [0; 128]), Received::Nothing)
+            {
+                let number = random.next();
+                hand.at(number % (2 * TO_CLIENT), &random.next().to_ne_bytes()[..1 + number as usize % 8]);
+                if number.is_multiple_of(16) {
+                    hand.make_room();
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn clients_that_say_anything_and_go_at_any_word_take_nothing_from_an_honest_pair() {
+    beside_an_honest_pair("evil-words", "server", |folder, socket| {
+        let (mut random, until) = (Random(0x2545_f491_4f6c_dd1d), Instant::now() + attack_time());
+        let file = File::create(folder.path("file")).unwrap();
+        let (pipe, _other) = std::io::pipe().unwrap();
+        while Instant::now() < until {
+            let Some(hand) = Hand::new(socket) else { continue };
+            if !hand.say(random.next() as usize % 6, until) {
+                continue;
+            }
+            let mut bytes = [0; 128];
+            bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&random.next().to_ne_bytes()));
+            bytes[..2].copy_from_slice(&(random.next() as u16 % 10).to_ne_bytes());
+            let all = [None, Some(file.as_fd()), Some(pipe.as_fd()), Some(hand.event.as_fd())];
+            let descriptor = all[random.next() as usize % 4];
+            let _ = hand.connection.send(&bytes[..random.next() as usize % 129], descriptor);
+        }
+    });
+}
+
+/// One end of a connection whose last close waits for an hour, since the other end takes nothing; and that one.
+fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    set_socket_recv_buffer_size(&listener, 4096).unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    set_socket_send_buffer_size(&stream, 4096).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    set_socket_linger(&stream, Some(Duration::from_secs(3600))).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while (&stream).write(&[0; 65536]).is_ok() {}
+    (stream, other)
+}
+
+#[test]
+fn clients_that_send_sockets_whose_close_waits_take_nothing_from_an_honest_pair() {
+    let mut others = Vec::new();
+    beside_an_honest_pair("evil-sockets", "server", |_, socket| {
+        let (mut random, until) = (Random(0xd1b5_4a32_d192_ed03), Instant::now() + attack_time());
+        while Instant::now() < until || others.is_empty() {
+            let Some(hand) = Hand::new(socket) else { continue };
+            // In the place of any word, or before the first.
+            if hand.say(random.next() as usize % 5, Instant::now() + Duration::from_millis(100)) {
+                let (stream, other) = lingering();
+                let _ = hand.connection.send(&Hand::words()[2].bytes(), Some(stream.as_fd()));
+                others.push(other);
+            }
+        }
+    });
+}

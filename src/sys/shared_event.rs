@@ -1,0 +1,258 @@
+//! Events that another process shares, and how they are raised without ever waiting.
+//!
+//! A write(2) to an eventfd(2) waits while its counter is full and the descriptor's file has no `O_NONBLOCK`. Both belong to
+//! everybody who has the descriptor, and both can change between any check and the write, so no check helps; pwritev2(2)
+//! refuses `RWF_NOWAIT` on an eventfd. What never waits is the kernel's own way to raise one when an asynchronous request is
+//! done (io_submit(2), `IOCB_FLAG_RESFD`): it takes no notice of the file's flags, and leaves a full counter full. So a request
+//! to read no bytes is submitted, which is done before the call returns (ADR 0035).
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{fs, io};
+
+/// What /proc calls an eventfd; no file can have that name.
+const EVENT: &str = "anon_inode:[eventfd]";
+/// Requests that may be done and not taken note of: so many, and a few more, are submitted by one call each until one more
+/// call clears them.
+const REQUESTS: usize = 64;
+/// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
+const READ: u16 = 0;
+/// `IOCB_FLAG_RESFD`: an eventfd is raised when the request is done.
+const RAISES: u32 = 1;
+
+/// An event (eventfd(2)) that a peer has too, made by either. It is raised by a [`Ringer`] alone, and never read.
+#[derive(Debug)]
+pub struct SharedEvent(OwnedFd);
+
+impl SharedEvent {
+    /// A new one, to be given to a peer.
+    ///
+    /// # Errors
+    /// What eventfd(2) says: the process or the system is out of descriptors.
+    #[cold]
+    pub fn new() -> io::Result<SharedEvent> {
+        Ok(SharedEvent(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// One that a peer made; where it is something else, as a pipe or a file, the descriptor comes back. Nothing is asked of the
+    /// file itself, whose owner could make any question wait. Where there is no /proc, none is known to be an event.
+    #[cold]
+    pub fn of_peer(descriptor: OwnedFd) -> Result<SharedEvent, OwnedFd> {
+        let name = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+        match fs::read_link(name) {
+            Ok(name) if name.as_os_str() == EVENT => Ok(SharedEvent(descriptor)),
+            _ => Err(descriptor),
+        }
+    }
+}
+
+impl AsFd for SharedEvent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// `struct iocb` of `linux/aio_abi.h`. The two words behind `data` change places with the byte order; both are 0 here.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Request {
+    data: u64,
+    key: u32,
+    rw_flags: u32,
+    operation: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    event: u32,
+}
+
+/// `struct io_event` of the same: of a request that is done, which nobody asks about here.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Done([u64; 4]);
+
+/// Raises events that are shared. It has a context of asynchronous requests (io_setup(2)) of its own.
+#[derive(Debug)]
+pub struct Ringer {
+    /// The context's number, which the kernel chose.
+    context: libc::c_ulong,
+    /// An empty file, which is read.
+    file: OwnedFd,
+}
+
+impl Ringer {
+    /// Makes the context.
+    ///
+    /// # Errors
+    /// What io_setup(2) says: `EAGAIN` where the system has no more (`fs.aio-max-nr`), `ENOSYS` or `EPERM` where the kernel or a
+    /// filter has none at all; or that the process is out of descriptors.
+    #[cold]
+    pub fn new() -> Result<Ringer, Errno> {
+        let file = memfd_create("netmem-bell", MemfdFlags::CLOEXEC)?;
+        let mut context: libc::c_ulong = 0;
+        // SAFETY: the kernel reads and writes that word, which must be 0, and keeps no pointer to it.
+        let failed = unsafe { libc::syscall(libc::SYS_io_setup, REQUESTS, &raw mut context) } < 0;
+        if failed {
+            Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS))
+        } else {
+            Ok(Ringer { context, file })
+        }
+    }
+
+    /// Raises `event`, once or again; an event whose counter is full is raised already. False where the kernel has no memory to
+    /// do it now.
+    ///
+    /// # Cost
+    /// One system call that never waits, and now and then a second one.
+    #[cold]
+    #[inline(never)]
+    pub fn raise(&mut self, event: &SharedEvent) -> bool {
+        self.submit(event) || (self.clear() && self.submit(event))
+    }
+
+    fn submit(&self, event: &SharedEvent) -> bool {
+        let mut request = Request {
+            operation: READ,
+            file: self.file.as_raw_fd() as u32,
+            flags: RAISES,
+            event: event.0.as_raw_fd() as u32,
+            ..Request::default()
+        };
+        let requests = [&raw mut request];
+        let (n, list): (libc::c_long, _) = (1, requests.as_ptr());
+        // SAFETY: one request, laid out as the kernel has it, which it copies and of which it writes the key; it names no buffer,
+        // for there is nothing to be read. It is done when the call returns, and nothing of it is kept.
+        unsafe { libc::syscall(libc::SYS_io_submit, self.context, n, list) == 1 }
+    }
+
+    /// Takes note of the requests that are done, which makes room for others.
+    fn clear(&self) -> bool {
+        let mut done = [Done::default(); REQUESTS];
+        let (least, most): (libc::c_long, _) = (0, REQUESTS as libc::c_long);
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let (into, until) = (done.as_mut_ptr(), &raw const now);
+        // SAFETY: the kernel writes at most so many of them, reads the time, and keeps no pointer.
+        unsafe { libc::syscall(libc::SYS_io_getevents, self.context, least, most, into, until) > 0 }
+    }
+}
+
+impl Drop for Ringer {
+    fn drop(&mut self) {
+        // SAFETY: the context is ours, and no request of it is under way. In a child of fork(2) there is none of that number.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+    }
+}
+
+/// What a peer may do with an event that it shares.
+#[cfg(test)]
+pub(crate) mod hostile {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use rustix::io::{read, write};
+    use std::os::fd::AsFd;
+
+    /// What an eventfd holds at most by a write.
+    pub const FULL: u64 = u64::MAX - 1;
+
+    /// Its counter, which is 0 then; 0 where it was.
+    pub fn drain(event: &impl AsFd) -> u64 {
+        let mut counter = [0; 8];
+        fcntl_setfl(event, OFlags::NONBLOCK).unwrap();
+        read(event, &mut counter).map_or(0, |_| u64::from_ne_bytes(counter))
+    }
+
+    /// Makes it one that waits, with a counter that is full.
+    pub fn fill(event: &impl AsFd) {
+        while write(event, &FULL.to_ne_bytes()).is_err() {
+            drain(event);
+        }
+        fcntl_setfl(event, OFlags::empty()).unwrap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hostile::{FULL, drain, fill};
+    use super::*;
+    use crate::sys::event::{Watch, sleep_until_readable};
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::time::{Duration, Instant};
+
+    /// Long enough that a test which waits for it in vain is seen to hang.
+    const LONG: Duration = Duration::from_secs(60);
+    #[test]
+    fn each_raise_counts_one_however_many_there_are_and_a_watch_sees_it() {
+        let (mut ringer, event) = (Ringer::new().unwrap(), SharedEvent::new().unwrap());
+        let watch = Watch::new().unwrap();
+        watch.add(event.as_fd());
+        for _ in 0..2 {
+            assert!(!sleep_until_readable(&[watch.as_fd()], Duration::ZERO));
+            assert!(ringer.raise(&event));
+            assert!(sleep_until_readable(&[watch.as_fd()], LONG));
+            watch.clear();
+        }
+        let more = 50 * REQUESTS as u64;
+        assert!((0..more).all(|_| ringer.raise(&event)));
+        assert_eq!(drain(&event), 2 + more);
+    }
+
+    #[test]
+    fn an_event_that_is_full_and_waits_is_raised_at_once_and_stays_full() {
+        let (mut ringer, event) = (Ringer::new().unwrap(), SharedEvent::new().unwrap());
+        fill(&event);
+        assert!((0..3 * REQUESTS).all(|_| ringer.raise(&event)));
+        assert!(drain(&event) >= FULL);
+        assert!(ringer.raise(&event));
+        assert_eq!(drain(&event), 1);
+    }
+
+    #[test]
+    fn a_peer_that_fills_an_event_up_while_it_is_raised_stops_nobody() {
+        let (mut ringer, event) = (Ringer::new().unwrap(), SharedEvent::new().unwrap());
+        let (raised, over) = (&AtomicU64::new(0), &AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    assert!(ringer.raise(&event));
+                    raised.fetch_add(1, Relaxed);
+                }
+            });
+            let until = Instant::now() + LONG;
+            for round in 0..500 {
+                drain(&event);
+                fill(&event);
+                let before = raised.load(Relaxed);
+                while raised.load(Relaxed) < before + 2 && Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                if Instant::now() >= until {
+                    over.store(true, Relaxed);
+                    drain(&event);
+                    panic!("it waits in round {round}");
+                }
+            }
+            over.store(true, Relaxed);
+        });
+    }
+
+    #[test]
+    fn nothing_but_an_event_is_taken_for_one() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let (socket, peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let file = std::env::temp_dir().join(format!("anon_inode:[eventfd]{}", std::process::id()));
+        let opened = fs::File::create(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let watch = Watch::new().unwrap().as_fd().try_clone_to_owned().unwrap();
+        for other in [reader, writer, socket.into(), peer.into(), opened.into(), watch] {
+            assert!(SharedEvent::of_peer(other).is_err());
+        }
+        assert!(SharedEvent::of_peer(eventfd(0, EventfdFlags::empty()).unwrap()).is_ok());
+    }
+}
