@@ -18,6 +18,8 @@ pub(super) struct Anew {
     begun: bool,
     /// Where it was made; None where it was there already.
     made: Option<PathBuf>,
+    /// Bytes written.
+    len: u64,
 }
 
 impl Anew {
@@ -33,7 +35,23 @@ impl Anew {
             }
             made => (made?, Some(path.to_owned())),
         };
-        Ok(Anew { file, begun: false, made })
+        Ok(Anew { file, begun: false, made, len: 0 })
+    }
+
+    /// Bytes written.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Cuts off what was written behind the first `len` bytes, so that nothing of what a full disk has cut in the middle is left.
+    /// A device has nothing that could be cut off. Nothing is to be written any more.
+    #[cold]
+    pub(super) fn cut(&mut self, len: u64) {
+        if self.begun && self.file.metadata().is_ok_and(|file| file.is_file()) {
+            // What the file system does not cut stays as it is: who reads it finds its end.
+            let _ = self.file.set_len(len);
+        }
+        self.len = len;
     }
 
     /// The file.
@@ -63,7 +81,9 @@ impl Drop for Anew {
 impl Write for Anew {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.begin()?;
-        self.file.write(bytes)
+        let n = self.file.write(bytes)?;
+        self.len += n as u64;
+        Ok(n)
     }
 
     fn flush(&mut self) -> io::Result<()> {

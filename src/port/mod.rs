@@ -139,6 +139,11 @@ pub trait Port: Send {
     /// Whether it carries frames.
     fn state(&self) -> PortState;
 
+    /// What went wrong with it beside its frames, which it carries on: a trace that cannot be written. By default nothing.
+    fn complaint(&self) -> Option<String> {
+        None
+    }
+
     /// Its counters, to be read from any thread; a port made elsewhere keeps the [`Writer`](crate::stats::Writer) of its own.
     fn counters(&self) -> Arc<PortCounters>;
 

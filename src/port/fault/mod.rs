@@ -226,6 +226,10 @@ impl Port for FaultPort {
         self.within.state()
     }
 
+    fn complaint(&self) -> Option<String> {
+        self.within.complaint()
+    }
+
     fn counters(&self) -> Arc<PortCounters> {
         // Asked for so that the port within looks at what its device counts.
         drop(self.within.counters());

@@ -10,7 +10,8 @@
 //! never touch a file. [`Port::kick`](super::Port::kick), at the end of a round, fills the one by at most one read and
 //! empties the other by one write, which take as long as the file system takes. So a file is complete up to the last
 //! round; what is left when the port is dropped is written then. What cannot be written was transmitted, and is lost:
-//! counted (`tx_lost`). A named pipe in place of a file is refused: whoever is at its other end could hold up every round.
+//! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
+//! (`RLIMIT_FSIZE`) ignores or handles `SIGXFSZ`, as `netmem` does, or ends by it. A named pipe in place of a file is refused: whoever is at its other end could hold up every round.
 //!
 //! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html>
 
@@ -24,6 +25,7 @@ mod tx;
 pub use bind::{PcapConfig, PcapError, Speed, open};
 pub use format::FormatError;
 pub(in crate::port) use format::{header as file_header, record as packet_header};
+pub(in crate::port) use tx::{cut_off, write_all};
 
 use super::copying::{CopyingPort, Device, Rooms};
 use super::{PortCounters, PortState};

@@ -53,16 +53,25 @@ impl Output {
     /// Writes what was kept, and the header before all else.
     ///
     /// # Errors
-    /// What the file system says; what was kept and is not all in the file is lost then, and counted.
+    /// What the file system says; what was kept and is not all in the file is lost then, and counted. The file ends with the last
+    /// packet that is all in it.
     #[cold]
     pub(super) fn write_behind(&mut self, counters: &PortCounters) -> Result<(), String> {
         let mut written = 0;
         let done = self.begin().and_then(|()| write_all(&mut self.file, &self.behind, &mut written));
         if done.is_err() {
-            counters.tx_lost.add(cut_off(&self.behind, written));
+            let (whole, lost) = cut_off(&self.behind, written);
+            counters.tx_lost.add(lost);
+            let before = self.file.len() - written as u64;
+            // Less than a header is none.
+            self.file.cut(if self.has_header(before) { before + whole as u64 } else { 0 });
         }
         self.behind.clear();
         done.map_err(|error| format!("write {}: {error}", self.path))
+    }
+
+    fn has_header(&self, bytes: u64) -> bool {
+        bytes >= header().len() as u64
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -75,7 +84,7 @@ impl Output {
 }
 
 /// Writes `bytes`, and counts in `written` those that were, also where the rest cannot be.
-fn write_all(file: &mut impl Write, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+pub(in crate::port) fn write_all(file: &mut impl Write, bytes: &[u8], written: &mut usize) -> io::Result<()> {
     while *written < bytes.len() {
         match file.write(&bytes[*written..]) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -87,15 +96,19 @@ fn write_all(file: &mut impl Write, bytes: &[u8], written: &mut usize) -> io::Re
     Ok(())
 }
 
-/// How many of the packets in `behind` do not end within its first `written` bytes.
+/// How many bytes the packets in `behind` have that end within its first `written` bytes, and how many packets do not.
 #[cold]
-fn cut_off(behind: &[u8], written: usize) -> u64 {
-    let (mut at, mut packets) = (0, 0);
+pub(in crate::port) fn cut_off(behind: &[u8], written: usize) -> (usize, u64) {
+    let (mut at, mut whole, mut packets) = (0, 0, 0);
     while let Some(len) = behind.get(at + LENGTH..).and_then(|rest| rest.first_chunk()) {
         at += RECORD + u32::from_ne_bytes(*len) as usize;
-        packets += u64::from(at > written);
+        if at <= written {
+            whole = at;
+        } else {
+            packets += 1;
+        }
     }
-    packets
+    (whole, packets)
 }
 
 #[cfg(test)]
@@ -125,11 +138,13 @@ mod tests {
             behind.extend(record(Duration::from_secs(1), len));
             behind.resize(behind.len() + len, 7);
         }
-        for (room, lost) in [(0, 3), (75, 3), (76, 2), (91, 2), (92, 1), (207, 1), (208, 0)] {
+        let cases =
+            [(0, 0, 3), (75, 0, 3), (76, 76, 2), (91, 76, 2), (92, 92, 1), (207, 92, 1), (208, 208, 0)];
+        for (room, whole, lost) in cases {
             let mut written = 0;
             let done = write_all(&mut Full(room), &behind, &mut written);
             assert_eq!((done.is_err(), written), (room < behind.len(), room));
-            assert_eq!(cut_off(&behind, written), lost, "{room}");
+            assert_eq!(cut_off(&behind, written), (whole, lost), "{room}");
         }
     }
 }

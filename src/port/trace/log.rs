@@ -5,7 +5,7 @@ use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortState;
 use crate::port::anew::{Anew, is_pipe};
-use crate::port::pcap::{file_header, packet_header};
+use crate::port::pcap::{cut_off, file_header, packet_header, write_all};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::num::NonZeroU32;
@@ -73,9 +73,28 @@ struct Noted {
     at: Range<usize>,
 }
 
+/// A file, or standard error.
+enum To {
+    File(PathBuf, Anew),
+    Stderr,
+}
+
+impl To {
+    fn write(&mut self, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+        match self {
+            To::File(_, file) => {
+                // Also where there is nothing to write: what it held before goes.
+                file.flush()?;
+                write_all(file, bytes, written)
+            }
+            To::Stderr => io::stderr().write_all(bytes),
+        }
+    }
+}
+
 /// Where a trace goes.
 pub(super) struct Log {
-    to: Box<dyn Write + Send>,
+    to: To,
     format: TraceFormat,
     /// The port's name as JSON has it, with its quotes.
     port: String,
@@ -91,23 +110,23 @@ pub(super) struct Log {
     unwritten: u64,
     /// The file holds nothing but what was written here.
     opened: bool,
-    /// Writing has failed: nothing more is written down.
-    broken: bool,
+    /// Why writing has failed, if it has: nothing more is written down.
+    broken: Option<String>,
     counters: Arc<TraceCounters>,
 }
 
 impl Log {
     #[cold]
     pub(super) fn open(port: &str, config: &TraceConfig) -> Result<Log, TraceError> {
-        let to: Box<dyn Write + Send> = match &config.file {
+        let to = match &config.file {
             Some(path) if is_pipe(path) => return Err(TraceError::Pipe(path.clone())),
             Some(path) => {
                 let file =
                     Anew::open(path).map_err(|error| TraceError::File { path: path.clone(), error })?;
-                Box::new(file)
+                To::File(path.clone(), file)
             }
             None if config.format == TraceFormat::Pcap => return Err(TraceError::NoFile),
-            None => Box::new(io::stderr()),
+            None => To::Stderr,
         };
         Ok(Log {
             to,
@@ -120,7 +139,7 @@ impl Log {
             burst: Vec::with_capacity(BATCH_MAX),
             unwritten: 0,
             opened: false,
-            broken: false,
+            broken: None,
             counters: Arc::default(),
         })
     }
@@ -211,7 +230,7 @@ impl Log {
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        !self.broken && self.behind.len() + bytes < BEHIND
+        self.broken.is_none() && self.behind.len() + bytes < BEHIND
     }
 
     /// Writes out what was written down. The first time what the file held before goes.
@@ -219,14 +238,45 @@ impl Log {
         if !self.opened {
             self.opened = true;
             let header = if self.format == TraceFormat::Pcap { &file_header()[..] } else { &[] };
-            self.broken |= self.to.write_all(header).and_then(|()| self.to.flush()).is_err();
+            if let Err(error) = self.to.write(header, &mut 0) {
+                self.fail(&error, 0);
+            }
         }
-        if !self.behind.is_empty() {
-            self.broken = self.broken || self.to.write_all(&self.behind).is_err();
+        let mut written = 0;
+        if !self.behind.is_empty()
+            && self.broken.is_none()
+            && let Err(error) = self.to.write(&self.behind, &mut written)
+        {
+            self.fail(&error, written);
         }
-        let outcome = if self.broken { &self.counters.lost } else { &self.counters.written };
+        let outcome = if self.broken.is_some() { &self.counters.lost } else { &self.counters.written };
         outcome.add(std::mem::take(&mut self.unwritten));
         self.behind.clear();
+    }
+
+    /// Why nothing more is written down, if so.
+    pub(super) fn complaint(&self) -> Option<String> {
+        self.broken.clone()
+    }
+
+    /// Takes note that writing has failed, when so many bytes were written. The file ends with what is whole.
+    #[cold]
+    fn fail(&mut self, error: &io::Error, written: usize) {
+        let To::File(path, file) = &mut self.to else {
+            self.broken = Some(format!("trace to standard error: {error}"));
+            return;
+        };
+        self.broken = Some(format!("trace to {}: {error}", path.display()));
+        let whole = match self.format {
+            TraceFormat::Pcap => cut_off(&self.behind, written).0,
+            TraceFormat::Json => {
+                let end = self.behind[..written].iter().rposition(|&byte| byte == b'\n');
+                end.map_or(0, |end| end + 1)
+            }
+        };
+        let before = file.len() - written as u64;
+        let header = if self.format == TraceFormat::Pcap { file_header().len() as u64 } else { 0 };
+        file.cut(if before < header { 0 } else { before + whole as u64 });
     }
 }
 

@@ -12,7 +12,8 @@
 //! # What it costs, and what is bounded
 //! A call only formats into a buffer of 256 KiB; [`Port::kick`], at the end of a round, writes it out with one write, which
 //! takes as long as the file system takes. A round that has more to say, or a trace that has reached its limit of frames,
-//! says less: what is missing is counted ([`TraceCounters::lost`]), and traffic goes on. So it does when writing fails.
+//! says less: what is missing is counted ([`TraceCounters::lost`]), and traffic goes on. So it does when writing fails: the
+//! file ends with what is whole, nothing more is written down, and [`Port::complaint`] says why.
 
 mod log;
 #[cfg(test)]
@@ -150,6 +151,10 @@ impl Port for TracePort {
 
     fn state(&self) -> PortState {
         self.within.state()
+    }
+
+    fn complaint(&self) -> Option<String> {
+        self.log.complaint().or_else(|| self.within.complaint())
     }
 
     fn counters(&self) -> Arc<PortCounters> {
