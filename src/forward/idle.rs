@@ -10,6 +10,7 @@
 //! up: after [`SHORTEST`], then twice as long each time nothing was found, up to [`LONGEST`].
 
 use super::poll::Forwarder;
+use super::position::Call;
 use crate::sync::Worker;
 use crate::sys::event::sleep_until_readable;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ impl Forwarder {
     #[inline(never)]
     pub(super) fn rest(&mut self, rounds: u32, w: &mut Worker) {
         self.meters.idle_rounds.add(1);
+        self.meters.position.begin(0, Call::Rest);
         (0..self.lanes.len()).for_each(|port| self.forget_stranded(port, w));
         match self.idle.get() {
             Idle::Spin => yield_now(),

@@ -2,10 +2,11 @@
 
 use super::icmp::IcmpCounters;
 use super::latency::Latency;
+use super::position::Position;
 use super::verdict::Drops;
 use crate::stats::{Count, Windows};
 
-/// The forwarder's counters, written by its worker and read by any thread.
+/// The forwarder's counters, written by its worker, where nothing else is said, and read by any thread.
 ///
 /// Conservation, at every quiescent point: `received + taken + icmp.originated() == transmitted + drops.total() + held + passed +
 /// handed`; and once all ports of all workers are idle, `transmitted == completed`.
@@ -35,6 +36,10 @@ pub struct Meters {
     pub sleeps: Count,
     /// Time from reception to completion, where it is measured ([`Forwarder::measure_latency`](super::Forwarder)).
     pub latency: Latency,
+    /// The last call that the worker began.
+    pub position: Position,
+    /// How often the worker had not come round for so long that it was said; written by the thread that watches it.
+    pub stalls: Count,
     /// Time per received frame, over windows in which there was work.
     pub windows: Windows,
 }

@@ -22,6 +22,7 @@ use super::ip::unpadded;
 use super::lane::Lane;
 use super::mode::{Free, Mode};
 use super::poll::Forwarder;
+use super::position::Call;
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::packet::{Flight, Heads, Packet, Packets, Pairs};
@@ -166,6 +167,7 @@ impl Forwarder {
         let Some(path) = &mut self.packets else { return 0 };
         let Lane { port, filling, .. } = &mut self.lanes[from];
         let mut burst = Batch::new();
+        self.meters.position.begin(from, Call::Rx);
         let received = port.rx(w, &mut burst);
         if received == 0 {
             return 0;

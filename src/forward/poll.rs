@@ -18,6 +18,7 @@ use super::latency::Probe;
 use super::meters::Meters;
 use super::mode::{ForwardError, Free, Mode};
 use super::packets::PacketPath;
+use super::position::Call;
 use super::steered::Steering;
 use super::tap::{Tap, offer_sent};
 use super::verdict::{Code, Reason, Verdict};
@@ -177,11 +178,13 @@ impl Forwarder {
                 self.complete(port, w);
             }
             let lane = &mut self.lanes[port];
+            self.meters.position.begin(port, Call::Fill);
             match &mut self.packets {
                 Some(path) => path.refill(lane, &self.pool, self.share, w),
                 None => drop(lane.port.refill_to(w, &self.pool, self.share)),
             }
             short |= lane.port.filled() < self.share && lane.port.fill_room() > 0;
+            self.meters.position.begin(port, Call::Kick);
             lane.port.kick();
         }
         if let Some(path) = &self.packets {
@@ -229,6 +232,7 @@ impl Forwarder {
     fn send(&mut self, port: usize, w: &mut Worker) -> usize {
         let lane = &mut self.lanes[port];
         if !lane.out.is_empty() {
+            self.meters.position.begin(port, Call::Tx);
             let sent = lane.port.tx(w, &mut lane.out);
             self.meters.transmitted.add(sent as u64);
             if let Some(probe) = &mut self.probe {
@@ -271,6 +275,7 @@ impl Forwarder {
     #[inline]
     fn complete(&mut self, port: usize, w: &mut Worker) {
         let mut sent = Batch::new();
+        self.meters.position.begin(port, Call::Complete);
         loop {
             let n = self.lanes[port].port.complete(w, &mut sent);
             self.meters.completed.add(n as u64);
@@ -309,6 +314,7 @@ impl Forwarder {
             return self.receive_packets(from, w);
         }
         let mut burst = Batch::new();
+        self.meters.position.begin(from, Call::Rx);
         let received = self.lanes[from].port.rx(w, &mut burst);
         if received > 0 {
             self.meters.received.add(received as u64);

@@ -16,6 +16,7 @@
 //! (ADR 0018)
 
 use super::poll::Forwarder;
+use super::position::Call;
 use super::verdict::Reason;
 use crate::pool::Batch;
 use crate::steer::{
@@ -216,6 +217,7 @@ impl Forwarder {
     #[inline]
     fn steer(&mut self, from: usize, w: &mut Worker) -> usize {
         let mut burst = Batch::new();
+        self.meters.position.begin(from, Call::Rx);
         let received = self.lanes[from].port.rx(w, &mut burst);
         let Some(steering) = &mut self.steering else { return 0 };
         if received == 0 {

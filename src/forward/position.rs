@@ -1,0 +1,78 @@
+//! Where a worker is in its round, for a thread that watches it.
+
+use crate::stats::Count;
+
+/// A call of a worker that may take long: those of its ports, and its rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// [`Port::rx`](crate::port::Port::rx), and what is decided about the frames that it gave.
+    Rx,
+    /// [`Port::tx`](crate::port::Port::tx).
+    Tx,
+    /// [`Port::complete`](crate::port::Port::complete), and freeing what it gave.
+    Complete,
+    /// [`Port::fill`](crate::port::Port::fill), and allocating what it takes.
+    Fill,
+    /// [`Port::kick`](crate::port::Port::kick), and what follows until the next call.
+    Kick,
+    /// A rest without work.
+    Rest,
+}
+
+impl Call {
+    const ALL: [Call; 6] = [Call::Rx, Call::Tx, Call::Complete, Call::Fill, Call::Kick, Call::Rest];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Call::Rx => "rx",
+            Call::Tx => "tx",
+            Call::Complete => "complete",
+            Call::Fill => "fill",
+            Call::Kick => "kick",
+            Call::Rest => "rest",
+        }
+    }
+}
+
+/// The last call that a worker began, written by it and read by any thread.
+#[derive(Debug, Default)]
+pub struct Position(Count);
+
+/// Where the call stands in the number; the port stands below. 0 is before the first call.
+const CALL: u32 = 32;
+
+impl Position {
+    /// The worker begins a call of the port numbered `port`.
+    ///
+    /// # Cost
+    /// One relaxed store.
+    #[inline(always)]
+    pub(super) fn begin(&self, port: usize, call: Call) {
+        self.0.set((call as u64 + 1) << CALL | port as u64);
+    }
+
+    /// The call, and the number of the port that it was of (0 of a rest); None before the first one.
+    pub fn get(&self) -> Option<(usize, Call)> {
+        let number = self.0.get();
+        let call = usize::try_from((number >> CALL).checked_sub(1)?).ok()?;
+        Some((number as u32 as usize, *Call::ALL.get(call)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_call_is_told_with_its_port_and_none_before_the_first() {
+        let position = Position::default();
+        assert_eq!(position.get(), None);
+        for call in Call::ALL {
+            for port in [0, 1, 254] {
+                position.begin(port, call);
+                assert_eq!(position.get(), Some((port, call)));
+            }
+        }
+    }
+}
