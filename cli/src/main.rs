@@ -14,6 +14,7 @@ mod output;
 mod set;
 mod stat;
 mod stop;
+mod threads;
 mod traffic;
 
 use args::{Command, LabCommand};
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let done = match args::parse() {
-        Ok(command) => run(command),
+        Ok(command) => stop::outlive_file_limits().and_then(|()| run(command)),
         Err(outcome) => outcome,
     };
     match done {

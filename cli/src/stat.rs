@@ -10,7 +10,8 @@ use serde::Serializer;
 use serde_json::json;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use text::Look;
@@ -26,12 +27,20 @@ const TICK: Duration = Duration::from_millis(50);
 /// [`Failure::Input`] when nobody answers or there is no such thing.
 pub fn run(args: &StatArgs) -> Result<(), Failure> {
     let path = args.control.clone().unwrap_or_else(default_path);
+    let waiting = Arc::new(AtomicBool::new(true));
+    stop::at_once_while(&waiting)?;
     let stop = stop::on_signal()?;
     let look = Look { coloured: output::is_coloured(), brief: args.what.is_none() };
     let mut before: Option<(Instant, Sections)> = None;
     loop {
         let now = Instant::now();
-        let sections = match ask(&path, args) {
+        waiting.store(true, Relaxed);
+        if stop.load(Relaxed) {
+            return Ok(());
+        }
+        let asked = ask(&path, args);
+        waiting.store(false, Relaxed);
+        let sections = match asked {
             Err(_) if before.is_some() && has_ended(&path) => {
                 eprintln!("the run at {} has ended", path.display());
                 return Ok(());

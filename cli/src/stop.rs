@@ -2,17 +2,25 @@
 //! the configuration to be read again.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// The flag that the first of these signals sets, one for the process as they are.
+static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Whether one of them has come since [`on_signal`].
+pub fn is_asked() -> bool {
+    ASKED.get().is_some_and(|asked| asked.load(Relaxed))
+}
 
 /// A flag that the first of these signals sets.
 ///
 /// # Errors
 /// [`Failure::Input`] when the system takes no handler.
 pub fn on_signal() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(ASKED.get_or_init(Arc::default));
     for signal in [SIGINT, SIGTERM] {
         // Handlers run in the order of their registration: this one finds the flag set by an earlier signal
         // only.
@@ -21,6 +29,29 @@ pub fn on_signal() -> Result<Arc<AtomicBool>, Failure> {
             .map_err(|error| Failure::input(format!("cannot handle signal {signal}: {error}")))?;
     }
     Ok(stop)
+}
+
+/// Has SIGINT and SIGTERM end the process at once while the flag is set: where an answer is waited for, and there is nothing to
+/// put in order.
+///
+/// # Errors
+/// [`Failure::Input`] when the system takes no handler.
+pub fn at_once_while(waiting: &Arc<AtomicBool>) -> Result<(), Failure> {
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_default(signal, Arc::clone(waiting))
+            .map_err(|error| Failure::input(format!("cannot handle signal {signal}: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Has a file that reaches the process's limit (`ulimit -f`) be an error of the write, in place of the process's end.
+///
+/// # Errors
+/// [`Failure::Input`] when the system takes no handler.
+pub fn outlive_file_limits() -> Result<(), Failure> {
+    flag::register(SIGXFSZ, Arc::default())
+        .map(drop)
+        .map_err(|error| Failure::input(format!("cannot handle signal {SIGXFSZ}: {error}")))
 }
 
 /// A flag that SIGHUP sets from now on.

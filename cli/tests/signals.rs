@@ -1,14 +1,19 @@
 //! Ctrl-C and SIGTERM in the middle of a run.
 
 mod netmem;
+mod odd;
 
-use netmem::{assert_adds_up, number, object, start, stdout};
+use netmem::{assert_adds_up, number, object, start, stderr, stdout};
+use odd::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Output};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what must happen. It guards against hangs, nothing else.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sends the signal once the program has its three threads: itself, the forwarder, the network.
 fn signal_in_mid_run(mut child: Child, signal: Signal) -> Output {
@@ -41,4 +46,76 @@ fn sigterm_ends_a_run_with_an_object_that_adds_up() {
     let run = object(&signal_in_mid_run(start("forward --packets 1000000000000 --json"), Signal::TERM));
     assert_adds_up(&run);
     assert!(number(&run, "generator.sent") < 1_000_000_000_000);
+}
+
+/// Sends SIGINT once the program has a handler for it; what it ends with.
+fn interrupted(mut child: Child) -> Output {
+    let status = format!("/proc/{}/status", child.id());
+    let handled = || {
+        let status = fs::read_to_string(&status).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        Some(u64::from_str_radix(mask.trim(), 16).ok()? >> (Signal::INT.as_raw() - 1) & 1 == 1)
+    };
+    let begun = Instant::now();
+    while handled() != Some(true) {
+        assert!(begun.elapsed() < PATIENCE, "it handles no signal");
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
+    while child.try_wait().expect("wait").is_none() {
+        if begun.elapsed() > PATIENCE {
+            child.kill().expect("kill(2)");
+            panic!("one SIGINT does not end it");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("wait")
+}
+
+#[test]
+fn one_sigint_ends_what_waits_for_a_peer_that_is_not_there_with_its_summary() {
+    let folder = Folder::new("nobody");
+    let (one, two) = (folder.path("one.sock"), folder.path("two.sock"));
+    let ports = format!("--port memif:{} --port memif:{},role=server", one.display(), two.display());
+    for idle in ["spin", "sleep"] {
+        let out = interrupted(start(&format!("forward --mode cross-connect --idle {idle} {ports}")));
+        let (text, complaint) = (stdout(&out), stderr(&out));
+        // A port that is down at the end is told.
+        assert_eq!(out.status.code(), Some(1), "{complaint}");
+        assert!(text.contains("balanced") && complaint.contains("nobody listens at"), "{text}{complaint}");
+        assert!(!two.exists(), "the socket is left behind");
+    }
+    let sender = interrupted(start(&format!("gen --port memif:{} --wait 600", one.display())));
+    assert_eq!((sender.status.code(), stderr(&sender).as_str()), (Some(0), ""), "{}", stdout(&sender));
+    assert!(stdout(&sender).contains("sent"), "{}", stdout(&sender));
+    let sink = interrupted(start(&format!("sink --port memif:{}", one.display())));
+    assert_eq!((sink.status.code(), stderr(&sink).as_str()), (Some(0), ""), "{}", stdout(&sink));
+    assert!(stdout(&sink).contains("received"), "{}", stdout(&sink));
+}
+
+#[test]
+fn one_sigint_ends_what_waits_for_a_peer_that_says_nothing() {
+    let folder = Folder::new("silent");
+    let path = folder.path("silent.sock");
+    let listener = ::netmem::system::seqpacket::Listener::new(&path).expect("a socket");
+    let sender = start(&format!("gen --port memif:{} --wait 600", path.display()));
+    let begun = Instant::now();
+    let _silent = loop {
+        assert!(begun.elapsed() < PATIENCE, "nobody connects");
+        match listener.accept() {
+            Some(connection) => break connection,
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let sender = interrupted(sender);
+    assert_eq!((sender.status.code(), stderr(&sender).as_str()), (Some(0), ""), "{}", stdout(&sender));
+}
+
+#[test]
+fn one_sigint_ends_stat_where_nobody_answers() {
+    let folder = Folder::new("unanswered");
+    let path = folder.path("control");
+    let _silent = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let stat = interrupted(start(&format!("stat --control {}", path.display())));
+    assert_eq!((stat.status.signal(), stdout(&stat).as_str()), (Some(Signal::INT.as_raw()), ""));
 }

@@ -38,8 +38,16 @@ pub struct Meters {
     pub latency: Latency,
     /// The last call that the worker began.
     pub position: Position,
-    /// How often the worker had not come round for so long that it was said; written by the thread that watches it.
+    /// How often the worker had not come round for so long that it was said ([`Meters::note_stall`]).
     pub stalls: Count,
     /// Time per received frame, over windows in which there was work.
     pub windows: Windows,
+}
+
+impl Meters {
+    /// The worker has not come round for long: for the thread that watches it, which has the [`Position`] too.
+    #[cold]
+    pub fn note_stall(&self) {
+        self.stalls.add_shared(1);
+    }
 }

@@ -311,7 +311,8 @@ The object of --json:
   sink {received, corrupt, reordered, duplicates, missing} or null,
   steer {policy, tx_queue, workers [{kept, sent, received, and every other counter of its inbox}]} or null,
   workers [{core (or null), received, taken (from others), handed (to others), originated, transmitted, dropped, held,
-  passed, idle_rounds (without work, from the 65th in a row on), sleeps, ns_per_packet or null}],
+  passed, idle_rounds (without work, from the 65th in a row on), sleeps, stalls (see --watchdog), ns_per_packet or
+  null}],
   ports [{worker (its number), name, kind, detail, rx, tx, and every other counter, with those of the ports
   around it: fault_dropped, trace_lost and so on}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning, astray, balanced}].
@@ -325,10 +326,11 @@ What is checked at the end, or the exit code is 1 and a line says which:
   passed = taken = freed + kept                                  (holder)
   completed by the forwarder = taken + missed                    (tap)
   transmitted = completed = received by the sink, none corrupt, none twice
-  every pool balanced, and every frame home after the ports are closed; no port down
+  every pool balanced, and every frame home after the ports are closed; no port down, and every trace written
 
 Exit codes:
   0  all went well, also when Ctrl-C or SIGTERM ended it (a second one ends it at once)
-  1  a check failed, or something went wrong while running
+  1  a check failed, or something went wrong while running; also a worker that never ends: ten seconds after it was to, it
+     is named and the process ends without a summary
   2  bad input, or the set-up failed: one line with the remedy, and nothing is left behind"
 );

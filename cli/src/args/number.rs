@@ -32,6 +32,12 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("give a number of seconds above 0 and up to {SECONDS_MAX} (a week)"))
 }
 
+/// A number of seconds, fractions allowed, or 0.
+pub fn patience(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+    number.ok_or_else(|| format!("give a number of seconds up to {SECONDS_MAX} (a week), or 0"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! `netmem forward`: how many workers there are and what each does.
 
-use super::number::whole;
+use super::number::{patience, whole};
 use super::steer::SteerArgs;
 use clap::{Args, ValueEnum};
 use netmem::forward::Idle;
@@ -29,6 +29,13 @@ pub struct WorkerArgs {
     /// [default: all]
     #[arg(long, value_name = "N", value_parser = whole(WORKERS), allow_negative_numbers = true)]
     pub generators: Option<usize>,
+
+    /// Say so when a worker has not come round for S seconds, and where it stands; 0 for never.
+    ///
+    /// It is said in one line on standard error and counted (stalls), and said again when the worker has come round. Seconds in
+    /// which the whole machine stood still do not count.
+    #[arg(long, value_name = "S", value_parser = patience, default_value = "3", allow_negative_numbers = true)]
+    pub watchdog: f64,
 
     #[command(flatten)]
     pub share: SteerArgs,

@@ -5,6 +5,7 @@ use super::board::Board;
 use super::request::{Answer, answer};
 use super::socket::Socket;
 use crate::failure::Failure;
+use crate::threads;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -50,7 +51,7 @@ impl Server {
             over: Arc::clone(&over),
         });
         let listening = thread::Builder::new().name("control".into()).spawn(move || listen(&socket, &shared));
-        let listening = listening.map_err(|error| Failure::input(format!("control socket: {error}")))?;
+        let listening = listening.map_err(|error| threads::none("the control socket", &error))?;
         Ok(Server { over, listening: Some(listening) })
     }
 }
@@ -94,12 +95,17 @@ fn take(stream: UnixStream, shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
         let _ = send(&stream, &Answer::Error(format!("{CLIENTS} clients are here already: try again later")));
         return None;
     }
-    let served = Arc::clone(shared);
+    let (served, stream) = (Arc::clone(shared), Arc::new(stream));
+    let its = Arc::clone(&stream);
     let thread = thread::Builder::new().name("control client".into()).spawn(move || {
-        serve(&stream, &served);
+        serve(&its, &served);
         served.clients.fetch_sub(1, Relaxed);
     });
-    thread.map_err(|_| shared.clients.fetch_sub(1, Relaxed)).ok()
+    let told = |error| {
+        shared.clients.fetch_sub(1, Relaxed);
+        send(&stream, &Answer::Error(format!("no thread for a client: {error}: try again later")));
+    };
+    thread.map_err(told).ok()
 }
 
 /// Answers a client's lines until it goes, says nothing for too long, says too much at once, or all is over.

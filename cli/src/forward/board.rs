@@ -78,11 +78,11 @@ fn counts(meters: &Meters) -> [(&'static str, u64); 9] {
 /// A worker's number, the core it is for, and its counts.
 fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>))) -> Record {
     let core = core.map_or_else(|| "any".to_owned(), |core| core.to_string());
-    Record::default()
-        .with("name", number.to_string())
-        .with("core", core)
-        .with_all(counts(meters))
-        .with_all([("idle_rounds", meters.idle_rounds.get()), ("sleeps", meters.sleeps.get())])
+    Record::default().with("name", number.to_string()).with("core", core).with_all(counts(meters)).with_all([
+        ("idle_rounds", meters.idle_rounds.get()),
+        ("sleeps", meters.sleeps.get()),
+        ("stalls", meters.stalls.get()),
+    ])
 }
 
 /// The ledger's places, then the counters under page_pool's names.

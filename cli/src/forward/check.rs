@@ -50,6 +50,7 @@ pub fn broken(report: &Report) -> Vec<String> {
         if let PortState::Down(reason) = &port.state {
             broken.push(format!("port {} is down: {reason}", port.name));
         }
+        broken.extend(port.complaint.iter().map(|complaint| format!("port {}: {complaint}", port.name)));
     }
     broken
 }

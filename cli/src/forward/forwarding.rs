@@ -23,7 +23,8 @@ pub fn forward(forwarder: &mut Forwarder, w: &mut Worker, number: usize, phases:
     loop {
         forwarder.run(w, phases.look_up_flag(number));
         let states = forwarder.ports().map(|port| port.state()).collect();
-        if phases.looked_up(number, Seen { states, is_over: forwarder.is_over() }) {
+        let complaints = forwarder.ports().map(|port| port.complaint()).collect();
+        if phases.looked_up(number, Seen { states, complaints, is_over: forwarder.is_over() }) {
             break;
         }
     }

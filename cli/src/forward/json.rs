@@ -87,6 +87,7 @@ struct Worker {
     passed: u64,
     idle_rounds: u64,
     sleeps: u64,
+    stalls: u64,
     ns_per_packet: Option<f64>,
 }
 
@@ -246,6 +247,7 @@ fn worker(worker: &WorkerReport) -> Worker {
         passed: worker.passed,
         idle_rounds: worker.idle_rounds,
         sleeps: worker.sleeps,
+        stalls: worker.stalls,
         ns_per_packet: worker.windows.map(|windows| rounded(windows.p50)),
     }
 }
@@ -297,7 +299,7 @@ mod tests {
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"originated\":3,\"transmitted\":93,\"held\":2,\"passed\":0,",
             "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
-            "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"transmitted\":93,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"ns_per_packet\":50.0}],",
+            "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"transmitted\":93,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"stalls\":0,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"astray\":0,\"balanced\":true}]",
         ] {

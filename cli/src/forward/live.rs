@@ -29,6 +29,8 @@ pub struct Live {
 struct Watched {
     meters: Arc<Meters>,
     ports: Vec<(String, Arc<PortCounters>, PortState)>,
+    /// What was said to be wrong with each port, beside its state.
+    complaints: Vec<Option<String>>,
     pool: Pool,
 }
 
@@ -36,7 +38,9 @@ impl Watched {
     fn new(seat: &Seat) -> Watched {
         let Seat { forwarder, owner, .. } = seat;
         let ports = forwarder.ports().map(|port| (port.name().to_owned(), port.counters(), PortState::Up));
-        Watched { meters: forwarder.meters(), ports: ports.collect(), pool: owner.pool.clone() }
+        let ports: Vec<_> = ports.collect();
+        let complaints = vec![None; ports.len()];
+        Watched { meters: forwarder.meters(), ports, complaints, pool: owner.pool.clone() }
     }
 
     fn drops(&self) -> u64 {
@@ -95,6 +99,21 @@ impl Live {
                 PortState::Down(reason) => format!("port {name} is down: {reason}"),
             });
             *known = state.clone();
+        }
+        lines.iter().for_each(|line| self.say(line));
+    }
+
+    /// Says what is wrong with ports beside their states, each once; call it often.
+    pub fn complain(&mut self, complaints: Vec<Vec<Option<String>>>) {
+        let mut lines = Vec::new();
+        for (worker, complaints) in self.workers.iter_mut().zip(complaints) {
+            let known = worker.ports.iter().zip(&mut worker.complaints);
+            for (((name, ..), known), now) in
+                known.zip(complaints).filter(|((_, known), now)| **known != *now)
+            {
+                lines.extend(now.iter().map(|complaint| format!("port {name}: {complaint}")));
+                *known = now;
+            }
         }
         lines.iter().for_each(|line| self.say(line));
     }
@@ -164,6 +183,7 @@ mod tests {
             live: true,
             control: None,
             config: None,
+            watchdog: None,
         };
         set_up::open(&plan).unwrap()
     }

@@ -6,6 +6,7 @@
 //!                          ├─ network      generator and sink, where the ports are mem ports
 //!                          ├─ routing      the kernel's routes, where they are followed
 //!                          ├─ reload       the configuration read again
+//!                          ├─ watchdog     who has not come round
 //!                          ├─ live         the line on a terminal
 //!                          └─ board        what the control socket shows, where there is one
 //!                     └──► report ─► check ─► summary or json
@@ -39,6 +40,7 @@ pub mod seat;
 mod set_up;
 mod steer_board;
 pub mod summary;
+mod watchdog;
 
 use crate::args::ForwardArgs;
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use netmem::port::PortState;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
 /// The flags of a run's end, in the order in which they are raised, and what the workers saw of their ports.
@@ -12,6 +12,8 @@ use std::thread::{self, Thread};
 /// before.
 #[derive(Debug)]
 pub struct Phases {
+    /// Whether all threads of the run are there; None until that is known.
+    begun: (Mutex<Option<bool>>, Condvar),
     stop_sending: AtomicBool,
     sending_over: AtomicBool,
     stop_forwarding: AtomicBool,
@@ -39,6 +41,8 @@ struct Lookout {
 pub struct Seen {
     /// How its ports are.
     pub states: Vec<PortState>,
+    /// What is wrong with each beside that.
+    pub complaints: Vec<Option<String>>,
     /// Nothing will ever be received by them any more, and all that was has left.
     pub is_over: bool,
 }
@@ -48,6 +52,7 @@ impl Phases {
     /// network.
     pub fn new(workers: usize, alone: bool) -> Phases {
         Phases {
+            begun: Default::default(),
             stop_sending: AtomicBool::new(false),
             sending_over: AtomicBool::new(false),
             stop_forwarding: AtomicBool::new(false),
@@ -57,6 +62,19 @@ impl Phases {
             lookouts: (0..workers).map(|_| Lookout::default()).collect(),
             watcher: thread::current(),
         }
+    }
+
+    /// Has the threads of the run begin, or end at once where `all` of them could not be had.
+    pub fn begin(&self, all: bool) {
+        *self.begun.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
+        self.begun.1.notify_all();
+    }
+
+    /// Waits until all threads of the run are there; false if they are not, and this one is to end.
+    pub fn has_begun(&self) -> bool {
+        let begun = self.begun.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = self.begun.1.wait_while(begun, |begun| begun.is_none());
+        begun.unwrap_or_else(PoisonError::into_inner).unwrap_or(false)
     }
 
     /// The generator is to stop.
@@ -130,6 +148,11 @@ impl Phases {
         &self.lookouts[worker].look_up
     }
 
+    /// Whether a worker is to look up and has not yet.
+    pub fn is_asked(&self, worker: usize) -> bool {
+        self.lookouts[worker].look_up.load(Relaxed)
+    }
+
     /// A worker has looked up and seen this; true if it is to stop.
     pub fn looked_up(&self, worker: usize, seen: Seen) -> bool {
         let lookout = &self.lookouts[worker];
@@ -143,6 +166,11 @@ impl Phases {
     pub fn states(&self) -> Vec<Vec<PortState>> {
         let states = |seen: MutexGuard<'_, Seen>| seen.states.clone();
         self.seen().map(states).collect()
+    }
+
+    /// What each worker saw to be wrong with its ports when it last looked up; none before that.
+    pub fn complaints(&self) -> Vec<Vec<Option<String>>> {
+        self.seen().map(|seen| seen.complaints.clone()).collect()
     }
 
     /// Whether every worker saw, when it last looked up, that there is nothing left to do.

@@ -61,6 +61,8 @@ pub struct Plan {
     pub time: Option<Duration>,
     /// Whether a terminal may be written to meanwhile.
     pub live: bool,
+    /// How long a worker may take to come round; None where nobody watches.
+    pub watchdog: Option<Duration>,
     /// Where the control socket is to be.
     pub control: Option<PathBuf>,
     /// The file that options were read from, and can be read from again.
@@ -170,6 +172,7 @@ impl Plan {
             ring,
             time: seconds.map(Duration::from_secs_f64),
             live: !args.json,
+            watchdog: Some(args.team.watchdog).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
             control: args.control.clone(),
             config: args.config.clone(),
         })

@@ -5,6 +5,7 @@ use super::plan::{Offer, Plan, Source};
 use super::seat::Owner;
 use crate::args::{DeviceSpec, FrameSize, ModeArg, PortSpec, WrapSpec, XdpSpec};
 use crate::failure::Failure;
+use crate::stop;
 use netmem::forward::ip::Interface;
 use netmem::forward::traffic;
 use netmem::limits::PAGE_SIZE;
@@ -22,7 +23,7 @@ use netmem::port::xdp::{
 };
 use netmem::wire::MacAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One worker's ports, with all that comes with them.
 pub struct Ports {
@@ -96,6 +97,21 @@ const COPIED: &str = "copied by the kernel";
 /// How long a memif port waits for a peer that is there; a slow one shall not cost the packets of the other ports.
 const GREETING: Duration = Duration::from_secs(20);
 
+/// How often it is looked meanwhile whether the run is to end before it has begun.
+const BRIEF: Duration = Duration::from_millis(50);
+
+/// Waits for the peer of a memif port, if it is there.
+fn greet(port: &mut MemifPort) {
+    let begun = Instant::now();
+    while begun.elapsed() < GREETING && !stop::is_asked() {
+        let waiting = Instant::now();
+        // There is a peer, or nobody to be waited for.
+        if port.wait(BRIEF) || waiting.elapsed() < BRIEF {
+            break;
+        }
+    }
+}
+
 /// What the ports of one run have in common.
 #[derive(Debug, Clone, Copy)]
 pub struct PortSetup {
@@ -155,7 +171,7 @@ pub fn opened(
             let config = MemifConfig { id, ring: setup.ring, frame_size, ..config.clone() };
             let mut port = MemifPort::open(path, memory, &config).map_err(Failure::input)?;
             // A peer that is there shall miss no packet of the other ports.
-            port.wait(GREETING);
+            greet(&mut port);
             let role = if config.role == Role::Client { "client" } else { "server" };
             let copies = if port.is_zero_copy() { "lends its frames" } else { "copies" };
             Opened {

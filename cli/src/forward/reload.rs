@@ -84,6 +84,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("frame-size", same.frame_size != new.frame_size),
         ("ring", same.ring != new.ring),
         ("seconds", same.time != new.time),
+        ("watchdog", same.watchdog != new.watchdog),
         ("control", same.control != new.control),
         ("config", same.config != new.config),
     ];

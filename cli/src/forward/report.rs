@@ -192,6 +192,8 @@ pub struct WorkerReport {
     /// Rounds without work, from the 65th in a row on, and how often it slept.
     pub idle_rounds: u64,
     pub sleeps: u64,
+    /// How often it had not come round for too long.
+    pub stalls: u64,
     /// Its time per packet; None before its first window was full.
     pub windows: Option<Quantiles>,
 }
@@ -211,6 +213,7 @@ impl WorkerReport {
             passed: meters.passed.get(),
             idle_rounds: meters.idle_rounds.get(),
             sleeps: meters.sleeps.get(),
+            stalls: meters.stalls.get(),
             windows: meters.windows.quantiles(),
         }
     }
@@ -226,6 +229,8 @@ pub struct PortReport {
     pub detail: String,
     /// As it was before it was closed.
     pub state: PortState,
+    /// What went wrong with it beside that.
+    pub complaint: Option<String>,
     /// Every counter, and those of the ports around it.
     pub counters: Vec<(&'static str, u64)>,
     source: PortSource,
@@ -292,6 +297,7 @@ impl PortReport {
             kind: port.kind(),
             detail,
             state: port.state(),
+            complaint: port.complaint(),
             counters,
             source,
         }
@@ -334,6 +340,7 @@ pub fn sample() -> Report {
         passed: 0,
         idle_rounds: 5,
         sleeps: 1,
+        stalls: 0,
         windows,
     };
     let mut report = Report {

@@ -18,20 +18,25 @@ use super::report::{IcmpReport, PortReport, Report, SteerReport, WorkerReport, d
 use super::routing::Following;
 use super::seat::{Owner, Seat};
 use super::set_up::Dataplane;
+use super::watchdog::Watchdog;
 use crate::failure::Failure;
+use crate::threads;
 use netmem::forward::{Meters, SteeringControl};
 use netmem::pool::{Ledger, StillOut};
 use netmem::stats::Windows;
 use std::any::Any;
+use std::process;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// How often the main thread looks whether it is time to stop.
 const TICK: Duration = Duration::from_millis(20);
 /// How often the workers are asked how their ports are, and the host which addresses it has.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it looks whether workers that are to end have.
+const SHORT: Duration = Duration::from_millis(1);
 /// How long frames may take home once the ports are closed.
 const HOME: Duration = Duration::from_secs(2);
 
@@ -55,7 +60,7 @@ type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<R
 /// Forwards as planned until the time, the packets or `stop` end it.
 ///
 /// # Errors
-/// [`Failure::Run`] if a thread of the run died.
+/// [`Failure::Input`] if a thread of the run cannot be had: nothing was forwarded then. [`Failure::Run`] if one died.
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
     let Dataplane {
         memory,
@@ -144,32 +149,75 @@ fn close_pools(owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
     (ledgers, still_out)
 }
 
+/// The threads of a run. None is what one gives that was called off before it began.
+struct Team<'scope> {
+    network: Option<Running<'scope, (Option<usize>, Traveled)>>,
+    holding: Option<Running<'scope, (Option<HolderReport>, Option<TapReport>)>>,
+    following: Option<Running<'scope, ()>>,
+    /// Each with the core it was pinned to.
+    workers: Vec<Running<'scope, Option<usize>>>,
+}
+
+type Running<'scope, T> = ScopedJoinHandle<'scope, Option<T>>;
+
+/// Starts the threads, each of which waits for [`Phases::begin`].
+///
+/// # Errors
+/// [`Failure::Input`] where one cannot be had; those before it wait.
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    seats: &'scope mut [Seat],
+    ended: impl Fn() -> u64 + Send + 'scope,
+    (network, holding, following): Beside,
+    phases: &'scope Phases,
+) -> Result<Team<'scope>, Failure> {
+    let network = network.map(|(network, core)| {
+        let body = move || phases.has_begun().then(|| (pin(core), network.run(phases, ended)));
+        threads::start(scope, "the generator", body)
+    });
+    let holding = holding.map(|holding| {
+        threads::start(scope, "the holder", move || phases.has_begun().then(|| holding.run(phases)))
+    });
+    let following = following.map(|following| {
+        let body = move || phases.has_begun().then(|| following.run(phases));
+        threads::start(scope, "the follower of routes", body)
+    });
+    let (network, holding) = (network.transpose()?, holding.transpose()?);
+    let following = following.transpose()?;
+    let workers = seats.iter_mut().enumerate().map(|(number, seat)| {
+        let body = move || phases.has_begun().then(|| work(number, seat, phases));
+        threads::start(scope, &format!("worker {number}"), body)
+    });
+    Ok(Team { network, holding, following, workers: workers.collect::<Result<_, _>>()? })
+}
+
+/// Forwards as worker `number`; the core it was pinned to.
+fn work(number: usize, seat: &mut Seat, phases: &Phases) -> Option<usize> {
+    let Seat { owner, forwarder, core, .. } = seat;
+    let core = pin(*core);
+    forward(forwarder, &mut owner.worker, number, phases);
+    core
+}
+
 /// Runs the workers, the network and the holder, each on its own thread, and watches them from this one.
 fn threads(
     seats: &mut [Seat],
     ended: impl Fn() -> u64 + Send,
-    (network, holding, following): Beside,
+    beside: Beside,
     told: Told<'_>,
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Ran, Failure> {
-    let phases = &Phases::new(seats.len(), network.is_none());
+    let phases = &Phases::new(seats.len(), beside.0.is_none());
+    let mut watchdog = Watchdog::new(seats, plan.watchdog);
     thread::scope(|scope| {
-        let network =
-            network.map(|(network, core)| scope.spawn(move || (pin(core), network.run(phases, ended))));
-        let holding = holding.map(|holding| scope.spawn(move || holding.run(phases)));
-        let following = following.map(|following| scope.spawn(move || following.run(phases)));
-        let work = |(number, seat): (usize, &'_ mut Seat)| {
-            let Seat { owner, forwarder, core, .. } = seat;
-            let core = pin(*core);
-            forward(forwarder, &mut owner.worker, number, phases);
-            core
-        };
-        let workers: Vec<_> =
-            seats.iter_mut().enumerate().map(|seat| scope.spawn(move || work(seat))).collect();
+        let team = start(scope, seats, ended, beside, phases);
+        phases.begin(team.is_ok());
+        let Team { network, holding, following, workers } = team?;
         let alive = || !workers.iter().any(|worker| worker.is_finished());
-        let seconds = watch(phases, plan, stop, told, alive);
+        let seconds = watch(phases, plan, stop, (&mut watchdog, told), alive);
         phases.stop_forwarding();
+        await_end(&mut watchdog, &workers);
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         phases.drained();
         following
@@ -178,15 +226,28 @@ fn threads(
             .map_err(|why| died("the follower of routes", &*why))?;
         let traveled = network.map(|network| network.join()).transpose();
         let holder = holding.map(|holding| holding.join()).transpose();
-        let cores = workers
-            .into_iter()
-            .enumerate()
-            .map(|(number, core)| core.map_err(|why| died(&format!("worker {number}"), &*why)));
+        let cores = workers.into_iter().enumerate().map(|(number, core)| {
+            Ok(core.map_err(|why| died(&format!("worker {number}"), &*why))?.flatten())
+        });
         let cores = cores.collect::<Result<_, _>>()?;
-        let (holder, tap) = holder.map_err(|why| died("the holder", &*why))?.unwrap_or_default();
-        let (network_core, traveled) = traveled.map_err(|why| died("the generator", &*why))?.unzip();
+        let (holder, tap) = holder.map_err(|why| died("the holder", &*why))?.flatten().unwrap_or_default();
+        let traveled = traveled.map_err(|why| died("the generator", &*why))?.flatten();
+        let (network_core, traveled) = traveled.unzip();
         Ok(Ran { traveled, holder, tap, seconds, cores, network_core: network_core.flatten() })
     })
+}
+
+/// Waits for workers that are to end. Where one never does, the process ends without it, with a line and the exit code of a
+/// run that went wrong: a thread cannot be taken out of a system call.
+fn await_end<T>(watchdog: &mut Watchdog, workers: &[ScopedJoinHandle<'_, T>]) {
+    while !workers.iter().all(|worker| worker.is_finished()) {
+        let stuck = watchdog.stuck(|worker| workers[worker].is_finished());
+        if !stuck.is_empty() {
+            Failure::Run(stuck).report();
+            process::exit(1);
+        }
+        thread::park_timeout(SHORT);
+    }
 }
 
 /// Frames dropped on their way between workers.
@@ -205,12 +266,12 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (live, own, links, reload): Told<'_>,
+    (watchdog, (live, own, links, reload)): (&mut Watchdog, Told<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
     let begun = Instant::now();
     let mut looked = begun;
-    let look = if plan.ends_by_itself() { TICK } else { LOOK };
+    let look = if plan.ends_by_itself() { TICK } else { LOOK }.min(plan.watchdog.unwrap_or(LOOK));
     while !stop.load(Relaxed) && alive() && !phases.is_sending_over() && !phases.is_over() {
         let elapsed = begun.elapsed();
         let left = plan.time.map_or(TICK, |time| time.saturating_sub(elapsed));
@@ -219,6 +280,8 @@ fn watch(
         }
         thread::park_timeout(left.min(TICK));
         live.tick(&phases.states());
+        live.complain(phases.complaints());
+        watchdog.look(phases).iter().for_each(|line| live.say(line));
         reload.as_mut().and_then(Reload::look).iter().for_each(|line| live.say(line));
         if looked.elapsed() >= look {
             looked = Instant::now();

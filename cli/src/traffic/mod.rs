@@ -45,8 +45,8 @@ fn print(to: Option<&Path>, object: impl Fn() -> String, text: impl Fn() -> Stri
         Some(to) if to == Path::new("-") => output::print(&object()),
         Some(to) => {
             let failed = |error| Failure::run(format!("cannot write {}: {error}", to.display()));
-            fs::write(to, object()).map_err(failed)?;
-            output::print(&text())
+            let written = fs::write(to, object()).map_err(failed);
+            output::print(&text()).and(written)
         }
         None => output::print(&text()),
     }

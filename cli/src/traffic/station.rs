@@ -118,6 +118,8 @@ impl Station {
                 pool.name
             ));
         }
+        let complaints = reports.iter().filter_map(|port| Some((&port.name, port.complaint.as_ref()?)));
+        broken.extend(complaints.map(|(name, complaint)| format!("port {name}: {complaint}")));
         broken.extend(reports.iter().flat_map(|port| lost(&port.name, &port.counters)));
         broken.extend(owner.pool.wait(HOME).err().map(|still_out| format!("check failed: {still_out}")));
         Closed { ports: reports, pool, broken }

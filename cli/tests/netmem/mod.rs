@@ -12,8 +12,14 @@ use std::process::{Child, Command, Output, Stdio};
 /// The program with these words behind its name (split at spaces). It does not outlive the thread that starts it.
 pub fn netmem(words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netmem"));
-    command.args(words.split_whitespace()).stdin(Stdio::null());
-    child::tie(&mut command);
+    child_of(command.args(words.split_whitespace()));
+    command
+}
+
+/// The command as one that does not outlive the thread that starts it, with nothing to read.
+pub fn child_of(command: &mut Command) -> &mut Command {
+    command.stdin(Stdio::null());
+    child::tie(command);
     command
 }
 

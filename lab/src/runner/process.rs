@@ -149,13 +149,14 @@ pub fn take_turn() -> Result<(), String> {
     let settings = Settings::new(experiment.keys, order.quick, &order.set).map_err(|e| e.to_string())?;
     let stop: &'static AtomicBool = Box::leak(Box::default());
     // Ends with the process.
-    thread::spawn(move || {
+    let listening = thread::Builder::new().spawn(move || {
         let _ = reader.read(&mut [0]);
         // Relaxed: the flag is a wish and carries no data.
         stop.store(true, Ordering::Relaxed);
         thread::sleep(FAREWELL);
         netmem::system::process::kill_this();
     });
+    listening.map_err(|error| format!("no thread for the set-up: {error}: see `ulimit -u` and pids.max"))?;
     let tell = |told: &Told| line(told).and_then(|line| (&stream).write_all(&line));
     // If nobody listens any more, the wish to stop has come, too.
     let mut rounds = |done, of| drop(tell(&Told::Round(done, of)));

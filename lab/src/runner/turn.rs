@@ -100,8 +100,17 @@ impl<'a> Turns<'a> {
         rounds: &mut (dyn FnMut(usize, usize) + Send),
     ) -> Taken {
         let what = (self.experiment, self.settings, self.options.quick);
-        let taken = thread::scope(|scope| scope.spawn(|| take(what, history, stop, rounds)).join());
-        taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let taken = thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, || take(what, history, stop, rounds));
+            thread.map(|thread| thread.join())
+        });
+        match taken {
+            Ok(taken) => taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(error) => {
+                let cause = format!("no thread for the set-up: {error}: see `ulimit -u` and pids.max");
+                self.died(cause, None, History::default())
+            }
+        }
     }
 
     /// The turn, for a process of its own.

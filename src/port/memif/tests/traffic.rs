@@ -361,9 +361,10 @@ fn both_ends_keep_their_promises_lent_or_copied_over_one_queue_or_several() {
 /// Lent, a runt lies in a frame that was full of another packet; copied, in a buffer that was.
 #[test]
 fn a_runt_over_memif_comes_without_a_byte_of_an_earlier_packet_lent_or_copied() {
-    for (zero_copy, queues) in [(true, 1), (false, 1), (true, 2), (false, 3)] {
+    for (lends, queues) in [(true, 1), (false, 1), (true, 2), (false, 3)] {
         for role in [Role::Client, Role::Server] {
-            let config = MemifConfig { role, queues, ring: 32, zero_copy, ..MemifConfig::default() };
+            let lend = lends.then(Lend::in_tests);
+            let config = MemifConfig { role, queues, ring: 32, lend, ..MemifConfig::default() };
             runts::come_alone(1, |here| ends(here, &config));
         }
     }

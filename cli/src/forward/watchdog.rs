@@ -1,0 +1,188 @@
+//! The watchdog: says which worker has not come round for long, and where it stands. COLD.
+//!
+//! Workers are asked to look up from their packets anyway ([`Phases::ask_to_look_up`]); one that does not for so long has not
+//! come round. Time is what this thread has seen pass: where it was late itself, because the machine stood still or another
+//! thread had the core, the rest of the time does not count, since a worker may have stood still with it.
+
+use super::phases::Phases;
+use super::seat::Seat;
+use netmem::forward::{Call, Meters};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// No more than that passes from one look to the next, however long it took.
+const LATE: Duration = Duration::from_millis(100);
+/// How long a worker that is to end may stand in one place.
+const END: Duration = Duration::from_secs(10);
+
+/// Watches the workers of a run.
+pub struct Watchdog {
+    /// How long a worker may take to come round; None where nobody watches.
+    patience: Option<Duration>,
+    workers: Vec<Watched>,
+    looked: Instant,
+}
+
+/// One worker.
+struct Watched {
+    meters: Arc<Meters>,
+    ports: Vec<String>,
+    /// How long it has been asked and has not answered, as far as that time counts.
+    waited: Duration,
+    /// It was said that it does not come round.
+    said: bool,
+    /// Where it was when it was looked at last, and for how long it has been there, as far as that time counts.
+    last: Option<(usize, Call)>,
+    stood: Duration,
+}
+
+impl Watchdog {
+    /// One that gives each worker so much time.
+    pub fn new(seats: &[Seat], patience: Option<Duration>) -> Watchdog {
+        let workers = seats.iter().map(|seat| Watched {
+            meters: seat.forwarder.meters(),
+            ports: seat.forwarder.ports().map(|port| port.name().to_owned()).collect(),
+            waited: Duration::ZERO,
+            said: false,
+            last: None,
+            stood: Duration::ZERO,
+        });
+        Watchdog { patience, workers: workers.collect(), looked: Instant::now() }
+    }
+
+    /// Looks whether each worker has come round since it was asked to; a line for each that has not for too long, and one when
+    /// it has again. Call it often.
+    pub fn look(&mut self, phases: &Phases) -> Vec<String> {
+        self.look_at(Instant::now(), |worker| phases.is_asked(worker))
+    }
+
+    fn look_at(&mut self, now: Instant, is_asked: impl Fn(usize) -> bool) -> Vec<String> {
+        let passed = now.duration_since(std::mem::replace(&mut self.looked, now)).min(LATE);
+        let Some(patience) = self.patience else { return Vec::new() };
+        let each = self.workers.iter_mut().enumerate();
+        each.filter_map(|(number, worker)| worker.look(number, is_asked(number), passed, patience)).collect()
+    }
+
+    /// Looks whether workers that are to end still move; a line for each that has stood in one place for [`END`] and has not
+    /// ended, which is not waited for any longer. Call it often.
+    pub fn stuck(&mut self, has_ended: impl Fn(usize) -> bool) -> Vec<String> {
+        self.stuck_at(Instant::now(), has_ended)
+    }
+
+    fn stuck_at(&mut self, now: Instant, has_ended: impl Fn(usize) -> bool) -> Vec<String> {
+        let passed = now.duration_since(std::mem::replace(&mut self.looked, now)).min(LATE);
+        let each = self.workers.iter_mut().enumerate();
+        let running = each.filter(|(number, _)| !has_ended(*number));
+        running.filter_map(|(number, worker)| worker.stuck(number, passed)).collect()
+    }
+}
+
+impl Watched {
+    fn look(&mut self, number: usize, asked: bool, passed: Duration, patience: Duration) -> Option<String> {
+        if asked {
+            self.waited += passed;
+            if self.said || self.waited < patience {
+                return None;
+            }
+            self.said = true;
+            self.meters.note_stall();
+            let (seconds, at) = (patience.as_secs_f64(), self.position());
+            return Some(format!("worker {number} has not come round for {seconds} s: it stands in {at}"));
+        }
+        let waited = std::mem::take(&mut self.waited);
+        let again = std::mem::take(&mut self.said);
+        again.then(|| format!("worker {number} has come round again, after {:.1} s", waited.as_secs_f64()))
+    }
+
+    fn stuck(&mut self, number: usize, passed: Duration) -> Option<String> {
+        let position = self.meters.position.get();
+        if std::mem::replace(&mut self.last, position) != position {
+            self.stood = Duration::ZERO;
+        }
+        self.stood += passed;
+        let line = || format!("worker {number} does not end: it stands in {}", self.position());
+        (self.stood >= END).then(line)
+    }
+
+    fn position(&self) -> String {
+        match self.meters.position.get() {
+            None => "its first round".to_owned(),
+            Some((_, Call::Rest)) => "its rest".to_owned(),
+            Some((port, call)) => {
+                let name = self.ports.get(port).map_or("?", String::as_str);
+                format!("{} of port {name}, or what follows it", call.name())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(3);
+    const TICK: Duration = Duration::from_millis(20);
+
+    fn watchdog(patience: Option<Duration>) -> Watchdog {
+        let worker = || Watched {
+            meters: Arc::default(),
+            ports: vec!["packet:a".to_owned(), "tap:b".to_owned()],
+            waited: Duration::ZERO,
+            said: false,
+            last: None,
+            stood: Duration::ZERO,
+        };
+        Watchdog { patience, workers: vec![worker(), worker()], looked: Instant::now() }
+    }
+
+    /// Looks so many times, this long apart; all that is said.
+    fn looks(
+        watchdog: &mut Watchdog,
+        times: u32,
+        apart: Duration,
+        is_asked: fn(usize) -> bool,
+    ) -> Vec<String> {
+        let mut now = watchdog.looked;
+        let mut look = || {
+            now += apart;
+            watchdog.look_at(now, is_asked)
+        };
+        (0..times).flat_map(|_| look()).collect()
+    }
+
+    #[test]
+    fn a_worker_that_does_not_come_round_is_said_and_counted_once_and_when_it_does_again() {
+        let mut watchdog = watchdog(Some(PATIENCE));
+        assert_eq!(looks(&mut watchdog, 149, TICK, |worker| worker == 1), [""; 0]);
+        let line = "worker 1 has not come round for 3 s: it stands in its first round";
+        assert_eq!(looks(&mut watchdog, 500, TICK, |worker| worker == 1), [line]);
+        let counts = |of: &Watchdog| of.workers.iter().map(|one| one.meters.stalls.get()).collect::<Vec<_>>();
+        assert_eq!(counts(&watchdog), [0, 1]);
+        assert_eq!(looks(&mut watchdog, 2, TICK, |_| false), ["worker 1 has come round again, after 13.0 s"]);
+        assert_eq!(looks(&mut watchdog, 150, TICK, |worker| worker == 1), [line]);
+        assert_eq!(counts(&watchdog), [0, 2]);
+    }
+
+    #[test]
+    fn a_machine_that_stands_still_is_no_worker_that_does() {
+        let mut watchdog = watchdog(Some(PATIENCE));
+        // Half a minute of the clock, and less than patience of looks.
+        assert_eq!(looks(&mut watchdog, 29, Duration::from_secs(1), |_| true), [""; 0]);
+        assert_eq!(looks(&mut watchdog, 1, Duration::from_secs(1), |_| true).len(), 2);
+    }
+
+    #[test]
+    fn a_worker_that_stands_in_one_place_at_the_end_is_given_up_and_one_that_moves_is_not() {
+        let mut watchdog = watchdog(None);
+        let now = watchdog.looked;
+        let mut stuck = |n: u32| watchdog.stuck_at(now + n * LATE, |worker| worker == 1);
+        assert!((1..100).all(|n| stuck(n).is_empty()));
+        assert_eq!(stuck(100), ["worker 0 does not end: it stands in its first round"]);
+    }
+
+    #[test]
+    fn nobody_watches_where_it_is_switched_off() {
+        let mut watchdog = watchdog(None);
+        assert_eq!(looks(&mut watchdog, 1000, TICK, |_| true), [""; 0]);
+    }
+}

@@ -1,0 +1,48 @@
+//! Threads that may not be had: the limits of a user or of a control group are an ordinary reason.
+
+use crate::failure::Failure;
+use std::fs;
+use std::io;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+/// Starts a thread for `what` in `scope`.
+///
+/// # Errors
+/// [`Failure::Input`] with the limit and the remedy where the system gives none.
+pub fn start<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, 'env>,
+    what: &str,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, Failure> {
+    Builder::new().spawn_scoped(scope, body).map_err(|error| none(what, &error))
+}
+
+/// That there is no thread for `what`.
+#[cold]
+pub fn none(what: &str, error: &io::Error) -> Failure {
+    let limit = process_limit().map_or_else(String::new, |limit| format!(" ({limit} now)"));
+    Failure::input(format!(
+        "no thread for {what}: {error}: raise the limit of the user's processes{limit} with `ulimit -u`, or pids.max of the \
+         control group, or give fewer workers"
+    ))
+}
+
+/// How many processes and threads the user may have, as the system says it.
+fn process_limit() -> Option<String> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max processes"))?;
+    line.split_whitespace().next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_cannot_be_had_is_told_with_the_limit_and_the_remedy() {
+        let failure = none("worker 2", &io::Error::from_raw_os_error(11));
+        let [line] = failure.lines() else { panic!("one line") };
+        assert!(line.starts_with("no thread for worker 2: ") && line.contains("ulimit -u"), "{line}");
+        assert!(line.contains(&format!("({} now)", process_limit().unwrap())), "{line}");
+    }
+}

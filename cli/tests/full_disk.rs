@@ -1,0 +1,94 @@
+//! A disk that is full, and a limit of file sizes.
+
+#![allow(clippy::unwrap_used)]
+
+mod netmem;
+mod odd;
+
+use netmem::{child_of, number, stderr, stdout};
+use odd::{Folder, frames, packets, pcap};
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output};
+
+/// Runs the program with these words under a limit of file sizes: what it writes beyond is refused.
+fn limited(bytes: usize, words: &str) -> Output {
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--fsize={bytes}")).arg(env!("CARGO_BIN_EXE_netmem")).args(words.split_whitespace());
+    child_of(&mut command).output().expect("prlimit(1) starts")
+}
+
+/// The object that a run printed which went wrong, with the lines on standard error.
+fn broken(out: &Output) -> (Value, String) {
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    (serde_json::from_str(&stdout(out)).expect("a summary"), stderr(out))
+}
+
+/// A file of packets of all lengths, of more bytes than the limits here.
+fn input(folder: &Folder) -> String {
+    let many: Vec<_> = frames().into_iter().cycle().take(2000).collect();
+    folder.write("in.pcap", &pcap(&many)).display().to_string()
+}
+
+#[test]
+fn a_pcap_file_that_reaches_a_limit_ends_with_a_whole_packet_and_the_run_in_order() {
+    let folder = Folder::new("full-pcap");
+    let (input, output) = (input(&folder), folder.path("out.pcap"));
+    for bytes in [10, 24, 25, 5000, 100_001] {
+        let out = limited(
+            bytes,
+            &format!(
+                "forward --json --mode cross-connect --port pcap:in={input} --port pcap:out={}",
+                output.display()
+            ),
+        );
+        let (report, complaint) = broken(&out);
+        assert!(complaint.contains("write") && complaint.contains("File too large"), "{complaint}");
+        let written = fs::read(&output).unwrap();
+        assert!(written.len() <= bytes && (written.len() >= 24 || (bytes < 24 && written.is_empty())));
+        let whole = if written.is_empty() { 0 } else { packets(&written).len() as u64 };
+        let port = &report["ports"][1];
+        assert_eq!(number(port, "tx"), whole + number(port, "tx_lost"), "{bytes}: {report}");
+    }
+}
+
+#[test]
+fn a_trace_that_reaches_a_limit_is_said_and_traffic_goes_on() {
+    let folder = Folder::new("full-trace");
+    let (input, trace) = (input(&folder), folder.path("trace"));
+    for format in ["json", "pcap"] {
+        let out = limited(
+            20_001,
+            &format!(
+                "forward --json --mode cross-connect --port pcap:in={input} --port \
+                 trace:file={},format={format}/pcap:out=/dev/null",
+                trace.display()
+            ),
+        );
+        let (report, complaint) = broken(&out);
+        let line = format!("error: port trace/pcap:1: trace to {}: File too large", trace.display());
+        assert!(complaint.lines().any(|one| one.starts_with(&line)), "{complaint}");
+        assert_eq!(number(&report, "transmitted"), 2000, "{report}");
+        let written = fs::read(&trace).unwrap();
+        match format {
+            "json" => assert!(written.ends_with(b"}\n") && written.len() <= 20_001),
+            _ => assert!(!packets(&written).is_empty()),
+        }
+    }
+}
+
+#[test]
+fn gen_to_a_file_that_reaches_a_limit_ends_with_one_line_and_its_summary() {
+    let folder = Folder::new("full-gen");
+    let (output, json) = (folder.path("out.pcap"), folder.path("object.json"));
+    let port = format!("--port pcap:out={} --wait 0.1", output.display());
+    let out = limited(30_001, &format!("gen {port} --rate max --count 5000 --json -"));
+    let (report, complaint) = broken(&out);
+    assert!(complaint.lines().any(|line| line.contains("File too large")), "{complaint}");
+    let (taken, lost) = (number(&report["ports"][0], "tx"), number(&report["ports"][0], "tx_lost"));
+    assert_eq!(taken, packets(&fs::read(&output).unwrap()).len() as u64 + lost, "{report}");
+    // The object has no room, and the text has.
+    let out = limited(100, &format!("gen --port pcap:out=/dev/null --count 5 --json {}", json.display()));
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    assert!(stderr(&out).contains("object.json: File too large") && !stdout(&out).is_empty(), "{out:?}");
+}

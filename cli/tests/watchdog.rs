@@ -1,0 +1,78 @@
+//! A worker that does not come round: it writes its trace to a terminal that nobody reads.
+
+#![allow(clippy::unwrap_used)]
+
+mod netmem;
+mod odd;
+
+use netmem::{number, start};
+use odd::{Folder, frames, pcap_at_intervals};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Child;
+use std::thread;
+
+/// A terminal that nobody reads, and its other end's path.
+fn terminal() -> (File, String) {
+    let reader = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&reader).unwrap();
+    unlockpt(&reader).unwrap();
+    let name = ptsname(&reader, Vec::new()).unwrap();
+    (reader.into(), name.into_string().unwrap())
+}
+
+/// A run that traces to a terminal what it forwards without end.
+fn traced(folder: &Folder, terminal: &str, options: &str) -> Child {
+    let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
+    start(&format!(
+        "forward --mode cross-connect --json {options} --port trace:file={terminal}/pcap:in={},speed=recorded,loop=0 --port \
+         pcap:out={}",
+        input.display(),
+        folder.path("out.pcap").display()
+    ))
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+#[test]
+fn a_worker_that_waits_for_a_terminal_is_named_and_again_when_it_goes_on() {
+    let folder = Folder::new("watchdog");
+    let (mut reader, name) = terminal();
+    let mut child = traced(&folder, &name, "--watchdog 0.5");
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = said.next().expect("a line about the worker");
+    let stalled = "netmem: worker 0 has not come round for 0.5 s: it stands in kick of port trace/pcap:";
+    assert!(line.starts_with(stalled), "{line}");
+    // From now on somebody reads, until the other end is gone.
+    let reading = thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+    let line = said.next().expect("a line about the worker");
+    assert!(line.starts_with("netmem: worker 0 has come round again, after "), "{line}");
+    interrupt(&child);
+    let out = child.wait_with_output().unwrap();
+    reading.join().unwrap();
+    assert_eq!(out.status.code(), Some(0), "{said:?}");
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(number(&report["workers"][0], "stalls") >= 1, "{report}");
+}
+
+#[test]
+fn one_sigint_ends_a_run_whose_worker_never_comes_round() {
+    let folder = Folder::new("stuck");
+    let (reader, name) = terminal();
+    let mut child = traced(&folder, &name, "--watchdog 0.5");
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.next().unwrap().contains("has not come round"));
+    interrupt(&child);
+    let line = said.next().expect("a line about the worker");
+    assert!(
+        line.starts_with("error: worker 0 does not end: it stands in kick of port trace/pcap:"),
+        "{line}"
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    drop(reader);
+}
