@@ -268,6 +268,7 @@ impl Shared {
             let (mut pages, leaving) = {
                 let mut stock = lock(&shared.stock);
                 stock.spare.clear();
+                std::mem::take(&mut stock.queue);
                 (std::mem::take(&mut stock.pages), std::mem::take(&mut stock.leaving))
             };
             pages.iter().for_each(|page| {

@@ -21,6 +21,19 @@ fn all(pool: &Pool, w: &mut Worker) -> Vec<Frame> {
     std::iter::from_fn(|| pool.alloc(w)).collect()
 }
 
+/// Seen: pages that waited at the head of the queue were counted as free for good.
+#[test]
+fn a_closed_pool_that_reused_the_head_of_its_queue_has_nothing_free() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let config = PoolConfig { frames: 16, frame_size: 4096, recycle: Recycle::Head, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut w, &config).unwrap();
+    all(&pool, &mut w).into_iter().for_each(|frame| frame.free(&mut w));
+    assert!(check(&pool, 0).total > 0);
+    pool.close();
+    assert_eq!((pool.ledger().free, check(&pool, 0).total), (0, 0));
+}
+
 #[test]
 fn a_pool_grows_to_its_capacity_and_no_further() {
     let memory = memory(1);
