@@ -1,6 +1,7 @@
 //! A box of bytes.
 
 use super::Sizes;
+use crate::slab::{Damage, Misuse};
 use crate::sync::Worker;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -59,13 +60,26 @@ impl Sizes {
         }
     }
 
-    /// Gives a box back, faster than by dropping it.
+    /// Gives a box back, faster than by dropping it; one of another memory goes home to its own.
     #[inline]
     #[track_caller]
     pub fn free_bytes(&self, w: &mut Worker, bytes: Bytes) {
-        // SAFETY: the box had the only claim, and it ends here. Where a cache reports misuse and someone wrote
-        // past the bytes, they stay out.
-        let _refused = unsafe { self.free(w, bytes.into_raw()) };
+        let at = bytes.into_raw();
+        // SAFETY: the box had the only claim, and it ends here or in `refused`.
+        if let Err(misuse) = unsafe { self.free(w, at) } {
+            refused(at, &misuse);
+        }
+    }
+}
+
+/// What is none of this memory's is another one's. Where a cache reports misuse and someone wrote past the bytes, they
+/// stay out.
+#[cold]
+#[inline(never)]
+fn refused(at: NonNull<u8>, misuse: &Misuse) {
+    if *misuse.damage() == Damage::OutsideSlabs {
+        // SAFETY: `at` was in a box, which had the only claim, and nobody took it so far.
+        let _refused = unsafe { Sizes::release(at) };
     }
 }
 

@@ -175,6 +175,21 @@ fn a_box_of_bytes_goes_home_from_wherever_it_is_dropped() {
     all_back(&memory);
 }
 
+/// Seen: they were out for good.
+#[test]
+fn boxes_that_are_freed_by_the_sizes_of_another_memory_go_home_to_their_own() {
+    let (memory, other) = (memory(4, 1), memory(4, 1));
+    let mut w = memory.worker().unwrap();
+    let (sizes, others) = (sizes(&memory), sizes(&other));
+    for len in [0, 1, 100, 20_000] {
+        let bytes = sizes.bytes(&mut w, len).unwrap();
+        others.free_bytes(&mut w, bytes);
+    }
+    drop((sizes, others, w));
+    all_back(&memory);
+    all_back(&other);
+}
+
 #[test]
 fn what_is_out_outlives_its_sizes_and_its_memorys_handle() {
     let memory = memory(8, 1);
