@@ -10,6 +10,7 @@ mod icmp;
 mod lent;
 mod memif;
 mod packet;
+mod program;
 mod steer;
 mod wire;
 
@@ -52,6 +53,11 @@ fn the_corpus_of_sequences_of_memif_servers_holds() {
 #[test]
 fn the_corpus_of_steer_sequences_holds() {
     replay("steer", 8, steer::run);
+}
+
+#[test]
+fn the_corpus_of_programs_of_the_public_interface_holds() {
+    replay("program", 8, program::run);
 }
 
 #[test]
@@ -98,9 +104,14 @@ fn random_frames_for_a_router_that_answers_hold() {
 
 /// Runs random sequences, of as many bytes in all as the environment says, or by default.
 fn random(bytes: usize, run: fn(&[u8])) {
-    let mut runner =
-        TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(steps(bytes)) });
-    let sequences = prop::collection::vec(any::<u8>(), 0..2 * BYTES_EACH);
+    random_of(BYTES_EACH, bytes, run);
+}
+
+/// As [`random`], of `each` bytes on the average.
+fn random_of(each: usize, bytes: usize, run: fn(&[u8])) {
+    let cases = (steps(bytes) * BYTES_EACH as u32 / each as u32).max(1);
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
+    let sequences = prop::collection::vec(any::<u8>(), 0..2 * each);
     runner
         .run(&sequences, |bytes| {
             run(&bytes);
@@ -161,4 +172,41 @@ fn steps(default: usize) -> u32 {
 #[test]
 fn random_packet_sequences_hold() {
     random(100_000, packet::run);
+}
+
+#[test]
+fn programs_of_the_corpus_do_what_they_are_named_after() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/program");
+    let done = |name: &str| program::done_by(&fs::read(corpus.join(name)).unwrap());
+    for name in [
+        "a-value-panics-when-it-is-freed",
+        "a-value-of-a-bulk-panics",
+        "a-maker-of-a-bulk-panics",
+        "a-constructor-panics",
+        "constructed-values-panic-with-their-slab",
+        "the-owner-of-a-packets-memory-panics",
+        "a-ring-whose-iterator-panics",
+        "a-device-that-lies-and-panics",
+    ] {
+        assert!(done(name).panics > 0, "{name}");
+    }
+    assert_eq!(done("another-thread-frees").threads, 1);
+    assert!(done("a-guard-is-forgotten").lost > 0);
+}
+
+/// `NETMEM_PROGRAM` names a file with the one program to be run. A program at work is in a file too, with how many operations
+/// were run before it: what ends the process leaves it there.
+#[test]
+fn random_programs_of_the_public_interface_hold() {
+    if let Some(file) = std::env::var_os("NETMEM_PROGRAM") {
+        return program::run(&fs::read(file).unwrap());
+    }
+    // Longer ones, since memories are dear to make.
+    random_of(3 * BYTES_EACH, 200_000, |bytes| {
+        let at_work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("program-at-work");
+        fs::write(at_work.with_extension("operations"), program::operations().to_string()).unwrap();
+        fs::write(at_work, bytes).unwrap();
+        program::run(bytes);
+    });
+    println!("{} operations of programs were run", program::operations());
 }
