@@ -68,11 +68,21 @@ impl Made {
         pool.alloc_burst(w, &mut batch, op.n() / 4);
         batch.put_each(60, |_, bytes| _ = View::write(bytes));
         let from = Source { port: 0, queue: u16::from(op.c & 3) };
-        match op.act & 1 {
-            0 => outbox.steer(w, from, &mut batch),
-            _ => outbox.hand_off(w, 1 - end, from, &mut batch),
+        let (all, mut own) = (batch.len(), Batch::new());
+        match op.act & 3 {
+            0 => {
+                let taken = outbox.steer(w, from, &mut batch, &mut own);
+                assert_eq!(taken + batch.len(), all);
+            }
+            1 => {
+                let taken = outbox.hand_off(w, 1 - end, from, &mut batch);
+                assert_eq!(taken + batch.len(), all);
+            }
+            2 => outbox.steer_or_drop(w, from, &mut batch),
+            _ => outbox.hand_off_or_drop(w, 1 - end, from, &mut batch),
         }
         // What stays, or did not fit.
+        batch.append(&mut own);
         batch.iter().for_each(|frame| _ = View::read(frame.data()));
         batch.free(w);
     }
