@@ -208,6 +208,21 @@ mod tests {
     }
 
     #[test]
+    fn a_tuned_list_takes_blocks_until_it_has_as_many_as_it_may_have_now() {
+        let mut local = Local::new(Lists::Tuned { least: 63, most: 500 }, 4096, 0, (0, 4096));
+        let lane = PageLane::default();
+        let high = local.lists[0].high;
+        assert!(high > 0 && high < local.lists[0].size.most, "there is room for more");
+        assert_eq!((0..).take_while(|&number| local.push(0, number, &lane)).count(), high);
+        assert_eq!(
+            (local.lists[0].room(), local.keep(0, &[7], &lane), lane.cached[0].get()),
+            (0, 0, high as u64)
+        );
+        local.pop(0, &lane).unwrap();
+        assert_eq!((local.keep(0, &[7, 8], &lane), lane.cached[0].get()), (1, high as u64));
+    }
+
+    #[test]
     fn a_fixed_list_moves_its_batch_whatever_comes() {
         let mut list = tuned(128, 128, 32);
         assert!((0..20).all(|_| list.overflowed() == 32));

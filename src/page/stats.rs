@@ -3,8 +3,8 @@
 use super::local::ORDERS;
 use super::shared::Shared;
 use crate::stats::Count;
-use crate::sync::shim::lock;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::sync::shim::{AtomicU32, lock};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// One worker's gauges and counters.
 #[derive(Debug, Default)]
@@ -146,5 +146,32 @@ impl Shared {
             miss: this.miss.get(),
             foreign: this.foreign.get(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::tests::{model, thread};
+    use std::sync::Arc;
+
+    #[test]
+    fn who_sees_the_end_of_a_move_sees_what_was_moved() {
+        model(|| {
+            let (lane, moved) = (Arc::new(PageLane::default()), Arc::new(AtomicU32::new(0)));
+            std::mem::forget(Moving::begin(&lane));
+            let mover = {
+                let (lane, moved) = (Arc::clone(&lane), Arc::clone(&moved));
+                thread::spawn(move || {
+                    moved.store(7, Relaxed);
+                    drop(Moving(&lane));
+                })
+            };
+            if !lane.is_moving() {
+                assert_eq!(moved.load(Relaxed), 7);
+            }
+            mover.join().unwrap();
+            assert!(!lane.is_moving() && moved.load(Relaxed) == 7);
+        });
     }
 }

@@ -2,10 +2,12 @@
 
 use super::cursor::{Consumer, Index, Producer};
 use super::{Lender, Mpsc, loan, spsc};
+use crate::sync::shim::AtomicU32;
 use std::cell::Cell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Runs `body` under loom's scheduler, or just once.
 pub(crate) fn model(body: impl Fn() + Sync + Send + 'static) {
@@ -169,6 +171,54 @@ fn two_senders_reach_one_receiver_without_loss() {
             sender.join().unwrap();
         }
         assert_eq!(ring.len(), 0);
+    });
+}
+
+/// Words that ids stand for: written without an order of their own by who has the id.
+fn words(n: usize) -> Arc<Vec<AtomicU32>> {
+    Arc::new((0..n).map(|_| AtomicU32::new(0)).collect())
+}
+
+#[test]
+fn who_receives_an_id_sees_what_its_sender_did_before() {
+    model(|| {
+        let (ring, done) = (Arc::new(Mpsc::new(2, 0)), words(3));
+        let sender = {
+            let (ring, done) = (Arc::clone(&ring), Arc::clone(&done));
+            thread::spawn(move || {
+                (1..3).for_each(|id| done[id].store(7, Relaxed));
+                ring.push(1..3)
+            })
+        };
+        let see = |id: u32| assert_eq!(done[id as usize].load(Relaxed), 7, "of id {id}");
+        let mut seen = ring.pop(1, see);
+        ring.close(|id| {
+            see(id);
+            seen += 1;
+        });
+        assert_eq!(sender.join().unwrap(), seen);
+    });
+}
+
+#[test]
+fn a_sender_with_room_again_sees_what_the_receiver_did_with_the_ids_before() {
+    model(|| {
+        let (ring, done) = (Arc::new(Mpsc::new(2, u32::MAX)), words(3));
+        assert_eq!(ring.push(1..3), 2);
+        let senders = [(); 2].map(|()| {
+            let (ring, done) = (Arc::clone(&ring), Arc::clone(&done));
+            // Of two senders one may have room by what the other has seen.
+            thread::spawn(move || {
+                let sent = ring.push(std::iter::once(9));
+                if sent == 1 {
+                    assert!((1..3).all(|id| done[id].load(Relaxed) == 7), "the slots are free, and not yet");
+                }
+                sent
+            })
+        });
+        assert_eq!(ring.pop(2, |id| done[id as usize].store(7, Relaxed)), 2);
+        let sent: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
+        assert_eq!(ring.pop(2, |id| assert_eq!(id, 9)), sent);
     });
 }
 

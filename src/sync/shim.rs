@@ -3,7 +3,7 @@
 
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
@@ -13,7 +13,7 @@ pub(crate) use spin::mutex::{Mutex, MutexGuard};
 pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
     thread::yield_now,
 };
 

@@ -14,12 +14,14 @@
 //! ```
 //! Of the two stores before the two loads at least one is seen by the other side, so owner and thief are
 //! never both inside. Without membarrier the gate keeps `FENCED` set and the owner's cold path runs a real
-//! fence: slower, still right. Loom checks that very path.
+//! fence: slower, still right. Loom checks that very path, and the one above with a fence on each side in the place of
+//! the barrier.
 
 use super::shim::{AtomicU32, Mutex, UnsafeCell, fence, lock, yield_now};
 use crate::sys::membarrier;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+#[cfg(not(loom))]
 use std::sync::atomic::compiler_fence;
 
 /// A thief is inside or on its way in.
@@ -49,6 +51,9 @@ pub(crate) struct Slot<L, G = ()> {
     gauges: G,
     /// One thief at a time.
     thieves: Mutex<()>,
+    /// Whether a model has a membarrier, which loom has not: the owner's half of it.
+    #[cfg(loom)]
+    barrier: bool,
 }
 
 // SAFETY: `local` is reached by the owner while `busy` or by a thief while `STOLEN`, never both (see above),
@@ -60,7 +65,21 @@ impl<L, G: Default> Slot<L, G> {
         let fenced = cfg!(loom) || !membarrier::available();
         let gate = AtomicU32::new(if fenced { FENCED } else { 0 });
         let (local, gauges) = (UnsafeCell::new(local), G::default());
-        Slot { busy: AtomicU32::new(0), gate, gauges, local, thieves: Mutex::new(()) }
+        Slot {
+            busy: AtomicU32::new(0),
+            gate,
+            gauges,
+            local,
+            thieves: Mutex::new(()),
+            #[cfg(loom)]
+            barrier: false,
+        }
+    }
+
+    /// As it is where there is a membarrier: the owner decides by its one look at the gate.
+    #[cfg(loom)]
+    pub(super) fn with_barrier(local: L) -> Self {
+        Slot { gate: AtomicU32::new(0), barrier: true, ..Slot::new(local) }
     }
 }
 
@@ -78,13 +97,24 @@ impl<L, G> Slot<L, G> {
     #[inline(always)]
     pub(crate) unsafe fn enter(&self) -> Option<Held<'_, L, G>> {
         self.busy.store(1, Relaxed);
-        // Keeps the store before the load in program order; the thief's membarrier does the rest.
-        compiler_fence(SeqCst);
+        self.keep_order();
         // Acquire: pairs with the Release that opens the gate in [`Opens`], so a thief's changes are seen.
         if self.gate.load(Acquire) != 0 && !self.pass_gate() {
             return None;
         }
         Some(Held { slot: self })
+    }
+
+    /// Keeps the store before the load in program order; the thief's membarrier does the rest.
+    #[inline(always)]
+    fn keep_order(&self) {
+        #[cfg(not(loom))]
+        compiler_fence(SeqCst);
+        // SeqCst fence: pairs with the thief's in `wait_outside`; the two together are the membarrier of a model.
+        #[cfg(loom)]
+        if self.barrier {
+            fence(SeqCst);
+        }
     }
 
     #[cold]

@@ -1,8 +1,8 @@
 //! The asymmetric lock, in every interleaving; and the token's life.
 
-use super::Slot;
 #[cfg(not(loom))]
-use super::{Leave, Owned, PerWorker, Roster, Worker, WorkerError};
+use super::{Leave, Owned, Worker, WorkerError};
+use super::{PerWorker, Roster, Slot};
 use crate::ring::tests::{model, thread};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ const VISITS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 
 /// Goes in as the owner, which the caller is; false if it has to go round.
 #[allow(unsafe_code)]
-fn visit(slot: &Slot<u32>, f: impl FnOnce(&mut u32)) -> bool {
+fn visit<T>(slot: &Slot<T>, f: impl FnOnce(&mut T)) -> bool {
     // SAFETY: each test has one thread that visits.
     unsafe { slot.enter() }.map(|mut held| f(&mut held)).is_some()
 }
@@ -103,4 +103,84 @@ fn a_leaving_worker_asks_the_stages_last_registered_first() {
     drop(gone);
     drop(roster.claim().unwrap());
     assert_eq!(ASKED.load(Relaxed), 2);
+}
+
+/// Steals what the owner puts in while it goes in and out; nothing may be lost, nor two be inside together.
+#[cfg(loom)]
+#[test]
+fn with_a_membarrier_too_owner_and_thief_are_never_inside_together() {
+    model(|| {
+        let slot = Arc::new(Slot::<_, ()>::with_barrier(0u32));
+        let owner = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || (0..VISITS).map(|_| u32::from(visit(&slot, |n| *n += 1))).sum::<u32>())
+        };
+        let mut stolen = slot.steal(std::mem::take).unwrap_or(0);
+        let put_in = owner.join().unwrap();
+        stolen += slot.steal(std::mem::take).unwrap_or(0);
+        assert_eq!(stolen, put_in);
+    });
+}
+
+#[test]
+#[cfg(not(loom))]
+fn a_thief_that_steals_without_pause_never_meets_the_owner_inside() {
+    use std::hint::black_box;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::time::{Duration, Instant};
+
+    /// Two words that are the same whenever nobody is inside; written one after the other.
+    fn bump(pair: &mut [u64; 2]) {
+        let seen = black_box(pair[0]);
+        black_box(&mut *pair)[0] = seen + 1;
+        black_box(&mut *pair)[1] += 1;
+    }
+    let (slot, over) = (Slot::<_, ()>::new([0_u64; 2]), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let owner = scope.spawn(|| {
+            let mut visits = 0;
+            while !over.load(Relaxed) {
+                visits += u64::from(visit(&slot, bump));
+            }
+            visits
+        });
+        let (begun, mut steals) = (Instant::now(), 0);
+        // How long is no bound of the test: two cores meet often enough in less.
+        while begun.elapsed() < Duration::from_secs(2) {
+            let seen = slot.steal(|pair| {
+                bump(pair);
+                *pair
+            });
+            if let Some([first, second]) = seen {
+                assert_eq!(first, second, "the owner was inside");
+                steals += 1;
+            }
+        }
+        over.store(true, Relaxed);
+        let visits = owner.join().unwrap();
+        assert_eq!(slot.steal(|pair| *pair), Some([visits + steals; 2]), "a visit or a theft is lost");
+    });
+}
+
+#[test]
+fn a_worker_that_claims_a_slot_finds_what_the_one_before_left_in_it() {
+    model(|| {
+        let roster = Roster::new(1);
+        let kept = Arc::new(PerWorker::<_, ()>::new(&roster, || 0_u32));
+        let mut first = roster.claim().unwrap();
+        let leaving = {
+            let kept = Arc::clone(&kept);
+            thread::spawn(move || {
+                *kept.enter(&mut first).unwrap() = 7;
+                drop(first);
+            })
+        };
+        // It is there yet, or it has left all it did.
+        if let Ok(mut second) = roster.claim() {
+            assert_eq!(*kept.enter(&mut second).unwrap(), 7);
+        }
+        leaving.join().unwrap();
+        let mut last = roster.claim().unwrap();
+        assert_eq!(*kept.enter(&mut last).unwrap(), 7);
+    });
 }

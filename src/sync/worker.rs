@@ -17,13 +17,13 @@
 //! needs_send::<netmem::sync::Worker>();
 //! ```
 
-use super::shim::{Mutex, lock};
+use super::shim::{AtomicU64, Mutex, lock};
 use super::steps::Steps;
 use crate::limits::WORKERS_MAX;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Weak, atomic};
 
 /// Where a slot's number stands in a worker's key: keys less the memory's number are offsets into arrays of entries this
 /// large, a power of two.
@@ -64,7 +64,7 @@ impl Roster {
     /// A roster of `workers` slots (1..=64).
     pub(crate) fn new(workers: usize) -> Arc<Roster> {
         // 2^48 memories before the number wraps.
-        static DOMAINS: AtomicU64 = AtomicU64::new(1);
+        static DOMAINS: atomic::AtomicU64 = atomic::AtomicU64::new(1);
         let domain = DOMAINS.fetch_add(1, Relaxed) << DOMAIN_SHIFT;
         let workers = workers.clamp(1, WORKERS_MAX);
         Arc::new(Roster { domain, workers, taken: AtomicU64::new(0), leavers: Mutex::new(Vec::new()) })

@@ -158,6 +158,23 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_that_took_other_packets_than_were_passed_and_one_that_lost_some_are_both_named() {
+        let held_by = |holder| {
+            said(|report, _| {
+                (report.passed, report.received, report.workers[0].received) = (5, 105, 105);
+                report.workers[0].passed = 5;
+                report.traveled = None;
+                report.holder = Some(holder);
+            })
+        };
+        assert_eq!(held_by(HolderReport { taken: 5, freed: 3, kept: 2 }), [""; 0]);
+        let other = held_by(HolderReport { taken: 4, freed: 3, kept: 1 });
+        assert_eq!(other, ["check failed: passed 5 = taken 4 = freed 3 + kept 1"]);
+        let lost = held_by(HolderReport { taken: 5, freed: 3, kept: 1 });
+        assert_eq!(lost, ["check failed: passed 5 = taken 5 = freed 3 + kept 1"]);
+    }
+
+    #[test]
     fn corrupt_and_repeated_packets_are_named() {
         let corrupt = said(|_, traveled| {
             traveled.sink.corrupt = 1;

@@ -308,6 +308,26 @@ mod tests {
     }
 
     #[test]
+    fn each_place_of_a_pool_stands_under_its_own_name() {
+        let ledger = super::Ledger {
+            name: "rx".into(),
+            total: 28,
+            free: 1,
+            cached: 2,
+            ready: 3,
+            owned: 4,
+            posted: 5,
+            queued: 6,
+            returning: 7,
+        };
+        assert_eq!(
+            super::line(&super::pool(&ledger)),
+            "{\"name\":\"rx\",\"total\":28,\"free\":1,\"cached\":2,\"ready\":3,\"owned\":4,\"posted\":5,\"queued\":6,\
+             \"returning\":7,\"balanced\":true}\n"
+        );
+    }
+
+    #[test]
     fn what_interfaces_or_too_few_packets_cannot_tell_is_null() {
         let mut report = super::Report { traveled: None, windows: None, ..sample() };
         report.workers[0].windows = None;

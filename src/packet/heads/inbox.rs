@@ -106,6 +106,23 @@ mod tests {
     }
 
     #[test]
+    fn a_box_with_heads_inside_takes_only_what_is_missing_to_the_most() {
+        model(|| {
+            let (inbox, mut mine) = (Inbox::new(), Vec::new());
+            inbox.take(1, &mut mine);
+            let mut heads = vec![1, 2, 3, 4, 5, 6, 7];
+            assert_eq!((inbox.put(&mut heads, 3), inbox.len()), (3, 3));
+            assert_eq!((inbox.put(&mut heads, 5), inbox.len(), heads.len()), (2, 5, 2));
+            assert_eq!(
+                (inbox.put(&mut heads, 5), inbox.put(&mut heads, 4), inbox.len()),
+                (0, 0, 5),
+                "it is full"
+            );
+            assert_eq!((inbox.take(9, &mut mine), mine.len(), heads), (5, 5, vec![1, 2]));
+        });
+    }
+
+    #[test]
     fn heads_put_in_while_the_worker_leaves_are_taken_out_by_one_of_the_two() {
         model(|| {
             let inbox = Arc::new(Inbox::new());

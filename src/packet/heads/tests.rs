@@ -409,3 +409,9 @@ proptest! {
         bench.end();
     }
 }
+
+#[test]
+fn a_worker_keeps_the_heads_that_are_documented_unless_told_otherwise() {
+    let HeadsConfig { size, refill, free, defer_max, .. } = HeadsConfig::default();
+    assert_eq!((size, refill, free, defer_max), (128, 32, 32, 128));
+}

@@ -5,10 +5,9 @@ use crate::packet::heads::Heads;
 use crate::packet::packet::Packet;
 use crate::pool::{Pool, Pressure};
 use crate::sync::Worker;
-use crate::sync::shim::{Mutex, lock};
+use crate::sync::shim::{AtomicBool, AtomicU32, AtomicU64, Mutex, lock};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Weak};
 
 /// When a pair is brought into its first state.
@@ -43,6 +42,16 @@ impl Gauge {
             closed: AtomicBool::new(false),
         }
     }
+
+    /// Whether the pool wants the pairs back, which is told once; and if so, whether for good.
+    #[inline]
+    fn asked(&self) -> Option<bool> {
+        self.wanted.load(Relaxed).then(|| {
+            // Acquire: pairs with the Release in `close`.
+            self.wanted.swap(false, Acquire);
+            self.closed.load(Relaxed)
+        })
+    }
 }
 
 /// Room for the numbers of `max` frames.
@@ -53,7 +62,7 @@ fn numbers(max: usize) -> Arc<[AtomicU32]> {
 impl Pressure for Gauge {
     /// Nothing can be had without the caller's lock; the next one who has it gives the pairs back.
     fn relieve(&self, _: &mut Worker) -> usize {
-        self.wanted.store(true, Release);
+        self.wanted.store(true, Relaxed);
         0
     }
 
@@ -69,7 +78,7 @@ impl Pressure for Gauge {
 
     fn close(&self) {
         self.closed.store(true, Relaxed);
-        // Release: pairs with the Acquire in `give_what_is_wanted`, so that `closed` is seen with it.
+        // Release: pairs with the Acquire in `asked`, so that `closed` is seen with it.
         self.wanted.store(true, Release);
     }
 }
@@ -190,10 +199,8 @@ impl PairStack {
 
     #[inline]
     fn give_what_is_wanted(&mut self, w: &mut Worker) {
-        if self.gauge.wanted.load(Relaxed) {
-            // Acquire: pairs with the Release in `close`.
-            self.gauge.wanted.swap(false, Acquire);
-            if self.gauge.closed.load(Relaxed) {
+        if let Some(for_good) = self.gauge.asked() {
+            if for_good {
                 self.max = 0;
             }
             self.drain(w);
@@ -206,5 +213,27 @@ impl PairStack {
             id.store(pair.frame().map_or(0, |frame| frame.id().get()), Relaxed);
         }
         self.gauge.now.store(self.pairs.len() as u64, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gauge, Pressure};
+    use crate::ring::tests::{model, thread};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_stack_that_is_used_while_its_pool_closes_learns_that_it_is_for_good() {
+        model(|| {
+            let gauge = Arc::new(Gauge::default());
+            let closing = {
+                let gauge = Arc::clone(&gauge);
+                thread::spawn(move || gauge.close())
+            };
+            let told = gauge.asked();
+            assert!(told != Some(false), "it would keep pairs of a closed pool from now on");
+            closing.join().unwrap();
+            assert_eq!(told.or_else(|| gauge.asked()), Some(true));
+        });
     }
 }

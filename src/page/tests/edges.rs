@@ -260,3 +260,9 @@ fn descriptors_take_what_their_layout_says() {
         assert_eq!(memory.descriptor_bytes(), 512 * bytes);
     }
 }
+
+#[test]
+fn a_memory_of_which_nothing_is_said_has_64_mib_for_four_workers() {
+    let MemoryConfig { bytes, workers, nodes, statistics, .. } = MemoryConfig::default();
+    assert_eq!((bytes, workers, nodes, statistics), (64 << 20, 4, 1, true));
+}

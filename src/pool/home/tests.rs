@@ -5,6 +5,7 @@ use crate::page::{Left, Refs};
 use crate::ring::tests::{model, thread};
 use crate::sync::shim::AtomicU32;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The way home on its own, with its latch: who brings frames, and who closes.
 struct Way {
@@ -13,12 +14,14 @@ struct Way {
     next: Vec<AtomicU32>,
     /// Claims on frame 1.
     refs: AtomicU32,
+    /// What was done with each frame, written without an order of its own.
+    done: Vec<AtomicU32>,
 }
 
 impl Way {
     fn new() -> Arc<Way> {
-        let next = (0..4).map(|_| AtomicU32::new(0)).collect();
-        Arc::new(Way { home: Home::new(1), latch: Latch::new(), next, refs: AtomicU32::new(0) })
+        let [next, done] = [(); 2].map(|()| (0..4).map(|_| AtomicU32::new(0)).collect());
+        Arc::new(Way { home: Home::new(1), latch: Latch::new(), next, refs: AtomicU32::new(0), done })
     }
 
     fn links(&self) -> Links<'_> {
@@ -100,5 +103,57 @@ fn a_frame_that_two_workers_release_last_while_its_pool_closes_comes_home_once()
         last += holders.into_iter().map(|holder| usize::from(holder.join().unwrap())).sum::<usize>();
         assert_eq!(last, 1, "exactly one ends the pool");
         assert_eq!((way.latch.out(), Refs(&way.refs).count()), (0, 0));
+    });
+}
+
+#[test]
+fn the_one_who_learns_that_all_are_home_sees_what_was_done_with_each() {
+    model(|| {
+        let (latch, done) = (Arc::new(Latch::new()), Arc::new([(); 3].map(|()| AtomicU32::new(0))));
+        let bringers: Vec<_> = (0..2)
+            .map(|frame| {
+                let (latch, done) = (Arc::clone(&latch), Arc::clone(&done));
+                thread::spawn(move || {
+                    done[frame].store(7, Relaxed);
+                    latch.down(1) && is_done(&done)
+                })
+            })
+            .collect();
+        // What the one who closes does with those that it found at home itself.
+        done[2].store(7, Relaxed);
+        let mut last = usize::from(latch.arm(2) && is_done(&done));
+        assert!(latch.out() != 0 || is_done(&done), "who waits for the last sees it too");
+        last += bringers.into_iter().map(|bringer| usize::from(bringer.join().unwrap())).sum::<usize>();
+        assert_eq!(last, 1);
+    });
+}
+
+/// What was done with all frames is seen.
+fn is_done(done: &[AtomicU32; 3]) -> bool {
+    done.iter().for_each(|frame| assert_eq!(frame.load(Relaxed), 7, "it gives back what a holder is at"));
+    true
+}
+
+#[test]
+fn who_takes_a_frame_on_its_way_home_sees_what_was_done_with_it() {
+    model(|| {
+        let way = Way::new();
+        let bringer = {
+            let way = Arc::clone(&way);
+            thread::spawn(move || {
+                (1..4).for_each(|id| way.done[id].store(7, Relaxed));
+                way.bring(1..4)
+            })
+        };
+        let mut seen = 0;
+        let mut see = |id: u32| {
+            assert_eq!(way.done[id as usize].load(Relaxed), 7, "of frame {id}");
+            seen += 1;
+        };
+        way.home.pop_ring(4, &mut see);
+        way.home.pop_stack(way.links(), &mut see);
+        assert!(!bringer.join().unwrap());
+        way.home.close(way.links(), &mut see);
+        assert_eq!(seen, 3);
     });
 }

@@ -3,7 +3,7 @@
 
 use crate::page::{BackingWish, Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
-use crate::port::{Port, PortState};
+use crate::port::{Port, PortCounters, PortState};
 use crate::sync::Worker;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -164,8 +164,8 @@ struct Walk {
     port: Box<dyn Port>,
     far: Box<dyn Far>,
     held: Batch,
-    /// Frames received, transmitted, completed, and posted for reception.
-    counted: [usize; 4],
+    /// Frames received, transmitted, completed, and posted for reception; bytes received and transmitted.
+    counted: [usize; 6],
     /// What was transmitted that every port carries, and how much of it was seen at the other end.
     sent: Vec<Vec<u8>>,
     seen: usize,
@@ -185,16 +185,18 @@ impl Walk {
     /// Makes a call, and checks what holds after each.
     fn take(&mut self, step: &Step) {
         let Walk { here: Ground { w, pool, .. }, port, held, .. } = self;
-        let [received, _, completed, filled] = &mut self.counted;
+        let [received, _, completed, filled, bytes, _] = &mut self.counted;
         match *step {
             Step::Deliver(n) => self.deliver(n),
             Step::Refill(most) => *filled += port.refill_to(w, pool, most),
             Step::Fill(n, odd) => self.fill(n, odd),
             Step::Rx => {
                 let at_end = port.is_at_end();
+                let before = held.len();
                 let n = take(held, |frames| port.rx(w, frames));
                 assert!(n == 0 || !at_end, "it was at its end");
                 *received += n;
+                *bytes += held[before..].iter().map(|frame| frame.len()).sum::<usize>();
             }
             Step::Tx(n, kind, odd) => self.transmit(n, kind, odd),
             Step::Collect => drop(self.collect()),
@@ -258,6 +260,9 @@ impl Walk {
         let all: Vec<_> = offered.iter().map(|(frame, _)| *frame).collect();
         assert_stayed(&all, &stayed, n);
         self.counted[1] += n;
+        let sent = offered.iter().filter(|((id, _), _)| !stayed.contains(id));
+        self.counted[5] +=
+            sent.map(|((_, odd), _)| if *odd && kind == Odd::Short { RUNT } else { LEN }).sum::<usize>();
         let is_gone = |(id, odd): (NonZeroU32, bool)| !stayed.contains(&id) && (!odd || kind == Odd::Foreign);
         let taken = offered.into_iter().filter(|(frame, _)| is_gone(*frame));
         self.sent.extend(taken.map(|(_, bytes)| bytes));
@@ -292,10 +297,10 @@ impl Walk {
     }
 }
 
-/// What a port counts as received, transmitted, completed and posted for reception.
-fn counters(port: &dyn Port) -> [usize; 4] {
-    let counters = port.counters();
-    [&counters.rx, &counters.tx, &counters.completed, &counters.filled].map(|count| count.get() as usize)
+/// What a port counts as received, transmitted, completed and posted for reception, and in bytes.
+fn counters(port: &dyn Port) -> [usize; 6] {
+    let PortCounters { rx, tx, completed, filled, rx_bytes, tx_bytes, .. } = &*port.counters();
+    [rx, tx, completed, filled, rx_bytes, tx_bytes].map(|count| count.get() as usize)
 }
 
 fn is_odd(odd: u64, i: usize) -> bool {

@@ -162,3 +162,23 @@ fn the_bound_is_one_of_units_and_holds_across_the_wrap_of_the_counts() {
         assert!(sender.is_drained());
     }
 }
+
+#[test]
+#[cfg(not(loom))]
+fn room_is_asked_for_again_where_what_was_seen_last_is_one_too_few() {
+    let token = Arc::new(());
+    let (mut sender, mut reader) = lane(10, Progress::new(0, u32::MAX - 3));
+    send(&mut sender, 9, (0..3).map(|number| item(number, &token, 3)));
+    assert_eq!(take(&mut reader).len(), 3);
+    reader.finish();
+    assert_eq!(
+        (sender.backlog_seen(), sender.room(1), sender.backlog_seen()),
+        (9, 1, 9),
+        "nothing is looked up"
+    );
+    assert_eq!((sender.room(2), sender.backlog_seen()), (2, 0));
+    send(&mut sender, 9, (0..3).map(|number| item(number, &token, 3)));
+    take(&mut reader);
+    reader.finish();
+    assert_eq!(sender.room(10), 10);
+}
