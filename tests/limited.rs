@@ -1,0 +1,56 @@
+//! A test that does not end is ended, and named: `.ci/limited`, by which cargo runs tests.
+
+#![allow(clippy::unwrap_used)]
+
+use std::env;
+use std::process::{Command, Output};
+use std::thread;
+
+/// This program, run as cargo runs it: only this test, with a limit, in which the test hangs if it is to.
+fn run(test: &str, limit: &str, hang: &str) -> Output {
+    Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/limited"))
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", test, "--test-threads=1"])
+        .env("NETMEM_TEST_LIMIT", limit)
+        .env("NETMEM_HANG", hang)
+        .output()
+        .unwrap()
+}
+
+/// What the test does in the program that it started itself.
+fn is_started_to(what: &str) -> bool {
+    env::var("NETMEM_HANG").is_ok_and(|hang| hang == what)
+}
+
+#[test]
+fn a_test_that_does_not_end_is_ended_and_named() {
+    const NAME: &str = "a_test_that_does_not_end_is_ended_and_named";
+    while is_started_to("hang") {
+        thread::park();
+    }
+    let ended = run(NAME, "3", "hang");
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(124), "{said}");
+    assert!(said.contains(NAME) && said.contains("NETMEM_TEST_LIMIT=3"), "{said}");
+}
+
+#[test]
+fn what_tests_say_and_how_they_end_is_passed_on() {
+    const NAME: &str = "what_tests_say_and_how_they_end_is_passed_on";
+    if is_started_to("pass") {
+        return;
+    }
+    assert!(!is_started_to("fail"), "as it was told");
+    let (passed, failed) = (run(NAME, "600", "pass"), run(NAME, "600", "fail"));
+    let said = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!((passed.status.code(), failed.status.code()), (Some(0), Some(101)));
+    assert!(said(&passed).contains(&format!("test {NAME} ... ok\n")), "{}", said(&passed));
+    assert!(said(&failed).contains("as it was told"), "{}", said(&failed));
+}
+
+#[test]
+fn what_is_no_program_of_tests_is_run_as_it_is() {
+    let limited = concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/limited");
+    let said = Command::new(limited).args(["echo", "--list"]).env("NETMEM_TEST_LIMIT", "1").output().unwrap();
+    assert_eq!((said.status.code(), &*said.stdout), (Some(0), &b"--list\n"[..]));
+}
