@@ -98,6 +98,25 @@ fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
 }
 
 #[test]
+fn a_table_that_leads_by_more_paths_takes_more_memory() {
+    let bytes = |links: u32| {
+        let mut rib = Rib::new((1..=links).map(|link| (link, 0)));
+        let via = |link| Via { link, address: Some(Ipv4Addr::new(10, 9, link as u8, 1).into()), weight: 1 };
+        rib.insert(&RibRoute {
+            prefix: "10.0.0.0/8".parse().unwrap(),
+            origin: Origin::Main,
+            metric: 0,
+            target: Target::Paths((1..=links).map(via).collect()),
+        });
+        let mut fib = Fib::default();
+        fib.apply(&rib.take_changes());
+        fib.table.bytes()
+    };
+    let (few, many) = (bytes(2), bytes(200));
+    assert!(many >= few + 198, "{few} and {many}");
+}
+
+#[test]
 fn a_reader_sees_all_changes_of_a_call_or_none_and_one_that_sleeps_sees_the_table_it_had() {
     let mut first = Fib { interfaces: vec![Interface { mac: mac(1), mtu: 1500 }; 2], ..Fib::default() };
     first.table.insert(route("10.0.0.0/8,0,02:00:00:00:00:07"));

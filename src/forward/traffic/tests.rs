@@ -61,6 +61,7 @@ fn sizes_and_flows_out_of_range_are_refused_with_the_range() {
         assert_eq!(Sink::new(flows, 64, Hop::Routed).err(), Some(TrafficError::Flows { flows }));
         assert!(TrafficError::Flows { flows }.to_string().contains("1 to 65534"));
     }
+    assert_eq!(Traffic::of(5..5, 64).err(), Some(TrafficError::Flows { flows: 0 }), "there is none");
     assert!(Traffic::new(FLOWS_MAX, SIZE_MAX).is_ok() && Traffic::new(1, SIZE_MIN).is_ok());
 }
 
