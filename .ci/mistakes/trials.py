@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,11 +121,18 @@ class Tree:
             if there.is_file() and str(there.relative_to(self.root)) not in names:
                 there.unlink()
 
+    def numbers(self):
+        """Those of the mistakes that are in the copy."""
+        sources = (path.read_text() for folder in ("src", "cli/src") for path in (self.root / folder).rglob("*.rs"))
+        return {int(found) for text in sources for found in re.findall(r"::mistake\((\d+)\)", text)}
+
     def environment(self, tests, mistake=None):
-        target = self.target / "loom" if tests.loom else self.target
-        env = {**os.environ, "CARGO_TARGET_DIR": str(target), "TMPDIR": str(self.scratch), "RUST_BACKTRACE": "0"}
+        # Apart, so that one may be built while another is.
+        target = self.target / ("loom" if tests.loom else "program" if tests.build[:2] == CLI else "library")
+        env = {**os.environ, "CARGO_TARGET_DIR": str(target), "RUST_BACKTRACE": "0"}
         env["NETMEM_STRESS_SECONDS"] = env.get("NETMEM_STRESS_SECONDS", "2")
         env["NETMEM_MISTAKE"] = str(switches.number(mistake) if mistake else 0)
+        env["TMPDIR"] = str(self.scratch / env["NETMEM_MISTAKE"])
         if tests.loom:
             env.update(RUSTFLAGS="--cfg loom", LOOM_MAX_PREEMPTIONS="3")
         return env
@@ -166,8 +174,8 @@ class Tree:
                              + "\n".join(error["rendered"] for error in errors[:3]))
         return []
 
-    def programs(self, tests):
-        """The test programs, each with the folder it is to run in; built once, and seen to pass without any mistake."""
+    def build(self, tests):
+        """Makes the test programs, once, and sees that these tests pass without any mistake."""
         key = Tests(tests.build, loom=tests.loom)
         if key not in self.built:
             succeeded, messages = self.cargo("test", tests, "--no-run")
@@ -182,7 +190,6 @@ class Tree:
                 if result != "passed":
                     raise SystemExit(f"seed-mistakes: without any mistake: {tests.name()}: {result}: {' '.join(names)}")
             self.fine.add(tests)
-        return self.built[key]
 
     def run(self, program, folder, tests, mistake):
         """Whether the program's tests pass, are seen to fail, or do not end in time; and which. It is ended at the first
@@ -192,8 +199,10 @@ class Tree:
             resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, FILE))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
+        env = self.environment(tests, mistake)
+        os.makedirs(env["TMPDIR"], exist_ok=True)
         child = subprocess.Popen(
-            [program, *tests.only], cwd=folder, env=self.environment(tests, mistake), stdin=subprocess.DEVNULL,
+            [program, *tests.only], cwd=folder, env=env, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=bounds, text=True,
             errors="replace",
         )
@@ -226,6 +235,7 @@ class Tree:
             os.killpg(child.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+        shutil.rmtree(env["TMPDIR"], ignore_errors=True)
         if failed:
             return "noticed", failed
         if late.is_set():
@@ -233,17 +243,15 @@ class Tree:
         return ("passed", []) if code == 0 else ("noticed", [f"ended by {code}: {last[:80]}"])
 
     def show(self, mistake, tests):
-        """What these tests make of the mistake: (result, the names of those that noticed it)."""
-        result, names = "passed", []
-        for program, folder in self.programs(tests):
+        """What these tests make of the mistake: (result, the names of those that noticed it, seconds)."""
+        begun, result, names = time.monotonic(), "passed", []
+        for program, folder in self.built[Tests(tests.build, loom=tests.loom)]:
             result, names = self.run(program, folder, tests, mistake)
             if result != "passed":
                 break
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.scratch.mkdir()
-        return result, names
+        return result, names, time.monotonic() - begun
 
-    def trials(self, chosen):
+    def trials(self, chosen, jobs):
         """(mistake, result, the tests that decided, their names, seconds) as they are decided: what is next for most of
         those undecided comes first, so that few things are built before much is known."""
         waiting = {m: list(dict.fromkeys(tests_for(m, self.filters))) for m in chosen}
@@ -251,14 +259,17 @@ class Tree:
         while waiting:
             kinds = Counter(Tests(left[0].build, loom=left[0].loom) for left in waiting.values())
             kind = kinds.most_common(1)[0][0]
-            for mistake, left in list(waiting.items()):
-                if (left[0].build, left[0].loom) != (kind.build, kind.loom):
-                    continue
-                tests, begun = left.pop(0), time.monotonic()
-                result, names = self.show(mistake, tests)
-                seconds[mistake] += time.monotonic() - begun
-                if result != "passed" or not left:
-                    del waiting[mistake]
-                    yield mistake, result.replace("passed", "survived"), tests.name(), names, round(seconds[mistake], 1)
-                else:
-                    print(f"not noticed by {tests.name()}: {mistake.path}:{mistake.line} {mistake.after}", flush=True)
+            turn = {m: left.pop(0) for m, left in waiting.items() if Tests(left[0].build, loom=left[0].loom) == kind}
+            for tests in dict.fromkeys(turn.values()):
+                self.build(tests)
+            with ThreadPoolExecutor(jobs) as pool:
+                shown = {pool.submit(self.show, mistake, tests): mistake for mistake, tests in turn.items()}
+                for done in as_completed(shown):
+                    mistake, (result, names, took) = shown[done], done.result()
+                    seconds[mistake] += took
+                    if result != "passed" or not waiting[mistake]:
+                        del waiting[mistake]
+                        by, result = turn[mistake].name(), result.replace("passed", "survived")
+                        yield mistake, result, by, names, round(seconds[mistake], 1)
+                    else:
+                        print(f"not noticed by {turn[mistake].name()}: {mistake.path}:{mistake.line} {mistake.after}", flush=True)
