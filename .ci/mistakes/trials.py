@@ -272,4 +272,5 @@ class Tree:
                         by, result = turn[mistake].name(), result.replace("passed", "survived")
                         yield mistake, result, by, names, round(seconds[mistake], 1)
                     else:
-                        print(f"not noticed by {turn[mistake].name()}: {mistake.path}:{mistake.line} {mistake.after}", flush=True)
+                        print(f"not noticed by {turn[mistake].name()}: {mistake.path}:{mistake.line} {mistake.before}  =>  "
+                              f"{mistake.after}", flush=True)

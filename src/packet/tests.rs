@@ -7,9 +7,9 @@ mod failure;
 mod old_bytes;
 mod scenario;
 
-use super::{Heads, Packet};
+use super::{Flight, Heads, Packet};
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Frame, Pool, PoolConfig};
+use crate::pool::{Batch, Frame, Pool, PoolConfig};
 use crate::sync::Worker;
 use crate::sys::region::BackingWish;
 
@@ -93,4 +93,19 @@ fn without_memory_for_a_head_the_frame_comes_back() {
     assert_eq!(frame.id(), id);
     drop(all);
     assert!(heads.attach(&mut w, frame).is_ok());
+}
+
+#[test]
+fn a_packet_for_whose_frame_a_batch_has_no_room_stays_whole() {
+    let (_memory, mut w, pool, heads) = bench(65);
+    let (mut flight, mut frames) = (Flight::new(1), Batch::new());
+    let frame = pool.alloc(&mut w).unwrap();
+    let mut packet = heads.attach(&mut w, frame).unwrap();
+    packet.put_slice(b"whole").unwrap();
+    assert_eq!(pool.alloc_burst(&mut w, &mut frames, 64), 64);
+    let packet = flight.depart(packet, &mut frames).unwrap_err();
+    assert_eq!((packet.data(), flight.len(), frames.len()), (&b"whole"[..], 0, 64));
+    frames.free(&mut w);
+    heads.free(&mut w, packet);
+    assert!(pool.ledger().all_home());
 }

@@ -205,19 +205,38 @@ fn a_sender_with_room_again_sees_what_the_receiver_did_with_the_ids_before() {
     model(|| {
         let (ring, done) = (Arc::new(Mpsc::new(2, u32::MAX)), words(3));
         assert_eq!(ring.push(1..3), 2);
-        let senders = [(); 2].map(|()| {
+        let sender = {
             let (ring, done) = (Arc::clone(&ring), Arc::clone(&done));
-            // Of two senders one may have room by what the other has seen.
-            thread::spawn(move || {
-                let sent = ring.push(std::iter::once(9));
-                if sent == 1 {
-                    assert!((1..3).all(|id| done[id].load(Relaxed) == 7), "the slots are free, and not yet");
-                }
-                sent
-            })
-        });
+            thread::spawn(move || push_one(&ring, &done))
+        };
         assert_eq!(ring.pop(2, |id| done[id as usize].store(7, Relaxed)), 2);
-        let sent: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
+        let sent = sender.join().unwrap();
+        assert_eq!(ring.pop(2, |id| assert_eq!(id, 9)), sent);
+    });
+}
+
+/// Sends one id, where there is room: by then all is done with those of the ring's first round.
+fn push_one(ring: &Mpsc, done: &[AtomicU32]) -> usize {
+    let sent = ring.push(std::iter::once(9));
+    if sent == 1 {
+        assert!((1..3).all(|id| done[id].load(Relaxed) == 7), "the slots are free, and not yet");
+    }
+    sent
+}
+
+#[test]
+fn a_sender_that_has_room_by_what_another_saw_sees_what_the_receiver_did_too() {
+    model(|| {
+        let (ring, done) = (Arc::new(Mpsc::new(2, u32::MAX)), words(3));
+        assert_eq!(ring.push(1..3), 2);
+        let receiver = {
+            let (ring, done) = (Arc::clone(&ring), Arc::clone(&done));
+            thread::spawn(move || {
+                assert_eq!(ring.pop(2, |id| done[id as usize].store(7, Relaxed)), 2);
+                push_one(&ring, &done)
+            })
+        };
+        let sent = push_one(&ring, &done) + receiver.join().unwrap();
         assert_eq!(ring.pop(2, |id| assert_eq!(id, 9)), sent);
     });
 }

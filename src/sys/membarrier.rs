@@ -21,11 +21,21 @@ pub fn available() -> bool {
 /// # Cost
 /// One system call and an interrupt to each core that runs a thread of this process: microseconds.
 pub fn all_cores() -> bool {
-    available() && membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+    let done = available() && membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+    #[cfg(test)]
+    tests::DONE.set(tests::DONE.get() + u32::from(done));
+    done
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Barriers that this thread has made all cores pass.
+        pub(crate) static DONE: Cell<u32> = const { Cell::new(0) };
+    }
+
     #[test]
     fn the_barrier_works_wherever_it_is_available() {
         assert_eq!(super::all_cores(), super::available());

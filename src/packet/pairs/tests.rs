@@ -271,3 +271,16 @@ fn a_stack_gives_its_pairs_back_with_the_next_call_after_frames_ran_out_or_the_p
     pool.wait(Duration::ZERO).unwrap();
     assert_eq!((stack.now(), stack.max()), (0, 0));
 }
+
+#[test]
+fn packets_freed_in_bulk_beside_pairs_that_are_there_stay_only_up_to_the_most() {
+    let Bench { workers: [mut w, _], pool, heads, .. } = bench(128);
+    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let (mut first, mut second) = (Packets::new(), Packets::new());
+    assert_eq!((pairs.get_bulk(&mut w, &mut first, 30), pairs.get_bulk(&mut w, &mut second, 30)), (30, 30));
+    pairs.free_bulk(&mut w, &mut first);
+    pairs.free_bulk(&mut w, &mut second);
+    assert_eq!((pairs.now(), pool.ledger().ready), (50, 50));
+    assert_eq!((pairs.stats().kept, pairs.stats().passed), (50, 10));
+    check(&pairs.stats());
+}

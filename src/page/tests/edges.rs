@@ -266,3 +266,13 @@ fn a_memory_of_which_nothing_is_said_has_64_mib_for_four_workers() {
     let MemoryConfig { bytes, workers, nodes, statistics, .. } = MemoryConfig::default();
     assert_eq!((bytes, workers, nodes, statistics), (64 << 20, 4, 1, true));
 }
+
+#[test]
+fn memory_that_is_lent_is_held_to_its_settings_too() {
+    use crate::sys::region::Lent;
+    let lent = || Lent::bytes(vec![0; (9 << 12) - 1].into(), drop).unwrap();
+    assert!(Memory::lent(lent(), &config(4, 2)).is_ok());
+    for bad in [MemoryConfig { workers: 0, ..config(4, 2) }, MemoryConfig { nodes: 0, ..config(4, 2) }] {
+        assert!(Memory::lent(lent(), &bad).is_err(), "{bad:?}");
+    }
+}

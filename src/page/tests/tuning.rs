@@ -99,3 +99,17 @@ fn workers_lose_no_page_while_lists_and_watermarks_are_changed() {
     drop(workers);
     assert_eq!((memory.stats().free, memory.stats().cached), (memory.stats().total, 0));
 }
+
+#[test]
+fn a_bulk_that_makes_pages_scarce_tells_who_asked_as_one_page_does() {
+    let memory = memory(4, 1);
+    let mut w = memory.worker().unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    memory.on_pressure(move |_, pressure| tell.lock().unwrap().push(pressure.begins));
+    memory.set_lists(fixed(0, 0));
+    memory.set_watermarks(Watermarks { min: 100, low: 200, high: 300 }).unwrap();
+    let mut held: Vec<_> = (0..14).map(|_| places(64)).collect();
+    let got: usize = held.iter_mut().map(|pages| memory.alloc_bulk(&mut w, pages)).sum();
+    assert_eq!((got, told.lock().unwrap().clone()), (896, vec![true]), "128 are free, fewer than 200");
+}
