@@ -74,9 +74,10 @@ impl Outgoing {
     /// listed yet.
     #[inline]
     pub(super) fn has_finished(&self, position: u32, ahead: u32) -> bool {
-        // Where frames were dropped the last ones never come to their positions: an empty lane is finished all the same.
-        let is_empty = ahead == 0 && self.load() == 0;
-        self.lane.has_finished_seen(position) || is_empty || self.lane.progress().reader() == GONE
+        // Where frames were dropped the last ones never come to their positions: an empty lane is finished all the same, and one
+        // that nobody reads. Frames ahead may stay with the caller, and those behind them must not go elsewhere.
+        let is_over = || self.load() == 0 || self.lane.progress().reader() == GONE;
+        self.lane.has_finished_seen(position) || ahead == 0 && is_over()
     }
 
     /// Whether nothing listed or sent is unfinished, or nobody reads it.

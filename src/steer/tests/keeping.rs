@@ -131,3 +131,11 @@ fn a_flow_limit_that_was_asked_for_holds_what_is_steered_and_not_what_is_handed_
     assert!(stats.drops.flow_limit > 0 && taken.len() as u64 + stats.drops.flow_limit == 256, "{stats:?}");
     assert!(taken.is_sorted());
 }
+
+/// Seen: a worker without a reader counts as done, so the flow moved on in the middle of its batch, past what stayed.
+#[test]
+fn frames_of_a_flow_do_not_overtake_those_that_stay_because_nobody_reads() {
+    let mut rig = rig(&steering(3, "flow"));
+    rig.workers[0].inbox = None;
+    assert_eq!(rig.offer(1, FROM, run(1, 0, 64)), [vec![], run(1, 0, 64).collect::<Vec<_>>()]);
+}
