@@ -319,11 +319,12 @@ mod tests {
             posted: 5,
             queued: 6,
             returning: 7,
+            astray: 8,
         };
         assert_eq!(
             super::line(&super::pool(&ledger)),
             "{\"name\":\"rx\",\"total\":28,\"free\":1,\"cached\":2,\"ready\":3,\"owned\":4,\"posted\":5,\"queued\":6,\
-             \"returning\":7,\"balanced\":true}\n"
+             \"returning\":7,\"astray\":8,\"balanced\":false}\n"
         );
     }
 

@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_stack_that_is_used_while_its_pool_closes_learns_that_it_is_for_good() {
         model(|| {
-            let gauge = Arc::new(Gauge::default());
+            let gauge = Arc::new(Gauge::new(&Arc::default()));
             let closing = {
                 let gauge = Arc::clone(&gauge);
                 thread::spawn(move || gauge.close())

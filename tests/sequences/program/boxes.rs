@@ -23,7 +23,7 @@ impl Boxes {
         let sizes = self.sizes[op.pick(2)].clone();
         match op.act {
             0..6 if self.held.len() < HELD => {
-                let len = op.n() << (op.act & 1) * 6;
+                let len = op.n() << ((op.act & 1) * 6);
                 let Some(mut bytes) = sizes.bytes(ground.worker(op), len) else { return };
                 assert!(bytes.len() == len && bytes.iter().all(|&byte| byte == 0));
                 let view = View::write(&mut bytes);
