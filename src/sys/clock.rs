@@ -3,20 +3,23 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+/// Where the clocks begin that Miri, or a machine without a time-stamp counter, has in its place.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+static START: OnceLock<Instant> = OnceLock::new();
+
 /// Reads the time-stamp counter.
 ///
 /// # Cost
 /// About 8 ns on a virtual machine; not serialising, so keep what is measured well above that.
 #[inline]
 pub fn ticks() -> u64 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: RDTSC exists on every x86-64 CPU and has no precondition in user mode.
     unsafe {
         core::arch::x86_64::_rdtsc()
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
-        static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_nanos() as u64
     }
 }
@@ -27,9 +30,14 @@ pub fn ticks() -> u64 {
 /// No system call where the kernel maps its clock into the process: about 25 ns.
 #[inline]
 pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    // Neither is negative: the clock begins at boot.
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+    #[cfg(miri)]
+    return START.get_or_init(Instant::now).elapsed().as_nanos() as u64;
+    #[cfg(not(miri))]
+    {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        // Neither is negative: the clock begins at boot.
+        (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+    }
 }
 
 /// Ticks of [`ticks`] per nanosecond, measured once per process against the monotonic clock.

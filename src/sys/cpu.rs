@@ -1,4 +1,7 @@
 //! Cores: which ones this process may use, and pinning a thread to one.
+//!
+//! Miri knows neither assembly nor prefetches: there a value is only passed on.
+#![cfg_attr(miri, allow(unused_mut))]
 
 use crate::limits::CACHE_LINE;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -34,24 +37,24 @@ pub(super) fn only(cpu: usize) -> io::Result<CpuSet> {
 /// Asks for the cache line that holds `address` before it is needed; harmless for any address.
 #[inline]
 pub fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: PREFETCHT0 is a hint; it never faults, whatever the address.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
 }
 
 /// Asks for the cache line that holds `address`, to be written; harmless for any address.
 #[inline]
 pub fn prefetch_write(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: PREFETCHW is a hint; it never faults, whatever the address, and is a no-op where it is not known.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
 }
 
@@ -75,7 +78,10 @@ pub fn lines<T>(items: &[T]) -> impl Iterator<Item = *const u8> {
 pub fn in_one_register<T>(pointer: *const T) -> *const T {
     let mut one = pointer;
     // SAFETY: no instruction at all, only a value that the compiler does not look behind.
-    unsafe { core::arch::asm!("/* {0} */", inout(reg) one, options(pure, nomem, nostack, preserves_flags)) };
+    #[cfg(not(miri))]
+    unsafe {
+        core::arch::asm!("/* {0} */", inout(reg) one, options(pure, nomem, nostack, preserves_flags))
+    };
     one
 }
 
@@ -95,6 +101,7 @@ pub fn expected<T>(meant: *const T, recent: &mut usize) -> *const T {
     let mut guess = *recent;
     // SAFETY: no instruction at all, only a value whose origin the compiler does not see: where the two are equal it would
     // take `meant` for it again.
+    #[cfg(not(miri))]
     unsafe {
         core::arch::asm!("/* {0} */", inout(reg) guess, options(pure, nomem, nostack, preserves_flags))
     };
@@ -112,7 +119,7 @@ pub fn expected<T>(meant: *const T, recent: &mut usize) -> *const T {
 /// Two loads and a shuffle, where a compiler sees eight loads and stores.
 #[inline(always)]
 pub fn low_halves(words: [u64; 4]) -> [u32; 4] {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{__m128, _mm_shuffle_ps};
         // SAFETY: bits of the same size, and every pattern is a value of either type; SSE is part of every x86-64.
@@ -121,7 +128,7 @@ pub fn low_halves(words: [u64; 4]) -> [u32; 4] {
             std::mem::transmute::<__m128, [u32; 4]>(_mm_shuffle_ps::<0b10_00_10_00>(low, high))
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     words.map(|word| word as u32)
 }
 
@@ -131,7 +138,7 @@ pub fn low_halves(words: [u64; 4]) -> [u32; 4] {
 /// Two shuffles, where a compiler makes the upper halves in two pieces.
 #[inline(always)]
 pub fn words(low: [u32; 4], high: [u32; 4]) -> [u64; 4] {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{__m128i, _mm_unpackhi_epi32, _mm_unpacklo_epi32};
         // SAFETY: bits of the same size, and every pattern is a value of either type; SSE2 is part of every x86-64. The
@@ -143,7 +150,7 @@ pub fn words(low: [u32; 4], high: [u32; 4]) -> [u64; 4] {
             std::mem::transmute::<[__m128i; 2], [u64; 4]>(words)
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     [0, 1, 2, 3].map(|i: usize| u64::from(low[i]) | u64::from(high[i]) << 32)
 }
 
@@ -152,6 +159,7 @@ pub fn words(low: [u32; 4], high: [u32; 4]) -> [u64; 4] {
 pub fn in_registers<const N: usize>(words: [u64; N]) -> [u64; N] {
     words.map(|mut word| {
         // SAFETY: no instruction at all, only a value that the compiler does not look behind.
+        #[cfg(not(miri))]
         unsafe {
             core::arch::asm!("/* {0} */", inout(reg) word, options(pure, nomem, nostack, preserves_flags))
         };
@@ -165,7 +173,7 @@ pub fn in_registers<const N: usize>(words: [u64; N]) -> [u64; N] {
 /// Two additions and two stores of what is in memory, where a compiler makes four of each.
 #[inline(always)]
 pub fn sums(words: [u64; 4], more: u64) -> [u64; 4] {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{__m128i, _mm_add_epi64, _mm_set1_epi64x};
         // SAFETY: bits of the same size, and every pattern is a value of either type; SSE2 is part of every x86-64. The
@@ -179,7 +187,7 @@ pub fn sums(words: [u64; 4], more: u64) -> [u64; 4] {
             std::mem::transmute::<[__m128i; 2], [u64; 4]>(sums)
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     words.map(|word| word.wrapping_add(more))
 }
 

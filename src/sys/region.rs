@@ -6,6 +6,8 @@
 //! 2 GiB boundaries of the address space (only reserved, not used), so the way back is one load as well.
 
 mod lent;
+#[cfg(miri)]
+mod plain;
 mod shared;
 
 pub use lent::Lent;
@@ -17,17 +19,17 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// log2 of the chunks in one segment.
-pub const SEGMENT_SHIFT: u32 = 20;
+/// log2 of the chunks in one segment. Under Miri segments are small and few, so that its tables are.
+pub const SEGMENT_SHIFT: u32 = if cfg!(miri) { 10 } else { 20 };
 /// Segments in the number space; the first and the last are never used, so that no chunk has the number 0 or
 /// `u32::MAX`.
-pub const SEGMENTS: usize = 1 << (32 - SEGMENT_SHIFT);
+pub const SEGMENTS: usize = if cfg!(miri) { 64 } else { 1 << (32 - SEGMENT_SHIFT) };
 const SEGMENT_CHUNKS: u32 = 1 << SEGMENT_SHIFT;
 /// log2 of the bytes in one segment.
 const SEGMENT_BYTES_SHIFT: u32 = SEGMENT_SHIFT + CHUNK_SHIFT;
 const SEGMENT_BYTES: usize = 1 << SEGMENT_BYTES_SHIFT;
-/// Segments in a 47-bit address space.
-const PLACES: usize = 1 << (47 - SEGMENT_BYTES_SHIFT);
+/// Segments in the address space: 47 bits, or what of it Miri uses.
+const PLACES: usize = 1 << (if cfg!(miri) { 36 } else { 47 } - SEGMENT_BYTES_SHIFT);
 /// Holes tried before a region is given up; each further one means that something else was mapped into the last.
 const PLACE_ATTEMPTS: usize = 64;
 const HUGE_2M: usize = 2 << 20;
@@ -290,6 +292,8 @@ fn take_segments(base: *mut u8, segments: usize, findable: bool) -> Option<usize
 
 /// Maps `len` bytes on the best pages that can be had.
 fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError> {
+    #[cfg(miri)]
+    return plain::map(len, wish);
     let mut refused = Vec::new();
     if wish == BackingWish::Huge {
         let sizes = [
@@ -394,6 +398,8 @@ fn populate(base: *mut u8, len: usize) -> rustix::io::Result<*mut u8> {
 }
 
 fn unmap(base: *mut u8, len: usize) {
+    #[cfg(miri)]
+    return plain::unmap(base, len);
     // SAFETY: callers pass a range that they mapped and that nothing points into any more.
     let done = unsafe { munmap(base.cast(), len) };
     debug_assert!(done.is_ok(), "munmap of a range we mapped: {done:?}");

@@ -20,6 +20,7 @@ mod odd;
 mod packets;
 mod punt;
 mod refusals;
+mod soak;
 mod start;
 mod stream;
 mod summary;

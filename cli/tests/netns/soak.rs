@@ -1,0 +1,204 @@
+//! A router that is used as routers are, for as long as NETMEM_SOAK_SECONDS says: traffic of all kinds, links that go down, a
+//! peer that is killed, settings and rules that change. What it holds at the end is what it held at first.
+
+use crate::forwarder::netmem;
+use crate::iperf3::{PORT, transfer};
+use crate::packets::Flood;
+use crate::summary::Summary;
+use crate::testbed::{Testbed, Wiring, host_mac, wait_until};
+use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, process};
+
+/// Rules of every other reload.
+const RULES: &str = "rule = [\"drop,proto=udp,dport=1900\", \"accept\"]\n";
+
+/// What a process holds while nothing moves.
+#[derive(Debug, PartialEq, Eq)]
+struct Held {
+    descriptors: usize,
+    threads: usize,
+    /// Name, frames in all, frames that the program has, frames with devices, of each pool.
+    pools: Vec<(String, u64, u64, u64)>,
+}
+
+/// A router of two interfaces and a memif port, and what changes it.
+struct Soak {
+    bed: Testbed,
+    file: PathBuf,
+    control: PathBuf,
+    memif: PathBuf,
+    /// What it says while it runs.
+    said: PathBuf,
+    child: Option<Child>,
+}
+
+impl Soak {
+    fn start() -> Option<Soak> {
+        let bed = Testbed::lay(Wiring::Routed, &["ping", "iperf3", "timeout"])?;
+        let path = |end| env::temp_dir().join(format!("netmem-soak-{}.{end}", process::id()));
+        let [file, control, memif, said] = ["toml", "sock", "memif", "said"].map(path);
+        let mut soak = Soak { bed, file, control, memif, said, child: None };
+        soak.configure("");
+        let stderr = fs::File::create(&soak.said).expect("a file");
+        let mut command = netmem(&soak.bed);
+        command.args(["forward", "--json", "--config"]).arg(&soak.file);
+        soak.child = Some(command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("netmem starts"));
+        wait_for_the_path(&soak.bed);
+        Some(soak)
+    }
+
+    /// Writes the configuration, with further lines of it.
+    fn configure(&self, further: &str) {
+        let (memif, control) = (self.memif.display(), self.control.display());
+        let route = |host: u8| format!("\"10.77.{host}.0/24,{},{}\"", host - 1, host_mac(host));
+        let text = format!(
+            "port = [\"xdp:one\", \"xdp:two\", \"memif:{memif},role=server\"]\nroute = [{}, {}]\ncontrol = \"{control}\"\n\
+             path = \"full\"\nidle = \"sleep\"\n{further}",
+            route(1),
+            route(2)
+        );
+        fs::write(&self.file, text).expect("a file");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().expect("it runs"))
+    }
+
+    /// Reads the file again.
+    fn reload(&self, further: &str) {
+        self.configure(further);
+        kill_process(self.pid(), Signal::HUP).expect("kill(2)");
+    }
+
+    fn tune(&self, key: &str, value: u32) {
+        let mut command = netmem(&self.bed);
+        command.args(["set", key, &value.to_string(), "--control"]).arg(&self.control);
+        let out = command.output().expect("netmem");
+        assert!(out.status.success(), "{key}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+
+    /// A peer that sends by memif to the host behind the second interface until it is killed.
+    fn peer(&self) -> Child {
+        let mut command = netmem(&self.bed);
+        command.arg("gen").arg(format!("--port=memif:{}", self.memif.display()));
+        command.args(["--dst=10.77.2.1", "--src=10.78.0.1", "--rate=2000", "--size=imix", "--flows=50"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("netmem starts")
+    }
+
+    /// One round of everything; `n` is its number.
+    fn round(&self, n: u32) {
+        let mut peer = self.peer();
+        let flood = Flood::start(&self.bed);
+        self.tune("pool.rx.cache", [64, 512][n as usize % 2]);
+        self.reload(["", RULES][n as usize % 2]);
+        let interface = ["one", "two"][n as usize / 2 % 2];
+        self.bed.dut.ip(&format!("link set dev {interface} down"));
+        self.bed.dut.ip(&format!("link set dev {interface} up"));
+        wait_for_the_path(&self.bed);
+        drop(flood);
+        let direction: &[&str] = if n.is_multiple_of(2) { &[] } else { &["--reverse"] };
+        transfer(
+            &self.bed.h1,
+            &self.bed.h2,
+            (&self.bed.address(2), PORT),
+            &[&["-n", "8M"], direction].concat(),
+        );
+        let udp = ["-u", "-b", "20M", "-t", "1", "-l", "1200"];
+        transfer(&self.bed.h1, &self.bed.h2, (&self.bed.address(2), PORT), &udp);
+        assert_ping_both_ways(&self.bed);
+        peer.kill().and_then(|()| peer.wait()).expect("the peer ends");
+    }
+
+    /// The frames of each pool, as the ledger has them.
+    fn pools(&self) -> Vec<(String, u64, u64, u64)> {
+        let mut command = netmem(&self.bed);
+        command.args(["stat", "pools", "--json", "--control"]).arg(&self.control);
+        let said: Value = serde_json::from_slice(&command.output().expect("netmem").stdout).expect("JSON");
+        let number = |pool: &Value, name: &str| pool[name].as_u64().expect("a number");
+        let row = |pool: &Value| {
+            let name = pool["name"].as_str().expect("a name").to_owned();
+            (name, number(pool, "total"), number(pool, "owned"), number(pool, "posted"))
+        };
+        said["pools"].as_array().expect("pools").iter().map(row).collect()
+    }
+
+    fn held(&self) -> Held {
+        let count = |of: &str| {
+            let entries = fs::read_dir(format!("/proc/{}/{of}", self.pid().as_raw_nonzero()));
+            entries.expect("it runs").count()
+        };
+        Held { descriptors: count("fd"), threads: count("task"), pools: self.pools() }
+    }
+
+    /// Resident memory in KiB.
+    fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid().as_raw_nonzero()));
+        let status = status.expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line VmRSS");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// Ends it; what it reports, and what it said meanwhile.
+    fn end(mut self) -> (Summary, String) {
+        let child = self.child.take().expect("it runs");
+        kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
+        let out = child.wait_with_output().expect("wait");
+        let said = fs::read_to_string(&self.said).expect("what it said");
+        assert!(out.status.success(), "{}: {said}", out.status);
+        (Summary::parse(&out.stdout), said)
+    }
+}
+
+impl Drop for Soak {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().and_then(|()| child.wait()).map(drop).ok();
+        }
+        [&self.file, &self.said].into_iter().for_each(|file| drop(fs::remove_file(file)));
+    }
+}
+
+/// Seconds of it: a few unless NETMEM_SOAK_SECONDS says more.
+fn seconds() -> u64 {
+    env::var("NETMEM_SOAK_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(20)
+}
+
+#[test]
+fn a_router_under_mixed_traffic_and_changes_holds_in_the_end_what_it_held_at_first() {
+    let Some(soak) = Soak::start() else { return };
+    let (begun, whole) = (Instant::now(), Duration::from_secs(seconds()));
+    let warm = Duration::from_secs(300).min(whole / 4);
+    let mut rounds = 0;
+    // Four rounds are a whole turn of all that changes.
+    let mut run_until = |time: Duration| {
+        let first = rounds;
+        while begun.elapsed() < time || rounds < first + 4 || rounds % 4 != 0 {
+            soak.round(rounds);
+            rounds += 1;
+        }
+    };
+    run_until(warm);
+    let (held, resident) = (soak.held(), soak.resident());
+    run_until(whole);
+    wait_until("it holds what it held at first", || {
+        let now = soak.held();
+        if now != held {
+            eprintln!("at first {held:?}, now {now:?}");
+        }
+        now == held
+    });
+    let now = soak.resident();
+    println!("{rounds} rounds in {:?}: {held:?}, {resident} KiB, at the end {now} KiB", begun.elapsed());
+    // The allocator's own slack: less than a packet in a thousand rounds would leave behind.
+    assert!(now <= resident + resident / 50 + 1024, "{resident} KiB grew to {now} KiB");
+    let (summary, said) = soak.end();
+    summary.assert_adds_up();
+    let known = |line: &str| ["netmem: port ", "netmem: read "].iter().any(|begin| line.starts_with(begin));
+    let strange: Vec<&str> = said.lines().filter(|line| !known(line)).collect();
+    assert!(strange.is_empty(), "{strange:?}");
+}
