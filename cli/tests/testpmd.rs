@@ -202,10 +202,13 @@ fn a_server_that_trusts_it_serves_a_testpmd_that_lends_its_memory() {
     };
     let arrived = || fs::metadata(&output).map_or(0, |file| file.len());
     wait_until(&folder, "no frames arrive", || arrived() > 1 << 20);
+    // What testpmd had sent and nobody had read when it ended is zeros: it gives the pages of its memory back.
+    let lived = arrived() as usize;
     drop(testpmd);
     let run = end(run);
     let known = frames();
-    let come = packets(&fs::read(&output).expect("the file that was seen"));
-    assert!(come.iter().all(|packet| known.contains(packet)));
+    let come = packets(&fs::read(&output).expect("the file that was seen")[..lived]);
+    let strange = come.iter().enumerate().find(|(_, packet)| !known.contains(packet));
+    assert!(strange.is_none(), "of {} came {strange:?}", come.len());
     assert_eq!(number(port(&run, 1), "bad_descriptor"), 0);
 }

@@ -36,8 +36,7 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> 
     let mut number = None;
     if let Some((got, moving)) = fetch(shared, w, order, &mut turn[..want], &mut alarms) {
         number = Some(turn[0]);
-        keep(shared, w, order, &turn[1..got], &mut alarms);
-        drop(moving);
+        keep(shared, w, order, (&turn[1..got], moving), &mut alarms);
     }
     count(shared, w, u64::from(number.is_some()), |lane| &lane.allocated);
     // Claimed before the callbacks, which may panic.
@@ -84,8 +83,7 @@ pub(super) fn alloc_bulk(shared: &Shared, w: &mut Worker, pages: &mut [Option<Pa
         let used = got.min(missing);
         fill(pages, &turn[..used]);
         filled += used;
-        keep(shared, w, 0, &turn[used..got], &mut alarms);
-        drop(moving);
+        keep(shared, w, 0, (&turn[used..got], moving), &mut alarms);
     }
     count(shared, w, filled as u64, |lane| &lane.allocated);
     ring(alarms, w);
@@ -150,7 +148,7 @@ fn overflow(shared: &Shared, w: &mut Worker, order: u8) {
 fn give_back(shared: &Shared, w: &mut Worker, order: u8, n: usize, alarms: &mut Vec<Alarm>) -> usize {
     let mut turn = [0; TURN];
     let (mut moved, mut home) = (0, 0);
-    let _moving = Moving::begin(shared.lane(w));
+    let moving = Moving::begin(shared.lane(w));
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
         home = local.home;
@@ -163,6 +161,7 @@ fn give_back(shared: &Shared, w: &mut Worker, order: u8, n: usize, alarms: &mut 
         0 => shared.put_batch(home, &mut turn[..moved], alarms),
         _ => shared.put(&turn[..moved], alarms),
     }
+    moving.end_at_node(moved);
     moved
 }
 
@@ -202,7 +201,7 @@ pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
     lane.home.set(node as u64);
     let mut alarms = Vec::new();
     shared.put(&back, &mut alarms);
-    drop(moving);
+    moving.end_at_node(back.len());
     ring(alarms, w);
     true
 }
@@ -235,6 +234,7 @@ fn fetch<'a>(
     }
     while rounds > 0 {
         rounds -= 1;
+        let returned = returned(shared);
         for (near, node) in nearest(shared, w).enumerate() {
             let want = if near == 0 { granted } else { 1 };
             let moving = Moving::begin(shared.lane(w));
@@ -245,7 +245,7 @@ fn fetch<'a>(
                 return Some((got, moving));
             }
         }
-        if !drain_all(shared, alarms) {
+        if !drain_all(shared, alarms, returned) {
             break;
         }
     }
@@ -253,8 +253,14 @@ fn fetch<'a>(
     None
 }
 
-/// Puts blocks of the worker's node into its list; what it has no room for (a thief is inside) goes back.
-fn keep(shared: &Shared, w: &mut Worker, order: u8, numbers: &[u32], alarms: &mut Vec<Alarm>) {
+/// Puts blocks of the worker's node into its list, which ends their move; what it has no room for (a thief is inside) goes back.
+fn keep(
+    shared: &Shared,
+    w: &mut Worker,
+    order: u8,
+    (numbers, moving): (&[u32], Moving<'_>),
+    alarms: &mut Vec<Alarm>,
+) {
     let mut kept = 0;
     if !numbers.is_empty()
         && let Some(mut held) = shared.locals.enter(w)
@@ -263,26 +269,33 @@ fn keep(shared: &Shared, w: &mut Worker, order: u8, numbers: &[u32], alarms: &mu
         kept = local.keep(order, numbers, lane);
     }
     shared.put(&numbers[kept..], alarms);
+    moving.end_at_node(numbers.len() - kept);
+}
+
+/// Moves from the lists of all workers that have ended at a node; wraps.
+fn returned(shared: &Shared) -> u32 {
+    shared.locals.slots().map(|slot| slot.gauges().returned()).fold(0, u32::wrapping_add)
 }
 
 /// Empties the lists of all workers, the caller's among them, into the nodes: as a thief, where there is anything.
-/// Whether there was, or is on its way.
-fn drain_all(shared: &Shared, alarms: &mut Vec<Alarm>) -> bool {
+/// Whether there was, is on its way, or has come to a node since `before` was counted.
+fn drain_all(shared: &Shared, alarms: &mut Vec<Alarm>, before: u32) -> bool {
     let mut found = false;
     for slot in shared.locals.slots() {
         let lane = slot.gauges();
-        let (moving, full) = (lane.is_moving(), lane.has_blocks());
+        let (moving, full) = lane.state();
         found |= moving || full;
         if full {
-            let _moving = Moving::begin(lane);
+            let moving = Moving::begin(lane);
             let mut back = Vec::new();
             slot.steal(|local| local.drain(lane, |number| back.push(number)));
             shared.put(&back, alarms);
+            moving.end_at_node(back.len());
         } else if moving {
             yield_now();
         }
     }
-    found
+    found || returned(shared) != before
 }
 
 /// Adds to a counter of the worker, if counters count.

@@ -251,7 +251,7 @@ impl Leave for Shared {
         }
         let mut alarms = Vec::new();
         self.put(&back, &mut alarms);
-        drop(moving);
+        moving.end_at_node(back.len());
         Alarm::ring_all(alarms, None);
     }
 }

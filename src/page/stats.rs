@@ -3,7 +3,7 @@
 use super::local::ORDERS;
 use super::shared::Shared;
 use crate::stats::Count;
-use crate::sync::shim::{AtomicU32, lock};
+use crate::sync::shim::{AtomicU32, fence, lock};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// One worker's gauges and counters.
@@ -25,18 +25,32 @@ pub(crate) struct PageLane {
     pub(super) hit_before: Count,
     /// How many are moving blocks between the worker's lists and a node: itself, thieves.
     moving: AtomicU32,
+    /// Moves from the worker's lists that have ended at a node; wraps.
+    returned: AtomicU32,
 }
 
 impl PageLane {
-    /// Whether blocks are in somebody's hands on their way from or to the worker's lists.
-    pub(super) fn is_moving(&self) -> bool {
+    /// Whether blocks are being moved from or to the worker's lists, and whether there are blocks in the lists.
+    ///
+    /// A move to the lists that has ended before the first look has filled the gauges. One from the lists that has emptied the
+    /// gauges is seen by the second look, or has ended since and counts as [returned](PageLane::returned).
+    pub(super) fn state(&self) -> (bool, bool) {
+        let (moving, full) = (self.is_moving(), self.cached.iter().any(|cached| cached.get() > 0));
+        // Acquire fence: pairs with the Release fence in `Moving::begin`.
+        fence(Acquire);
+        // Acquire: as in `is_moving`. A read-modify-write reads the last value, whatever was seen of the gauges.
+        (moving || self.moving.fetch_add(0, Acquire) > 0, full)
+    }
+
+    fn is_moving(&self) -> bool {
         // Acquire: pairs with the Release in `Moving::drop`: who sees the end of a move sees its gauges too.
         self.moving.load(Acquire) > 0
     }
 
-    /// Whether there are blocks in the worker's lists; to be asked after [`PageLane::is_moving`].
-    pub(super) fn has_blocks(&self) -> bool {
-        self.cached.iter().any(|cached| cached.get() > 0)
+    /// Moves from the worker's lists that have ended at a node; wraps.
+    pub(super) fn returned(&self) -> u32 {
+        // Acquire: pairs with the Release in `Moving::end_at_node`: those counted are found at the node.
+        self.returned.load(Acquire)
     }
 
     /// Blocks that the worker got from the node it called home, whichever that was.
@@ -51,9 +65,18 @@ pub(super) struct Moving<'a>(&'a PageLane);
 
 impl<'a> Moving<'a> {
     pub(super) fn begin(lane: &'a PageLane) -> Self {
-        // Relaxed: the node's or the slot's lock comes between this and what it announces.
         lane.moving.fetch_add(1, Relaxed);
+        // Release fence: pairs with the Acquire fence in `PageLane::state`: who sees emptied gauges sees the move.
+        fence(Release);
         Moving(lane)
+    }
+
+    /// Ends a move of `n` blocks from the worker's lists to a node, where they are now.
+    pub(super) fn end_at_node(self, n: usize) {
+        if n > 0 {
+            // Release: pairs with the Acquire in `PageLane::returned`.
+            self.0.returned.fetch_add(1, Release);
+        }
     }
 }
 

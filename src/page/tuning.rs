@@ -76,13 +76,14 @@ impl Shared {
         let mut alarms = Vec::new();
         for slot in self.locals.slots() {
             let lane = slot.gauges();
-            let _moving = Moving::begin(lane);
+            let moving = Moving::begin(lane);
             let mut back = Vec::new();
             // A worker's stays are short, so the wait ends.
             while slot.steal(|local| local.resize(sizes, lane, |number| back.push(number))).is_none() {
                 yield_now();
             }
             self.put(&back, &mut alarms);
+            moving.end_at_node(back.len());
         }
         drop(known);
         ring(alarms);

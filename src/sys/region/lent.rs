@@ -47,7 +47,7 @@ impl Lent {
     /// from under their holders, which is a SIGBUS (memfd_create(2), "File sealing").
     ///
     /// ```
-    /// use netmem::{page::{Memory, MemoryConfig}, pool::{DmaMap, Pool, PoolConfig}, sys::region::Lent};
+    /// use netmem::{page::{Lent, Memory, MemoryConfig}, pool::{DmaMap, Pool, PoolConfig}};
     /// use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
     /// use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     ///
