@@ -9,7 +9,7 @@ use std::time::Duration;
 const LOOKS: usize = 16;
 
 /// An event that is raised or not (eventfd(2)); its descriptor is readable while it is raised. It stays in this process: one that
-/// another has too is a [`SharedEvent`](super::shared_event::SharedEvent).
+/// another has too is a `SharedEvent`.
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 
