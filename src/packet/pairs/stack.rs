@@ -54,9 +54,9 @@ impl Gauge {
     }
 }
 
-/// Room for the numbers of `max` frames.
-fn numbers(max: usize) -> Arc<[AtomicU32]> {
-    (0..max).map(|_| AtomicU32::new(0)).collect()
+/// Room for the numbers of `room` frames.
+fn numbers(room: usize) -> Arc<[AtomicU32]> {
+    (0..room).map(|_| AtomicU32::new(0)).collect()
 }
 
 impl Pressure for Gauge {
@@ -106,13 +106,14 @@ impl PairStack {
     /// ever have frames.
     #[cold]
     pub fn new(pool: &Pool, heads: &Heads, max: usize, reset: Reset) -> PairStack {
-        let frames = numbers(max);
+        let room = max.min(pool.capacity());
+        let frames = numbers(room);
         let gauge = Arc::new(Gauge::new(&frames));
         let keeper: Weak<Gauge> = Arc::downgrade(&gauge);
         pool.on_pressure(keeper);
         let (pool, heads) = (pool.clone(), heads.clone());
         PairStack {
-            pairs: Vec::with_capacity(max.min(pool.capacity())),
+            pairs: Vec::with_capacity(room),
             max,
             reset,
             stats: PairsStats::default(),
@@ -170,8 +171,9 @@ impl PairStack {
     /// Changes how many pairs there may be: those too many, coldest first, are given back.
     pub fn set_max(&mut self, w: &mut Worker, max: usize) {
         self.max = max;
-        if max > self.frames.len() {
-            self.frames = numbers(max);
+        let room = max.min(self.pool.capacity());
+        if room > self.frames.len() {
+            self.frames = numbers(room);
             *lock(&self.gauge.frames) = Arc::clone(&self.frames);
         }
         let surplus = self.pairs.drain(..self.pairs.len().saturating_sub(max)).collect();
