@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// For whoever writes an option that there is not.
+/// Names the options that there are, after one that there is not.
 const OPTIONS: &str = "memif: give role=client or role=server, id=N, queues=N, secret=TEXT or secret-file=PATH, mode=OCTAL, \
                        group=GROUP, peer=UID or peer=any, unsealed=ok, lend=yes";
 /// Bytes of a secret at most, as the protocol has it.
@@ -145,7 +145,7 @@ mod tests {
         assert!(!client.has_one_queue() && server.has_one_queue());
     }
 
-    /// Seen: a client lent all frames of the process to whoever listened, unless copy=yes.
+    /// Seen: a client lent all frames of the process to any program that listened, unless copy=yes.
     #[test]
     fn frames_are_copied_unless_it_says_lend() {
         let lends = |text| port_spec(text).unwrap().lends();

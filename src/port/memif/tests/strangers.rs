@@ -29,7 +29,7 @@ fn as_another<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     (own_user() == 0).then(|| std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap()))
 }
 
-/// Seen: uid 65534 connected to a server of root's and got HELLO, and a client gave its secret to whoever listened.
+/// Seen: uid 65534 connected to a server of root's and got HELLO, and a client gave its secret to any program that listened.
 #[test]
 fn a_peer_of_another_user_is_refused_by_either_end_before_anything_is_said() {
     let path = fresh_path();
