@@ -201,6 +201,8 @@ class Tree:
 
         env = self.environment(tests, mistake)
         os.makedirs(env["TMPDIR"], exist_ok=True)
+        # As /tmp is: some tests make files there as another user.
+        os.chmod(env["TMPDIR"], 0o1777)
         child = subprocess.Popen(
             [program, *tests.only], cwd=folder, env=env, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=bounds, text=True,
