@@ -1,7 +1,7 @@
 //! The router's own addresses, and what of them workers know.
 
 use ipnet::IpNet;
-use netmem::forward::route::Change;
+use netmem_router::route::Change;
 use std::net::IpAddr;
 
 /// What an address is good for; the better one is less.

@@ -1,7 +1,7 @@
 //! What a route's change does to all that is known.
 
 use crate::translate::RouteChange;
-use netmem::forward::route::{Rib, RibRoute, Target};
+use netmem_router::route::{Rib, RibRoute, Target};
 
 impl RouteChange {
     /// Takes note of it; false if it does not fit what is known, so that something else must have changed too.

@@ -1,8 +1,8 @@
 //! What is known, as a list for people and tests.
 
 use crate::follower::{Counters, Known};
-use netmem::forward::route::{Link, Origin, RibRoute, Target, Via};
 use netmem::wire::MacAddr;
+use netmem_router::route::{Link, Origin, RibRoute, Target, Via};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;

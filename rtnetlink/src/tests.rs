@@ -13,8 +13,8 @@ use netlink_packet_route::route::{
     RouteNextHopFlags, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netmem::forward::route::{Origin, RibRoute, Target, Via};
 use netmem::wire::MacAddr;
+use netmem_router::route::{Origin, RibRoute, Target, Via};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 

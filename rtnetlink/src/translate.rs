@@ -13,8 +13,8 @@ use netlink_packet_route::route::{
     RouteNextHopFlags, RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netmem::forward::route::{Origin, RibRoute, Target, Via};
 use netmem::wire::MacAddr;
+use netmem_router::route::{Origin, RibRoute, Target, Via};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What a message says.

@@ -9,6 +9,8 @@
 
 mod keeper;
 mod queued;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use keeper::{Keep, Keeper};
 

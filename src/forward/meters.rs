@@ -1,6 +1,5 @@
 //! What the forwarder counts.
 
-use super::icmp::IcmpCounters;
 use super::latency::Latency;
 use super::position::Position;
 use super::verdict::Drops;
@@ -8,7 +7,7 @@ use crate::stats::{Count, Windows};
 
 /// The forwarder's counters, written by its worker, where nothing else is said, and read by any thread.
 ///
-/// Conservation, at every quiescent point: `received + taken + icmp.originated() == transmitted + drops.total() + held + passed +
+/// Conservation, at every quiescent point: `received + taken + originated == transmitted + drops.total() + held + passed +
 /// handed`; and once all ports of all workers are idle, `transmitted == completed`.
 #[derive(Debug, Default)]
 pub struct Meters {
@@ -28,8 +27,9 @@ pub struct Meters {
     pub passed: Count,
     /// Frames dropped, by reason.
     pub drops: Drops,
-    /// ICMP errors: those made, of frames that count as dropped, and why others were not.
-    pub icmp: IcmpCounters,
+    /// Frames that the decision made of dropped ones ([`Decide::answer`](super::Decide::answer)), ICMP errors say; they were not
+    /// received.
+    pub originated: Count,
     /// Rounds without work, from the 65th in a row on.
     pub idle_rounds: Count,
     /// How often the worker slept ([`Idle::Sleep`](super::Idle)).

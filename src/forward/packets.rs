@@ -1,12 +1,12 @@
 //! HOT: frames as packets, with heads, and on the full path through hooks.
 //!
 //! ```text
-//!   rx ─► heads ─► rules ─► statistics ─► the mode's verdict ─┬─ redirect, tx ─► frames to the port, heads wait
+//!   rx ─► heads ─► rules ─► statistics ─► the decision's verdict ─┬─ redirect, tx ─► frames to the port, heads wait
 //!                    └─ drop, pass                            ├─ pass, wait ─► the holder, a queue, without heads
 //!                                                             └─ drop ─► heads and frames freed in bulk
 //!   complete ─► packets again ─► heads and frames freed in bulk, or kept together as pairs
 //! ```
-//! What a hook says goes before the mode's verdict: a packet that a rule drops is not rewritten.
+//! What a hook says goes before the decision: a packet that a rule drops is not rewritten.
 
 mod buffers;
 mod hooks;
@@ -16,11 +16,10 @@ pub use protocols::Protocols;
 
 use self::buffers::Buffers;
 use self::hooks::Hooks;
+use super::decide::Decide;
 use super::filter::Filter;
-use super::icmp::Message;
-use super::ip::unpadded;
+use super::free::Free;
 use super::lane::Lane;
-use super::mode::{Free, Mode};
 use super::poll::Forwarder;
 use super::position::Call;
 use super::verdict::{Reason, Verdict};
@@ -130,9 +129,15 @@ impl PacketPath {
         self.buffers.heads.end_round(w);
     }
 
-    /// Writes what becomes of each packet: what the hooks say, or else the mode.
+    /// Writes what becomes of each packet: what the hooks say, or else the decision.
     #[inline]
-    fn decide_all(&mut self, mode: &Mode, from: Source, packets: &mut Packets, verdicts: &mut [Verdict]) {
+    fn decide_all(
+        &mut self,
+        decision: &mut dyn Decide,
+        from: Source,
+        packets: &mut Packets,
+        verdicts: &mut [Verdict],
+    ) {
         let port = usize::from(from.port);
         if let Some(hooks) = &mut self.hooks {
             hooks.filter.refresh();
@@ -145,17 +150,7 @@ impl PacketPath {
             let packet = &mut packets[i];
             packet.record_rx_queue(from.queue);
             let said = self.hooks.as_ref().and_then(|hooks| hooks.judge(packet.data(), port));
-            let (verdict, is_padded) = match (said, packet.data_mut()) {
-                (Some(verdict), _) => (verdict, false),
-                (None, Some(data)) => mode.decide(port, data),
-                // A packet just received is its frame's only holder, so this is never seen.
-                (None, None) => (Verdict::Drop(Reason::Policy), false),
-            };
-            if is_padded {
-                // To no more than there is, which cannot fail.
-                let _ = packet.trim(unpadded(packet.data()));
-            }
-            verdicts[i] = verdict;
+            verdicts[i] = said.unwrap_or_else(|| decision.decide_packet(from, packet));
         }
     }
 }
@@ -195,7 +190,7 @@ impl Forwarder {
         }
         let Some(path) = &mut self.packets else { return };
         let mut verdicts = [Verdict::Pass; BATCH_MAX];
-        path.decide_all(&self.mode, from, &mut packets, &mut verdicts);
+        path.decide_all(&mut *self.decision, from, &mut packets, &mut verdicts);
         let ingress = usize::from(from.port);
         let decided = packets.len();
         let mut rest = packets.drain();
@@ -204,7 +199,7 @@ impl Forwarder {
             match run[0] {
                 Verdict::Redirect(to) => self.redirect_packets(usize::from(to), run_of, w),
                 Verdict::Tx => self.redirect_packets(ingress, run_of, w),
-                Verdict::Drop(reason) if Message::of(reason).is_some() => {
+                Verdict::Drop(reason) if self.decision.answers(reason) => {
                     self.answer_packets(from, reason, run_of, w);
                 }
                 Verdict::Drop(reason) => self.discard_packets(reason, run_of, w),
@@ -244,7 +239,7 @@ impl Forwarder {
         path.buffers.free(dropped, self.free, w);
     }
 
-    /// Drops packets and tells their senders: without heads, and by no hooks, an error being nothing that was received.
+    /// Drops packets and has them answered: without heads, and by no hooks, a reply being nothing that was received.
     #[cold]
     #[inline(never)]
     fn answer_packets(

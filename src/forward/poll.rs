@@ -3,26 +3,26 @@
 //! ```text
 //!   rx ─► verdict ─┬─ redirect, tx ─► that port's batch ─► tx      each round, per port
 //!                  ├─ pass ─► the holder's queue
-//!                  ├─ wait ─► a neighbour's queue                    until the table changes
+//!                  ├─ wait ─► the decision's own queue               until something changes
 //!                  └─ drop ─► counted ─► free in bulk
 //!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came
 //!   refill the fill ring, kick     each round
 //! ```
 //! With [`Steering`] what is received travels to other workers between rx and verdict (`steered.rs`).
 
+use super::decide::{Decide, Verdicts};
+use super::error::ForwardError;
+use super::free::Free;
 use super::holder::Holder;
-use super::icmp::{IcmpLimit, Limiter, Message};
 use super::idle::IdleControl;
 use super::lane::Lane;
 use super::latency::Probe;
 use super::meters::Meters;
-use super::mode::{ForwardError, Free, Mode};
 use super::packets::PacketPath;
 use super::position::Call;
 use super::steered::Steering;
 use super::tap::{Tap, offer_sent};
-use super::verdict::{Code, Reason, Verdict};
-use super::waiting::Waiting;
+use super::verdict::{Drops, Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::packet::Flight;
 use crate::pool::{Batch, Drain, Pool};
@@ -42,11 +42,11 @@ const PATIENCE: u32 = 64;
 /// or of room to transmit.
 const REAP: usize = 4 * BATCH_MAX;
 
-/// Ports, a pool for what they receive, and a mode: forwards on one worker.
+/// Ports, a pool for what they receive, and a decision: forwards on one worker.
 pub struct Forwarder {
     pub(super) lanes: Vec<Lane>,
     pool: Pool,
-    pub(super) mode: Mode,
+    pub(super) decision: Box<dyn Decide>,
     pub(super) free: Free,
     pub(super) idle: IdleControl,
     /// What makes frames packets; None where they stay frames.
@@ -55,10 +55,10 @@ pub struct Forwarder {
     pub(super) holder: Option<Holder>,
     /// How frames travel to other workers and theirs here; None where they stay.
     pub(super) steering: Option<Box<Steering>>,
-    /// Where frames wait for a neighbour's link address; without it they are dropped.
-    pub(super) waiting: Option<Box<Waiting>>,
-    /// How many ICMP errors are sent.
-    pub(super) limiter: Box<Limiter>,
+    /// Frames that wait with the decision.
+    pub(super) waiting: usize,
+    /// The decision said that something changed, and has not been asked yet for all that need not wait any more.
+    pub(super) has_changed: bool,
     /// Who sees what was sent.
     taps: Vec<Tap>,
     pub(super) meters: Arc<Meters>,
@@ -72,28 +72,36 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// A forwarder over `ports`, whose fill rings it keeps full from `pool`.
+    /// A forwarder over `ports`, whose fill rings it keeps full from `pool`, and which asks `decision` about each burst.
     ///
     /// # Errors
-    /// [`ForwardError`] when the ports do not fit the mode.
+    /// [`ForwardError`] when there are too few ports or too many, or the decision cannot be made for so many.
     #[cold]
-    pub fn new(ports: Vec<Box<dyn Port>>, pool: Pool, mode: Mode) -> Result<Forwarder, ForwardError> {
-        mode.check(ports.len())?;
+    pub fn new(
+        ports: Vec<Box<dyn Port>>,
+        pool: Pool,
+        decision: Box<dyn Decide>,
+    ) -> Result<Forwarder, ForwardError> {
+        if !(2..=255).contains(&ports.len()) {
+            return Err(ForwardError::Ports(ports.len()));
+        }
+        decision.check(ports.len()).map_err(ForwardError::Decision)?;
         let share = (pool.frames() / ports.len()).max(1);
         let lanes = ports.into_iter().map(Lane::new).collect();
-        let (meters, watch) = (Arc::default(), Windows::stopwatch());
+        let meters = Meters { drops: Drops::with_own(decision.reasons()), ..Meters::default() };
+        let (meters, watch) = (Arc::new(meters), Windows::stopwatch());
         let (free, idle, packets, holder) = (Free::Bulk, IdleControl::default(), None, None);
         Ok(Forwarder {
             lanes,
             pool,
-            mode,
+            decision,
             free,
             idle,
             packets,
             holder,
             steering: None,
-            waiting: None,
-            limiter: Box::new(Limiter::new(IcmpLimit::default())),
+            waiting: 0,
+            has_changed: false,
             taps: Vec::new(),
             meters,
             watch,
@@ -160,8 +168,8 @@ impl Forwarder {
 
     #[inline(always)]
     fn round(&mut self, w: &mut Worker) -> usize {
-        if self.mode.refresh() {
-            self.table_changed(w);
+        if self.decision.refresh() {
+            self.resume(w);
         }
         let mut received = 0;
         if self.steering.is_some() {
@@ -171,7 +179,10 @@ impl Forwarder {
                 received += self.receive(from, w);
             }
         }
-        let (mut held, mut short) = (self.waiting_frames(w), false);
+        if self.has_changed {
+            self.resume(w);
+        }
+        let (mut held, mut short) = (self.waiting, false);
         for port in 0..self.lanes.len() {
             held += self.transmit(port, w);
             if received == 0 || self.short || self.lanes[port].port.in_flight() >= REAP {
@@ -326,27 +337,18 @@ impl Forwarder {
     /// Decides about each frame of a burst.
     #[inline(always)]
     pub(super) fn forward(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
-        let mut verdicts = [Code::FIRST; BATCH_MAX];
-        self.mode.decide_all(usize::from(from.port), burst, &mut verdicts);
+        let mut verdicts = Verdicts::new();
+        self.decision.decide_burst(from, burst, &mut verdicts);
         self.carry_out(&verdicts, from, burst, w);
-    }
-
-    /// Decides about frames that were let in before and waited since, or that the router made itself.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn forward_admitted(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
-        let mut verdicts = [Code::FIRST; BATCH_MAX];
-        self.mode.decide_admitted(frames, &mut verdicts);
-        self.carry_out(&verdicts, from, frames, w);
     }
 
     /// Does with each frame of a burst what was decided about it.
     #[inline(always)]
-    fn carry_out(&mut self, verdicts: &[Code; BATCH_MAX], from: Source, burst: &mut Batch, w: &mut Worker) {
+    pub(super) fn carry_out(&mut self, verdicts: &Verdicts, from: Source, burst: &mut Batch, w: &mut Worker) {
         let received = burst.len();
         // Frames move on in runs of one verdict, in order.
         let mut drain = burst.drain();
-        for (verdict, n) in Code::runs(&verdicts[..received]) {
+        for (verdict, n) in verdicts.runs(received) {
             match verdict {
                 Verdict::Redirect(to) => self.redirect(usize::from(to), &mut drain, n, w),
                 Verdict::Tx => self.redirect(usize::from(from.port), &mut drain, n, w),
@@ -374,19 +376,19 @@ impl Forwarder {
         }
     }
 
-    /// Drops the next `n` frames of a burst, and tells their senders where the reason is one of which they are told.
+    /// Drops the next `n` frames of a burst, and has them answered where the decision answers drops for that reason.
     #[inline(never)]
     fn discard(&mut self, from: Source, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         let mut dropped = Batch::new();
         burst.move_to(&mut dropped, n);
         self.meters.drops.add(reason, dropped.len() as u64);
-        if Message::of(reason).is_some() {
+        if self.decision.answers(reason) {
             self.answer(from, reason, &mut dropped, w);
         }
         self.free(&mut dropped, w);
     }
 
-    /// Drops the next `n` frames of a burst and tells nobody.
+    /// Drops the next `n` frames of a burst without an answer.
     #[cold]
     #[inline(never)]
     pub(super) fn discard_untold(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {

@@ -14,7 +14,7 @@ pub enum Verdict {
     Tx,
     /// It goes to the [holder](super::holder): to be read, kept and freed elsewhere.
     Pass,
-    /// It waits for its next hop's link address, unchanged, until the table of routes changes.
+    /// It waits with the decision, unchanged, until something changes (a router: its next hop's MAC address).
     Wait,
 }
 
@@ -37,7 +37,7 @@ impl Code {
     pub(super) fn verdict(self) -> Verdict {
         match (self.0 >> 8, self.0 as u8) {
             (Code::REDIRECT, port) => Verdict::Redirect(port),
-            (Code::DROP, reason) => Verdict::Drop(Reason::ALL[usize::from(reason)]),
+            (Code::DROP, reason) => Verdict::Drop(Reason::at(usize::from(reason))),
             (Code::TX, _) => Verdict::Tx,
             (Code::WAIT, _) => Verdict::Wait,
             _ => Verdict::Pass,
@@ -70,7 +70,7 @@ impl From<Verdict> for Code {
     fn from(verdict: Verdict) -> Code {
         Code(match verdict {
             Verdict::Redirect(port) => u16::from(port),
-            Verdict::Drop(reason) => Code::DROP << 8 | reason as u16,
+            Verdict::Drop(reason) => Code::DROP << 8 | reason.index() as u16,
             Verdict::Tx => Code::TX << 8,
             Verdict::Pass => Code::PASS << 8,
             Verdict::Wait => Code::WAIT << 8,
@@ -80,148 +80,121 @@ impl From<Verdict> for Code {
 
 const _: () = assert!(size_of::<Verdict>() == 2);
 
-/// Why the forwarder dropped a frame. Every dropped frame is counted under exactly one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Reason {
+/// Writes the reasons and their names, each once.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $reason:ident = $name:literal,)*) => {
+        /// Why the forwarder dropped a frame. Every dropped frame is counted under exactly one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Reason {
+            $($(#[$doc])* $reason,)*
+            /// A reason of the decision's own, by its number, which is less than [`OWN_MAX`](Self::OWN_MAX): its name is the one
+            /// of that number in [`Decide::reasons`](super::Decide::reasons).
+            Own(u8),
+        }
+
+        /// The same without those of a decision's own, which are numbers themselves.
+        enum Place { $($reason,)* }
+
+        impl Reason {
+            /// All reasons but those of a decision's own, in the order of their [`index`](Self::index).
+            pub const ALL: &'static [Reason] = &[$(Reason::$reason,)*];
+
+            /// The name of its counter; "own" of every one of a decision's own.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Reason::$reason => $name,)*
+                    Reason::Own(_) => "own",
+                }
+            }
+
+            /// The number of its counter: its place in [`ALL`](Self::ALL), behind which those of a decision's own stand.
+            #[inline]
+            pub const fn index(self) -> usize {
+                match self {
+                    $(Reason::$reason => Place::$reason as usize,)*
+                    Reason::Own(n) => Reason::ALL.len() + n as usize % Reason::OWN_MAX,
+                }
+            }
+        }
+    };
+}
+
+reasons! {
     /// The frame ends before its Ethernet header or the smallest IP header does.
-    Short,
+    Short = "short",
     /// The ethertype is none that is named here.
-    UnknownEthertype,
+    UnknownEthertype = "unknown_ethertype",
     /// An ARP frame: neighbours are static, or asked for by the kernel.
-    Arp,
+    Arp = "arp",
     /// The link destination is another station.
-    NotForUs,
+    NotForUs = "not_for_us",
     /// The link destination is a group, or everyone: never forwarded (RFC 1812 §5.3.4).
-    LinkMulticast,
+    LinkMulticast = "link_multicast",
     /// [`Malformed::BadVersion`].
-    BadVersion,
+    BadVersion = "bad_version",
     /// [`Malformed::BadHeaderLength`].
-    BadHeaderLength,
+    BadHeaderLength = "bad_header_length",
     /// [`Malformed::BadTotalLength`].
-    BadTotalLength,
+    BadTotalLength = "bad_total_length",
     /// [`Malformed::Truncated`].
-    Truncated,
+    Truncated = "truncated",
     /// [`Malformed::BadChecksum`].
-    BadChecksum,
+    BadChecksum = "bad_checksum",
     /// The source or the destination must never be forwarded (RFC 1812 §5.3.7, RFC 4291 §2.5).
-    Martian,
+    Martian = "martian",
     /// The TTL or hop limit was 1 or 0 (RFC 1812 §5.3.1, RFC 8200 §3).
-    TtlExpired,
+    TtlExpired = "ttl_expired",
     /// No route covers the destination, or it leads to a port that is not there.
-    NoRoute,
+    NoRoute = "no_route",
     /// The packet is longer than the egress interface's MTU, and no router may cut it.
-    TooLong,
+    TooLong = "too_long",
     /// The egress port's transmit ring had no place left.
-    TxFull,
+    TxFull = "tx_full",
     /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
-    TxRefused,
+    TxRefused = "tx_refused",
     /// The mode, or a filter rule, says so.
-    Policy,
+    Policy = "policy",
     /// It was to be passed, and the holder had no place left.
-    HolderFull,
+    HolderFull = "holder_full",
     /// It was to be passed, and there is no holder, or its reader is gone.
-    NoHolder,
+    NoHolder = "no_holder",
     /// There was no memory for a packet's head.
-    NoHead,
+    NoHead = "no_head",
     /// Its destination is the router itself: the kernel's, whose own copy of it, where there is one, is not counted here.
-    Local,
+    Local = "local",
     /// A `blackhole` route.
-    Blackhole,
+    Blackhole = "blackhole",
     /// An `unreachable` route.
-    Unreachable,
+    Unreachable = "unreachable",
     /// A `prohibit` route.
-    Prohibited,
+    Prohibited = "prohibited",
     /// The next hop was asked for its link address and did not answer.
-    SilentNeighbour,
+    SilentNeighbour = "silent_neighbour",
     /// The next hop's link address is not known, and too many frames wait for it, or nobody would ask.
-    UnresolvedNeighbour,
+    UnresolvedNeighbour = "unresolved_neighbour",
     /// The packet is longer than the egress interface's MTU and may be cut into fragments, which is not done here (RFC 791
     /// §2.3): its sender is not told, as it would not be if it were cut.
-    Uncut,
+    Uncut = "uncut",
     /// Its IPv4 options are not as they must be (RFC 791 §3.1).
-    BadOptions,
+    BadOptions = "bad_options",
     /// It asks for a source route, and those are not followed (RFC 7126 §4.3, §4.4).
-    SourceRoute,
+    SourceRoute = "source_route",
     /// Its source is a link-local address, and its destination is not on that link (RFC 4291 §2.5.6).
-    BeyondScope,
+    BeyondScope = "beyond_scope",
 }
 
 impl Reason {
-    /// All reasons, in the order of their [`index`](Self::index).
-    pub const ALL: [Reason; 30] = [
-        Reason::Short,
-        Reason::UnknownEthertype,
-        Reason::Arp,
-        Reason::NotForUs,
-        Reason::LinkMulticast,
-        Reason::BadVersion,
-        Reason::BadHeaderLength,
-        Reason::BadTotalLength,
-        Reason::Truncated,
-        Reason::BadChecksum,
-        Reason::Martian,
-        Reason::TtlExpired,
-        Reason::NoRoute,
-        Reason::TooLong,
-        Reason::TxFull,
-        Reason::TxRefused,
-        Reason::Policy,
-        Reason::HolderFull,
-        Reason::NoHolder,
-        Reason::NoHead,
-        Reason::Local,
-        Reason::Blackhole,
-        Reason::Unreachable,
-        Reason::Prohibited,
-        Reason::SilentNeighbour,
-        Reason::UnresolvedNeighbour,
-        Reason::Uncut,
-        Reason::BadOptions,
-        Reason::SourceRoute,
-        Reason::BeyondScope,
-    ];
+    /// Reasons that a decision can have of its own.
+    pub const OWN_MAX: usize = 16;
 
-    /// The name of its counter.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::Short => "short",
-            Reason::UnknownEthertype => "unknown_ethertype",
-            Reason::Arp => "arp",
-            Reason::NotForUs => "not_for_us",
-            Reason::LinkMulticast => "link_multicast",
-            Reason::BadVersion => "bad_version",
-            Reason::BadHeaderLength => "bad_header_length",
-            Reason::BadTotalLength => "bad_total_length",
-            Reason::Truncated => "truncated",
-            Reason::BadChecksum => "bad_checksum",
-            Reason::Martian => "martian",
-            Reason::TtlExpired => "ttl_expired",
-            Reason::NoRoute => "no_route",
-            Reason::TooLong => "too_long",
-            Reason::TxFull => "tx_full",
-            Reason::TxRefused => "tx_refused",
-            Reason::Policy => "policy",
-            Reason::HolderFull => "holder_full",
-            Reason::NoHolder => "no_holder",
-            Reason::NoHead => "no_head",
-            Reason::Local => "local",
-            Reason::Blackhole => "blackhole",
-            Reason::Unreachable => "unreachable",
-            Reason::Prohibited => "prohibited",
-            Reason::SilentNeighbour => "silent_neighbour",
-            Reason::UnresolvedNeighbour => "unresolved_neighbour",
-            Reason::Uncut => "uncut",
-            Reason::BadOptions => "bad_options",
-            Reason::SourceRoute => "source_route",
-            Reason::BeyondScope => "beyond_scope",
-        }
-    }
-
-    /// Its place in [`ALL`](Self::ALL).
+    /// The reason whose counter has this number.
     #[inline]
-    pub const fn index(self) -> usize {
-        self as usize
+    fn at(index: usize) -> Reason {
+        match Reason::ALL.get(index) {
+            Some(reason) => *reason,
+            None => Reason::Own((index - Reason::ALL.len()) as u8),
+        }
     }
 }
 
@@ -239,35 +212,54 @@ impl From<Malformed> for Reason {
 }
 
 /// Frames dropped, by reason. One thread counts; any may read.
-#[derive(Debug, Default)]
-pub struct Drops([Count; Reason::ALL.len()]);
+#[derive(Debug)]
+pub struct Drops {
+    counts: [Count; Reason::ALL.len() + Reason::OWN_MAX],
+    /// The names of those that the decision has of its own.
+    own: &'static [&'static str],
+}
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops::with_own(&[])
+    }
+}
 
 impl Drops {
-    /// Counters at zero.
-    pub fn new() -> Self {
-        Drops::default()
+    /// Counters at zero, and the names of a decision's own reasons.
+    pub(super) fn with_own(own: &'static [&'static str]) -> Self {
+        Drops { counts: std::array::from_fn(|_| Count::default()), own }
     }
 
     /// Counts `frames` dropped for one reason. Only the forwarding thread may call it, as
     /// [`Count::add`] says.
     #[inline]
     pub(crate) fn add(&self, reason: Reason, frames: u64) {
-        self.0[reason.index()].add(frames);
+        self.counts[reason.index()].add(frames);
     }
 
     /// Frames dropped for `reason` so far.
     pub fn get(&self, reason: Reason) -> u64 {
-        self.0[reason.index()].get()
+        self.counts[reason.index()].get()
     }
 
     /// Frames dropped so far, for any reason.
     pub fn total(&self) -> u64 {
-        self.iter().map(|(_, frames)| frames).sum()
+        self.counts.iter().map(Count::get).sum()
     }
 
-    /// Every reason with its count, those at zero too.
+    /// Every reason with its count, those at zero too; of a decision's own those that have a name.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
-        Reason::ALL.into_iter().map(|reason| (reason, self.get(reason)))
+        let own = (0..self.own.len().min(Reason::OWN_MAX)).map(|n| Reason::Own(n as u8));
+        Reason::ALL.iter().copied().chain(own).map(|reason| (reason, self.get(reason)))
+    }
+
+    /// The name of a reason's counter, also of one of the decision's own; "own" where that has none.
+    pub fn name(&self, reason: Reason) -> &'static str {
+        match reason {
+            Reason::Own(n) => self.own.get(usize::from(n)).copied().unwrap_or(reason.name()),
+            _ => reason.name(),
+        }
     }
 }
 
@@ -279,10 +271,10 @@ mod tests {
 
     #[test]
     fn every_reason_stands_at_its_index_under_its_own_name() {
-        for (i, reason) in Reason::ALL.into_iter().enumerate() {
+        for (i, &reason) in Reason::ALL.iter().enumerate() {
             assert_eq!(reason.index(), i, "{reason:?}");
         }
-        let names: BTreeSet<_> = Reason::ALL.map(Reason::name).into();
+        let names: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
         assert_eq!(names.len(), Reason::ALL.len());
         assert!(
             names
@@ -293,7 +285,8 @@ mod tests {
 
     #[test]
     fn codes_say_the_verdict_they_were_made_of_and_runs_keep_the_order() {
-        let drops = Reason::ALL.into_iter().map(Verdict::Drop);
+        let own = (0..Reason::OWN_MAX).map(|n| Reason::Own(n as u8));
+        let drops = Reason::ALL.iter().copied().chain(own).map(Verdict::Drop);
         let all =
             (0..=255).map(Verdict::Redirect).chain(drops).chain([Verdict::Tx, Verdict::Pass, Verdict::Wait]);
         let all = all.flat_map(|verdict| [verdict; 3]).collect::<Vec<_>>();
@@ -309,12 +302,23 @@ mod tests {
 
     #[test]
     fn drops_are_counted_under_their_reason_only() {
-        let drops = Drops::new();
+        let drops = Drops::default();
         drops.add(Reason::NoRoute, 1);
         drops.add(Reason::TxFull, 40);
         drops.add(Reason::TxFull, 1);
         let counted: Vec<_> = drops.iter().filter(|(_, frames)| *frames > 0).collect();
         assert_eq!(counted, [(Reason::NoRoute, 1), (Reason::TxFull, 41)]);
         assert_eq!(drops.total(), 42);
+    }
+
+    #[test]
+    fn reasons_of_a_decisions_own_are_counted_under_their_names() {
+        let drops = Drops::with_own(&["blocked", "limited"]);
+        drops.add(Reason::Own(1), 3);
+        let counted =
+            drops.iter().filter(|(_, frames)| *frames > 0).map(|(reason, n)| (drops.name(reason), n));
+        assert_eq!(counted.collect::<Vec<_>>(), [("limited", 3)]);
+        assert_eq!((drops.name(Reason::Own(0)), drops.name(Reason::Own(9))), ("blocked", "own"));
+        assert_eq!((drops.iter().count(), drops.total()), (Reason::ALL.len() + 2, 3));
     }
 }

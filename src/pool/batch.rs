@@ -155,8 +155,8 @@ impl Batch {
         done
     }
 
-    /// Cuts the data of the frame at `at`, if there is one, to its first `len` bytes, if it has more. The batch's knowledge stays.
-    pub(crate) fn trim(&mut self, at: usize, len: usize) {
+    /// Cuts the data of the frame at `at` to its first `len` bytes; nothing is done where there is no such frame, or it has no more.
+    pub fn trim(&mut self, at: usize, len: usize) {
         // SAFETY: the first `len` places are initialised.
         let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
         frames.get_mut(at).map(|frame| frame.trim(len));

@@ -2,6 +2,7 @@
 
 #[cfg(not(loom))]
 mod ledger;
+#[allow(dead_code, reason = "the forwarder's tests use the rest of it")]
 pub(crate) mod moody;
 pub(super) mod promises;
 pub(super) mod runts;

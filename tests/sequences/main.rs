@@ -5,8 +5,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod corpus;
 mod end;
-mod icmp;
 mod lent;
 mod memif;
 mod packet;
@@ -14,26 +14,9 @@ mod program;
 mod steer;
 mod wire;
 
-use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestRunner};
+use corpus::{BYTES_EACH, folder, random, random_of, replay};
 use std::fs;
 use std::path::Path;
-
-const BYTES_EACH: usize = 1_600;
-
-/// Runs every sequence of a corpus, of which there are at least `least`.
-fn replay(corpus: &str, least: usize, run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(corpus);
-    let mut files: Vec<_> =
-        fs::read_dir(&folder).expect("a corpus").map(|file| file.expect("a file of it").path()).collect();
-    files.sort();
-    assert!(files.len() >= least, "{} holds {} sequences", folder.display(), files.len());
-    for file in files {
-        println!("{}", file.display());
-        run(&fs::read(&file).expect("a file of it"));
-    }
-}
 
 #[test]
 fn the_corpus_of_packet_sequences_holds() {
@@ -66,63 +49,13 @@ fn the_corpus_of_frames_for_header_views_holds() {
 }
 
 #[test]
-fn the_corpus_of_frames_for_a_router_that_answers_holds() {
-    replay("icmp", 12, icmp::run);
-}
-
-#[test]
-fn frames_of_the_icmp_corpus_are_answered() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/icmp");
-    let said = |name: &str| icmp::said(&fs::read(folder.join(name)).unwrap());
-    assert_eq!(["ttl-1", "full-path", "too-long", "an-error"].map(said), [2, 2, 2, 0]);
-    // Seen: it was longer than its link carries.
-    assert_eq!(said("link-local-over-a-small-link"), 1);
-}
-
-/// Seen: hardly any random frame was an IP packet, and none got as far as what is tested here.
-#[test]
-fn many_random_frames_that_are_made_packets_are_answered() {
-    let mut runner = TestRunner::deterministic();
-    let frames = prop::collection::vec(any::<u8>(), 60 * 8);
-    let mut answered = 0;
-    for how in [0x0a, 0x1a, 0x0f, 0x1f].repeat(8) {
-        let random = frames.new_tree(&mut runner).unwrap().current();
-        answered += icmp::said(&[&[how, 60], &random[..]].concat());
-    }
-    assert!((8..=32).contains(&answered), "{answered} of 32");
-}
-
-#[test]
 fn random_frames_for_header_views_hold() {
     random(400_000, wire::run);
 }
 
 #[test]
-fn random_frames_for_a_router_that_answers_hold() {
-    random(100_000, icmp::run);
-}
-
-/// Runs random sequences, of as many bytes in all as the environment says, or by default.
-fn random(bytes: usize, run: fn(&[u8])) {
-    random_of(BYTES_EACH, bytes, run);
-}
-
-/// As [`random`], of `each` bytes on the average.
-fn random_of(each: usize, bytes: usize, run: fn(&[u8])) {
-    let cases = (steps(bytes) * BYTES_EACH as u32 / each as u32).max(1);
-    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
-    let sequences = prop::collection::vec(any::<u8>(), 0..2 * each);
-    runner
-        .run(&sequences, |bytes| {
-            run(&bytes);
-            Ok(())
-        })
-        .unwrap();
-}
-
-#[test]
 fn frames_of_a_steer_sequence_are_forwarded() {
-    let sequence = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/steer/to-one-and-back");
+    let sequence = folder("steer").join("to-one-and-back");
     assert_eq!(steer::forwarded(&fs::read(sequence).unwrap()), 60);
 }
 
@@ -133,7 +66,7 @@ fn random_steer_sequences_hold() {
 
 #[test]
 fn sane_steps_of_a_memif_sequence_bring_packets() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/memif");
+    let corpus = folder("memif");
     let received = |name| memif::received(&fs::read(corpus.join(name)).unwrap());
     assert_eq!([received("a-sane-packet"), received("chain-of-three")], [(1, 0), (1, 0)]);
     // Zeros may be received of memory that is gone; then the next client's packet.
@@ -146,7 +79,7 @@ fn sane_steps_of_a_memif_sequence_bring_packets() {
 
 #[test]
 fn sane_steps_of_a_memif_server_bring_packets() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/lent");
+    let corpus = folder("lent");
     let received = |name| lent::received(&fs::read(corpus.join(name)).unwrap());
     assert_eq!([received("a-sane-packet"), received("a-sane-packet-copied")], [(1, 0), (1, 1)]);
     assert_eq!([received("chain-of-three"), received("chain-of-three-copied")], [(1, 1), (1, 1)]);
@@ -163,12 +96,6 @@ fn random_memif_sequences_hold() {
     random(20_000, memif::run);
 }
 
-/// Sequences to be run for as many random bytes as the environment says, or by default.
-fn steps(default: usize) -> u32 {
-    let bytes = std::env::var("NETMEM_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(default);
-    (bytes / BYTES_EACH).max(1) as u32
-}
-
 #[test]
 fn random_packet_sequences_hold() {
     random(100_000, packet::run);
@@ -176,7 +103,7 @@ fn random_packet_sequences_hold() {
 
 #[test]
 fn programs_of_the_corpus_do_what_they_are_named_after() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/program");
+    let corpus = folder("program");
     let done = |name: &str| program::done_by(&fs::read(corpus.join(name)).unwrap());
     for name in [
         "a-value-panics-when-it-is-freed",

@@ -67,7 +67,7 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
 /// Where the code of the product lies.
-const PRODUCT: [&str; 3] = ["src", "cli/src", "lab/src"];
+const PRODUCT: [&str; 6] = ["src", "router/src", "traffic/src", "rtnetlink/src", "lab/src", "cli/src"];
 
 fn product() -> impl Iterator<Item = Source> {
     PRODUCT.into_iter().flat_map(Source::under)
@@ -153,10 +153,46 @@ fn a_stage_names_only_itself_and_stages_before_it() {
     report(&format!("stages in order: {}. Upwards or outside them point", stages.join(" → ")), &findings);
 }
 
+/// The crates beside the library, each after those that it may use.
+const BESIDE: [&str; 5] = ["netmem-traffic", "netmem-router", "netmem-rtnetlink", "netmem-lab", "netmem-cli"];
+
+/// netmem owns packet memory; routing, traffic, protocols and tools are crates beside it, without which not a line of it changes.
+#[test]
+fn the_library_its_tests_and_examples_use_no_crate_beside_it() {
+    let mut findings = Vec::new();
+    let manifest = fs::read_to_string("Cargo.toml").expect("Cargo.toml");
+    let (_, package) = manifest.split_once("[package]").expect("the library's part");
+    for name in BESIDE {
+        if package.contains(name) {
+            findings.push(format!("Cargo.toml: depends on {name}"));
+        }
+        let module = name.replace('-', "_");
+        for source in ["src", "tests", "examples"].into_iter().flat_map(Source::under) {
+            let named = source.lines().find(|(_, line)| names(line, &module));
+            findings.extend(named.map(|(number, _)| format!("{}:{number}: names {module}", source.path)));
+        }
+    }
+    report("the library knows what is built on it", &findings);
+}
+
+/// They use its public interface: `netmem::system` is for the lab and the program alone.
+#[test]
+fn the_router_and_the_traffic_use_the_public_interface_alone() {
+    let mut findings = Vec::new();
+    for source in ["router", "traffic"].into_iter().flat_map(Source::under) {
+        let named = source.lines().find(|(_, line)| line.contains("netmem::system"));
+        findings.extend(named.map(|(number, _)| format!("{}:{number}: names netmem::system", source.path)));
+    }
+    report("what is hidden is not theirs", &findings);
+}
+
 #[test]
 fn only_the_sys_stage_names_libc_or_rustix() {
     let mut findings = Vec::new();
-    for source in product().filter(|source| stage_of(&source.path) != Some("sys")) {
+    // rtnetlink has sockets of its own.
+    let beside =
+        |source: &Source| stage_of(&source.path) == Some("sys") || source.path.starts_with("rtnetlink");
+    for source in product().filter(|source| !beside(source)) {
         for (number, line) in source.lines() {
             let library = ["libc", "rustix"].into_iter().find(|library| names(line, library));
             findings.extend(library.map(|library| format!("{}:{number}: names {library}", source.path)));
@@ -276,8 +312,7 @@ fn every_operation_of_pool_and_packet_is_in_the_scenario_in_which_allocations_fa
 }
 
 /// Where the page says which test shows what a router owes, and where those tests are.
-const ROUTER: (&str, [&str; 4]) =
-    ("docs/router.md", ["src/forward", "src/port", "rtnetlink/src", "cli/tests"]);
+const ROUTER: (&str, [&str; 4]) = ("docs/router.md", ["router", "src/port", "rtnetlink/src", "cli/tests"]);
 
 #[test]
 fn what_a_router_owes_is_shown_by_tests_that_there_are_and_every_line_of_the_checklist_is_on_the_page() {

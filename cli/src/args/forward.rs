@@ -9,9 +9,9 @@ use super::router::RouterArgs;
 use super::workers::WorkerArgs;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use netmem::forward::route::Route;
-use netmem::forward::traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
 use netmem::port::xdp::XdpModeWish;
+use netmem_router::route::Route;
+use netmem_traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
 use std::path::PathBuf;
 
 /// Packets that can be asked for at most.
@@ -256,7 +256,7 @@ pub enum Switch {
     Off,
 }
 
-fn route(text: &str) -> Result<Route, netmem::forward::route::RouteError> {
+fn route(text: &str) -> Result<Route, netmem_router::route::RouteError> {
     text.parse()
 }
 

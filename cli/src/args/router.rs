@@ -2,9 +2,9 @@
 
 use super::number::whole;
 use clap::{Args, ValueEnum};
-use netmem::forward::icmp::IcmpLimit;
-use netmem::forward::ip::Allow;
-use netmem::forward::route::{OwnAddress, OwnAddressError};
+use netmem_router::icmp::IcmpLimit;
+use netmem_router::ip::Allow;
+use netmem_router::route::{OwnAddress, OwnAddressError};
 
 /// Errors a second that can be asked for at most.
 const RATE_MAX: u32 = 1_000_000;

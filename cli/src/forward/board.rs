@@ -66,7 +66,7 @@ fn counts(meters: &Meters) -> [(&'static str, u64); 9] {
         ("received", meters.received.get()),
         ("taken", meters.taken.get()),
         ("handed", meters.handed.get()),
-        ("originated", meters.icmp.originated()),
+        ("originated", meters.originated.get()),
         ("transmitted", meters.transmitted.get()),
         ("completed", meters.completed.get()),
         ("passed", meters.passed.get()),

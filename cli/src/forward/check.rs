@@ -100,8 +100,8 @@ fn check_network(report: &Report, traveled: &Traveled, broken: &mut Vec<String>)
 mod tests {
     use super::*;
     use crate::forward::report::{FilterReport, sample};
-    use netmem::forward::traffic::Fault;
     use netmem::pool::StillOut;
+    use netmem_traffic::Fault;
 
     /// What is said of the sample when it was changed like this.
     fn said(change: impl FnOnce(&mut Report, &mut Traveled)) -> Vec<String> {

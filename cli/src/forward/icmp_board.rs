@@ -4,17 +4,18 @@ use super::report::IcmpReport;
 use super::seat::Seat;
 use crate::control::Record;
 use crate::control::board::Board;
-use netmem::forward::icmp::{IcmpControl, IcmpLimit};
+use netmem_router::icmp::{IcmpControl, IcmpLimit};
+use std::sync::Arc;
 
 /// Adds the section and the keys, which turn all workers.
 pub fn icmp(board: &mut Board, seats: &[Seat]) {
-    let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
+    let counters: Vec<_> = seats.iter().map(|seat| Arc::clone(&seat.icmp.counters)).collect();
     board.section("icmp", move || {
-        let IcmpReport { originated, sent, silent } = IcmpReport::new(&meters);
+        let IcmpReport { originated, sent, silent } = IcmpReport::new(&counters);
         let record = Record::default().with("name", "icmp").with("originated", originated);
         vec![record.with_all(sent).with_all(silent)]
     });
-    let controls: Vec<_> = seats.iter().map(|seat| seat.forwarder.icmp_control()).collect();
+    let controls: Vec<_> = seats.iter().filter_map(|seat| seat.icmp.control.clone()).collect();
     let what = "ICMP errors that each worker sends, in the long run";
     let key = ("icmp.rate", "0 (none at all) to 1000000", "errors a second", what);
     number(board, &controls, key, 0, |limit| &mut limit.rate);

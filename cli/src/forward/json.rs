@@ -176,8 +176,7 @@ pub fn object(report: &Report) -> String {
         filter: report.filter.as_ref().map(filter),
         ready_pairs: report.pairs.map(pairs),
         sink: report.traveled.map(|traveled| {
-            let netmem::forward::traffic::Tally { received, corrupt, reordered, duplicates, missing } =
-                traveled.sink;
+            let netmem_traffic::Tally { received, corrupt, reordered, duplicates, missing } = traveled.sink;
             Sink { received, corrupt, reordered, duplicates, missing }
         }),
         steer: report.steer.as_ref().map(steer),

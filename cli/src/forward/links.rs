@@ -2,9 +2,9 @@
 //! another address and MTU. COLD.
 
 use super::ports::interface_of;
-use netmem::forward::ip::Interface;
-use netmem::forward::route::{Change, FibControl, OwnAddress, Rib};
 use netmem::system::netdev::Netdev;
+use netmem_router::ip::Interface;
+use netmem_router::route::{Change, FibControl, OwnAddress, Rib};
 use netmem_rtnetlink::Attached;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -2,9 +2,9 @@
 
 use super::phases::Phases;
 use super::plan::Offer;
-use netmem::forward::traffic::{Fault, Hop, Outcome, Sink, Tally, Traffic, TrafficError};
 use netmem::limits::BATCH_MAX;
 use netmem::port::mem::MemDevice;
+use netmem_traffic::{Fault, Hop, Outcome, Sink, Tally, Traffic, TrafficError};
 use std::thread;
 
 /// Packets sent and verified in one turn each.

@@ -8,14 +8,14 @@ use crate::args::{
 };
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
-use netmem::forward::icmp::IcmpLimit;
-use netmem::forward::ip::Allow;
-use netmem::forward::route::{OwnAddress, RibRoute, Route};
-use netmem::forward::traffic::{FLOWS_MAX, SIZE_MIN};
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Punt, XdpModeWish};
 use netmem::steer::{FlowLimitConfig, MeshConfig, Record};
+use netmem_router::icmp::IcmpLimit;
+use netmem_router::ip::Allow;
+use netmem_router::route::{OwnAddress, RibRoute, Route};
+use netmem_traffic::{FLOWS_MAX, SIZE_MIN};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;

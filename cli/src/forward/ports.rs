@@ -6,8 +6,6 @@ use super::seat::Owner;
 use crate::args::{DeviceSpec, FrameSize, ModeArg, PortSpec, WrapSpec, XdpSpec};
 use crate::failure::Failure;
 use crate::stop;
-use netmem::forward::ip::Interface;
-use netmem::forward::traffic;
 use netmem::limits::PAGE_SIZE;
 use netmem::page::Memory;
 use netmem::port::Port;
@@ -22,6 +20,7 @@ use netmem::port::xdp::{
     Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpModeWish, XdpPort, XdpQueues,
 };
 use netmem::wire::MacAddr;
+use netmem_router::ip::Interface;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -76,7 +75,8 @@ fn link(plan: &Plan, number: usize) -> Result<(Ports, [MemDevice; 2]), Failure> 
     let wire = |end: usize| wire(&(2 * number + end).to_string(), &config).map_err(Failure::input);
     let ((port0, device0), (port1, device1)) = (wire(0)?, wire(1)?);
     let mtu = plan.frame_size.mtu();
-    let interfaces = traffic::INTERFACES.iter().map(|interface| Interface { mtu, ..*interface }).collect();
+    let interfaces =
+        netmem_traffic::INTERFACES.iter().map(|interface| Interface { mtu, ..*interface }).collect();
     let ports: Vec<Box<dyn Port>> = vec![Box::new(port0), Box::new(port1)];
     Ok((Ports { ports, interfaces, details: vec![String::new(); 2] }, [device0, device1]))
 }
@@ -84,9 +84,9 @@ fn link(plan: &Plan, number: usize) -> Result<(Ports, [MemDevice; 2]), Failure> 
 /// The built-in network at the far ends.
 fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<Network, Failure> {
     let hop = match plan.mode {
-        ModeArg::Ip => traffic::Hop::Routed,
-        ModeArg::Reflect => traffic::Hop::Reflected,
-        ModeArg::CrossConnect | ModeArg::Drop | ModeArg::Pass => traffic::Hop::Unchanged,
+        ModeArg::Ip => netmem_traffic::Hop::Routed,
+        ModeArg::Reflect => netmem_traffic::Hop::Reflected,
+        ModeArg::CrossConnect | ModeArg::Drop | ModeArg::Pass => netmem_traffic::Hop::Unchanged,
     };
     Network::new(devices, plan.ring, offer, hop).map_err(Failure::input)
 }

@@ -13,6 +13,7 @@ use netmem::stats::Quantiles;
 #[cfg(test)]
 use netmem::stats::Writer;
 use netmem::steer::{Record, WorkerStats};
+use netmem_router::icmp::IcmpCounters;
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,11 +75,11 @@ pub struct IcmpReport {
 
 impl IcmpReport {
     /// What all workers have counted by now.
-    pub fn new(meters: &[Arc<Meters>]) -> IcmpReport {
-        let of = |meters: &Meters| IcmpReport {
-            originated: meters.icmp.originated(),
-            sent: meters.icmp.messages().map(|(message, count)| (message.name(), count)).collect(),
-            silent: meters.icmp.silences().map(|(why, count)| (why.name(), count)).collect(),
+    pub fn new(counters: &[Arc<IcmpCounters>]) -> IcmpReport {
+        let of = |icmp: &IcmpCounters| IcmpReport {
+            originated: icmp.originated(),
+            sent: icmp.messages().map(|(message, count)| (message.name(), count)).collect(),
+            silent: icmp.silences().map(|(why, count)| (why.name(), count)).collect(),
         };
         let add = |mut all: IcmpReport, its: IcmpReport| {
             all.originated += its.originated;
@@ -86,7 +87,7 @@ impl IcmpReport {
             all.silent.iter_mut().zip(its.silent).for_each(|(sum, (_, count))| sum.1 += count);
             all
         };
-        meters.iter().map(|meters| of(meters)).reduce(add).unwrap_or_default()
+        counters.iter().map(|icmp| of(icmp)).reduce(add).unwrap_or_default()
     }
 }
 
@@ -126,7 +127,7 @@ impl FilterReport {
 /// What all forwarders dropped, by reason, and what was dropped between workers.
 pub fn dropped(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> Vec<(&'static str, u64)> {
     let count = |reason| meters.iter().map(|meters| meters.drops.get(reason)).sum();
-    let forwarders = Reason::ALL.into_iter().map(|reason| (reason.name(), count(reason)));
+    let forwarders = Reason::ALL.iter().map(|&reason| (reason.name(), count(reason)));
     let between = steering.map(SteeringControl::drops).into_iter().flat_map(|drops| {
         [("inbox_full", drops.full), ("flow_limit", drops.flow_limit), ("inbox_gone", drops.gone)]
     });
@@ -206,7 +207,7 @@ impl WorkerReport {
             received: meters.received.get(),
             taken: meters.taken.get(),
             handed: meters.handed.get(),
-            originated: meters.icmp.originated(),
+            originated: meters.originated.get(),
             transmitted: meters.transmitted.get(),
             dropped: meters.drops.total(),
             held: meters.held.get(),
@@ -322,8 +323,8 @@ impl PortReport {
 /// A run of the built-in network in which everything adds up, for the tests of what is made from a report.
 #[cfg(test)]
 pub fn sample() -> Report {
-    use netmem::forward::traffic::Tally;
     use netmem::port::mem::{MemConfig, wire};
+    use netmem_traffic::Tally;
     let port =
         |name| wire(name, &MemConfig::default()).map(|(port, _)| PortReport::new(0, &port, String::new()));
     let sink = Tally { received: 93, ..Tally::default() };

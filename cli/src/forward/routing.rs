@@ -4,15 +4,17 @@ use super::links::{GivenTable, Links};
 use super::own_addresses::Told;
 use super::phases::Phases;
 use super::plan::{Plan, Source};
-use super::seat::Seat;
 use crate::args::{ModeArg, PortSpec, RoutesArg};
 use crate::control::Record;
 use crate::control::board::Board;
 use crate::failure::Failure;
-use netmem::forward::ip::Interface;
-use netmem::forward::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
-use netmem::forward::{Mode, traffic, waiting};
+use netmem::forward::{CrossConnect, Decide, DropAll, PassAll, Reflect};
+use netmem::pool::Pool;
 use netmem::port::xdp::OwnAddresses;
+use netmem_router::icmp::{IcmpControl, IcmpCounters, IcmpLimit};
+use netmem_router::ip::Interface;
+use netmem_router::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
+use netmem_router::{Router, Waiting, waiting};
 use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,16 +36,32 @@ pub enum Ways {
     Pass,
 }
 
+/// What others read and change of a worker's ICMP errors.
+#[derive(Clone, Default)]
+pub struct Icmp {
+    pub counters: Arc<IcmpCounters>,
+    /// None where there is no router.
+    pub control: Option<IcmpControl>,
+}
+
 impl Ways {
-    /// How they do on one worker.
-    pub fn mode(&self) -> Mode {
-        match self {
-            Ways::Ip(reader) => Mode::Ip(reader.clone()),
-            Ways::CrossConnect => Mode::CrossConnect,
-            Ways::Reflect => Mode::Reflect,
-            Ways::Drop => Mode::Drop,
-            Ways::Pass => Mode::Pass,
-        }
+    /// The decision of one worker, where a router lets frames wait as `waiting` says, if at all.
+    pub fn decision(&self, waiting: Option<Waiting>, limit: IcmpLimit) -> (Box<dyn Decide>, Icmp) {
+        let simple: Box<dyn Decide> = match self {
+            Ways::Ip(reader) => {
+                let mut router = Router::new(reader.clone()).with_icmp_limit(limit);
+                if let Some(waiting) = waiting {
+                    router = router.with_waiting(waiting);
+                }
+                let icmp = Icmp { counters: router.icmp_counters(), control: Some(router.icmp_control()) };
+                return (Box::new(router), icmp);
+            }
+            Ways::CrossConnect => Box::new(CrossConnect),
+            Ways::Reflect => Box::new(Reflect),
+            Ways::Drop => Box::new(DropAll),
+            Ways::Pass => Box::new(PassAll),
+        };
+        (simple, Icmp::default())
     }
 }
 
@@ -103,7 +121,7 @@ fn routes(
     plan: &Plan,
     interfaces: Vec<Interface>,
 ) -> Result<(Ways, Option<GivenRoutes>, Option<Follower>), Failure> {
-    let built_in = traffic::routes();
+    let built_in = netmem_traffic::routes();
     let (ports, routes, own, from) = match &plan.source {
         Source::BuiltIn(_) => (&[][..], &built_in[..], &[][..], RoutesArg::Given),
         Source::Ports { ports, routes, own, from, .. } => (&ports[..], &routes[..], &own[..], *from),
@@ -141,15 +159,12 @@ pub struct Following {
 }
 
 impl Following {
-    /// Lets each worker's frames wait for neighbours that the follower asks for.
-    pub fn wait(&mut self, seats: &mut [Seat]) {
+    /// Where frames of this pool wait, on one of so many workers, for neighbours that the follower asks for.
+    pub fn waiting(&mut self, pool: &Pool, workers: usize) -> Waiting {
         // What waits with any of them may be frames of one.
-        let share = WAITING_SHARE * seats.len();
-        for seat in seats {
-            let (waiting, wanted) = waiting(seat.owner.pool.frames() / share);
-            seat.forwarder.set_waiting(waiting);
-            self.follower.add_wanted(wanted);
-        }
+        let (waiting, wanted) = waiting(pool.frames() / (WAITING_SHARE * workers));
+        self.follower.add_wanted(wanted);
+        waiting
     }
 
     /// Follows until the workers are drained. Should that fail, they go on by the routes there are.

@@ -6,7 +6,6 @@
 use super::cores::pin;
 use super::forwarding::forward;
 use super::holding::{HolderReport, Holding, TapReport};
-use super::hooks::Hooks;
 use super::links::Links;
 use super::live::Live;
 use super::network::{Network, Traveled};
@@ -26,6 +25,7 @@ use netmem::pool::{Ledger, StillOut};
 use netmem::stats::Windows;
 use std::any::Any;
 use std::process;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -76,6 +76,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         control,
     } = dataplane;
     let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
+    let icmp: Vec<_> = seats.iter().map(|seat| Arc::clone(&seat.icmp.counters)).collect();
     let mut live = Live::new(&seats, plan.live);
     fill_rings(&mut seats);
     let ended = || {
@@ -87,8 +88,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     live.clear();
     // Before the pools are closed: the board holds handles of them.
     drop((control, live));
-    let filter = hooks.as_ref().and_then(Hooks::report);
-    let pairs = hooks.as_ref().and_then(Hooks::pairs_stats);
+    let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
     let (ports, owners) = close_ports(seats);
     drop(hooks);
     let (pools, still_out) = close_pools(owners);
@@ -101,7 +101,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         network_core: ran.network_core,
         traveled: ran.traveled,
         received: sum(|meters| meters.received.get()),
-        icmp: IcmpReport::new(&meters),
+        icmp: IcmpReport::new(&icmp),
         transmitted: sum(|meters| meters.transmitted.get()),
         held: sum(|meters| meters.held.get()),
         passed: sum(|meters| meters.passed.get()),

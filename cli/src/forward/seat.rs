@@ -1,6 +1,7 @@
 //! A worker's seat: all that it forwards with is its own.
 
 use super::plan::{Plan, Source};
+use super::routing::Icmp;
 use crate::failure::Failure;
 use netmem::forward::Forwarder;
 use netmem::page::Memory;
@@ -11,6 +12,7 @@ use netmem::sync::Worker;
 pub struct Seat {
     pub owner: Owner,
     pub forwarder: Forwarder,
+    pub icmp: Icmp,
     /// What there is to say about each port besides its name: the XDP mode.
     pub details: Vec<String>,
     /// The core it is for.

@@ -13,14 +13,14 @@ use super::packet_board;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
 use super::reload::Reload;
-use super::routing::{self, Following, Ways};
+use super::routing::{self, Following, Icmp};
 use super::seat::{Owner, Seat, owners};
 use crate::control::server::Server;
 use crate::failure::Failure;
 use crate::stop;
 use netmem::forward::holder::{Keep, Keeper, holder};
 use netmem::forward::tap::tap;
-use netmem::forward::{Forwarder, Steering, SteeringControl};
+use netmem::forward::{Decide, Forwarder, Steering, SteeringControl};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::steer::MeshConfig;
 use std::sync::Arc;
@@ -72,11 +72,11 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let mut ends = ends.into_iter().flatten();
     let mut seats = Vec::new();
     for ((owner, ports), core) in owners.into_iter().zip(ports).zip(cores.workers) {
-        let mut seat = seat(plan, owner, (ports, &ways), core, hooks.as_mut())?;
+        let waiting = following.as_mut().map(|following| following.waiting(&owner.pool, plan.workers));
+        let mut seat = seat(plan, owner, (ports, ways.decision(waiting, plan.icmp)), core, hooks.as_mut())?;
         ends.next().into_iter().for_each(|end| seat.forwarder.set_steering(end));
         seats.push(seat);
     }
-    following.iter_mut().for_each(|following| following.wait(&mut seats));
     let holding = plan.holds().then(|| hold_for(&mut seats, &memory, plan)).transpose()?;
     let listen = |path| {
         let mut board = board(&memory, &seats, steering.as_ref(), plan.mode);
@@ -94,7 +94,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
             routes,
             rules: hooks.as_ref().map_or_else(Vec::new, Hooks::rules),
             idle: seats.iter().map(|seat| seat.forwarder.idle_control()).collect(),
-            icmp: seats.iter().map(|seat| seat.forwarder.icmp_control()).collect(),
+            icmp: seats.iter().filter_map(|seat| seat.icmp.control.clone()).collect(),
             steering: steering.clone(),
         })
     });
@@ -123,18 +123,17 @@ fn share(steer: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), Failure
 fn seat(
     plan: &Plan,
     owner: Owner,
-    (Ports { ports, details, .. }, ways): (Ports, &Ways),
+    (Ports { ports, details, .. }, (decision, icmp)): (Ports, (Box<dyn Decide>, Icmp)),
     core: Option<usize>,
     hooks: Option<&mut Hooks>,
 ) -> Result<Seat, Failure> {
-    let mut forwarder = Forwarder::new(ports, owner.pool.clone(), ways.mode()).map_err(Failure::input)?;
+    let mut forwarder = Forwarder::new(ports, owner.pool.clone(), decision).map_err(Failure::input)?;
     forwarder.set_free(plan.free);
     forwarder.set_idle(plan.idle);
-    forwarder.set_icmp_limit(plan.icmp);
     if let (Some(hooks), Some(packets)) = (hooks, &plan.packets) {
         hooks.set(&mut forwarder, &owner.pool, packets)?;
     }
-    Ok(Seat { owner, forwarder, details, core })
+    Ok(Seat { owner, forwarder, icmp, details, core })
 }
 
 /// Gives each forwarder somebody to pass frames to, and to show them to, as planned.

@@ -3,10 +3,10 @@
 use crate::forward::json::{self, Counters, line, rounded};
 use crate::forward::report::PortReport;
 use crate::forward::summary::{listed, pool_line, port_line};
-use netmem::forward::traffic::Tally;
 use netmem::pool::Ledger;
 use netmem::stats::Histogram;
 use netmem_lab::table::thousands;
+use netmem_traffic::Tally;
 use serde::Serialize;
 
 /// What a generator did.

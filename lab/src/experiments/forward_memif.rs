@@ -6,11 +6,11 @@ use std::path::{self, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use netmem::forward::traffic::StreamConfig;
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::MemoryConfig;
 use netmem::port::memif::{MemifConfig, MemifPort, Role, Sealing};
 use netmem::port::{Port, PortState};
+use netmem_traffic::StreamConfig;
 
 use super::Experiment;
 use super::peers::{Backlog, Borrowed, Ends, Middle, PACKET_BYTES, Path, Tools};

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use netmem::forward::filter::filter;
 use netmem::forward::holder::{HolderCounters, Keep, Keeper, holder};
-use netmem::forward::traffic::{self, Hop, INTERFACES, Outcome, Sink, Traffic};
-use netmem::forward::{Forwarder, Free, LatencyQuantiles, Mode, PacketPath};
+use netmem::forward::{
+    CrossConnect, Decide, DropAll, Forwarder, Free, LatencyQuantiles, PacketPath, PassAll, Reflect,
+};
 use netmem::limits::BATCH_MAX;
 use netmem::packet::{Heads, HeadsConfig, Pairs};
 use netmem::page::Memory;
@@ -15,6 +16,7 @@ use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::sync::Worker;
+use netmem_traffic::{Hop, INTERFACES, Outcome, Sink, Traffic};
 
 use super::check_home;
 use super::relay::PACKET_BYTES;
@@ -141,7 +143,7 @@ impl Router {
         let (port_out, egress) = wire("1", 2 * ring).map_err(SetUpError::at("wire"))?;
         let ports: Vec<Box<dyn Port>> = vec![Box::new(port_in), Box::new(port_out)];
         let mut forwarder =
-            Forwarder::new(ports, pool.clone(), mode(fate)).map_err(SetUpError::at("forwarder"))?;
+            Forwarder::new(ports, pool.clone(), decision(fate)).map_err(SetUpError::at("forwarder"))?;
         forwarder.set_free(free);
         forwarder.measure_latency();
         let mut pairs = None;
@@ -295,13 +297,13 @@ fn packet_path(
     Ok((path, pairs))
 }
 
-fn mode(fate: Fate) -> Mode {
+fn decision(fate: Fate) -> Box<dyn Decide> {
     match fate {
-        Fate::Routed => Mode::Ip(traffic::router().into()),
-        Fate::Redirected => Mode::CrossConnect,
-        Fate::Reflected => Mode::Reflect,
-        Fate::Dropped => Mode::Drop,
-        Fate::Kept(_) => Mode::Pass,
+        Fate::Routed => Box::new(netmem_router::Router::new(netmem_traffic::router().into())),
+        Fate::Redirected => Box::new(CrossConnect),
+        Fate::Reflected => Box::new(Reflect),
+        Fate::Dropped => Box::new(DropAll),
+        Fate::Kept(_) => Box::new(PassAll),
     }
 }
 
@@ -330,7 +332,7 @@ fn socket(
 
 /// The frames of the product's generator, each beside what must come out: the product's sink says so.
 fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
-    let said = |error: traffic::TrafficError| error.to_string();
+    let said = |error: netmem_traffic::TrafficError| error.to_string();
     let hop = match fate {
         Fate::Routed => Hop::Routed,
         Fate::Reflected => Hop::Reflected,
@@ -338,14 +340,14 @@ fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
     };
     let mut traffic = Traffic::new(1, PACKET_BYTES).map_err(said)?;
     let mut sink = Sink::new(1, PACKET_BYTES, hop).map_err(said)?;
-    let router = traffic::router();
+    let router = netmem_traffic::router();
     let mut pair = || {
         let mut sent = [0; PACKET_BYTES];
         traffic.write(&mut sent);
         let mut out = sent;
         match fate {
             Fate::Routed => {
-                netmem::forward::ip::forward_ip(&mut out, &INTERFACES[0], &router);
+                netmem_router::ip::forward_ip(&mut out, &INTERFACES[0], &router);
             }
             Fate::Reflected => {
                 let (to, from) = (sent[..6].to_vec(), sent[6..12].to_vec());

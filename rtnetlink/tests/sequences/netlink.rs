@@ -1,7 +1,7 @@
 //! Any bytes as what the kernel says: read without harm, and the table that follows from it is the one that its routes,
 //! neighbours and links alone make.
 
-use netmem::forward::route::{Fib, FibReader, Link, Rib, RibRoute, Target, fib};
+use netmem_router::route::{Fib, FibReader, Link, Rib, RibRoute, Target, fib};
 use netmem_rtnetlink::{Event, State, events};
 use std::net::IpAddr;
 

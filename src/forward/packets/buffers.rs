@@ -6,7 +6,7 @@
 //! | a received frame gets | a head | the head that has waited longest |
 //! | a packet that was sent | is a head and a frame to be freed | stays together, ready for the next fill |
 
-use crate::forward::mode::Free;
+use crate::forward::free::Free;
 use crate::limits::BATCH_MAX;
 use crate::packet::{Flight, Heads, Packet, Packets, Pairs};
 use crate::pool::{Batch, Pool};

@@ -2,7 +2,8 @@
 
 use crate::pool::{Batch, Frame};
 use crate::port::mem::MemPort;
-use crate::port::{Port, PortCounters, PortState, set_aside};
+use crate::port::{Port, PortCounters, PortState};
+use crate::stats::Writer;
 use crate::sync::Worker;
 use std::sync::{Arc, Mutex};
 
@@ -28,11 +29,13 @@ pub(crate) struct Moody {
     /// Kept to be given back last first.
     sent: Vec<Frame>,
     mood: Arc<Mutex<Mood>>,
+    /// `tx_invalid` alone: all else is the wire's.
+    counters: Writer<PortCounters>,
 }
 
 impl Moody {
     pub(crate) fn new(within: MemPort, mood: Mood) -> Moody {
-        Moody { within, sent: Vec::new(), mood: Arc::new(Mutex::new(mood)) }
+        Moody { within, sent: Vec::new(), mood: Arc::new(Mutex::new(mood)), counters: Writer::default() }
     }
 
     /// What its mood is changed by.
@@ -75,7 +78,7 @@ impl Port for Moody {
             return 0;
         }
         let mut runts = self.unfit(frames);
-        self.counters().tx_invalid.add(runts.len() as u64);
+        self.counters.add(|counters| &counters.tx_invalid, runts.len() as u64);
         let n = self.within.tx(w, frames);
         frames.append(&mut runts);
         n
@@ -94,8 +97,15 @@ impl Port for Moody {
         if self.is() == Mood::Gone { 0 } else { self.within.in_flight() + self.sent.len() }
     }
     fn unfit(&self, frames: &mut Batch) -> Batch {
+        let (mut fit, mut unfit) = (Batch::new(), Batch::new());
         let picky = self.is() == Mood::Picky;
-        set_aside(frames, |frame| !picky || frame.len() >= HEADER)
+        // There is room in both for all of them.
+        frames.drain().for_each(|frame| {
+            let to = if picky && frame.len() < HEADER { &mut unfit } else { &mut fit };
+            drop(to.push(frame));
+        });
+        *frames = fit;
+        unfit
     }
     fn state(&self) -> PortState {
         match self.is() {
@@ -104,7 +114,7 @@ impl Port for Moody {
         }
     }
     fn counters(&self) -> Arc<PortCounters> {
-        self.within.counters()
+        self.counters.reader()
     }
     fn filled(&self) -> usize {
         self.within.filled()

@@ -8,10 +8,10 @@ use std::net::Ipv4Addr;
 use std::path;
 use std::process::Command;
 
-use netmem::forward::traffic::{Addresses, Span, StreamConfig};
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::wire::MacAddr;
+use netmem_traffic::{Addresses, Span, StreamConfig};
 
 use super::Experiment;
 use super::peers::middle;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netmem::forward::{Forwarder, Idle, Mode};
+use netmem::forward::{CrossConnect, Forwarder, Idle};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
@@ -49,7 +49,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, core: usize) -> Result<(), SetUpErr
     let ((port_in, from), (port_out, to)) = (wire("0")?, wire("1")?);
     let ports: Vec<Box<dyn Port>> = vec![Box::new(port_in), Box::new(port_out)];
     let mut forwarder =
-        Forwarder::new(ports, pool.clone(), Mode::CrossConnect).map_err(SetUpError::at("forwarder"))?;
+        Forwarder::new(ports, pool.clone(), Box::new(CrossConnect)).map_err(SetUpError::at("forwarder"))?;
     forwarder.set_idle(Idle::Sleep);
     let (stop, cpu_ns, clock) = (AtomicBool::new(false), AtomicU64::new(0), bench.clock);
     let meters = forwarder.meters();

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netmem::forward::traffic::Traffic;
 use netmem::limits::BATCH_MAX;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
@@ -12,6 +11,7 @@ use netmem::port::mem::{MemConfig, wire};
 use netmem::stats::{Count, Writer};
 use netmem::steer::{Ends, Mesh, MeshConfig};
 use netmem::sync::Worker;
+use netmem_traffic::Traffic;
 
 use super::core::{Core, FLOWS, Intake, Left, Own, PACKET, flow_of};
 use super::plan::{Plan, Way};

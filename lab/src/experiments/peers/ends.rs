@@ -1,12 +1,12 @@
 //! The sender and the receiver: the product's own ports, generator and sink, on one worker.
 
-use netmem::forward::traffic::{Arrival, Arrivals, Expected, Stream, StreamConfig};
 use netmem::limits::BATCH_MAX;
 use netmem::page::Memory;
 use netmem::pool::{Batch, DmaMap, Frame, Pool, PoolConfig};
 use netmem::port::{Port, PortState};
 use netmem::sync::Worker;
 use netmem::system::clock::monotonic_ns;
+use netmem_traffic::{Arrival, Arrivals, Expected, Stream, StreamConfig};
 
 use crate::bench::SetUpError;
 

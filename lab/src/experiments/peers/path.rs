@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use netmem::forward::traffic::StreamConfig;
 use netmem::limits::BATCH_MAX;
+use netmem_traffic::StreamConfig;
 
 use super::{Ends, Middle};
 use crate::bench::{Bench, SetUpError};

@@ -1,12 +1,12 @@
 //! Backlogs and flows between two ends that are joined without a device, or with a faulty port in its place.
 
-use netmem::forward::traffic::StreamConfig;
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::MemoryConfig;
 use netmem::pool::Pool;
 use netmem::port::Port;
 use netmem::port::fault::{Chance, FaultConfig, FaultPort};
 use netmem::port::memif::{MemifConfig, MemifPort, Role};
+use netmem_traffic::StreamConfig;
 
 use super::{Backlog, Ends, Flow, Path, Tools, lending};
 use crate::bench::tests::report_of;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use netmem::forward::route::{Target, Via};
 use netmem::wire::MacAddr;
+use netmem_router::route::{Target, Via};
 
 use crate::method::random::Random;
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netmem::forward::route::{Fib, Hop, Link, NextHop, Origin, Rib, RibRoute};
+use netmem_router::route::{Fib, Hop, Link, NextHop, Origin, Rib, RibRoute};
 use prefix_trie::PrefixMap;
 
 use super::routes::{Family, LINK, STATIONS, Way, station, station_mac};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use ipnet::IpNet;
-use netmem::forward::route::{FibControl, FibReader, NextHop, Rib, RibRoute, fib};
 use netmem::system::cpu;
+use netmem_router::route::{FibControl, FibReader, NextHop, Rib, RibRoute, fib};
 
 use super::label;
 use super::routes::{Family, Way};

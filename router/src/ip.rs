@@ -1,0 +1,310 @@
+//! Forwarding of IP packets: IPv4 as RFC 1812 §5.2 and §5.3 ask of a router, and IPv6 (`v6`).
+//!
+//! For IPv4 there are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
+//! as usual, which are nearly all. `forward_any` takes every frame, check by check, and alone names reasons.
+
+mod options;
+mod v6;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::route::{Fib, Hop, Neighbour, Table};
+use netmem::forward::{Reason, Verdict};
+use netmem::steer::FlowKey;
+use netmem::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
+
+/// One of the router's own ends of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interface {
+    /// Its link address: frames for it are forwarded, and frames it sends bear it.
+    pub mac: MacAddr,
+    /// Bytes of IP packet that one frame of the link carries at most.
+    pub mtu: u16,
+}
+
+/// What a router forwards only where somebody wants it to.
+///
+/// # Cost
+/// None: what is not as usual is looked at in the cold half anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allow {
+    /// IPv4 packets from and to this network (0/8), loopback (127/8) and class E (240/4), and packets of both families from the
+    /// router's own addresses and the broadcast addresses of its networks: martians for whose checks RFC 1812 §5.3.7 allows a
+    /// switch. The others are never forwarded.
+    pub martians: bool,
+    /// IPv4 packets with a loose source route that pass here between two of its stops (RFC 7126 §4.3).
+    pub source_routes: bool,
+}
+
+/// Forwards the IP packet in `frame`, which came in by `ingress`.
+///
+/// The routes of `fib` name ports by the numbers of its interfaces. If the verdict is a redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
+/// has changed, so that a frame that waits can be asked about again. Padding of the link behind the packet is looked at by
+/// nothing and is still there: [`unpadded`] says where it begins, and a [`Forwarder`](super::Forwarder) cuts it.
+///
+/// # Cost
+/// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, beside a scan
+/// of a small table: some 70 instructions, and not one of the branches depends on which of the first
+/// four routes it is. A frame that is padded costs a call. One that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths
+/// costs a call and the checks once more. An IPv6 packet costs a call. Of sources that are not the router's own one in some hundreds,
+/// by the number of its addresses, costs a search in those.
+#[inline]
+pub fn forward_ip(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Verdict {
+    decide(frame, ingress, fib).0
+}
+
+/// As [`forward_ip`], and whether there is padding behind the packet.
+#[inline(always)]
+pub(super) fn decide(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdict, bool) {
+    match forward_plain(frame, ingress, fib) {
+        Some(port) => (Verdict::Redirect(port), false),
+        None => decide_other(frame, ingress, fib),
+    }
+}
+
+/// The same of a frame that is not as usual: padded, of IPv6, or one about which there is something to be said.
+#[inline(never)]
+pub(crate) fn decide_other(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdict, bool) {
+    let (whole, len) = (frame.len(), unpadded(frame));
+    let frame = &mut frame[..len];
+    let decided = if frame.get(12..14) == Some(&ethernet::IPV6.to_be_bytes()) {
+        v6::forward(frame, Some(ingress), fib)
+    } else if len < whole
+        && let Some(port) = forward_plain(frame, ingress, fib)
+    {
+        Ok(Verdict::Redirect(port))
+    } else {
+        forward_any(frame, Some(ingress), fib)
+    };
+    (decided.unwrap_or_else(Verdict::Drop), len < whole)
+}
+
+/// Bytes of `frame` without what the link put behind its IP packet, to make a frame of the smallest size (RFC 894, RFC 2464 §3):
+/// all of them where there is no such padding, or no packet of IP whose length can be believed.
+pub fn unpadded(frame: &[u8]) -> usize {
+    let Ok((link, packet)) = Ethernet::parse(frame) else { return frame.len() };
+    let length = match link.ethertype() {
+        ethernet::IPV4 => Headers::read(frame).map(|(headers, _)| headers.ip.total_length()),
+        ethernet::IPV6 => Ipv6::read(packet).map(|(header, _)| header.total_length()),
+        _ => None,
+    };
+    let length = length.filter(|length| *length >= ipv4::HEADER_LEN);
+    length.map_or(frame.len(), |length| frame.len().min(ethernet::HEADER_LEN + length))
+}
+
+/// Forwards the IP packet in `frame`, which was let in before and waited since, or which the router made itself: only its way is asked
+/// for, not again what it may come from. COLD.
+pub(super) fn forward_admitted(frame: &mut [u8], fib: &Fib) -> Verdict {
+    let decided = match Ethernet::parse(frame).map(|(link, _)| link.ethertype()) {
+        Ok(ethernet::IPV6) => v6::forward(frame, None, fib),
+        _ => forward_any(frame, None, fib),
+    };
+    decided.unwrap_or_else(Verdict::Drop)
+}
+
+/// Forwards a frame if everything about it is as usual; otherwise leaves it as it is, undecided.
+///
+/// # Cost
+/// One check of the frame's length; seven loads of the headers, three of which make the checksum's sum;
+/// one more for the filter of sources; one compare for four routes; and six stores. It is all inlined, and nothing in it can panic.
+#[inline(always)]
+pub(crate) fn forward_plain(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Option<u8> {
+    let (Headers { link, ip }, payload) = Headers::over(frame)?;
+    let length = ip.total_length();
+    let usual = link.is_for(ingress.mac)
+        && link.ethertype() == ethernet::IPV4
+        && ip.is_plain()
+        && length.wrapping_sub(ipv4::HEADER_LEN) == payload.len()
+        && !(SUSPECT[usize::from(ip.src().octets()[0])] | SUSPECT[usize::from(ip.dst().octets()[0])])
+        && ip.ttl() > 1
+        && !(fib.own.may_have(ip.src()) && is_own(ip.src().into(), fib));
+    if !usual {
+        return None;
+    }
+    let hop = fib.table.lookup(ip.dst())?;
+    let egress = fib.interfaces.get(usize::from(hop.port))?;
+    if length > usize::from(egress.mtu) {
+        return None;
+    }
+    ip.decrement_ttl();
+    // Field by field: a header put together on the stack would wait there for its own stores.
+    link.dst = hop.mac;
+    link.src = egress.mac;
+    Some(hop.port)
+}
+
+/// Forwards any frame: one check after the other, and the first that fails names the reason. Without an `ingress` it was let in before.
+#[cold]
+#[inline(never)]
+fn forward_any(frame: &mut [u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Verdict, Reason> {
+    let packet = check(frame, ingress, fib)?;
+    let way = way(frame, &packet, fib)?;
+    let records = options::check(Ethernet::parse(frame)?.1, fib.allow)?;
+    let Some(way) = way else { return Ok(Verdict::Wait) };
+    let (link, bytes) = Ethernet::parse_mut(frame)?;
+    Ipv4::parse_mut(bytes)?.decrement_ttl();
+    if records {
+        options::record(bytes, way.port, fib);
+    }
+    Ok(way.take(link))
+}
+
+/// What a packet says that its way depends on.
+struct Packet {
+    destination: IpAddr,
+    /// Bytes, its header among them.
+    length: usize,
+    /// Routers that may forward it, this one included.
+    hops: u8,
+    /// A router may cut it into fragments.
+    may_be_cut: bool,
+}
+
+/// How a packet leaves.
+struct Way {
+    port: u8,
+    /// The station that gets it.
+    station: MacAddr,
+    /// The router's end of the link.
+    own: MacAddr,
+}
+
+impl Way {
+    /// Addresses a frame so that it goes this way.
+    fn take(self, link: &mut Ethernet) -> Verdict {
+        link.dst = self.station;
+        link.src = self.own;
+        Verdict::Redirect(self.port)
+    }
+}
+
+/// The way of a packet; None while its next hop's link address is not known.
+///
+/// How many routers may forward it is asked once it is known that this is not its end (RFC 1812 §5.3.1), and its length where the
+/// link is known, so that its sender is told at once and not when a neighbour answers.
+fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> {
+    let hop = fib.table.next_hop(packet.destination, || flow_hash(frame)).ok_or(Reason::NoRoute)?;
+    let (port, station) = match hop {
+        Hop::Station { port, mac } => (port, Ok(Some(mac))),
+        Hop::Unresolved(neighbour) => (neighbour.port, Ok(None)),
+        Hop::Silent(neighbour) => (neighbour.port, Err(Reason::SilentNeighbour)),
+        Hop::Local => return Err(Reason::Local),
+        Hop::Blackhole => return Err(Reason::Blackhole),
+        Hop::Unreachable => return Err(Reason::Unreachable),
+        Hop::Prohibit => return Err(Reason::Prohibited),
+        Hop::Elsewhere => return Err(Reason::NoRoute),
+    };
+    if packet.hops <= 1 {
+        return Err(Reason::TtlExpired);
+    }
+    let egress = fib.interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
+    if packet.length > usize::from(egress.mtu) {
+        return Err(if packet.may_be_cut { Reason::Uncut } else { Reason::TooLong });
+    }
+    Ok(station?.map(|station| Way { port, station, own: egress.mac }))
+}
+
+/// Checks all that does not depend on the destination's route; for whom a frame is on its link, and who it may be from and to, where
+/// it comes in.
+fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet, Reason> {
+    let (link, packet) = Ethernet::parse(frame)?;
+    if link.ethertype() != ethernet::IPV4 {
+        return Err(other_ethertype(link.ethertype()));
+    }
+    if ingress.is_some_and(|ingress| link.dst != ingress.mac) {
+        return Err(other_station(link.dst));
+    }
+    let (header, _) = Ipv4::parse(packet)?;
+    if ingress.is_some() {
+        let ends = [header.src(), header.dst()];
+        let is_refused =
+            |address: &Ipv4Addr| is_martian(*address) && !(fib.allow.martians && is_switched(*address));
+        if ends.iter().any(is_refused) || is_own(header.src().into(), fib) {
+            return Err(Reason::Martian);
+        }
+    }
+    Ok(Packet {
+        destination: header.dst().into(),
+        length: header.total_length(),
+        hops: header.ttl(),
+        may_be_cut: !header.dont_fragment(),
+    })
+}
+
+/// The neighbour whose link address a frame with the verdict [`Verdict::Wait`] waits for; None if it need not wait any more.
+pub(super) fn awaited(frame: &[u8], table: &Table) -> Option<Neighbour> {
+    let (link, packet) = Ethernet::parse(frame).ok()?;
+    let destination: IpAddr = match link.ethertype() {
+        ethernet::IPV6 => Ipv6::parse(packet).ok()?.dst().into(),
+        _ => Ipv4::parse(packet).ok()?.0.dst().into(),
+    };
+    match table.next_hop(destination, || flow_hash(frame))? {
+        Hop::Unresolved(neighbour) => Some(neighbour),
+        _ => None,
+    }
+}
+
+/// The hash by which a flow chooses one of several paths: not the one that spreads flows over receive queues and workers,
+/// which would leave to each of those a part of the paths only.
+pub(super) fn flow_hash(frame: &[u8]) -> u32 {
+    FlowKey::of(frame).map_or(0, |key| key_hash(&key))
+}
+
+/// The same of a flow's key.
+pub(super) fn key_hash(key: &FlowKey) -> u32 {
+    // FNV-1a, then MurmurHash3's last step: the path follows from the high bits, which FNV mixes least.
+    let fnv = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    let mut hash = key.bytes().iter().fold(0x811c_9dc5, fnv);
+    hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
+    hash ^ hash >> 16
+}
+
+#[cold]
+fn other_ethertype(ethertype: u16) -> Reason {
+    match ethertype {
+        ethernet::ARP => Reason::Arp,
+        _ => Reason::UnknownEthertype,
+    }
+}
+
+#[cold]
+fn other_station(dst: MacAddr) -> Reason {
+    if dst.is_group() { Reason::LinkMulticast } else { Reason::NotForUs }
+}
+
+/// Whether a packet has this source that is the router's own, or that of everyone on one of its links: an address that is listed as
+/// such, unless a route that somebody gave leads its packets elsewhere.
+#[cold]
+#[inline(never)]
+fn is_own(source: IpAddr, fib: &Fib) -> bool {
+    fib.own.has(source) && fib.table.next_hop(source, || 0) == Some(Hop::Local)
+}
+
+/// Whether no packet from or to this address may be forwarded: this network (0/8), loopback
+/// (127/8), multicast (which we do not route), class E with the limited broadcast (RFC 1812
+/// §5.3.7), and link-local (RFC 3927 §2.7).
+const fn is_martian(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    matches!(first, 0 | 127 | 224..) || (first == 169 && second == 254)
+}
+
+/// Whether it is one of the martians that [`Allow::martians`] is about.
+const fn is_switched(martian: Ipv4Addr) -> bool {
+    matches!(martian.octets()[0], 0 | 127 | 240..) && !martian.is_broadcast()
+}
+
+/// The first octets under which there are martians. Only with 169 does the second octet matter, and
+/// then 254 makes one, so that one address tells for each.
+const SUSPECT: [bool; 256] = {
+    let mut suspect = [false; 256];
+    let mut first = 0;
+    while first < suspect.len() {
+        suspect[first] = is_martian(Ipv4Addr::new(first as u8, 254, 0, 0));
+        first += 1;
+    }
+    suspect
+};
+
+#[cfg(test)]
+mod tests;

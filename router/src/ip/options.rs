@@ -1,0 +1,41 @@
+//! Packets with IPv4 options. COLD.
+
+use super::Allow;
+use crate::icmp::own_address;
+use crate::route::Fib;
+use netmem::forward::verdict::Reason;
+use netmem::wire::Ipv4;
+use netmem::wire::options::{self, Stamp, Strictness};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const MILLISECONDS_OF_A_DAY: u128 = 86_400_000;
+
+/// Whether the router is to write into the options of `packet`, whose header is a checked one.
+pub(super) fn check(packet: &[u8], allow: Allow) -> Result<bool, Reason> {
+    let wishes = options::wishes(packet).map_err(|_| Reason::BadOptions)?;
+    match wishes.source_route {
+        Some(Strictness::Loose) if !allow.source_routes => Err(Reason::SourceRoute),
+        // All routers on the way are named, and this one is not the next (RFC 791 §3.1).
+        Some(Strictness::Strict) => Err(Reason::SourceRoute),
+        _ => Ok(wishes.records),
+    }
+}
+
+/// Writes into the options what they ask for: the router's address among those of `egress`, the interface that the packet leaves by,
+/// or any where that has none (RFC 1812 §2.2.7), and the time.
+pub(super) fn record(packet: &mut [u8], egress: u8, fib: &Fib) {
+    let Ok((header, _)) = Ipv4::parse(packet) else { return };
+    let to = header.dst().into();
+    let ports = [egress].into_iter().chain(0..fib.addresses.len() as u8);
+    let own = ports.filter_map(|port| own_address(fib.addresses_of(port), to)).next();
+    let own = own.and_then(|own| if let IpAddr::V4(own) = own { Some(own) } else { None });
+    let is_own = |its: Ipv4Addr| fib.addresses.iter().flatten().any(|net| net.addr() == its);
+    options::record(packet, &Stamp { own, is_own, milliseconds: milliseconds() });
+}
+
+/// Milliseconds since midnight UT (RFC 791 §3.1).
+fn milliseconds() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_millis() % MILLISECONDS_OF_A_DAY) as u32
+}

@@ -1,0 +1,75 @@
+//! Forwarding of IPv6 packets, as RFC 8200 and RFC 4291 ask of a router.
+//!
+//! Extension headers are the destination's; also the options that each router may look at are left alone (RFC 8200 §4.3). No
+//! router cuts an IPv6 packet into fragments (§5).
+
+use std::net::Ipv6Addr;
+
+use super::{Interface, Packet, is_own, other_station, way};
+use crate::route::{Fib, Hop};
+use netmem::forward::verdict::{Reason, Verdict};
+use netmem::wire::{Ethernet, Ipv6};
+
+/// Forwards the IPv6 packet in `frame`: one check after the other, and the first that fails names the reason. Without an `ingress` it
+/// was let in before.
+///
+/// # Cost
+/// Bytes 0..54 of the frame, and a walk down the tree of routes; no call beyond that where the route names a station.
+#[inline(never)]
+pub(super) fn forward(frame: &mut [u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Verdict, Reason> {
+    let packet = check(frame, ingress, fib)?;
+    let Some(way) = way(frame, &packet, fib)? else {
+        return Ok(Verdict::Wait);
+    };
+    let (link, packet) = Ethernet::parse_mut(frame)?;
+    Ipv6::parse_mut(packet)?.decrement_hop_limit();
+    Ok(way.take(link))
+}
+
+/// Checks all that does not depend on the destination's route; for whom a frame is on its link, and who it may be from and to, where
+/// it comes in.
+fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet, Reason> {
+    let (link, packet) = Ethernet::parse(frame)?;
+    if ingress.is_some_and(|ingress| link.dst != ingress.mac) {
+        return Err(other_station(link.dst));
+    }
+    let header = Ipv6::parse(packet)?;
+    if ingress.is_some() {
+        if is_martian(header.src()) || is_martian(header.dst()) {
+            return Err(martian(header, fib));
+        }
+        if fib.own.may_have_v6(header.src()) && is_own(header.src().into(), fib) {
+            return Err(Reason::Martian);
+        }
+    }
+    Ok(Packet {
+        destination: header.dst().into(),
+        length: header.total_length(),
+        hops: header.hop_limit(),
+        may_be_cut: false,
+    })
+}
+
+/// Why a packet with a martian address is dropped: one from a link-local source to somebody elsewhere asks too much of it
+/// (RFC 4443 §3.1), unless that is the router.
+#[cold]
+fn martian(header: &Ipv6, fib: &Fib) -> Reason {
+    let (src, dst) = (header.src(), header.dst());
+    if !src.is_unicast_link_local() || is_martian(dst) {
+        return Reason::Martian;
+    }
+    match fib.table.next_hop(dst.into(), || 0) {
+        Some(Hop::Local) => Reason::Local,
+        _ => Reason::BeyondScope,
+    }
+}
+
+/// Whether no packet from or to this address may be forwarded: unspecified (RFC 4291 §2.5.2), loopback (§2.5.3), link-local
+/// (§2.5.6), and multicast (never a source, §2.7, and not routed here).
+fn is_martian(address: Ipv6Addr) -> bool {
+    let first = address.segments()[0];
+    first >= 0xff00 || first & 0xffc0 == 0xfe80 || address.to_bits() <= 1
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! HOT: a few IPv4 routes, as a scan compares them.
+
+use super::hop::NextHop;
+
+/// Routes in a [`Line`]: as many as a 128-bit register compares at once.
+pub(super) const PER_LINE: usize = 4;
+
+const _: () = assert!(size_of::<Line>() == 64);
+
+/// A cache line of routes, as the scan compares them: all at once, and without a branch for each,
+/// which mixed destinations would have the processor guess wrong.
+///
+/// Masks and networks are as the bytes of an address lie in a packet.
+/// Invariant: an unused place has a mask of 0 and a network that is not 0, so that no address matches it.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(super) struct Line {
+    masks: [u32; PER_LINE],
+    networks: [u32; PER_LINE],
+    hops: [NextHop; PER_LINE],
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line::new(&[])
+    }
+}
+
+impl Line {
+    /// The line of up to four routes, the longest prefix first.
+    pub(super) fn new(routes: &[(u32, u32, NextHop)]) -> Self {
+        let mut line =
+            Line { masks: [0; PER_LINE], networks: [1; PER_LINE], hops: [NextHop::ELSEWHERE; PER_LINE] };
+        for (i, (mask, network, hop)) in routes.iter().take(PER_LINE).enumerate() {
+            (line.masks[i], line.networks[i], line.hops[i]) = (mask.to_be(), network.to_be(), *hop);
+        }
+        line
+    }
+
+    /// The next hop of the first route that covers `address`, its bytes as they lie in a packet.
+    #[inline(always)]
+    pub(super) fn find(&self, address: u32) -> Option<&NextHop> {
+        let mut hits = 0u32;
+        for i in 0..PER_LINE {
+            hits |= u32::from(address & self.masks[i] == self.networks[i]) << i;
+        }
+        if hits == 0 { None } else { self.hops.get(hits.trailing_zeros() as usize) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Routes in the order of their rank.
+
+use super::Origin;
+use crate::route::HopId;
+use ipnet::IpNet;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// A route. The order of its fields is its rank: of one prefix the first counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Entry {
+    pub(super) prefix: IpNet,
+    pub(super) origin: Origin,
+    pub(super) metric: u32,
+    /// Its turn among those of the same prefix, origin and metric: the kernel uses the first in its list.
+    pub(super) place: u32,
+    pub(super) hop: HopId,
+}
+
+/// All routes.
+#[derive(Debug)]
+pub(super) struct Entries {
+    all: BTreeSet<Entry>,
+    /// How many there are of each length, by family: what a search for the longest need not try.
+    lengths: [[u32; 129]; 2],
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Entries { all: BTreeSet::new(), lengths: [[0; 129]; 2] }
+    }
+}
+
+impl Entries {
+    /// Puts an entry behind all others of its rank; false if there is one of the same rank and hop already.
+    pub(super) fn insert(&mut self, entry: Entry) -> bool {
+        let Entry { prefix, origin, metric, hop, .. } = entry;
+        let (mut place, mut is_new) = (0, true);
+        for other in self.of_rank(prefix, origin, metric) {
+            place = other.place.saturating_add(1);
+            is_new &= other.hop != hop;
+        }
+        if is_new {
+            self.all.insert(Entry { place, ..entry });
+            *self.length(prefix) += 1;
+        }
+        is_new
+    }
+
+    /// False if it is not there.
+    pub(super) fn remove(&mut self, entry: &Entry) -> bool {
+        let was_there = self.all.remove(entry);
+        *self.length(entry.prefix) -= u32::from(was_there);
+        was_there
+    }
+
+    fn length(&mut self, prefix: IpNet) -> &mut u32 {
+        &mut self.lengths[usize::from(prefix.addr().is_ipv6())][usize::from(prefix.prefix_len())]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.all.iter()
+    }
+
+    /// Each prefix that has a route, once.
+    pub(super) fn prefixes(&self) -> impl Iterator<Item = IpNet> + '_ {
+        let mut last = None;
+        self.all.iter().map(|entry| entry.prefix).filter(move |prefix| last.replace(*prefix) != Some(*prefix))
+    }
+
+    /// Where the best route of exactly this prefix leads.
+    pub(super) fn best(&self, prefix: IpNet) -> Option<HopId> {
+        self.first(prefix).map(|entry| entry.hop)
+    }
+
+    fn first(&self, prefix: IpNet) -> Option<&Entry> {
+        let from = Entry { prefix, origin: Origin::Given, metric: 0, place: 0, hop: HopId(0) };
+        self.all.range(from..).next().filter(|entry| entry.prefix == prefix)
+    }
+
+    /// The routes of one prefix, origin and metric, the first first.
+    pub(super) fn of_rank(
+        &self,
+        prefix: IpNet,
+        origin: Origin,
+        metric: u32,
+    ) -> impl Iterator<Item = Entry> + '_ {
+        let at = |place, hop| Entry { prefix, origin, metric, place, hop: HopId(hop) };
+        self.all.range(at(0, 0)..=at(u32::MAX, u32::MAX)).copied()
+    }
+
+    /// The best route of the longest prefix that covers an address.
+    pub(super) fn longest(&self, address: IpAddr) -> Option<&Entry> {
+        let lengths = &self.lengths[usize::from(address.is_ipv6())];
+        let bits = if address.is_ipv6() { 128 } else { 32 };
+        let present = (0..=bits).rev().filter(|length| lengths[usize::from(*length)] > 0);
+        present.filter_map(|length| IpNet::new(address, length).ok()).find_map(|net| self.first(net.trunc()))
+    }
+}

@@ -1,0 +1,151 @@
+//! Routes as a person writes them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ipnet::Ipv4Net;
+
+use netmem::wire::MacAddr;
+
+/// A route as a person writes it: `PREFIX,port,mac`.
+///
+/// ```
+/// use netmem_router::Route;
+///
+/// let route: Route = "10.0.2.0/24,1,02:00:00:00:00:02".parse()?;
+/// assert_eq!(route.port, 1);
+/// assert_eq!(route.to_string(), "10.0.2.0/24,1,02:00:00:00:00:02");
+/// # Ok::<(), netmem_router::RouteError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The destinations it is for.
+    pub prefix: Ipv4Net,
+    /// The number of the egress port.
+    pub port: u8,
+    /// The link address of the next hop.
+    pub mac: MacAddr,
+}
+
+/// What is wrong with a route's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// There are not three parts.
+    #[error("route {seen:?}: write PREFIX,port,mac, as in 10.0.2.0/24,1,02:00:00:00:00:02")]
+    Parts {
+        /// The whole text.
+        seen: String,
+    },
+    /// The first part is no IPv4 prefix.
+    #[error("route prefix {seen:?}: write an IPv4 network and its length, as in 10.0.2.0/24")]
+    Prefix {
+        /// The first part.
+        seen: String,
+    },
+    /// The prefix names a host in the network, not the network.
+    #[error("route prefix {seen:?} has bits set behind its length: write {network}")]
+    HostBits {
+        /// The first part.
+        seen: String,
+        /// The network that the host is in.
+        network: Ipv4Net,
+    },
+    /// The second part is no port number.
+    #[error("route port {seen:?}: write the number of a --port in the order given, from 0 to 255")]
+    Port {
+        /// The second part.
+        seen: String,
+    },
+    /// There is no port of that number.
+    #[error("route port {seen}: there are {ports} ports, numbered from 0")]
+    NoSuchPort {
+        /// The port's number.
+        seen: u8,
+        /// How many ports there are.
+        ports: usize,
+    },
+    /// The third part is no link address.
+    #[error("route mac {seen:?}: write six pairs of hex digits, as in 02:00:00:00:00:02")]
+    Mac {
+        /// The third part.
+        seen: String,
+    },
+    /// The link address is one of a group.
+    #[error("route mac {seen} is a multicast address: write the next hop's own, whose first byte is even")]
+    GroupMac {
+        /// The third part.
+        seen: MacAddr,
+    },
+}
+
+impl Route {
+    /// Checks that the route's port is one of `ports`.
+    ///
+    /// # Errors
+    /// [`RouteError::NoSuchPort`].
+    pub fn check_port(&self, ports: usize) -> Result<(), RouteError> {
+        if usize::from(self.port) < ports {
+            Ok(())
+        } else {
+            Err(RouteError::NoSuchPort { seen: self.port, ports })
+        }
+    }
+}
+
+impl FromStr for Route {
+    type Err = RouteError;
+
+    fn from_str(text: &str) -> Result<Self, RouteError> {
+        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+        let [prefix, port, mac] = parts[..] else { return Err(RouteError::Parts { seen: text.into() }) };
+        let network: Ipv4Net = prefix.parse().map_err(|_| RouteError::Prefix { seen: prefix.into() })?;
+        if network.trunc() != network {
+            return Err(RouteError::HostBits { seen: prefix.into(), network: network.trunc() });
+        }
+        let port = port.parse().map_err(|_| RouteError::Port { seen: port.into() })?;
+        let mac: MacAddr = mac.parse().map_err(|_| RouteError::Mac { seen: mac.into() })?;
+        if mac.is_group() {
+            return Err(RouteError::GroupMac { seen: mac });
+        }
+        Ok(Route { prefix: network, port, mac })
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{},{}", self.prefix, self.port, self.mac)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(text: &str) -> Route {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_wrong_route_says_which_part_and_what_would_be_right() {
+        let error = |text: &str| text.parse::<Route>().expect_err(text).to_string();
+        for (text, says) in [
+            ("", "PREFIX,port,mac"),
+            ("10.0.0.0/8,1", "PREFIX,port,mac"),
+            ("10.0.0.0/8,1,02:00:00:00:00:02,", "PREFIX,port,mac"),
+            ("10.0.0.0/33,1,02:00:00:00:00:02", "prefix \"10.0.0.0/33\""),
+            ("10.0.0/8,1,02:00:00:00:00:02", "prefix \"10.0.0/8\""),
+            ("10.0.0.1,1,02:00:00:00:00:02", "prefix \"10.0.0.1\""),
+            ("10.0.2.7/24,1,02:00:00:00:00:02", "write 10.0.2.0/24"),
+            ("10.0.0.0/8,-1,02:00:00:00:00:02", "port \"-1\""),
+            ("10.0.0.0/8,256,02:00:00:00:00:02", "from 0 to 255"),
+            ("10.0.0.0/8,1,02:00:00:00:00", "mac \"02:00:00:00:00\""),
+            ("10.0.0.0/8,1,ff:ff:ff:ff:ff:ff", "multicast"),
+        ] {
+            let seen = error(text);
+            assert!(seen.contains(says) && !seen.contains('\n'), "{text}: {seen}");
+        }
+        let route = route("10.0.0.0/8,2,02:00:00:00:00:02");
+        assert_eq!(route.check_port(3), Ok(()));
+        assert!(route.check_port(2).unwrap_err().to_string().contains("2 ports"));
+    }
+}

@@ -1,0 +1,225 @@
+//! The router as a forwarder asks it.
+
+use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Silence};
+use crate::ip::{decide, decide_other, forward_admitted, forward_plain, unpadded};
+use crate::route::{Fib, FibReader};
+use crate::waiting::Waiting;
+use netmem::forward::{Decide, Reason, Replies, Verdict, Verdicts};
+use netmem::packet::Packet;
+use netmem::pool::{Batch, Frame};
+use netmem::stats::Writer;
+use netmem::steer::Source;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Frames ahead of the one in work whose headers are prefetched.
+const AHEAD: usize = 24;
+
+/// An IP router on one worker: validation, longest-prefix match, TTL, checksum, MAC addresses, ICMP errors. Padding of the
+/// link does not leave with a packet.
+///
+/// The table may change while it works: each worker has a router of its own, with a clone of the [`FibReader`].
+#[derive(Debug)]
+pub struct Router {
+    fib: FibReader,
+    /// Where frames wait for a neighbour's MAC address; without it they are dropped.
+    waiting: Option<Waiting>,
+    /// How many ICMP errors are sent.
+    limiter: Limiter,
+    icmp: Writer<IcmpCounters>,
+    /// Times are since then.
+    began: Instant,
+}
+
+/// Every port needs an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{interfaces} interfaces for {ports} ports: give one for each")]
+pub struct MissingInterfaces {
+    /// Interfaces given.
+    pub interfaces: usize,
+    /// Ports given.
+    pub ports: usize,
+}
+
+impl Router {
+    /// A router with this table, that drops what would wait for a neighbour, and sends ICMP errors at the default rate.
+    pub fn new(fib: FibReader) -> Router {
+        let limiter = Limiter::new(IcmpLimit::default());
+        let icmp = Writer::new(IcmpCounters::default());
+        Router { fib, waiting: None, limiter, icmp, began: Instant::now() }
+    }
+
+    /// Lets frames wait for their next hop's MAC address.
+    #[must_use]
+    pub fn with_waiting(self, waiting: Waiting) -> Router {
+        Router { waiting: Some(waiting), ..self }
+    }
+
+    /// Limits how many ICMP errors are sent.
+    #[must_use]
+    pub fn with_icmp_limit(self, limit: IcmpLimit) -> Router {
+        self.limiter.control().set(limit);
+        self
+    }
+
+    /// What reads and changes the limit of ICMP errors, from any thread.
+    pub fn icmp_control(&self) -> IcmpControl {
+        self.limiter.control()
+    }
+
+    /// The counters of ICMP errors, readable from any thread.
+    pub fn icmp_counters(&self) -> Arc<IcmpCounters> {
+        self.icmp.reader()
+    }
+
+    /// Nanoseconds since the router was made.
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+}
+
+impl Decide for Router {
+    fn check(&self, ports: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
+        match self.fib.fib().interfaces.len() {
+            interfaces if interfaces == ports => Ok(()),
+            interfaces => Err(Box::new(MissingInterfaces { interfaces, ports })),
+        }
+    }
+
+    #[inline]
+    fn refresh(&mut self) -> bool {
+        let has_changed = self.fib.refresh();
+        if has_changed && let Some(waiting) = &mut self.waiting {
+            waiting.table_changed();
+        }
+        has_changed
+    }
+
+    #[inline]
+    fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
+        let fib = self.fib.fib();
+        decide(frame, &fib.interfaces[usize::from(from.port)], fib).0
+    }
+
+    #[inline]
+    fn decide_burst(&mut self, from: Source, burst: &mut Batch, verdicts: &mut Verdicts) {
+        let fib = self.fib.fib();
+        let ingress = fib.interfaces[usize::from(from.port)];
+        let mut padded = 0_u64;
+        burst.each_data_mut(AHEAD, |i, data| match forward_plain(data, &ingress, fib) {
+            Some(port) => verdicts.set(i, Verdict::Redirect(port)),
+            None => {
+                let (verdict, is_padded) = decide_other(data, &ingress, fib);
+                verdicts.set(i, verdict);
+                padded |= u64::from(is_padded) << i;
+            }
+        });
+        if padded != 0 {
+            cut(burst, padded);
+        }
+    }
+
+    #[inline]
+    fn decide_packet(&mut self, from: Source, packet: &mut Packet) -> Verdict {
+        let fib = self.fib.fib();
+        // A packet just received is its frame's only holder, so this is never seen.
+        let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
+        let (verdict, is_padded) = decide(data, &fib.interfaces[usize::from(from.port)], fib);
+        if is_padded {
+            // To no more than there is, which cannot fail.
+            let _ = packet.trim(unpadded(packet.data()));
+        }
+        verdict
+    }
+
+    fn answers(&self, reason: Reason) -> bool {
+        Message::of(reason).is_some()
+    }
+
+    /// Makes an ICMP error of each dropped frame of which its sender is to be told.
+    ///
+    /// An error is never answered itself, so this goes no deeper than one error's own drop.
+    #[cold]
+    fn answer(&mut self, from: Source, reason: Reason, dropped: &mut Batch, replies: &mut Replies) {
+        let Some(message) = Message::of(reason) else { return };
+        let (now, fib) = (self.now(), self.fib.fib());
+        let mut silent = Batch::new();
+        for mut frame in dropped.drain() {
+            let said = say(&mut frame, (message, from.port, fib), || self.limiter.take(now));
+            match said {
+                Some(Ok(_)) => IcmpCounters::sent(&self.icmp, message),
+                Some(Err(why)) => IcmpCounters::silent(&self.icmp, why),
+                None => {}
+            }
+            // There is room: no more come out than came in.
+            drop(match said {
+                Some(Ok(Returns::OnLink)) => replies.push(frame, Verdict::Tx),
+                Some(Ok(Returns::Routed)) => {
+                    let verdict = forward_admitted(frame.data_mut(), fib);
+                    replies.push(frame, verdict)
+                }
+                _ => silent.push(frame),
+            });
+        }
+        dropped.append(&mut silent);
+    }
+
+    #[cold]
+    fn wait(&mut self, from: Source, frames: &mut Batch) {
+        let now = self.now();
+        if let Some(waiting) = &mut self.waiting {
+            waiting.put(from, frames, &self.fib.fib().table, now);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.as_ref().map_or(0, Waiting::frames)
+    }
+
+    #[cold]
+    fn resume(&mut self) -> Option<(Source, Batch)> {
+        let now = self.now();
+        self.waiting.as_mut()?.next_due(&self.fib.fib().table, now)
+    }
+
+    #[cold]
+    fn decide_again(&mut self, _: Source, frames: &mut Batch, verdicts: &mut Verdicts) {
+        let fib = self.fib.fib();
+        frames.each_data_mut(0, |i, data| verdicts.set(i, forward_admitted(data, fib)));
+    }
+}
+
+/// Cuts the padding off the frames whose bits are set: it is no part of their packets, and nobody said what is in it.
+#[cold]
+#[inline(never)]
+fn cut(burst: &mut Batch, padded: u64) {
+    for i in (0..burst.len()).filter(|i| padded >> i & 1 == 1) {
+        burst.trim(i, unpadded(burst[i].data()));
+    }
+}
+
+/// How an error goes back.
+#[derive(Clone, Copy)]
+enum Returns {
+    /// As a frame that comes in.
+    Routed,
+    /// To the sender of the packet, on that link.
+    OnLink,
+}
+
+/// Makes an error of the frame that holds the packet it is about, if there may be one and `has_token` says yes; None where there is
+/// nothing to be said.
+fn say(
+    frame: &mut Frame,
+    (message, from, fib): (Message, u8, &Fib),
+    has_token: impl FnOnce() -> bool,
+) -> Option<Result<Returns, Silence>> {
+    let error = match IcmpError::about(frame.data(), message, from, fib)? {
+        Ok(_) if !has_token() => return Some(Err(Silence::Limited)),
+        Ok(error) => error,
+        Err(why) => return Some(Err(why)),
+    };
+    let returns = if error.stays_on_link() { Returns::OnLink } else { Returns::Routed };
+    Some(error.write(frame).map(|()| returns))
+}

@@ -1,0 +1,385 @@
+//! IPv4: RFC 1812 and what came after it.
+
+use super::*;
+
+fn usual() -> Vec<u8> {
+    datagram(HOST[0], OTHER[0], 64, 30)
+}
+
+fn header(frame: &[u8]) -> &Ipv4 {
+    Ipv4::parse(&frame[ethernet::HEADER_LEN..]).unwrap().0
+}
+
+/// RFC 1812 §5.2.2: length, version, header length, total length, checksum; silent, each under its own name. Padding of the link
+/// does not count.
+#[test]
+fn rfc1812_5_2_2_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that_failed() {
+    on_each_way(|router| {
+        let cut = |n: usize| usual()[..n].to_vec();
+        let with = |at: usize, byte: u8| with_v4(usual(), |packet| packet[at] = byte);
+        let mut corrupt = usual();
+        corrupt[ethernet::HEADER_LEN + 10] ^= 0x40;
+        for (frame, name) in [
+            (cut(13), "short"),
+            (cut(33), "short"),
+            (with(0, 0x65), "bad_version"),
+            (with(0, 0x44), "bad_header_length"),
+            (with(3, 19), "bad_total_length"),
+            (cut(71), "truncated"),
+            (corrupt, "bad_checksum"),
+        ] {
+            dropped(router, &frame, name, None);
+        }
+        let padded = [usual(), vec![0xee; 9]].concat();
+        assert_eq!(header(&router.forward(&padded)).total_length(), 58);
+    });
+}
+
+/// RFC 894: padding to the smallest frame is no part of the packet; what is in it was not said by its sender.
+///
+/// Seen: a frame of 60 bytes with a packet of 20 to 45 left with its padding, whatever that was.
+#[test]
+fn rfc894_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
+    on_each_way_of(RouterRig::that_waits, |router| {
+        let of = |dst: &str, ttl, length: u16| {
+            let (src, dst) = (HOST[0].parse().unwrap(), dst.parse().unwrap());
+            over_v4(Ipv4::new(src, dst, 253, ttl, length - 20), &vec![7; usize::from(length) - 20])
+        };
+        let mut frames: Vec<_> = (20..=46).map(|length| of(OTHER[0], 64, length)).collect();
+        // The full check: with options, behind which there are no bytes, or some.
+        for behind in [0, 9] {
+            let header = with_v4(of(OTHER[0], 64, 24 + behind), |packet| {
+                packet[0] = 0x46;
+                packet[20..24].fill(1);
+            });
+            frames.push(header);
+        }
+        let neighbour = Neighbour { port: 1, address: "10.5.0.7".parse().unwrap() };
+        let answers = Change::Neighbour(neighbour, Some(HOSTS[1]));
+        assert_cut(router, &frames, (&of(OTHER[0], 1, 28), &of("10.5.0.7", 64, 28)), answers);
+    });
+}
+
+/// RFC 1812 §5.3.4: a frame for a group on the link that holds a packet for one host.
+#[test]
+fn rfc1812_5_3_4_what_came_to_a_group_of_the_link_is_not_forwarded() {
+    on_each_way(|router| {
+        for group in [MacAddr::BROADCAST, MacAddr::new([1, 0, 0x5e, 0, 0, 1])] {
+            let mut frame = usual();
+            frame[..6].copy_from_slice(group.as_bytes());
+            dropped(router, &frame, "link_multicast", None);
+        }
+    });
+}
+
+/// RFC 1812 §5.3.7: invalid sources and destinations, with a switch for those where it allows one.
+#[test]
+fn rfc1812_5_3_7_martians_are_dropped_and_those_that_may_be_are_forwarded_where_somebody_wants_it() {
+    let switched = ["0.1.2.3", "127.0.0.1", "240.0.0.1"];
+    let never = ["224.0.0.5", "239.1.2.3", "255.255.255.255", "169.254.1.1"];
+    let allow = Allow { martians: true, ..Allow::default() };
+    for way in WAYS {
+        let mut router = RouterRig::new(way);
+        let mut willing = RouterRig::that_allows(way, allow);
+        for router in [&mut router, &mut willing] {
+            router.lead(90, "0.0.0.0/0", NextHop::station(1, HOSTS[1]));
+        }
+        for address in switched {
+            let (from, to) = (datagram(address, OTHER[0], 64, 9), datagram(HOST[0], address, 64, 9));
+            for frame in [from, to] {
+                dropped(&mut router, &frame, "martian", None);
+                assert_eq!(header(&willing.forward(&frame)).ttl(), 63, "{address}");
+            }
+        }
+        for address in never {
+            for router in [&mut router, &mut willing] {
+                dropped(router, &datagram(address, OTHER[0], 64, 9), "martian", None);
+                dropped(router, &datagram(HOST[0], address, 64, 9), "martian", None);
+            }
+        }
+        router.end();
+        willing.end();
+    }
+}
+
+/// RFC 1812 §5.3.7 and §4.2.2.11 (c): who says to be the router, by whatever of its addresses, or everyone on a link of its.
+#[test]
+fn rfc1812_5_3_7_sources_that_are_the_router_or_everyone_on_a_link_of_its_are_martians() {
+    let own = ["10.0.255.254", "10.1.255.254", "10.0.255.255"];
+    let allow = Allow { martians: true, ..Allow::default() };
+    for way in WAYS {
+        let (mut router, mut willing) = (RouterRig::new(way), RouterRig::that_allows(way, allow));
+        for source in own {
+            for sent in [datagram(source, OTHER[0], 64, 9), datagram(source, OTHER[0], 1, 9)] {
+                dropped(&mut router, &sent, "martian", None);
+            }
+            let with_options = with_v4(datagram(source, OTHER[0], 64, 9), |packet| {
+                packet[0] = 0x46;
+                packet[20..24].fill(1);
+            });
+            dropped(&mut router, &with_options, "martian", None);
+            assert_eq!(header(&willing.forward(&datagram(source, OTHER[0], 64, 9))).ttl(), 63, "{source}");
+        }
+        router.end();
+        willing.end();
+    }
+}
+
+/// Also those whose address has the same place as one of the router's.
+#[test]
+fn rfc1812_5_3_7_hosts_beside_the_router_are_no_martians() {
+    let nets = ["10.0.255.254/16", "10.1.255.254/16"].map(|net| net.parse().unwrap());
+    let own = OwnSources::of(&nets);
+    on_each_way(|router| {
+        let mut mistaken = 0;
+        for host in 0..2000_u32 {
+            let source = std::net::Ipv4Addr::from_bits(0x0a00_f900 + host);
+            if !own.has(source.into()) {
+                router.forward(&datagram(&source.to_string(), OTHER[0], 64, 9));
+                mistaken += u32::from(own.may_have(source));
+            }
+        }
+        assert!(mistaken > 0);
+    });
+}
+
+/// RFC 1812 §5.3.7: an address that was the router's once may be a host's now, and one that a person leads elsewhere is.
+#[test]
+fn rfc1812_5_3_7_an_address_that_is_the_routers_no_more_is_a_hosts() {
+    on_each_way(|router| {
+        let sent = datagram("10.0.255.254", OTHER[0], 64, 9);
+        dropped(router, &sent, "martian", None);
+        router.lead(90, "10.0.255.254/32", NextHop::station(0, HOSTS[0]));
+        router.forward(&sent);
+        router.lead(90, "10.0.255.254/32", NextHop::LOCAL);
+        dropped(router, &sent, "martian", None);
+        router.control.apply(vec![Change::Own(["10.1.255.254/16".parse().unwrap()].into())]);
+        router.forward(&sent);
+    });
+}
+
+/// RFC 3927 §2.7: 169.254/16 is no router's business, whatever is switched on; its neighbours are.
+#[test]
+fn rfc3927_2_7_link_local_addresses_are_not_forwarded() {
+    on_each_way(|router| {
+        router.lead(90, "169.0.0.0/8", NextHop::station(1, HOSTS[1]));
+        dropped(router, &datagram(HOST[0], "169.254.0.1", 64, 9), "martian", None);
+        dropped(router, &datagram("169.254.255.254", OTHER[0], 64, 9), "martian", None);
+        router.forward(&datagram(HOST[0], "169.253.0.1", 64, 9));
+    });
+}
+
+/// RFC 2644 §2: a packet to everyone on a network that the router is on, from elsewhere too.
+#[test]
+fn rfc2644_2_directed_broadcasts_are_not_forwarded() {
+    on_each_way(|router| {
+        dropped(router, &datagram("10.1.0.9", "10.0.255.255", 64, 9), "local", None);
+        // One that the fixture has no route for, until the router is told its own address there.
+        let sent = datagram(HOST[0], "10.1.255.255", 64, 9);
+        router.forward(&sent);
+        let own: OwnAddress = "10.1.255.253/16,1".parse().unwrap();
+        for (route, id) in own.routes().zip(90..) {
+            assert_eq!(route.target, Target::Local);
+            router.lead(id, &route.prefix.to_string(), NextHop::LOCAL);
+        }
+        dropped(router, &sent, "local", None);
+    });
+}
+
+/// RFC 1812 §5.3.5.1: to everyone on the link, and to groups, for which there are no routes here.
+#[test]
+fn rfc1812_5_3_5_limited_broadcasts_and_multicasts_are_not_forwarded() {
+    on_each_way(|router| {
+        router.lead(90, "0.0.0.0/0", NextHop::station(1, HOSTS[1]));
+        for group in ["255.255.255.255", "224.0.0.1", "224.0.0.251", "239.255.255.255"] {
+            dropped(router, &datagram(HOST[0], group, 64, 9), "martian", None);
+        }
+    });
+}
+
+/// RFC 1812 §5.3.1: one less; never sent with 0; its end is told, but not of packets for the router itself.
+#[test]
+fn rfc1812_5_3_1_the_ttl_is_one_less_and_who_sent_one_too_small_is_told() {
+    on_each_way(|router| {
+        for ttl in [2, 3, 64, 255] {
+            let sent = datagram(HOST[0], OTHER[0], ttl, 9);
+            assert_eq!(header(&router.forward(&sent)).ttl(), ttl - 1);
+        }
+        for ttl in [0, 1] {
+            let sent = datagram(HOST[0], OTHER[0], ttl, 9);
+            dropped(router, &sent, "ttl_expired", Some(Message::TimeExceeded));
+            dropped(router, &datagram(HOST[0], "10.0.255.254", ttl, 9), "local", None);
+        }
+    });
+}
+
+/// RFC 1624 §3 and §4: the update gives what a sum over the header gives, 0x0000 and 0xffff among them; a wrong checksum is never made
+/// right.
+#[test]
+fn rfc1624_3_the_checksum_is_updated_and_never_repaired() {
+    on_each_way(|router| {
+        let mut corners = 0;
+        for word in 0..=u16::MAX {
+            let sent = with_v4(usual(), |packet| packet[4..6].copy_from_slice(&word.to_be_bytes()));
+            let before = header(&sent).checksum();
+            // All but the corners by hundreds: where the update carries, borrows, or ends in all ones or zeros.
+            if (0x0102..=0xfefd).contains(&before) && word % 251 != 0 {
+                continue;
+            }
+            corners += u32::from(before > 0xfefd);
+            let left = router.forward(&sent);
+            let wanted = with_v4(left.clone(), |_| {});
+            assert_eq!(left, wanted, "{word:#06x}");
+            let mut corrupt = sent;
+            corrupt[ethernet::HEADER_LEN + 10] ^= 1;
+            if word % 251 == 0 {
+                dropped(router, &corrupt, "bad_checksum", None);
+            }
+        }
+        assert!(corners > 200, "{corners}");
+    });
+}
+
+/// RFC 1812 §5.2.4.3: of all that match the longest; the default route matches all; a route for one host is one.
+#[test]
+fn rfc1812_5_2_4_3_the_longest_prefix_leads_down_to_one_host_and_up_to_the_default_route() {
+    on_each_way(|router| {
+        let station = |last| MacAddr::new([2, 0, 0, 0, 1, last]);
+        for (id, net, last) in
+            [(90, "0.0.0.0/0", 1), (91, "10.8.0.0/16", 2), (92, "10.8.7.0/24", 3), (93, "10.8.7.6/32", 4)]
+        {
+            router.lead(id, net, NextHop::station(1, station(last)));
+        }
+        for (dst, last) in
+            [("11.0.0.1", 1), ("10.8.0.1", 2), ("10.8.7.5", 3), ("10.8.7.6", 4), ("10.8.7.7", 3)]
+        {
+            let left = router.forward(&datagram(HOST[0], dst, 64, 9));
+            assert_eq!(Ethernet::parse(&left).unwrap().0.dst, station(last), "{dst}");
+        }
+    });
+}
+
+/// RFC 3021 §2.1: both addresses of a /31 are hosts.
+#[test]
+fn rfc3021_2_1_both_addresses_of_a_31_bit_prefix_are_hosts() {
+    on_each_way(|router| {
+        router.lead(90, "10.8.0.2/31", NextHop::station(1, HOSTS[1]));
+        for dst in ["10.8.0.2", "10.8.0.3"] {
+            router.forward(&datagram(HOST[0], dst, 64, 9));
+        }
+        for dst in ["10.8.0.1", "10.8.0.4"] {
+            dropped(router, &datagram(HOST[0], dst, 64, 9), "no_route", Some(Message::NetUnreachable));
+        }
+    });
+}
+
+/// RFC 2992 §1: of several paths a flow takes one, the same every time.
+#[test]
+fn rfc2992_1_flows_keep_to_one_of_several_paths_and_take_all_of_them() {
+    on_each_way(|router| {
+        for last in [1, 2] {
+            let neighbour = netmem_router::route::Neighbour { port: 1, address: [10, 5, 0, last].into() };
+            let mac = MacAddr::new([2, 0, 0, 0, 1, last]);
+            router.control.apply(vec![Change::Neighbour(neighbour, Some(mac))]);
+        }
+        let path = |last| Path { port: Some(1), via: Some([10, 5, 0, last].into()), weight: 1 };
+        let net = "10.8.0.0/16".parse().unwrap();
+        let paths = [path(1), path(2)].into();
+        router.control.apply(vec![Change::Paths(HopId(90), paths), Change::Route(net, HopId(90))]);
+        let mut taken = std::collections::BTreeSet::new();
+        for flow in 0..32 {
+            let sent = datagram(&format!("10.0.0.{flow}"), "10.8.0.1", 64, 9);
+            let stations: Vec<_> = (0..3).map(|_| router.forward(&sent)[..6].to_vec()).collect();
+            assert!(stations.iter().all(|station| *station == stations[0]));
+            taken.insert(stations[0].clone());
+        }
+        assert_eq!(taken.len(), 2);
+    });
+}
+
+/// RFC 1812 §5.2.7.1: routes to nowhere, each of its kind, told with its own code, or not at all.
+#[test]
+fn rfc1812_5_2_7_1_routes_to_nowhere_are_told_by_their_kind() {
+    on_each_way(|router| {
+        for (dst, name, says) in [
+            ("10.9.0.1", "no_route", Some(Message::NetUnreachable)),
+            ("10.2.0.1", "unreachable", Some(Message::HostUnreachable)),
+            ("10.5.0.9", "silent_neighbour", Some(Message::HostUnreachable)),
+            ("10.3.0.1", "prohibited", Some(Message::Prohibited)),
+            ("10.4.0.1", "blackhole", None),
+        ] {
+            dropped(router, &datagram(HOST[0], dst, 64, 9), name, says);
+        }
+    });
+}
+
+/// RFC 1191 §4: too long for the next link and not to be cut: its sender is told the MTU. One that might be cut is dropped and counted,
+/// since cutting is not done here.
+#[test]
+fn rfc1191_4_what_is_too_long_and_not_to_be_cut_is_told_the_mtu() {
+    on_each_way(|router| {
+        let length = |payload| datagram(HOST[0], OTHER[0], 64, payload);
+        let fits = 1400 - 28;
+        router.forward(&length(fits));
+        let left = router.pass(0, &length(fits + 1));
+        let [(0, error)] = &left[..] else { panic!("{} frames left", left.len()) };
+        let said = read(error);
+        assert_eq!((said.kind, said.code, said.rest), (3, 4, 1400));
+        let may_be_cut = with_v4(length(fits + 1), |packet| packet[6] = 0);
+        dropped(router, &may_be_cut, "uncut", None);
+    });
+}
+
+/// RFC 2474 §3 and RFC 3168 §5: the DS field and congestion notification are left alone, as is every byte but TTL, checksum and link
+/// addresses; those are the router's end and the next station.
+#[test]
+fn rfc2474_3_nothing_changes_but_the_ttl_the_checksum_and_the_link_addresses() {
+    on_each_way(|router| {
+        for tos in 0..=255 {
+            let sent = with_v4(usual(), |packet| packet[1] = tos);
+            let wanted = with_v4(sent.clone(), |packet| packet[8] = 63);
+            let left = router.forward(&sent);
+            assert_eq!(left[12..], wanted[12..]);
+            let (link, _) = Ethernet::parse(&left).unwrap();
+            assert_eq!((link.dst, link.src), (HOSTS[1], ENDS[1].mac));
+        }
+    });
+}
+
+/// RFC 791 §3.2: fragments are forwarded like any packet, and put together by nobody here.
+#[test]
+fn rfc791_3_2_fragments_are_forwarded_one_by_one() {
+    on_each_way(|router| {
+        for field in [[0x20, 0], [0x20, 9], [0, 9]] {
+            let sent = with_v4(usual(), |packet| packet[6..8].copy_from_slice(&field));
+            assert_eq!(router.forward(&sent)[ethernet::HEADER_LEN + 6..][..2], field);
+        }
+    });
+}
+
+/// RFC 1812 §5.3.6 and 5.2.1: each port has an MTU of its own, that may change.
+#[test]
+fn rfc1812_5_2_1_each_port_has_its_own_mtu_and_addresses_which_may_change() {
+    on_each_way(|router| {
+        let length = |payload| datagram(HOST[0], OTHER[0], 64, payload);
+        let wider = netmem_router::ip::Interface { mtu: 1500, mac: MacAddr::new([2, 9, 9, 9, 9, 9]) };
+        dropped(router, &length(1450), "too_long", Some(Message::TooBig));
+        router.control.apply(vec![Change::Interface(1, wider)]);
+        let left = router.forward(&length(1450));
+        assert_eq!(Ethernet::parse(&left).unwrap().0.src, wider.mac);
+    });
+}
+
+/// RFC 1812 §5.2.1 Table: what is not IP, or not for this station, is none of a router's.
+#[test]
+fn rfc1812_5_2_1_what_is_not_ip_or_for_another_station_is_dropped() {
+    on_each_way(|router| {
+        let mut other = usual();
+        other[5] ^= 7;
+        dropped(router, &other, "not_for_us", None);
+        dropped(router, &frame(ethernet::ARP, &[0; 28]), "arp", None);
+        dropped(router, &frame(0x88cc, &[0; 50]), "unknown_ethertype", None);
+        let tagged = [&usual()[..12], &[0x81, 0, 0, 5], &usual()[12..]].concat();
+        dropped(router, &tagged, "unknown_ethertype", None);
+    });
+}

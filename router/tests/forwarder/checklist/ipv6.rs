@@ -1,0 +1,212 @@
+//! IPv6: RFC 8200, RFC 4291, and what RFC 4443 has a router say.
+
+use super::*;
+use std::net::Ipv6Addr;
+
+fn usual() -> Vec<u8> {
+    datagram(HOST[1], OTHER[1], 64, 30)
+}
+
+fn header(frame: &[u8]) -> &Ipv6 {
+    Ipv6::parse(&frame[ethernet::HEADER_LEN..]).unwrap()
+}
+
+fn addresses() -> (Ipv6Addr, Ipv6Addr) {
+    (HOST[1].parse().unwrap(), OTHER[1].parse().unwrap())
+}
+
+/// RFC 8200 §3: version, payload length against what came; padding of the link does not count.
+#[test]
+fn rfc8200_3_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that_failed() {
+    on_each_way(|router| {
+        let mut version = usual();
+        version[14] = 0x50;
+        dropped(router, &version, "bad_version", None);
+        dropped(router, &usual()[..53], "short", None);
+        dropped(router, &usual()[..91], "truncated", None);
+        let padded = [usual(), vec![0xee; 9]].concat();
+        assert_eq!(header(&router.forward(&padded)).payload_length(), 38);
+    });
+}
+
+/// RFC 2464 §3: padding to the smallest frame is no part of the packet. With 40 bytes of header there are five packets that are
+/// padded.
+#[test]
+fn rfc2464_3_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
+    on_each_way_of(RouterRig::that_waits, |router| {
+        let of = |dst: &str, hops, length: usize| {
+            over_v6((HOST[1].parse().unwrap(), dst.parse().unwrap()), 253, hops, &vec![7; length])
+        };
+        let frames: Vec<_> = (0..=6).map(|length| of(OTHER[1], 64, length)).collect();
+        let neighbour = Neighbour { port: 1, address: "fd00:5::7".parse().unwrap() };
+        let answers = Change::Neighbour(neighbour, Some(HOSTS[1]));
+        assert_cut(router, &frames, (&of(OTHER[1], 1, 3), &of("fd00:5::7", 64, 3)), answers);
+    });
+}
+
+/// RFC 8200 §3: one less; 1 and 0 are not forwarded and told (RFC 4443 §3.3), but not those for the router itself.
+#[test]
+fn rfc8200_3_the_hop_limit_is_one_less_and_who_sent_one_too_small_is_told() {
+    on_each_way(|router| {
+        for hops in [2, 64, 255] {
+            let sent = datagram(HOST[1], OTHER[1], hops, 9);
+            assert_eq!(header(&router.forward(&sent)).hop_limit(), hops - 1);
+        }
+        for hops in [0, 1] {
+            let sent = datagram(HOST[1], OTHER[1], hops, 9);
+            dropped(router, &sent, "ttl_expired", Some(Message::TimeExceeded));
+            dropped(router, &datagram(HOST[1], "fd00:a::fe", hops, 9), "local", None);
+        }
+    });
+}
+
+/// RFC 4291 §2.5.2, §2.5.3, §2.7: nobody, oneself and groups, as source or destination, whatever is switched on.
+#[test]
+fn rfc4291_2_5_unspecified_loopback_and_group_addresses_are_never_forwarded() {
+    let allow = Allow { martians: true, source_routes: true };
+    for way in WAYS {
+        let mut router = RouterRig::that_allows(way, allow);
+        router.lead(90, "::/0", NextHop::station(1, HOSTS[1]));
+        for odd in ["::", "::1", "ff02::1", "ff05::2", "ff0e::1"] {
+            dropped(&mut router, &datagram(odd, OTHER[1], 64, 9), "martian", None);
+            dropped(&mut router, &datagram(HOST[1], odd, 64, 9), "martian", None);
+        }
+        router.end();
+    }
+}
+
+/// RFC 4291 §2.1: an address is one interface's. The router's own is nobody else's source; that of all routers on a link (§2.6.1) and
+/// one that was the router's may be.
+#[test]
+fn rfc4291_2_1_sources_that_are_the_router_are_martians() {
+    let own = datagram("fd00:a::fe", OTHER[1], 64, 9);
+    let mut willing = RouterRig::that_allows(Way::Fast, Allow { martians: true, ..Allow::default() });
+    willing.forward(&own);
+    willing.end();
+    on_each_way(|router| {
+        dropped(router, &own, "martian", None);
+        dropped(router, &datagram("fd00:a::fe", OTHER[1], 1, 9), "martian", None);
+        router.lead(90, "fd00:a::/128", NextHop::LOCAL);
+        for host in 0..0xfe {
+            router.forward(&datagram(&format!("fd00:a::{host:x}"), OTHER[1], 64, 9));
+        }
+        router.control.apply(vec![Change::Own(Box::default())]);
+        router.forward(&own);
+    });
+}
+
+/// RFC 4291 §2.5.6: link-local packets stay on their link; RFC 4443 §3.1 code 2: one from there to elsewhere is told so, on that
+/// link, by the station's own address.
+#[test]
+fn rfc4291_2_5_6_link_local_addresses_never_leave_their_link_and_who_tries_is_told() {
+    on_each_way(|router| {
+        router.lead(90, "::/0", NextHop::station(1, HOSTS[1]));
+        dropped(router, &datagram(HOST[1], "fe80::9", 64, 9), "martian", None);
+        dropped(router, &datagram("fe80::7", "fe80::9", 64, 9), "martian", None);
+        let sent = datagram("fe80::7", OTHER[1], 64, 9);
+        let left = router.pass(0, &sent);
+        let [(0, error)] = &left[..] else { panic!("{} frames left", left.len()) };
+        let said = read(error);
+        assert_eq!((said.kind, said.code, said.rest, said.hops), (1, 2, 0, 64));
+        assert_eq!((said.src.to_string().as_str(), said.dst.to_string().as_str()), ("fe80::1", "fe80::7"));
+        assert_eq!(said.quoted, sent[14..]);
+        // To the router's own address a neighbour may speak so.
+        dropped(router, &datagram("fe80::7", "fd00:a::fe", 64, 9), "local", None);
+        let mut group = sent;
+        group[6] |= 1;
+        dropped(router, &group, "beyond_scope", None);
+    });
+}
+
+/// RFC 8200 §5, RFC 4443 §3.2: no router cuts; its sender is told the MTU, which is never below 1280.
+#[test]
+fn rfc4443_3_2_what_is_too_long_is_told_the_mtu() {
+    on_each_way(|router| {
+        let fits = 1400 - 48;
+        router.forward(&datagram(HOST[1], OTHER[1], 64, fits));
+        let left = router.pass(0, &datagram(HOST[1], OTHER[1], 64, fits + 1));
+        let [(0, error)] = &left[..] else { panic!("{} frames left", left.len()) };
+        let said = read(error);
+        assert_eq!((said.kind, said.code, said.rest), (2, 0, 1400));
+    });
+}
+
+/// RFC 8200 §4 and §4.3: extension headers are the destination's, hop-by-hop options too where nobody asked the router to look; RFC
+/// 5095 §3: so is a routing header of type 0, which its destination refuses.
+#[test]
+fn rfc8200_4_extension_headers_are_forwarded_untouched_whatever_they_are() {
+    on_each_way(|router| {
+        let padding = [1, 4, 0, 0, 0, 0];
+        let extension = |kind: u8| [&[17, 0][..], &padding, &[kind; 16]].concat();
+        let fragment = [17, 0, 0, 9, 0, 0, 0, 1, 5, 5];
+        let type_0 = [&[17, 2, 0, 1, 0, 0, 0, 0][..], &[0xfd; 16], &[5, 5]].concat();
+        for (next, body) in [
+            (0, extension(0)),
+            (43, extension(43)),
+            (60, extension(60)),
+            (44, fragment.to_vec()),
+            (43, type_0),
+        ] {
+            let sent = over_v6(addresses(), next, 64, &body);
+            let left = router.forward(&sent);
+            assert_eq!(left[14 + 40..], body);
+            assert_eq!(header(&left).next_header(), next);
+        }
+    });
+}
+
+/// RFC 2460 §7, RFC 6437 §3: traffic class and flow label are left alone, as is every byte but the hop limit and the link addresses.
+#[test]
+fn rfc6437_3_nothing_changes_but_the_hop_limit_and_the_link_addresses() {
+    on_each_way(|router| {
+        for class in 0..=255u8 {
+            let mut sent = usual();
+            sent[14..18].copy_from_slice(&(6 << 28 | u32::from(class) << 20 | 0xabcde_u32).to_be_bytes());
+            let left = router.forward(&sent);
+            let mut wanted = sent;
+            wanted[14 + 7] = 63;
+            assert_eq!(left[12..], wanted[12..]);
+            let (link, _) = Ethernet::parse(&left).unwrap();
+            assert_eq!((link.dst, link.src), (HOSTS[1], ENDS[1].mac));
+        }
+    });
+}
+
+/// RFC 4443 §3.1: routes to nowhere, each of its kind, told with its own code, or not at all.
+#[test]
+fn rfc4443_3_1_routes_to_nowhere_are_told_by_their_kind() {
+    on_each_way(|router| {
+        for (dst, name, says) in [
+            ("fd00:9::1", "no_route", Some(Message::NetUnreachable)),
+            ("fd00:2::1", "unreachable", Some(Message::HostUnreachable)),
+            ("fd00:5::9", "silent_neighbour", Some(Message::HostUnreachable)),
+            ("fd00:3::1", "prohibited", Some(Message::Prohibited)),
+            ("fd00:4::1", "blackhole", None),
+        ] {
+            dropped(router, &datagram(HOST[1], dst, 64, 9), name, says);
+        }
+    });
+}
+
+/// RFC 4291 §2.5, by the longest prefix down to one host (RFC 7608 §3: every length counts).
+#[test]
+fn rfc7608_3_the_longest_prefix_leads_whatever_its_length() {
+    on_each_way(|router| {
+        let station = |last| MacAddr::new([2, 0, 0, 0, 1, last]);
+        let nets = [("::/0", 1), ("fd08::/16", 2), ("fd08::/65", 3), ("fd08::8/127", 4), ("fd08::8/128", 5)];
+        for ((net, last), id) in nets.into_iter().zip(90..) {
+            router.lead(id, net, NextHop::station(1, station(last)));
+        }
+        for (dst, last) in [
+            ("2001:db8::1", 1),
+            ("fd08:1::1", 2),
+            ("fd08::1", 3),
+            ("fd08::9", 4),
+            ("fd08::8", 5),
+            ("fd08::a", 3),
+        ] {
+            let left = router.forward(&datagram(HOST[1], dst, 64, 9));
+            assert_eq!(Ethernet::parse(&left).unwrap().0.dst, station(last), "{dst}");
+        }
+    });
+}

@@ -1,0 +1,120 @@
+//! Ports whose device copies, and may be full for a moment.
+
+use super::{Forwarder, Reason, Rig, cross_connect, rig, wire};
+use netmem::pool::Frame;
+use netmem::port::copying::{CopyingPort, Device, Rooms};
+use netmem::port::mem::{MemConfig, MemDevice};
+use netmem::port::{PortCounters, PortState};
+use netmem::stats::Writer;
+
+/// A device that takes nothing for so many rounds.
+struct Full {
+    rounds: usize,
+    state: PortState,
+}
+
+impl Device for Full {
+    fn kind(&self) -> &'static str {
+        "full"
+    }
+
+    fn receive(&mut self, _rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
+        0
+    }
+
+    fn send(&mut self, frames: &[Frame], _counters: &Writer<PortCounters>) -> usize {
+        if self.rounds == 0 { frames.len() } else { 0 }
+    }
+
+    fn end_round(&mut self, _counters: &Writer<PortCounters>) {
+        self.rounds = self.rounds.saturating_sub(1);
+    }
+
+    fn is_at_end(&self) -> bool {
+        true
+    }
+
+    fn state(&self) -> PortState {
+        self.state.clone()
+    }
+}
+
+/// A device that has so many frames to give.
+struct Few(usize);
+
+impl Device for Few {
+    fn kind(&self) -> &'static str {
+        "few"
+    }
+
+    fn receive(&mut self, rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
+        let n = rooms.len().min(self.0);
+        self.0 -= n;
+        n
+    }
+
+    fn send(&mut self, _frames: &[Frame], _counters: &Writer<PortCounters>) -> usize {
+        0
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.0 == 0
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
+}
+
+/// A rig whose port 1 takes nothing for `rounds` rounds, and the far end of its port 0.
+fn leads_to(rounds: usize, state: PortState) -> (Rig, MemDevice) {
+    let mut rig = rig(512, cross_connect());
+    let (from, device) = wire("0", &MemConfig::default()).unwrap();
+    let to = CopyingPort::new("full:1".into(), Full { rounds, state }, 64);
+    rig.forwarder =
+        Forwarder::new(vec![Box::new(from), Box::new(to)], rig.pool.clone(), cross_connect()).unwrap();
+    rig.forwarder.poll(&mut rig.w);
+    (rig, device)
+}
+
+/// Ten frames come; what was transmitted in eight rounds, and refused.
+fn ten(mut rig: Rig, mut device: MemDevice) -> (u64, u64) {
+    assert_eq!(device.deliver(10, |_| 60), 10);
+    for _ in 0..8 {
+        rig.forwarder.poll(&mut rig.w);
+    }
+    rig.check();
+    let meters = rig.forwarder.meters();
+    let seen = (meters.transmitted.get(), meters.drops.get(Reason::TxRefused));
+    drop(device);
+    rig.end();
+    seen
+}
+
+#[test]
+fn frames_wait_for_a_port_that_is_full_for_a_moment_and_not_for_one_that_is_down() {
+    let (rig, device) = leads_to(5, PortState::Up);
+    assert_eq!(ten(rig, device), (10, 0));
+    let (rig, device) = leads_to(usize::MAX, PortState::Down("unplugged".into()));
+    assert_eq!(ten(rig, device), (0, 10));
+}
+
+#[test]
+fn it_is_over_when_all_that_the_last_input_gave_has_left() {
+    let mut rig = rig(512, cross_connect());
+    let from = CopyingPort::new("few:0".into(), Few(100), 64);
+    let to = CopyingPort::new("full:1".into(), Full { rounds: 5, state: PortState::Up }, 64);
+    rig.forwarder =
+        Forwarder::new(vec![Box::new(from), Box::new(to)], rig.pool.clone(), cross_connect()).unwrap();
+    let meters = rig.forwarder.meters();
+    let mut rounds = 0;
+    while !rig.forwarder.is_over() {
+        rig.forwarder.poll(&mut rig.w);
+        rounds += 1;
+    }
+    let dropped = meters.drops.total();
+    assert_eq!((meters.received.get(), meters.completed.get() + dropped), (100, 100));
+    assert!(rounds > 5 && meters.held.get() == 0, "{rounds}");
+    rig.check();
+    rig.end();
+}

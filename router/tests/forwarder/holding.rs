@@ -1,0 +1,185 @@
+//! Verdicts beside redirect, and what becomes of passed frames.
+
+use super::*;
+use netmem::forward::holder::{Keep, Keeper, Reader, holder};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// A rig that passes every frame to a holder of 256 places.
+fn passing(frames: usize) -> (Rig, Reader) {
+    let mut rig = rig(frames, Box::new(PassAll));
+    let (holder, reader) = holder(256);
+    rig.forwarder.set_holder(holder);
+    rig.forwarder.poll(&mut rig.w);
+    (rig, reader)
+}
+
+impl Rig {
+    /// Delivers `n` packets by port 0 and forwards them.
+    fn feed(&mut self, traffic: &mut Traffic, n: usize) {
+        let mut left = n;
+        while left > 0 {
+            left -= self.devices[0].deliver(left.min(64), |room| traffic.write(room));
+            self.forwarder.poll(&mut self.w);
+            self.check();
+        }
+    }
+}
+
+#[test]
+fn every_frame_is_dropped_by_policy_in_drop_mode_and_nothing_leaves() {
+    let mut rig = rig(512, Box::new(DropAll));
+    rig.forwarder.poll(&mut rig.w);
+    rig.feed(&mut Traffic::new(1, 64).unwrap(), 1_000);
+    rig.settle(|_| panic!("a dropped frame left"));
+    let meters = rig.forwarder.meters();
+    assert_eq!((meters.drops.get(Reason::Policy), meters.transmitted.get()), (1_000, 0));
+    rig.end();
+}
+
+#[test]
+fn reflected_frames_leave_by_the_port_they_came_from_with_their_link_addresses_swapped() {
+    let mut rig = rig(512, Box::new(Reflect));
+    let (mut traffic, mut sink) = (Traffic::new(3, 90).unwrap(), Sink::new(3, 90, Hop::Reflected).unwrap());
+    rig.forwarder.poll(&mut rig.w);
+    assert_eq!(rig.devices[0].deliver(100, |room| traffic.write(room)), 100);
+    assert_eq!(rig.devices[1].deliver(1, |_| 13), 1);
+    (0..2).for_each(|_| assert!(rig.forwarder.poll(&mut rig.w) > 0));
+    rig.devices[0].collect(200, |data| check(&mut sink, data));
+    rig.settle(|_| panic!("a frame left by the other port"));
+    assert_eq!((sink.tally().received, sink.tally().corrupt), (100, 0));
+    assert_eq!(rig.forwarder.meters().drops.get(Reason::Short), 1);
+    rig.end();
+}
+
+#[test]
+fn passed_frames_are_read_in_order_by_another_worker_that_frees_them() {
+    let (mut rig, mut reader) = passing(1024);
+    let mut worker = rig.memory.worker().unwrap();
+    let over = AtomicBool::new(false);
+    let (mut traffic, mut expected) = (Traffic::new(5, 128).unwrap(), Traffic::new(5, 128).unwrap());
+    let read = thread::scope(|scope| {
+        let over = &over;
+        let reading = scope.spawn(move || {
+            let (mut read, mut batch, mut want) = (0, Batch::new(), [0; 2048]);
+            loop {
+                let last = over.load(Relaxed);
+                let n = reader.read(&mut worker, &mut batch);
+                for frame in batch.iter() {
+                    let len = expected.write(&mut want);
+                    assert_eq!(frame.data(), &want[..len]);
+                }
+                batch.free(&mut worker);
+                read += n;
+                match n {
+                    0 if last => return read,
+                    0 => thread::yield_now(),
+                    _ => {}
+                }
+            }
+        });
+        let meters = rig.forwarder.meters();
+        // No more than the queue holds, so that none is lost and the order can be compared.
+        while meters.received.get() < 20_000 && !reading.is_finished() {
+            let waiting = rig.pool.ledger().queued as usize;
+            rig.devices[0].deliver(64_usize.min(256 - waiting.min(256)), |room| traffic.write(room));
+            rig.forwarder.poll(&mut rig.w);
+        }
+        over.store(true, Relaxed);
+        reading.join().unwrap()
+    });
+    let meters = rig.forwarder.meters();
+    assert_eq!((read as u64, meters.drops.total()), (meters.passed.get(), 0));
+    rig.check();
+    rig.end();
+}
+
+#[test]
+fn a_stalled_reader_costs_its_queue_and_what_does_not_fit_is_a_counted_drop() {
+    let (mut rig, reader) = passing(1024);
+    rig.feed(&mut Traffic::new(1, 64).unwrap(), 1_000);
+    let (meters, counters) = (rig.forwarder.meters(), reader.counters());
+    assert_eq!((meters.passed.get(), meters.drops.get(Reason::HolderFull)), (256, 744));
+    assert_eq!((counters.held(), rig.pool.ledger().queued), (256, 256));
+    drop(reader);
+    assert_eq!((counters.held(), rig.pool.ledger().queued), (0, 0));
+    rig.end();
+}
+
+#[test]
+fn without_a_holder_or_when_its_reader_has_gone_passed_frames_are_dropped_for_that_reason() {
+    let mut lonely = rig(256, Box::new(PassAll));
+    lonely.forwarder.poll(&mut lonely.w);
+    lonely.feed(&mut Traffic::new(1, 64).unwrap(), 10);
+    let (mut left, reader) = passing(256);
+    drop(reader);
+    left.feed(&mut Traffic::new(1, 64).unwrap(), 10);
+    for rig in [lonely, left] {
+        assert_eq!(rig.forwarder.meters().drops.get(Reason::NoHolder), 10);
+        rig.end();
+    }
+}
+
+#[test]
+fn a_keeper_keeps_as_many_packets_as_it_is_told_and_fewer_when_told_so() {
+    let (mut rig, reader) = passing(1024);
+    let mut worker = rig.memory.worker().unwrap();
+    let keep = Arc::new(Keep::new(100, Duration::MAX));
+    let counters = reader.counters();
+    let mut keeper = Keeper::new(reader, Arc::clone(&keep));
+    let (mut traffic, mut expected) = (Traffic::new(1, 64).unwrap(), Traffic::new(1, 64).unwrap());
+    for round in 1..=20 {
+        rig.feed(&mut traffic, 30);
+        keeper.turn(&mut worker);
+        assert_eq!(keeper.kept(), (round * 30).min(100));
+        assert_eq!(rig.pool.ledger().queued, counters.kept.get());
+    }
+    let mut want = [0; 64];
+    for _ in 0..500 {
+        expected.write(&mut want);
+    }
+    for data in keeper.frames() {
+        expected.write(&mut want);
+        assert_eq!(data, want, "the last 100 are kept, untouched");
+    }
+    keep.set_packets(7);
+    assert_eq!((keeper.turn(&mut worker), keeper.kept(), counters.held()), (93, 7, 7));
+    assert_eq!((keeper.release(&mut worker), keeper.kept(), rig.pool.ledger().queued), (7, 0, 0));
+    rig.end();
+}
+
+#[test]
+fn a_keeper_frees_what_is_too_old_although_nothing_new_comes() {
+    let (mut rig, reader) = passing(512);
+    let mut worker = rig.memory.worker().unwrap();
+    let keep = Arc::new(Keep::new(usize::MAX, Duration::MAX));
+    let mut keeper = Keeper::new(reader, Arc::clone(&keep));
+    rig.feed(&mut Traffic::new(1, 64).unwrap(), 50);
+    keeper.turn(&mut worker);
+    assert_eq!(keeper.kept(), 50);
+    keep.set_time(Duration::ZERO);
+    thread::sleep(Duration::from_millis(1));
+    assert_eq!((keeper.turn(&mut worker), keeper.kept()), (50, 0));
+    rig.end();
+}
+
+#[test]
+fn a_holder_that_never_lets_go_is_reported_as_queued_and_its_frames_stay_good() {
+    let (mut rig, reader) = passing(512);
+    let mut worker = rig.memory.worker().unwrap();
+    let mut keeper = Keeper::new(reader, Arc::new(Keep::new(usize::MAX, Duration::MAX)));
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    rig.feed(&mut traffic, 200);
+    keeper.turn(&mut worker);
+    drop((rig.forwarder, rig.devices));
+    let still_out = rig.pool.wait(Duration::ZERO).unwrap_err();
+    assert_eq!((still_out.0.queued, still_out.0.owned), (200, 0), "{still_out}");
+    let mut sink = Sink::new(1, 64, Hop::Unchanged).unwrap();
+    keeper.frames().for_each(|data| check(&mut sink, data));
+    assert_eq!((sink.tally().received, sink.tally().corrupt), (200, 0), "nothing is unmapped early");
+    drop(keeper);
+    rig.pool.wait(Duration::ZERO).unwrap();
+    drop((rig.pool, rig.w, worker));
+    assert_eq!(rig.memory.stats().free, rig.memory.stats().total);
+}

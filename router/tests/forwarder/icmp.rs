@@ -1,0 +1,23 @@
+//! Errors as etherparse reads them, through the forwarder, on the fast path and the full one.
+
+mod bytes;
+mod limits;
+mod silence;
+
+use super::router::*;
+use netmem::wire::{Ethernet, Ipv4, icmp, ipv4};
+use netmem_router::icmp::{IcmpError, IcmpLimit, Message, Silence};
+use netmem_router::route::{Change, HopId, Neighbour, NextHop, Path};
+use std::net::Ipv4Addr;
+use zerocopy::IntoBytes;
+
+const HOST: [&str; 2] = ["10.0.0.1", "fd00:a::1"];
+
+/// What the router says to a frame that comes in by port 0: one error, which goes back there.
+fn said(router: &mut RouterRig, sent: &[u8]) -> Said {
+    let left = router.pass(0, sent);
+    match &left[..] {
+        [(0, error)] => read(error),
+        _ => panic!("{} frames left", left.len()),
+    }
+}

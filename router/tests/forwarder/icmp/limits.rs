@@ -1,0 +1,55 @@
+//! How many errors there are, and what becomes of them where there is no place.
+
+use super::*;
+use netmem::forward::verdict::Reason;
+
+fn silences(router: &RouterRig, why: Silence) -> u64 {
+    router.silences().into_iter().find(|(its, _)| *its == why).map_or(0, |(_, count)| count)
+}
+
+#[test]
+fn errors_beyond_the_limit_are_counted_and_the_drops_go_on() {
+    for way in WAYS {
+        let mut router = RouterRig::new(way);
+        router.limit.set(IcmpLimit { rate: 1, burst: 5 });
+        let sent = datagram(HOST[0], "10.1.0.1", 1, 9);
+        let left: usize = (0..40).map(|_| router.pass(0, &sent).len()).sum();
+        // As many more as seconds went by, if any did.
+        assert!((5..40).contains(&left), "{left}");
+        assert_eq!(silences(&router, Silence::Limited), 40 - left as u64);
+        assert_eq!(router.drops(), [("ttl_expired", 40)]);
+        router.end();
+    }
+}
+
+#[test]
+fn a_rate_of_0_turns_errors_off_and_another_one_on_again_while_packets_pass() {
+    let mut router = RouterRig::new(Way::Fast);
+    let control = router.limit.clone();
+    let sent = datagram(HOST[0], "10.1.0.1", 1, 9);
+    control.set(IcmpLimit { rate: 0, burst: 50 });
+    assert!(router.pass(0, &sent).is_empty());
+    control.set(IcmpLimit { rate: 1000, burst: 50 });
+    assert_eq!(said(&mut router, &sent).kind, 11);
+    assert_eq!(silences(&router, Silence::Limited), 1);
+    router.end();
+}
+
+/// What [`RouterRig::pass`] checks after every round, `received + originated = transmitted + dropped + held`, is the test here.
+#[test]
+fn errors_that_find_no_place_in_a_transmit_ring_are_dropped_and_counted_like_any_frame() {
+    for way in WAYS {
+        let mut router = RouterRig::new(way);
+        router.limit.set(IcmpLimit { rate: 1_000_000, burst: 1_000_000 });
+        let sent = datagram(HOST[0], "10.1.0.1", 1, 9);
+        for _ in 0..40 {
+            router.pour(0, 64, &sent);
+        }
+        let drops = router.drops();
+        let full = drops.iter().find(|(name, _)| *name == Reason::TxFull.name());
+        assert!(full.is_some_and(|(_, frames)| *frames > 0), "{drops:?}");
+        while !router.settle().is_empty() {}
+        assert_eq!(said(&mut router, &sent).kind, 11);
+        router.end();
+    }
+}

@@ -1,0 +1,183 @@
+//! About what no error is sent.
+
+use super::*;
+use netmem::wire::Icmp;
+
+/// Addresses of the router's, and of everyone on a link of its.
+const OWN: [&str; 3] = ["10.0.255.254", "10.0.255.255", "fd00:a::fe"];
+
+/// What is counted when this frame, which would otherwise be answered, comes in by port 0.
+fn silence(sent: &[u8]) -> Vec<(Silence, u64)> {
+    let mut counted = Vec::new();
+    for way in WAYS {
+        let mut router = RouterRig::new(way);
+        assert!(router.pass(0, sent).is_empty());
+        assert_eq!(router.said(), []);
+        counted.push(router.silences());
+        router.end();
+    }
+    assert_eq!(counted[0], counted[1]);
+    counted.remove(0)
+}
+
+/// An ICMP message to where no route leads.
+fn message(kind: u8) -> Vec<u8> {
+    let icmp = Icmp::v4(kind, 0, 0, &[0; 28]);
+    let payload = [icmp.as_bytes(), &[0; 28]].concat();
+    let header = Ipv4::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 9, 0, 1), icmp::PROTOCOL, 9, 36);
+    over_v4(header, &payload)
+}
+
+fn message_v6(kind: u8) -> Vec<u8> {
+    let (src, dst) = ("fd00:a::1".parse().unwrap(), "fd00:9::1".parse().unwrap());
+    let icmp = Icmp::v6(kind, 0, 0, &[0; 28], src, dst);
+    over_v6((src, dst), icmp::PROTOCOL_V6, 9, &[icmp.as_bytes(), &[0; 28]].concat())
+}
+
+#[test]
+fn nothing_is_said_about_errors_and_something_about_requests_and_replies() {
+    for kind in [3, 4, 5, 11, 12, 31] {
+        assert_eq!(silence(&message(kind)), [(Silence::AboutError, 1)], "{kind}");
+    }
+    for kind in [1, 2, 3, 4, 127, 137] {
+        assert_eq!(silence(&message_v6(kind)), [(Silence::AboutError, 1)], "{kind}");
+    }
+    let mut router = RouterRig::new(Way::Fast);
+    for kind in [0, 8, 13] {
+        assert_eq!(said(&mut router, &message(kind)).kind, 3);
+    }
+    for kind in [128, 129, 135] {
+        assert_eq!(said(&mut router, &message_v6(kind)).kind, 1);
+    }
+    router.end();
+}
+
+/// Seen: packets from sources without a route used up the limit by errors that could not leave, and nobody else got one.
+#[test]
+fn nothing_is_said_to_sources_that_no_way_leads_back_to_and_that_costs_no_other_sender_its_error() {
+    for way in WAYS {
+        let mut router = RouterRig::new(way);
+        router.limit.set(IcmpLimit { rate: 1, burst: 1 });
+        let sources = ["10.9.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1", "10.5.0.9"];
+        for source in sources {
+            assert!(router.pass(0, &datagram(source, "10.9.0.2", 64, 9)).is_empty());
+        }
+        router.lead(90, "10.6.0.0/16", NextHop::ELSEWHERE);
+        router.settle();
+        assert!(router.pass(0, &datagram("10.6.0.1", "10.9.0.2", 64, 9)).is_empty());
+        for source in ["fd00:9::1", "fd00:2::1", "fd00:5::9"] {
+            assert!(router.pass(0, &datagram(source, "fd00:9::2", 64, 9)).is_empty());
+        }
+        assert_eq!((router.said(), router.silences()), (vec![], vec![(Silence::NoWayBack, 9)]));
+        assert_eq!(router.drops(), [("no_route", 9)], "and none was made and dropped");
+        assert_eq!(said(&mut router, &datagram(HOST[0], "10.9.0.1", 64, 9)).kind, 3);
+        router.end();
+    }
+}
+
+/// Seen: an error was sent about an error behind an authentication header.
+#[test]
+fn nothing_is_said_about_errors_behind_extension_headers_of_any_kind() {
+    let (src, dst) = ("fd00:a::1".parse().unwrap(), "fd00:9::1".parse().unwrap());
+    for (next, length) in [(0, 8), (43, 8), (60, 8), (51, 12), (135, 8), (139, 8), (140, 8)] {
+        let behind = |kind: u8| {
+            let mut payload = vec![0; length + 8];
+            (payload[0], payload[1], payload[length]) = (icmp::PROTOCOL_V6, u8::from(next == 51), kind);
+            over_v6((src, dst), next, 9, &payload)
+        };
+        assert_eq!(silence(&behind(1)), [(Silence::AboutError, 1)], "{next}");
+        let mut router = RouterRig::new(Way::Fast);
+        assert_eq!(said(&mut router, &behind(128)).kind, 1, "{next}");
+        router.end();
+    }
+}
+
+#[test]
+fn nothing_is_said_about_later_fragments_and_something_about_first_ones() {
+    let sent = datagram(HOST[0], "10.9.0.1", 64, 16);
+    let fragment = |field: [u8; 2]| with_v4(sent.clone(), |packet| packet[6..8].copy_from_slice(&field));
+    assert_eq!(silence(&fragment([0x20, 1])), [(Silence::Fragment, 1)]);
+    assert_eq!(silence(&fragment([0, 9])), [(Silence::Fragment, 1)]);
+    let mut router = RouterRig::new(Way::Fast);
+    assert_eq!(said(&mut router, &fragment([0x20, 0])).kind, 3);
+    // Of IPv6 RFC 4443 asks no such thing, but what a later fragment of a message is nobody can tell.
+    let (src, dst) = ("fd00:a::1".parse().unwrap(), "fd00:9::1".parse().unwrap());
+    let later = |next: u8| over_v6((src, dst), 44, 9, &[next, 0, 0, 9, 0, 0, 0, 0, 1, 2, 3, 4]);
+    assert_eq!(said(&mut router, &later(17)).kind, 1);
+    for next in [icmp::PROTOCOL_V6, 60, 51, 0] {
+        assert_eq!(silence(&later(next)), [(Silence::Fragment, 1)], "{next}");
+    }
+    router.end();
+}
+
+/// They are martians too, and come so far only where somebody wants those.
+#[test]
+fn nothing_is_said_to_sources_that_are_the_router_or_everyone_on_a_link_of_its() {
+    let allow = netmem_router::ip::Allow { martians: true, ..Default::default() };
+    for (way, source) in WAYS.into_iter().flat_map(|way| OWN.map(|source| (way, source))) {
+        let dst = if source.contains(':') { "fd00:9::1" } else { "10.9.0.1" };
+        let mut router = RouterRig::that_allows(way, allow);
+        assert!(router.pass(0, &datagram(source, dst, 64, 9)).is_empty());
+        assert_eq!((router.drops(), router.said()), (vec![("no_route", 1)], vec![]));
+        assert_eq!(router.silences(), [(Silence::FromNobody, 1)], "{source}");
+        router.end();
+    }
+}
+
+/// These are martians, which never come so far while martians are dropped: told apart by the function alone.
+#[test]
+fn nothing_is_said_to_sources_that_are_no_host_nor_about_packets_to_groups() {
+    let fib = netmem_router::route::Fib { interfaces: ENDS.to_vec(), ..Default::default() };
+    let silence = |frame: &[u8], message| IcmpError::about(frame, message, 0, &fib).unwrap().unwrap_err();
+    let message = Message::NetUnreachable;
+    for source in ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"] {
+        assert_eq!(silence(&datagram(source, "10.9.0.1", 9, 9), message), Silence::FromNobody, "{source}");
+    }
+    for source in ["::", "::1", "ff02::1"] {
+        assert_eq!(silence(&datagram(source, "fd00:9::1", 9, 9), message), Silence::FromNobody, "{source}");
+    }
+    for group in ["224.0.0.9", "239.1.1.1", "255.255.255.255"] {
+        assert_eq!(silence(&datagram(HOST[0], group, 9, 9), message), Silence::ToGroup, "{group}");
+    }
+    let to_group = datagram(HOST[1], "ff0e::1", 9, 9);
+    assert_eq!(silence(&to_group, message), Silence::ToGroup);
+    // RFC 4443 §2.4 (e.3): so that the sender of a group finds the path's MTU; here only an address is missing.
+    assert_eq!(silence(&to_group, Message::TooBig), Silence::NoAddress);
+}
+
+#[test]
+fn nothing_is_said_about_what_is_dropped_for_other_reasons() {
+    let sent = datagram(HOST[0], "10.1.0.1", 64, 9);
+    let mut broadcast = datagram(HOST[0], "10.9.0.1", 64, 9);
+    broadcast[..6].fill(0xff);
+    let mut corrupt = sent.clone();
+    corrupt[24] ^= 1;
+    let cut = with_v4(datagram(HOST[0], "10.1.0.1", 64, 1400), |packet| packet[6] = 0);
+    for (sent, reason) in [
+        (broadcast, "link_multicast"),
+        (corrupt, "bad_checksum"),
+        (cut, "uncut"),
+        (datagram(HOST[0], "10.4.0.1", 64, 9), "blackhole"),
+        (datagram(HOST[0], "127.0.0.1", 64, 9), "martian"),
+        (datagram(HOST[1], "fd00:4::1", 64, 9), "blackhole"),
+        (datagram(HOST[1], "ff0e::1", 64, 9), "martian"),
+    ] {
+        assert_eq!(silence(&sent), [], "{reason}");
+        let mut router = RouterRig::new(Way::Fast);
+        router.pass(0, &sent);
+        assert_eq!(router.drops(), [(reason, 1)]);
+        router.end();
+    }
+}
+
+#[test]
+fn packets_to_the_router_itself_are_its_own_whatever_their_ttl() {
+    for (host, own) in [(HOST[0], "10.0.255.254"), (HOST[1], "fd00:a::fe")] {
+        for hops in [0, 1, 64] {
+            let mut router = RouterRig::new(Way::Fast);
+            assert!(router.pass(0, &datagram(host, own, hops, 9)).is_empty());
+            assert_eq!((router.drops(), router.said()), (vec![("local", 1)], vec![]));
+            router.end();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A worker without work.
+
+use super::{Hop, Rig, Sink, Traffic, ip, rig};
+use netmem::forward::{Idle, Meters};
+use netmem::port::mem::MemDevice;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what must happen: it guards against hangs, nothing else.
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Runs the forwarder on another thread while `play` plays the network; gives the rig back.
+fn while_it_runs(mut rig: Rig, play: impl FnOnce(&mut [MemDevice; 2], &Meters)) -> Rig {
+    let stop = AtomicBool::new(false);
+    let meters = rig.forwarder.meters();
+    let Rig { forwarder, w, devices, .. } = &mut rig;
+    thread::scope(|scope| {
+        let running = scope.spawn(|| forwarder.run(w, &stop));
+        play(devices, &meters);
+        stop.store(true, Relaxed);
+        running.join().unwrap();
+    });
+    rig
+}
+
+pub(super) fn wait_until(happened: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain");
+        thread::yield_now();
+    }
+}
+
+/// Sends one packet and waits until it has come out at the other end.
+fn send_one(devices: &mut [MemDevice; 2], traffic: &mut Traffic, sink: &mut Sink) {
+    let [from, to] = devices;
+    let (begun, come) = (Instant::now(), sink.tally().received + 1);
+    assert_eq!(from.deliver(1, |room| traffic.write(room)), 1);
+    while sink.tally().received < come {
+        assert!(begun.elapsed() < PATIENCE, "the packet does not come out");
+        to.collect(1, |data| super::check(sink, data));
+        thread::yield_now();
+    }
+    // The wire tells that it was sent.
+    to.collect(1, |_| ());
+}
+
+#[test]
+fn a_sleeping_worker_polls_a_few_times_a_second_and_wakes_for_a_packet() {
+    let mut rig = rig(512, ip());
+    rig.forwarder.set_idle(Idle::Sleep);
+    let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
+    let rig = while_it_runs(rig, |devices, meters| {
+        wait_until(|| meters.sleeps.get() > 0);
+        let (rounds, begun) = (meters.idle_rounds.get(), Instant::now());
+        thread::sleep(Duration::from_secs(1));
+        let (rounds, seconds) = (meters.idle_rounds.get() - rounds, begun.elapsed().as_secs() + 1);
+        assert!(rounds < 100 * seconds, "{rounds} rounds in {seconds} s of silence");
+        send_one(devices, &mut traffic, &mut sink);
+    });
+    assert_eq!((sink.tally().received, sink.tally().corrupt), (1, 0));
+    rig.check();
+}
+
+#[test]
+fn no_packet_of_many_that_each_find_the_worker_asleep_is_left_lying() {
+    let mut rig = rig(512, ip());
+    rig.forwarder.set_idle(Idle::Sleep);
+    let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
+    let mut slept = 0;
+    let rig = while_it_runs(rig, |devices, meters| {
+        for _ in 0..100 {
+            let sleeps = meters.sleeps.get();
+            wait_until(|| meters.sleeps.get() > sleeps);
+            send_one(devices, &mut traffic, &mut sink);
+        }
+        slept = meters.sleeps.get();
+    });
+    let tally = sink.tally();
+    assert_eq!((tally.received, tally.corrupt, tally.reordered, tally.missing), (100, 0, 0, 0));
+    assert!(slept >= 100);
+    rig.check();
+}
+
+#[test]
+fn a_spinning_worker_never_sleeps() {
+    let rig = while_it_runs(rig(512, ip()), |_, meters| wait_until(|| meters.idle_rounds.get() > 1_000));
+    assert_eq!(rig.forwarder.meters().sleeps.get(), 0);
+}
+
+#[test]
+fn frames_that_come_home_to_a_dry_pool_are_found_in_sleep() {
+    let mut rig = rig(64, ip());
+    rig.forwarder.set_idle(Idle::Sleep);
+    let mut held = netmem::pool::Batch::new();
+    rig.pool.alloc_burst(&mut rig.w, &mut held, 64);
+    assert_eq!(held.len(), 64);
+    let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
+    let rig = while_it_runs(rig, |devices, meters| {
+        wait_until(|| meters.sleeps.get() > 0);
+        assert_eq!(devices[0].deliver(1, |_| 64), 0, "no frame is posted");
+        drop(held);
+        let begun = Instant::now();
+        while devices[0].deliver(1, |room| traffic.write(room)) == 0 {
+            assert!(begun.elapsed() < PATIENCE, "the fill ring stays empty");
+            thread::yield_now();
+        }
+        while sink.tally().received < 1 {
+            assert!(begun.elapsed() < PATIENCE, "the packet does not come out");
+            devices[1].collect(1, |data| super::check(&mut sink, data));
+        }
+    });
+    rig.check();
+}

@@ -1,0 +1,328 @@
+//! Forwarders that share what they receive, one round after the other on one thread.
+
+use super::{Hop, Sink, Traffic, check, ip, traffic};
+use netmem::forward::{Decide, DropAll, Forwarder, Idle, Steering, SteeringControl};
+use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::pool::{Pool, PoolConfig};
+use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::steer::{MeshConfig, Record};
+use netmem::sync::Worker;
+use netmem_router::route::{Change, HopId, NextHop, Path, fib};
+use netmem_router::{Router, waiting};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// One worker with two ports.
+struct One {
+    w: Worker,
+    pool: Pool,
+    forwarder: Forwarder,
+    devices: [MemDevice; 2],
+}
+
+/// Workers that share by a policy, and a sink for what all of them send.
+struct Team {
+    memory: Memory,
+    workers: Vec<One>,
+    control: SteeringControl,
+    traffic: Traffic,
+    sink: Sink,
+}
+
+const FLOWS: usize = 50;
+
+/// So many workers whose transmit rings have `ring` places.
+fn team(workers: usize, policy: &str, record: Record, ring: usize) -> Team {
+    let policy = policy.parse().unwrap();
+    team_of(&MeshConfig { workers, policy, record, ..MeshConfig::default() }, ring)
+}
+
+fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
+    team_in(|_| ip(), mesh, ring)
+}
+
+fn team_in(decision: impl Fn(usize) -> Box<dyn Decide>, mesh: &MeshConfig, ring: usize) -> Team {
+    let backing = BackingWish::Small;
+    let config = MemoryConfig { bytes: 16 << 20, workers: mesh.workers, backing, ..MemoryConfig::default() };
+    let memory = Memory::new(&config).unwrap();
+    let (control, ends) = Steering::between(mesh).unwrap();
+    let one = |end: Steering| {
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1024, ..PoolConfig::default() }).unwrap();
+        let (a, da) = wire("0", &MemConfig::default()).unwrap();
+        let (b, db) = wire("1", &MemConfig { ring, coalesce: 1 }).unwrap();
+        let mut forwarder =
+            Forwarder::new(vec![Box::new(a), Box::new(b)], pool.clone(), decision(end.worker())).unwrap();
+        forwarder.set_steering(end);
+        One { w, pool, forwarder, devices: [da, db] }
+    };
+    let workers = ends.into_iter().map(one).collect();
+    let (traffic, sink) = (Traffic::new(FLOWS, 64).unwrap(), Sink::new(FLOWS, 64, Hop::Routed).unwrap());
+    Team { memory, workers, control, traffic, sink }
+}
+
+impl One {
+    fn poll(&mut self) {
+        self.forwarder.poll(&mut self.w);
+    }
+
+    fn transmitted(&self) -> u64 {
+        self.forwarder.meters().transmitted.get()
+    }
+}
+
+impl Team {
+    /// Fills the rings, so that a packet finds a frame.
+    fn begin(&mut self) {
+        self.workers.iter_mut().for_each(One::poll);
+    }
+
+    /// Delivers up to `n` packets to worker 0; returns how many found a frame.
+    fn deliver(&mut self, n: usize) -> usize {
+        self.workers[0].devices[0].deliver(n, |room| self.traffic.write(room))
+    }
+
+    /// Takes up to `n` packets off each worker's way out.
+    fn collect(&mut self, n: usize) {
+        for one in &mut self.workers {
+            one.devices[1].collect(n, |data| check(&mut self.sink, data));
+        }
+    }
+
+    /// Polls all until nothing moves.
+    fn settle(&mut self) {
+        for _ in 0..64 {
+            self.workers.iter_mut().for_each(One::poll);
+            self.collect(64);
+        }
+        for one in &self.workers {
+            let (meters, ledger) = (one.forwarder.meters(), one.pool.ledger());
+            let gone =
+                meters.transmitted.get() + meters.drops.total() + meters.passed.get() + meters.handed.get();
+            assert_eq!(meters.received.get() + meters.taken.get(), gone + meters.held.get());
+            assert!(ledger.balanced() && ledger.queued == 0, "{ledger:?}");
+        }
+    }
+
+    fn end(self) {
+        let Team { memory, workers, .. } = self;
+        let (rest, pools): (Vec<_>, Vec<_>) = workers
+            .into_iter()
+            .map(|One { w, pool, forwarder, devices }| ((w, forwarder, devices), pool))
+            .unzip();
+        let mut workers = Vec::new();
+        for (w, forwarder, devices) in rest {
+            drop((forwarder, devices));
+            workers.push(w);
+        }
+        for pool in pools {
+            let ledger = pool.ledger();
+            assert!(ledger.all_home() && ledger.queued == 0 && ledger.owned == 0, "{ledger:?}");
+        }
+        drop(workers);
+        assert_eq!(memory.stats().free, memory.stats().total);
+    }
+}
+
+#[test]
+fn packets_leave_by_the_queue_of_the_first_worker_or_of_the_second() {
+    for (record, from_first) in [(Record::First, true), (Record::Second, false)] {
+        let mut team = team(3, "hash=1,2", record, 512);
+        team.begin();
+        for _ in 0..100 {
+            assert_eq!(team.deliver(50), 50);
+            team.settle();
+        }
+        let tally = team.sink.tally();
+        assert_eq!((tally.received, tally.corrupt, tally.reordered, tally.missing), (5_000, 0, 0, 0));
+        let transmitted: Vec<u64> = team.workers.iter().map(One::transmitted).collect();
+        assert_eq!(transmitted[0] == 5_000, from_first, "{transmitted:?}");
+        assert_eq!(transmitted[1] > 0 && transmitted[2] > 0, !from_first, "{transmitted:?}");
+        team.end();
+    }
+}
+
+#[test]
+fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
+    for record in [Record::First, Record::Second] {
+        let mut team = team(2, "hash", record, 4);
+        team.begin();
+        let mut sent = 0;
+        for round in 0..4_000 {
+            if sent < 2_000 {
+                sent += team.deliver(17.min(2_000 - sent));
+            }
+            team.workers[round % 2].poll();
+            // The other side is slow: three packets a round.
+            team.collect(3);
+        }
+        team.settle();
+        let tally = team.sink.tally();
+        assert_eq!((tally.received as usize, tally.corrupt, tally.reordered), (sent, 0, 0));
+        assert_eq!((sent, team.control.drops().total()), (2_000, 0));
+        team.end();
+    }
+}
+
+/// Seen: frames whose neighbour had answered took with them, to the worker that was to transmit them, those that waited for
+/// this worker's own full ring.
+#[test]
+fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker() {
+    let (mut control, reader) = fib(traffic::router());
+    let via = Path { port: Some(1), via: Some([10, 9, 9, 9].into()), weight: 1 };
+    let silent = "10.1.0.0/27".parse().unwrap();
+    let hop = HopId(7);
+    control.apply(vec![Change::Paths(hop, [via].into()), Change::Route(silent, hop)]);
+    let policy = "hash=1".parse().unwrap();
+    let mesh = MeshConfig { workers: 2, policy, record: Record::First, ..MeshConfig::default() };
+    let router = |worker| -> Box<dyn Decide> {
+        let router = Router::new(reader.clone());
+        Box::new(if worker == 1 { router.with_waiting(waiting(512).0) } else { router })
+    };
+    let mut team = team_in(router, &mesh, 4);
+    team.begin();
+    let (mut other, mut own) = (Traffic::of(0..31, 64).unwrap(), Traffic::of(31..FLOWS, 64).unwrap());
+    assert_eq!(team.workers[0].devices[0].deliver(10, |room| other.write(room)), 10);
+    (0..8).for_each(|_| team.workers.iter_mut().for_each(One::poll));
+    assert_eq!(team.workers[1].devices[0].deliver(20, |room| own.write(room)), 20);
+    (0..8).for_each(|_| team.workers.iter_mut().for_each(One::poll));
+    let meters = team.workers[1].forwarder.meters();
+    assert_eq!((meters.transmitted.get(), meters.held.get()), (4, 16 + 10));
+    control.apply(vec![Change::Hop(hop, NextHop::station(1, traffic::HOSTS[1]))]);
+    (0..8).for_each(|_| team.workers.iter_mut().for_each(One::poll));
+    assert_eq!((meters.handed.get(), meters.held.get()), (0, 16 + 10), "the ring is full");
+    team.settle();
+    assert_eq!(team.workers.iter().map(One::transmitted).collect::<Vec<_>>(), [10, 20]);
+    let tally = team.sink.tally();
+    assert_eq!((tally.received, tally.corrupt, tally.reordered), (30, 0, 0));
+    team.end();
+}
+
+#[test]
+fn a_worker_that_retires_leaves_what_waits_to_its_heir_in_order() {
+    for record in [Record::First, Record::Second] {
+        let mut team = team(3, "hash=1,2", record, 512);
+        team.begin();
+        for (retiring, delivered) in [(2, 200), (1, 400)] {
+            team.deliver(200);
+            // Worker 0 hands over; nobody has taken it yet.
+            (0..4).for_each(|_| team.workers[0].poll());
+            let One { forwarder, w, .. } = &mut team.workers[retiring];
+            forwarder.retire(w, 0);
+            // From now on its rounds are its own.
+            team.settle();
+            assert_eq!(team.sink.tally().received, delivered);
+        }
+        let tally = team.sink.tally();
+        assert_eq!((tally.corrupt, tally.reordered, tally.missing), (0, 0, 0));
+        assert_eq!(team.control.drops().total(), 0);
+        team.end();
+    }
+}
+
+#[test]
+fn what_lies_in_an_inbox_that_nobody_reads_any_more_goes_home_counted() {
+    let mut team = team(2, "hash=1", Record::First, 512);
+    team.begin();
+    team.deliver(100);
+    (0..4).for_each(|_| team.workers[0].poll());
+    let One { forwarder, w, .. } = &mut team.workers[0];
+    forwarder.retire(w, 0);
+    let One { forwarder, w, .. } = &mut team.workers[1];
+    forwarder.retire(w, 0);
+    assert_eq!(team.control.drops().gone, 100);
+    assert_eq!(team.sink.tally().received, 0);
+    team.end();
+}
+
+#[test]
+fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
+    let policy = "hash=1".parse().unwrap();
+    let linger = Duration::from_secs(86_400);
+    let mut team =
+        team_of(&MeshConfig { workers: 2, policy, linger, batch: 64, ..MeshConfig::default() }, 512);
+    team.begin();
+    assert_eq!(team.deliver(20), 20);
+    team.settle();
+    assert_eq!(team.sink.tally().received, 0, "the list waits for more");
+    let One { forwarder, w, .. } = &mut team.workers[0];
+    forwarder.drain(w, 4, || false);
+    team.settle();
+    assert_eq!(team.sink.tally().received, 20);
+    team.end();
+}
+
+/// Seen: while there was anything else to do nothing of what lingers was sent.
+#[test]
+fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_what_lingers_too() {
+    let policy = "hash=1".parse().unwrap();
+    let linger = Duration::from_secs(86_400);
+    let mut team =
+        team_of(&MeshConfig { workers: 2, policy, linger, batch: 64, ..MeshConfig::default() }, 512);
+    team.begin();
+    let (rounds, traffic) = (std::cell::Cell::new(0), std::cell::RefCell::new(&mut team.traffic));
+    let One { forwarder, w, devices, .. } = &mut team.workers[0];
+    let devices = std::cell::RefCell::new(devices);
+    forwarder.drain(w, 4, || {
+        rounds.set(rounds.get() + 1);
+        if rounds.get() <= 3 {
+            let write = |room: &mut [u8]| traffic.borrow_mut().write(room);
+            assert_eq!(devices.borrow_mut()[0].deliver(1, write), 1);
+        }
+        rounds.get() > 3
+    });
+    team.settle();
+    assert_eq!(team.sink.tally().received, 3);
+    team.end();
+}
+
+#[test]
+fn a_sleeping_worker_wakes_for_what_another_hands_it() {
+    for record in [Record::First, Record::Second] {
+        let mut team = team(2, "map=rx0:1", record, 512);
+        team.begin();
+        let stop = AtomicBool::new(false);
+        let Team { workers, traffic, sink, .. } = &mut team;
+        let [zero, one] = &mut workers[..] else { panic!("two workers") };
+        let meters = one.forwarder.meters();
+        one.forwarder.set_idle(Idle::Sleep);
+        zero.forwarder.set_idle(Idle::Sleep);
+        thread::scope(|scope| {
+            let running = [
+                scope.spawn(|| zero.forwarder.run(&mut zero.w, &stop)),
+                scope.spawn(|| one.forwarder.run(&mut one.w, &stop)),
+            ];
+            for number in 1..=50 {
+                let sleeps = meters.sleeps.get();
+                super::idling::wait_until(|| meters.sleeps.get() > sleeps);
+                assert_eq!(zero.devices[0].deliver(1, |room| traffic.write(room)), 1);
+                let begun = std::time::Instant::now();
+                while sink.tally().received < number {
+                    assert!(begun.elapsed() < super::idling::PATIENCE, "packet {number} does not come out");
+                    for device in [&mut zero.devices[1], &mut one.devices[1]] {
+                        device.collect(1, |data| check(sink, data));
+                    }
+                    thread::yield_now();
+                }
+            }
+            stop.store(true, Relaxed);
+            running.into_iter().for_each(|worker| worker.join().unwrap());
+        });
+        team.settle();
+        assert_eq!((team.sink.tally().corrupt, team.sink.tally().reordered), (0, 0));
+        team.end();
+    }
+}
+
+#[test]
+fn a_worker_whose_decision_drops_frees_what_others_received_into_their_pools() {
+    let policy = "map=rx0:1".parse().unwrap();
+    let mesh = MeshConfig { workers: 2, policy, record: Record::First, ..MeshConfig::default() };
+    let mut team = team_in(|worker| if worker == 1 { Box::new(DropAll) } else { ip() }, &mesh, 512);
+    team.begin();
+    team.deliver(300);
+    team.settle();
+    assert_eq!(team.workers[1].forwarder.meters().drops.total(), 300);
+    team.end();
+}

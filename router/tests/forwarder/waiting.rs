@@ -1,0 +1,207 @@
+//! Frames whose next hop's link address is not known when they come.
+
+use super::*;
+use netmem::wire::MacAddr;
+use netmem_router::ip::Interface;
+use netmem_router::route::Change;
+use netmem_router::route::{FibControl, FibReader, HopId, Neighbour, NextHop, Path, fib};
+use netmem_router::{Waiting, Wanted, waiting};
+use std::net::IpAddr;
+
+/// What the built-in traffic's destinations are reached by: port 1, the next router unknown.
+fn unresolved() -> (FibReader, FibControl, Neighbour) {
+    let routes = traffic::routes();
+    let (control, reader) = fib(Fib { interfaces: traffic::INTERFACES.to_vec(), ..Fib::default() });
+    let mut control = control;
+    let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 9]) };
+    let path = Path { port: Some(1), via: Some(neighbour.address), weight: 1 };
+    let to = routes.iter().find(|route| route.port == 1).expect("a route out");
+    control.apply(vec![Change::Paths(HopId(0), [path].into()), Change::Route(to.prefix.into(), HopId(0))]);
+    (reader, control, neighbour)
+}
+
+/// The link address that the built-in sink has.
+fn host() -> MacAddr {
+    traffic::routes().iter().find(|route| route.port == 1).expect("a route out").mac
+}
+
+fn resolved(control: &mut FibControl) {
+    control.apply(vec![Change::Hop(HopId(0), NextHop::station(1, host()))]);
+}
+
+/// A rig whose frames wait, as many as `most`.
+fn waiting_rig(most: usize) -> (Rig, FibControl, Wanted, Neighbour) {
+    let (reader, control, neighbour) = unresolved();
+    let (waiting, wanted): (Waiting, Wanted) = waiting(most);
+    let mut rig = rig(1024, Box::new(Router::new(reader).with_waiting(waiting)));
+    rig.forwarder.poll(&mut rig.w);
+    (rig, control, wanted, neighbour)
+}
+
+fn names(wanted: &mut Wanted) -> Vec<Neighbour> {
+    let mut names = Vec::new();
+    wanted.read(|name| names.push(name));
+    // One comes again a second later.
+    names.dedup();
+    names
+}
+
+#[test]
+fn frames_wait_until_their_neighbour_is_known_and_leave_in_order_and_somebody_is_asked_once() {
+    let (mut rig, mut control, mut wanted, neighbour) = waiting_rig(512);
+    let (mut traffic, mut sink) = (Traffic::new(1, 90).unwrap(), Sink::new(1, 90, Hop::Routed).unwrap());
+    for _ in 0..3 {
+        assert_eq!(rig.devices[0].deliver(15, |room| traffic.write(room)), 15);
+        rig.settle(|_| panic!("a frame left for nowhere"));
+    }
+    assert_eq!(rig.forwarder.meters().held.get(), 45);
+    assert_eq!(names(&mut wanted), [neighbour]);
+    resolved(&mut control);
+    rig.settle(|data| check(&mut sink, data));
+    let tally = sink.tally();
+    assert_eq!((tally.received, tally.corrupt, tally.reordered), (45, 0, 0));
+    assert_eq!(rig.forwarder.meters().held.get(), 0);
+    rig.end();
+}
+
+/// Seen: they were dropped as frames for another station.
+#[test]
+fn frames_that_wait_while_their_interface_gets_another_address_leave_all_the_same() {
+    for v6 in [false, true] {
+        let (mut rig, mut control, _wanted, neighbour) = waiting_rig(512);
+        let sent = if v6 {
+            let net = "fd00:7::/32".parse().unwrap();
+            control.apply(vec![Change::Route(net, HopId(0))]);
+            rig.forwarder.poll(&mut rig.w);
+            super::router::datagram("fd00::1", "fd00:7::1", 64, 30)
+        } else {
+            let mut sent = vec![0; 90];
+            assert_eq!(Traffic::new(1, 90).unwrap().write(&mut sent), 90);
+            sent
+        };
+        rig.devices[0].deliver(1, |room| {
+            room[..sent.len()].copy_from_slice(&sent);
+            sent.len()
+        });
+        rig.settle(|_| panic!("a frame left for nowhere"));
+        assert_eq!(rig.forwarder.meters().held.get(), 1);
+        let other = Interface { mac: MacAddr::new([2, 7, 7, 7, 7, 7]), ..traffic::INTERFACES[0] };
+        control.apply(vec![Change::Interface(0, other)]);
+        rig.settle(|_| panic!("a frame left for nowhere"));
+        control.apply(vec![Change::Neighbour(neighbour, Some(host()))]);
+        let mut left = 0;
+        rig.settle(|_| left += 1);
+        assert_eq!((left, rig.forwarder.meters().drops.total()), (1, 0));
+        rig.end();
+    }
+}
+
+#[test]
+fn a_full_queue_keeps_the_latest_frames_and_counts_the_others() {
+    let (mut rig, mut control, _wanted, _) = waiting_rig(512);
+    let (mut traffic, mut left) = (Traffic::new(1, 90).unwrap(), Vec::new());
+    let mut sent = Vec::new();
+    for _ in 0..10 {
+        rig.devices[0].deliver(10, |room| {
+            let n = traffic.write(room);
+            sent.push(room[34..n].to_vec());
+            n
+        });
+        rig.settle(|_| panic!("a frame left for nowhere"));
+    }
+    let meters = rig.forwarder.meters();
+    assert_eq!((meters.held.get(), meters.drops.get(Reason::UnresolvedNeighbour)), (64, 36));
+    resolved(&mut control);
+    rig.settle(|data| left.push(data[34..].to_vec()));
+    assert_eq!(left, sent[36..]);
+    rig.end();
+}
+
+#[test]
+fn frames_for_a_neighbour_that_does_not_answer_are_dropped_and_counted() {
+    let (mut rig, mut control, mut wanted, neighbour) = waiting_rig(20);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    assert_eq!(rig.devices[0].deliver(30, |room| traffic.write(room)), 30);
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    let meters = rig.forwarder.meters();
+    assert_eq!((meters.held.get(), meters.drops.get(Reason::UnresolvedNeighbour)), (20, 10));
+    control.apply(vec![Change::Neighbour(neighbour, None)]);
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    assert_eq!((meters.held.get(), meters.drops.get(Reason::SilentNeighbour)), (0, 20));
+    // Forgotten, it is asked for again.
+    names(&mut wanted);
+    control.apply(vec![Change::Forget(neighbour)]);
+    rig.devices[0].deliver(1, |room| traffic.write(room));
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    assert_eq!((names(&mut wanted), meters.held.get()), (vec![neighbour], 1));
+    rig.end();
+}
+
+/// Seen: each change of the table had every frame that waits decided about again, however many there were of both.
+#[test]
+fn a_change_that_is_about_others_leaves_frames_that_wait_alone() {
+    let (mut rig, mut control, mut wanted, neighbour) = waiting_rig(512);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    rig.devices[0].deliver(9, |room| traffic.write(room));
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    assert_eq!(names(&mut wanted), [neighbour]);
+    let other = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 8]) };
+    control.apply(vec![Change::Neighbour(other, Some(host()))]);
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    assert_eq!(rig.forwarder.meters().held.get(), 9);
+    resolved(&mut control);
+    let mut left = 0;
+    rig.settle(|_| left += 1);
+    assert_eq!(left, 9);
+    rig.end();
+}
+
+#[test]
+fn without_anybody_to_ask_frames_do_not_wait() {
+    let (reader, _control, _) = unresolved();
+    let mut rig = rig(256, Box::new(Router::new(reader)));
+    rig.forwarder.poll(&mut rig.w);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    rig.devices[0].deliver(9, |room| traffic.write(room));
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    assert_eq!(rig.forwarder.meters().drops.get(Reason::UnresolvedNeighbour), 9);
+    rig.end();
+}
+
+#[test]
+fn routes_to_nowhere_are_counted_each_under_its_own_name() {
+    let (reader, mut control, _) = unresolved();
+    let mut rig = rig(256, Box::new(Router::new(reader)));
+    rig.forwarder.poll(&mut rig.w);
+    let (mut traffic, meters) = (Traffic::new(1, 64).unwrap(), rig.forwarder.meters());
+    for (hop, reason) in [
+        (NextHop::LOCAL, Reason::Local),
+        (NextHop::BLACKHOLE, Reason::Blackhole),
+        (NextHop::UNREACHABLE, Reason::Unreachable),
+        (NextHop::PROHIBIT, Reason::Prohibited),
+        (NextHop::ELSEWHERE, Reason::NoRoute),
+    ] {
+        control.apply(vec![Change::Hop(HopId(0), hop)]);
+        rig.devices[0].deliver(3, |room| traffic.write(room));
+        rig.settle(|_| panic!("a frame left for nowhere"));
+        assert_eq!(meters.drops.get(reason), 3, "{hop:?}");
+    }
+    rig.end();
+}
+
+#[test]
+fn frames_that_are_packets_wait_without_their_heads() {
+    let (mut rig, mut control, _wanted, _) = waiting_rig(512);
+    let heads = netmem::packet::Heads::new(&rig.memory).unwrap();
+    let (filter, rules) = netmem::forward::filter::filter(Vec::new()).unwrap();
+    rig.forwarder.set_packet_path(netmem::forward::PacketPath::new(heads).with_hooks(filter));
+    let (mut traffic, mut sink) = (Traffic::new(1, 90).unwrap(), Sink::new(1, 90, Hop::Routed).unwrap());
+    rig.devices[0].deliver(40, |room| traffic.write(room));
+    rig.settle(|_| panic!("a frame left for nowhere"));
+    assert_eq!(rig.forwarder.meters().held.get(), 40);
+    resolved(&mut control);
+    rig.settle(|data| check(&mut sink, data));
+    assert_eq!((sink.tally().received, sink.tally().corrupt), (40, 0));
+    assert_eq!(rules.unmatched(), 40, "each was judged once");
+    rig.end();
+}

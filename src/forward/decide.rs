@@ -1,0 +1,178 @@
+//! The seam for the decision: what becomes of each frame, asked once a burst.
+
+use super::verdict::{Code, Reason, Verdict};
+use crate::limits::BATCH_MAX;
+use crate::packet::Packet;
+use crate::pool::{Batch, Frame};
+use crate::steer::Source;
+use std::error::Error;
+
+/// Frames ahead of the one in work whose headers are prefetched.
+const AHEAD: usize = 24;
+
+/// What a forwarder asks about the frames that it received: forward, drop, pass, or wait.
+///
+/// A dataplane of one's own is an implementation of this trait: [`decide`](Self::decide) alone is required, everything else
+/// (several workers, sleep, latency, rules, taps, counters, what the control socket shows) is the
+/// [`Forwarder`](super::Forwarder)'s. A forwarder has one implementation and calls it on its own worker only, so that it needs
+/// no lock; tables that another thread changes are taken over in [`refresh`](Self::refresh).
+///
+/// # Cost
+/// One virtual call a burst of up to 64 frames; within [`decide_burst`](Self::decide_burst) the call of `decide` is
+/// static and inlines. On the packet path ([`PacketPath`](super::PacketPath)) one virtual call a packet.
+///
+/// # Example
+/// A filter in front of a wire: what comes by port 0 leaves by port 1 and the other way round, but for one source.
+/// ```
+/// use netmem::forward::{Decide, Reason, Verdict};
+/// use netmem::steer::Source;
+/// use netmem::wire::{Ethernet, Ipv4};
+/// use std::net::Ipv4Addr;
+///
+/// struct Block(Ipv4Addr);
+///
+/// impl Decide for Block {
+///     fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
+///         let source = Ethernet::parse(frame).ok().and_then(|(_, packet)| Ipv4::parse(packet).ok());
+///         match source {
+///             Some((ip, _)) if ip.src() == self.0 => Verdict::Drop(Reason::Own(0)),
+///             _ => Verdict::Redirect(from.port ^ 1),
+///         }
+///     }
+///     fn reasons(&self) -> &'static [&'static str] {
+///         &["blocked"]
+///     }
+/// }
+/// ```
+pub trait Decide: Send {
+    /// Whether frames can be forwarded between so many ports; asked once, when the forwarder is made.
+    ///
+    /// # Errors
+    /// Why not, as the user is to read it.
+    fn check(&self, ports: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let _ = ports;
+        Ok(())
+    }
+
+    /// What becomes of a frame that came from there. Its bytes may be rewritten.
+    fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict;
+
+    /// What becomes of each frame of a burst, which all came from there; `verdicts` has a place for each, in order.
+    ///
+    /// To be written by hand where the frames themselves are to be changed (headers put before them or taken off, their end cut
+    /// off), or where it pays to look at several together.
+    fn decide_burst(&mut self, from: Source, burst: &mut Batch, verdicts: &mut Verdicts) {
+        burst.each_data_mut(AHEAD, |i, data| verdicts.set(i, self.decide(from, data)));
+    }
+
+    /// As [`decide`](Self::decide), of a frame that is a packet: [`PacketPath`](super::PacketPath).
+    fn decide_packet(&mut self, from: Source, packet: &mut Packet) -> Verdict {
+        match packet.data_mut() {
+            Some(data) => self.decide(from, data),
+            // A packet just received is its frame's only holder, so this is never seen.
+            None => Verdict::Drop(Reason::Policy),
+        }
+    }
+
+    /// Takes over what has changed in the tables that decide, once a round; true if something has, so that frames that wait are
+    /// asked for with [`resume`](Self::resume).
+    fn refresh(&mut self) -> bool {
+        false
+    }
+
+    /// Names of the reasons of one's own, [`Reason::Own`] 0 and the following: they are counters' names, in snake_case.
+    fn reasons(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether [`answer`](Self::answer) is to be asked about frames dropped for `reason`.
+    fn answers(&self, reason: Reason) -> bool {
+        let _ = reason;
+        false
+    }
+
+    /// Makes replies of frames that were dropped for `reason` (ICMP errors, say): what is moved to `replies` is sent, what stays
+    /// is freed. The drop is counted in either case, a reply as [originated](super::Meters::originated).
+    fn answer(&mut self, from: Source, reason: Reason, dropped: &mut Batch, replies: &mut Replies) {
+        let _ = (from, reason, dropped, replies);
+    }
+
+    /// Takes frames with [`Verdict::Wait`] as its own; those that it leaves in `frames`, or exchanges for others (the oldest
+    /// for the newest), are dropped as [`Reason::UnresolvedNeighbour`]. Without an implementation all are.
+    fn wait(&mut self, from: Source, frames: &mut Batch) {
+        let _ = (from, frames);
+    }
+
+    /// Frames that wait here now; asked after [`wait`](Self::wait) and [`resume`](Self::resume), for [`Meters::held`](super::Meters::held).
+    fn waiting(&self) -> usize {
+        0
+    }
+
+    /// Gives the next frames back that need not wait any more, all from one source; None when there are no more. Asked after
+    /// [`refresh`](Self::refresh) said that something changed.
+    fn resume(&mut self) -> Option<(Source, Batch)> {
+        None
+    }
+
+    /// What becomes of frames that waited.
+    fn decide_again(&mut self, from: Source, frames: &mut Batch, verdicts: &mut Verdicts) {
+        self.decide_burst(from, frames, verdicts);
+    }
+}
+
+/// The verdicts of a burst: one for each frame, in order.
+#[derive(Debug)]
+pub struct Verdicts([Code; BATCH_MAX]);
+
+impl Verdicts {
+    /// Room for those of a burst; each is a redirect to port 0 until it is set.
+    #[inline(always)]
+    pub(super) fn new() -> Verdicts {
+        Verdicts([Code::FIRST; BATCH_MAX])
+    }
+
+    /// Decides about the frame at `i`.
+    ///
+    /// # Panics
+    /// If `i` is not less than [`BATCH_MAX`].
+    #[inline(always)]
+    pub fn set(&mut self, i: usize, verdict: Verdict) {
+        self.0[i] = verdict.into();
+    }
+
+    /// Decides the same about all frames.
+    #[inline]
+    pub fn fill(&mut self, verdict: Verdict) {
+        self.0.fill(verdict.into());
+    }
+
+    /// Those of the first `n` frames in runs of one verdict, each with its length.
+    #[inline]
+    pub(super) fn runs(&self, n: usize) -> impl Iterator<Item = (Verdict, usize)> {
+        Code::runs(&self.0[..n])
+    }
+}
+
+/// Frames that are sent in the place of dropped ones, each with what becomes of it.
+#[derive(Debug)]
+pub struct Replies {
+    pub(super) frames: Batch,
+    pub(super) verdicts: Verdicts,
+}
+
+impl Replies {
+    pub(super) fn new() -> Replies {
+        Replies { frames: Batch::new(), verdicts: Verdicts::new() }
+    }
+
+    /// Sends a frame: by the port that the verdict names, or by the one that the dropped frame came from ([`Verdict::Tx`]).
+    ///
+    /// # Errors
+    /// The frame, where there are [`BATCH_MAX`] already; as no more come out than were dropped, this is not seen.
+    pub fn push(&mut self, frame: Frame, verdict: Verdict) -> Result<(), Frame> {
+        let at = self.frames.len();
+        self.frames.push(frame)?;
+        self.verdicts.set(at, verdict);
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! The decisions that look at no table.
+
+use super::decide::{Decide, Verdicts};
+use super::verdict::{Reason, Verdict};
+use crate::pool::Batch;
+use crate::steer::Source;
+use crate::wire::Ethernet;
+use std::error::Error;
+use std::mem;
+
+/// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged, as long as they came: padding of
+/// the link too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CrossConnect;
+
+/// Every frame leaves by the port it came from, its MAC addresses swapped and as long as it came, as with `XDP_TX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reflect;
+
+/// Every frame is dropped unread, as with `XDP_DROP`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DropAll;
+
+/// Every frame goes to the [holder](super::holder), unread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PassAll;
+
+/// There are ports without a partner.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0} ports: give an even number in cross-connect mode")]
+pub struct Unpaired(pub usize);
+
+impl Decide for CrossConnect {
+    fn check(&self, ports: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if ports.is_multiple_of(2) { Ok(()) } else { Err(Box::new(Unpaired(ports))) }
+    }
+
+    #[inline]
+    fn decide(&mut self, from: Source, _: &mut [u8]) -> Verdict {
+        Verdict::Redirect(from.port ^ 1)
+    }
+
+    fn decide_burst(&mut self, from: Source, _: &mut Batch, verdicts: &mut Verdicts) {
+        verdicts.fill(Verdict::Redirect(from.port ^ 1));
+    }
+}
+
+impl Decide for Reflect {
+    #[inline]
+    fn decide(&mut self, _: Source, frame: &mut [u8]) -> Verdict {
+        let Ok((link, _)) = Ethernet::parse_mut(frame) else { return Verdict::Drop(Reason::Short) };
+        mem::swap(&mut link.dst, &mut link.src);
+        Verdict::Tx
+    }
+}
+
+impl Decide for DropAll {
+    fn decide(&mut self, _: Source, _: &mut [u8]) -> Verdict {
+        Verdict::Drop(Reason::Policy)
+    }
+
+    fn decide_burst(&mut self, _: Source, _: &mut Batch, verdicts: &mut Verdicts) {
+        verdicts.fill(Verdict::Drop(Reason::Policy));
+    }
+}
+
+impl Decide for PassAll {
+    fn decide(&mut self, _: Source, _: &mut [u8]) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn decide_burst(&mut self, _: Source, _: &mut Batch, verdicts: &mut Verdicts) {
+        verdicts.fill(Verdict::Pass);
+    }
+}
