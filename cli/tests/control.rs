@@ -149,72 +149,75 @@ fn keys_of_a_router_are_there_for_no_other_mode() {
     run.end();
 }
 
+/// The keys of a forwarder with one pool.
+const KEYS: &[&str] = &[
+    "forward.idle",
+    "icmp.rate",
+    "icmp.burst",
+    "page.statistics",
+    "page.lists.high",
+    "page.lists.batch",
+    "page.watermarks.min",
+    "page.watermarks.low",
+    "page.watermarks.high",
+    "pool.rx.frames",
+    "pool.rx.cache",
+    "pool.rx.trace",
+    "pool.rx.refill",
+    "pool.rx.node",
+];
+
+/// Each key that is turned, and its new value.
+const TURNED: &[(&str, &str)] = &[
+    ("icmp.rate", "0"),
+    ("icmp.burst", "1"),
+    ("pool.rx.cache", "128"),
+    ("pool.rx.refill", "64"),
+    ("page.statistics", "off"),
+    ("pool.rx.node", "0"),
+    ("pool.rx.node", "any"),
+    ("page.lists.high", "0"),
+    ("page.lists.batch", "31"),
+    ("page.lists.high", "62"),
+    ("page.watermarks.min", "70"),
+    ("page.watermarks.low", "80"),
+];
+
+/// What is asked in vain, and what is said of it.
+const REFUSED: &[(&str, &str)] = &[
+    ("set page.lists.high 99999999", "page.lists.high: 99999999 is out of range; give 0 to "),
+    ("set pool.rx.node 1", "pool.rx.node: there is no node 1; give any or 0 ("),
+    ("set pool.rx.node none", "\"none\" is neither a whole number nor any; give any or 0 ("),
+    ("set icmp.rate 1000001", "icmp.rate: out of range; give 0 (none at all) to 1000000 ("),
+    ("set icmp.burst 0", "icmp.burst: out of range; give 1 to 1000000 ("),
+    ("set page.lists.batch 0", "page.lists.batch: 0 is out of range; give 1 to 128 ("),
+    ("set page.watermarks.min 99999999", "page.watermarks.min: watermarks 99999999, "),
+    ("set pool.rx.cash 1", "error: no key \"pool.rx.cash\": did you mean pool.rx.cache?\n"),
+    ("set pool.rx.frames 0", "pool.rx.frames: "),
+    ("set pool.rx.cache many", "\"many\" is no whole number; give 0 to 65536"),
+    ("set page.statistics maybe", "is neither on nor off; give on or off"),
+    ("set pool.rx.cache", "pool.rx.cache: give a value"),
+    ("stat pool", "nothing called \"pool\": there are pools, ports, drops, forward, workers, holders, pages"),
+];
+
 #[test]
 fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
     let run = Run::start("keys");
     let keys = run.json("set --json");
     let names: Vec<_> = keys.as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
-    assert_eq!(
-        names,
-        [
-            "forward.idle",
-            "icmp.rate",
-            "icmp.burst",
-            "page.statistics",
-            "page.lists.high",
-            "page.lists.batch",
-            "page.watermarks.min",
-            "page.watermarks.low",
-            "page.watermarks.high",
-            "pool.rx.frames",
-            "pool.rx.cache",
-            "pool.rx.trace",
-            "pool.rx.refill",
-            "pool.rx.node"
-        ]
-    );
+    assert_eq!(names, KEYS);
     let value = |key: &str| {
         let keys = run.json("set --json");
         let key = keys.as_array().unwrap().iter().find(|entry| entry["key"] == key).unwrap();
         key["value"].as_str().unwrap().to_owned()
     };
-    for (key, new) in [
-        ("icmp.rate", "0"),
-        ("icmp.burst", "1"),
-        ("pool.rx.cache", "128"),
-        ("pool.rx.refill", "64"),
-        ("page.statistics", "off"),
-        ("pool.rx.node", "0"),
-        ("pool.rx.node", "any"),
-        ("page.lists.high", "0"),
-        ("page.lists.batch", "31"),
-        ("page.lists.high", "62"),
-        ("page.watermarks.min", "70"),
-        ("page.watermarks.low", "80"),
-    ] {
+    for (key, new) in TURNED {
         let out = run.ask(&format!("set {key} {new}"));
         assert_eq!((stdout(&out).as_str(), stderr(&out).as_str(), out.status.code()), ("", "", Some(0)));
-        assert_eq!(value(key), new);
+        assert_eq!(value(key), *new);
     }
     assert_eq!((value("page.watermarks.high"), value("page.lists.batch")), ("80".into(), "31".into()));
-    for (words, said) in [
-        ("set page.lists.high 99999999", "page.lists.high: 99999999 is out of range; give 0 to "),
-        ("set pool.rx.node 1", "pool.rx.node: there is no node 1; give any or 0 ("),
-        ("set pool.rx.node none", "\"none\" is neither a whole number nor any; give any or 0 ("),
-        ("set icmp.rate 1000001", "icmp.rate: out of range; give 0 (none at all) to 1000000 ("),
-        ("set icmp.burst 0", "icmp.burst: out of range; give 1 to 1000000 ("),
-        ("set page.lists.batch 0", "page.lists.batch: 0 is out of range; give 1 to 128 ("),
-        ("set page.watermarks.min 99999999", "page.watermarks.min: watermarks 99999999, "),
-        ("set pool.rx.cash 1", "error: no key \"pool.rx.cash\": did you mean pool.rx.cache?\n"),
-        ("set pool.rx.frames 0", "pool.rx.frames: "),
-        ("set pool.rx.cache many", "\"many\" is no whole number; give 0 to 65536"),
-        ("set page.statistics maybe", "is neither on nor off; give on or off"),
-        ("set pool.rx.cache", "pool.rx.cache: give a value"),
-        (
-            "stat pool",
-            "nothing called \"pool\": there are pools, ports, drops, forward, workers, holders, pages",
-        ),
-    ] {
+    for (words, said) in REFUSED {
         let out = run.ask(words);
         assert!(
             stderr(&out).contains(said) && stderr(&out).lines().count() == 1,

@@ -29,10 +29,14 @@ impl Source {
 
     fn read(root: &Path, file: &Path) -> Source {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let path = file.strip_prefix(root).expect("a file of the tree").display().to_string();
-        let code: Vec<String> = blank(&text).lines().map(str::to_owned).collect();
-        let in_product = product_lines(&path, &code);
-        Source { path, code, in_product }
+        Source::of(&file.strip_prefix(root).expect("a file of the tree").display().to_string(), &text)
+    }
+
+    /// The file `path` with this text.
+    pub fn of(path: &str, text: &str) -> Source {
+        let code: Vec<String> = blank(text).lines().map(str::to_owned).collect();
+        let in_product = product_lines(path, &code);
+        Source { path: path.to_owned(), code, in_product }
     }
 
     /// The lines with their numbers, from 1.

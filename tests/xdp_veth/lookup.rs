@@ -14,26 +14,31 @@ const NO_NEIGHBOUR: u32 = 7;
 const NEAR: [u8; 6] = [2, 0, 0, 0, 9, 5];
 const FAR: [u8; 6] = [2, 0, 0, 0, 9, 6];
 
+/// A pair of interfaces, with forwarding of both families.
+fn set_up() {
+    for (setting, value) in [
+        ("ipv4/conf/all/forwarding", "1"),
+        ("ipv6/conf/all/disable_ipv6", "0"),
+        ("ipv6/conf/default/disable_ipv6", "0"),
+        ("ipv6/conf/all/forwarding", "1"),
+    ] {
+        std::fs::write(format!("/proc/sys/net/{setting}"), value).unwrap();
+    }
+    for words in [
+        "link add one type veth peer name two",
+        "link set one up",
+        "link set two up",
+        "addr add 10.9.0.1/24 dev one",
+        "addr add fd09::1/64 dev one nodad",
+    ] {
+        ip(words);
+    }
+}
+
 #[test]
 fn the_kernels_table_is_asked_for_one_destination_after_the_other() {
     in_namespace("lookup::the_kernels_table_is_asked_for_one_destination_after_the_other", || {
-        for (setting, value) in [
-            ("ipv4/conf/all/forwarding", "1"),
-            ("ipv6/conf/all/disable_ipv6", "0"),
-            ("ipv6/conf/default/disable_ipv6", "0"),
-            ("ipv6/conf/all/forwarding", "1"),
-        ] {
-            std::fs::write(format!("/proc/sys/net/{setting}"), value).unwrap();
-        }
-        for words in [
-            "link add one type veth peer name two",
-            "link set one up",
-            "link set two up",
-            "addr add 10.9.0.1/24 dev one",
-            "addr add fd09::1/64 dev one nodad",
-        ] {
-            ip(words);
-        }
+        set_up();
         let near = |v6| if v6 { "fd09::" } else { "10.9.0." };
         for (v6, net) in [(false, ["198.51.100", ".0/24", "."]), (true, ["2001:db8:0:5", "::/64", "::"])] {
             let [prefix, len, host] = net;

@@ -79,14 +79,28 @@ fn v6(dst: &str, next: u8, first: u8) -> Vec<u8> {
     packet
 }
 
-/// Every case by name, with the verdict where control traffic is punted; where nothing is, all are redirected.
-fn cases() -> Vec<(&'static str, Vec<u8>, u32)> {
-    let to_us = |headers: &[u16], payload: &[u8]| frame(UNICAST, headers, payload);
-    let (other_v4, other_v6) = ("198.51.100.1", "2001:db8::2");
-    let cut = |mut frame: Vec<u8>, len| {
-        frame.truncate(len);
-        frame
-    };
+/// Addresses that are not the interface's.
+const OTHER_V4: &str = "198.51.100.1";
+const OTHER_V6: &str = "2001:db8::2";
+
+/// Its name, the frame, and the verdict where control traffic is punted; where nothing is, all are redirected.
+type Case = (&'static str, Vec<u8>, u32);
+
+fn to_us(headers: &[u16], payload: &[u8]) -> Vec<u8> {
+    frame(UNICAST, headers, payload)
+}
+
+fn cut(mut frame: Vec<u8>, len: usize) -> Vec<u8> {
+    frame.truncate(len);
+    frame
+}
+
+fn cases() -> Vec<Case> {
+    [of_the_link(), of_ipv4(), of_ipv6(), of_dhcp()].concat()
+}
+
+/// What the addresses and the type of the frame decide.
+fn of_the_link() -> Vec<Case> {
     vec![
         ("a bare header", to_us(&[0x0800], &[]), REDIRECT),
         ("broadcast", frame([0xff; 6], &[0x88b5], &[0; 46]), PASS),
@@ -104,6 +118,17 @@ fn cases() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("ARP behind three tags", to_us(&[0x8100, 6, 0x8100, 7, 0x8100, 8, 0x0806], &[0; 46]), PASS),
         ("a tag cut short", cut(to_us(&[0x8100, 7, 0x0806], &[]), 16), REDIRECT),
         ("a second tag cut short", cut(to_us(&[0x8100, 7, 0x8100, 8, 0x0806], &[]), 20), REDIRECT),
+        ("802.1X", to_us(&[0x888e], &[0; 46]), PASS),
+        ("PPPoE discovery behind a tag", to_us(&[0x8100, 7, 0x8863], &[0; 46]), PASS),
+        ("MPLS", to_us(&[0x8847], &[0; 46]), PASS),
+        ("a length for an ethertype", to_us(&[46], &[0; 46]), PASS),
+        ("an unknown ethertype", to_us(&[0x88b5], &[0; 46]), PASS),
+    ]
+}
+
+/// What the IPv4 header decides.
+fn of_ipv4() -> Vec<Case> {
+    vec![
         ("IPv4 to us", to_us(&[0x0800], &v4(OWN_V4)), PASS),
         ("IPv4 to us, with options", to_us(&[0x0800], &v4_with_options(OWN_V4)), PASS),
         ("IPv4 to us, a fragment", to_us(&[0x0800], &v4_fragment(OWN_V4)), PASS),
@@ -111,69 +136,76 @@ fn cases() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("IPv4 to us behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x0800], &v4(OWN_V4)), PASS),
         ("IPv4 to us, the header's last byte", cut(to_us(&[0x0800], &v4(OWN_V4)), 34), PASS),
         ("IPv4 to us, cut short", cut(to_us(&[0x0800], &v4(OWN_V4)), 33), REDIRECT),
-        ("IPv4 to others", to_us(&[0x0800], &v4(other_v4)), REDIRECT),
-        ("IPv4 to others behind a tag", to_us(&[0x8100, 7, 0x0800], &v4(other_v4)), REDIRECT),
+        ("IPv4 to others", to_us(&[0x0800], &v4(OTHER_V4)), REDIRECT),
+        ("IPv4 to others behind a tag", to_us(&[0x8100, 7, 0x0800], &v4(OTHER_V4)), REDIRECT),
         ("IPv4 multicast in a frame to us", to_us(&[0x0800], &v4("224.0.0.5")), REDIRECT),
         ("IPv4 loopback", to_us(&[0x0800], &v4("127.0.0.1")), REDIRECT),
+    ]
+}
+
+/// What the IPv6 header and the type of an ICMPv6 message decide.
+fn of_ipv6() -> Vec<Case> {
+    vec![
         ("IPv6 to us", to_us(&[0x86dd], &v6(OWN_V6, 17, 0)), PASS),
         ("IPv6 to us behind hop-by-hop options", to_us(&[0x86dd], &v6(OWN_V6, 0, 58)), PASS),
         ("IPv6 to us behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x86dd], &v6(OWN_V6, 6, 0)), PASS),
         ("IPv6 to us, the header's last byte", cut(to_us(&[0x86dd], &v6(OWN_V6, 58, 0)), 54), PASS),
         ("IPv6 to us, cut short", cut(to_us(&[0x86dd], &v6(OWN_V6, 17, 0)), 53), REDIRECT),
-        ("IPv6 to others", to_us(&[0x86dd], &v6(other_v6, 17, 135)), REDIRECT),
-        ("IPv6 to others behind hop-by-hop options", to_us(&[0x86dd], &v6(other_v6, 0, 135)), REDIRECT),
-        ("router solicitation", to_us(&[0x86dd], &v6(other_v6, 58, 133)), PASS),
-        ("router advertisement", to_us(&[0x86dd], &v6(other_v6, 58, 134)), PASS),
-        ("neighbour solicitation", to_us(&[0x86dd], &v6(other_v6, 58, 135)), PASS),
-        ("neighbour advertisement", to_us(&[0x86dd], &v6(other_v6, 58, 136)), PASS),
-        ("ICMPv6 redirect", to_us(&[0x86dd], &v6(other_v6, 58, 137)), PASS),
-        ("neighbour solicitation behind a tag", to_us(&[0x8100, 7, 0x86dd], &v6(other_v6, 58, 135)), PASS),
-        ("MLD to a unicast address", to_us(&[0x86dd], &v6(other_v6, 58, 132)), REDIRECT),
-        ("ICMPv6 echo", to_us(&[0x86dd], &v6(other_v6, 58, 128)), REDIRECT),
-        ("ICMPv6 beyond discovery", to_us(&[0x86dd], &v6(other_v6, 58, 138)), REDIRECT),
-        ("ICMPv6 without its type", cut(to_us(&[0x86dd], &v6(other_v6, 58, 135)), 54), REDIRECT),
-        ("802.1X", to_us(&[0x888e], &[0; 46]), PASS),
-        ("PPPoE discovery behind a tag", to_us(&[0x8100, 7, 0x8863], &[0; 46]), PASS),
-        ("MPLS", to_us(&[0x8847], &[0; 46]), PASS),
-        ("a length for an ethertype", to_us(&[46], &[0; 46]), PASS),
-        ("an unknown ethertype", to_us(&[0x88b5], &[0; 46]), PASS),
-        ("DHCP offer to this link address", to_us(&[0x0800], &dhcp(UNICAST, other_v4)), PASS),
-        ("DHCP offer behind a tag", to_us(&[0x8100, 7, 0x0800], &dhcp(UNICAST, other_v4)), PASS),
+        ("IPv6 to others", to_us(&[0x86dd], &v6(OTHER_V6, 17, 135)), REDIRECT),
+        ("IPv6 to others behind hop-by-hop options", to_us(&[0x86dd], &v6(OTHER_V6, 0, 135)), REDIRECT),
+        ("router solicitation", to_us(&[0x86dd], &v6(OTHER_V6, 58, 133)), PASS),
+        ("router advertisement", to_us(&[0x86dd], &v6(OTHER_V6, 58, 134)), PASS),
+        ("neighbour solicitation", to_us(&[0x86dd], &v6(OTHER_V6, 58, 135)), PASS),
+        ("neighbour advertisement", to_us(&[0x86dd], &v6(OTHER_V6, 58, 136)), PASS),
+        ("ICMPv6 redirect", to_us(&[0x86dd], &v6(OTHER_V6, 58, 137)), PASS),
+        ("neighbour solicitation behind a tag", to_us(&[0x8100, 7, 0x86dd], &v6(OTHER_V6, 58, 135)), PASS),
+        ("MLD to a unicast address", to_us(&[0x86dd], &v6(OTHER_V6, 58, 132)), REDIRECT),
+        ("ICMPv6 echo", to_us(&[0x86dd], &v6(OTHER_V6, 58, 128)), REDIRECT),
+        ("ICMPv6 beyond discovery", to_us(&[0x86dd], &v6(OTHER_V6, 58, 138)), REDIRECT),
+        ("ICMPv6 without its type", cut(to_us(&[0x86dd], &v6(OTHER_V6, 58, 135)), 54), REDIRECT),
+    ]
+}
+
+/// What the fields of a DHCP answer decide.
+fn of_dhcp() -> Vec<Case> {
+    vec![
+        ("DHCP offer to this link address", to_us(&[0x0800], &dhcp(UNICAST, OTHER_V4)), PASS),
+        ("DHCP offer behind a tag", to_us(&[0x8100, 7, 0x0800], &dhcp(UNICAST, OTHER_V4)), PASS),
         (
             "DHCP answer on its way to another client",
-            to_us(&[0x0800], &dhcp([2, 0, 0, 0, 0, 9], other_v4)),
+            to_us(&[0x0800], &dhcp([2, 0, 0, 0, 0, 9], OTHER_V4)),
             REDIRECT,
         ),
         (
             "DHCP answer cut within the client's address",
-            cut(to_us(&[0x0800], &dhcp(UNICAST, other_v4)), 75),
+            cut(to_us(&[0x0800], &dhcp(UNICAST, OTHER_V4)), 75),
             REDIRECT,
         ),
         (
             "DHCP with the client's address just there",
-            cut(to_us(&[0x0800], &dhcp(UNICAST, other_v4)), 76),
+            cut(to_us(&[0x0800], &dhcp(UNICAST, OTHER_V4)), 76),
             PASS,
         ),
         (
             "DHCP answer to the server's port",
-            to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 23, 67)),
+            to_us(&[0x0800], &changed(dhcp(UNICAST, OTHER_V4), 23, 67)),
             REDIRECT,
         ),
-        ("DHCP answer over TCP", to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 9, 6)), REDIRECT),
+        ("DHCP answer over TCP", to_us(&[0x0800], &changed(dhcp(UNICAST, OTHER_V4), 9, 6)), REDIRECT),
         (
             "DHCP answer with options of IPv4",
-            to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 0, 0x46)),
+            to_us(&[0x0800], &changed(dhcp(UNICAST, OTHER_V4), 0, 0x46)),
             REDIRECT,
         ),
         (
             "the first fragment of a DHCP answer",
-            to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 6, 0x20)),
+            to_us(&[0x0800], &changed(dhcp(UNICAST, OTHER_V4), 6, 0x20)),
             REDIRECT,
         ),
-        ("a later fragment", to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 7, 0x10)), REDIRECT),
+        ("a later fragment", to_us(&[0x0800], &changed(dhcp(UNICAST, OTHER_V4), 7, 0x10)), REDIRECT),
         (
             "DHCP answer that may not be fragmented",
-            to_us(&[0x0800], &changed(dhcp(UNICAST, other_v4), 6, 0x40)),
+            to_us(&[0x0800], &changed(dhcp(UNICAST, OTHER_V4), 6, 0x40)),
             PASS,
         ),
     ]
