@@ -6,9 +6,8 @@ mod line;
 pub(crate) use line::{LINE_MAX, Line};
 
 use super::frame::{Frame, RUN};
-use super::origin::Origin;
 use super::shared::Shared;
-use super::yard;
+use super::yard::{each_pool, first_run, pool_of};
 use crate::limits::BATCH_MAX;
 use crate::sync::Worker;
 use crate::sys::cpu::prefetch_write;
@@ -251,23 +250,6 @@ impl Batch {
         }
         self.len += n;
     }
-
-    /// Appends what `take` writes into the free places; it returns how many, from the first on, and of which pool if
-    /// that is known. Returns how many.
-    ///
-    /// # Safety
-    /// `take` initialises that many places, with frames whose claims are the batch's from then on.
-    #[inline]
-    pub(crate) unsafe fn grow(
-        &mut self,
-        take: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize,
-        origin: &Origin,
-    ) -> usize {
-        let n = take(&mut self.frames[self.len..]);
-        // SAFETY: the caller's promise.
-        unsafe { self.grown(n, origin.pool()) };
-        n
-    }
 }
 
 /// The places as frames.
@@ -288,53 +270,6 @@ unsafe fn initialised(places: &[MaybeUninit<Frame>]) -> &[Frame] {
 unsafe fn initialised_mut(places: &mut [MaybeUninit<Frame>]) -> &mut [Frame] {
     // SAFETY: as of `initialised`.
     unsafe { std::slice::from_raw_parts_mut(places.as_mut_ptr().cast::<Frame>(), places.len()) }
-}
-
-/// The pool that a frame is of, which it keeps.
-#[inline]
-fn pool_of(frame: &Frame) -> *const Shared {
-    // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
-    unsafe { yard::pool(frame.id()) }
-}
-
-/// The pool of the first of `frames` and how many from there on are of it; `frames` are not empty.
-///
-/// # Cost
-/// An entry of the table of pools for each frame.
-#[inline]
-fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
-    let id = frames[0].id();
-    // SAFETY: the frames are out for as long as they are borrowed, and keep their pool.
-    let pool = unsafe { yard::pool(id) };
-    // SAFETY: as above.
-    let Shared { homes, number, .. } = unsafe { &*pool };
-    let n = frames.iter().take_while(|frame| homes.of(frame.id()) == *number).count();
-    (pool, n.max(1))
-}
-
-/// Calls `f` for each run of `frames` that are of one pool: `known`, unless that is null.
-#[inline(always)]
-pub(crate) fn each_pool(frames: &[Frame], known: *const Shared, mut f: impl FnMut(&Shared, &[Frame])) {
-    if frames.is_empty() {
-        return;
-    }
-    if known.is_null() {
-        return each_run(frames, f);
-    }
-    // SAFETY: the frames are out for as long as they are borrowed, and keep their pool.
-    f(unsafe { &*known }, frames);
-}
-
-/// As [`each_pool`], of frames whose pools are not known.
-#[inline(never)]
-fn each_run(frames: &[Frame], mut f: impl FnMut(&Shared, &[Frame])) {
-    let mut rest = frames;
-    while !rest.is_empty() {
-        let (pool, n) = first_run(rest);
-        // SAFETY: the run's frames are out for as long as they are borrowed, and keep their pool.
-        f(unsafe { &*pool }, &rest[..n]);
-        rest = &rest[n..];
-    }
 }
 
 impl Default for Batch {

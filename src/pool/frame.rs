@@ -7,7 +7,7 @@
 //! Where a frame's data begins is coloured: neighbours in memory begin 64 bytes further on, so that headers
 //! do not all fall into two sets of the first-level cache.
 
-use super::local::Start;
+use super::colour::Start;
 use super::shared::Shared;
 use super::yard;
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};

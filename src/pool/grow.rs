@@ -78,7 +78,7 @@ fn find(taken: &mut Taken<'_>, w: &mut Worker) {
     let found = taken.got > 0;
     shared.lanes.add(w, 1, |lane| if found { &lane.refills } else { &lane.empty });
     new_and_take(taken, w);
-    while taken.is_short() && shared.relieve(w) > 0 {
+    while taken.is_short() && shared.keepers.relieve(w) > 0 {
         let found = refill_and_take(shared, w, taken.rest());
         if found == 0 {
             break;

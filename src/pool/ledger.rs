@@ -138,7 +138,7 @@ impl Shared {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
         let said = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.said[place as usize]));
         let handed = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.handed[place as usize]));
-        let kept = self.keepers.kept(self);
+        let kept = self.keepers.kept(|id| self.is_own(id));
         let strangers = self.reckon_and_look();
         let owner = self.local.slot().gauges();
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());

@@ -20,6 +20,8 @@
 
 #[allow(unsafe_code)]
 mod batch;
+mod colour;
+mod config;
 mod dma;
 #[allow(unsafe_code)]
 mod fragment;
@@ -37,7 +39,9 @@ mod place;
 mod pool;
 mod pressure;
 mod put;
+mod queue;
 mod recycle;
+mod renewal;
 #[allow(unsafe_code)]
 mod share;
 #[allow(unsafe_code)]
@@ -46,8 +50,9 @@ mod stats;
 mod stock;
 #[cfg(test)]
 pub(crate) mod tests;
-#[allow(unsafe_code)]
 mod trace;
+#[allow(unsafe_code)]
+mod traces;
 mod tuning;
 mod watch;
 #[allow(unsafe_code)]
@@ -56,6 +61,7 @@ mod yard;
 pub use crate::sys::table::TableError;
 pub use batch::{Batch, Drain};
 pub(crate) use batch::{LINE_MAX, Line};
+pub use config::{PoolConfig, PoolError};
 pub use dma::DmaMap;
 pub use fragment::{Fragment, Fragments};
 pub(crate) use frame::{Desc, RUN};
@@ -63,9 +69,9 @@ pub use frame::{Frame, NoRoom};
 pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;
 pub use place::Place;
-pub use pool::{Pool, PoolConfig, PoolError};
+pub use pool::Pool;
 pub use pressure::Pressure;
-pub(crate) use pressure::Renewal;
 pub use recycle::Recycle;
+pub(crate) use renewal::Renewal;
 pub use share::SharedFrame;
 pub use stats::{AllocStats, PoolStats, RecycleStats};

@@ -3,10 +3,13 @@
 //! Whoever keeps frames counts what goes in and what comes back by pool. While all that is inside a queue is of one pool
 //! (the usual case by far), neither direction looks a frame's pool up.
 
-use super::batch::{Batch, each_pool};
+use super::batch::Batch;
+use super::frame::Frame;
 use super::place::Place;
 use super::shared::Shared;
+use super::yard::each_pool;
 use crate::sync::Worker;
+use std::mem::MaybeUninit;
 use std::ptr;
 
 /// The frames inside one queue: how many, of which pool, and which place of the ledger the queue is.
@@ -31,10 +34,6 @@ impl Origin {
     /// Frames inside.
     pub(crate) fn inside(&self) -> usize {
         self.inside
-    }
-
-    pub(super) fn pool(&self) -> *const Shared {
-        self.pool
     }
 
     /// Says that the first `n` frames of `batch` go in, just before they are handed over.
@@ -63,5 +62,24 @@ impl Origin {
     #[cold]
     pub(crate) fn lose(&mut self, n: usize) {
         self.inside -= n;
+    }
+}
+
+impl Batch {
+    /// Appends what `take` writes into the free places; it returns how many, from the first on, and of which pool if
+    /// that is known. Returns how many.
+    ///
+    /// # Safety
+    /// `take` initialises that many places, with frames whose claims are the batch's from then on.
+    #[inline]
+    pub(crate) unsafe fn grow(
+        &mut self,
+        take: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize,
+        origin: &Origin,
+    ) -> usize {
+        let n = take(self.places());
+        // SAFETY: the caller's promise.
+        unsafe { self.grown(n, origin.pool) };
+        n
     }
 }

@@ -10,11 +10,12 @@
 //! addition in each. Frames that leave a place without a batch, as a queue is dropped, are counted by
 //! [`Place::leave`] and [`Place::take_back`].
 
-use super::batch::{Batch, each_pool};
+use super::batch::Batch;
 use super::frame::Frame;
 use super::shared::{PoolLane, Shared};
 #[cfg(all(test, not(loom)))]
 use super::tests::planted;
+use super::yard::each_pool;
 use crate::stats::Count;
 use crate::sync::Worker;
 use std::ptr;

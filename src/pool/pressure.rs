@@ -1,11 +1,5 @@
 //! Those who keep a pool's frames ready beside it, and give them back when it runs dry.
 
-use super::frame::Frame;
-use super::local::Start;
-use super::pool::Pool;
-use super::shared::Shared;
-use super::yard::Homes;
-use crate::page::Memory;
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Steps, Worker};
 use std::collections::BTreeSet;
@@ -22,7 +16,7 @@ pub trait Pressure: Send + Sync {
     /// Frames of the pool that it keeps now: the ledger's `ready`.
     fn ready(&self) -> u64;
 
-    /// Names the frames of the pool that it keeps now, each once, by [`Frame::id`]. The ledger holds [`Pressure::ready`] against
+    /// Names the frames of the pool that it keeps now, each once, by [`Frame::id`](super::Frame::id). The ledger holds [`Pressure::ready`] against
     /// it: a pool is not [balanced](super::Ledger::balanced) while the two differ.
     fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32));
 
@@ -58,6 +52,12 @@ impl Keepers {
         }
     }
 
+    /// Asks one keeper after the other until frames came back; returns how many.
+    #[cold]
+    pub(super) fn relieve(&self, w: &mut Worker) -> usize {
+        self.alive().iter().map(|keeper| keeper.relieve(w)).find(|&n| n > 0).unwrap_or(0)
+    }
+
     /// Which frames they keep, as far as they say it.
     pub(super) fn frames(&self) -> BTreeSet<NonZeroU32> {
         let mut frames = BTreeSet::new();
@@ -69,14 +69,14 @@ impl Keepers {
         frames
     }
 
-    /// How many frames of `pool` they say that they keep, and how many they name. The keepers are called without a lock.
-    pub(super) fn kept(&self, pool: &Shared) -> Kept {
+    /// How many frames of a pool they say that they keep, and how many they name; `is_own` says of a number whether it is one of the pool's. The keepers are called without a lock.
+    pub(super) fn kept(&self, is_own: impl Fn(u32) -> bool) -> Kept {
         let (mut said, mut names, mut named) = (0_u64, 0, BTreeSet::new());
         for keeper in self.alive() {
             said = said.saturating_add(keeper.ready());
             keeper.each_ready(&mut |id| {
                 names += 1;
-                if pool.is_own(id.get()) {
+                if is_own(id.get()) {
                     named.insert(id);
                 }
             });
@@ -105,49 +105,5 @@ impl Kept {
 impl std::fmt::Debug for Keepers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Keepers").field(&lock(&self.0).len()).finish()
-    }
-}
-
-impl Shared {
-    /// Asks one keeper after the other until frames came back; returns how many.
-    #[cold]
-    pub(super) fn relieve(&self, w: &mut Worker) -> usize {
-        self.keepers.alive().iter().map(|keeper| keeper.relieve(w)).find(|&n| n > 0).unwrap_or(0)
-    }
-}
-
-impl Pool {
-    /// The memory its frames are of.
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.shared.memory
-    }
-
-    /// What tells this pool's frames and makes them new, for a loop over many: in registers, whatever the loop writes.
-    #[inline(always)]
-    pub(crate) fn renewal(&self) -> Renewal {
-        let Shared { homes, renewable: number, start, .. } = &*self.shared;
-        Renewal { homes: *homes, number: *number, start: *start }
-    }
-}
-
-/// See [`Pool::renewal`].
-#[derive(Clone, Copy)]
-pub(crate) struct Renewal {
-    homes: Homes,
-    number: u16,
-    start: Start,
-}
-
-impl Renewal {
-    /// Whether the frame is of this pool, and need not be cleared before its next use.
-    #[inline(always)]
-    pub(crate) fn owns(self, frame: &Frame) -> bool {
-        self.homes.of(frame.id()) == self.number
-    }
-
-    /// Makes a frame of this pool as it is when just allocated.
-    #[inline(always)]
-    pub(crate) fn begin_again(self, frame: &mut Frame) {
-        frame.begin_at(self.start.of(frame.id().get()));
     }
 }

@@ -5,11 +5,12 @@
 //! back and gives up the yard's count.
 
 use super::batch::Batch;
+use super::colour::Start;
 use super::dma::Dma;
 use super::frame::{self, Frame};
 use super::home::{Home, Latch};
 use super::inflight::Inflight;
-use super::local::{Gauges, Local, Start};
+use super::local::{Gauges, Local};
 use super::pressure::Keepers;
 use super::stock::Stock;
 use super::yard::{self, Homes, Yard};

@@ -8,55 +8,24 @@ use super::ledger::Holder;
 use super::place::Place;
 use super::pool::Pool;
 use super::shared::Shared;
+use super::traces::{Entry, HOME, Traces};
 use super::yard::Yard;
 use crate::sync::shim::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::panic::Location;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
-
-/// Says of a frame that it came home after its pool was closed.
-const HOME: u8 = u8::MAX;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// An allocation noted less than so many milliseconds after the clock was read, while holders are being listed, has age 0.
 /// Ages wrap after 49 days.
 const AHEAD: u32 = 60_000;
 
-/// A yard's side array: one entry a chunk, used for frames of the pools that trace.
-#[derive(Debug)]
-pub(super) struct Traces {
-    begun: Instant,
-    entries: Box<[Entry]>,
-}
-
-/// What is known of one frame. Written by its holder, or by the one who begins to trace.
-#[derive(Debug, Default)]
-struct Entry {
-    /// Null, or a `&'static Location`: where it was allocated.
-    site: AtomicPtr<Location<'static>>,
-    /// Milliseconds after `begun` when that was.
-    at: AtomicU32,
-    /// 0, a [`Place`] and 1, or [`HOME`].
-    place: AtomicU8,
-}
-
-impl Traces {
-    /// Entries for as many chunks, nothing known.
-    pub(super) fn new(chunks: usize) -> Traces {
-        Traces { begun: Instant::now(), entries: (0..chunks).map(|_| Entry::default()).collect() }
-    }
-
-    fn now(&self) -> u32 {
-        self.begun.elapsed().as_millis() as u32
-    }
-}
-
 impl Yard {
     /// The entry of frame `id`, if any pool of this yard has traced.
     fn trace(&self, id: NonZeroU32) -> Option<&Entry> {
-        self.traces()?.entries.get(self.index(id))
+        self.traces()?.entry(self.index(id))
     }
 }
 
@@ -176,15 +145,6 @@ impl Shared {
         let frames = if closed { self.latch.out() } else { self.out().len() as u64 };
         let holder = Holder { site: None, frames, oldest: Duration::ZERO, place: None };
         if frames > 0 { vec![holder] } else { Vec::new() }
-    }
-}
-
-impl Entry {
-    /// Site, time and place.
-    fn read(&self) -> (Option<&'static Location<'static>>, u32, u8) {
-        let site = self.site.load(Relaxed);
-        // SAFETY: null, or made of a reference to a Location, which the compiler keeps for ever.
-        (unsafe { site.as_ref() }, self.at.load(Relaxed), self.place.load(Relaxed))
     }
 }
 

@@ -1,6 +1,7 @@
 //! COLD: what of a pool can be changed while it runs.
 
-use super::pool::{Pool, PoolError};
+use super::config::{PoolError, check_cache};
+use super::pool::Pool;
 use super::shared::Shared;
 use crate::sync::shim::lock;
 
@@ -71,18 +72,6 @@ impl Pool {
             .filter(|page| stock.is_unfit(page))
             .count()
             .max(stock.pages.len().saturating_sub(stock.limit))
-    }
-}
-
-/// Whether a cache can hold this many frames and be refilled so.
-pub(super) fn check_cache(cache: usize, refill: usize) -> Result<(), PoolError> {
-    let checks = [
-        ("cache", cache, cache <= 1 << 16, "0 to 65536"),
-        ("refill", refill, cache == 0 || (1..=cache).contains(&refill), "1 to the cache"),
-    ];
-    match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
-        Some((what, value, _, range)) => Err(PoolError::Range { what, value, range }),
-        None => Ok(()),
     }
 }
 

@@ -4,9 +4,10 @@
 //! it by the frame's number alone. A link and a count a chunk and a place a page stand in the yard of each memory, made
 //! with its first pool and gone with its last. Together 0.59 % of the memory.
 
+use super::frame::Frame;
 use super::home::Links;
 use super::shared::Shared;
-use super::trace::Traces;
+use super::traces::Traces;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Refs};
 use crate::sync::shim::AtomicU32;
@@ -122,6 +123,53 @@ pub(super) unsafe fn leave(number: u16) -> Arc<Shared> {
     let pool = POOLS[usize::from(number)].swap(ptr::null_mut(), Relaxed);
     // SAFETY: `register` put the count there, and the caller promises that nobody will look for it.
     unsafe { Arc::from_raw(pool) }
+}
+
+/// The pool that a frame is of, which it keeps.
+#[inline]
+pub(super) fn pool_of(frame: &Frame) -> *const Shared {
+    // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
+    unsafe { pool(frame.id()) }
+}
+
+/// The pool of the first of `frames` and how many from there on are of it; `frames` are not empty.
+///
+/// # Cost
+/// An entry of the table of pools for each frame.
+#[inline]
+pub(super) fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
+    let id = frames[0].id();
+    // SAFETY: the frames are out for as long as they are borrowed, and keep their pool.
+    let pool = unsafe { pool(id) };
+    // SAFETY: as above.
+    let Shared { homes, number, .. } = unsafe { &*pool };
+    let n = frames.iter().take_while(|frame| homes.of(frame.id()) == *number).count();
+    (pool, n.max(1))
+}
+
+/// Calls `f` for each run of `frames` that are of one pool: `known`, unless that is null.
+#[inline(always)]
+pub(super) fn each_pool(frames: &[Frame], known: *const Shared, mut f: impl FnMut(&Shared, &[Frame])) {
+    if frames.is_empty() {
+        return;
+    }
+    if known.is_null() {
+        return each_run(frames, f);
+    }
+    // SAFETY: the frames are out for as long as they are borrowed, and keep their pool.
+    f(unsafe { &*known }, frames);
+}
+
+/// As [`each_pool`], of frames whose pools are not known.
+#[inline(never)]
+fn each_run(frames: &[Frame], mut f: impl FnMut(&Shared, &[Frame])) {
+    let mut rest = frames;
+    while !rest.is_empty() {
+        let (pool, n) = first_run(rest);
+        // SAFETY: the run's frames are out for as long as they are borrowed, and keep their pool.
+        f(unsafe { &*pool }, &rest[..n]);
+        rest = &rest[n..];
+    }
 }
 
 impl Yard {

@@ -31,7 +31,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "pool::origin",
     "pool::share",
     "pool::shared",
-    "pool::trace",
+    "pool::traces",
     "pool::yard",
     "slab::constructed",
     "slab::constructor",

@@ -1,0 +1,149 @@
+//! COLD: what a pool is made with, and why none could be made.
+
+use super::colour::Start;
+use super::dma::DmaMap;
+use super::recycle::Recycle;
+use crate::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, FRAMES_MAX, PAGE_SIZE};
+use crate::sys::table::TableError;
+
+/// What a pool is made with.
+#[derive(Debug, Clone)]
+pub struct PoolConfig {
+    /// What it is called in reports.
+    pub name: String,
+    /// Frames at most, 1..=2^22; pages are taken as they are needed.
+    pub frames: usize,
+    /// Frames that [`Pool::resize`](super::Pool::resize) may give it room for, to 2^22; 0 is no more than `frames`.
+    pub capacity: usize,
+    /// Bytes of a frame: 2048, 4096, 8192, 16384 or 32768.
+    pub frame_size: usize,
+    /// Bytes kept free before the data of a frame that is given out.
+    pub headroom: usize,
+    /// Bytes of data a frame must have room for wherever it begins; what is left over becomes colours.
+    pub data: usize,
+    /// Frames the owner's cache holds at most. page_pool has 128 for budgets of 64; completions that are looked for
+    /// every 256 frames want twice that, as DPDK has. 0: every frame passes the stock, under its lock.
+    pub cache: usize,
+    /// Frames the cache is refilled to, at most the cache (page_pool: 64).
+    pub refill: usize,
+    /// How the device knows the frames.
+    pub dma: DmaMap,
+    /// What becomes of a page whose frames have come home.
+    pub recycle: Recycle,
+    /// Whether to use the page stage's reserve, page by page, when nothing else is left. Such a page is not kept: it goes
+    /// back as soon as its frames are home.
+    pub urgent: bool,
+    /// Whether all bytes of a frame are 0 when it is given out, its headroom and tailroom among them: so whoever gets it, or a
+    /// device it is posted to, sees no byte of an earlier use, of this pool's or of another's of the same memory. Cleared when
+    /// it is given out and not when it comes home, since a page that is new to the pool has old bytes as well; until then they
+    /// lie in memory, where a peer that the memory is lent to can read them. The pieces of one frame
+    /// ([`Fragments`](super::Fragments)) are cleared each time the frame is cut.
+    ///
+    /// It costs `frame_size` bytes written for each frame, and the pool's lock, since every allocation is a cold one: the owner's
+    /// cache keeps nothing then, and ready [`Pairs`](crate::packet::Pairs) of the pool neither. Without it, as
+    /// usual, there is no cost, not a branch.
+    pub init_on_alloc: bool,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        PoolConfig {
+            name: "pool".into(),
+            frames: 4096,
+            capacity: 0,
+            frame_size: CHUNK_SIZE,
+            headroom: HEADROOM,
+            data: PoolConfig::room(CHUNK_SIZE),
+            cache: 512,
+            refill: 256,
+            dma: DmaMap::None,
+            recycle: Recycle::Pool,
+            urgent: false,
+            init_on_alloc: false,
+        }
+    }
+}
+
+impl PoolConfig {
+    /// The usual pool of frames of `frame_size` bytes: their data has eight places to begin at, and
+    /// [`room`](PoolConfig::room) behind each.
+    pub fn of_frames(frame_size: usize) -> PoolConfig {
+        PoolConfig { frame_size, data: PoolConfig::room(frame_size), ..PoolConfig::default() }
+    }
+
+    /// Whether frames can be of so many bytes.
+    pub(crate) fn has_size(frame_size: usize) -> bool {
+        frame_size.is_power_of_two() && (CHUNK_SIZE..=FRAME_SIZE_MAX).contains(&frame_size)
+    }
+
+    /// Bytes of data that every frame of `frame_size` bytes has room for in a [usual pool](PoolConfig::of_frames): 1,518 in one
+    /// of 2,048, which is an Ethernet frame; 3,584 in 4,096; 7,232 in 8,192; 14,528 in 16,384; 29,120 in 32,768.
+    pub const fn room(frame_size: usize) -> usize {
+        match frame_size {
+            CHUNK_SIZE => 1518,
+            _ => frame_size.saturating_sub(HEADROOM + Start::span(frame_size)),
+        }
+    }
+}
+
+/// Bytes kept free before the data, unless somebody says otherwise.
+const HEADROOM: usize = 64;
+
+/// Why a pool could not be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PoolError {
+    /// A number in the configuration is out of range.
+    #[error("{what} {value}: give {range}")]
+    Range {
+        /// Which number.
+        what: &'static str,
+        /// What was given.
+        value: usize,
+        /// What would be right.
+        range: &'static str,
+    },
+    /// The process has 65,535 pools already.
+    #[error("there are 65535 pools already: close one first")]
+    TooMany,
+    /// There is no room to note which chunk is of which pool.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The owner is a worker of another memory.
+    #[error("the owner is a worker of another memory: claim one from the memory that the pool is made of")]
+    ForeignOwner,
+}
+
+/// Whether a pool can be made so.
+pub(super) fn check(config: &PoolConfig) -> Result<(), PoolError> {
+    let size = config.frame_size;
+    let room = size.saturating_sub(config.data);
+    let checks = [
+        ("frames", config.frames, (1..=FRAMES_MAX).contains(&config.frames), "1 to 4194304"),
+        ("frame size", size, PoolConfig::has_size(size), "2048, 4096, 8192, 16384 or 32768"),
+        ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),
+        ("headroom", config.headroom, config.headroom <= room, "at most the frame size less the data"),
+        (
+            "frame size",
+            size,
+            config.recycle != Recycle::Head || size >= PAGE_SIZE,
+            "4096 or more where the head of a queue of pages is reused",
+        ),
+        ("capacity", config.capacity, config.capacity <= FRAMES_MAX, "0 to 4194304"),
+    ];
+    match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
+        Some((what, value, _, range)) => Err(PoolError::Range { what, value, range }),
+        None => check_cache(config.cache, config.refill),
+    }
+}
+
+/// Whether a cache can hold this many frames and be refilled so.
+pub(super) fn check_cache(cache: usize, refill: usize) -> Result<(), PoolError> {
+    let checks = [
+        ("cache", cache, cache <= 1 << 16, "0 to 65536"),
+        ("refill", refill, cache == 0 || (1..=cache).contains(&refill), "1 to the cache"),
+    ];
+    match checks.into_iter().find(|&(_, _, ok, _)| !ok) {
+        Some((what, value, _, range)) => Err(PoolError::Range { what, value, range }),
+        None => Ok(()),
+    }
+}
