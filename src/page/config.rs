@@ -4,6 +4,11 @@ use super::table::DescriptorSize;
 use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE, WORKERS_MAX};
 use crate::sys::region::{BackingWish, RegionError};
 
+/// Orders that have lists.
+pub(super) const ORDERS: usize = LOCAL_ORDER_MAX as usize + 1;
+/// Blocks moved between a list and a node in one turn at most: they lie on the stack meanwhile.
+pub(super) const TURN: usize = 128;
+
 /// What a memory is made with.
 #[derive(Debug, Clone)]
 pub struct MemoryConfig {

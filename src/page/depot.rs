@@ -3,7 +3,7 @@
 //! A batch is an array of numbers in a few cache lines. Through the buddy's lists each of its pages would carry the
 //! line of its descriptor from core to core and back, for merging what the next allocation splits again.
 
-use super::grow::TURN;
+use super::config::TURN;
 
 /// Batches in the depot at most: twice what a ring of 1,024 pages between two workers can hold.
 const BATCHES: usize = 32;

@@ -5,6 +5,7 @@
 //! end, when the caller is inside of nothing.
 
 use super::bulk::{empty_places, fill};
+use super::config::TURN;
 use super::nodes::Alarm;
 use super::page::Page;
 use super::shared::{Shared, claim};
@@ -14,8 +15,6 @@ use crate::stats::Count;
 use crate::sync::Worker;
 use crate::sync::shim::yield_now;
 
-/// Blocks moved in one turn at most: they lie on the stack meanwhile.
-pub(super) const TURN: usize = 128;
 /// How often an allocation looks again for blocks that were with workers a moment ago.
 const ROUNDS: usize = 16;
 
@@ -169,7 +168,7 @@ fn give_back(shared: &Shared, w: &mut Worker, order: u8, n: usize, alarms: &mut 
 #[cold]
 pub(super) fn decay(shared: &Shared, w: &mut Worker) {
     let mut alarms = Vec::new();
-    for order in 0..super::local::ORDERS as u8 {
+    for order in 0..super::config::ORDERS as u8 {
         let mut rest = shared.locals.enter(w).map_or(0, |mut held| held.lists[usize::from(order)].decay());
         while rest > 0 {
             let moved = give_back(shared, w, order, rest.min(TURN), &mut alarms);

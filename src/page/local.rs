@@ -1,54 +1,14 @@
 //! HOT: a worker's own lists of free pages, orders 0..=3.
 //!
-//! A LIFO of page numbers for each order, as [`Page`] holds them; no atomic, no lock, no descriptor. What is missing
-//! or too much goes through [`grow`](super::grow).
+//! A LIFO of page numbers for each order, as [`Page`](super::Page) holds them; no atomic, no lock, no descriptor.
 
-use super::config::{ListSize, Lists};
-use super::grow;
-use super::page::{MARK, Page};
-use super::shared::{Shared, claim};
+use super::config::{ListSize, Lists, ORDERS};
 use super::stats::PageLane;
-use crate::limits::LOCAL_ORDER_MAX;
-use crate::sync::{Lifo, Worker};
+use super::table::MARK;
+use crate::sync::Lifo;
 
-/// Orders that have lists.
-pub(super) const ORDERS: usize = LOCAL_ORDER_MAX as usize + 1;
 /// A worker that only frees moves up to 2^5 batches at once, as Linux (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const SCALE_MAX: u32 = 5;
-
-impl Shared {
-    /// A block from the worker's list: one look-up, a pop, a store for the gauge, a branch and an add for the
-    /// counters.
-    #[inline(always)]
-    pub(super) fn alloc(&self, w: &mut Worker, order: u8) -> Option<Page> {
-        if let Some(mut held) = self.locals.enter(w) {
-            let (lane, local) = held.split();
-            if let Some(number) = local.pop(order, lane) {
-                if self.counts() {
-                    lane.allocated.add(1);
-                }
-                return claim(number);
-            }
-        }
-        grow::alloc(self, w, order)
-    }
-
-    /// A page into the worker's list; everything that is not a single page of the worker's node goes the longer way.
-    #[inline(always)]
-    pub(super) fn free(&self, w: &mut Worker, page: Page) {
-        if let Some(mut held) = self.locals.enter(w) {
-            let (lane, local) = held.split();
-            if local.is_single_of_home(page.claim_number()) && local.push(0, page.claim_number(), lane) {
-                page.into_number();
-                if self.counts() {
-                    lane.freed.add(1);
-                }
-                return;
-            }
-        }
-        grow::free(self, w, page)
-    }
-}
 
 /// One worker's lists, all of pages of its home node.
 #[derive(Debug)]
@@ -86,7 +46,7 @@ impl Local {
 
     /// The newest block of an order.
     #[inline(always)]
-    fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
+    pub(super) fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
         let list = self.lists.get_mut(usize::from(order))?;
         let number = list.stack.pop()?;
         lane.cached[usize::from(order)].set(list.stack.len() as u64);

@@ -1,7 +1,7 @@
 //! Stage `page`: pages out of regions, in blocks of 2^order, orders 0..=10.
 //!
 //! ```text
-//!   Memory::alloc, free ─► local.rs   the worker's own lists, orders 0..=3          HOT, no atomics
+//!   Memory::alloc, free ─► single.rs  the worker's own lists (local.rs), orders 0..=3  HOT, no atomics
 //!   … in arrays ─────────► bulk.rs    the same, a slice at once                     HOT
 //!                            │ miss, overflow
 //!                            ▼
@@ -40,7 +40,9 @@ mod refs;
 mod share;
 #[allow(unsafe_code)]
 mod shared;
+mod single;
 mod stats;
+mod sums;
 #[allow(unsafe_code)]
 mod table;
 #[cfg(test)]

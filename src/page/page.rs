@@ -1,8 +1,7 @@
 //! The page: a move-only claim on a block of 2^order pages.
 
-use super::owner::OwnerId;
-use super::share::SharedPage;
 use super::shared::{Shared, memory_of};
+use super::table::MARK;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::sys::region;
 use std::mem::ManuallyDrop;
@@ -11,10 +10,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Chunks in a page: page numbers and chunk numbers count the same memory.
 const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
-
-/// In a claim's number: more than one page, or out of the reserve; the descriptor says which. Page numbers have
-/// 31 bits, so a single page is freed without a look at its descriptor.
-pub(super) const MARK: u32 = 1 << 31;
 
 /// A block of 2^order pages that is yours alone; four bytes, move-only.
 ///
@@ -108,11 +103,6 @@ impl Page {
     /// The first byte's address; 2^order pages aligned.
     pub(crate) fn address(&self) -> *mut u8 {
         region::address(self.first_chunk())
-    }
-
-    /// Makes the page one that can have several holders. At its last release `owner` gets it, with `word`.
-    pub fn share(self, owner: OwnerId, word: u64) -> SharedPage {
-        SharedPage::begin(self, owner, word)
     }
 
     /// Who holds page `number`.

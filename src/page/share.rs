@@ -40,8 +40,15 @@ pub struct SharedPage {
     number: NonZeroU32,
 }
 
+impl Page {
+    /// Makes the page one that can have several holders. At its last release `owner` gets it, with `word`.
+    pub fn share(self, owner: OwnerId, word: u64) -> SharedPage {
+        SharedPage::begin(self, owner, word)
+    }
+}
+
 impl SharedPage {
-    pub(super) fn begin(page: Page, owner: OwnerId, word: u64) -> Self {
+    fn begin(page: Page, owner: OwnerId, word: u64) -> Self {
         let shared = SharedPage { number: page.into_number() };
         if let Some(desc) = shared.desc() {
             desc.owner.store(owner.number(), Relaxed);

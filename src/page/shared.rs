@@ -3,14 +3,14 @@
 //! Handles hold a memory by `Arc`, pages do not. When the last handle goes with pages still out, the memory
 //! stays as an orphan, and the page that comes home last unmaps it.
 
-use super::config::MemoryConfig;
+use super::config::{Lists, MemoryConfig, Watermarks};
 use super::local::Local;
 use super::nodes::{Alarm, Nodes};
-use super::page::{MARK, Page};
+use super::page::Page;
 use super::stats::{Moving, PageLane};
-use super::table::Table;
-use super::tuning::Tuning;
+use super::table::{MARK, Table};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
+use crate::sync::shim::Mutex;
 use crate::sync::{Close, Leave, PerWorker, Roster, Worker};
 use crate::sys::region::{Region, SEGMENT_SHIFT, SEGMENTS};
 use std::num::NonZeroU32;
@@ -35,7 +35,8 @@ pub(crate) struct Shared {
     pub(super) first: u32,
     pub(super) table: Table,
     pub(super) nodes: Nodes,
-    pub(super) tuning: Tuning,
+    /// What was asked for last. Its lock makes one change at a time, and no free or allocation takes it.
+    pub(super) tuning: Mutex<(Lists, Watermarks)>,
     pub(super) roster: Arc<Roster>,
     pub(super) region: Arc<Region>,
     handles: AtomicUsize,
@@ -100,7 +101,7 @@ impl Shared {
             first,
             table,
             nodes,
-            tuning: Tuning::new(config),
+            tuning: Mutex::new((config.lists, config.watermarks)),
             roster,
             region,
             handles: AtomicUsize::new(0),

@@ -1,9 +1,8 @@
 //! What is counted of pages: for each worker, and summed.
 
-use super::local::ORDERS;
-use super::shared::Shared;
+use super::config::ORDERS;
 use crate::stats::Count;
-use crate::sync::shim::{AtomicU32, fence, lock};
+use crate::sync::shim::{AtomicU32, fence};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// One worker's gauges and counters.
@@ -127,49 +126,6 @@ pub struct NodeStats {
     pub miss: u64,
     /// Blocks that workers of this node got from another one.
     pub foreign: u64,
-}
-
-impl Shared {
-    /// Whether counters count.
-    #[inline(always)]
-    pub(super) fn counts(&self) -> bool {
-        cfg!(feature = "statistics") && self.statistics.load(Relaxed)
-    }
-
-    pub(super) fn stats(&self) -> PageStats {
-        let sum = |pick: fn(&PageLane) -> &Count| self.locals.sum(pick);
-        let cached = |order: usize| self.locals.sum(|lane| &lane.cached[order]) << order;
-        let nodes = self.nodes.each().iter();
-        let (allocated, node_miss) = (sum(|lane| &lane.allocated), sum(|lane| &lane.node_miss));
-        PageStats {
-            total: self.table.len() as u64,
-            free: nodes.map(|node| lock(&node.zone).free_pages() as u64).sum(),
-            cached: (0..ORDERS).map(cached).sum(),
-            allocated,
-            missed: sum(|lane| &lane.missed),
-            failed: sum(|lane| &lane.failed),
-            freed: sum(|lane| &lane.freed),
-            overflowed: sum(|lane| &lane.overflowed),
-            node_hit: allocated.wrapping_sub(node_miss),
-            node_miss,
-            urgent: sum(|lane| &lane.urgent),
-        }
-    }
-
-    pub(super) fn node_stats(&self, node: usize) -> Option<NodeStats> {
-        let this = self.nodes.each().get(node)?;
-        let lanes = self.locals.each().chain([self.locals.strangers()]);
-        let at_home = lanes.filter(|lane| lane.home.get() == node as u64);
-        let hit: u64 = at_home.map(|lane| lane.hits().wrapping_sub(lane.hit_before.get())).sum();
-        let zone = lock(&this.zone);
-        Some(NodeStats {
-            total: zone.pages() as u64,
-            free: zone.free_pages() as u64,
-            hit: hit.wrapping_add(this.hit_before.get()),
-            miss: this.miss.get(),
-            foreign: this.foreign.get(),
-        })
-    }
 }
 
 #[cfg(test)]

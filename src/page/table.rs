@@ -20,6 +20,9 @@ pub(crate) use pair::Pair;
 use crate::sync::shim::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+/// In a claim's number: more than one page, or out of the reserve; the descriptor says which. Page numbers have
+/// 31 bits, so a single page is freed without a look at its descriptor.
+pub(super) const MARK: u32 = 1 << 31;
 /// No block: either end of a list.
 pub(super) const NIL: u32 = u32::MAX;
 /// In `next`: on no list.

@@ -1,21 +1,11 @@
 //! COLD: what of a memory can be changed while it runs.
 
-use super::config::{Lists, MemoryConfig, MemoryError, Watermarks};
+use super::config::{Lists, MemoryError, Watermarks};
 use super::memory::Memory;
 use super::nodes::Alarm;
 use super::shared::Shared;
 use super::stats::Moving;
-use crate::sync::shim::{Mutex, lock, yield_now};
-
-/// What was asked for last. Its lock makes one change at a time, and is held by nobody who frees or allocates.
-#[derive(Debug)]
-pub(super) struct Tuning(Mutex<(Lists, Watermarks)>);
-
-impl Tuning {
-    pub(super) fn new(config: &MemoryConfig) -> Self {
-        Tuning(Mutex::new((config.lists, config.watermarks)))
-    }
-}
+use crate::sync::shim::{lock, yield_now};
 
 impl Memory {
     /// Lets every worker's lists keep so many free pages from now on. What a list holds too many, its coldest, goes to the
@@ -30,7 +20,7 @@ impl Memory {
 
     /// How many free pages a worker keeps, as it was asked for last.
     pub fn lists(&self) -> Lists {
-        lock(&self.shared.tuning.0).0
+        lock(&self.shared.tuning).0
     }
 
     /// Pages that a worker's list of single pages holds at most, and moves at once, as it is now: what was asked for,
@@ -59,7 +49,7 @@ impl Memory {
 
     /// The watermarks of the whole memory.
     pub fn watermarks(&self) -> Watermarks {
-        lock(&self.shared.tuning.0).1
+        lock(&self.shared.tuning).1
     }
 }
 
@@ -70,7 +60,7 @@ impl Shared {
     }
 
     fn set_lists(&self, lists: Lists) {
-        let mut known = lock(&self.tuning.0);
+        let mut known = lock(&self.tuning);
         known.0 = lists;
         let sizes = std::array::from_fn(|order| lists.size(order as u8, self.share()));
         let mut alarms = Vec::new();
@@ -90,7 +80,7 @@ impl Shared {
     }
 
     fn set_watermarks(&self, watermarks: Watermarks) {
-        let mut known = lock(&self.tuning.0);
+        let mut known = lock(&self.tuning);
         known.1 = watermarks;
         let alarms = self.nodes.set_watermarks(watermarks, self.table.len());
         drop(known);

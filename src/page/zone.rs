@@ -1,9 +1,8 @@
 //! A node's free pages under one lock: the buddy, the depot before it, and the watermarks over both.
 
 use super::buddy::Buddy;
-use super::config::Watermarks;
+use super::config::{TURN, Watermarks};
 use super::depot::Depot;
-use super::grow::TURN;
 use super::table::Table;
 use std::ops::Range;
 
