@@ -1,6 +1,6 @@
 //! The barn: full and empty sheaves that workers exchange whole.
 
-use super::local::Sheaf;
+use super::reference::Sheaf;
 
 /// Full sheaves a barn holds at most, and empty ones (Linux: 10 and 10).
 const SHEAVES: usize = 10;

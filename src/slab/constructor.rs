@@ -1,7 +1,6 @@
 //! What a cache does to each object of a new slab, and before a slab goes.
 
-use super::local::Ref;
-use super::shared::Shared;
+use super::debug::Checker;
 use crate::sync::Steps;
 use std::ptr::NonNull;
 
@@ -36,20 +35,22 @@ impl std::fmt::Debug for Constructor {
     }
 }
 
-impl Shared {
-    /// Prepares the objects of a new slab, before any is on a list: for debug, and by the constructor.
-    pub(super) fn prepare(&self, objects: impl Iterator<Item = Ref>) {
-        let mut made = Made { constructor: self.constructor.as_ref(), objects: Vec::new() };
-        for at in objects.map(|object| self.pointer(object)) {
-            if let Some(checker) = &self.checker {
-                // SAFETY: an object of a slab that was laid out by the checker, and on no list yet.
-                unsafe { checker.init(at) }
-            }
-            if let Some(constructor) = made.constructor {
-                (constructor.make)(at);
-                made.objects.push(at);
-            }
+/// Prepares the objects of a new slab, before any is on a list: for debug, and by the constructor.
+pub(super) fn prepare(
+    constructor: Option<&Constructor>,
+    checker: Option<&Checker>,
+    objects: impl Iterator<Item = NonNull<u8>>,
+) {
+    let mut made = Made { constructor, objects: Vec::new() };
+    for at in objects {
+        if let Some(checker) = checker {
+            // SAFETY: an object of a slab that was laid out by the checker, and on no list yet.
+            unsafe { checker.init(at) }
         }
-        made.constructor = None;
+        if let Some(constructor) = made.constructor {
+            (constructor.make)(at);
+            made.objects.push(at);
+        }
     }
+    made.constructor = None;
 }

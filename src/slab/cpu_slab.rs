@@ -6,7 +6,7 @@
 //! slab's word, and freezes a slab that was full onto the list of the worker who frees. When the list has more than
 //! `cpu_partial` free objects, all of it goes to the node.
 
-use super::local::Ref;
+use super::reference::Ref;
 use super::slabs::{Chain, Ground, Pushed, Slabs};
 use super::stats::SlabLane;
 

@@ -11,7 +11,8 @@
 //! panic of it goes on only when all objects and slabs that were on their way are where they belong ([`Steps`]).
 
 use super::debug::{Misuse, Site};
-use super::local::{Local, Ref};
+use super::local::Local;
+use super::reference::Ref;
 use super::shared::Shared;
 use super::slabs::Chain;
 use super::stats::SlabLane;

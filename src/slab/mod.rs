@@ -3,7 +3,7 @@
 //! ```text
 //!   Cache, RawCache, ConstructedCache
 //!     │
-//!   local.rs    the worker's sheaves: main and spare         HOT, no atomics
+//!   sheaves.rs  the worker's main and spare sheaf (local.rs)  HOT, no atomics
 //!     │ empty, full
 //!   grow.rs ──► barn.rs      full and empty sheaves of all workers, exchanged whole
 //!     │   └───► cpu_slab.rs  the other layer: an active slab and frozen partial ones
@@ -47,15 +47,18 @@ mod local;
 mod object;
 #[allow(unsafe_code)]
 mod raw;
+mod reference;
 #[allow(unsafe_code)]
 mod registry;
 #[allow(unsafe_code)]
 mod shared;
+mod sheaves;
 #[allow(unsafe_code)]
 mod sizes;
 #[allow(unsafe_code)]
 mod slabs;
 mod stats;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod word;

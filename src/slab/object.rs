@@ -1,7 +1,7 @@
 //! The object: a box out of a cache.
 
 use super::debug::Site;
-use super::local::Ref;
+use super::reference::Ref;
 use super::shared::Shared;
 use super::slabs::pointer;
 use crate::sync::Steps;
@@ -100,6 +100,16 @@ impl<T> Object<T> {
         // SAFETY: the claim was this object's and ends here.
         unsafe { Shared::free_from_anywhere(object, Some(Site::caller())) }
         value
+    }
+}
+
+impl Shared {
+    /// Claims an object, just taken off one of the cache's lists, and moves `value` into it.
+    #[inline(always)]
+    pub(super) fn claim<T>(&self, object: Ref, value: T) -> Object<T> {
+        // SAFETY: what comes off a list is claimed by nobody; the one who made the cache chose size and alignment for
+        // its `T`.
+        unsafe { Object::claim(object, value) }
     }
 }
 

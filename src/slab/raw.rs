@@ -4,7 +4,7 @@ use super::config::{CacheConfig, CacheError};
 use super::controls::controls;
 use super::debug::{Misuse, Site};
 use super::grow;
-use super::local::Ref;
+use super::reference::Ref;
 use super::registry;
 use super::shared::Shared;
 use crate::page::Memory;

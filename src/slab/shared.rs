@@ -2,10 +2,10 @@
 
 use super::barn::Barn;
 use super::config::{self, CacheConfig, CacheError, Layer};
-use super::constructor::Constructor;
+use super::constructor::{self, Constructor};
 use super::debug::{Checker, Home, Layout, Misuse, Site};
-use super::local::{ADDRESS, Local, Ref, TAG_SHIFT};
-use super::object::Object;
+use super::local::Local;
+use super::reference::{ADDRESS, Ref, TAG_SHIFT};
 use super::registry;
 use super::slabs::{Ground, Node, Pushed, Slabs, pointer, set_owner};
 use super::stats::SlabLane;
@@ -198,7 +198,8 @@ impl Shared {
         let capacity = self.slabs.capacity(ground, slab);
         let objects = (1..=capacity).map(|place| self.slabs.at(ground, slab, place, self.tag()));
         // The constructor is the user's, and may panic: the page is still a value then, and goes home.
-        self.prepare(objects.clone());
+        let pointers = objects.clone().map(|object| self.pointer(object));
+        constructor::prepare(self.constructor.as_ref(), self.checker.as_ref(), pointers);
         page.into_number();
         self.slabs.form.store(ground.table, slab, Word::all_out(capacity, frozen));
         self.with_node(|node| {
@@ -332,15 +333,7 @@ impl Shared {
 
     /// What judging a pointer needs to know of the cache.
     pub(super) fn home(&self) -> Home<'_> {
-        Home { memory: &self.memory, number: self.number }
-    }
-
-    /// Claims an object, just taken off one of the cache's lists, and moves `value` into it.
-    #[inline(always)]
-    pub(super) fn claim<T>(&self, object: Ref, value: T) -> Object<T> {
-        // SAFETY: what comes off a list is claimed by nobody; the one who made the cache chose size and alignment for
-        // its `T`.
-        unsafe { Object::claim(object, value) }
+        Home { memory: &self.memory, number: self.number, name_of: registry::cache_name }
     }
 
     /// The pointer of a tagged object.

@@ -16,7 +16,7 @@
 mod interleavings;
 
 use super::debug::{Layout, Misuse};
-use super::local::{ADDRESS, Ref};
+use super::reference::{ADDRESS, Ref};
 use super::word::{Word, WordForm};
 use crate::limits::{ORDER_MAX, PAGE_SIZE};
 use crate::page::{List, Table};

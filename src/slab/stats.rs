@@ -1,9 +1,6 @@
 //! What a cache counts, under SLUB's names.
 
-use super::local::Local;
-use super::shared::Shared;
 use crate::stats::Count;
-use crate::sync::shim::lock;
 use std::fmt;
 
 macro_rules! counters {
@@ -53,39 +50,12 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        impl Shared {
-            pub(super) fn stats(&self) -> SlabStats {
-                // As a thief, so that the hot path need not say after each object how many are left and how many came
-                // back. Where a worker stays inside for too long it is what was noted last.
-                for slot in self.locals.slots() {
-                    slot.steal(|local| local.stay(slot.gauges(), |_| {}));
-                }
-                let (slabs, partial) = {
-                    let node = lock(&self.slabs.node);
-                    (node.count as u64, node.partial.len() as u64)
-                };
-                let counts = &self.slabs.counts;
-                SlabStats {
-                    object_size: self.size as u64,
-                    slab_size: self.slabs.layout.stride as u64,
-                    objs_per_slab: u64::from(self.slabs.per_slab()),
-                    slabs,
-                    partial,
-                    cached: self.locals.sum(|lane| &lane.main) + self.locals.sum(|lane| &lane.spare),
-                    cpu_slabs: self.locals.sum(|lane| &lane.cpu),
-                    barn: lock(&self.barn).objects() as u64,
-                    free_add_partial: counts.free_add_partial.get(),
-                    free_remove_partial: counts.free_remove_partial.get(),
-                    cmpxchg_double_fail: counts.cmpxchg_double_fail.get(),
-                    deactivate_full: counts.deactivate_full.get(),
-                    deactivate_empty: counts.deactivate_empty.get(),
-                    deactivate_to_tail: counts.deactivate_to_tail.get(),
-                    $($name: self.locals.sum(|lane| &lane.$name),)*
-                }
-            }
-        }
-
         impl SlabStats {
+            /// With the workers' counters, each by its sum.
+            pub(super) fn with_sums(self, sum: impl Fn(fn(&SlabLane) -> &Count) -> u64) -> SlabStats {
+                SlabStats { $($name: sum(|lane| &lane.$name),)* ..self }
+            }
+
             /// The event counters, by SLUB's names.
             pub fn counters(&self) -> Vec<(&'static str, u64)> {
                 let mut all = vec![
@@ -150,16 +120,6 @@ counters! {
     cpu_partial_node,
     /// Times the worker's own partial list was given to the node.
     cpu_partial_drain,
-}
-
-impl SlabLane {
-    /// Takes note of how many objects there are in a worker's hands.
-    #[inline]
-    pub(super) fn note(&self, local: &Local) {
-        self.main.set(local.main.len() as u64);
-        self.spare.set(local.spare.len() as u64);
-        self.cpu.set(local.cpu.free() as u64);
-    }
 }
 
 /// A cache as `/sys/kernel/slab/<cache>/` shows it: one attribute a line.

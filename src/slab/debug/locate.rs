@@ -4,7 +4,6 @@ use super::Damage;
 use super::layout::Layout;
 use crate::limits::{CHUNK_SIZE, ORDER_MAX, PAGE_SIZE};
 use crate::page::Memory;
-use crate::slab::registry::cache_name;
 use crate::sys::region;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
@@ -16,6 +15,8 @@ pub(in crate::slab) struct Home<'a> {
     pub(in crate::slab) memory: &'a Memory,
     /// The cache's number, which stands in the descriptors of all its slabs' pages.
     pub(in crate::slab) number: u16,
+    /// What the cache with a number is called, if there is one.
+    pub(in crate::slab) name_of: fn(u16) -> Option<String>,
 }
 
 impl Home<'_> {
@@ -27,7 +28,7 @@ impl Home<'_> {
             0 => return Err(Damage::OutsideSlabs),
             owner if owner != self.number => {
                 return Err(Damage::WrongCache {
-                    of: cache_name(owner).unwrap_or_else(|| format!("number {owner}")),
+                    of: (self.name_of)(owner).unwrap_or_else(|| format!("number {owner}")),
                 });
             }
             _ => {}

@@ -54,7 +54,7 @@ impl Slab {
     }
 
     fn home(&self) -> Home<'_> {
-        Home { memory: &self.memory, number: NUMBER }
+        Home { memory: &self.memory, number: NUMBER, name_of: crate::slab::registry::cache_name }
     }
 
     #[track_caller]
