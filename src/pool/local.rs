@@ -87,7 +87,7 @@ impl Local {
         self.stack.capacity()
     }
 
-    /// Does what the hot path cannot do: first what that has done is counted, at last what is left is counted.
+    /// Enters the slow path: publishes what the hot path did, runs `work`, then records what is left.
     pub(crate) fn stay<R>(&mut self, gauges: &Gauges, work: impl FnOnce(&mut Lifo<u32>) -> R) -> R {
         gauges.taken.add(std::mem::take(&mut self.took));
         gauges.given.add(std::mem::take(&mut self.gave));

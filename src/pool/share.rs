@@ -186,11 +186,21 @@ impl SharedFrame {
     /// Called once, at the claim's end.
     #[inline]
     fn give_up(&mut self) -> Option<Frame> {
-        match self.refs().release() {
-            // SAFETY: the count is at none, told to this release alone: nobody else has the frame.
-            Left::Nothing => Some(unsafe { Frame::from_desc(self.desc) }),
-            Left::One | Left::Several => None,
-        }
+        // SAFETY: the claim ends here, and its view lies within the frame.
+        unsafe { release(self.desc, self.refs()) }
+    }
+}
+
+/// Gives up one of the claims that `refs` counts on a frame: the frame as `desc` has it, if the claim was the last.
+///
+/// # Safety
+/// The claim ends with this call, and the bytes that `desc` names lie within the frame.
+#[inline]
+pub(super) unsafe fn release(desc: Desc, refs: Refs<'_>) -> Option<Frame> {
+    match refs.release() {
+        // SAFETY: the count is at none, told to this release alone: nobody else has the frame.
+        Left::Nothing => Some(unsafe { Frame::from_desc(desc) }),
+        Left::One | Left::Several => None,
     }
 }
 

@@ -7,6 +7,7 @@
 use super::cpu_slab::CpuSlab;
 use super::reference::{Ref, Sheaf};
 use super::stats::SlabLane;
+use crate::stats::Tally;
 use crate::sync::Lifo;
 
 /// What a worker keeps of one cache; what the hot path uses comes first, within one cache line.
@@ -14,10 +15,8 @@ use crate::sync::Lifo;
 #[repr(C)]
 pub(super) struct Local {
     pub(super) main: Sheaf,
-    /// Objects that the hot path took since the last cold stay. What it gave back is not counted: it is what the sheaves
-    /// hold more than when that stay ended, and this.
-    pub(super) took: u64,
-    settled: usize,
+    /// What the hot path did with the sheaves.
+    pub(super) tally: Tally,
     pub(super) spare: Sheaf,
     pub(super) cpu: CpuSlab,
 }
@@ -28,17 +27,15 @@ impl Local {
             main: Lifo::new(capacity, capacity),
             spare: Lifo::new(capacity, capacity),
             cpu: CpuSlab::default(),
-            took: 0,
-            settled: 0,
+            tally: Tally::default(),
         }
     }
 
-    /// Does what the hot path cannot do: first what that has done is counted, at last what is left is noted.
+    /// Enters the slow path: publishes what the hot path did, runs `work`, then records what is left.
     pub(super) fn stay<R>(&mut self, lane: &SlabLane, work: impl FnOnce(&mut Local) -> R) -> R {
-        lane.alloc_fastpath.add(self.took);
-        lane.free_fastpath.add((self.inside() as u64 + self.took).wrapping_sub(self.settled as u64));
+        self.tally.publish(self.inside(), &lane.alloc_fastpath, &lane.free_fastpath);
         let done = work(self);
-        (self.took, self.settled) = (0, self.inside());
+        self.tally.settle(self.inside());
         lane.main.set(self.main.len() as u64);
         lane.spare.set(self.spare.len() as u64);
         lane.cpu.set(self.cpu.free() as u64);

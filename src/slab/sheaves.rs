@@ -23,7 +23,7 @@ impl Shared {
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Ref> {
         let mut local = self.locals.enter(w)?;
         let object = local.main.pop()?;
-        local.took += 1;
+        local.tally.take(1);
         Some(object)
     }
 
@@ -57,13 +57,13 @@ impl Shared {
         let mut got = 0;
         loop {
             if let Some(mut local) = self.locals.enter(w) {
-                let (local, before) = (&mut *local, got as u64);
+                let (local, before) = (&mut *local, got);
                 got += pop_slice(&mut local.main, n - got, &mut take);
                 // A burst as large as both sheaves finds its way in one visit.
                 if got < n {
                     got += pop_slice(&mut local.spare, n - got, &mut take);
                 }
-                local.took += got as u64 - before;
+                local.tally.take(got - before);
             }
             if got == n {
                 return n;

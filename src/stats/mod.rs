@@ -4,6 +4,7 @@ mod count;
 mod histogram;
 mod lanes;
 mod samples;
+mod tally;
 mod window;
 mod writer;
 
@@ -11,5 +12,6 @@ pub use count::Count;
 pub use histogram::Histogram;
 pub(crate) use lanes::Lanes;
 pub(crate) use samples::Samples;
+pub(crate) use tally::Tally;
 pub use window::{Quantiles, Stopwatch, Windows};
 pub use writer::Writer;

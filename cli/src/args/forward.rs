@@ -6,6 +6,7 @@ use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
 use super::port::{PortSpec, port_spec};
 use super::router::RouterArgs;
+use super::switch::Switch;
 use super::workers::WorkerArgs;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
@@ -245,15 +246,6 @@ impl From<XdpModeArg> for XdpModeWish {
             XdpModeArg::Generic => XdpModeWish::Generic,
         }
     }
-}
-
-/// On or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    /// A packet that finds no place is refused and tried again.
-    On,
-    /// A packet that finds no place is dropped by the device and counted.
-    Off,
 }
 
 fn route(text: &str) -> Result<Route, netmem_router::route::RouteError> {

@@ -1,7 +1,8 @@
 //! A memif port as it is written: its socket, and how it is used.
 
 use super::lend;
-use super::port::{DeviceSpec, options};
+use super::options::options;
+use super::port::DeviceSpec;
 use netmem::port::memif::{MemifConfig, PeerUser, Role, Sealing};
 use std::fs::{self, File};
 use std::io::Read;

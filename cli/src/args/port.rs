@@ -1,6 +1,7 @@
 //! One `--port`: what it is written as, and what it says.
 
 use super::memif::memif;
+use super::options::options;
 use super::xdp::{XdpSpec, xdp};
 use netmem::port::fault::{Chance, FaultConfig};
 use netmem::port::memif::{MemifConfig, Role};
@@ -203,13 +204,6 @@ fn tap(text: &str) -> Result<DeviceSpec, String> {
         }
     }
     Ok(DeviceSpec::Tap { interface, mac })
-}
-
-/// The options in `text`: `KEY=VALUE` with commas between.
-pub(super) fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.split(',')
-        .filter(|option| !option.is_empty())
-        .map(|option| option.split_once('=').unwrap_or((option, "")))
 }
 
 fn pcap(text: &str) -> Result<PcapConfig, String> {

@@ -1,7 +1,7 @@
 //! `netmem forward`: how workers share what they receive.
 
-use super::forward::Switch;
 use super::number::{power_of_two, whole};
+use super::switch::Switch;
 use clap::{Args, ValueEnum};
 use netmem::limits::BATCH_MAX;
 use netmem::steer::{DEFAULT_KEY, KEY_LEN, Policy, PolicyError, Record, SYMMETRIC_KEY};

@@ -1,6 +1,6 @@
 //! `--port xdp:…`: queues of an interface, and what of their packets stays with the kernel.
 
-use super::port::options;
+use super::options::options;
 use netmem::port::xdp::{Netdev, Punt, XdpError};
 use std::fmt;
 

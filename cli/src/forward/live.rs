@@ -154,7 +154,8 @@ impl Live {
 mod tests {
     use super::*;
     use crate::args::{FrameSize, ModeArg};
-    use crate::forward::plan::{Offer, Plan, Source};
+    use crate::forward::offer::Offer;
+    use crate::forward::plan::{Plan, Source};
     use crate::forward::set_up::{self, Dataplane};
     use netmem::forward::{Free, Idle};
     use netmem::stats::Writer;

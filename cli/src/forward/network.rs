@@ -1,7 +1,7 @@
 //! HOT: the built-in network at the far ends of each worker's two mem ports. Host 0 generates, host 1 verifies.
 
+use super::offer::Offer;
 use super::phases::Phases;
-use super::plan::Offer;
 use netmem::limits::BATCH_MAX;
 use netmem::port::mem::MemDevice;
 use netmem_traffic::{Fault, Hop, Outcome, Sink, Tally, Traffic, TrafficError};

@@ -1,7 +1,8 @@
 //! The arguments, checked against each other: what is wrong is said before anything is set up.
 
 use super::files;
-use super::ports::PortSetup;
+use super::offer::Offer;
+use super::port_setup::PortSetup;
 use crate::args::{
     ForwardArgs, FrameSize, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg, SteerArgs, Switch,
     WorkerArgs, XdpModeArg, XdpSpec,
@@ -107,21 +108,6 @@ pub enum Source {
         /// Where the redirect program runs.
         mode: XdpModeWish,
     },
-}
-
-/// What the generator sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offer {
-    /// Workers that have a generator, the first ones.
-    pub generators: usize,
-    /// Flows of each, round robin.
-    pub flows: usize,
-    /// Bytes of a frame.
-    pub size: usize,
-    /// How many packets; None as many as there is time for.
-    pub packets: Option<u64>,
-    /// Whether a packet that finds no place is tried again.
-    pub pause: bool,
 }
 
 impl Plan {

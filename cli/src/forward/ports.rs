@@ -1,12 +1,13 @@
 //! Each worker's ports as planned. COLD.
 
 use super::network::Network;
-use super::plan::{Offer, Plan, Source};
+use super::offer::Offer;
+use super::plan::{Plan, Source};
+use super::port_setup::PortSetup;
 use super::seat::Owner;
-use crate::args::{DeviceSpec, FrameSize, ModeArg, PortSpec, WrapSpec, XdpSpec};
+use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec, XdpSpec};
 use crate::failure::Failure;
 use crate::stop;
-use netmem::limits::PAGE_SIZE;
 use netmem::page::Memory;
 use netmem::port::Port;
 use netmem::port::fault::FaultPort;
@@ -17,7 +18,7 @@ use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::trace::TracePort;
 use netmem::port::xdp::{
-    Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpModeWish, XdpPort, XdpQueues,
+    Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues,
 };
 use netmem::wire::MacAddr;
 use netmem_router::ip::Interface;
@@ -109,37 +110,6 @@ fn greet(port: &mut MemifPort) {
         if port.wait(BRIEF) || waiting.elapsed() < BRIEF {
             break;
         }
-    }
-}
-
-/// What the ports of one run have in common.
-#[derive(Debug, Clone, Copy)]
-pub struct PortSetup {
-    /// Threads, each with a queue of every port.
-    pub workers: usize,
-    /// Places in each ring.
-    pub ring: u32,
-    /// Bytes of the frames that are received into.
-    pub frame_size: FrameSize,
-    /// Where the redirect program of interfaces runs.
-    pub xdp_mode: XdpModeWish,
-    /// What interfaces leave to the kernel, unless one says otherwise.
-    pub punt: Punt,
-}
-
-impl PortSetup {
-    /// What AF_XDP ports share: chunks as large as the frames, as far as the kernel takes them.
-    ///
-    /// # Errors
-    /// None that is known: [`FrameSize::check_port`] came before.
-    pub fn umem(&self, memory: &Memory) -> Result<Arc<Umem>, Failure> {
-        Umem::with_chunks(memory, self.frame_size.bytes().min(PAGE_SIZE)).map_err(Failure::input)
-    }
-
-    /// The router's end of a link that has no interface: a locally administered address with the port's number.
-    fn made_up(&self, place: usize) -> Interface {
-        let mac = MacAddr::new([0x02, b'n', b'e', b't', 0, place as u8]);
-        Interface { mac, mtu: self.frame_size.mtu() }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::packet::head::{Head, Origin};
 use crate::packet::packet::Packet;
 use crate::pool::Drain;
 use crate::slab::Object;
+use crate::stats::Tally;
 use crate::sync::{Worker, make_of_first, make_of_last, put_newest, take_newest};
 
 /// What a worker keeps; what the hot path uses comes first, within one cache line.
@@ -17,10 +18,8 @@ pub(super) struct Local {
     pub(super) ready: Vec<Object<Head>>,
     /// The origin of heads that this worker takes.
     pub(super) origin: Origin,
-    /// Heads taken on the hot path since the last cold stay. What it gave back is not counted: it is what the array holds
-    /// more than when that stay ended, and this.
-    took: u64,
-    settled: usize,
+    /// What the hot path did with the array.
+    tally: Tally,
     /// Heads of another worker, all of one origin, until there are enough to send.
     pub(super) away: Vec<Object<Head>>,
     /// Freed heads on their way to the cache, in [`Form::FlushOnly`](super::Form::FlushOnly).
@@ -34,20 +33,18 @@ impl Local {
         Local {
             ready: Vec::with_capacity(size),
             origin,
-            took: 0,
-            settled: 0,
+            tally: Tally::default(),
             away: Vec::new(),
             freed: Vec::new(),
             scratch: Vec::new(),
         }
     }
 
-    /// Does what the hot path cannot do: first what that has done is counted, at last what is left is noted.
+    /// Enters the slow path: publishes what the hot path did, runs `work`, then records what is left.
     pub(super) fn stay<R>(&mut self, lane: &HeadsLane, work: impl FnOnce(&mut Local) -> R) -> R {
-        lane.taken.add(self.took);
-        lane.kept.add((self.ready.len() as u64 + self.took).wrapping_sub(self.settled as u64));
+        self.tally.publish(self.ready.len(), &lane.taken, &lane.kept);
         let done = work(self);
-        (self.took, self.settled) = (0, self.ready.len());
+        self.tally.settle(self.ready.len());
         lane.ready.set(self.ready.len() as u64);
         lane.away.set(self.away.len() as u64);
         lane.freed.set(self.freed.len() as u64);
@@ -67,7 +64,7 @@ impl Shared {
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Object<Head>> {
         let mut local = self.locals.enter(w)?;
         let head = take_newest(&mut local.ready)?;
-        local.took += 1;
+        local.tally.take(1);
         Some(head)
     }
 
@@ -83,7 +80,7 @@ impl Shared {
     ) -> usize {
         let Some(mut local) = self.locals.enter(w) else { return 0 };
         let n = make_of_last(&mut local.ready, n, into, |head| Packet::new(head, frames.next()));
-        local.took += n as u64;
+        local.tally.take(n);
         n
     }
 

@@ -1,6 +1,5 @@
 //! What the arrays of heads count.
 
-use super::shared::Shared;
 use crate::slab::SlabStats;
 use crate::stats::Count;
 
@@ -22,17 +21,10 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        impl Shared {
-            pub(super) fn stats(&self) -> HeadsStats {
-                // As a thief, so that the hot path need not say after each head how many are left.
-                for slot in self.locals.slots() {
-                    slot.steal(|local| local.stay(slot.gauges(), |_| {}));
-                }
-                HeadsStats {
-                    waiting: self.inboxes.iter().map(|inbox| inbox.len() as u64).sum(),
-                    cache: self.cache.stats(),
-                    $($name: self.locals.sum(|lane| &lane.$name),)*
-                }
+        impl HeadsStats {
+            /// With the workers' counters, each by its sum.
+            pub(super) fn with_sums(self, sum: impl Fn(fn(&HeadsLane) -> &Count) -> u64) -> HeadsStats {
+                HeadsStats { $($name: sum(|lane| &lane.$name),)* ..self }
             }
         }
     };

@@ -1,6 +1,6 @@
 //! HOT: a worker's stack of ready pairs, of at most `max`.
 
-use crate::stats::Count;
+use crate::stats::{Count, Tally};
 use crate::sync::{PerWorker, Roster, Worker, move_last, move_while, put_newest, take_newest};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub(super) struct Stack<T> {
     /// Newest last. Its room is the most there may be.
     items: Vec<T>,
-    /// Items taken since the last cold stay; what was put is reckoned from it, as for [`Heads`](crate::packet::Heads).
-    took: u64,
-    settled: usize,
+    tally: Tally,
 }
 
 /// One worker's counters.
@@ -39,17 +37,16 @@ pub(super) struct Stacks<T> {
 
 impl<T> Stack<T> {
     fn new(max: usize) -> Self {
-        Stack { items: Vec::with_capacity(max), took: 0, settled: 0 }
+        Stack { items: Vec::with_capacity(max), tally: Tally::default() }
     }
 
-    /// Does what the hot path cannot do: first what that has done is counted, and items that come out are, at last.
+    /// Enters the slow path: publishes what the hot path did, runs `work`, then counts what came out.
     fn stay<R>(&mut self, lane: &PairsLane, work: impl FnOnce(&mut Vec<T>) -> R) -> R {
-        lane.taken.add(self.took);
-        lane.kept.add((self.items.len() as u64 + self.took).wrapping_sub(self.settled as u64));
+        self.tally.publish(self.items.len(), &lane.taken, &lane.kept);
         let before = self.items.len();
         let done = work(&mut self.items);
         lane.released.add((before - self.items.len()) as u64);
-        (self.took, self.settled) = (0, self.items.len());
+        self.tally.settle(self.items.len());
         done
     }
 }
@@ -65,7 +62,7 @@ impl<T> Stacks<T> {
     pub(super) fn get(&self, w: &mut Worker) -> Option<T> {
         let mut stack = self.locals.enter(w)?;
         let item = take_newest(&mut stack.items)?;
-        stack.took += 1;
+        stack.tally.take(1);
         Some(item)
     }
 
@@ -74,7 +71,7 @@ impl<T> Stacks<T> {
     pub(super) fn get_bulk(&self, w: &mut Worker, n: usize, into: &mut Vec<T>) -> usize {
         let Some(mut stack) = self.locals.enter(w) else { return 0 };
         let n = move_last(&mut stack.items, n, into);
-        stack.took += n as u64;
+        stack.tally.take(n);
         n
     }
 
