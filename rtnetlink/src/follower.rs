@@ -2,25 +2,26 @@
 
 use crate::addresses::Addresses;
 use crate::attached::Attached;
-use crate::doubt::Doubt;
+use crate::known::Known;
 use crate::listing::Listing;
 use crate::neighbours::{Asking, Key};
-use crate::socket::{All, Ear, Heard, Mouth, ask};
+use crate::resync::Resync;
+use crate::socket::{All, EventSocket, Received, RequestSocket, ask};
 use crate::translate::{Event, Signal, State};
 use netlink_packet_route::AddressFamily;
 use netmem::system::event::sleep_until_readable;
 use netmem_router::Wanted;
 use netmem_router::ip::{Allow, Interface};
-use netmem_router::route::{Change, Fib, FibControl, FibReader, Link, Rib, RibRoute, fib};
+use netmem_router::route::{Change, Fib, FibControl, FibReader, Link, RibRoute, fib};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Datagrams that are heard before what they changed is shown to workers.
+/// Datagrams that are read before what they changed is shown to workers.
 const AT_ONCE: usize = 256;
 
 /// What a follower starts from.
@@ -53,39 +54,12 @@ pub enum FollowError {
     Hear(#[source] io::Error),
 }
 
-/// What happened since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Events that were heard.
-    pub events: u64,
-    /// Messages that could not be read.
-    pub unread: u64,
-    /// Datagrams that did not come from the kernel: they were not read.
-    pub forged: u64,
-    /// How often the kernel had more to say than the socket could hold.
-    pub overruns: u64,
-    /// How often all was asked for, the first time too.
-    pub resyncs: u64,
-    /// How often the kernel was asked for everything and did not answer.
-    pub failures: u64,
-    /// Neighbours that the kernel was asked for.
-    pub asked: u64,
-}
-
-/// What is known, for the follower and for who looks.
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    pub(crate) rib: Rib,
-    pub(crate) names: BTreeMap<u32, String>,
-    pub(crate) counters: Counters,
-}
-
 /// Keeps a table as the kernel has it. Belongs to one thread; [`turn`](Self::turn) is its loop's body.
 pub struct Follower {
     known: Arc<Mutex<Known>>,
     control: FibControl,
-    ear: Ear,
-    mouth: Mouth,
+    event_socket: EventSocket,
+    request_socket: RequestSocket,
     ports: Vec<(Interface, Attached)>,
     wanted: Vec<Wanted>,
     asking: Asking,
@@ -95,7 +69,7 @@ pub struct Follower {
     new_addresses: bool,
     /// Workers may not know all that changed about addresses, or which port has them.
     unshown: bool,
-    doubt: Doubt,
+    resync: Resync,
 }
 
 impl Follower {
@@ -104,9 +78,9 @@ impl Follower {
     /// # Errors
     /// [`FollowError`].
     pub fn start(setup: Setup) -> Result<(Follower, FibReader), FollowError> {
-        // Heard first, asked for then: nothing happens in between unheard.
-        let ear = Ear::new().map_err(FollowError::Socket)?;
-        let mouth = Mouth::new().map_err(FollowError::Socket)?;
+        // Events are subscribed to first and the tables read then: so no event between the two is missed.
+        let event_socket = EventSocket::new().map_err(FollowError::Socket)?;
+        let request_socket = RequestSocket::new().map_err(FollowError::Socket)?;
         let interfaces = setup.ports.iter().map(|(interface, _)| *interface).collect();
         let (control, mut reader) = fib(Fib { interfaces, allow: setup.allow, ..Fib::default() });
         let mut known = Known::default();
@@ -116,8 +90,8 @@ impl Follower {
         let mut follower = Follower {
             known: Arc::new(Mutex::new(known)),
             control,
-            ear,
-            mouth,
+            event_socket,
+            request_socket,
             ports: setup.ports,
             wanted: Vec::new(),
             asking: Asking::default(),
@@ -125,7 +99,7 @@ impl Follower {
             addresses: Addresses::default(),
             new_addresses: true,
             unshown: true,
-            doubt: Doubt::new(Instant::now()),
+            resync: Resync::new(Instant::now()),
         };
         follower.resync()?;
         reader.refresh();
@@ -156,36 +130,36 @@ impl Follower {
     /// Waits for news, `at_most` so long, and has workers see what changed.
     ///
     /// # Errors
-    /// [`FollowError`]: the table stays as it is then. After [`FollowError::Ask`] the next turns hear on, and the kernel is
+    /// [`FollowError`]: the table stays as it is then. After [`FollowError::Ask`] the next turns go on, and the kernel is
     /// asked again a second later.
     pub fn turn(&mut self, at_most: Duration) -> Result<(), FollowError> {
-        sleep_until_readable(&[self.ear.as_fd()], at_most);
-        self.hear()?;
+        sleep_until_readable(&[self.event_socket.as_fd()], at_most);
+        self.read_events()?;
         self.ask_for_neighbours();
         let mut sure = Ok(());
-        if self.doubt.is_due(Instant::now()) {
+        if self.resync.is_due(Instant::now()) {
             sure = self.resync();
         }
         if sure.is_err() {
             self.known().counters.failures += 1;
-            self.doubt.postpone(Instant::now());
+            self.resync.postpone(Instant::now());
         }
         self.publish();
         sure
     }
 
-    fn hear(&mut self) -> Result<(), FollowError> {
+    fn read_events(&mut self) -> Result<(), FollowError> {
         for _ in 0..AT_ONCE {
             let mut events = Vec::new();
-            match self.ear.hear(|event| events.push(event)).map_err(FollowError::Hear)? {
-                Heard::Nothing => break,
-                Heard::Forged => self.known().counters.forged += 1,
-                Heard::TooMuch => {
-                    self.ear.grow();
+            match self.event_socket.read(|event| events.push(event)).map_err(FollowError::Hear)? {
+                Received::Nothing => break,
+                Received::Forged => self.known().counters.forged += 1,
+                Received::TooMuch => {
+                    self.event_socket.grow();
                     self.known().counters.overruns += 1;
-                    self.doubt.arise();
+                    self.resync.request();
                 }
-                Heard::Some(unread) => {
+                Received::Some(unread) => {
                     let mut known = self.known();
                     known.counters.unread += unread as u64;
                     known.counters.events += events.len() as u64;
@@ -202,7 +176,7 @@ impl Follower {
         match event {
             Event::Route(change, route) => {
                 if !change.apply(&mut self.known().rib, &route) {
-                    self.doubt.arise();
+                    self.resync.request();
                 }
             }
             Event::Neighbour { link, address, state } => self.neighbour((link, address), state),
@@ -222,10 +196,10 @@ impl Follower {
                 self.addresses_changed(changed);
                 // Routes with this source go with it, unsaid.
                 if standing.is_none() {
-                    self.doubt.arise_twice(Instant::now());
+                    self.resync.request_twice(Instant::now());
                 }
             }
-            Event::Unsaid => self.doubt.arise(),
+            Event::Unsaid => self.resync.request(),
             Event::Done(_) | Event::Refused(_) => {}
         }
     }
@@ -237,9 +211,9 @@ impl Follower {
     /// The kernel takes routes away with their link, or leaves those out that lead there, and says so of none.
     fn link_changed(&mut self, before: Signal, now: Signal) {
         if now == Signal::Down && before != now {
-            self.doubt.arise_twice(Instant::now());
+            self.resync.request_twice(Instant::now());
         } else if before != now {
-            self.doubt.arise();
+            self.resync.request();
         }
     }
 
@@ -305,16 +279,16 @@ impl Follower {
         drop(known);
         for (link, address) in &to_ask {
             // Whatever the reason: who does not answer is known by silence.
-            let _ = self.mouth.use_neighbour(*link, *address);
+            let _ = self.request_socket.use_neighbour(*link, *address);
         }
-        self.mouth.forget_answers();
+        self.request_socket.forget_answers();
     }
 
     /// Asks for all there is, and changes what differs.
     fn resync(&mut self) -> Result<(), FollowError> {
         let begun = Instant::now();
         // What was said before is older than what will be told, and what undid it may be lost.
-        self.ear.discard().map_err(|why| match Errno::from_io_error(&why) {
+        self.event_socket.discard().map_err(|why| match Errno::from_io_error(&why) {
             Some(Errno::NOBUFS) => FollowError::Ask { what: "news, which do not end", why },
             _ => FollowError::Hear(why),
         })?;
@@ -349,7 +323,7 @@ impl Follower {
         known.counters.unread += unread as u64;
         known.counters.forged += forged as u64;
         drop(known);
-        self.doubt.settle(begun, Instant::now());
+        self.resync.settle(begun, Instant::now());
         self.publish();
         Ok(())
     }

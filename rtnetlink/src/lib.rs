@@ -12,10 +12,11 @@
 mod addresses;
 mod attached;
 mod change;
-mod doubt;
 mod follower;
+mod known;
 mod listing;
 mod neighbours;
+mod resync;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ mod translate;
 
 pub use addresses::Standing;
 pub use attached::Attached;
-pub use follower::{Counters, FollowError, Follower, Given, Setup};
+pub use follower::{FollowError, Follower, Given, Setup};
+pub use known::Counters;
 pub use listing::{Listing, NeighbourLine, RouteLine};
 pub use translate::{Event, RouteChange, Signal, State, events};

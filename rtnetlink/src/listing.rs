@@ -1,6 +1,6 @@
 //! What is known, as a list for people and tests.
 
-use crate::follower::{Counters, Known};
+use crate::known::{Counters, Known};
 use netmem::wire::MacAddr;
 use netmem_router::route::{Link, Origin, RibRoute, Target, Via};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Sockets: one that hears what happens, and one that asks.
+//! Sockets: one that receives events, and one that sends requests.
 
 use crate::translate::{Event, events};
 use netlink_packet_core::{
@@ -35,9 +35,9 @@ const TRIES: usize = 8;
 /// How long the kernel may pause in an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What came out of a look at the socket that hears.
+/// What a read of the socket of events gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     /// A datagram, with so many messages that could not be read.
     Some(usize),
     /// Nothing, for now.
@@ -49,27 +49,27 @@ pub(crate) enum Heard {
 }
 
 /// Receives one datagram into `datagram`, in place of what is there; false where its sender is not the kernel, whose address is
-/// 0 (netlink(7)). Whoever has CAP_NET_ADMIN may send us what he likes.
+/// 0 (netlink(7)). A program with CAP_NET_ADMIN may send anything.
 fn receive(socket: &Socket, datagram: &mut Vec<u8>) -> io::Result<bool> {
     datagram.clear();
     let (_, sender) = socket.recv_from(datagram, 0)?;
     Ok(sender.port_number() == 0)
 }
 
-/// Hears what happens.
-pub(crate) struct Ear {
+/// Receives the kernel's events.
+pub(crate) struct EventSocket {
     socket: Socket,
     datagram: Vec<u8>,
     buffer: usize,
 }
 
-impl Ear {
-    /// Hears all that happens from now on.
-    pub(crate) fn new() -> io::Result<Ear> {
+impl EventSocket {
+    /// Subscribes to all events from now on.
+    pub(crate) fn new() -> io::Result<EventSocket> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
-        let mut ear = Ear { socket, datagram: Vec::with_capacity(DATAGRAM), buffer: BUFFER / 2 };
+        let mut ear = EventSocket { socket, datagram: Vec::with_capacity(DATAGRAM), buffer: BUFFER / 2 };
         ear.grow();
         for group in GROUPS {
             ear.socket.add_membership(group)?;
@@ -87,26 +87,26 @@ impl Ear {
     }
 
     /// Hears one datagram.
-    pub(crate) fn hear(&mut self, each: impl FnMut(Event)) -> io::Result<Heard> {
+    pub(crate) fn read(&mut self, each: impl FnMut(Event)) -> io::Result<Received> {
         match receive(&self.socket, &mut self.datagram) {
-            Ok(true) => Ok(Heard::Some(events(&self.datagram, each))),
-            Ok(false) => Ok(Heard::Forged),
+            Ok(true) => Ok(Received::Some(events(&self.datagram, each))),
+            Ok(false) => Ok(Received::Forged),
             Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::AGAIN | Errno::INTR) => Ok(Heard::Nothing),
-                Some(Errno::NOBUFS) => Ok(Heard::TooMuch),
+                Some(Errno::AGAIN | Errno::INTR) => Ok(Received::Nothing),
+                Some(Errno::NOBUFS) => Ok(Received::TooMuch),
                 _ => Err(error),
             },
         }
     }
 }
 
-impl Ear {
+impl EventSocket {
     /// Throws away all that is not heard yet.
     ///
     /// # Errors
     /// The kernel's; `ENOBUFS` where it has more to say than is thrown away at once.
     pub(crate) fn discard(&mut self) -> io::Result<()> {
-        let Ear { socket, datagram, .. } = self;
+        let EventSocket { socket, datagram, .. } = self;
         discard(|| {
             datagram.clear();
             socket.recv(datagram, 0).map(drop)
@@ -128,7 +128,7 @@ fn discard(mut receive: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     Err(Errno::NOBUFS.into())
 }
 
-impl AsFd for Ear {
+impl AsFd for EventSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -185,7 +185,7 @@ fn ask_once(all: All) -> io::Result<Answer> {
             RouteNetlinkMessage::GetRoute(message)
         }
     };
-    // An end that cannot be read must not be waited for for ever.
+    // The wait for an end that cannot be read is bounded.
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER))?;
     send(&socket, message, NLM_F_REQUEST | NLM_F_DUMP)?;
     let (mut answer, mut datagram) = (Answer::default(), Vec::with_capacity(DATAGRAM));
@@ -213,14 +213,14 @@ fn ask_once(all: All) -> io::Result<Answer> {
 }
 
 /// Asks for neighbours' link addresses.
-pub(crate) struct Mouth(Socket);
+pub(crate) struct RequestSocket(Socket);
 
-impl Mouth {
-    pub(crate) fn new() -> io::Result<Mouth> {
+impl RequestSocket {
+    pub(crate) fn new() -> io::Result<RequestSocket> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
-        Ok(Mouth(socket))
+        Ok(RequestSocket(socket))
     }
 
     /// Has the kernel use a neighbour: it asks for one that it does not know, and asks again one whose answer is old.
@@ -238,7 +238,7 @@ impl Mouth {
         send(&self.0, RouteNetlinkMessage::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE)
     }
 
-    /// Throws away what the kernel answered: whoever does not answer is known by silence.
+    /// Throws away what the kernel answered: a neighbour that does not answer is known by silence.
     pub(crate) fn forget_answers(&self) {
         let mut answer = Vec::with_capacity(DATAGRAM);
         while self.0.recv(&mut answer, 0).is_ok() {

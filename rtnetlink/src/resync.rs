@@ -1,17 +1,17 @@
-//! Whether all is to be asked for again, and when.
+//! When everything is asked for again.
 
 use std::time::{Duration, Instant};
 
-/// All is asked for again at most this share of the time: after one that took a second, not for four.
+/// Resync back-off: after a full dump the next one waits at least this many times as long as the dump took.
 const REST: u32 = 4;
 /// How long the kernel is left alone after it did not answer.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the kernel may take to do what it has announced.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// Reasons to ask for everything again.
+/// Whether everything has to be asked for again, and from when on it may be.
 #[derive(Debug)]
-pub(crate) struct Doubt {
+pub(crate) struct Resync {
     /// Events do not say all.
     unsure: bool,
     /// Not before.
@@ -20,20 +20,20 @@ pub(crate) struct Doubt {
     once_more: Option<Instant>,
 }
 
-impl Doubt {
+impl Resync {
     /// Nothing is known yet.
-    pub(crate) fn new(now: Instant) -> Doubt {
-        Doubt { unsure: true, earliest: now, once_more: None }
+    pub(crate) fn new(now: Instant) -> Resync {
+        Resync { unsure: true, earliest: now, once_more: None }
     }
 
     /// Something has changed that no event says.
-    pub(crate) fn arise(&mut self) {
+    pub(crate) fn request(&mut self) {
         self.unsure = true;
     }
 
     /// Something is about to change that no event will say: links and addresses are said to be gone before the routes that
     /// go with them are, and since Linux 6.9 nothing keeps who asks from looking in between.
-    pub(crate) fn arise_twice(&mut self, now: Instant) {
+    pub(crate) fn request_twice(&mut self, now: Instant) {
         self.unsure = true;
         self.once_more = Some(now + SETTLING);
     }
@@ -65,11 +65,11 @@ mod tests {
     fn after_a_link_went_all_is_asked_for_at_once_and_again_when_the_kernel_is_done() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut doubt = Doubt::new(start);
+        let mut doubt = Resync::new(start);
         assert!(doubt.is_due(at(0)));
         doubt.settle(at(0), at(1));
         assert!(!doubt.is_due(at(10)));
-        doubt.arise_twice(at(10));
+        doubt.request_twice(at(10));
         assert!(doubt.is_due(at(10)));
         doubt.settle(at(10), at(11));
         assert!(!doubt.is_due(at(109)) && doubt.is_due(at(110)));
@@ -81,9 +81,9 @@ mod tests {
     fn the_kernel_is_asked_a_fifth_of_the_time_at_most_and_rests_when_it_did_not_answer() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut doubt = Doubt::new(start);
+        let mut doubt = Resync::new(start);
         doubt.settle(at(0), at(1_000));
-        doubt.arise();
+        doubt.request();
         assert!(!doubt.is_due(at(4_999)) && doubt.is_due(at(5_000)));
         doubt.postpone(at(5_000));
         assert!(!doubt.is_due(at(5_999)) && doubt.is_due(at(6_000)));
