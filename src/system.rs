@@ -3,4 +3,6 @@
 //! Everything here may change or go in any release. What the library's own types rest on (regions, the table of chunks,
 //! device rings) is not among it.
 
-pub use crate::sys::{bpf, clock, cpu, event, memfd, netdev, netns, perf, process, seqpacket, xdp};
+pub use crate::sys::{bpf, clock, cpu, event, memfd, netdev, netns, seqpacket, xdp};
+#[cfg(feature = "comparisons")]
+pub use crate::sys::{perf, process};

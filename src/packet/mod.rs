@@ -10,7 +10,7 @@
 //! | where the bytes are | in a frame, a frame that others read too, a piece of one, or [`External`] memory |
 //! | one more packet over the same bytes | [`Heads::share`], [`Heads::split`]; nobody writes meanwhile |
 //! | bytes in several places | [`Packet::append`], [`Packet::segments`], [`Heads::linearize`] |
-//! | a head and a frame that stay together | [`Pairs`] by worker, [`PairStack`] under the caller's lock (source 003) |
+//! | a head and a frame that stay together | [`Pairs`] by worker, `PairStack` (feature `comparisons`) under the caller's lock (source 003) |
 //! | packets that are kept | [`Condense`]: small slices are copied out of the large memory that they pin |
 
 mod chain;
@@ -36,4 +36,6 @@ pub use flight::Flight;
 pub use heads::{Form, Heads, HeadsConfig, HeadsError, HeadsStats};
 pub use packet::Packet;
 pub use packets::Packets;
-pub use pairs::{PairStack, Pairs, PairsStats, Reset};
+#[cfg(feature = "comparisons")]
+pub use pairs::{PairStack, Reset};
+pub use pairs::{Pairs, PairsStats};

@@ -40,8 +40,10 @@ pub enum DescriptorSize {
     /// 32 bytes: what netmem needs.
     #[default]
     Compact,
+    #[cfg(feature = "comparisons")]
     /// 56 bytes: the smaller `struct page` of source 002, whose 16-byte pair is aligned internally.
     Bytes56,
+    #[cfg(feature = "comparisons")]
     /// 64 bytes: today's `struct page`, one cache line each.
     Bytes64,
 }
@@ -51,7 +53,9 @@ impl DescriptorSize {
     pub fn bytes(self) -> usize {
         match self {
             DescriptorSize::Compact => 32,
+            #[cfg(feature = "comparisons")]
             DescriptorSize::Bytes56 => 56,
+            #[cfg(feature = "comparisons")]
             DescriptorSize::Bytes64 => 64,
         }
     }

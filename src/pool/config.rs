@@ -125,7 +125,7 @@ pub(super) fn check(config: &PoolConfig) -> Result<(), PoolError> {
         (
             "frame size",
             size,
-            config.recycle != Recycle::Head || size >= PAGE_SIZE,
+            !config.recycle.reuses_head() || size >= PAGE_SIZE,
             "4096 or more where the head of a queue of pages is reused",
         ),
         ("capacity", config.capacity, config.capacity <= FRAMES_MAX, "0 to 4194304"),

@@ -23,6 +23,7 @@ pub enum DmaMap {
         /// Where the device finds the region's first byte.
         base: u64,
     },
+    #[cfg(feature = "comparisons")]
     /// A model of an IOMMU: every page mapped or unmapped, and every line handed to the device, costs the core time.
     Modelled {
         /// Nanoseconds a map or an unmap takes.
@@ -30,6 +31,17 @@ pub enum DmaMap {
         /// Nanoseconds that handing 64 bytes to the device takes ([`Pool::sync_for_device`](super::Pool::sync_for_device)).
         line_ns: u32,
     },
+}
+
+impl DmaMap {
+    /// Nanoseconds that a map or an unmap takes, and handing 64 bytes to the device: none but in the model.
+    fn cost_ns(self) -> (u64, u64) {
+        match self {
+            #[cfg(feature = "comparisons")]
+            DmaMap::Modelled { cost_ns, line_ns } => (cost_ns.into(), line_ns.into()),
+            _ => (0, 0),
+        }
+    }
 }
 
 /// The mappings of one pool.
@@ -69,9 +81,7 @@ impl Dma {
         let Some(first) = memory.index(block.number()).filter(|_| self.is_mapping()) else { return };
         for (i, desc) in memory.table().range(first, 1 << block.order()).enumerate() {
             write(&desc.word, i);
-            if let DmaMap::Modelled { cost_ns, .. } = self.kind {
-                spend(u64::from(cost_ns));
-            }
+            spend(self.kind.cost_ns().0);
             count.add_shared(1);
         }
     }
@@ -83,14 +93,15 @@ impl Dma {
 
     /// Pays for handing `bytes` to the device.
     pub(crate) fn pay_sync(&self, bytes: usize) {
-        if let DmaMap::Modelled { line_ns, .. } = self.kind {
-            spend(u64::from(line_ns) * bytes.div_ceil(CACHE_LINE) as u64);
-        }
+        spend(self.kind.cost_ns().1 * bytes.div_ceil(CACHE_LINE) as u64);
     }
 }
 
 /// Keeps the core for as many nanoseconds.
 fn spend(ns: u64) {
+    if ns == 0 {
+        return;
+    }
     let until = clock::ticks() + (ns as f64 * clock::ticks_per_ns()) as u64;
     while clock::ticks() < until {
         std::hint::spin_loop();

@@ -6,7 +6,6 @@
 //! anywhere. What is stranded then is not free: at most what keepers did not give back, and the rest of one frame for
 //! each [`Fragments`](super::Fragments).
 
-use super::recycle::Recycle;
 use super::shared::Shared;
 use crate::limits::PAGE_SIZE;
 use crate::page::Page;
@@ -240,9 +239,10 @@ fn steal(shared: &Shared, into: &mut [u32]) -> usize {
         }
         local.stay(slot.gauges(), |stack| stack.drain(|id| shared.put(&mut stock, id)));
         shared.gather(&mut stock);
-        match stock.recycle {
-            Recycle::Head => shared.take_resting(&mut stock, into),
-            Recycle::Pool | Recycle::Never => shared.take(&mut stock, into),
+        if stock.recycle.reuses_head() {
+            shared.take_resting(&mut stock, into)
+        } else {
+            shared.take(&mut stock, into)
         }
     });
     found.unwrap_or(0)

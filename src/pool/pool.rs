@@ -214,7 +214,7 @@ impl Pool {
 
     /// Hands a frame's data, and no more of it, to the device: to be called before a frame that the core has written or
     /// read is posted, where the device does not see the core's caches. What that costs is the mapping's matter
-    /// ([`DmaMap::Modelled`](super::DmaMap::Modelled)); the bytes are counted.
+    /// (`DmaMap::Modelled`, of the feature `comparisons`); the bytes are counted.
     pub fn sync_for_device(&self, w: &Worker, frame: &Frame) {
         self.shared.dma.pay_sync(frame.len());
         self.shared.lanes.add(w, frame.len() as u64, |lane| &lane.synced);

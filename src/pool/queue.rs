@@ -1,6 +1,5 @@
-//! COLD: the queue of a pool with [`Recycle::Head`]: what rests in it, and what of it is given out again.
+//! COLD: the queue of a pool with `Recycle::Head`: what rests in it, and what of it is given out again.
 
-use super::recycle::Recycle;
 use super::shared::Shared;
 use super::stock::Stock;
 
@@ -86,6 +85,6 @@ impl Shared {
 
     /// Whether a frame that is not in the stock's list rests in the queue.
     pub(super) fn is_resting(&self, stock: &Stock, id: u32) -> bool {
-        stock.recycle == Recycle::Head && self.tally(id) == HOME
+        stock.recycle.reuses_head() && self.tally(id) == HOME
     }
 }

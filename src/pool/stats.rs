@@ -50,7 +50,7 @@ pub struct RecycleStats {
     /// Frames sent home by others that the ring had no room for: over the stack.
     pub ring_full: u64,
     /// Pages given up because somebody else still held them: a frame goes home only at one reference, by its type, so
-    /// only [`Recycle::Head`](super::Recycle::Head) has any.
+    /// only `Recycle::Head` has any.
     pub released_refcnt: u64,
 }
 

@@ -83,7 +83,7 @@ impl Stock {
 
     /// Whether there are pages that are to leave as soon as their frames are home.
     pub(super) fn has_unwanted(&self) -> bool {
-        self.pages.len() > self.limit || self.unfit > 0 || self.recycle == Recycle::Never
+        self.pages.len() > self.limit || self.unfit > 0 || self.recycle.keeps_none()
     }
 
     /// Whether there is no use in taking many pages at once: they are not kept.
@@ -93,7 +93,7 @@ impl Stock {
 
     /// Whether this page is to leave as soon as its frames are home.
     pub(super) fn is_unwanted(&self, page: &Page) -> bool {
-        self.pages.len() > self.limit || self.recycle == Recycle::Never || self.is_unfit(page)
+        self.pages.len() > self.limit || self.recycle.keeps_none() || self.is_unfit(page)
     }
 
     /// Whether a page may be used but not kept: out of the reserve, or of another node.

@@ -1,6 +1,5 @@
 //! COLD: the watched stock: pages that are to leave go when the last of their frames comes home.
 
-use super::recycle::Recycle;
 use super::shared::Shared;
 use super::stock::Stock;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -55,7 +54,7 @@ impl Shared {
 
     #[cold]
     fn put_watched(&self, stock: &mut Stock, id: u32) {
-        if stock.recycle == Recycle::Head {
+        if stock.recycle.reuses_head() {
             return self.put_in_queue(stock, id);
         }
         self.push_watched(stock, id);
@@ -93,7 +92,7 @@ impl Shared {
 
     /// Takes out as many free frames as there are, at most `into.len()`; none once the pool is closed.
     pub(super) fn take(&self, stock: &mut Stock, into: &mut [u32]) -> usize {
-        if stock.recycle == Recycle::Head {
+        if stock.recycle.reuses_head() {
             return self.take_from_queue(stock, into);
         }
         let n = if stock.closed { 0 } else { into.len().min(stock.spare.len()) };

@@ -4,6 +4,7 @@
 //! and those that a kernel or a peer maps in the ports.
 
 pub(crate) mod cursor;
+#[cfg(feature = "comparisons")]
 mod ids;
 #[allow(unsafe_code)]
 mod loan;
@@ -14,6 +15,7 @@ mod spsc;
 pub(crate) mod tests;
 
 pub use cursor::Corrupt;
+#[cfg(feature = "comparisons")]
 pub use ids::{IdReceiver, IdSender, id_ring};
 pub(crate) use loan::{Borrower, Lender, loan};
 pub(crate) use mpsc::Mpsc;

@@ -113,7 +113,7 @@ impl<T: Send> Cache<T> {
     /// values are dropped all the same, all objects go home, and the first panic goes on.
     ///
     /// # Cost
-    /// That of one free, and a copy into the sheaf; on the [`Layer::CpuSlab`](super::Layer::CpuSlab) one change of a
+    /// That of one free, and a copy into the sheaf; on the layer `CpuSlab` one change of a
     /// word for each run of objects of one slab (source 000's detached freelists).
     #[inline]
     #[track_caller]

@@ -11,6 +11,7 @@ pub enum Layer {
     /// Two arrays of free objects, and a barn of full and empty ones for all workers (Linux 6.18 and later).
     #[default]
     Sheaf,
+    #[cfg(feature = "comparisons")]
     /// An active slab and a list of partial ones (Linux before; what source 000 tunes).
     CpuSlab,
 }
@@ -28,7 +29,7 @@ pub struct CacheConfig {
     /// Empty slabs are given back only while more than this many others have free objects; None is
     /// log2(size) / 2, within 5..=10, as in Linux.
     pub min_partial: Option<usize>,
-    /// Free objects in a worker's partial slabs at most, in the [`Layer::CpuSlab`]; None chooses by size as Linux did
+    /// Free objects in a worker's partial slabs at most, in the layer `CpuSlab`; None chooses by size as Linux did
     /// in 2015 (13 for 256 bytes).
     pub cpu_partial: Option<usize>,
     /// What a worker keeps for itself.
@@ -38,6 +39,7 @@ pub struct CacheConfig {
     /// Whether another cache of the memory with objects of about this size may share this one's slabs.
     pub merge: bool,
     /// What misuse is looked for.
+    #[cfg(feature = "slab-debug")]
     pub debug: DebugOptions,
 }
 
@@ -52,8 +54,19 @@ impl Default for CacheConfig {
             layer: Layer::default(),
             word: WordForm::default(),
             merge: true,
+            #[cfg(feature = "slab-debug")]
             debug: DebugOptions::default(),
         }
+    }
+}
+
+impl CacheConfig {
+    /// What misuse is looked for.
+    pub(super) fn debug(&self) -> DebugOptions {
+        #[cfg(feature = "slab-debug")]
+        return self.debug;
+        #[cfg(not(feature = "slab-debug"))]
+        DebugOptions::default()
     }
 }
 

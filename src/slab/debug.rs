@@ -1,4 +1,4 @@
-//! Debug of one cache, chosen when it is made: misuse of its objects is found and reported with the call sites.
+//! Debug of one cache, with the cargo feature `slab-debug`, chosen when it is made: misuse of its objects is found and reported with the call sites.
 //!
 //! A cache with debug lays its objects out like this (a cache without has only the objects):
 //!
@@ -58,6 +58,7 @@ pub(super) use checker::Checker;
 pub(super) use layout::Layout;
 pub(super) use locate::Home;
 pub use misuse::{Damage, Misuse};
+#[cfg(feature = "slab-debug")]
 pub use rules::{DebugRules, DebugRulesError};
 pub use track::{Site, Track};
 

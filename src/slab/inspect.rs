@@ -1,6 +1,6 @@
 //! COLD: looking at a cache and ending it: shrink, validate, tunables, attributes, and what is still out.
 
-use super::config::{self, CacheError, Layer, TUNABLES};
+use super::config::{self, CacheError, TUNABLES};
 use super::debug::{Misuse, Track};
 use super::shared::Shared;
 use super::slabs::Chain;
@@ -242,7 +242,8 @@ impl Shared {
                     self.give_back_all(self.slabs.shrink(self.ground()), &mut steps);
                 }
             }
-            "cpu_partial" if self.layer == Layer::CpuSlab => {
+            #[cfg(feature = "comparisons")]
+            "cpu_partial" if self.layer == config::Layer::CpuSlab => {
                 self.cpu_partial.store(value as u32, Relaxed);
                 self.flush_patiently(&mut steps);
             }

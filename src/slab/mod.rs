@@ -21,9 +21,9 @@
 //! |---|---|
 //! | what a worker keeps | [`Layer`]: sheaves, or an active slab and partial ones |
 //! | how a slab's word is changed | [`WordForm`] |
-//! | caches of about the same size | share slabs ([`CacheConfig::merge`], [`set_nomerge`]) |
+//! | caches of about the same size | share slabs ([`CacheConfig::merge`]) |
 //! | what can be changed while running | [`Cache::set`]: `order`, `min_partial`, `cpu_partial`, `sheaf_capacity` |
-//! | misuse | [`DebugOptions`] of a cache: double free, writes past the end or after free, wrong cache |
+//! | misuse | with the feature `slab-debug`, the `DebugOptions` of a cache: double free, writes past the end or after free, wrong cache |
 //! | sizes that are not known before | [`Sizes`]: classes from 8 to 8192 bytes, pages above |
 //! | an object that is dear to make | [`ConstructedCache`] |
 
@@ -37,6 +37,8 @@ mod constructor;
 mod controls;
 #[allow(unsafe_code)]
 mod cpu_slab;
+// Without the feature no cache looks for misuse; what a report is made of is there all the same.
+#[cfg_attr(not(feature = "slab-debug"), allow(dead_code))]
 mod debug;
 #[allow(unsafe_code)]
 mod grow;
@@ -66,11 +68,12 @@ mod word;
 pub use cache::Cache;
 pub use config::{CacheConfig, CacheError, Layer};
 pub use constructed::{Constructed, ConstructedCache};
-pub use debug::{Damage, DebugOptions, DebugRules, DebugRulesError, Misuse, OnMisuse, Site, Track};
+pub use debug::{Damage, Misuse, Site, Track};
+#[cfg(feature = "slab-debug")]
+pub use debug::{DebugOptions, DebugRules, DebugRulesError, OnMisuse};
 pub use inspect::{Finding, Live, LiveObject};
 pub use object::Object;
 pub use raw::{RawCache, free_bulk_any};
-pub use registry::set_nomerge;
 pub use sizes::{Bytes, Sizes};
 pub use stats::{Attributes, SlabStats};
 pub use word::WordForm;

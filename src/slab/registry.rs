@@ -7,7 +7,7 @@ use crate::sync::Handle;
 use crate::sys::region;
 use std::num::NonZeroU32;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Caches in one process at most; number 0 is nobody's.
@@ -17,16 +17,9 @@ const CACHES: usize = 4096;
 static KNOWN: [AtomicPtr<Shared>; CACHES] = [const { AtomicPtr::new(ptr::null_mut()) }; CACHES];
 /// Who gives out numbers and takes them back.
 static NUMBERS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-/// Whether caches made from now on keep to themselves.
-static NOMERGE: AtomicBool = AtomicBool::new(false);
 
 fn numbers() -> MutexGuard<'static, ()> {
     NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Says whether caches made from now on keep to themselves, whatever their configuration (`slab_nomerge` of source 000).
-pub fn set_nomerge(nomerge: bool) {
-    NOMERGE.store(nomerge, Relaxed);
 }
 
 /// A cache of this form in `memory`: one that is there already and may be shared, or a new one. None when all numbers
@@ -38,7 +31,7 @@ pub(super) fn find_or_register(
     make: impl FnOnce(u16) -> Arc<Shared>,
 ) -> Option<Handle<Shared>> {
     let _one_at_a_time = numbers();
-    if form.mergeable && !NOMERGE.load(Relaxed) {
+    if form.mergeable {
         for known in &KNOWN {
             // SAFETY: an entry that is not null holds a strong count, and is taken out only under the lock held here.
             let Some(cache) = (unsafe { known.load(Relaxed).as_ref() }) else { continue };

@@ -80,7 +80,7 @@ impl Shared {
         if size > PAGE_SIZE << ORDER_MAX {
             return Err(CacheError::Size { size, order: config.order.unwrap_or(ORDER_MAX) });
         }
-        let checker = Checker::new(&config.name, config.debug, size, align, constructor.is_some());
+        let checker = Checker::new(&config.name, config.debug(), size, align, constructor.is_some());
         let plain = Layout::plain(size, align, constructor.is_some());
         let layout = checker.as_ref().map_or(plain, Checker::layout);
         let order = config::order(layout, (size, align), config.order)?;

@@ -8,6 +8,7 @@
 
 use crate::page::{Desc, Table};
 use crate::stats::Count;
+#[cfg(feature = "comparisons")]
 use std::cell::Cell;
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
@@ -21,6 +22,7 @@ pub enum WordForm {
     Wide,
     /// Under a lock bit of the descriptor.
     Lock,
+    #[cfg(feature = "comparisons")]
     /// As `Lock`, and two further cache lines of the thread's are written, as disabling interrupts did in source
     /// 002. For comparison only.
     LockInterrupts,
@@ -91,6 +93,7 @@ impl Word {
     }
 }
 
+#[cfg(feature = "comparisons")]
 /// Writes the two lines of this thread that stand for what disabling and enabling interrupts touches.
 #[cold]
 fn switch_interrupts() {
@@ -141,6 +144,7 @@ impl WordForm {
             #[cfg(loom)]
             WordForm::Wide => unreachable!("loom has no double-word compare-and-swap"),
             WordForm::Lock => locked(table.desc(slab), change),
+            #[cfg(feature = "comparisons")]
             WordForm::LockInterrupts => {
                 // Off and on again, both before: with the change the slab may be another's.
                 switch_interrupts();

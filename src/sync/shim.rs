@@ -1,19 +1,23 @@
 //! The primitives every later stage uses, so that loom can stand in for them (`--cfg loom`), and a lock that
 //! ThreadSanitizer can see through (`--cfg tsan`: it does not know the standard library's, which is built without it).
 
+#[cfg(all(feature = "comparisons", loom))]
+pub(crate) use loom::sync::atomic::AtomicBool;
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
 #[cfg(tsan)]
 pub(crate) use spin::mutex::{Mutex, MutexGuard};
+#[cfg(all(feature = "comparisons", not(loom)))]
+pub(crate) use std::sync::atomic::AtomicBool;
 #[cfg(not(any(loom, tsan)))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
+    sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence},
     thread::yield_now,
 };
 

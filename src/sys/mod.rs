@@ -15,7 +15,9 @@ pub mod memfd;
 pub mod netdev;
 pub mod netns;
 pub mod packet;
+#[cfg(feature = "comparisons")]
 pub mod perf;
+#[cfg(feature = "comparisons")]
 pub mod process;
 pub mod region;
 pub mod seqpacket;
@@ -23,4 +25,5 @@ pub mod shared_event;
 mod stranger;
 pub mod table;
 pub mod tap;
+pub mod user;
 pub mod xdp;

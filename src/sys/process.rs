@@ -2,26 +2,13 @@
 
 use super::cpu;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, geteuid, getpid, getppid, kill_process,
-    set_parent_process_death_signal, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
+    waitid,
 };
 use rustix::thread::sched_setaffinity;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-
-/// The user that this process runs as.
-pub fn own_user() -> u32 {
-    geteuid().as_raw()
-}
-
-/// Does `work` as another user, for which this thread must be one that ends with it.
-#[cfg(test)]
-pub(crate) fn as_user<T>(user: u32, work: impl FnOnce() -> T) -> T {
-    let user = rustix::process::Uid::from_raw(user);
-    rustix::thread::set_thread_res_uid(user, user, user).expect("setresuid(2)");
-    work()
-}
 
 /// Starts a child. It is killed when the thread that starts it ends, by whatever end: also one that stands still.
 ///

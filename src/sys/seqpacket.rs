@@ -1,8 +1,8 @@
 //! Unix sockets that carry whole messages with descriptors (unix(7), SOCK_SEQPACKET, SCM_RIGHTS). Nothing here waits.
 
 use super::fork::Birthplace;
-use super::process::own_user;
 use super::stranger;
+use super::user::own_user;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, open};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_passcred, socket_peercred};

@@ -5,10 +5,13 @@ use crate::slab::{CacheConfig, CacheError};
 /// What a worker keeps of free heads above their cache: source 000's steps, from none to today's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
+    #[cfg(feature = "comparisons")]
     /// Nothing: every head from the cache and back by a call of its own, also in bulk calls (Linux before 4.6).
     Each,
+    #[cfg(feature = "comparisons")]
     /// Nothing: what a bulk call moves, the cache moves in bulk.
     Bulk,
+    #[cfg(feature = "comparisons")]
     /// An array that collects freed heads and gives them to the cache in bulk when it is full and when a poll round
     /// ends; heads are never taken from it (Linux 4.6 to 5.11).
     FlushOnly,

@@ -57,6 +57,7 @@ pub(super) fn take_bulk(
         got += shared.take_hot_bulk(w, n - got, frames, into);
     }
     let mut heads = scratch(shared, w);
+    #[cfg(feature = "comparisons")]
     if matches!(shared.form, Form::Bulk | Form::FlushOnly) {
         let origin = shared.origin(w);
         if shared.cache.alloc_bulk(w, n, &mut heads, || Head::blank(origin)) {
@@ -138,14 +139,17 @@ fn keep_all(shared: &Shared, w: &mut Worker, origin: Origin, mut heads: Vec<Obje
     }
     match shared.form {
         _ if heads.is_empty() => {}
+        #[cfg(feature = "comparisons")]
         Form::Each => {
             shared.locals.add(w, heads.len() as u64, |lane| &lane.cache_given);
             heads.drain(..).for_each(|head| shared.cache.free(w, head));
         }
+        #[cfg(feature = "comparisons")]
         Form::Bulk => {
             shared.locals.add(w, heads.len() as u64, |lane| &lane.cache_given);
             shared.cache.forget_bulk(w, &mut heads);
         }
+        #[cfg(feature = "comparisons")]
         Form::FlushOnly => collect(shared, w, &mut heads),
         Form::TwoSided => into_array(shared, w, &mut heads),
     }
@@ -184,6 +188,7 @@ fn into_array(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
     shared.cache.forget_bulk(w, mine);
 }
 
+#[cfg(feature = "comparisons")]
 /// Into the array that is only flushed.
 fn collect(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
     while !mine.is_empty() {
@@ -204,6 +209,7 @@ fn collect(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
     shared.cache.forget_bulk(w, mine);
 }
 
+#[cfg(feature = "comparisons")]
 /// Gives what was collected to the cache.
 fn flush(shared: &Shared, w: &mut Worker) {
     let Some(mut freed) = with_local(shared, w, |local, lane| {
@@ -260,7 +266,9 @@ fn send_away(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
 #[inline(never)]
 pub(super) fn end_round(shared: &Shared, w: &mut Worker) {
     match shared.form {
+        #[cfg(feature = "comparisons")]
         Form::Each | Form::Bulk => {}
+        #[cfg(feature = "comparisons")]
         Form::FlushOnly => flush(shared, w),
         Form::TwoSided => {
             let mut mine = scratch(shared, w);

@@ -35,7 +35,7 @@ counters! {
     ready,
     /// Heads of other workers that wait until there are enough to send.
     away,
-    /// Freed heads that wait for the flush, in [`Form::FlushOnly`](super::Form::FlushOnly).
+    /// Freed heads that wait for the flush, in `Form::FlushOnly`.
     freed,
     /// Heads taken from an array.
     taken,

@@ -10,9 +10,10 @@
 //!                     └──► Pool::alloc + Heads::attach, Heads::free
 //! ```
 //! The frames count as `ready` in their pool's ledger. The pool asks for them before an allocation of it fails, and gets
-//! them all when it closes: so pairs never starve it. [`PairStack`] is the form of the source, for one stack under the
+//! them all when it closes: so pairs never starve it. `PairStack` is the form of the source, for one stack under the
 //! caller's own lock.
 
+#[cfg(feature = "comparisons")]
 mod stack;
 mod stacks;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use super::packet::Packet;
 use super::packets::Packets;
 use crate::pool::{Batch, Frame, Pool, Pressure, Renewal};
 use crate::sync::{Leave, Worker};
+#[cfg(feature = "comparisons")]
 pub use stack::{PairStack, Reset};
 use stacks::Stacks;
 use std::num::NonZeroU32;
@@ -209,6 +211,7 @@ impl Shared {
     }
 }
 
+#[cfg(feature = "comparisons")]
 /// Whether the packet is a pair: a head and a frame of the pool that is its alone, and no more.
 #[inline(always)]
 fn is_pair(pool: Renewal, packet: &Packet) -> bool {

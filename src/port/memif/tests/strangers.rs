@@ -25,7 +25,7 @@ fn peers_are_of_the_same_user_unless_another_is_allowed() {
 
 /// As nobody, where that is another user: only root can become one.
 fn as_another<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
-    let as_nobody = || crate::sys::process::as_user(65534, work);
+    let as_nobody = || crate::sys::user::as_user(65534, work);
     (own_user() == 0).then(|| std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap()))
 }
 
