@@ -17,6 +17,8 @@ mod wire;
 use corpus::{BYTES_EACH, folder, random, random_of, replay};
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
 
 #[test]
 fn the_corpus_of_packet_sequences_holds() {
@@ -121,8 +123,22 @@ fn programs_of_the_corpus_do_what_they_are_named_after() {
     assert!(done("a-guard-is-forgotten").lost > 0);
 }
 
-/// `NETMEM_PROGRAM` names a file with the one program to be run. A program at work is in a file too, with how many operations
-/// were run before it: what ends the process leaves it there.
+/// Writes down a program during which something panics; the next one at work would take its place.
+struct KeepIfItFails<'a>(&'a Path, &'a [u8]);
+
+impl Drop for KeepIfItFails<'_> {
+    fn drop(&mut self) {
+        static FAILED: AtomicU32 = AtomicU32::new(0);
+        if thread::panicking() {
+            let nth = FAILED.fetch_add(1, Relaxed);
+            fs::write(self.0.join(format!("program-that-failed-{nth}")), self.1).unwrap();
+        }
+    }
+}
+
+/// `NETMEM_PROGRAM` names a file with the one program to be run. A program at work is in the file `program-at-work`, with how
+/// many operations were run before it: what ends the process leaves it there. Programs that fail are kept as
+/// `program-that-failed-0` (as it was found), `-1` (made shorter) and so on.
 #[test]
 fn random_programs_of_the_public_interface_hold() {
     if let Some(file) = std::env::var_os("NETMEM_PROGRAM") {
@@ -130,9 +146,10 @@ fn random_programs_of_the_public_interface_hold() {
     }
     // Longer ones, since memories are dear to make.
     random_of(3 * BYTES_EACH, 200_000, |bytes| {
-        let at_work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("program-at-work");
-        fs::write(at_work.with_extension("operations"), program::operations().to_string()).unwrap();
-        fs::write(at_work, bytes).unwrap();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        fs::write(folder.join("program-at-work.operations"), program::operations().to_string()).unwrap();
+        fs::write(folder.join("program-at-work"), bytes).unwrap();
+        let _keep = KeepIfItFails(folder, bytes);
         program::run(bytes);
     });
     println!("{} operations of programs were run", program::operations());
