@@ -9,7 +9,7 @@ use super::frame::{Frame, RUN};
 use super::shared::Shared;
 use super::yard::{each_pool, first_run, pool_of};
 use crate::limits::BATCH_MAX;
-use crate::sync::Worker;
+use crate::sync::{Steps, Worker};
 use crate::sys::cpu::prefetch_write;
 use crate::sys::region;
 use std::mem::MaybeUninit;
@@ -190,9 +190,11 @@ impl Batch {
     }
 
     /// As [`Batch::free`], of frames that their owner's cache does not take at once: in each round all frames of one
-    /// pool, those of others are kept for the next (as page_pool's bulk put).
+    /// pool, those of others are kept for the next (as page_pool's bulk put). What is called where pages go home may
+    /// panic: that ends no round.
     #[inline(never)]
     fn free_in_rounds(&mut self, w: &mut Worker, mut end: usize) {
+        let mut steps = Steps::new();
         while end > 0 {
             // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are this
             // function's, and each is ended once, by `free_run` for its round.
@@ -200,7 +202,8 @@ impl Batch {
             let (pool, n) = if self.pool.is_null() { first_run(frames) } else { (self.pool, end) };
             if n == end {
                 // SAFETY: as above; the frames are out until `free_run` puts them down, and keep their pool.
-                return unsafe { Shared::free_run(pool, Some(w), frames) };
+                unsafe { Shared::free_run(pool, Some(w), frames) };
+                break;
             }
             let (mut round, mut n, mut kept) = ([const { MaybeUninit::uninit() }; BATCH_MAX], 0, 0);
             for at in 0..end {
@@ -212,9 +215,10 @@ impl Batch {
                 *len += 1;
             }
             // SAFETY: the first `n` are initialised, and frames of `pool` whose claims end here.
-            unsafe { Shared::free_run(pool, Some(&mut *w), initialised(&round[..n])) };
+            steps.run(|| unsafe { Shared::free_run(pool, Some(&mut *w), initialised(&round[..n])) });
             end = kept;
         }
+        steps.end();
     }
 
     /// The first `n` frames (fewer if there are fewer) by pool: calls `f` for each run of one pool.
@@ -309,7 +313,11 @@ impl Drop for Batch {
 #[cold]
 #[inline(never)]
 fn drop_rest(batch: &mut Batch) {
-    while batch.pop().is_some() {}
+    let mut steps = Steps::new();
+    while let Some(frame) = batch.pop() {
+        steps.run(|| drop(frame));
+    }
+    steps.end();
 }
 
 impl std::fmt::Debug for Batch {

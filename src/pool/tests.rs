@@ -8,6 +8,7 @@ mod fragment;
 pub(crate) mod interleavings;
 mod lines;
 mod old_bytes;
+pub(crate) mod panics;
 mod places;
 #[cfg(not(loom))]
 pub(crate) mod planted;

@@ -193,15 +193,22 @@ impl Heads {
     /// A look at the head's line, which says whose it is; none of the bytes'.
     #[inline]
     pub fn free(&self, w: &mut Worker, mut packet: Packet) {
-        match packet.take_frame() {
-            Some(frame) => {
-                // Nothing here panics; where the compiler need not provide for it, the frame stays in a register.
-                let frame = ManuallyDrop::new(frame);
-                self.keep(w, packet.into_head());
-                ManuallyDrop::into_inner(frame).free(w);
-            }
-            None => self.free_odd(w, packet),
+        let Some(frame) = packet.take_frame() else { return self.free_odd(w, packet) };
+        // Nothing here panics; where the compiler need not provide for it, the frame stays in a register.
+        let frame = ManuallyDrop::new(frame);
+        match self.shared.keep_hot(w, packet.into_head()) {
+            Ok(()) => ManuallyDrop::into_inner(frame).free(w),
+            Err(head) => self.free_missed(w, head, ManuallyDrop::into_inner(frame)),
         }
+    }
+
+    /// The head goes a longer way, on which pages may go home: what is called there may panic, and the frame goes home
+    /// all the same.
+    #[cold]
+    #[inline(never)]
+    fn free_missed(&self, w: &mut Worker, head: Object<Head>, frame: Frame) {
+        grow::keep(&self.shared, w, head);
+        frame.free(w);
     }
 
     /// Gives packets back as [`Heads::free`] does, in bulk: first all the heads, then all the frames. `packets` is empty

@@ -2,6 +2,7 @@
 
 use crate::packet::{Condense, External, Form, Heads, HeadsConfig, Packet, Packets};
 use crate::page::{Lists, Memory, MemoryConfig};
+use crate::pool::tests::panics::{memory_without_lists, next_page_home_panics, panics};
 use crate::pool::{Batch, Fragments, Pool, PoolConfig};
 use crate::slab::{CacheConfig, Sizes};
 use crate::sync::Worker;
@@ -102,4 +103,19 @@ fn the_failure_of_any_one_allocation_loses_nothing() {
         }
         assert!(failures > 0 || form == Form::TwoSided, "{form:?}: some failure is seen by the caller");
     }
+}
+
+#[test]
+fn a_callback_that_panics_as_a_head_goes_home_loses_no_frame() {
+    let memory = memory_without_lists();
+    let mut w = memory.worker().unwrap();
+    let Scene { pool, heads, sizes: _ } = scene(&memory, &mut w, Form::TwoSided).unwrap();
+    let cache = CacheConfig { merge: false, ..HeadsConfig::default().cache };
+    let others = Heads::with(&memory, &HeadsConfig { cache, ..HeadsConfig::default() }).unwrap();
+    let packet = others.alloc(&mut w, &pool).unwrap();
+    // With this head its slab goes.
+    drop(others);
+    next_page_home_panics(&memory);
+    assert!(panics(|| heads.free(&mut w, packet)));
+    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
 }

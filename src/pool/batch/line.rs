@@ -10,6 +10,7 @@ use crate::pool::frame::Frame;
 use crate::pool::shared::Shared;
 use crate::pool::yard;
 use crate::ring::{Vacant, Waiting};
+use crate::sync::Steps;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -104,10 +105,13 @@ fn drop_frames(line: &mut Line) {
         Place::Queued.say(pool, None, run, false);
         Place::Queued.hand(pool, None, run.len(), false);
     });
+    let mut steps = Steps::new();
     for place in frames {
         // SAFETY: as above; the count says none, so each is read once.
-        drop(unsafe { place.assume_init_read() });
+        let frame = unsafe { place.assume_init_read() };
+        steps.run(|| drop(frame));
     }
+    steps.end();
 }
 
 impl Drain<'_> {

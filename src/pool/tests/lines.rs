@@ -99,3 +99,15 @@ fn a_line_takes_seven_and_waits_for_a_batch_that_has_room() {
     full.free(&mut w);
     assert!(pool.ledger().all_home());
 }
+
+#[test]
+fn a_callback_that_panics_loses_no_frame_of_a_line_of_two_pools() {
+    let memory = panics::memory_without_lists();
+    let (mut w, mut batch) = (memory.worker().unwrap(), Batch::new());
+    let open = panics::three(&memory, &mut w, &mut batch);
+    let (mut sender, receiver) = lane();
+    queue(&mut sender, &w, &mut batch, 3);
+    drop(sender);
+    assert!(panics::panics(|| drop(receiver)));
+    assert!(check(&open, 0).all_home());
+}

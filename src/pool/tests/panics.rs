@@ -1,0 +1,52 @@
+//! The caller's own code runs where pages go home, and may panic: no frame is lost by that.
+
+use super::*;
+use crate::page::{Lists, Watermarks};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A memory whose workers keep no pages.
+pub(crate) fn memory_without_lists() -> Memory {
+    let (lists, backing) = (Lists::Fixed { high: 0, batch: 0 }, BackingWish::Small);
+    Memory::new(&MemoryConfig { lists, backing, bytes: 4 << 20, workers: 1, ..MemoryConfig::default() })
+        .unwrap()
+}
+
+/// The next page that goes home ends pressure, and what is told of it panics; nothing does after that.
+pub(crate) fn next_page_home_panics(memory: &Memory) {
+    let mark = memory.stats().free as usize + 1;
+    memory.set_watermarks(Watermarks { min: 0, low: mark, high: mark }).unwrap();
+    memory.on_pressure(|_, pressure| assert!(pressure.begins, "pressure ends"));
+}
+
+pub(crate) fn panics(f: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(f)).is_err()
+}
+
+/// A frame of a closed pool, with which its pages go home, before two of a pool that is open.
+pub(super) fn three(memory: &Memory, w: &mut Worker, batch: &mut Batch) -> Pool {
+    let (closed, open) = (pool(memory, w, 2), pool(memory, w, 4));
+    closed.alloc_burst(w, batch, 1);
+    open.alloc_burst(w, batch, 2);
+    closed.close();
+    assert_eq!((batch.len(), open.ledger().out()), (3, 2));
+    next_page_home_panics(memory);
+    open
+}
+
+#[test]
+fn a_callback_that_panics_loses_no_frame_of_a_batch_of_two_pools() {
+    for through_worker in [true, false] {
+        let memory = memory_without_lists();
+        let (mut w, mut batch) = (memory.worker().unwrap(), Batch::new());
+        let open = three(&memory, &mut w, &mut batch);
+        if through_worker {
+            assert!(panics(|| batch.free(&mut w)));
+            assert!(batch.is_empty());
+        } else {
+            // The newest goes first.
+            batch.reverse();
+            assert!(panics(|| drop(batch)));
+        }
+        assert!(check(&open, 0).all_home(), "through a worker: {through_worker}");
+    }
+}
