@@ -33,15 +33,16 @@ pub(super) fn find_or_register(
     let _one_at_a_time = numbers();
     if form.mergeable {
         for known in &KNOWN {
+            let known = known.load(Relaxed);
             // SAFETY: an entry that is not null holds a strong count, and is taken out only under the lock held here.
-            let Some(cache) = (unsafe { known.load(Relaxed).as_ref() }) else { continue };
-            if !cache.takes_in(memory, form) {
+            if !unsafe { known.as_ref() }.is_some_and(|cache| cache.takes_in(memory, form)) {
                 continue;
             }
-            // SAFETY: the entry came from `Arc::into_raw`, and the count added here is the one taken.
+            // SAFETY: the entry came from `Arc::into_raw`, and the count added here is the one taken. (By the entry, since a
+            // pointer made of a reference may not reach the counts before it.)
             let cache = unsafe {
-                Arc::increment_strong_count(cache);
-                Arc::from_raw(cache)
+                Arc::increment_strong_count(known);
+                Arc::from_raw(known)
             };
             if let Some(handle) = Handle::another(&cache) {
                 cache.add_name(form.name);
@@ -56,18 +57,17 @@ pub(super) fn find_or_register(
     Some(Handle::new(&shared))
 }
 
-/// Frees the cache's number and gives up its strong count.
+/// Frees a cache's number and gives up the table's strong count.
 ///
 /// # Safety
-/// The cache is closed, has no slab, and this is called once.
+/// The number is that of a cache that is closed and has no slab, and this is called once.
 #[cold]
-pub(super) unsafe fn retire(this: *const Shared) {
+pub(super) unsafe fn retire(number: u16) {
     let shared = {
         let _one_at_a_time = numbers();
-        // SAFETY: the table's own count still holds the cache; it becomes this function's.
-        let shared = unsafe { Arc::from_raw(this) };
-        KNOWN[usize::from(shared.number)].store(ptr::null_mut(), Relaxed);
-        shared
+        let known = KNOWN[usize::from(number)].swap(ptr::null_mut(), Relaxed);
+        // SAFETY: the entry came from `Arc::into_raw`, and its count, which was the table's, becomes this function's.
+        unsafe { Arc::from_raw(known) }
     };
     // Not under the lock: with it goes the constructor, which may be the last to hold another cache.
     drop(shared);

@@ -239,8 +239,9 @@ impl Shared {
             node.closed && node.count == 0
         };
         if ended {
+            let number = shared.number;
             // SAFETY: closed, and this thread saw the last slab go, under the lock.
-            steps.run(|| unsafe { registry::retire(this) });
+            steps.run(|| unsafe { registry::retire(number) });
         }
     }
 
@@ -363,7 +364,7 @@ impl Close for Shared {
         });
         if ended {
             // SAFETY: closed just now, with no slab left, seen under the lock; no later call finds a slab to give back.
-            steps.run(|| unsafe { registry::retire(Arc::as_ptr(self)) });
+            steps.run(|| unsafe { registry::retire(self.number) });
         } else {
             self.give_back_all(self.slabs.shrink(self.ground()), &mut steps);
         }
