@@ -6,7 +6,6 @@
 //! 2 GiB boundaries of the address space (only reserved, not used), so the way back is one load as well.
 
 mod lent;
-#[cfg(miri)]
 mod plain;
 mod shared;
 
@@ -292,8 +291,9 @@ fn take_segments(base: *mut u8, segments: usize, findable: bool) -> Option<usize
 
 /// Maps `len` bytes on the best pages that can be had.
 fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError> {
-    #[cfg(miri)]
-    return plain::map(len, wish);
+    if cfg!(miri) {
+        return plain::map(len, wish);
+    }
     let mut refused = Vec::new();
     if wish == BackingWish::Huge {
         let sizes = [
@@ -398,8 +398,9 @@ fn populate(base: *mut u8, len: usize) -> rustix::io::Result<*mut u8> {
 }
 
 fn unmap(base: *mut u8, len: usize) {
-    #[cfg(miri)]
-    return plain::unmap(base, len);
+    if cfg!(miri) {
+        return plain::unmap(base, len);
+    }
     // SAFETY: callers pass a range that they mapped and that nothing points into any more.
     let done = unsafe { munmap(base.cast(), len) };
     debug_assert!(done.is_ok(), "munmap of a range we mapped: {done:?}");

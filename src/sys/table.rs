@@ -6,7 +6,9 @@
 use super::region::{SEGMENT_SHIFT, SEGMENTS};
 use crate::limits::PAGE_SIZE;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munlock, munmap};
+#[cfg(not(miri))]
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munlock, munmap};
+use rustix::mm::{MprotectFlags, mprotect};
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicU16;
@@ -63,9 +65,8 @@ fn map() -> rustix::io::Result<&'static ChunkTable> {
 /// The small table that Miri has, all of it writable.
 #[cfg(miri)]
 fn map() -> rustix::io::Result<&'static ChunkTable> {
-    let entries: Vec<AtomicU16> = (0..SEGMENTS << SEGMENT_SHIFT).map(|_| AtomicU16::new(0)).collect();
-    let table: Box<ChunkTable> = entries.into_boxed_slice().try_into().expect("as many entries as numbers");
-    Ok(Box::leak(table))
+    // SAFETY: zeros are a value of every entry.
+    Ok(Box::leak(unsafe { Box::new_zeroed().assume_init() }))
 }
 
 /// Makes the entries of a range of chunks writable, and those that share a page with them. They stay so: the next region
