@@ -3,8 +3,8 @@
 
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::port::{Fill, Rx};
 use netmem::steer::{Inbox, Mesh, MeshConfig, Outbox, Source};
 use netmem::sync::Worker;
 use std::error::Error;

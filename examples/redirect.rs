@@ -3,8 +3,8 @@
 
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, DmaMap, Pool, PoolConfig};
-use netmem::port::Port;
 use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
+use netmem::port::{Complete, Fill, Rx, Tx, Wake};
 use std::error::Error;
 
 fn main() {

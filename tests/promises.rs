@@ -16,13 +16,14 @@ use netmem::port::packet;
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpPort, XdpQueues};
 // What the promises name by `crate::`.
-use netmem::{page, pool, port, sync};
+use netmem::port::conformance::{Ground, Peer, PortPeer};
+use netmem::{page, pool, port};
 use netns::{in_namespace, veth};
-use promises::{Far, Station, are_kept, ground};
+use promises::are_kept;
 
 /// A host at the interface of that name.
-fn host(interface: &str) -> Box<dyn Far> {
-    Box::new(Station { port: Box::new(packet::open(interface, 512).unwrap()), ground: ground(512) })
+fn host(interface: &str) -> Box<dyn Peer> {
+    Box::new(PortPeer { port: Box::new(packet::open(interface, 512).unwrap()), ground: Ground::new(512) })
 }
 
 #[test]

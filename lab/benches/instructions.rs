@@ -14,7 +14,7 @@ use netmem::page::{BackingWish, Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, wire};
 use netmem::port::memif::{Lend, MemifConfig, MemifPort, Role};
-use netmem::port::{Port, PortState};
+use netmem::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::steer::{Mesh, MeshConfig, Source};
 use netmem::sync::Worker;

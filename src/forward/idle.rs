@@ -5,7 +5,7 @@
 //!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
 //! ```
 //! No wake-up is lost: a port that is armed, or an inbox, wakes whoever sleeps, or says that it has something already
-//! ([`Port::arm`](crate::port::Port::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). What nobody wakes for (frames
+//! ([`Wake::arm`](crate::port::Wake::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). What nobody wakes for (frames
 //! that were sent, frames that come home to a dry pool, the flag that ends the run) is looked for when the sleep's time is
 //! up: after [`SHORTEST`], then twice as long each time nothing was found, up to [`LONGEST`].
 
@@ -83,7 +83,7 @@ impl Forwarder {
         let ready = self.lanes.iter_mut().filter_map(|lane| lane.port.arm().then_some(())).count();
         let waiting = self.steering.as_mut().is_some_and(|steering| steering.arm(w));
         if ready == 0 && !waiting {
-            let ports = self.lanes.iter().filter_map(|lane| lane.port.descriptor());
+            let ports = self.lanes.iter().filter_map(|lane| lane.port.wakeup_fd());
             let inboxes = self.steering.iter().flat_map(|steering| steering.descriptors());
             self.meters.sleeps.add(1);
             sleep_until_readable(&ports.chain(inboxes).collect::<Vec<_>>(), at_most);

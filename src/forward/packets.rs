@@ -111,7 +111,7 @@ impl PacketPath {
     /// Gives up the heads of frames that a port had and never gives back.
     #[cold]
     pub(super) fn give_up_stranded(&self, lane: &mut Lane, w: &mut Worker) {
-        let expected = lane.port.in_flight() + lane.out.len();
+        let expected = lane.port.tx_posted() + lane.out.len();
         let stranded = lane.flight.len().saturating_sub(expected);
         if stranded > 0 {
             lane.flight.give_up(stranded, &self.buffers.heads, w);

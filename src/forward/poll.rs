@@ -185,7 +185,7 @@ impl Forwarder {
         let (mut held, mut short) = (self.waiting, false);
         for port in 0..self.lanes.len() {
             held += self.transmit(port, w);
-            if received == 0 || self.short || self.lanes[port].port.in_flight() >= REAP {
+            if received == 0 || self.short || self.lanes[port].port.tx_posted() >= REAP {
                 self.complete(port, w);
             }
             let lane = &mut self.lanes[port];
@@ -194,7 +194,7 @@ impl Forwarder {
                 Some(path) => path.refill(lane, &self.pool, self.share, w),
                 None => drop(lane.port.refill_to(w, &self.pool, self.share)),
             }
-            short |= lane.port.filled() < self.share && lane.port.fill_room() > 0;
+            short |= lane.port.rx_posted() < self.share && lane.port.fill_room() > 0;
             self.meters.position.begin(port, Call::Kick);
             lane.port.kick();
         }
@@ -228,7 +228,7 @@ impl Forwarder {
     /// Drops what the port can never carry, which would wait for ever.
     fn refuse_unfit(&mut self, port: usize, w: &mut Worker) {
         let Lane { port, out, flight, .. } = &mut self.lanes[port];
-        let mut unfit = port.unfit(out);
+        let mut unfit = port.take_unsendable(out);
         if !unfit.is_empty() {
             self.meters.drops.add(Reason::TxRefused, unfit.len() as u64);
             match &mut self.packets {
@@ -249,7 +249,7 @@ impl Forwarder {
             if let Some(probe) = &mut self.probe {
                 probe.entered(port, sent);
             }
-            if sent == 0 && !lane.port.takes_later() {
+            if sent == 0 && !lane.port.can_retry_tx() {
                 self.give_up(port, Reason::TxRefused, w);
             }
         }
@@ -278,7 +278,7 @@ impl Forwarder {
             path.give_up_stranded(lane, w);
         }
         if let Some(probe) = &mut self.probe {
-            probe.stranded(port, lane.port.in_flight(), &self.meters.latency);
+            probe.stranded(port, lane.port.tx_posted(), &self.meters.latency);
         }
     }
 
@@ -445,11 +445,11 @@ impl Forwarder {
     }
 
     /// Whether nothing will ever be received any more, and all that was has left: every port is at its end
-    /// ([`Port::is_at_end`]), nothing waits to be transmitted, all that was transmitted is completed, and the other workers
+    /// ([`Rx::rx_finished`](crate::port::Rx::rx_finished)), nothing waits to be transmitted, all that was transmitted is completed, and the other workers
     /// are done with what they were given.
     #[cold]
     pub fn is_over(&mut self) -> bool {
-        let is_over = |port: &dyn Port| port.is_at_end() && port.in_flight() == 0;
+        let is_over = |port: &dyn Port| port.rx_finished() && port.tx_posted() == 0;
         self.ports().all(is_over) && self.meters.held.get() == 0 && self.is_settled() && self.is_handed_over()
     }
 
@@ -465,7 +465,7 @@ impl Forwarder {
                 || received > 0
                 || self.meters.held.get() > 0
                 || !self.is_settled()
-                || self.ports().any(|port| port.in_flight() > 0);
+                || self.ports().any(|port| port.tx_posted() > 0);
             quiet = if busy { 0 } else { quiet + 1 };
             std::thread::yield_now();
         }

@@ -5,15 +5,15 @@ use crate::stats::Count;
 /// A call of a worker that may take long: those of its ports, and its rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// [`Port::rx`](crate::port::Port::rx), and what is decided about the frames that it gave.
+    /// [`Rx::rx`](crate::port::Rx::rx), and what is decided about the frames that it gave.
     Rx,
-    /// [`Port::tx`](crate::port::Port::tx).
+    /// [`Tx::tx`](crate::port::Tx::tx).
     Tx,
-    /// [`Port::complete`](crate::port::Port::complete), and freeing what it gave.
+    /// [`Complete::complete`](crate::port::Complete::complete), and freeing what it gave.
     Complete,
-    /// [`Port::fill`](crate::port::Port::fill), and allocating what it takes.
+    /// [`Fill::fill`](crate::port::Fill::fill), and allocating what it takes.
     Fill,
-    /// [`Port::kick`](crate::port::Port::kick), and what follows until the next call.
+    /// [`Wake::kick`](crate::port::Wake::kick), and what follows until the next call.
     Kick,
     /// A rest without work.
     Rest,

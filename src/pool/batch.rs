@@ -3,6 +3,7 @@
 mod hand_over;
 mod line;
 
+pub(crate) use hand_over::HandOver;
 pub(crate) use line::{LINE_MAX, Line};
 
 use super::frame::{Frame, RUN};

@@ -60,7 +60,7 @@ mod yard;
 
 pub use crate::sys::table::TableError;
 pub use batch::{Batch, Drain};
-pub(crate) use batch::{LINE_MAX, Line};
+pub(crate) use batch::{HandOver, LINE_MAX, Line};
 pub use config::{PoolConfig, PoolError};
 pub use dma::DmaMap;
 pub use fragment::{Fragment, Fragments};

@@ -1,6 +1,7 @@
 //! What every port counts.
 
-use crate::stats::Count;
+use crate::pool::Frame;
+use crate::stats::{Count, Writer};
 
 /// What a port that wraps another counts besides, readable from any thread.
 pub trait WrapCounters: Send + Sync {
@@ -54,6 +55,44 @@ pub struct PortCounters {
     pub kicks: Count,
     /// Frames whose bytes were copied between the device's memory and ours, once each.
     pub copied: Count,
+}
+
+impl Writer<PortCounters> {
+    /// Counts frames that were received, for [`Rx::rx`](super::Rx::rx) to return: how many.
+    #[inline]
+    pub fn count_rx(&self, received: &[Frame]) -> usize {
+        self.rx.add(received.len() as u64);
+        self.rx_bytes.add(bytes(received));
+        received.len()
+    }
+
+    /// Counts frames that [`Tx::tx`](super::Tx::tx) takes, before it posts them; returns how many.
+    #[inline]
+    pub fn count_tx(&self, taken: &[Frame]) -> usize {
+        self.tx.add(taken.len() as u64);
+        self.tx_bytes.add(bytes(taken));
+        taken.len()
+    }
+
+    /// Counts `n` frames that [`Fill::fill`](super::Fill::fill) took; returns how many.
+    #[inline]
+    pub fn count_filled(&self, n: usize) -> usize {
+        self.filled.add(n as u64);
+        n
+    }
+
+    /// Counts `n` frames that [`Complete::complete`](super::Complete::complete) gives back; returns how many.
+    #[inline]
+    pub fn count_completed(&self, n: usize) -> usize {
+        self.completed.add(n as u64);
+        n
+    }
+}
+
+/// The data of all of them.
+#[inline]
+fn bytes(frames: &[Frame]) -> u64 {
+    frames.iter().map(|frame| frame.len() as u64).sum()
 }
 
 impl PortCounters {

@@ -1,27 +1,197 @@
 //! The posted frame: one that a device inside this process holds, and the ring it lies in.
 
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Frame, Origin, Place};
+use crate::pool::{Batch, Frame, HandOver, NoRoom, Origin, Place};
 use crate::ring::Lender;
 use crate::sync::Worker;
 use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, MaybeUninit};
+use std::num::NonZeroU32;
 use std::slice;
 
-/// A frame between being posted and coming back, counted as posted in its pool's ledger.
+/// A frame that a device has: counted as posted in its pool's ledger, and not the program's until [`Batch::claim`].
 ///
-/// Dropped (a ring torn down with frames inside) it is counted back and goes home.
+/// A port whose device lies in this process, or that keeps its frames beside the descriptors of a ring, holds values of this
+/// type. They are made by [`Batch::post`] and can be moved anywhere, also to another thread or from one port to another.
+/// Dropped (a ring torn down with frames inside) a posted frame is counted back and goes home.
+///
+/// ```
+/// use netmem::pool::Batch;
+/// # let config = netmem::page::MemoryConfig { bytes: 2 << 20, ..Default::default() };
+/// # let memory = netmem::page::Memory::new(&config)?;
+/// # let mut w = memory.worker()?;
+/// # let pool = netmem::pool::Pool::new(&memory, &mut w, &netmem::pool::PoolConfig::default())?;
+/// let mut frames = Batch::new();
+/// pool.alloc_burst(&mut w, &mut frames, 3);
+/// let mut ring: Vec<_> = frames.post(&w, 2).collect();
+/// assert_eq!((pool.ledger().posted, pool.ledger().owned), (2, 1));
+///
+/// ring[0].room()[..5].copy_from_slice(b"hello"); // as a device does
+/// ring[0].set_len(5)?;
+///
+/// assert_eq!(frames.claim(&w, ring.drain(..)), 2);
+/// assert_eq!(frames[1].data(), b"hello");
+/// frames.free(&mut w);
+/// assert!(pool.ledger().all_home());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+/// It is no frame, so that no other can be put in its place:
+/// ```compile_fail,E0308
+/// # use netmem::{pool::Frame, port::Posted};
+/// fn exchange(posted: &mut Posted, mine: &mut Frame) {
+///     std::mem::swap(posted, mine);
+/// }
+/// ```
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct Posted(ManuallyDrop<Frame>);
+pub struct Posted(ManuallyDrop<Frame>);
 
 const _: () = assert!(size_of::<Posted>() == size_of::<Frame>());
 
 impl Posted {
+    #[inline(always)]
+    fn new(frame: Frame) -> Posted {
+        Posted(ManuallyDrop::new(frame))
+    }
+
     /// What the device reads and writes.
     #[inline(always)]
     pub(crate) fn frame(&mut self) -> &mut Frame {
         &mut self.0
+    }
+
+    /// The number of the frame's first chunk, which no other frame has.
+    #[inline(always)]
+    pub fn id(&self) -> NonZeroU32 {
+        self.0.id()
+    }
+
+    /// Bytes of data.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no data.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The data, as a device reads it that sends it.
+    #[inline(always)]
+    pub fn data(&self) -> &[u8] {
+        self.0.data()
+    }
+
+    /// All bytes from the data's start to the frame's end, for a device that receives into them; the data is as long until
+    /// [`Posted::set_len`] says how much was received.
+    ///
+    /// They hold what an earlier use of the frame left there: say no more than was written.
+    #[inline]
+    pub fn room(&mut self) -> &mut [u8] {
+        // As much as there is cannot be too much.
+        let rest = self.0.tailroom();
+        let _ = self.0.put(rest);
+        self.0.data_mut()
+    }
+
+    /// Makes the data `len` bytes long, from where it begins.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the frame ends before that; nothing has changed then.
+    #[inline]
+    pub fn set_len(&mut self, len: usize) -> Result<(), NoRoom> {
+        let now = self.0.len();
+        if len <= now { self.0.trim(len) } else { self.0.put(len - now).map(drop) }
+    }
+
+    /// The frame, which is the program's again where the caller counts it so.
+    #[inline(always)]
+    fn into_frame(self) -> Frame {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the Posted is not dropped, so the frame is taken once.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+}
+
+impl Batch {
+    /// Posts the first `n` frames (fewer if there are fewer): gives each as a [`Posted`], counted in its pool's ledger. Those
+    /// that are not taken out of the iterator stay in the batch.
+    ///
+    /// # Cost
+    /// Two additions for a run of frames of one pool; no look-up where the batch knows its pool.
+    #[inline]
+    pub fn post<'a>(&'a mut self, w: &'a Worker, n: usize) -> Posting<'a> {
+        Place::Posted.enter_batch(w, self, n.min(self.len()));
+        Posting { handed: self.hand_over(Place::Posted, w, n), w }
+    }
+
+    /// Appends frames that a device has given back, while there is room for them; returns how many. They are the program's
+    /// again. What is not taken stays with the iterator.
+    ///
+    /// # Cost
+    /// As [`Batch::post`], and a look-up of each frame's pool: a byte in a table.
+    #[inline]
+    pub fn claim(&mut self, w: &Worker, posted: impl IntoIterator<Item = Posted>) -> usize {
+        let before = self.len();
+        let mut claiming = Claiming { frames: self, w, before, claimed: 0 };
+        let mut posted = posted.into_iter();
+        while claiming.frames.room() > 0
+            && let Some(posted) = posted.next()
+        {
+            // There is room.
+            let _ = claiming.frames.push(posted.into_frame());
+            claiming.claimed += 1;
+        }
+        claiming.claimed
+    }
+}
+
+/// The frames of a [`Batch`] that are being posted: see [`Batch::post`].
+#[derive(Debug)]
+#[must_use = "frames that are not taken stay in the batch"]
+pub struct Posting<'a> {
+    handed: HandOver<'a>,
+    w: &'a Worker,
+}
+
+impl Iterator for Posting<'_> {
+    type Item = Posted;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Posted> {
+        self.handed.next().map(Posted::new)
+    }
+
+    #[inline(always)]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.handed.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Posting<'_> {}
+
+impl Drop for Posting<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        Place::Posted.leave(Some(self.w), self.handed.as_slice());
+    }
+}
+
+/// Frames that come back, counted when all have come or the iterator that gives them panics.
+struct Claiming<'a> {
+    frames: &'a mut Batch,
+    w: &'a Worker,
+    before: usize,
+    claimed: usize,
+}
+
+impl Drop for Claiming<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.frames.taken_back(Place::Posted, self.w, self.before);
+        Place::Posted.leave_last(self.w, self.frames, self.claimed);
     }
 }
 
@@ -147,7 +317,7 @@ impl PostedQueue {
     pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
         self.inside.enter(w, frames, n);
         let handed = frames.hand_over(Place::Posted, w, n);
-        self.frames.extend(handed.map(|frame| Posted(ManuallyDrop::new(frame))));
+        self.frames.extend(handed.map(Posted::new));
     }
 
     /// The `i`-th oldest frame, to be written by who plays the device.
@@ -163,9 +333,7 @@ impl PostedQueue {
         let take = |places: &mut [MaybeUninit<Frame>]| {
             let n = n.min(places.len()).min(self.frames.len());
             for (place, posted) in places.iter_mut().zip(self.frames.drain(..n)) {
-                let mut posted = ManuallyDrop::new(posted);
-                // SAFETY: the Posted is not dropped, so the frame is taken once.
-                place.write(unsafe { ManuallyDrop::take(&mut posted.0) });
+                place.write(posted.into_frame());
             }
             n
         };

@@ -8,14 +8,15 @@ pub(super) mod promises;
 pub(super) mod runts;
 
 use super::Port;
+use super::conformance::Peer;
 use super::mem::{MemConfig, MemDevice, MemError, MemPort, wire};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
+use crate::port::{Complete, Fill, Rx, Tx, Wake};
 use crate::sync::Worker;
 use crate::sys::event::sleep_until_readable;
 use crate::sys::region::BackingWish;
 use moody::{Mood, Moody};
-use promises::Far;
 use std::thread;
 use std::time::Duration;
 
@@ -84,7 +85,7 @@ fn completions_come_later_and_only_when_asked_for() {
     let mut done = Batch::new();
     assert_eq!(port.complete(&mut w, &mut done), 0, "fewer than are gathered");
     assert_eq!(device.collect(8, |_| ()), 5);
-    assert_eq!((port.complete(&mut w, &mut done), port.in_flight()), (8, 0));
+    assert_eq!((port.complete(&mut w, &mut done), port.tx_posted()), (8, 0));
     assert_eq!(port.tx(&mut w, &mut batch), 2);
     assert_eq!((device.collect(8, |_| ()), device.pending()), (2, 2));
     assert_eq!((device.collect(8, |_| ()), device.pending()), (0, 0), "idle: what has gathered is completed");
@@ -154,7 +155,7 @@ fn frames_inside_rings_that_are_torn_down_go_home() {
 fn an_armed_port_says_what_is_there_and_is_readable_by_what_comes() {
     let Bench { memory: _memory, mut w, pool, mut port, mut device } = bench(64, 32);
     port.refill(&mut w, &pool);
-    let readable = |port: &MemPort| sleep_until_readable(&[port.descriptor().unwrap()], Duration::ZERO);
+    let readable = |port: &MemPort| sleep_until_readable(&[port.wakeup_fd().unwrap()], Duration::ZERO);
     assert!(!port.arm() && !readable(&port));
     device.deliver(1, |_| 60);
     assert!(readable(&port), "a frame came");
@@ -206,7 +207,7 @@ fn a_device_on_a_thread_of_its_own_gets_and_gives_every_frame_in_order() {
         thread::yield_now();
     }
     let mut device = network.join().unwrap();
-    while port.in_flight() > 0 {
+    while port.tx_posted() > 0 {
         device.collect(64, |_| ());
         port.complete(&mut w, &mut sent);
         sent.free(&mut w);
@@ -247,7 +248,7 @@ fn a_runt_over_a_wire_comes_without_a_byte_of_an_earlier_packet() {
     });
 }
 
-impl Far for MemDevice {
+impl Peer for MemDevice {
     fn deliver(&mut self, frame: &[u8]) {
         MemDevice::deliver(self, 1, |room| {
             room[..frame.len()].copy_from_slice(frame);

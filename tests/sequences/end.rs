@@ -3,7 +3,7 @@
 use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::memif::{MemifConfig, MemifPort};
-use netmem::port::{Port, PortCounters};
+use netmem::port::{Complete, Fill, Port, PortCounters, Rx, Tx, Wake};
 use netmem::sync::Worker;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

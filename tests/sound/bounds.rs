@@ -4,7 +4,7 @@ use super::*;
 use netmem::packet::{Flight, Heads, PairStack, Pairs, Reset};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::port::copying::{CopyingPort, Device, Rooms};
-use netmem::port::{Port, PortCounters, PortState};
+use netmem::port::{Fill, PortCounters, PortState, Tx};
 use netmem::slab::{CacheConfig, CacheError, DebugOptions, Layer, OnMisuse, RawCache, Sizes};
 use netmem::stats::Writer;
 use netmem::steer::{OrderChecker, OrderError};

@@ -4,7 +4,7 @@ use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, receive, small, wait_for};
 use netmem::pool::{Batch, Pool};
 use netmem::port::xdp::{XdpConfig, XdpModeWish, XdpPort, XdpQueues};
-use netmem::port::{Port, PortState};
+use netmem::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use netmem::sync::Worker;
 
 /// Polls as a forwarder does, and waits until the port's state is as wanted.
@@ -100,7 +100,7 @@ fn a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_i
                     assert_eq!((counted.tx.get(), counted.completed.get()), (17 * round, 17 * round));
                     // What was only posted may have been taken by the kernel while the port looked around.
                     assert!(counted.tx_lost.get() <= 8 * round);
-                    assert_eq!((port.filled(), port.in_flight()), (0, 0));
+                    assert_eq!((port.rx_posted(), port.tx_posted()), (0, 0));
                     let mut frames = Batch::new();
                     frames.push(pool.alloc(&mut w).unwrap()).unwrap();
                     assert_eq!((port.tx(&mut w, &mut frames), port.fill(&mut w, &mut frames)), (0, 0));
@@ -232,15 +232,15 @@ fn a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home() {
             // Nobody takes back what was to be sent.
             wait_for("the port to give its frames up", || {
                 port.kick();
-                (port.filled() == 0).then_some(())
+                (port.rx_posted() == 0).then_some(())
             });
-            assert_eq!((port.in_flight(), pool.ledger().posted), (16, 16));
+            assert_eq!((port.tx_posted(), pool.ledger().posted), (16, 16));
             if again {
                 veth("a0", "a1", 1);
                 (0..10_000).for_each(|_| port.kick());
                 assert!(!is_up(&port.state()), "not before that was taken back");
                 poll_until(&mut port, &mut w, &pool, is_up);
-                assert_eq!(port.in_flight(), 0);
+                assert_eq!(port.tx_posted(), 0);
                 ip("link del dev a0");
             }
             assert_eq!(port.close().stranded, 0);

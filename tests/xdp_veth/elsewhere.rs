@@ -5,7 +5,7 @@ use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, small, wait_for};
 use netmem::pool::{Batch, Pool};
 use netmem::port::tap::{self, TapConfig};
-use netmem::port::{Port, packet};
+use netmem::port::{Fill, Port, Rx, Wake, packet};
 use netmem::sync::Worker;
 use netmem::system::netns::inside;
 

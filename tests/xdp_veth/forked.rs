@@ -4,7 +4,7 @@ use crate::health::says;
 use crate::netns::{Wire, in_namespace, veth};
 use crate::{bench, ethernet, receive};
 use netmem::pool::Batch;
-use netmem::port::Port;
+use netmem::port::{Complete, Fill, Port, Rx, Tx, Wake};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Does `work` in a child of this process; how that ended, as wait(2) has it.

@@ -4,7 +4,7 @@ use crate::netns::{Wire, in_namespace, veth};
 use crate::{Bench, bench, ethernet, program_on, wait_for};
 use netmem::pool::Batch;
 use netmem::port::xdp::XdpPort;
-use netmem::port::{Port, PortState};
+use netmem::port::{Fill, Port, PortState, Rx, Wake};
 use netmem::system::xdp::Errno;
 use std::fs;
 

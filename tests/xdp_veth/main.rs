@@ -15,7 +15,7 @@ mod refusals;
 use netmem::page::{BackingWish, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModeWish, XdpPort, ZeroCopy};
-use netmem::port::{Port, PortState};
+use netmem::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use netmem::sync::Worker;
 use netns::{Wire, again, in_namespace, ip, veth};
 use std::io::{BufRead, BufReader};
@@ -157,11 +157,11 @@ fn frames_cross_from_one_interface_to_another_without_being_copied() {
                 assert_eq!(frame.data(), ethernet(n));
                 let (id, start) = (frame.id(), frame.data().as_ptr());
                 assert_eq!(b.tx(&mut w, &mut frames), 1);
-                assert_eq!((b.in_flight(), frames.len()), (1, 0));
+                assert_eq!((b.tx_posted(), frames.len()), (1, 0));
                 b.kick();
                 assert_eq!(right.receive(), ethernet(n));
                 wait_for("the completion", || (b.complete(&mut w, &mut frames) == 1).then_some(()));
-                assert_eq!((frames[0].id(), frames[0].data().as_ptr(), b.in_flight()), (id, start, 0));
+                assert_eq!((frames[0].id(), frames[0].data().as_ptr(), b.tx_posted()), (id, start, 0));
                 frames.free(&mut w);
                 assert_eq!(a.refill(&mut w, &pool), 1);
             }
@@ -274,7 +274,7 @@ fn a_burst_larger_than_the_rings_comes_out_whole_and_in_order() {
             port.kick();
             port.complete(&mut w, &mut done);
             done.free(&mut w);
-            (next == 200 && waiting.is_empty() && port.in_flight() == 0).then_some(())
+            (next == 200 && waiting.is_empty() && port.tx_posted() == 0).then_some(())
         });
         for n in 0..200 {
             assert_eq!(wire.receive(), ethernet(n));
@@ -352,7 +352,7 @@ fn frames_in_all_four_rings_come_home_when_the_port_is_closed() {
                     frames.push(frame).unwrap();
                 }
                 assert_eq!(port.tx(&mut w, &mut frames), 8);
-                if port.in_flight() == 8 {
+                if port.tx_posted() == 8 {
                     port.kick();
                 }
             }

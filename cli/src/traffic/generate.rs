@@ -157,7 +157,7 @@ impl Generator {
     /// Gives what is under way some time to be sent.
     fn drain(&mut self) {
         let begun = Instant::now();
-        while self.station.ports[0].in_flight() > 0 && begun.elapsed() < DRAIN {
+        while self.station.ports[0].tx_posted() > 0 && begun.elapsed() < DRAIN {
             self.station.ports[0].kick();
             if self.station.free_sent() == 0 {
                 thread::yield_now();

@@ -113,7 +113,7 @@ impl Sink {
             if idle > PATIENCE {
                 thread::yield_now();
             }
-            if idle > 0 && station.ports.iter().all(|port| port.is_at_end()) {
+            if idle > 0 && station.ports.iter().all(|port| port.rx_finished()) {
                 return;
             }
             // Also where every round receives something: a flood does not keep the sink from ending.

@@ -192,7 +192,7 @@ impl Router {
     ) {
         for _ in 0..SETTLE_ROUNDS {
             let moved = self.poll(worker) + far.take_in();
-            if moved == 0 && self.forwarder.ports().all(|port| port.in_flight() == 0) {
+            if moved == 0 && self.forwarder.ports().all(|port| port.tx_posted() == 0) {
                 break;
             }
         }

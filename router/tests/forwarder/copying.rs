@@ -30,7 +30,7 @@ impl Device for Full {
         self.rounds = self.rounds.saturating_sub(1);
     }
 
-    fn is_at_end(&self) -> bool {
+    fn rx_finished(&self) -> bool {
         true
     }
 
@@ -57,7 +57,7 @@ impl Device for Few {
         0
     }
 
-    fn is_at_end(&self) -> bool {
+    fn rx_finished(&self) -> bool {
         self.0 == 0
     }
 

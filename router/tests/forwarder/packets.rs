@@ -76,7 +76,7 @@ fn with_ready_pairs_packets_stay_together_from_completion_to_the_next_fill() {
         let stats = pairs.stats();
         assert_eq!(stats.taken > 0, max > 0, "{stats:?}");
         assert!(pairs.now() <= max, "{stats:?}");
-        let posted = rig.forwarder.ports().map(Port::filled).sum::<usize>();
+        let posted = rig.forwarder.ports().map(|port| port.rx_posted()).sum::<usize>();
         assert_eq!(rig.pool.ledger().ready, pairs.now() as u64);
         assert_eq!(
             out(&heads),
@@ -102,7 +102,7 @@ fn a_frame_that_a_port_drops_leaves_no_head_waiting() {
     let pairs = Pairs::new(&rig.pool, &heads, 100);
     rig.forwarder.set_packet_path(PacketPath::new(heads.clone()).with_pairs(pairs.clone()));
     assert_eq!(rig.send_through(4_000).received, 2_000);
-    let posted = rig.forwarder.ports().map(Port::filled).sum::<usize>();
+    let posted = rig.forwarder.ports().map(|port| port.rx_posted()).sum::<usize>();
     assert_eq!(out(&heads), (posted + pairs.now()) as u64);
     pairs.drain(&mut rig.w);
     drop((heads, pairs));
@@ -211,7 +211,7 @@ fn a_sink_that_stands_still_costs_counted_drops_and_no_head() {
         rig.check();
     }
     assert!(rig.forwarder.meters().drops.get(Reason::TxFull) > 0);
-    let in_flight: usize = rig.forwarder.ports().map(Port::in_flight).sum();
+    let in_flight: usize = rig.forwarder.ports().map(|port| port.tx_posted()).sum();
     assert_eq!(out(&heads), in_flight as u64 + rig.forwarder.meters().held.get());
     rig.settle(|_| ());
     assert_eq!(out(&heads), 0);

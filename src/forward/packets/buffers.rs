@@ -107,13 +107,13 @@ impl Buffers {
             return;
         };
         // Frames that the port dropped by itself left their heads.
-        let lost = filling.len().saturating_sub(port.filled());
+        let lost = filling.len().saturating_sub(port.rx_posted());
         if lost > 0 {
             filling.give_up(lost, &self.heads, w);
         }
         let mut frames = Batch::new();
         loop {
-            let want = port.fill_room().min(most.saturating_sub(port.filled())).min(BATCH_MAX);
+            let want = port.fill_room().min(most.saturating_sub(port.rx_posted())).min(BATCH_MAX);
             let mut packets = self.take_spare();
             if want == 0 || pairs.get_bulk(w, &mut packets, want) == 0 {
                 return self.put_spare(packets);

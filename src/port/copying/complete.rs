@@ -2,11 +2,12 @@
 
 use super::{CopyingPort, Device};
 use crate::pool::{Batch, Place};
+use crate::port::Complete;
 use crate::sync::Worker;
 
-impl<D: Device> CopyingPort<D> {
+impl<D: Device> Complete for CopyingPort<D> {
     #[inline]
-    pub(super) fn complete_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let (before, n) = (frames.len(), frames.room().min(self.sent.len()));
         if n == 0 {
             return 0;

@@ -2,15 +2,25 @@
 
 use super::{CopyingPort, Device};
 use crate::pool::{Batch, Place};
+use crate::port::Fill;
 use crate::sync::Worker;
 
-impl<D: Device> CopyingPort<D> {
+impl<D: Device> Fill for CopyingPort<D> {
     #[inline]
-    pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn fill_room(&mut self) -> usize {
+        self.size - self.filled.len()
+    }
+
+    #[inline]
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = frames.len().min(self.size - self.filled.len());
         Place::Posted.enter_batch(w, frames, n);
         self.filled.extend(frames.hand_over(Place::Posted, w, n));
         self.counters.filled.add(n as u64);
         n
+    }
+
+    fn rx_posted(&self) -> usize {
+        self.filled.len()
     }
 }

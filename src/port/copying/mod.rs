@@ -5,7 +5,7 @@
 //!   tx   ── Device::send: bytes go out ──► sent (a stack of full frames) ─────────► complete
 //! ```
 //! Such a device keeps no frame: a frame is posted while it lies in one of the two stacks, and the copy is made inside
-//! [`Port::rx`] and [`Port::tx`], once, a burst at a time. [`PortCounters::copied`] counts it. What is received goes into
+//! [`Rx::rx`](super::Rx::rx) and [`Tx::tx`](super::Tx::tx), once, a burst at a time. [`PortCounters::copied`] counts it. What is received goes into
 //! the frames that were posted last, those that a burst has room for, in the order in which they were posted.
 
 mod complete;
@@ -16,11 +16,11 @@ mod rx;
 mod tests;
 mod tx;
 
-use super::{Port, PortCounters, PortState};
+use super::{Port, PortCounters, PortState, Wake};
 use crate::limits::FRAMES_MAX;
-use crate::pool::{Batch, Frame, Place};
+use crate::pool::{Frame, Place};
 use crate::stats::Writer;
-use crate::sync::{Steps, Worker};
+use crate::sync::Steps;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ pub trait Device: Send {
     /// before the device goes.
     fn publish(&self, _counters: &Writer<PortCounters>) {}
 
-    /// Frames that wait to be received: see [`Port::waiting`].
-    fn waiting(&mut self, _counters: &Writer<PortCounters>) -> Option<usize> {
+    /// Frames that wait to be received: see [`Rx::rx_pending`](super::Rx::rx_pending).
+    fn rx_pending(&mut self, _counters: &Writer<PortCounters>) -> Option<usize> {
         None
     }
 
@@ -60,20 +60,20 @@ pub trait Device: Send {
         false
     }
 
-    /// What becomes readable by what comes; None where nothing does.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    /// The descriptor that becomes readable by what comes; None where there is none.
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     /// Whether a later [`Device::send`] may take what this one did not.
     ///
     /// By default while it carries frames: what lies behind may be full for a moment, with nothing in flight here.
-    fn takes_later(&self) -> bool {
+    fn can_retry_tx(&self) -> bool {
         self.state() == PortState::Up
     }
 
-    /// Whether nothing will ever be received any more: see [`Port::is_at_end`].
-    fn is_at_end(&self) -> bool {
+    /// Whether nothing will be received any more: see [`Rx::rx_finished`](super::Rx::rx_finished).
+    fn rx_finished(&self) -> bool {
         false
     }
 
@@ -128,44 +128,7 @@ impl<D: Device> Drop for CopyingPort<D> {
     }
 }
 
-impl<D: Device> Port for CopyingPort<D> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn waiting(&mut self) -> Option<usize> {
-        self.device.waiting(&self.counters)
-    }
-
-    fn kind(&self) -> &'static str {
-        self.device.kind()
-    }
-
-    #[inline]
-    fn fill_room(&mut self) -> usize {
-        self.size - self.filled.len()
-    }
-
-    #[inline]
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.fill_burst(w, frames)
-    }
-
-    #[inline]
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.rx_burst(w, frames)
-    }
-
-    #[inline]
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.tx_burst(w, frames)
-    }
-
-    #[inline]
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.complete_burst(w, frames)
-    }
-
+impl<D: Device> Wake for CopyingPort<D> {
     #[inline]
     fn kick(&mut self) {
         self.device.end_round(&self.counters);
@@ -175,24 +138,18 @@ impl<D: Device> Port for CopyingPort<D> {
         self.device.is_readable(&self.counters) || !self.sent.is_empty()
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.device.descriptor()
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.device.wakeup_fd()
+    }
+}
+
+impl<D: Device> Port for CopyingPort<D> {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    fn filled(&self) -> usize {
-        self.filled.len()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.sent.len()
-    }
-
-    fn takes_later(&self) -> bool {
-        self.device.takes_later()
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.device.is_at_end()
+    fn kind(&self) -> &'static str {
+        self.device.kind()
     }
 
     fn state(&self) -> PortState {

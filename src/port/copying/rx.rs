@@ -2,11 +2,12 @@
 
 use super::{CopyingPort, Device, Rooms};
 use crate::pool::{Batch, Place};
+use crate::port::Rx;
 use crate::sync::Worker;
 
-impl<D: Device> CopyingPort<D> {
+impl<D: Device> Rx for CopyingPort<D> {
     #[inline]
-    pub(super) fn rx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let (before, want) = (frames.len(), frames.room().min(self.filled.len()));
         if want == 0 {
             return 0;
@@ -27,5 +28,13 @@ impl<D: Device> CopyingPort<D> {
         self.counters.copied.add(n as u64);
         self.counters.rx_bytes.add(frames[before..].iter().map(|frame| frame.len() as u64).sum());
         n
+    }
+
+    fn rx_pending(&mut self) -> Option<usize> {
+        self.device.rx_pending(&self.counters)
+    }
+
+    fn rx_finished(&self) -> bool {
+        self.device.rx_finished()
     }
 }

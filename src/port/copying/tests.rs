@@ -2,8 +2,9 @@
 
 use super::{CopyingPort, Device, Rooms};
 use crate::pool::{Batch, Frame};
-use crate::port::tests::promises::{self, Ground, ground};
-use crate::port::{Port, PortCounters, PortState};
+use crate::port::conformance::Ground;
+use crate::port::tests::promises;
+use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx};
 use crate::stats::Writer;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -62,10 +63,10 @@ fn numbered(Ground { w, pool, .. }: &mut Ground, n: u8) -> Batch {
 
 #[test]
 fn frames_come_in_the_order_in_which_they_were_sent() {
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let mut port = looped(64);
     let mut frames = numbered(&mut ground, 40);
-    assert_eq!((port.tx(&mut ground.w, &mut frames), port.in_flight()), (40, 40));
+    assert_eq!((port.tx(&mut ground.w, &mut frames), port.tx_posted()), (40, 40));
     assert_eq!(port.complete(&mut ground.w, &mut frames), 40);
     frames.free(&mut ground.w);
     port.refill(&mut ground.w, &ground.pool);
@@ -76,7 +77,7 @@ fn frames_come_in_the_order_in_which_they_were_sent() {
 
 #[test]
 fn who_does_not_ask_for_completions_cannot_transmit_any_more() {
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let mut port = looped(24);
     let mut frames = numbered(&mut ground, 40);
     assert_eq!((port.tx(&mut ground.w, &mut frames), frames.len()), (24, 16));
@@ -88,13 +89,13 @@ fn who_does_not_ask_for_completions_cannot_transmit_any_more() {
 
 #[test]
 fn a_device_that_says_more_than_it_was_given_gets_no_more_than_that() {
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let mut port = looped(64);
     port.device.lie = 1000;
     let mut frames = numbered(&mut ground, 10);
-    assert_eq!((port.tx(&mut ground.w, &mut frames), port.in_flight()), (10, 10));
+    assert_eq!((port.tx(&mut ground.w, &mut frames), port.tx_posted()), (10, 10));
     assert_eq!(port.refill_to(&mut ground.w, &ground.pool, 5), 5);
-    assert_eq!((port.rx(&mut ground.w, &mut frames), port.filled()), (5, 0));
+    assert_eq!((port.rx(&mut ground.w, &mut frames), port.rx_posted()), (5, 0));
     drop((port, frames));
     let ledger = ground.pool.ledger();
     assert!(ledger.all_home() && ledger.posted == 0, "{ledger:?}");
@@ -113,7 +114,7 @@ fn what_others_count_is_in_the_counters_whenever_they_are_asked_for_and_at_the_e
 
 #[test]
 fn what_was_sent_and_not_asked_back_for_is_completed_when_the_port_goes() {
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let mut port = looped(64);
     let mut frames = numbered(&mut ground, 40);
     let counters = port.counters();

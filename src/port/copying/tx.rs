@@ -2,11 +2,12 @@
 
 use super::{CopyingPort, Device};
 use crate::pool::{Batch, Place};
+use crate::port::Tx;
 use crate::sync::Worker;
 
-impl<D: Device> CopyingPort<D> {
+impl<D: Device> Tx for CopyingPort<D> {
     #[inline]
-    pub(super) fn tx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let want = frames.len().min(self.size - self.sent.len());
         if want == 0 {
             return 0;
@@ -18,5 +19,13 @@ impl<D: Device> CopyingPort<D> {
         Place::Posted.enter_batch(w, frames, n);
         self.sent.extend(frames.hand_over(Place::Posted, w, n));
         n
+    }
+
+    fn tx_posted(&self) -> usize {
+        self.sent.len()
+    }
+
+    fn can_retry_tx(&self) -> bool {
+        self.device.can_retry_tx()
     }
 }

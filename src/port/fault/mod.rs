@@ -17,7 +17,8 @@ mod tests;
 
 pub use chance::{Chance, ChanceError};
 
-use super::{Port, PortCounters, PortState, WrapCounters};
+use super::queues::delegate;
+use super::{Complete, Fill, Port, PortCounters, PortState, Tx, Wake, WrapCounters};
 use crate::pool::{Batch, Frame, Pool};
 use crate::stats::Count;
 use crate::sync::Worker;
@@ -158,35 +159,28 @@ impl Drop for Tally {
     }
 }
 
-impl Port for FaultPort {
-    fn name(&self) -> &str {
-        &self.name
-    }
+impl Fill for FaultPort {
+    delegate!(within
+        fn fill_room(&mut self) -> usize;
+        fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
+        fn rx_posted(&self) -> usize;
+    );
+}
 
-    fn kind(&self) -> &'static str {
-        "fault"
-    }
+impl Tx for FaultPort {
+    delegate!(within
+        fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
+        fn tx_posted(&self) -> usize;
+        fn can_retry_tx(&self) -> bool;
+        fn take_unsendable(&self, frames: &mut Batch) -> Batch;
+    );
+}
 
-    fn fill_room(&mut self) -> usize {
-        self.within.fill_room()
-    }
+impl Complete for FaultPort {
+    delegate!(within fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;);
+}
 
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.fill(w, frames)
-    }
-
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.rx_burst(w, frames)
-    }
-
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.tx(w, frames)
-    }
-
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.within.complete(w, frames)
-    }
-
+impl Wake for FaultPort {
     fn kick(&mut self) {
         self.within.kick();
         self.tally.publish();
@@ -198,37 +192,25 @@ impl Port for FaultPort {
         self.within.arm() || due
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.within.descriptor()
+    delegate!(within
+        fn wakeup_fd(&self) -> Option<BorrowedFd<'_>>;
+        fn disarm(&mut self);
+    );
+}
+
+impl Port for FaultPort {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    fn disarm(&mut self) {
-        self.within.disarm();
+    fn kind(&self) -> &'static str {
+        "fault"
     }
 
-    fn in_flight(&self) -> usize {
-        self.within.in_flight()
-    }
-
-    fn takes_later(&self) -> bool {
-        self.within.takes_later()
-    }
-
-    fn unfit(&self, frames: &mut Batch) -> Batch {
-        self.within.unfit(frames)
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.ready.is_empty() && self.late.is_empty() && self.within.is_at_end()
-    }
-
-    fn state(&self) -> PortState {
-        self.within.state()
-    }
-
-    fn complaint(&self) -> Option<String> {
-        self.within.complaint()
-    }
+    delegate!(within
+        fn state(&self) -> PortState;
+        fn complaint(&self) -> Option<String>;
+    );
 
     fn counters(&self) -> Arc<PortCounters> {
         // Asked for so that the port within looks at what its device counts.
@@ -240,10 +222,6 @@ impl Port for FaultPort {
     fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>> {
         let own: Arc<dyn WrapCounters> = self.faults();
         [vec![own], self.within.wrap_counters()].concat()
-    }
-
-    fn filled(&self) -> usize {
-        self.within.filled()
     }
 }
 

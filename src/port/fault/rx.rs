@@ -3,6 +3,7 @@
 use super::chance::draw;
 use super::{FaultPort, LATE_MAX};
 use crate::pool::{Batch, Frame};
+use crate::port::Rx;
 use crate::sync::Worker;
 use std::time::Instant;
 
@@ -32,8 +33,8 @@ enum Due {
     At(Option<Instant>),
 }
 
-impl FaultPort {
-    pub(super) fn rx_burst(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+impl Rx for FaultPort {
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
         if self.ready.is_empty() {
             let mut burst = Batch::new();
@@ -51,6 +52,12 @@ impl FaultPort {
         n
     }
 
+    fn rx_finished(&self) -> bool {
+        self.ready.is_empty() && self.late.is_empty() && self.within.rx_finished()
+    }
+}
+
+impl FaultPort {
     /// One more frame was received: does to it what its number and the seed say.
     fn suffer(&mut self, w: &mut Worker, mut frame: Frame) {
         let number = self.received;

@@ -2,12 +2,13 @@
 
 use super::{Chance, FaultConfig, FaultPort, LATE_MAX};
 use crate::pool::{Batch, Frame};
+use crate::port::conformance::Ground;
 use crate::port::copying::{CopyingPort, Device, Rooms};
 use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::tests::moody::{Mood, Moody};
-use crate::port::tests::promises::{self, Ground, ground};
+use crate::port::tests::promises;
 use crate::port::tests::runts;
-use crate::port::{Port, PortCounters, PortState};
+use crate::port::{Fill, Port, PortCounters, PortState, Rx, Wake};
 use crate::stats::Writer;
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ fn receive(ground: &mut Ground, port: &mut FaultPort) -> Vec<u8> {
 
 /// What is received of twelve frames, and then of none.
 fn twelve(config: FaultConfig) -> (Vec<u8>, FaultPort, Ground) {
-    let mut ground = ground(256);
+    let mut ground = Ground::new(256);
     let (mut port, mut device) = faulty(&ground, config);
     port.refill(&mut ground.w, &ground.pool);
     deliver(&mut device, 0, 12);
@@ -76,7 +77,7 @@ fn every_fourth_frame_comes_twice_and_the_copy_is_the_pools() {
 
 #[test]
 fn a_dry_pool_makes_no_copies_and_says_so() {
-    let mut ground = ground(12);
+    let mut ground = Ground::new(12);
     let (mut port, mut device) =
         faulty(&ground, FaultConfig { duplicate: Chance::Every(1), ..FaultConfig::default() });
     assert_eq!(port.refill(&mut ground.w, &ground.pool), 12);
@@ -98,7 +99,7 @@ fn a_reordered_frame_comes_behind_the_next_three_or_when_none_comes() {
 fn a_delayed_frame_comes_when_its_time_is_up_and_the_others_pass() {
     let delay_by = Duration::from_millis(20);
     let config = FaultConfig { delay: Chance::Every(12), delay_by, ..FaultConfig::default() };
-    let mut ground = ground(256);
+    let mut ground = Ground::new(256);
     let (mut port, mut device) = faulty(&ground, config);
     port.refill(&mut ground.w, &ground.pool);
     deliver(&mut device, 0, 12);
@@ -115,7 +116,7 @@ fn a_delayed_frame_comes_when_its_time_is_up_and_the_others_pass() {
 
 #[test]
 fn a_corrupt_frame_differs_in_one_bit() {
-    let mut ground = ground(64);
+    let mut ground = Ground::new(64);
     let (mut port, mut device) =
         faulty(&ground, FaultConfig { corrupt: Chance::Every(1), ..FaultConfig::default() });
     port.refill(&mut ground.w, &ground.pool);
@@ -136,7 +137,7 @@ fn the_same_seed_does_the_same_however_frames_come_in_bursts() {
     let received = |seed, burst: u8| {
         let half: Chance = "0.5".parse().unwrap();
         let config = FaultConfig { seed, drop: half, duplicate: half, ..FaultConfig::default() };
-        let mut ground = ground(256);
+        let mut ground = Ground::new(256);
         let (mut port, mut device) = faulty(&ground, config);
         let mut all = Vec::new();
         for first in (0..240).step_by(burst.into()) {
@@ -152,7 +153,7 @@ fn the_same_seed_does_the_same_however_frames_come_in_bursts() {
 
 #[test]
 fn frames_that_are_late_for_ever_are_bounded_and_go_home_with_the_port() {
-    let mut ground = ground(256);
+    let mut ground = Ground::new(256);
     let config = FaultConfig { delay: Chance::Every(1), delay_by: Duration::MAX, ..FaultConfig::default() };
     let (mut port, mut device) = faulty(&ground, config);
     const { assert!(LATE_MAX > 200) };
@@ -216,7 +217,7 @@ impl Device for Asked {
 
 #[test]
 fn rounds_do_not_ask_the_device_for_its_counts_and_what_it_says_last_is_seen() {
-    let ground = ground(16);
+    let ground = Ground::new(16);
     let within = Box::new(CopyingPort::new("asked:0".into(), Asked, 8));
     let mut port = FaultPort::new(within, ground.pool.clone(), FaultConfig::default());
     (0..100).for_each(|_| port.kick());

@@ -2,11 +2,12 @@
 
 use super::MemPort;
 use crate::pool::Batch;
+use crate::port::Complete;
 use crate::sync::Worker;
 
-impl MemPort {
+impl Complete for MemPort {
     #[inline]
-    pub(super) fn complete_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.tx.claim(w, frames);
         if n > 0 {
             self.counters.completed.add(n as u64);

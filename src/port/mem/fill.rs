@@ -2,14 +2,23 @@
 
 use super::MemPort;
 use crate::pool::Batch;
+use crate::port::Fill;
 use crate::sync::Worker;
 
-impl MemPort {
+impl Fill for MemPort {
+    fn fill_room(&mut self) -> usize {
+        self.rx.room(usize::MAX)
+    }
+
     #[inline]
-    pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.rx.room(frames.len());
         self.rx.post(w, frames, n);
         self.counters.filled.add(n as u64);
         n
+    }
+
+    fn rx_posted(&self) -> usize {
+        self.rx.inside()
     }
 }

@@ -18,19 +18,15 @@ mod device;
 mod fill;
 mod rx;
 mod tx;
+mod wake;
 
 pub use bind::{MemConfig, MemError, wire};
 pub use device::MemDevice;
 
 use super::posted::Descriptors;
 use super::{Port, PortCounters, PortState};
-use crate::pool::Batch;
-use crate::sync::{Doorbell, Worker};
-use std::os::fd::{AsFd, BorrowedFd};
+use crate::sync::Doorbell;
 use std::sync::Arc;
-
-/// Frames of the next burst whose first lines are asked for at the end of a round.
-const NEXT: usize = 24;
 
 /// The dataplane's side of the wire.
 #[derive(Debug)]
@@ -52,56 +48,6 @@ impl Port for MemPort {
 
     fn kind(&self) -> &'static str {
         "mem"
-    }
-
-    fn fill_room(&mut self) -> usize {
-        self.rx.room(usize::MAX)
-    }
-
-    #[inline]
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.fill_burst(w, frames)
-    }
-
-    #[inline]
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.rx_burst(w, frames)
-    }
-
-    #[inline]
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.tx_burst(w, frames)
-    }
-
-    #[inline]
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.complete_burst(w, frames)
-    }
-
-    /// The wire needs no wake-up: its other side polls. What the next round will receive first begins to travel.
-    fn kick(&mut self) {
-        self.rx.prefetch_frames(NEXT);
-    }
-
-    fn arm(&mut self) -> bool {
-        self.bell.arm();
-        self.rx.has_returned() || self.tx.has_returned()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.bell.as_fd())
-    }
-
-    fn disarm(&mut self) {
-        self.bell.disarm();
-    }
-
-    fn filled(&self) -> usize {
-        self.rx.inside()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.tx.inside()
     }
 
     fn state(&self) -> PortState {

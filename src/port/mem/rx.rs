@@ -2,11 +2,12 @@
 
 use super::MemPort;
 use crate::pool::Batch;
+use crate::port::Rx;
 use crate::sync::Worker;
 
-impl MemPort {
+impl Rx for MemPort {
     #[inline]
-    pub(super) fn rx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
         let n = self.rx.claim(w, frames);
         if n > 0 {

@@ -2,11 +2,12 @@
 
 use super::MemPort;
 use crate::pool::Batch;
+use crate::port::Tx;
 use crate::sync::Worker;
 
-impl MemPort {
+impl Tx for MemPort {
     #[inline]
-    pub(super) fn tx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.tx.room(frames.len());
         if n > 0 {
             self.counters.tx.add(n as u64);
@@ -16,5 +17,9 @@ impl MemPort {
             self.tx.prefetch_room(n);
         }
         n
+    }
+
+    fn tx_posted(&self) -> usize {
+        self.tx.inside()
     }
 }

@@ -2,12 +2,16 @@
 
 use super::{Fault, MemifPort};
 use crate::pool::Batch;
+use crate::port::Complete;
 use crate::sync::Worker;
 
-impl MemifPort {
+impl Complete for MemifPort {
     /// Without a peer all that was sent to the last one comes back.
     #[inline]
-    pub(super) fn complete_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         let before = frames.len();
         for queue in 0..self.pairs.len() {
             if let Err(corrupt) = self.pairs[queue].complete(w, frames) {

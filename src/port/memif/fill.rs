@@ -3,6 +3,7 @@
 use super::MemifPort;
 use super::pair::{End, Lender, Pair};
 use crate::pool::Batch;
+use crate::port::Fill;
 use crate::sync::Worker;
 
 impl Pair {
@@ -37,19 +38,25 @@ impl Pair {
     }
 }
 
-impl MemifPort {
-    /// Free places; none without a peer, so that what waits for one is not more than it was.
+impl Fill for MemifPort {
+    /// Free slots; none without a peer, so that what waits for one is not more than it was.
     #[inline]
-    pub(super) fn fill_places(&mut self) -> usize {
+    fn fill_room(&mut self) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         self.pairs[..self.receiving].iter().map(Pair::fill_room).sum()
     }
 
     #[inline]
-    pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         if let Some(lender) = self.lender
             && !frames.iter().all(|frame| lender.owns(frame.id()))
         {
-            return self.without_foreign(w, frames, MemifPort::fill_burst);
+            return self.without_foreign(w, frames, MemifPort::fill);
         }
         let mut filled = 0;
         for pair in &mut self.pairs[..self.receiving] {
@@ -60,5 +67,9 @@ impl MemifPort {
         }
         self.counters.filled.add(filled as u64);
         filled
+    }
+
+    fn rx_posted(&self) -> usize {
+        self.pairs.iter().map(|pair| pair.filled.len()).sum()
     }
 }

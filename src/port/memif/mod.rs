@@ -14,7 +14,7 @@
 //!
 //! A packet that is longer than a buffer of its reader's lies in several slots, and is put together in one frame if it fits
 //! there, else dropped and counted (`rx_too_long`). What is copied is counted (`copied`). There is no thread: the socket is looked at every so many rounds
-//! ([`Port::kick`]), and before and after each sleep.
+//! ([`Wake::kick`](super::Wake::kick)), and before and after each sleep.
 //!
 //! # What is trusted
 //! Nothing that is read from the socket or from shared memory. Indices, lengths, offsets and regions are read once, checked,
@@ -42,7 +42,7 @@
 //!
 //! # When there is no peer
 //! A server waits for the next client, a client tries to connect again. Frames that were sent to the peer that is gone come
-//! back by [`Port::complete`]; frames posted for reception stay posted, for the next peer's packets, until the port is
+//! back by [`Complete::complete`](super::Complete::complete); frames posted for reception stay posted, for the next peer's packets, until the port is
 //! closed.
 //!
 //! What a peer sent before it went is received, while the port is down already; no longer than for some thousand rounds,
@@ -71,7 +71,6 @@ mod close;
 mod complete;
 mod error;
 mod fill;
-mod kick;
 #[allow(unsafe_code)]
 mod lend;
 pub mod message;
@@ -84,6 +83,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod wake;
 
 pub use crate::sys::memfd::Sealing;
 pub use crate::sys::seqpacket::Access;
@@ -308,9 +308,9 @@ impl MemifPort {
     #[inline(never)]
     fn without_foreign(
         &mut self,
-        w: &Worker,
+        w: &mut Worker,
         frames: &mut Batch,
-        work: fn(&mut MemifPort, &Worker, &mut Batch) -> usize,
+        work: fn(&mut MemifPort, &mut Worker, &mut Batch) -> usize,
     ) -> usize {
         let Some(lender) = self.lender else { return 0 };
         let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
@@ -342,90 +342,6 @@ impl Port for MemifPort {
         "memif"
     }
 
-    #[inline]
-    fn fill_room(&mut self) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.fill_places()
-    }
-
-    #[inline]
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.fill_burst(w, frames)
-    }
-
-    #[inline]
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.rx_burst(w, frames)
-    }
-
-    #[inline]
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.tx_burst(w, frames)
-    }
-
-    #[inline]
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.complete_burst(w, frames)
-    }
-
-    #[inline]
-    fn kick(&mut self) {
-        if self.birthplace.is_elsewhere() {
-            self.abandon();
-            return;
-        }
-        self.kick_round();
-    }
-
-    fn arm(&mut self) -> bool {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon() > 0;
-        }
-        self.arm_rings()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.watch.as_fd())
-    }
-
-    fn disarm(&mut self) {
-        if self.birthplace.is_elsewhere() {
-            self.abandon();
-            return;
-        }
-        self.disarm_rings();
-    }
-
-    fn in_flight(&self) -> usize {
-        self.pairs.iter().map(|pair| pair.sent.len()).sum()
-    }
-
-    fn unfit(&self, frames: &mut Batch) -> Batch {
-        self.lender.map_or_else(Batch::new, |lender| set_aside(frames, |frame| lender.owns(frame.id())))
-    }
-
-    fn waiting(&mut self) -> Option<usize> {
-        if self.birthplace.is_elsewhere() {
-            return Some(self.abandon());
-        }
-        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
-        Some(rings.map(|rings| rings.rx.unread() as usize).sum())
-    }
-
     fn state(&self) -> PortState {
         if self.birthplace.is_elsewhere() {
             return PortState::Down(inherited(&self.name));
@@ -438,9 +354,5 @@ impl Port for MemifPort {
 
     fn counters(&self) -> Arc<PortCounters> {
         Arc::clone(&self.counters)
-    }
-
-    fn filled(&self) -> usize {
-        self.pairs.iter().map(|pair| pair.filled.len()).sum()
     }
 }

@@ -5,6 +5,7 @@ use super::pair::{End, Pair};
 use super::ring::Lending;
 use super::{Fault, MemifPort};
 use crate::pool::{Batch, Frame};
+use crate::port::Rx;
 use crate::port::posted::PostedQueue;
 use crate::sync::Worker;
 
@@ -192,9 +193,12 @@ fn gather(ring: &Copying, first: u32, received: u32, frame: &mut Frame) -> Resul
     Err(Fault::Endless)
 }
 
-impl MemifPort {
+impl Rx for MemifPort {
     #[inline]
-    pub(super) fn rx_burst(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         let before = frames.len();
         let queues = self.receiving;
         for i in 0..queues {
@@ -217,5 +221,13 @@ impl MemifPort {
             self.counters.rx_bytes.add(received.iter().map(|frame| frame.len() as u64).sum());
         }
         received.len()
+    }
+
+    fn rx_pending(&mut self) -> Option<usize> {
+        if self.birthplace.is_elsewhere() {
+            return Some(self.abandon());
+        }
+        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
+        Some(rings.map(|rings| rings.rx.unread() as usize).sum())
     }
 }

@@ -12,6 +12,7 @@ mod traffic;
 use super::*;
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Pool, PoolConfig};
+use crate::port::{Complete, Fill, Rx, Tx, Wake};
 use crate::sys::region::BackingWish;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

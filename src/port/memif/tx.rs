@@ -5,7 +5,7 @@ use super::pair::{End, Lender, Pair};
 use super::ring::{Descriptor, Lending};
 use super::{Fault, MemifPort};
 use crate::pool::{Batch, Frame};
-use crate::port::set_aside;
+use crate::port::{Tx, set_aside};
 use crate::ring::Corrupt;
 use crate::steer::tx_queue;
 use crate::sync::Worker;
@@ -137,13 +137,16 @@ fn scatter(ring: &mut Copying, first: u32, free: u32, data: &[u8]) -> Result<u32
     Ok(i - first)
 }
 
-impl MemifPort {
+impl Tx for MemifPort {
     #[inline]
-    pub(super) fn tx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         if let Some(lender) = self.lender
             && !frames.iter().all(|frame| lender.owns(frame.id()))
         {
-            return self.without_foreign(w, frames, MemifPort::tx_burst);
+            return self.without_foreign(w, frames, MemifPort::tx);
         }
         match self.active {
             0 => 0,
@@ -152,6 +155,16 @@ impl MemifPort {
         }
     }
 
+    fn tx_posted(&self) -> usize {
+        self.pairs.iter().map(|pair| pair.sent.len()).sum()
+    }
+
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+        self.lender.map_or_else(Batch::new, |lender| set_aside(frames, |frame| lender.owns(frame.id())))
+    }
+}
+
+impl MemifPort {
     /// Sends by one queue.
     #[inline]
     fn tx_queue(&mut self, w: &Worker, queue: usize, frames: &mut Batch) -> usize {

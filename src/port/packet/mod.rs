@@ -104,7 +104,7 @@ impl Device for PacketLink {
     }
 
     #[cold]
-    fn waiting(&mut self, counters: &Writer<PortCounters>) -> Option<usize> {
+    fn rx_pending(&mut self, counters: &Writer<PortCounters>) -> Option<usize> {
         self.publish(counters);
         Some(self.come.get().saturating_sub(self.taken) as usize)
     }
@@ -117,7 +117,7 @@ impl Device for PacketLink {
         false
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         self.link.is_up().then(|| self.socket.as_fd())
     }
 

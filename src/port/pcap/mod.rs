@@ -6,8 +6,8 @@
 //! as it was cut, and counted (`rx_snapped`).
 //!
 //! # What blocks
-//! [`Port::rx`](super::Port::rx) and [`Port::tx`](super::Port::tx) move bytes between frames and two buffers of 512 KiB and
-//! never touch a file. [`Port::kick`](super::Port::kick), at the end of a round, fills the one by at most one read and
+//! [`Rx::rx`](super::Rx::rx) and [`Tx::tx`](super::Tx::tx) move bytes between frames and two buffers of 512 KiB and
+//! never touch a file. [`Wake::kick`](super::Wake::kick), at the end of a round, fills the one by at most one read and
 //! empties the other by one write, which take as long as the file system takes. So a file is complete up to the last
 //! round; what is left when the port is dropped is written then. What cannot be written was transmitted, and is lost:
 //! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
@@ -115,12 +115,12 @@ impl Device for Files {
         self.input().is_some_and(Input::is_due)
     }
 
-    fn takes_later(&self) -> bool {
+    fn can_retry_tx(&self) -> bool {
         self.output_down.is_none()
     }
 
     /// True also without an input, and where it cannot be read any more.
-    fn is_at_end(&self) -> bool {
+    fn rx_finished(&self) -> bool {
         self.input_down.is_some() || self.input.as_ref().is_none_or(Input::is_at_end)
     }
 

@@ -192,8 +192,8 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::conformance::Ground;
     use crate::port::pcap::format::{header, record};
-    use crate::port::tests::promises::ground;
 
     /// A folder can be opened and not be read.
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         input.ahead[..ahead.len()].copy_from_slice(&ahead);
         input.end = ahead.len();
         assert_eq!((input.read_ahead(), input.read_ahead(), input.is_at_end()), (Ok(()), Ok(()), false));
-        let mut ground = ground(64);
+        let mut ground = Ground::new(64);
         let mut frames =
             [ground.pool.alloc(&mut ground.w).unwrap(), ground.pool.alloc(&mut ground.w).unwrap()];
         let mut n = 0;

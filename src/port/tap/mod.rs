@@ -97,7 +97,7 @@ impl Device for TapLink {
         false
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         self.link.is_up().then(|| self.queue.as_fd())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::pool::{Batch, Frame};
 use crate::port::mem::MemPort;
-use crate::port::{Port, PortCounters, PortState};
+use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use crate::stats::Writer;
 use crate::sync::Worker;
 use std::sync::{Arc, Mutex};
@@ -57,32 +57,49 @@ impl Moody {
     }
 }
 
-impl Port for Moody {
-    fn name(&self) -> &str {
-        self.within.name()
-    }
-    fn kind(&self) -> &'static str {
-        self.within.kind()
-    }
+impl Fill for Moody {
     fn fill_room(&mut self) -> usize {
         self.within.fill_room()
     }
+
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         self.within.fill(w, frames)
     }
+
+    fn rx_posted(&self) -> usize {
+        self.within.rx_posted()
+    }
+}
+
+impl Rx for Moody {
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         self.within.rx(w, frames)
     }
+}
+
+impl Tx for Moody {
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         if matches!(self.is(), Mood::Mute | Mood::Gone) {
             return 0;
         }
-        let mut runts = self.unfit(frames);
+        let mut runts = self.take_unsendable(frames);
         self.counters.add(|counters| &counters.tx_invalid, runts.len() as u64);
         let n = self.within.tx(w, frames);
         frames.append(&mut runts);
         n
     }
+
+    fn tx_posted(&self) -> usize {
+        if self.is() == Mood::Gone { 0 } else { self.within.tx_posted() + self.sent.len() }
+    }
+
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+        let picky = self.is() == Mood::Picky;
+        frames.extract(|frame| picky && frame.len() < HEADER)
+    }
+}
+
+impl Complete for Moody {
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         match self.is() {
             Mood::Gone => 0,
@@ -90,33 +107,31 @@ impl Port for Moody {
             Mood::Picky | Mood::Mute => self.within.complete(w, frames),
         }
     }
+}
+
+impl Wake for Moody {
     fn kick(&mut self) {
         self.within.kick();
     }
-    fn in_flight(&self) -> usize {
-        if self.is() == Mood::Gone { 0 } else { self.within.in_flight() + self.sent.len() }
+}
+
+impl Port for Moody {
+    fn name(&self) -> &str {
+        self.within.name()
     }
-    fn unfit(&self, frames: &mut Batch) -> Batch {
-        let (mut fit, mut unfit) = (Batch::new(), Batch::new());
-        let picky = self.is() == Mood::Picky;
-        // There is room in both for all of them.
-        frames.drain().for_each(|frame| {
-            let to = if picky && frame.len() < HEADER { &mut unfit } else { &mut fit };
-            drop(to.push(frame));
-        });
-        *frames = fit;
-        unfit
+
+    fn kind(&self) -> &'static str {
+        self.within.kind()
     }
+
     fn state(&self) -> PortState {
         match self.is() {
             Mood::Picky | Mood::Backwards => PortState::Up,
             Mood::Mute | Mood::Gone => PortState::Down("link down".into()),
         }
     }
+
     fn counters(&self) -> Arc<PortCounters> {
         self.counters.reader()
-    }
-    fn filled(&self) -> usize {
-        self.within.filled()
     }
 }

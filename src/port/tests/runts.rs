@@ -1,8 +1,9 @@
 //! What no port does, whatever is behind it: carry a byte of an earlier packet with one that is shorter.
 
-use super::promises::{Far, Ground, shared_ground};
+use super::promises::shared_ground;
 use crate::pool::Batch;
 use crate::port::Port;
+use crate::port::conformance::{Ground, Peer};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
@@ -67,7 +68,7 @@ impl Seen {
 struct Passage {
     here: Ground,
     port: Box<dyn Port>,
-    far: Box<dyn Far>,
+    peer: Box<dyn Peer>,
     /// What came to each side.
     seen: Seen,
     seen_far: Seen,
@@ -78,10 +79,10 @@ struct Passage {
 ///
 /// # Panics
 /// When there is one, or a runt does not come.
-pub fn come_alone(least: usize, open: impl FnOnce(&mut Ground) -> (Box<dyn Port>, Box<dyn Far>)) {
+pub fn come_alone(least: usize, open: impl FnOnce(&mut Ground) -> (Box<dyn Port>, Box<dyn Peer>)) {
     let mut here = shared_ground(FRAMES);
-    let (port, far) = open(&mut here);
-    let mut passage = Passage { here, port, far, seen: Seen::new(), seen_far: Seen::new() };
+    let (port, peer) = open(&mut here);
+    let mut passage = Passage { here, port, peer, seen: Seen::new(), seen_far: Seen::new() };
     for _ in 0..MARKERS {
         passage.pass(&marker());
     }
@@ -98,8 +99,8 @@ pub fn come_alone(least: usize, open: impl FnOnce(&mut Ground) -> (Box<dyn Port>
             yield_now();
         }
     }
-    let Passage { here, port, far, .. } = passage;
-    drop((port, far));
+    let Passage { here, port, peer, .. } = passage;
+    drop((port, peer));
     let ledger = here.pool.ledger();
     assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
 }
@@ -117,7 +118,7 @@ impl Passage {
         }
         self.port.tx(w, &mut batch);
         batch.free(w);
-        self.far.deliver(bytes);
+        self.peer.deliver(bytes);
         self.pump();
     }
 
@@ -130,7 +131,7 @@ impl Passage {
         self.port.rx(w, &mut batch);
         batch.iter().for_each(|frame| self.seen.see(frame.data()));
         batch.free(w);
-        for bytes in self.far.collect().into_iter().flatten() {
+        for bytes in self.peer.collect().into_iter().flatten() {
             self.seen_far.see(&bytes);
         }
         self.port.complete(w, &mut batch);

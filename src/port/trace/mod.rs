@@ -10,7 +10,7 @@
 //! Or as a pcap file with nanoseconds, of the frames received and transmitted, whole.
 //!
 //! # What it costs, and what is bounded
-//! A call only formats into a buffer of 256 KiB; [`Port::kick`], at the end of a round, writes it out with one write, which
+//! A call only formats into a buffer of 256 KiB; [`Wake::kick`], at the end of a round, writes it out with one write, which
 //! takes as long as the file system takes. A round that has more to say, or a trace that has reached its limit of frames,
 //! says less: what is missing is counted ([`TraceCounters::lost`]), and traffic goes on. So it does when writing fails: the
 //! file ends with what is whole, nothing more is written down, and [`Port::complaint`] says why.
@@ -21,7 +21,8 @@ mod tests;
 
 pub use log::{TraceConfig, TraceError, TraceFormat};
 
-use super::{Port, PortCounters, PortState, WrapCounters};
+use super::queues::delegate;
+use super::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake, WrapCounters};
 use crate::pool::Batch;
 use crate::stats::Count;
 use crate::sync::Worker;
@@ -70,25 +71,20 @@ impl TracePort {
     }
 }
 
-impl Port for TracePort {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn kind(&self) -> &'static str {
-        "trace"
-    }
-
-    fn fill_room(&mut self) -> usize {
-        self.within.fill_room()
-    }
-
+impl Fill for TracePort {
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.within.fill(w, frames);
         self.log.burst("fill", n);
         n
     }
 
+    delegate!(within
+        fn fill_room(&mut self) -> usize;
+        fn rx_posted(&self) -> usize;
+    );
+}
+
+impl Rx for TracePort {
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
         let n = self.within.rx(w, frames);
@@ -97,6 +93,13 @@ impl Port for TracePort {
         n
     }
 
+    delegate!(within
+        fn rx_pending(&mut self) -> Option<usize>;
+        fn rx_finished(&self) -> bool;
+    );
+}
+
+impl Tx for TracePort {
     /// Written down before it is transmitted, since afterwards it is the device's; what was not taken is crossed out.
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         self.log.frames("tx", frames);
@@ -105,12 +108,22 @@ impl Port for TracePort {
         n
     }
 
+    delegate!(within
+        fn tx_posted(&self) -> usize;
+        fn can_retry_tx(&self) -> bool;
+        fn take_unsendable(&self, frames: &mut Batch) -> Batch;
+    );
+}
+
+impl Complete for TracePort {
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.within.complete(w, frames);
         self.log.burst("complete", n);
         n
     }
+}
 
+impl Wake for TracePort {
     fn kick(&mut self) {
         self.within.kick();
         let state = self.within.state();
@@ -121,44 +134,24 @@ impl Port for TracePort {
         self.log.write();
     }
 
-    fn arm(&mut self) -> bool {
-        self.within.arm()
+    delegate!(within
+        fn arm(&mut self) -> bool;
+        fn wakeup_fd(&self) -> Option<BorrowedFd<'_>>;
+        fn disarm(&mut self);
+    );
+}
+
+impl Port for TracePort {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.within.descriptor()
-    }
-
-    fn disarm(&mut self) {
-        self.within.disarm();
-    }
-
-    fn in_flight(&self) -> usize {
-        self.within.in_flight()
-    }
-
-    fn takes_later(&self) -> bool {
-        self.within.takes_later()
-    }
-
-    fn unfit(&self, frames: &mut Batch) -> Batch {
-        self.within.unfit(frames)
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.within.is_at_end()
-    }
-
-    fn state(&self) -> PortState {
-        self.within.state()
+    fn kind(&self) -> &'static str {
+        "trace"
     }
 
     fn complaint(&self) -> Option<String> {
         self.log.complaint().or_else(|| self.within.complaint())
-    }
-
-    fn counters(&self) -> Arc<PortCounters> {
-        self.within.counters()
     }
 
     fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>> {
@@ -166,9 +159,10 @@ impl Port for TracePort {
         [vec![own], self.within.wrap_counters()].concat()
     }
 
-    fn filled(&self) -> usize {
-        self.within.filled()
-    }
+    delegate!(within
+        fn state(&self) -> PortState;
+        fn counters(&self) -> Arc<PortCounters>;
+    );
 }
 
 impl std::fmt::Debug for TracePort {

@@ -2,13 +2,14 @@
 
 use super::{TraceConfig, TraceError, TraceFormat, TracePort};
 use crate::pool::Batch;
-use crate::port::Port;
+use crate::port::conformance::Ground;
 use crate::port::fault::{FaultConfig, FaultPort};
 use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::pcap::{PcapConfig, open};
 use crate::port::tests::moody::{Mood, Moody};
-use crate::port::tests::promises::{self, Ground, ground};
+use crate::port::tests::promises;
 use crate::port::tests::runts;
+use crate::port::{Complete, Fill, Port, Rx, Tx, Wake};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ fn to(path: &Path, format: TraceFormat) -> TraceConfig {
 #[test]
 fn each_frame_is_a_line_with_its_length_and_first_bytes() {
     let path = place("json");
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let config = TraceConfig { bytes: 2, ..to(&path, TraceFormat::Json) };
     let (mut port, mut device) = traced(&config);
     traffic(&mut ground, &mut port, &mut device);
@@ -79,7 +80,7 @@ fn each_frame_is_a_line_with_its_length_and_first_bytes() {
 #[test]
 fn as_pcap_it_can_be_received_again() {
     let path = place("pcap");
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let (mut port, mut device) = traced(&to(&path, TraceFormat::Pcap));
     traffic(&mut ground, &mut port, &mut device);
     drop((port, device));
@@ -110,7 +111,7 @@ fn a_trace_that_was_never_used_leaves_its_file_as_it_was_and_a_round_makes_it_an
 #[test]
 fn a_limit_ends_the_trace_and_not_the_traffic() {
     let path = place("limit");
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let (mut port, mut device) = traced(&TraceConfig { limit: 4, ..to(&path, TraceFormat::Json) });
     traffic(&mut ground, &mut port, &mut device);
     traffic(&mut ground, &mut port, &mut device);
@@ -123,7 +124,7 @@ fn a_limit_ends_the_trace_and_not_the_traffic() {
 #[test]
 fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
     let path = place("refused");
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let (port, _device) = wire("0", &MemConfig { ring: 2, coalesce: 1 }).unwrap();
     let mut port = TracePort::new(Box::new(port), &to(&path, TraceFormat::Json)).unwrap();
     let mut batch = Batch::new();
@@ -139,7 +140,7 @@ fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
 #[test]
 fn of_a_burst_with_frames_that_the_port_never_carries_those_are_written_that_it_took() {
     let path = place("unfit");
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let (port, _device) = wire("0", &MemConfig { ring: 4, coalesce: 1 }).unwrap();
     let mut port =
         TracePort::new(Box::new(Moody::new(port, Mood::Picky)), &to(&path, TraceFormat::Json)).unwrap();
@@ -160,7 +161,7 @@ fn of_a_burst_with_frames_that_the_port_never_carries_those_are_written_that_it_
 
 #[test]
 fn a_disk_that_is_full_stops_the_trace_and_not_the_traffic() {
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let (mut port, mut device) = traced(&to(Path::new("/dev/full"), TraceFormat::Json));
     traffic(&mut ground, &mut port, &mut device);
     traffic(&mut ground, &mut port, &mut device);
@@ -205,11 +206,11 @@ fn a_runt_that_is_traced_comes_without_a_byte_of_an_earlier_packet_and_is_writte
         let (port, device) = traced(&config);
         (Box::new(port), Box::new(device))
     });
-    let mut ground = ground(128);
+    let mut ground = Ground::new(128);
     let Ground { w, pool, .. } = &mut ground;
     let input = PcapConfig { input: Some(path.clone()), ..PcapConfig::default() };
     let (mut port, mut seen, mut batch) = (open("0", &input).unwrap(), runts::Seen::new(), Batch::new());
-    while !port.is_at_end() {
+    while !port.rx_finished() {
         port.refill(w, pool);
         port.rx(w, &mut batch);
         batch.iter().for_each(|frame| seen.see(frame.data()));

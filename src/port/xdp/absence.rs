@@ -8,7 +8,7 @@
 //!   bound, the FILL ring is being filled, nothing is redirected yet
 //! ```
 //! One step for each look, which is every so many poll rounds and before each sleep. What was posted for transmission
-//! and will not be sent comes back by [`Port::complete`](crate::port::Port::complete), as what was sent does.
+//! and will not be sent comes back by [`Complete::complete`](crate::port::Complete::complete), as what was sent does.
 //!
 //! Only removal is an absence. An interface that is set down keeps its sockets, with all that is in their rings, and goes on
 //! with them when it is up again.

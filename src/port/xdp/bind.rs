@@ -13,7 +13,7 @@ use super::{Binding, Punt, Queues, XdpConfig, XdpPort};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
 use crate::pool::Pool;
-use crate::port::Port;
+use crate::port::{Fill, Wake};
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
 use crate::sys::netdev::Netdev;
@@ -137,7 +137,7 @@ impl XdpPort {
     ///
     /// The first port of a UMEM registers it with the kernel; others share it, and get zero-copy or not as the
     /// first one did. Ports of several queues of one interface share one redirect program. A pool that runs dry
-    /// leaves the ring shorter, and one of another memory leaves it empty ([`Port::refill`]).
+    /// leaves the ring shorter, and one of another memory leaves it empty ([`Fill::refill`](crate::port::Fill::refill)).
     ///
     /// The port is the opening process's alone: in a child (fork(2)) it is down, and says so.
     ///

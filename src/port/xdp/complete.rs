@@ -3,6 +3,7 @@
 use super::held::Held;
 use super::{Fault, XdpPort};
 use crate::pool::Batch;
+use crate::port::Complete;
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
@@ -42,9 +43,12 @@ impl CompletionQueue {
     }
 }
 
-impl XdpPort {
+impl Complete for XdpPort {
     #[inline]
-    pub(super) fn complete_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         if self.sent.count() == 0 {
             return 0;
         }

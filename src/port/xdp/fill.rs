@@ -3,6 +3,7 @@
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
 use crate::pool::{Batch, Place};
+use crate::port::Fill;
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
 use crate::sync::Worker;
@@ -20,7 +21,7 @@ impl FillQueue {
         FillQueue { producer: Producer::new(ring.producer(), ring.consumer(), ring.size()), ring }
     }
 
-    /// Free places.
+    /// Free slots.
     #[inline]
     pub(super) fn room(&mut self) -> Result<usize, Corrupt> {
         self.producer.room(self.ring.size()).map(|n| n as usize)
@@ -52,9 +53,12 @@ impl FillQueue {
     }
 }
 
-impl XdpPort {
+impl Fill for XdpPort {
     #[inline]
-    pub(super) fn fill_ring_room(&mut self) -> usize {
+    fn fill_room(&mut self) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         let Some(queues) = &mut self.queues else { return 0 };
         match queues.fill.room() {
             Ok(room) => room,
@@ -66,7 +70,10 @@ impl XdpPort {
     }
 
     #[inline]
-    pub(super) fn fill_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         let Some(queues) = &mut self.queues else { return 0 };
         if !frames.iter().all(|frame| self.filled.takes(frame)) {
             return self.fill_without_foreign(w, frames);
@@ -83,13 +90,19 @@ impl XdpPort {
         }
     }
 
+    fn rx_posted(&self) -> usize {
+        self.filled.count()
+    }
+}
+
+impl XdpPort {
     /// Fills with the frames of this UMEM; the others stay, behind those for which there is no room.
     #[cold]
     #[inline(never)]
-    fn fill_without_foreign(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn fill_without_foreign(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let mut foreign = set_aside(frames, |frame| self.filled.takes(frame));
         self.counters.foreign.add(foreign.len() as u64);
-        let n = self.fill_burst(w, frames);
+        let n = self.fill(w, frames);
         frames.append(&mut foreign);
         n
     }

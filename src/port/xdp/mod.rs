@@ -65,13 +65,13 @@ mod fill;
 mod health;
 #[allow(unsafe_code)]
 mod held;
-mod kick;
 mod own;
 mod queues;
 mod rx;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod wake;
 
 pub use crate::sys::bpf::{BpfError, Punt, XdpMode};
 pub use crate::sys::netdev::{Netdev, Queues as NetdevQueues};
@@ -83,10 +83,8 @@ pub use own::{OwnAddresses, OwnAddressesError};
 pub use queues::XdpQueues;
 
 use super::{Port, PortCounters, PortState, inherited, set_aside};
-use crate::pool::Batch;
 use crate::ring::Corrupt;
 use crate::ring::cursor::Index;
-use crate::sync::Worker;
 use crate::sys::fork::Birthplace;
 use crate::sys::xdp::{Descriptor, Errno, Rings, SharedIndex, Socket};
 use absence::Presence;
@@ -97,7 +95,6 @@ use health::Health;
 use held::Held;
 use rx::RxQueue;
 use std::cell::Cell;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use tx::TxQueue;
 
@@ -360,78 +357,6 @@ impl Port for XdpPort {
 
     fn kind(&self) -> &'static str {
         "xdp"
-    }
-
-    #[inline]
-    fn fill_room(&mut self) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.fill_ring_room()
-    }
-
-    #[inline]
-    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.fill_burst(w, frames)
-    }
-
-    #[inline]
-    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.rx_burst(w, frames)
-    }
-
-    #[inline]
-    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.tx_burst(w, frames)
-    }
-
-    #[inline]
-    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon();
-        }
-        self.complete_burst(w, frames)
-    }
-
-    #[inline]
-    fn kick(&mut self) {
-        if self.birthplace.is_elsewhere() {
-            self.abandon();
-            return;
-        }
-        self.kick_round();
-    }
-
-    fn arm(&mut self) -> bool {
-        if self.birthplace.is_elsewhere() {
-            return self.abandon() > 0;
-        }
-        self.arm_socket()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.pollable()
-    }
-
-    fn filled(&self) -> usize {
-        self.filled.count()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.sent.count()
-    }
-
-    fn unfit(&self, frames: &mut Batch) -> Batch {
-        self.set_unfit_aside(frames)
     }
 
     fn state(&self) -> PortState {

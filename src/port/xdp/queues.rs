@@ -5,7 +5,7 @@
 
 use super::{Umem, XdpConfig, XdpError, XdpPort};
 use crate::pool::{Batch, Pool};
-use crate::port::{Port, PortCounters, PortState};
+use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use crate::sync::Worker;
 use crate::sys::event::Watch;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -91,15 +91,7 @@ impl XdpQueues {
     }
 }
 
-impl Port for XdpQueues {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn kind(&self) -> &'static str {
-        "xdp"
-    }
-
+impl Fill for XdpQueues {
     /// Of the queue with the most: the next frames go there, so that all are filled alike.
     #[inline]
     fn fill_room(&mut self) -> usize {
@@ -112,6 +104,12 @@ impl Port for XdpQueues {
         self.queues[emptiest].fill(w, frames)
     }
 
+    fn rx_posted(&self) -> usize {
+        self.queues.iter().map(XdpPort::rx_posted).sum()
+    }
+}
+
+impl Rx for XdpQueues {
     #[inline]
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let (before, first) = (frames.len(), self.turn);
@@ -125,17 +123,31 @@ impl Port for XdpQueues {
         }
         frames.len() - before
     }
+}
 
+impl Tx for XdpQueues {
     #[inline]
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         self.queues[0].tx(w, frames)
     }
 
+    fn tx_posted(&self) -> usize {
+        self.queues[0].tx_posted()
+    }
+
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+        self.queues[0].take_unsendable(frames)
+    }
+}
+
+impl Complete for XdpQueues {
     #[inline]
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         self.queues[0].complete(w, frames)
     }
+}
 
+impl Wake for XdpQueues {
     #[inline]
     fn kick(&mut self) {
         self.queues.iter_mut().for_each(XdpPort::kick);
@@ -148,29 +160,27 @@ impl Port for XdpQueues {
             ready |= queue.arm();
             let socket = queue.socket_number();
             if *watched != socket
-                && let Some(descriptor) = queue.descriptor()
+                && let Some(fd) = queue.wakeup_fd()
             {
-                self.watch.add(descriptor);
+                self.watch.add(fd);
                 *watched = socket;
             }
         }
         ready
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.watch.as_fd())
     }
+}
 
-    fn in_flight(&self) -> usize {
-        self.queues[0].in_flight()
+impl Port for XdpQueues {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    fn unfit(&self, frames: &mut Batch) -> Batch {
-        self.queues[0].unfit(frames)
-    }
-
-    fn filled(&self) -> usize {
-        self.queues.iter().map(XdpPort::filled).sum()
+    fn kind(&self) -> &'static str {
+        "xdp"
     }
 
     fn state(&self) -> PortState {

@@ -3,6 +3,7 @@
 use super::held::Held;
 use super::{Fault, XdpPort};
 use crate::pool::Batch;
+use crate::port::Rx;
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
@@ -55,9 +56,12 @@ impl RxQueue {
     }
 }
 
-impl XdpPort {
+impl Rx for XdpPort {
     #[inline]
-    pub(super) fn rx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         let Some(queues) = &mut self.queues else { return 0 };
         let (before, held) = (frames.len(), self.filled.count());
         let done = queues.rx.burst(&mut self.filled, frames);

@@ -6,8 +6,9 @@ mod ledger;
 use super::*;
 use crate::limits::CHUNK_SIZE;
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Frame, Place, Pool, PoolConfig};
+use crate::pool::{Batch, Frame, Place, Pool, PoolConfig};
 use crate::ring::cursor::{Consumer, Producer};
+use crate::sync::Worker;
 use crate::sys::region::BackingWish;
 use crate::sys::xdp::{Entry, Ring};
 

@@ -3,6 +3,7 @@
 use super::held::Held;
 use super::{Fault, XdpPort, set_aside};
 use crate::pool::{Batch, Frame, Place};
+use crate::port::Tx;
 use crate::ring::Corrupt;
 use crate::ring::cursor::Producer;
 use crate::sync::Worker;
@@ -74,21 +75,18 @@ fn carries(sent: &Held, frame: &Frame) -> bool {
     sent.takes(frame) && sent.reaches(frame) && frame.len() >= ETHERNET_HEADER
 }
 
-impl XdpPort {
-    /// See [`Port::unfit`](crate::port::Port::unfit).
-    #[cold]
-    pub(super) fn set_unfit_aside(&self, frames: &mut Batch) -> Batch {
-        set_aside(frames, |frame| carries(&self.sent, frame))
-    }
-
+impl Tx for XdpPort {
     #[inline]
-    pub(super) fn tx_burst(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon();
+        }
         if self.link_down {
             return 0;
         }
         let Some(queues) = &mut self.queues else { return 0 };
         if !frames.iter().all(|frame| carries(&self.sent, frame)) {
-            return self.tx_without_unfit(w, frames);
+            return self.tx_without_unsendable(w, frames);
         }
         match queues.tx.burst(w, &mut self.sent, frames) {
             Ok((n, bytes)) => {
@@ -103,15 +101,26 @@ impl XdpPort {
         }
     }
 
+    fn tx_posted(&self) -> usize {
+        self.sent.count()
+    }
+
+    #[cold]
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+        set_aside(frames, |frame| carries(&self.sent, frame))
+    }
+}
+
+impl XdpPort {
     /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
     #[cold]
     #[inline(never)]
-    fn tx_without_unfit(&mut self, w: &Worker, frames: &mut Batch) -> usize {
-        let mut stay = self.set_unfit_aside(frames);
+    fn tx_without_unsendable(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let mut stay = self.take_unsendable(frames);
         let foreign = stay.iter().filter(|frame| !self.sent.takes(frame)).count();
         self.counters.foreign.add(foreign as u64);
         self.counters.tx_invalid.add((stay.len() - foreign) as u64);
-        let n = self.tx_burst(w, frames);
+        let n = self.tx(w, frames);
         frames.append(&mut stay);
         n
     }

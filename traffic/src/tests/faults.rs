@@ -3,9 +3,9 @@
 use super::super::*;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::Port;
 use netmem::port::fault::{Chance, FaultConfig, FaultCounters, FaultPort};
 use netmem::port::mem::{MemConfig, wire};
+use netmem::port::{Fill, Rx};
 
 const SENT: u64 = 10_000;
 const BURST: usize = 20;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use netmem::limits::{BATCH_MAX, CACHE_LINE, CHUNK_SHIFT};
 use netmem::pool::{Batch, Pool};
-use netmem::port::Port;
 use netmem::port::mem::{MemDevice, MemPort};
+use netmem::port::{Complete, Fill, Rx, Tx};
 use netmem::stats::{Count, Writer};
 use netmem::steer::{Inbox, Outbox, Record, Source};
 use netmem::sync::Worker;

@@ -125,7 +125,7 @@ impl Ends {
     /// Packets that have come and were not received; None where the port does not tell.
     #[inline]
     pub(in crate::experiments) fn waiting(&mut self) -> Option<usize> {
-        self.receiver.waiting()
+        self.receiver.rx_pending()
     }
 
     /// Lets the receiving port do what it does once in a round.

@@ -4,6 +4,7 @@ use super::hostile::Hand;
 use super::message::{AddRing, Hello, MESSAGE_LEN, Message, Text, VERSION};
 use super::ring::{Descriptor, Serving};
 use super::*;
+use crate::port::Wake;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Listener, Received};
 use crate::sys::shared_event::hostile::{drain, fill};

@@ -1,6 +1,7 @@
 //! A port in a child of the process that opened it.
 
 use super::*;
+use crate::port::{Fill, Rx, Wake};
 use crate::sys::fork::in_child;
 
 /// Every call of a port's, which must come to nothing.
@@ -9,7 +10,7 @@ fn touch(side: &mut Side) {
     assert!(side.reason().contains("open a port after fork(2)"), "{}", side.reason());
     assert_eq!(side.send(&[vec![1; 60]]), 0);
     assert!(side.receive().is_empty());
-    assert_eq!((side.complete(), side.port.fill_room(), side.port.waiting()), (0, 0, Some(0)));
+    assert_eq!((side.complete(), side.port.fill_room(), side.port.rx_pending()), (0, 0, Some(0)));
     assert_eq!(side.port.rx(&mut side.w, &mut batch), 0);
     side.port.kick();
     side.port.disarm();

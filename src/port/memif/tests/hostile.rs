@@ -3,6 +3,7 @@
 use super::message::{AddRegion, AddRing, Init, MESSAGE_LEN, MODE_ETHERNET, Message, Text, VERSION};
 use super::ring::{Descriptor, Lending, ring_bytes};
 use super::*;
+use crate::port::Wake;
 use crate::sys::event::Event;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Listener, Received};

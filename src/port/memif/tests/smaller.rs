@@ -3,6 +3,7 @@
 use super::message::{Hello, Message, Text, VERSION};
 use super::ring::{Descriptor, Serving};
 use super::*;
+use crate::port::{Fill, Tx};
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Listener, Received};
 
@@ -82,7 +83,7 @@ fn the_next_server_may_have_smaller_rings_and_brings_the_right_packets() {
     for shared in [true, false] {
         let (server, mut client) = connected(shared);
         // All 64 slots are filled; the last packet that was sent is neither read nor claimed.
-        while client.port.filled() < 64 {
+        while client.port.rx_posted() < 64 {
             client.idle();
         }
         client.send(&[vec![1; 60]]);
@@ -92,7 +93,7 @@ fn the_next_server_may_have_smaller_rings_and_brings_the_right_packets() {
         let listener = Listener::new(Path::new(&path)).unwrap();
         let mut small = SmallServer::new(&mut client, &listener);
         let completed = client.port.counters().completed.get();
-        assert_eq!((completed, client.port.in_flight()), (1, 0), "what the last server had is complete");
+        assert_eq!((completed, client.port.tx_posted()), (1, 0), "what the last server had is complete");
         for round in 0..40_u8 {
             client.idle();
             small.send(&[round; 60]);

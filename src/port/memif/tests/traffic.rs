@@ -1,8 +1,10 @@
 //! Packets between two ports.
 
 use super::*;
-use crate::port::tests::promises::{self, Far, Ground, Station};
+use crate::port::conformance::{Ground, Peer, PortPeer};
+use crate::port::tests::promises;
 use crate::port::tests::runts;
+use crate::port::{Tx, Wake};
 
 /// Packets of every length that matters, each with bytes of its own.
 fn packets() -> Vec<Vec<u8>> {
@@ -50,14 +52,14 @@ fn who_does_not_read_holds_up_who_sends_and_nothing_is_lost() {
                 completed += from.complete();
             }
             assert!(sent >= 64 && from.send(&[numbered(sent)]) == 0, "the ring is full after {sent}");
-            assert!(from.port.in_flight() > 0, "or they would be given up");
+            assert!(from.port.tx_posted() > 0, "or they would be given up");
             while received.len() < usize::from(sent) {
                 received.extend(to.receive());
                 completed += from.complete();
             }
             completed += from.complete();
             assert_eq!(received, (0..sent).map(numbered).collect::<Vec<_>>());
-            assert_eq!((completed, from.port.in_flight()), (sent.into(), 0));
+            assert_eq!((completed, from.port.tx_posted()), (sent.into(), 0));
             from.close();
             to.close();
         }
@@ -150,7 +152,7 @@ fn frames_of_another_memory_stay_with_who_would_lend_them() {
 }
 
 fn readable(side: &Side, at_most: Duration) -> bool {
-    crate::sys::event::sleep_until_readable(&[side.port.descriptor().unwrap()], at_most)
+    crate::sys::event::sleep_until_readable(&[side.port.wakeup_fd().unwrap()], at_most)
 }
 
 /// A packet wakes the other side while that is armed.
@@ -331,8 +333,8 @@ fn a_client_tries_again_after_a_server_that_went_in_the_middle_of_a_packet() {
 }
 
 /// A port in that role over the memory of `here`, and its peer.
-fn ends(here: &Ground, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Far>) {
-    let (path, there) = (fresh_path(), promises::ground(512));
+fn ends(here: &Ground, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Peer>) {
+    let (path, there) = (fresh_path(), Ground::new(512));
     let of_peer = if config.role == Role::Client { Role::Server } else { Role::Client };
     let theirs = MemifConfig { role: of_peer, ..config.clone() };
     let mut port = MemifPort::open(&path, &here.memory, config).unwrap();
@@ -344,7 +346,7 @@ fn ends(here: &Ground, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Far>) {
         peer.service();
     }
     assert_eq!(port.is_zero_copy(), config.lend.is_some() && config.role == Role::Client);
-    (Box::new(port), Box::new(Station { port: Box::new(peer), ground: there }))
+    (Box::new(port), Box::new(PortPeer { port: Box::new(peer), ground: there }))
 }
 
 #[test]

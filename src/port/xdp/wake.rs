@@ -2,6 +2,7 @@
 
 use super::absence::Presence;
 use super::{Fault, Told, XdpPort};
+use crate::port;
 use crate::sys::xdp::{Errno, Wake};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -12,11 +13,15 @@ const COMPLETION_ROUNDS: u32 = 64;
 /// Sends in a row at most: kernels before 6.17 take 32 frames at a time.
 const SENDS_MAX: u32 = 8;
 
-impl XdpPort {
+impl port::Wake for XdpPort {
     /// # Cost
     /// Without frames in flight: one load of a flag. In copy mode the kernel sends inside this call.
     #[inline]
-    pub(super) fn kick_round(&mut self) {
+    fn kick(&mut self) {
+        if self.birthplace.is_elsewhere() {
+            self.abandon();
+            return;
+        }
         self.rounds = self.rounds.wrapping_add(1);
         let Some(queues) = &mut self.queues else { return self.look_now_and_then() };
         if self.sent.count() > 0 && !self.link_down && queues.tx.needs_wakeup() {
@@ -35,6 +40,25 @@ impl XdpPort {
         self.look_now_and_then();
     }
 
+    /// Looks at the interface, which no sleeper does every so many rounds; the kernel then wakes all that poll the socket by
+    /// itself.
+    #[cold]
+    fn arm(&mut self) -> bool {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon() > 0;
+        }
+        self.look();
+        self.queues.as_mut().is_some_and(|queues| queues.rx.is_ready())
+    }
+
+    /// The socket, while it can be trusted. Polled in copy mode, the kernel sends as it does when it is kicked.
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.queues.as_ref()?;
+        Some(self.binding.as_ref()?.socket.as_fd())
+    }
+}
+
+impl XdpPort {
     #[inline]
     fn look_now_and_then(&mut self) {
         if self.rounds.is_multiple_of(LOOK_ROUNDS) {
@@ -63,20 +87,6 @@ impl XdpPort {
         self.counters.kicks.add(1);
         let wake = binding.socket.wake_rx();
         self.heed(wake);
-    }
-
-    /// Looks at the interface, which no sleeper does every so many rounds; the kernel then wakes whoever polls the socket by
-    /// itself. True if there is a frame already.
-    #[cold]
-    pub(super) fn arm_socket(&mut self) -> bool {
-        self.look();
-        self.queues.as_mut().is_some_and(|queues| queues.rx.is_ready())
-    }
-
-    /// The socket, while it can be trusted. Polled in copy mode, the kernel sends as it does when it is kicked.
-    pub(super) fn pollable(&self) -> Option<BorrowedFd<'_>> {
-        self.queues.as_ref()?;
-        Some(self.binding.as_ref()?.socket.as_fd())
     }
 
     /// Sees whether the interface is still there and up, and publishes what the kernel counted.

@@ -3,8 +3,9 @@
 use super::MemifPort;
 use super::error::Fault;
 use super::session::Step;
+use crate::port::Wake;
 use crate::sys::event::Watch;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Rounds between two looks at the socket, with a peer.
 const LOOK_ROUNDS: u32 = 4096;
@@ -15,12 +16,16 @@ const LOOKS: u32 = 64;
 /// Messages heard at once at most: more than a sane peer has to say.
 const MESSAGES: usize = 1024;
 
-impl MemifPort {
+impl Wake for MemifPort {
     /// # Cost
     /// A look at each queue's own memory; a load of shared memory where something was sent, and a system call where the peer
     /// sleeps then.
     #[inline]
-    pub(super) fn kick_round(&mut self) {
+    fn kick(&mut self) {
+        if self.birthplace.is_elsewhere() {
+            self.abandon();
+            return;
+        }
         self.rounds = self.rounds.wrapping_add(1);
         for pair in &mut self.pairs[..self.active] {
             if let Some(rings) = &mut pair.rings
@@ -38,6 +43,48 @@ impl MemifPort {
         }
     }
 
+    /// Asks to be woken from now on.
+    #[cold]
+    fn arm(&mut self) -> bool {
+        if self.birthplace.is_elsewhere() {
+            return self.abandon() > 0;
+        }
+        let before = self.active;
+        self.want_wakes(true);
+        // A system call stands between the wish and the look: a peer that sent before it saw the wish is seen here. What is
+        // said after this is woken for, and what was said before is heard by the next line.
+        self.watch.clear();
+        self.service();
+        if self.active != before {
+            // A peer that came has not been told of the wish.
+            return true;
+        }
+        if self.active == 0 {
+            // The conversation may have got a connection.
+            self.watch_anew();
+        }
+        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
+        rings.fold(false, |something, rings| something | rings.rx.has_packets())
+    }
+
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.watch.as_fd())
+    }
+
+    /// Asks no more to be woken.
+    #[cold]
+    fn disarm(&mut self) {
+        if self.birthplace.is_elsewhere() {
+            self.abandon();
+            return;
+        }
+        self.want_wakes(false);
+        self.watch.clear();
+        self.service();
+    }
+}
+
+impl MemifPort {
     /// Goes on with the conversation as far as that is possible now.
     #[cold]
     #[inline(never)]
@@ -76,35 +123,6 @@ impl MemifPort {
         let rings = self.pairs.iter().filter_map(|pair| pair.rings.as_ref());
         rings.for_each(|rings| watch.add(rings.bell.as_fd()));
         self.watch = watch;
-    }
-
-    /// Asks to be woken from now on; true if there is something already.
-    #[cold]
-    pub(super) fn arm_rings(&mut self) -> bool {
-        let before = self.active;
-        self.want_wakes(true);
-        // A system call stands between the wish and the look: who sent before it saw the wish is seen here. What is said
-        // after this is woken for, and what was said before is heard by the next line.
-        self.watch.clear();
-        self.service();
-        if self.active != before {
-            // Who came has not been told of the wish.
-            return true;
-        }
-        if self.active == 0 {
-            // The conversation may have got a connection.
-            self.watch_anew();
-        }
-        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
-        rings.fold(false, |something, rings| something | rings.rx.has_packets())
-    }
-
-    /// Asks no more to be woken.
-    #[cold]
-    pub(super) fn disarm_rings(&mut self) {
-        self.want_wakes(false);
-        self.watch.clear();
-        self.service();
     }
 
     fn want_wakes(&self, wanted: bool) {

@@ -1,0 +1,416 @@
+//! The conformance test of a port: what every port promises, whatever is behind it.
+//!
+//! [`check`] makes sequences of calls, and after each call it compares the port's counters, the frames that stayed, and the
+//! ledger of the pool with what was done. Frames that are too short for an interface or of another memory are among those
+//! offered. What the port transmits has to come to its peer, in order; when the port is dropped every frame has to be home.
+//! All ports of this crate pass it, and a port written elsewhere can be held to the same:
+//!
+//! ```
+//! use netmem::port::conformance::{Peer, check};
+//! use netmem::port::mem::{MemConfig, MemDevice, wire};
+//!
+//! struct Network(MemDevice);
+//!
+//! impl Peer for Network {
+//!     fn deliver(&mut self, frame: &[u8]) {
+//!         self.0.deliver(1, |room| {
+//!             room[..frame.len()].copy_from_slice(frame);
+//!             frame.len()
+//!         });
+//!     }
+//!
+//!     fn collect(&mut self) -> Option<Vec<Vec<u8>>> {
+//!         let mut sent = Vec::new();
+//!         self.0.collect(64, |data| sent.push(data.to_vec()));
+//!         Some(sent)
+//!     }
+//! }
+//!
+//! check(|_ground| {
+//!     let (port, device) = wire("0", &MemConfig { ring: 64, ..Default::default() }).unwrap();
+//!     (Box::new(port), Box::new(Network(device)))
+//! });
+//! ```
+
+use super::{Port, PortCounters, PortState};
+use crate::page::{BackingWish, Memory, MemoryConfig};
+use crate::pool::{Batch, Pool, PoolConfig};
+use crate::sync::Worker;
+use std::num::NonZeroU32;
+
+/// Frames of the pool.
+const FRAMES: usize = 256;
+/// Bytes of a frame that every port carries, behind two addresses and a type that is nobody's.
+const LEN: usize = 60;
+/// Bytes of one that some do not.
+const RUNT: usize = 5;
+/// Rounds in which all that was transmitted is sent.
+const ROUNDS: usize = 100_000;
+
+/// Sequences of calls that [`check`] makes, each with a port of its own.
+const SEQUENCES: u64 = 48;
+/// Calls in one of them at most.
+const CALLS: u64 = 60;
+
+/// A memory with a worker and a pool: what a port is opened with.
+#[derive(Debug)]
+pub struct Ground {
+    /// The worker that makes all calls.
+    pub w: Worker,
+    /// Frames for the port, each with at least 1,518 bytes of room.
+    pub pool: Pool,
+    /// Where they lie.
+    pub memory: Memory,
+}
+
+impl Ground {
+    /// A memory of its own with a pool of so many frames, at most 512.
+    ///
+    /// # Panics
+    /// When the system has not the memory for that.
+    pub fn new(frames: usize) -> Ground {
+        Ground::over(Memory::new(&Ground::config()).expect("2 MiB of memory"), frames)
+    }
+
+    /// A pool of so many frames in a memory that was made with [`Ground::config`].
+    ///
+    /// # Panics
+    /// When the memory has not so many.
+    pub fn over(memory: Memory, frames: usize) -> Ground {
+        let mut w = memory.worker().expect("a worker for the memory");
+        let config = PoolConfig { frames, ..PoolConfig::default() };
+        let pool = Pool::new(&memory, &mut w, &config).expect("pages for the pool");
+        Ground { w, pool, memory }
+    }
+
+    /// Two mebibytes for one worker.
+    pub fn config() -> MemoryConfig {
+        MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() }
+    }
+}
+
+/// The other end of a port's link.
+pub trait Peer {
+    /// Sends a frame to the port.
+    fn deliver(&mut self, frame: &[u8]);
+
+    /// Takes what the port has transmitted, in order; None where that cannot be seen.
+    fn collect(&mut self) -> Option<Vec<Vec<u8>>>;
+}
+
+/// No peer.
+impl Peer for () {
+    fn deliver(&mut self, _frame: &[u8]) {}
+
+    fn collect(&mut self) -> Option<Vec<Vec<u8>>> {
+        None
+    }
+}
+
+/// Another port as the peer, with frames of its own.
+pub struct PortPeer {
+    /// The port at the other end.
+    pub port: Box<dyn Port>,
+    /// What its frames are of.
+    pub ground: Ground,
+}
+
+impl std::fmt::Debug for PortPeer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PortPeer").field("port", &self.port.name()).finish_non_exhaustive()
+    }
+}
+
+impl Peer for PortPeer {
+    fn deliver(&mut self, frame: &[u8]) {
+        let PortPeer { port, ground: Ground { w, pool, .. } } = self;
+        let (mut sent, mut batch) = (pool.alloc(w).expect("a frame of the peer's"), Batch::new());
+        sent.put_slice(frame).expect("room for a frame");
+        drop(batch.push(sent));
+        port.tx(w, &mut batch);
+        batch.free(w);
+        port.kick();
+        port.complete(w, &mut batch);
+        batch.free(w);
+    }
+
+    fn collect(&mut self) -> Option<Vec<Vec<u8>>> {
+        let PortPeer { port, ground: Ground { w, pool, .. } } = self;
+        let mut batch = Batch::new();
+        port.refill_to(w, pool, FRAMES / 2);
+        port.rx(w, &mut batch);
+        port.kick();
+        let come = batch.iter().map(|frame| frame.data().to_vec()).collect();
+        batch.free(w);
+        Some(come)
+    }
+}
+
+/// What is wrong with some of the frames that are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Odd {
+    /// They are too short for an interface.
+    Short,
+    /// They are of another memory.
+    Foreign,
+}
+
+/// A call of a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The peer sends so many frames.
+    Deliver(usize),
+    /// [`Fill::refill_to`](super::Fill::refill_to) so many.
+    Refill(usize),
+    /// [`Fill::fill`](super::Fill::fill) with so many frames, at most 64, of which those are of another memory whose bit is set.
+    Fill(usize, u64),
+    /// [`Rx::rx`](super::Rx::rx)
+    Rx,
+    /// [`Tx::tx`](super::Tx::tx) of so many frames, at most 64, of which those are odd whose bit is set.
+    Tx(usize, Odd, u64),
+    /// The peer takes what was transmitted.
+    Collect,
+    /// [`Complete::complete`](super::Complete::complete)
+    Complete,
+    /// [`Wake::kick`](super::Wake::kick)
+    Kick,
+    /// The frames that the port gave are freed.
+    Free,
+}
+
+/// Holds the ports that `open` opens to their promises, a new one with its peer for each of some sequences of calls. The
+/// sequences are the same in every run.
+///
+/// # Panics
+/// When a promise is broken; what is printed begins with the sequence.
+pub fn check(mut open: impl FnMut(&mut Ground) -> (Box<dyn Port>, Box<dyn Peer>)) {
+    for seed in 0..SEQUENCES {
+        let steps = sequence(seed);
+        let shown = Shown(&steps);
+        let mut ground = Ground::new(FRAMES);
+        let (port, peer) = open(&mut ground);
+        run(ground, port, peer, &steps);
+        drop(shown);
+    }
+}
+
+/// Makes the calls of `steps` on `port`, which was opened with `ground` and not used, and checks what holds after each.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn run(ground: Ground, port: Box<dyn Port>, peer: Box<dyn Peer>, steps: &[Step]) {
+    let mut walk = Walk::begin(ground, Ground::new(64), port, peer);
+    steps.iter().for_each(|step| walk.take(step));
+    walk.end();
+}
+
+/// Prints the calls of a sequence where one of them panics.
+struct Shown<'a>(&'a [Step]);
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the calls were {:?}", self.0);
+        }
+    }
+}
+
+/// The calls of the sequence of that number.
+fn sequence(seed: u64) -> Vec<Step> {
+    let mut state = seed;
+    // SplitMix64: https://prng.di.unimi.it/splitmix64.c
+    let mut draw = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    };
+    let calls = 1 + draw() % (CALLS - 1);
+    let mut step = || {
+        let (kind, n, odd) = (draw() % 9, draw(), if draw() % 4 == 0 { draw() } else { 0 });
+        match kind {
+            0 => Step::Deliver((n % 40) as usize),
+            1 => Step::Refill((n % 80) as usize),
+            2 => Step::Fill((n % 65) as usize, odd),
+            3 => Step::Rx,
+            4 => Step::Tx((n % 65) as usize, if draw() % 2 == 0 { Odd::Short } else { Odd::Foreign }, odd),
+            5 => Step::Collect,
+            6 => Step::Complete,
+            7 => Step::Kick,
+            _ => Step::Free,
+        }
+    };
+    (0..calls).map(|_| step()).collect()
+}
+
+/// A port in use.
+struct Walk {
+    here: Ground,
+    elsewhere: Ground,
+    port: Box<dyn Port>,
+    peer: Box<dyn Peer>,
+    held: Batch,
+    /// Frames received, transmitted, completed, and posted for reception; bytes received and transmitted.
+    counted: [usize; 6],
+    /// What was transmitted that every port carries, and how much of it was seen at the other end.
+    sent: Vec<Vec<u8>>,
+    seen: usize,
+    /// Frames made so far.
+    made: u32,
+}
+
+impl Walk {
+    fn begin(here: Ground, elsewhere: Ground, port: Box<dyn Port>, peer: Box<dyn Peer>) -> Walk {
+        assert!(port.name().starts_with(port.kind()), "{} is no {}", port.name(), port.kind());
+        assert_eq!(port.state(), PortState::Up);
+        let counted = counters(&*port);
+        let (held, sent, seen, made) = (Batch::new(), Vec::new(), 0, 0);
+        Walk { here, elsewhere, port, peer, held, counted, sent, seen, made }
+    }
+
+    /// Makes a call, and checks what holds after each.
+    fn take(&mut self, step: &Step) {
+        let Walk { here: Ground { w, pool, .. }, port, held, .. } = self;
+        let [received, _, completed, filled, bytes, _] = &mut self.counted;
+        match *step {
+            Step::Deliver(n) => self.deliver(n),
+            Step::Refill(most) => *filled += port.refill_to(w, pool, most),
+            Step::Fill(n, odd) => self.fill(n, odd),
+            Step::Rx => {
+                let at_end = port.rx_finished();
+                let before = held.len();
+                let n = take(held, |frames| port.rx(w, frames));
+                assert!(n == 0 || !at_end, "it was at its end");
+                *received += n;
+                *bytes += held[before..].iter().map(|frame| frame.len()).sum::<usize>();
+            }
+            Step::Tx(n, kind, odd) => self.transmit(n, kind, odd),
+            Step::Collect => drop(self.collect()),
+            Step::Complete => *completed += take(held, |frames| port.complete(w, frames)),
+            Step::Kick => port.kick(),
+            Step::Free => held.free(w),
+        }
+        assert_eq!(counters(&*self.port), self.counted, "{step:?}");
+        assert_eq!(self.counted[1] - self.counted[2], self.port.tx_posted(), "{step:?}");
+        let ledger = self.here.pool.ledger();
+        assert!(ledger.balanced(), "{step:?}: {ledger:?}");
+    }
+
+    /// Bytes that no other frame has.
+    fn bytes(&mut self) -> Vec<u8> {
+        let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+        bytes.extend(self.made.to_be_bytes());
+        bytes.resize(LEN, 7);
+        self.made += 1;
+        bytes
+    }
+
+    fn deliver(&mut self, n: usize) {
+        for _ in 0..n {
+            let bytes = self.bytes();
+            self.peer.deliver(&bytes);
+        }
+    }
+
+    /// Offers empty frames, of which some are of another memory.
+    fn fill(&mut self, n: usize, odd: u64) {
+        let Walk { here, elsewhere, port, .. } = self;
+        let (mut frames, mut offered) = (Batch::new(), Vec::new());
+        for i in 0..n {
+            let Ground { w, pool, .. } = if is_odd(odd, i) { &mut *elsewhere } else { &mut *here };
+            let Some(frame) = pool.alloc(w) else { break };
+            offered.push((frame.id(), is_odd(odd, i)));
+            drop(frames.push(frame));
+        }
+        let n = port.fill(&mut here.w, &mut frames);
+        assert_stayed(&offered, &ids(&frames), n);
+        self.counted[3] += n;
+        frames.free(&mut here.w);
+    }
+
+    /// Offers frames, of which some are odd; those that stay go home.
+    fn transmit(&mut self, n: usize, kind: Odd, odd: u64) {
+        let (mut frames, mut offered) = (Batch::new(), Vec::new());
+        for i in 0..n {
+            let (is_odd, bytes) = (is_odd(odd, i), self.bytes());
+            let foreign = is_odd && kind == Odd::Foreign;
+            let Ground { w, pool, .. } = if foreign { &mut self.elsewhere } else { &mut self.here };
+            let Some(mut frame) = pool.alloc(w) else { break };
+            let len = if is_odd && kind == Odd::Short { RUNT } else { LEN };
+            frame.put_slice(&bytes[..len]).expect("room for a frame");
+            offered.push(((frame.id(), is_odd), bytes));
+            drop(frames.push(frame));
+        }
+        let n = self.port.tx(&mut self.here.w, &mut frames);
+        let stayed = ids(&frames);
+        let all: Vec<_> = offered.iter().map(|(frame, _)| *frame).collect();
+        assert_stayed(&all, &stayed, n);
+        self.counted[1] += n;
+        let sent = offered.iter().filter(|((id, _), _)| !stayed.contains(id));
+        self.counted[5] +=
+            sent.map(|((_, odd), _)| if *odd && kind == Odd::Short { RUNT } else { LEN }).sum::<usize>();
+        let is_gone = |(id, odd): (NonZeroU32, bool)| !stayed.contains(&id) && (!odd || kind == Odd::Foreign);
+        let taken = offered.into_iter().filter(|(frame, _)| is_gone(*frame));
+        self.sent.extend(taken.map(|(_, bytes)| bytes));
+        frames.free(&mut self.here.w);
+    }
+
+    /// Sees at the other end what was taken, in order, and nothing else; None where that cannot be seen.
+    fn collect(&mut self) -> Option<()> {
+        for bytes in self.peer.collect()?.into_iter().filter(|bytes| bytes.len() >= LEN) {
+            assert_eq!(Some(&bytes), self.sent.get(self.seen), "the {}-th", self.seen);
+            self.seen += 1;
+        }
+        Some(())
+    }
+
+    /// All that was transmitted is seen; then the port is dropped, and every frame is home.
+    fn end(mut self) {
+        for _ in 0..ROUNDS {
+            self.take(&Step::Kick);
+            self.take(&Step::Complete);
+            self.take(&Step::Free);
+            if self.collect().is_none() || self.seen == self.sent.len() && self.port.tx_posted() == 0 {
+                break;
+            }
+        }
+        assert!(self.peer.collect().is_none() || self.seen == self.sent.len(), "{} are seen", self.seen);
+        let Walk { here, elsewhere, port, peer, held, .. } = self;
+        drop((port, held, peer));
+        for ledger in [here.pool.ledger(), elsewhere.pool.ledger()] {
+            assert!(ledger.all_home() && ledger.posted == 0 && ledger.owned == 0, "{ledger:?}");
+        }
+    }
+}
+
+/// What a port counts as received, transmitted, completed and posted for reception, and in bytes.
+fn counters(port: &dyn Port) -> [usize; 6] {
+    let PortCounters { rx, tx, completed, filled, rx_bytes, tx_bytes, .. } = &*port.counters();
+    [rx, tx, completed, filled, rx_bytes, tx_bytes].map(|count| count.get() as usize)
+}
+
+fn is_odd(odd: u64, i: usize) -> bool {
+    odd >> i & 1 == 1
+}
+
+/// Of the frames offered, each with whether it is odd, `n` are taken: the first ones, or the first of those that are not
+/// odd, and the odd ones stay behind the others.
+fn assert_stayed(offered: &[(NonZeroU32, bool)], stayed: &[NonZeroU32], n: usize) {
+    let of = |odd| offered.iter().filter(move |frame| frame.1 == odd).map(|frame| frame.0);
+    let first: Vec<_> = offered[n..].iter().map(|frame| frame.0).collect();
+    let fit: Vec<_> = of(false).skip(n).chain(of(true)).collect();
+    assert!(stayed == first || stayed == fit, "{stayed:?} stayed of {offered:?}, and {n} were taken");
+}
+
+/// Takes frames behind those held; returns how many.
+fn take(held: &mut Batch, from: impl FnOnce(&mut Batch) -> usize) -> usize {
+    let before = ids(held);
+    let n = from(held);
+    let after = ids(held);
+    assert_eq!((&after[..before.len()], after.len() - before.len()), (&before[..], n));
+    n
+}
+
+fn ids(frames: &Batch) -> Vec<NonZeroU32> {
+    frames.iter().map(|frame| frame.id()).collect()
+}

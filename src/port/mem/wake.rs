@@ -1,0 +1,28 @@
+//! Wake-ups: of the worker, by the device's bell.
+
+use super::MemPort;
+use crate::port::Wake;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Frames of the next burst whose first lines are asked for at the end of a round.
+const NEXT: usize = 24;
+
+impl Wake for MemPort {
+    /// The wire needs no wake-up: its other side polls. What the next round will receive first begins to travel.
+    fn kick(&mut self) {
+        self.rx.prefetch_frames(NEXT);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.bell.arm();
+        self.rx.has_returned() || self.tx.has_returned()
+    }
+
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.bell.as_fd())
+    }
+
+    fn disarm(&mut self) {
+        self.bell.disarm();
+    }
+}

@@ -1,0 +1,105 @@
+//! A port that is written outside of the crate, held to what all ports promise.
+
+// Its `main` is the program's.
+#[allow(dead_code)]
+#[path = "../examples/zero_copy_port.rs"]
+mod zero_copy_port;
+
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::conformance::{Peer, check};
+use netmem::port::{Complete, Fill, Posted, Tx};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use zero_copy_port::{Card, CardPort};
+
+/// The card, played by the test.
+struct Network(Arc<Mutex<Card>>);
+
+impl Peer for Network {
+    fn deliver(&mut self, frame: &[u8]) {
+        // Where no frame is posted the packet is lost, as on a card.
+        let _ = self.0.lock().expect("the card").receive(frame);
+    }
+
+    fn collect(&mut self) -> Option<Vec<Vec<u8>>> {
+        let mut card = self.0.lock().expect("the card");
+        Some(std::iter::from_fn(|| card.send().map(<[u8]>::to_vec)).collect())
+    }
+}
+
+#[test]
+fn a_zero_copy_port_of_another_crate_keeps_the_promises_of_all_ports() {
+    check(|_| {
+        let port = CardPort::default();
+        let network = Network(Arc::clone(&port.0));
+        (Box::new(port), Box::new(network))
+    });
+}
+
+/// Seen: frames with a port that was written outside of the crate were `owned` in the ledger.
+#[test]
+fn frames_with_a_port_of_another_crate_are_counted_as_posted() {
+    let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..MemoryConfig::default() }).expect("memory");
+    let mut w = memory.worker().expect("a worker");
+    let pool =
+        Pool::new(&memory, &mut w, &PoolConfig { frames: 128, ..PoolConfig::default() }).expect("a pool");
+    let mut port = CardPort::default();
+    let card = Arc::clone(&port.0);
+    assert_eq!(port.refill(&mut w, &pool), 64);
+    let mut frames = Batch::new();
+    pool.alloc_burst(&mut w, &mut frames, 8);
+    assert_eq!(port.tx(&mut w, &mut frames), 8);
+    let ledger = pool.ledger();
+    assert!(ledger.balanced() && (ledger.posted, ledger.owned) == (72, 0), "{ledger:?}");
+    assert_eq!(
+        (card.lock().expect("the card").send().map(<[u8]>::len), port.complete(&mut w, &mut frames)),
+        (Some(0), 1)
+    );
+    let ledger = pool.ledger();
+    assert!(ledger.balanced() && (ledger.posted, ledger.owned) == (71, 1), "{ledger:?}");
+    drop((port, card, frames));
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_store_that_panics_or_takes_too_few_leaves_a_balanced_ledger() {
+    let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..MemoryConfig::default() }).expect("memory");
+    let mut w = memory.worker().expect("a worker");
+    let pool =
+        Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..PoolConfig::default() }).expect("a pool");
+    let mut frames = Batch::new();
+    pool.alloc_burst(&mut w, &mut frames, 32);
+    let mut store: Vec<Posted> = frames.post(&w, 10).take(4).collect();
+    let places = |pool: &Pool| {
+        let ledger = pool.ledger();
+        assert!(ledger.balanced(), "{ledger:?}");
+        (ledger.posted, ledger.owned)
+    };
+    assert_eq!((frames.len(), places(&pool)), (28, (4, 28)));
+    let posting = AssertUnwindSafe(|| {
+        frames.post(&w, 20).enumerate().for_each(|(i, posted)| {
+            assert!(i < 5, "the store is full");
+            store.push(posted);
+        });
+    });
+    assert!(catch_unwind(posting).is_err());
+    // The frame that was on its way to the store is home.
+    assert_eq!((frames.len(), places(&pool)), (22, (9, 22)));
+    let mut given = 0;
+    let giving = AssertUnwindSafe(|| {
+        frames.claim(
+            &w,
+            std::iter::from_fn(|| {
+                given += 1;
+                assert!(given < 4, "the store is broken");
+                store.pop()
+            }),
+        )
+    });
+    assert!(catch_unwind(giving).is_err());
+    assert_eq!((frames.len(), places(&pool)), (25, (6, 25)));
+    assert_eq!((frames.claim(&w, store.drain(..)), places(&pool)), (6, (0, 31)));
+    frames.free(&mut w);
+    assert!(pool.ledger().all_home());
+}
