@@ -2,9 +2,11 @@
 
 mod hand_over;
 mod line;
+mod sort;
 
 pub(crate) use hand_over::HandOver;
 pub(crate) use line::{LINE_MAX, Line};
+pub use sort::IntoFrames;
 
 use super::frame::{Frame, RUN};
 use super::shared::Shared;

@@ -125,6 +125,14 @@ impl Open {
     }
 }
 
+/// The data.
+impl AsRef<[u8]> for Fragment {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self.data()
+    }
+}
+
 impl Drop for Fragments {
     #[cold]
     fn drop(&mut self) {

@@ -59,7 +59,7 @@ mod watch;
 mod yard;
 
 pub use crate::sys::table::TableError;
-pub use batch::{Batch, Drain};
+pub use batch::{Batch, Drain, IntoFrames};
 pub(crate) use batch::{HandOver, LINE_MAX, Line};
 pub use config::{PoolConfig, PoolError};
 pub use dma::DmaMap;

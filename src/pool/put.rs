@@ -54,3 +54,19 @@ impl Frame {
         let _ = self.trim(len);
     }
 }
+
+/// The data.
+impl AsRef<[u8]> for Frame {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self.data()
+    }
+}
+
+/// The data, to write.
+impl AsMut<[u8]> for Frame {
+    #[inline]
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.data_mut()
+    }
+}

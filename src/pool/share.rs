@@ -216,6 +216,14 @@ impl Clone for SharedFrame {
     }
 }
 
+/// The data.
+impl AsRef<[u8]> for SharedFrame {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self.data()
+    }
+}
+
 impl Drop for SharedFrame {
     /// As [`SharedFrame::free`], without a worker: the last one's frame goes home by the slow way.
     #[cold]

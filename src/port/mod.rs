@@ -56,12 +56,5 @@ pub enum PortState {
 /// Takes those frames out of `frames` that `keep` does not keep; all stay in order.
 #[cold]
 fn set_aside(frames: &mut Batch, keep: impl Fn(&Frame) -> bool) -> Batch {
-    let (mut kept, mut aside) = (Batch::new(), Batch::new());
-    for frame in frames.drain() {
-        let to = if keep(&frame) { &mut kept } else { &mut aside };
-        // There is room: each of the two holds as many as `frames`.
-        let _ = to.push(frame);
-    }
-    frames.append(&mut kept);
-    aside
+    frames.extract(|frame| !keep(frame))
 }

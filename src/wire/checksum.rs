@@ -1,5 +1,7 @@
 //! The Internet checksum: RFC 1071, and its incremental update, RFC 1624.
 
+use std::net::Ipv4Addr;
+
 /// A one's complement sum in the making, in the machine's own byte order.
 ///
 /// The sum may be taken in any byte order as long as the result is stored in the same one (RFC 1071
@@ -106,6 +108,14 @@ pub const fn replaced(checksum: u16, old: u16, new: u16) -> u16 {
     let (sum, carry) = new.overflowing_add(!old);
     let (rest, borrow) = checksum.overflowing_sub(sum.wrapping_add(carry as u16));
     rest.wrapping_sub(borrow as u16)
+}
+
+/// [`replaced`] for both words of an IPv4 address.
+#[inline]
+pub const fn replaced_address(checksum: u16, old: Ipv4Addr, new: Ipv4Addr) -> u16 {
+    let (old, new) = (old.to_bits(), new.to_bits());
+    let checksum = replaced(checksum, (old >> 16) as u16, (new >> 16) as u16);
+    replaced(checksum, old as u16, new as u16)
 }
 
 #[cfg(test)]

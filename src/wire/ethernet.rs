@@ -161,6 +161,24 @@ impl Ethernet {
     pub const fn ethertype(&self) -> u16 {
         self.ethertype.get()
     }
+
+    /// Says that the frame carries something else.
+    #[inline]
+    pub const fn set_ethertype(&mut self, ethertype: u16) {
+        self.ethertype = U16::new(ethertype);
+    }
+
+    /// Turns the frame round: it goes to the station that sent it.
+    #[inline]
+    pub const fn swap_addresses(&mut self) {
+        (self.dst, self.src) = (self.src, self.dst);
+    }
+
+    /// The bytes of the header as they are sent, for building: `packet[..14].copy_from_slice(&header.to_bytes())`.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
+        zerocopy::transmute!(*self)
+    }
 }
 
 #[cfg(test)]

@@ -161,6 +161,33 @@ impl Ipv4 {
         self.tos = tos;
     }
 
+    /// Changes the source address, and keeps the header's checksum right (RFC 1624). Checksums of UDP and TCP cover the address
+    /// too: see [`Udp::address_changed`](super::Udp::address_changed).
+    #[inline]
+    pub const fn set_src(&mut self, src: Ipv4Addr) {
+        self.checksum = U16::new(checksum::replaced_address(self.checksum.get(), self.src(), src));
+        self.src = src.octets();
+    }
+
+    /// As [`Ipv4::set_src`], the destination address.
+    #[inline]
+    pub const fn set_dst(&mut self, dst: Ipv4Addr) {
+        self.checksum = U16::new(checksum::replaced_address(self.checksum.get(), self.dst(), dst));
+        self.dst = dst.octets();
+    }
+
+    /// Turns the packet round: it goes to the host that sent it. No checksum changes by that.
+    #[inline]
+    pub const fn swap_addresses(&mut self) {
+        (self.src, self.dst) = (self.dst, self.src);
+    }
+
+    /// The bytes of the header as they are sent, for building: `packet[..20].copy_from_slice(&header.to_bytes())`.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
+        zerocopy::transmute!(*self)
+    }
+
     /// Makes the checksum of the header that `packet` begins with right, after options were written; to be used on no packet that
     /// somebody sent with a wrong one. Without a whole header nothing happens.
     pub fn seal(packet: &mut [u8]) {

@@ -120,6 +120,30 @@ impl Ipv6 {
     pub const fn dst(&self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.dst)
     }
+
+    /// Changes the source address, which the checksums of UDP and TCP cover too.
+    #[inline]
+    pub const fn set_src(&mut self, src: Ipv6Addr) {
+        self.src = src.octets();
+    }
+
+    /// As [`Ipv6::set_src`], the destination address.
+    #[inline]
+    pub const fn set_dst(&mut self, dst: Ipv6Addr) {
+        self.dst = dst.octets();
+    }
+
+    /// Turns the packet round: it goes to the host that sent it. No checksum changes by that.
+    #[inline]
+    pub const fn swap_addresses(&mut self) {
+        (self.src, self.dst) = (self.dst, self.src);
+    }
+
+    /// The bytes of the header as they are sent, for building: `packet[..40].copy_from_slice(&header.to_bytes())`.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
+        zerocopy::transmute!(*self)
+    }
 }
 
 #[cfg(test)]

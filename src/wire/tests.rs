@@ -205,3 +205,50 @@ proptest! {
         }
     }
 }
+
+/// A datagram whose header is rewritten by setters, against one that is made with what was set: the same bytes, checksums too.
+#[test]
+fn headers_that_are_rewritten_are_those_that_would_have_been_built() {
+    let build = |[src, dst]: [Ipv4Addr; 2], [from, to]: [u16; 2], payload: &[u8]| {
+        let mut udp = Udp::new(from, to, payload.len() as u16);
+        let sum = udp::pseudo_header(src, dst, udp.length()) + udp.sum().bytes(payload);
+        udp.set_checksum(udp::checksum(sum));
+        let ip = Ipv4::new(src, dst, ipv4::UDP, 64, udp.length());
+        [&ip.to_bytes()[..], &udp.to_bytes(), payload].concat()
+    };
+    let random = (any::<[u32; 4]>(), any::<[u16; 4]>(), any::<Vec<u8>>());
+    proptest!(|((addresses, ports, payload) in random)| {
+        let [src, dst, new_src, new_dst] = addresses.map(Ipv4Addr::from);
+        let mut packet = build([src, dst], [ports[0], ports[1]], &payload);
+        let ip = Ipv4::parse_mut(&mut packet).unwrap();
+        ip.set_src(new_src);
+        ip.set_dst(new_dst);
+        ip.swap_addresses();
+        let (udp, rest) = Udp::parse_mut(&mut packet[20..]).unwrap();
+        prop_assert_eq!(rest.len(), payload.len());
+        udp.address_changed(src, new_src);
+        udp.address_changed(dst, new_dst);
+        udp.set_src_port(ports[2]);
+        udp.set_dst_port(ports[3]);
+        udp.swap_ports();
+        prop_assert_eq!(packet, build([new_dst, new_src], [ports[3], ports[2]], &payload));
+    });
+}
+
+#[test]
+fn a_datagram_without_a_checksum_has_none_after_it_was_rewritten() {
+    let mut udp = Udp::new(1, 2, 0);
+    udp.set_src_port(7);
+    udp.address_changed(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST);
+    assert_eq!((udp.src_port(), udp.checksum()), (7, 0));
+}
+
+#[test]
+fn a_frame_that_is_turned_round_goes_back() {
+    let [a, b] = [MacAddr::new([2, 0, 0, 0, 0, 1]), MacAddr::new([2, 0, 0, 0, 0, 2])];
+    let mut bytes = Ethernet::new(a, b, ethernet::IPV4).to_bytes();
+    let (link, _) = Ethernet::parse_mut(&mut bytes).unwrap();
+    link.swap_addresses();
+    link.set_ethertype(ethernet::ARP);
+    assert_eq!(bytes, Ethernet::new(b, a, ethernet::ARP).to_bytes());
+}

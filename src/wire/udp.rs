@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::checksum::Sum;
+use super::checksum::{Sum, replaced, replaced_address};
 use super::ipv4;
 
 /// Bytes of a UDP header.
@@ -44,7 +44,15 @@ impl Udp {
     #[inline]
     pub fn parse(datagram: &[u8]) -> Option<(&Udp, &[u8])> {
         let (header, _) = Udp::ref_from_prefix(datagram).ok()?;
-        Some((header, datagram.get(HEADER_LEN..header.length())?))
+        Some((header, datagram.get(HEADER_LEN..usize::from(header.length()))?))
+    }
+
+    /// [`parse`](Self::parse), to rewrite.
+    #[inline]
+    pub fn parse_mut(datagram: &mut [u8]) -> Option<(&mut Udp, &mut [u8])> {
+        let (header, behind) = Udp::mut_from_prefix(datagram).ok()?;
+        let payload = usize::from(header.length()).checked_sub(HEADER_LEN)?;
+        Some((header, behind.get_mut(..payload)?))
     }
 
     /// The port it comes from.
@@ -59,8 +67,8 @@ impl Udp {
 
     /// Bytes of header and payload together.
     #[inline]
-    pub const fn length(&self) -> usize {
-        self.length.get() as usize
+    pub const fn length(&self) -> u16 {
+        self.length.get()
     }
 
     /// The checksum; 0 if the sender made none.
@@ -77,6 +85,77 @@ impl Udp {
             .word(self.dst_port.get())
             .word(self.length.get())
             .word(self.checksum.get())
+    }
+
+    /// Changes the port it comes from, and keeps the checksum right, if there is one (RFC 1624).
+    #[inline]
+    pub const fn set_src_port(&mut self, port: u16) {
+        self.replace(self.src_port.get(), port);
+        self.src_port = U16::new(port);
+    }
+
+    /// As [`Udp::set_src_port`], the port it is for.
+    #[inline]
+    pub const fn set_dst_port(&mut self, port: u16) {
+        self.replace(self.dst_port.get(), port);
+        self.dst_port = U16::new(port);
+    }
+
+    /// Turns the datagram round: it goes to the port that it comes from. The checksum does not change by that.
+    #[inline]
+    pub const fn swap_ports(&mut self) {
+        (self.src_port, self.dst_port) = (self.dst_port, self.src_port);
+    }
+
+    /// Keeps the checksum right, if there is one, after an address of the IPv4 header changed from `old` to `new`.
+    ///
+    /// ```
+    /// use netmem::wire::{Ipv4, Udp, ipv4, udp};
+    /// use std::net::Ipv4Addr;
+    ///
+    /// let [client, service, server] = [1, 2, 3].map(|host| Ipv4Addr::new(10, 0, 0, host));
+    /// let mut packet = [0; 33];
+    /// packet[..20].copy_from_slice(&Ipv4::new(client, service, ipv4::UDP, 64, 13).to_bytes());
+    /// packet[28..].copy_from_slice(b"hello");
+    /// let mut header = Udp::new(4000, 53, 5);
+    /// let sum = udp::pseudo_header(client, service, header.length()) + header.sum().bytes(b"hello");
+    /// header.set_checksum(udp::checksum(sum));
+    /// packet[20..28].copy_from_slice(&header.to_bytes());
+    ///
+    /// Ipv4::parse_mut(&mut packet)?.set_dst(server);
+    /// let (header, _payload) = Udp::parse_mut(&mut packet[20..]).ok_or("no datagram")?;
+    /// header.address_changed(service, server);
+    /// header.set_dst_port(5353);
+    ///
+    /// let (ip, datagram) = Ipv4::parse(&packet)?;
+    /// assert!(udp::intact(ip.src(), ip.dst(), datagram));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub const fn address_changed(&mut self, old: Ipv4Addr, new: Ipv4Addr) {
+        if self.checksum.get() != 0 {
+            self.store(replaced_address(self.checksum.get(), old, new));
+        }
+    }
+
+    /// Keeps the checksum right, if there is one, where a word under it changes.
+    #[inline]
+    const fn replace(&mut self, old: u16, new: u16) {
+        if self.checksum.get() != 0 {
+            self.store(replaced(self.checksum.get(), old, new));
+        }
+    }
+
+    /// Stores a checksum that came out, of which 0 is sent as its twin.
+    #[inline]
+    const fn store(&mut self, checksum: u16) {
+        self.checksum = U16::new(if checksum == 0 { 0xffff } else { checksum });
+    }
+
+    /// The bytes of the header as they are sent, for building: `packet[..8].copy_from_slice(&header.to_bytes())`.
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
+        zerocopy::transmute!(*self)
     }
 
     /// Stores a checksum that [`checksum`] made.

@@ -163,7 +163,7 @@ fn open(frame: &[u8]) -> Result<Packet<'_>, Fault> {
         _ => return Err(Fault::Link),
     };
     let (header, payload) = Udp::parse(datagram).ok_or(Fault::Udp)?;
-    if header.length() != datagram.len() {
+    if usize::from(header.length()) != datagram.len() {
         return Err(Fault::Udp);
     }
     let (stamp, noise) = Stamp::ref_from_prefix(payload).map_err(|_| Fault::Length)?;
