@@ -48,7 +48,7 @@ fn a_lab_call_that_is_wrong_gets_one_line_and_measures_nothing() {
 fn run_with(low: f64, high: f64, name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("netmem-compare-{}-{name}.json", std::process::id()));
     let run = serde_json::json!({
-        "schema": 1, "experiment": "page-fast-path", "source": "004", "quick": true, "rows": [], "checks": [],
+        "schema": 1, "experiment": "page-fast-path", "source": "brouer17-pages", "quick": true, "rows": [], "checks": [],
         "machine": {"cpu": null, "cores": 2, "kernel": null, "virtual": null, "tsc_ghz": 2.0, "hugepages": null,
                     "governor": null},
         "ratios": [{"a": "netmem", "b": "limit", "params": {}, "metric": "ns_per_op",
@@ -197,7 +197,7 @@ impl Drop for Directory {
 }
 
 /// A report as versions before pauses and caches wrote it.
-const REPORT: &str = r#"{"schema": 1, "experiment": "page-bulk", "source": "004", "quick": true,
+const REPORT: &str = r#"{"schema": 1, "experiment": "page-bulk", "source": "brouer17-pages", "quick": true,
     "machine": {"cpu": "a processor", "cores": 2, "kernel": "6.1", "virtual": true, "tsc_ghz": 2.6, "hugepages": null,
         "governor": null},
     "rows": [], "ratios": [], "checks": [{"name": "pages conserved", "ok": true, "detail": "16 of 16"}], "notes": []}"#;

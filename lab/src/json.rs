@@ -18,7 +18,7 @@ pub struct Report {
     pub schema: u32,
     /// The experiment's name.
     pub experiment: String,
-    /// File name of the source that published the experiment.
+    /// The key of the text that published the experiment (`docs/sources.md`), or `none`.
     pub source: String,
     /// True if run with fewer rounds.
     pub quick: bool,
@@ -177,7 +177,7 @@ pub(crate) mod tests {
         Report {
             schema: SCHEMA,
             experiment: "page-fast-path".into(),
-            source: "004_4959864586ce918c.txt".into(),
+            source: "brouer17-pages".into(),
             quick: true,
             machine: Machine {
                 cpu: Some("a processor".into()),

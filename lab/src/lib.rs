@@ -14,7 +14,7 @@
 //! - [`json`]: the report's schema. [`table`]: the same report for a terminal. [`report`](mod@report): many of them as
 //!   one page.
 //! - [`output`]: the JSON file. [`input`]: such files read again. [`compare`]: whether two runs agree.
-//! - [`settings`]: the keys of `--set`.
+//! - [`settings`]: the keys of `--set`. [`sources`]: the published texts by key.
 //! - [`error`](mod@error): what was wrong with a call, in one line.
 #![deny(unsafe_code)]
 
@@ -33,6 +33,7 @@ pub mod report;
 pub mod rivals;
 pub mod runner;
 pub mod settings;
+pub mod sources;
 pub mod table;
 
 pub use compare::Agreement;

@@ -13,6 +13,7 @@ use crate::json::Report;
 use crate::output::Output;
 use crate::remaining::Remaining;
 use crate::settings::{METHOD_KEYS, Settings};
+use crate::sources::citation;
 pub use process::take_turn;
 use turn::Turns;
 
@@ -66,7 +67,7 @@ pub fn list() -> &'static [Experiment] {
 pub fn list_text() -> String {
     let mut text = String::new();
     for Experiment { name, source, question, seconds, keys, .. } in EXPERIMENTS {
-        text += &format!("{name}  (about {seconds} s; source {source})\n  {question}\n");
+        text += &format!("{name}  (about {seconds} s; source: {})\n  {question}\n", citation(source));
         for key in *keys {
             text +=
                 &format!("  --set {}={}  {} ({} to {})\n", key.name, key.full, key.what, key.min, key.max);

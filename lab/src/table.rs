@@ -1,10 +1,11 @@
 //! A report for a terminal: measured beside published, what varies in front.
 
 use crate::json::{Params, Pauses, Published, Ratio, Report, Row, shared};
+use crate::sources::citation;
 
 /// The report as text, ending in a newline.
 pub fn text(report: &Report) -> String {
-    let mut text = format!("{}  (source {})\n", report.experiment, report.source);
+    let mut text = format!("{}  (source: {})\n", report.experiment, citation(&report.source));
     text += &format!("{}\n", machine(report));
     text.extend(report.pauses.map(|pauses| format!("{}\n", paused(&pauses))));
     let in_rows = common(report.rows.iter().map(|row| &row.params));

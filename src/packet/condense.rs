@@ -1,7 +1,7 @@
 //! Copying small slices out of the large memory that they pin.
 //!
 //! A packet that is kept for long keeps whole frames, however few of their bytes it has: an attacker who gets one tiny
-//! slice of every frame held holds all the frames (source 004's reason against large pages that are cut up). So whoever
+//! slice of every frame held holds all the frames ([brouer17-pages]'s reason against large pages that are cut up). So whoever
 //! keeps packets condenses them first. A part is copied out when
 //!
 //! ```text

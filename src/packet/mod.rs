@@ -6,11 +6,11 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | where a head comes from | [`Heads`]: a worker's array above a slab cache, in one of the [`Form`]s of source 000 |
+//! | where a head comes from | [`Heads`]: a worker's array above a slab cache, in one of the [`Form`]s of [brouer15-bulk] |
 //! | where the bytes are | in a frame, a frame that others read too, a piece of one, or [`External`] memory |
 //! | one more packet over the same bytes | [`Heads::share`], [`Heads::split`]; nobody writes meanwhile |
 //! | bytes in several places | [`Packet::append`], [`Packet::segments`], [`Heads::linearize`] |
-//! | a head and a frame that stay together | [`Pairs`] by worker, `PairStack` (feature `comparisons`) under the caller's lock (source 003) |
+//! | a head and a frame that stay together | [`Pairs`] by worker, `PairStack` (feature `comparisons`) under the caller's lock ([rizzo02-mbuf]) |
 //! | packets that are kept | [`Condense`]: small slices are copied out of the large memory that they pin |
 
 mod chain;

@@ -353,7 +353,7 @@ impl Packet {
         self.head.record.rx_queue()
     }
 
-    /// Records the receive queue, from which a transmit queue can be chosen later (source 001).
+    /// Records the receive queue, from which a transmit queue can be chosen later ([zhang09-handoff]).
     #[inline]
     pub fn record_rx_queue(&mut self, queue: u16) {
         self.head.record.set_rx_queue(queue);

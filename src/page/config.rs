@@ -53,13 +53,13 @@ impl Default for MemoryConfig {
 /// configured, the lists of all workers together hold half of the memory at most. Moves are of 128 blocks at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lists {
-    /// 128, moves of 32: as source 004 saw them.
-    Source,
+    /// 128, moves of 32: what [brouer17-pages] reads off its curve of Linux 4.11-rc1.
+    Brouer2017,
     /// 186, moves of 31: Linux in 2017 (`batch` of a large zone, `high = 6 * batch`).
     Linux2017,
-    /// 252, moves of 63: Linux today before its self-tuning (`high = 4 * batch`).
+    /// 252, moves of 63: the least of Linux since 5.14 of 2021 (`high = 4 * batch`), before its self-tuning.
     #[default]
-    Today,
+    Linux2021,
     /// These numbers. A `high` that is a multiple of `batch` keeps a worker off its node that holds no more than
     /// `high` pages at once.
     Fixed {
@@ -78,8 +78,8 @@ pub enum Lists {
     },
 }
 
-/// Pages moved at once today: 63.
-const BATCH_TODAY: usize = 63;
+/// Pages moved at once in Linux since 2021: 63.
+const BATCH_2021: usize = 63;
 
 /// What one list is made with, after all limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,11 +94,11 @@ impl Lists {
     /// The size of the list of `order`, when a worker's share of the memory is `share` pages.
     pub(super) fn size(self, order: u8, share: usize) -> ListSize {
         let (least, most, batch) = match self {
-            Lists::Source => (128, 128, 32),
+            Lists::Brouer2017 => (128, 128, 32),
             Lists::Linux2017 => (186, 186, 31),
-            Lists::Today => (4 * BATCH_TODAY, 4 * BATCH_TODAY, BATCH_TODAY),
+            Lists::Linux2021 => (4 * BATCH_2021, 4 * BATCH_2021, BATCH_2021),
             Lists::Fixed { high, batch } => (high, high, batch),
-            Lists::Tuned { least, most } => (least.min(most), most, BATCH_TODAY.min(least.max(1))),
+            Lists::Tuned { least, most } => (least.min(most), most, BATCH_2021.min(least.max(1))),
         };
         debug_assert!(order <= LOCAL_ORDER_MAX);
         // A half, a quarter, an eighth and a sixteenth of the share: less than all of it.
@@ -195,18 +195,18 @@ mod tests {
     #[test]
     fn the_fixed_lists_are_exactly_as_configured_where_the_memory_is_large_enough() {
         let (share, fixed) = (4096, |high, batch| ListSize { least: high, most: high, batch });
-        assert_eq!(Lists::Source.size(0, share), fixed(128, 32));
+        assert_eq!(Lists::Brouer2017.size(0, share), fixed(128, 32));
         assert_eq!(Lists::Linux2017.size(0, share), fixed(186, 31));
-        assert_eq!(Lists::Today.size(0, share), fixed(252, 63));
+        assert_eq!(Lists::Linux2021.size(0, share), fixed(252, 63));
         assert_eq!(Lists::Fixed { high: 100, batch: 7 }.size(0, share), fixed(100, 7));
-        assert_eq!(Lists::Today.size(3, share), fixed(31, 7));
+        assert_eq!(Lists::Linux2021.size(3, share), fixed(31, 7));
         assert_eq!(Lists::Fixed { high: 0, batch: 0 }.size(0, share), fixed(0, 1));
     }
 
     #[test]
     fn the_lists_of_a_worker_together_stay_below_its_share() {
         for share in [0, 1, 64, 100, 5000] {
-            for lists in [Lists::Today, Lists::Tuned { least: 63, most: 100_000 }] {
+            for lists in [Lists::Linux2021, Lists::Tuned { least: 63, most: 100_000 }] {
                 let pages: usize = (0..=LOCAL_ORDER_MAX).map(|o| lists.size(o, share).most << o).sum();
                 assert!(pages <= share, "{lists:?}: {pages} of {share}");
             }

@@ -1,6 +1,6 @@
 //! Owners of shared pages: who is called when the last claim on a page goes.
 //!
-//! Source 004 asks for it: "a destructor callback at refcount 0 (and a separate call allowing 1) that may steal the
+//! [brouer17-pages] asks for it: "a destructor callback at refcount 0 (and a separate call allowing 1) that may steal the
 //! page". The table is the process's and entries stay for good, so an [`OwnerId`] is valid wherever it gets to.
 
 use super::page::Page;

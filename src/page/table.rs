@@ -41,7 +41,7 @@ pub enum DescriptorSize {
     #[default]
     Compact,
     #[cfg(feature = "comparisons")]
-    /// 56 bytes: the smaller `struct page` of source 002, whose 16-byte pair is aligned internally.
+    /// 56 bytes: the smaller `struct page` of [hansen14-page], whose 16-byte pair is aligned internally.
     Bytes56,
     #[cfg(feature = "comparisons")]
     /// 64 bytes: today's `struct page`, one cache line each.

@@ -1,5 +1,5 @@
 //! How a device knows a pool's frames: the mapping is made when a page enters the pool and undone once, when
-//! it leaves (source 004: "page kept DMA mapped").
+//! it leaves ([brouer17-pages]: "page kept DMA mapped").
 
 use crate::limits::{CACHE_LINE, PAGE_SIZE};
 use crate::page::{Memory, Page};

@@ -114,7 +114,7 @@ impl<T: Send> Cache<T> {
     ///
     /// # Cost
     /// That of one free, and a copy into the sheaf; on the layer `CpuSlab` one change of a
-    /// word for each run of objects of one slab (source 000's detached freelists).
+    /// word for each run of objects of one slab ([brouer15-bulk]'s detached freelists).
     #[inline]
     #[track_caller]
     pub fn free_bulk(&self, w: &mut Worker, objects: &mut Vec<Object<T>>) {

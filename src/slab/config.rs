@@ -12,7 +12,7 @@ pub enum Layer {
     #[default]
     Sheaf,
     #[cfg(feature = "comparisons")]
-    /// An active slab and a list of partial ones (Linux before; what source 000 tunes).
+    /// An active slab and a list of partial ones (Linux before; what [brouer15-bulk] tunes).
     CpuSlab,
 }
 

@@ -1,4 +1,4 @@
-//! The `cpu_slab` layer: what SLUB had before sheaves, and what source 000 tunes.
+//! The `cpu_slab` layer: what SLUB had before sheaves, and what [brouer15-bulk] tunes.
 //!
 //! A worker has one active slab, whose freelist is its own, and a list of frozen slabs with free objects. It
 //! allocates from the active slab, then from what others freed into that, then from its own partial slabs, then from

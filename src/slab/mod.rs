@@ -9,7 +9,7 @@
 //!     │   └───► cpu_slab.rs  the other layer: an active slab and frozen partial ones
 //!     ▼
 //!   slabs.rs    freelists inside free objects, the node's partial slabs
-//!     │           word.rs: a slab's head and count, changed by one CAS (or what else source 002 compares)
+//!     │           word.rs: a slab's head and count, changed by one CAS (or what else [hansen14-page] compares)
 //!     ▼
 //!   shared.rs   slabs of 2^order pages, from and to the page stage
 //! ```

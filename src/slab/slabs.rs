@@ -25,7 +25,7 @@ use crate::sync::shim::{AtomicU32, Mutex, MutexGuard, lock};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Foreign objects that may lie between two of one slab in an array and still leave them one chain (source 000).
+/// Foreign objects that may lie between two of one slab in an array and still leave them one chain ([brouer15-bulk]).
 const LOOK_AHEAD: u32 = 3;
 /// In `orders`: slabs of other orders than the present one may be there.
 const MIXED: u32 = 1 << 8;

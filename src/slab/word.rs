@@ -4,7 +4,7 @@
 //! would have to read the link inside an object that another thread may already own. The tag counts every
 //! change, so a word never comes back to an old value while someone still compares with it (ABA).
 //!
-//! Source 002 compares ways to change such a word; all of them stand here, each with its whole loop in one place.
+//! [hansen14-page] compares ways to change such a word; all of them stand here, each with its whole loop in one place.
 
 use crate::page::{Desc, Table};
 use crate::stats::Count;

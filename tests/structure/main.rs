@@ -2,6 +2,7 @@
 //! where `unsafe` may stand, and how long things may be.
 
 mod imports;
+mod prose;
 mod source;
 
 use imports::{Imports, circles};

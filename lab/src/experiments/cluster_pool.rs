@@ -1,4 +1,4 @@
-//! `cluster-pool`: source 003's eight cells. Packets are forwarded fast or through rules, their head and frame are kept
+//! `cluster-pool`: [rizzo02-mbuf]'s eight cells. Packets are forwarded fast or through rules, their head and frame are kept
 //! together in a ready pool or not, and the allocators below are used without a lock or under one. Beside the source's 50
 //! pairs, as many as a ring holds; and `max` changed all the time.
 
@@ -19,10 +19,11 @@ use crate::method::poll::{PollLoop, PollSampler, Shape};
 use crate::method::round::{Label, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
+use crate::sources;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cluster-pool",
-    source: "003_eacc0e7e593288ea.txt",
+    source: sources::MBUF.key,
     question: "Does a pool of ready pairs of buffer and cluster forward more packets, and how much more where the allocators below take a lock?",
     seconds: 10,
     keys: KEYS,

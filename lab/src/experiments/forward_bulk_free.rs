@@ -21,11 +21,12 @@ use crate::method::poll::{PollLoop, PollSampler, Shape};
 use crate::method::round::{Label, Series, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
+use crate::sources;
 use variants::{Neighbours, VARIANTS};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "forward-bulk-free",
-    source: "000_d9894a511132eb4b.txt",
+    source: sources::BULK.key,
     question: "Does freeing packets in bulk at TX completion forward more packets than freeing one by one?",
     seconds: 12,
     keys: KEYS,

@@ -21,10 +21,11 @@ use crate::json::params;
 use crate::method::round::{Label, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
+use crate::sources;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "forward-memif",
-    source: "today",
+    source: sources::NONE.key,
     question: "What does a packet cost that netmem, or DPDK's testpmd, passes on between the same memif peers?",
     seconds: 60,
     keys: KEYS,

@@ -39,7 +39,7 @@ use crate::settings::Key;
 pub struct Experiment {
     /// Its name on the command line.
     pub name: &'static str,
-    /// File name of the source that published it.
+    /// The key of the text that published it ([`sources`](crate::sources)), or `none`.
     pub source: &'static str,
     /// What it answers.
     pub question: &'static str,

@@ -1,5 +1,5 @@
-//! `page-outstanding`: N order-0 pages are taken out before the first goes back, for worker's lists as the source
-//! saw them, as they were in 2017, as they are today, and self-tuning. Past the list's size every batch is a
+//! `page-outstanding`: N order-0 pages are taken out before the first goes back, for worker's lists as [brouer17-pages]
+//! saw them, as Linux had them in 2017 and has had them since 2021, and self-tuning. Past the list's size every batch is a
 //! visit to the node. Then the same in memories of several sizes.
 
 mod knee;
@@ -39,9 +39,9 @@ struct Kind {
 const TUNED_MOST: usize = 1_008;
 
 const KINDS: [Kind; 4] = [
-    Kind { name: "source", lists: Lists::Source, fixed: Some((128, 32)) },
+    Kind { name: "brouer-2017", lists: Lists::Brouer2017, fixed: Some((128, 32)) },
     Kind { name: "linux-2017", lists: Lists::Linux2017, fixed: Some((186, 31)) },
-    Kind { name: "today", lists: Lists::Today, fixed: Some((252, 63)) },
+    Kind { name: "linux-2021", lists: Lists::Linux2021, fixed: Some((252, 63)) },
     Kind { name: "tuned", lists: Lists::Tuned { least: 63, most: TUNED_MOST }, fixed: None },
 ];
 

@@ -15,7 +15,7 @@ use crate::method::round::{Label, Series};
 use crate::rivals::{Held, Rival};
 
 /// File name of the source of all page experiments.
-pub(super) const SOURCE: &str = "004_4959864586ce918c.txt";
+pub(super) const SOURCE: &str = crate::sources::PAGES.key;
 
 /// Bytes written into what is touched: one cache line.
 pub(super) const LINE: usize = 64;

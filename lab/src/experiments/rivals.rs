@@ -25,11 +25,12 @@ use crate::method::round::{Label, Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
 use crate::rivals::{self, dpdk::Dpdk};
+use crate::sources;
 use target::Target;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rivals",
-    source: "004_4959864586ce918c.txt",
+    source: sources::PAGES.key,
     question: "What do frames, packets, objects, pages and rings cost beside today's rivals, in the same rounds?",
     seconds: 120,
     keys: &[],

@@ -26,13 +26,14 @@ use crate::method::round::{Label, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
 use crate::settings::Key;
+use crate::sources;
 use kernel::{InKernel, Kernel};
 use routes::{Family, Kind, Way};
 use tables::{Loaded, Plain};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "route-lookup",
-    source: "today",
+    source: sources::NONE.key,
     question: "What does a full table of routes cost: to load, to hold, to look up in, and to change?",
     seconds: 120,
     keys: &[ROUTES_V4, ROUTES_V6],

@@ -80,7 +80,7 @@ pub(super) struct Setup {
 #[derive(Debug, Clone)]
 pub(super) struct PacketSetup {
     pub(super) heads: HeadsConfig,
-    /// Rules that packets go through, none of which matches: source 003's slow forwarding. None for the fast one.
+    /// Rules that packets go through, none of which matches: [rizzo02-mbuf]'s slow forwarding. None for the fast one.
     pub(super) rules: Option<usize>,
     /// Pairs of head and frame that are kept ready; None where heads and frames go their own ways.
     pub(super) pairs: Option<usize>,

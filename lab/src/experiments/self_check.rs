@@ -16,10 +16,11 @@ use crate::method::clock::Tsc;
 use crate::method::round::{Label, Variant};
 use crate::method::window::{OpLoop, Windows, sample};
 use crate::metric::Metric;
+use crate::sources;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "self-check",
-    source: "004_4959864586ce918c.txt",
+    source: sources::PAGES.key,
     question: "Does the lab find what is known: a difference of 10 %, a tie, planted pauses, a lost packet?",
     seconds: 5,
     keys: &[],

@@ -25,10 +25,11 @@ use crate::json::params;
 use crate::method::clock::Tsc;
 use crate::method::round::Label;
 use crate::rivals;
+use crate::sources;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "slab-bulk",
-    source: "000_d9894a511132eb4b.txt",
+    source: sources::BULK.key,
     question: "What does an object cost in a bulk of 1 to 250, and when do detached freelists pay?",
     seconds: 60,
     keys: &[],

@@ -15,12 +15,13 @@ mod simulated;
 use super::Experiment;
 use crate::bench::{Bench, SetUpError};
 use crate::settings::Key;
+use crate::sources;
 use form::FORMS;
 use scene::Scene;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "slab-descriptor",
-    source: "002_5f71f5e9ede4fa76.txt",
+    source: sources::PAGE.key,
     question: "What do the page descriptor's size and the way a slab's word is changed cost, and where does it show?",
     seconds: 60,
     keys: KEYS,

@@ -15,10 +15,11 @@ use crate::method::poll::{PollLoop, PollSampler, Shape};
 use crate::method::round::{Label, Series, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
+use crate::sources;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "xdp-verdicts",
-    source: "004_4959864586ce918c.txt",
+    source: sources::PAGES.key,
     question: "What does a packet cost when its page stays mapped and comes home from here, from a second device, or from a holder?",
     seconds: 8,
     keys: KEYS,

@@ -4,6 +4,7 @@ use super::html::Html;
 use super::{machine, noise, number, plot, ratios, rows};
 use crate::experiments::EXPERIMENTS;
 use crate::json::Report;
+use crate::sources::citation;
 use crate::table;
 
 /// Lines of a table that are shown without being asked for.
@@ -22,7 +23,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
             html.leaf("p", &[("class", "question")], question);
         }
         let rounds = if report.quick { "a quick run, with fewer rounds" } else { "a full run" };
-        html.leaf("p", &[("class", "source")], &format!("Source {} · {rounds}", report.source));
+        html.leaf("p", &[("class", "source")], &format!("Source: {} · {rounds}", citation(&report.source)));
         checks(html, report);
         machine::warn(html, report);
         noise::warn(html, report);

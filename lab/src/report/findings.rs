@@ -35,7 +35,7 @@ struct Run {
 
 #[derive(Debug, Serialize)]
 struct Claim {
-    /// The source's number.
+    /// The source's key.
     source: &'static str,
     experiment: &'static str,
     says: &'static str,
@@ -80,7 +80,7 @@ fn claims(reports: &[Report]) -> Vec<Claim> {
     all.map(|(source, claim)| {
         let finding = claim.finding(reports);
         Claim {
-            source: source.number,
+            source: source.text.key,
             experiment: claim.experiment,
             says: claim.says,
             published: claim.published,

@@ -39,7 +39,7 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
 fn of_source(html: &mut Html, source: &Source, reports: &[Report]) {
     html.element("section", &[("class", "source-claims")], |html| {
         html.element("h3", &[], |html| {
-            html.leaf("span", &[("class", "number")], source.number);
+            html.leaf("span", &[("class", "number")], source.text.key);
             html.text(&format!(" {}", source.title));
         });
         html.element("ol", &[("class", "claims")], |html| {

@@ -1,6 +1,6 @@
 //! Where packets come from and go: heads that are attached when frames come, or pairs that are posted.
 //!
-//! | | heads | pairs (source 003) |
+//! | | heads | pairs ([rizzo02-mbuf]) |
 //! |---|---|---|
 //! | a fill ring gets | frames of the pool | frames of packets, whose heads wait |
 //! | a received frame gets | a head | the head that has waited longest |

@@ -2,7 +2,7 @@
 
 use crate::slab::{CacheConfig, CacheError};
 
-/// What a worker keeps of free heads above their cache: source 000's steps, from none to today's.
+/// What a worker keeps of free heads above their cache: [brouer15-bulk]'s steps, from none to today's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     #[cfg(feature = "comparisons")]
@@ -41,7 +41,7 @@ pub struct HeadsConfig {
 impl Default for HeadsConfig {
     fn default() -> Self {
         HeadsConfig {
-            // Never merged, as in Linux since 6.6: bulk frees want neighbours of one slab (source 000).
+            // Never merged, as in Linux since 6.6: bulk frees want neighbours of one slab ([brouer15-bulk]).
             cache: CacheConfig { name: "packet_head".into(), merge: false, ..CacheConfig::default() },
             form: Form::TwoSided,
             size: 128,

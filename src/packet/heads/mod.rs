@@ -8,7 +8,7 @@
 //!                             │
 //!                             └──► inbox.rs   of the worker that took the heads: one lock a batch
 //! ```
-//! Source 000's two-sided array; its earlier forms are [`Form`]s.
+//! [brouer15-bulk]'s two-sided array; its earlier forms are [`Form`]s.
 
 mod config;
 mod grow;

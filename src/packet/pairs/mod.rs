@@ -1,6 +1,6 @@
 //! Ready pairs: packets whose head and frame stay together from one use to the next.
 //!
-//! Source 003's pool: a transmitted buffer that is a single mbuf with a private writable cluster is kept as a pair, and
+//! [rizzo02-mbuf]'s pool: a transmitted buffer that is a single mbuf with a private writable cluster is kept as a pair, and
 //! the receive side takes it instead of allocating both. What is kept is brought into its first state when it is put, so
 //! taking one is a pop and looks at nothing.
 //!
@@ -67,7 +67,7 @@ struct Shared {
 }
 
 impl Pairs {
-    /// Pairs each worker may have unless somebody says otherwise: source 003's `em_pool_max`.
+    /// Pairs each worker may have unless somebody says otherwise: [rizzo02-mbuf]'s `em_pool_max`.
     pub const MAX: usize = 50;
 
     /// Pairs of frames of `pool` and heads of `heads`, at most `max` for each worker; 0 keeps none, and neither does a pool with

@@ -1,4 +1,4 @@
-//! Source 003's own form: one stack of pairs, under whatever lock the caller holds already.
+//! [rizzo02-mbuf]'s own form: one stack of pairs, under whatever lock the caller holds already.
 
 use super::{PairsStats, free_all, is_pair, renew};
 use crate::packet::heads::Heads;

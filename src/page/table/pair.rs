@@ -1,6 +1,6 @@
-//! The pair: 16 aligned bytes of a descriptor that a holder changes at once (source 002's "double-word CAS").
+//! The pair: 16 aligned bytes of a descriptor that a holder changes at once ([hansen14-page]'s "double-word CAS").
 //!
-//! By `cmpxchg16b` where the processor has it, else under the descriptor's lock bit: the two ways that source 002
+//! By `cmpxchg16b` where the processor has it, else under the descriptor's lock bit: the two ways that [hansen14-page]
 //! compares, and the same fall-back as the kernel's.
 
 use super::Desc;

@@ -1,10 +1,10 @@
-//! Where the cost of outstanding pages begins: at the size of the list, in moves of the batch (source 004).
+//! Where the cost of outstanding pages begins: at the size of the list, in moves of the batch ([brouer17-pages]).
 
 use super::*;
 use crate::page::Lists;
 
 const SETS: [(Lists, usize, usize); 3] =
-    [(Lists::Source, 128, 32), (Lists::Linux2017, 186, 31), (Lists::Today, 252, 63)];
+    [(Lists::Brouer2017, 128, 32), (Lists::Linux2017, 186, 31), (Lists::Linux2021, 252, 63)];
 
 /// Takes `n` pages and gives them back; the pages that moved from and to the node, in each move.
 fn turn(memory: &Memory, w: &mut Worker, n: usize) -> Vec<u64> {

@@ -61,9 +61,9 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn lists() -> impl Strategy<Value = Lists> {
     prop_oneof![
-        Just(Lists::Source),
+        Just(Lists::Brouer2017),
         Just(Lists::Linux2017),
-        Just(Lists::Today),
+        Just(Lists::Linux2021),
         (0..200usize, 0..70usize).prop_map(|(high, batch)| Lists::Fixed { high, batch }),
         (0..100usize, 0..600usize).prop_map(|(least, most)| Lists::Tuned { least, most }),
     ]

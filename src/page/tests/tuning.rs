@@ -31,7 +31,7 @@ fn a_list_made_smaller_keeps_its_newest_pages_and_gives_the_others_to_the_node()
     memory.set_lists(fixed(0, 0));
     assert_eq!(memory.stats().cached, 0);
     drop(memory.alloc(&mut w, 0));
-    memory.set_lists(Lists::Today);
+    memory.set_lists(Lists::Linux2021);
     (0..100).map(|_| memory.alloc(&mut w, 0).unwrap()).collect::<Vec<_>>().into_iter().for_each(|page| {
         memory.free(&mut w, page);
     });

@@ -22,11 +22,12 @@ use crate::json::params;
 use crate::method::round::{Label, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
+use crate::sources;
 use veths::{Veths, host_mac, port_mac};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "forward-xdp",
-    source: "today",
+    source: sources::NONE.key,
     question: "What does a packet cost from veth to veth through netmem or DPDK's testpmd over AF_XDP, or through the kernel?",
     seconds: 60,
     keys: KEYS,

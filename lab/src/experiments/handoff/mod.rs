@@ -17,13 +17,14 @@ use crate::method::machine::memory_available;
 use crate::method::round::Variant;
 use crate::metric::Metric;
 use crate::settings::Key;
+use crate::sources;
 use groups::Group;
 use plan::{Plan, Way};
 use rig::{Pace, Rig};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "handoff",
-    source: "001_682c8ca0619e705f.txt",
+    source: sources::HAND_OFF.key,
     question: "Does it pay to hand received packets to another core, and does it beat receive queues on both?",
     seconds: 50,
     keys: KEYS,

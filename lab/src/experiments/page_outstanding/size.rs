@@ -60,7 +60,7 @@ fn of(memory: &Memory) -> Label {
         "netmem",
         &[
             ("order", 0.into()),
-            ("lists", "today".into()),
+            ("lists", "linux-2021".into()),
             ("outstanding", HELD.into()),
             ("memory_mib", (memory.bytes() >> 20).into()),
         ],

@@ -1,12 +1,13 @@
-//! Source 000: bulk free at transmit completion, and a pool of ready heads.
+//! [brouer15-bulk]: bulk free at transmit completion, and a pool of ready heads.
 
 use super::judge::Measured;
 use super::{Claim, Finding, Source, Verdict};
 use crate::json::Report;
 use crate::report::{number, pick};
+use crate::sources;
 
 pub(super) const SOURCE: Source = Source {
-    number: "000",
+    text: &sources::BULK,
     title: "Bulk free at transmit completion and a pool of ready heads (Brouer, Duyck, 2015)",
     claims: &[
         Claim {

@@ -1,13 +1,14 @@
-//! Source 002: a smaller page descriptor, and a double-word compare-and-swap or a lock.
+//! [hansen14-page]: a smaller page descriptor, and a double-word compare-and-swap or a lock.
 
 use super::judge::Measured;
 use super::{Claim, Finding, Source, Verdict};
 use crate::json::{Ratio, Report};
 use crate::report::number;
 use crate::report::pick::{self, Fixed};
+use crate::sources;
 
 pub(super) const SOURCE: Source = Source {
-    number: "002",
+    text: &sources::PAGE,
     title: "A page descriptor of 56 bytes, and a double compare-and-swap against a lock (Hansen, Morton, 2014)",
     claims: &[
         Claim {

@@ -1,11 +1,12 @@
-//! Source 001: lists of packets handed to another core.
+//! [zhang09-handoff]: lists of packets handed to another core.
 
 use super::judge::Measured;
 use super::{Claim, Finding, Source};
 use crate::json::Report;
+use crate::sources;
 
 pub(super) const SOURCE: Source = Source {
-    number: "001",
+    text: &sources::HAND_OFF,
     title: "Lists of packets handed to another core (Zhang Yanmin; Miller objects, 2009)",
     claims: &[
         Claim {

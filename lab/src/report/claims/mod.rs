@@ -8,12 +8,13 @@ mod pages;
 mod ready_pool;
 
 use crate::json::Report;
+use crate::sources;
 
 /// A source: the texts in which its claims stand.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// Its number, with which the names of its files begin.
-    pub(super) number: &'static str,
+    /// Its key and citation.
+    pub(super) text: &'static sources::Source,
     /// What it is about, and whose it is.
     pub(super) title: &'static str,
     /// What it claims.
@@ -101,7 +102,7 @@ impl Claim {
     }
 }
 
-/// All sources, in the order of their numbers.
+/// All sources, in the order of the first experiments of each.
 pub(super) const SOURCES: &[Source] =
     &[bulk_free::SOURCE, hand_off::SOURCE, descriptor::SOURCE, ready_pool::SOURCE, pages::SOURCE];
 

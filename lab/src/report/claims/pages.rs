@@ -1,13 +1,14 @@
-//! Source 004: what memory costs a packet, page by page.
+//! [brouer17-pages]: what memory costs a packet, page by page.
 
 use super::judge::Measured;
 use super::{Claim, Finding, Source, Verdict};
 use crate::json::{Report, Row};
 use crate::report::number;
 use crate::report::pick::{self, Fixed};
+use crate::sources;
 
 pub(super) const SOURCE: Source = Source {
-    number: "004",
+    text: &sources::PAGES,
     title: "Memory and networking: what a page costs a packet (Brouer, 2017)",
     claims: &[
         Claim {
@@ -104,7 +105,7 @@ fn steepest_step(report: &Report) -> Option<Finding> {
 
 fn knee(report: &Report) -> Option<Finding> {
     let at = |metric, outstanding: &str| {
-        let fixed = [("lists", "source"), ("stats", "on"), ("outstanding", outstanding)];
+        let fixed = [("lists", "brouer-2017"), ("stats", "on"), ("outstanding", outstanding)];
         Some(pick::row(report, "netmem", metric, &fixed)?.median)
     };
     let (before, past) = (at("count", "128")?, at("count", "129")?);

@@ -1,11 +1,12 @@
-//! Source 003: buffers kept as ready pairs of head and data.
+//! [rizzo02-mbuf]: buffers kept as ready pairs of head and data.
 
 use super::judge::Measured;
 use super::{Claim, Finding, Source};
 use crate::json::Report;
+use crate::sources;
 
 pub(super) const SOURCE: Source = Source {
-    number: "003",
+    text: &sources::MBUF,
     title: "Ready pairs of buffer and cluster (Rizzo, 2002)",
     claims: &[
         Claim {

@@ -28,7 +28,9 @@ fn what_was_not_run_and_what_lacks_the_rows_both_say_how_to_run_it() {
 
 #[test]
 fn the_slips_of_two_sources_are_stated() {
-    let slip = |number| SOURCES.iter().find(|source| source.number == number).and_then(|source| source.slip);
-    assert!(slip("001").is_some_and(|slip| slip.contains("8 times") && slip.ends_with("it is 15.")));
-    assert!(slip("003").is_some_and(|slip| slip.contains("195 pps") && slip.ends_with("195 kpps.")));
+    let slip = |key| SOURCES.iter().find(|source| source.text.key == key).and_then(|source| source.slip);
+    assert!(
+        slip("zhang09-handoff").is_some_and(|slip| slip.contains("8 times") && slip.ends_with("it is 15."))
+    );
+    assert!(slip("rizzo02-mbuf").is_some_and(|slip| slip.contains("195 pps") && slip.ends_with("195 kpps.")));
 }

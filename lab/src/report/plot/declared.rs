@@ -30,7 +30,7 @@ pub(super) const FIGURES: &[Figure] = &[
         )
     },
     Figure {
-        only: &[("lists", "source")],
+        only: &[("lists", "brouer-2017")],
         ..curves("page-outstanding", "Statistics on and off, lists as the source saw them", CYCLES, OUT)
     },
     Figure {

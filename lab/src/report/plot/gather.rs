@@ -7,7 +7,7 @@ use crate::report::number;
 use crate::report::pick;
 use crate::table;
 
-/// Time for a packet of 84 bytes on the wire at 10 Gbit/s, and of 1,538 at 100 Gbit/s, in ns; both by source 004.
+/// Time for a packet of 84 bytes on the wire at 10 Gbit/s, and of 1,538 at 100 Gbit/s, in ns; both by [brouer17-pages].
 const BUDGETS: [(f64, &str); 2] = [(67.2, "67.2 ns: 10G"), (123.0, "123 ns: 100G")];
 
 /// Points that one plot can show and a reader can take in.

@@ -1,0 +1,73 @@
+//! The texts that published what the experiments measure, by the keys of `docs/sources.md`.
+
+/// A text that published figures.
+#[derive(Debug)]
+pub struct Source {
+    /// Its key: author, two digits of the year, one word.
+    pub key: &'static str,
+    /// Author, year, title and where it appeared, in one line.
+    pub citation: &'static str,
+}
+
+/// Bulk free at transmit completion.
+pub(crate) const BULK: Source = Source {
+    key: "brouer15-bulk",
+    citation: "Brouer and Duyck, 2015: Network stack, first user of SLAB/kmem_cache bulk free API (linux-mm)",
+};
+
+/// Lists of packets handed to another core.
+pub(crate) const HAND_OFF: Source = Source {
+    key: "zhang09-handoff",
+    citation: "Zhang Yanmin, 2009: hand off skb list to other cpu to submit to upperlayer (linux-kernel)",
+};
+
+/// A smaller page descriptor.
+pub(crate) const PAGE: Source = Source {
+    key: "hansen14-page",
+    citation: "Hansen and Morton, 2014: re-shrink 'struct page' when SLUB is on (linux-kernel)",
+};
+
+/// Ready pairs of mbuf and cluster.
+pub(crate) const MBUF: Source =
+    Source { key: "rizzo02-mbuf", citation: "Rizzo, 2002: Mbuf allocator performance (freebsd-net)" };
+
+/// What the page allocator costs a packet.
+pub(crate) const PAGES: Source = Source {
+    key: "brouer17-pages",
+    citation: "Brouer, 2017: Memory vs. Networking, provoking and fixing memory bottlenecks (LSF/MM summit)",
+};
+
+/// No text: the experiment is netmem's own.
+pub(crate) const NONE: Source = Source { key: "none", citation: "none: an experiment of netmem's own" };
+
+const ALL: [&Source; 6] = [&BULK, &HAND_OFF, &PAGE, &MBUF, &PAGES, &NONE];
+
+/// The citation of the text with this key; the key itself where there is no such text, as in a report that another
+/// version wrote.
+pub fn citation(key: &str) -> String {
+    match ALL.iter().find(|source| source.key == key) {
+        Some(source) if source.key == NONE.key => source.citation.to_owned(),
+        Some(source) => format!("[{key}] {}", source.citation),
+        None => key.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_source_has_its_section_in_the_page_of_sources() {
+        let page = include_str!("../../docs/sources.md");
+        for source in ALL.iter().filter(|source| source.key != NONE.key) {
+            assert!(page.contains(&format!("## [{}]\n", source.key)), "{}", source.key);
+            assert_eq!(citation(source.key), format!("[{}] {}", source.key, source.citation));
+        }
+    }
+
+    #[test]
+    fn a_key_of_another_version_stands_for_itself() {
+        assert_eq!(citation("knuth73-buddy"), "knuth73-buddy");
+        assert_eq!(citation("none"), NONE.citation);
+    }
+}

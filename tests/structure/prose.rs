@@ -1,0 +1,125 @@
+//! Words that no file of the product says.
+
+use crate::report;
+use crate::source::{Source, words};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders and files that are read by others than ourselves, and so are checked as text.
+const READ: [&str; 12] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "benches",
+    "cli",
+    "demo",
+    "docs",
+    "examples",
+    "lab",
+    "rtnetlink",
+    "src",
+];
+
+/// The files of [`READ`] that are text.
+fn texts() -> Vec<(PathBuf, String)> {
+    let mut left: Vec<PathBuf> = READ.iter().map(PathBuf::from).collect();
+    let mut texts = Vec::new();
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            left.extend(entries.map(|entry| entry.expect("a folder can be read").path()));
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            texts.push((path, text));
+        }
+    }
+    assert!(texts.len() > 100, "the tests run in the root of the repository");
+    texts
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// A text is cited by its key in `docs/sources.md`, which a reader can look up, and not by a number of a list that is not
+/// in the repository.
+#[test]
+fn a_published_text_is_cited_by_its_key() {
+    let of_hash =
+        |rest: &[u8]| rest.len() > 10 && rest[1] == b'_' && rest[2..10].iter().all(u8::is_ascii_hexdigit);
+    let mut findings = Vec::new();
+    for (path, text) in texts() {
+        let small = text.to_ascii_lowercase();
+        let by_number = small.match_indices(concat!("source", " 00")).map(|(at, _)| at);
+        let by_file =
+            small.match_indices("00").map(|(at, _)| at).filter(|at| of_hash(&small.as_bytes()[at + 2..]));
+        let found = by_number.chain(by_file).map(|at| format!("{}:{}", path.display(), line_of(&text, at)));
+        findings.extend(found);
+    }
+    report("a published text is named by its key in docs/sources.md", &findings);
+}
+
+/// Keys in brackets are of a text that the page of sources has.
+#[test]
+fn each_key_in_brackets_has_a_section_in_the_page_of_sources() {
+    let page = fs::read_to_string(Path::new("docs/sources.md")).expect("docs/sources.md");
+    let keys: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("## [")?.strip_suffix(']')).collect();
+    assert_eq!(keys.len(), 5);
+    let mut findings = Vec::new();
+    for (path, text) in texts() {
+        for (at, _) in text.match_indices('[') {
+            let Some((key, _)) = text[at + 1..].split_once(']') else { continue };
+            if is_key(key) && !keys.contains(&key) {
+                findings.push(format!("{}:{}: [{key}]", path.display(), line_of(&text, at)));
+            }
+        }
+    }
+    report("docs/sources.md has no section of that key", &findings);
+}
+
+/// Whether `text` is author, two digits and one word.
+fn is_key(text: &str) -> bool {
+    let Some((who, word)) = text.split_once('-') else { return false };
+    let small = |text: &str| text.len() > 2 && text.bytes().all(|byte| byte.is_ascii_lowercase());
+    let Some((author, year)) = who.split_at_checked(who.len().wrapping_sub(2)) else { return false };
+    small(author) && year.bytes().all(|byte| byte.is_ascii_digit()) && small(word)
+}
+
+/// Words that were names here and nowhere else; `docs/glossary.md` says what the field calls each thing.
+const RETIRED: [&str; 23] = [
+    "absence", "anew", "board", "doubled", "doubt", "ear", "heard", "lookout", "mouth", "nobody",
+    "places", "presence", "reckoned", "seat", "silent", "somebody", "spoilt", "stock", "stranger", "told",
+    "uncut", "way", "yard",
+];
+
+#[test]
+fn no_public_name_is_made_of_a_retired_word() {
+    let mut findings = Vec::new();
+    for source in ["src", "rtnetlink/src"].into_iter().flat_map(Source::under) {
+        for (number, line) in source.product() {
+            let Some(item) = line.trim().strip_prefix("pub ") else { continue };
+            let name = words(item).find(|word| !KEYWORDS.contains(word));
+            let retired = name.filter(|name| parts(name).iter().any(|part| RETIRED.contains(&part.as_str())));
+            findings.extend(retired.map(|name| format!("{}:{number}: {name}", source.path)));
+        }
+    }
+    report("public names of retired words (docs/glossary.md has the field's)", &findings);
+}
+
+/// What may stand between `pub` and a name.
+const KEYWORDS: [&str; 11] =
+    ["async", "const", "enum", "fn", "mod", "static", "struct", "trait", "type", "union", "unsafe"];
+
+/// The words that a name is made of: `OnRamp` and `on_ramp` are both `on` and `ramp`.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for letter in name.chars() {
+        if letter == '_' || letter.is_uppercase() {
+            parts.push(String::new());
+        }
+        let last = parts.last_mut().expect("there is one");
+        last.extend(letter.to_lowercase().filter(|letter| *letter != '_'));
+    }
+    parts
+}
