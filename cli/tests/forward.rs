@@ -104,7 +104,7 @@ fn every_mode_accounts_for_every_packet() {
     let run = object(&output("forward --mode pass --packets 5000 --hold 100 --json"));
     assert_adds_up(&run);
     let passed = number(&run, "passed");
-    assert_eq!(passed + number(&run, "dropped.holder_full"), 5_000, "{run}");
+    assert_eq!(passed + number(&run, "dropped.local_queue_full"), 5_000, "{run}");
     assert_eq!((number(&run, "holder.taken"), number(&run, "holder.kept")), (passed, 100), "{run}");
 }
 

@@ -65,7 +65,7 @@ fn too_long(place: &Namespace, socket: &Path) -> Option<u64> {
     let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
     command.args(["stat", "drops", "--json", "--control"]).arg(socket);
     let said: Value = serde_json::from_slice(&command.output().expect("netmem").stdout).ok()?;
-    said["drops"][0]["too_long"].as_u64()
+    said["drops"][0]["pkt_too_big"].as_u64()
 }
 
 /// Seen: the router took an interface's MTU when it was opened, and sent by it ever after what it carried then.

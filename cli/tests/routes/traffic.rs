@@ -21,7 +21,7 @@ fn hosts_reach_each_other_and_the_first_packet_waits_for_its_neighbour() {
     router.bed.h1.ping("10.77.2.1", 20, "-i 0.05");
     router.bed.h2.ping("10.77.1.1", 20, "-i 0.05");
     let summary = router.end();
-    assert_eq!(summary["dropped"]["unresolved_neighbour"], 0, "{summary}");
+    assert_eq!(summary["dropped"]["neigh_queue_full"], 0, "{summary}");
 }
 
 /// Gives the hosts IPv6 addresses, and the router for everything else.
@@ -120,7 +120,7 @@ fn packets_follow_a_neighbour_that_changes_its_link_address_and_give_up_on_one_t
     let mac = |one: &serde_json::Value| one["name"] == "10.77.2.1" && one["mac"] == "02:00:00:00:02:77";
     assert!(router.stat("neighbours").iter().any(mac));
     vain_ping(&router, "10.77.2.99");
-    wait_until("the neighbour counts as silent", || dropped(&router, "silent_neighbour") > 0);
+    wait_until("the neighbour counts as silent", || dropped(&router, "neigh_failed") > 0);
     let summary = router.end();
     assert_eq!(summary["held"], 0);
 }
@@ -140,9 +140,13 @@ fn packets_to_nowhere_are_counted_by_the_kind_of_their_route() {
     let before = dropped(&router, "no_route");
     vain_ping(&router, "10.11.0.1");
     assert!(dropped(&router, "no_route") > before);
-    let before = dropped(&router, "local");
+    let before = dropped(&router, "local_address");
     router.bed.h1.ping("10.77.2.254", 3, "-i 0.05");
-    assert_eq!(dropped(&router, "local"), before + 3, "the kernel answered, and netmem left it to it");
+    assert_eq!(
+        dropped(&router, "local_address"),
+        before + 3,
+        "the kernel answered, and netmem left it to it"
+    );
     router.end();
 }
 

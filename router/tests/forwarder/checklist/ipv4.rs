@@ -173,7 +173,7 @@ fn rfc3927_2_7_link_local_addresses_are_not_forwarded() {
 #[test]
 fn rfc2644_2_directed_broadcasts_are_not_forwarded() {
     on_each_way(|router| {
-        dropped(router, &datagram("10.1.0.9", "10.0.255.255", 64, 9), "local", None);
+        dropped(router, &datagram("10.1.0.9", "10.0.255.255", 64, 9), "local_address", None);
         // One that the fixture has no route for, until the router is told its own address there.
         let sent = datagram(HOST[0], "10.1.255.255", 64, 9);
         router.forward(&sent);
@@ -182,7 +182,7 @@ fn rfc2644_2_directed_broadcasts_are_not_forwarded() {
             assert_eq!(route.target, Target::Local);
             router.lead(id, &route.prefix.to_string(), NextHop::LOCAL);
         }
-        dropped(router, &sent, "local", None);
+        dropped(router, &sent, "local_address", None);
     });
 }
 
@@ -208,7 +208,7 @@ fn rfc1812_5_3_1_the_ttl_is_one_less_and_who_sent_one_too_small_is_told() {
         for ttl in [0, 1] {
             let sent = datagram(HOST[0], OTHER[0], ttl, 9);
             dropped(router, &sent, "ttl_expired", Some(Message::TimeExceeded));
-            dropped(router, &datagram(HOST[0], "10.0.255.254", ttl, 9), "local", None);
+            dropped(router, &datagram(HOST[0], "10.0.255.254", ttl, 9), "local_address", None);
         }
     });
 }
@@ -304,7 +304,7 @@ fn rfc1812_5_2_7_1_routes_to_nowhere_are_told_by_their_kind() {
         for (dst, name, says) in [
             ("10.9.0.1", "no_route", Some(Message::NetUnreachable)),
             ("10.2.0.1", "unreachable", Some(Message::HostUnreachable)),
-            ("10.5.0.9", "silent_neighbour", Some(Message::HostUnreachable)),
+            ("10.5.0.9", "neigh_failed", Some(Message::HostUnreachable)),
             ("10.3.0.1", "prohibited", Some(Message::Prohibited)),
             ("10.4.0.1", "blackhole", None),
         ] {
@@ -326,7 +326,7 @@ fn rfc1191_4_what_is_too_long_and_not_to_be_cut_is_told_the_mtu() {
         let said = read(error);
         assert_eq!((said.kind, said.code, said.rest), (3, 4, 1400));
         let may_be_cut = with_v4(length(fits + 1), |packet| packet[6] = 0);
-        dropped(router, &may_be_cut, "uncut", None);
+        dropped(router, &may_be_cut, "frag_needed", None);
     });
 }
 
@@ -363,7 +363,7 @@ fn rfc1812_5_2_1_each_port_has_its_own_mtu_and_addresses_which_may_change() {
     on_each_way(|router| {
         let length = |payload| datagram(HOST[0], OTHER[0], 64, payload);
         let wider = netmem_router::ip::Interface { mtu: 1500, mac: MacAddr::new([2, 9, 9, 9, 9, 9]) };
-        dropped(router, &length(1450), "too_long", Some(Message::TooBig));
+        dropped(router, &length(1450), "pkt_too_big", Some(Message::TooBig));
         router.control.apply(vec![Change::Interface(1, wider)]);
         let left = router.forward(&length(1450));
         assert_eq!(Ethernet::parse(&left).unwrap().0.src, wider.mac);

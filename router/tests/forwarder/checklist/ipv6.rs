@@ -55,7 +55,7 @@ fn rfc8200_3_the_hop_limit_is_one_less_and_who_sent_one_too_small_is_told() {
         for hops in [0, 1] {
             let sent = datagram(HOST[1], OTHER[1], hops, 9);
             dropped(router, &sent, "ttl_expired", Some(Message::TimeExceeded));
-            dropped(router, &datagram(HOST[1], "fd00:a::fe", hops, 9), "local", None);
+            dropped(router, &datagram(HOST[1], "fd00:a::fe", hops, 9), "local_address", None);
         }
     });
 }
@@ -111,7 +111,7 @@ fn rfc4291_2_5_6_link_local_addresses_never_leave_their_link_and_who_tries_is_to
         assert_eq!((said.src.to_string().as_str(), said.dst.to_string().as_str()), ("fe80::1", "fe80::7"));
         assert_eq!(said.quoted, sent[14..]);
         // To the router's own address a neighbour may speak so.
-        dropped(router, &datagram("fe80::7", "fd00:a::fe", 64, 9), "local", None);
+        dropped(router, &datagram("fe80::7", "fd00:a::fe", 64, 9), "local_address", None);
         let mut group = sent;
         group[6] |= 1;
         dropped(router, &group, "beyond_scope", None);
@@ -179,7 +179,7 @@ fn rfc4443_3_1_routes_to_nowhere_are_told_by_their_kind() {
         for (dst, name, says) in [
             ("fd00:9::1", "no_route", Some(Message::NetUnreachable)),
             ("fd00:2::1", "unreachable", Some(Message::HostUnreachable)),
-            ("fd00:5::9", "silent_neighbour", Some(Message::HostUnreachable)),
+            ("fd00:5::9", "neigh_failed", Some(Message::HostUnreachable)),
             ("fd00:3::1", "prohibited", Some(Message::Prohibited)),
             ("fd00:4::1", "blackhole", None),
         ] {

@@ -135,7 +135,7 @@ fn rfc7126_4_3_source_routes_are_dropped_unless_somebody_wants_loose_ones() {
             let [(0, error)] = &left[..] else { panic!("{} frames left", left.len()) };
             assert_eq!((read(error).kind, read(error).code), (3, 5));
             // The next stop of a route that ends here is the kernel's business.
-            dropped(router, &to("10.0.255.254", &loose), "local", None);
+            dropped(router, &to("10.0.255.254", &loose), "local_address", None);
         }
         router.end();
         willing.end();

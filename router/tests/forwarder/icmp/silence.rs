@@ -156,7 +156,7 @@ fn nothing_is_said_about_what_is_dropped_for_other_reasons() {
     for (sent, reason) in [
         (broadcast, "link_multicast"),
         (corrupt, "bad_checksum"),
-        (cut, "uncut"),
+        (cut, "frag_needed"),
         (datagram(HOST[0], "10.4.0.1", 64, 9), "blackhole"),
         (datagram(HOST[0], "127.0.0.1", 64, 9), "martian"),
         (datagram(HOST[1], "fd00:4::1", 64, 9), "blackhole"),
@@ -176,7 +176,7 @@ fn packets_to_the_router_itself_are_its_own_whatever_their_ttl() {
         for hops in [0, 1, 64] {
             let mut router = RouterRig::new(Way::Fast);
             assert!(router.pass(0, &datagram(host, own, hops, 9)).is_empty());
-            assert_eq!((router.drops(), router.said()), (vec![("local", 1)], vec![]));
+            assert_eq!((router.drops(), router.said()), (vec![("local_address", 1)], vec![]));
             router.end();
         }
     }
