@@ -9,6 +9,7 @@ mod args;
 mod control;
 mod failure;
 mod forward;
+#[cfg(feature = "lab")]
 mod lab;
 mod output;
 mod set;
@@ -17,7 +18,9 @@ mod stop;
 mod threads;
 mod traffic;
 
-use args::{Command, LabCommand};
+use args::Command;
+#[cfg(feature = "lab")]
+use args::LabCommand;
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -39,10 +42,23 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Sink(args) => traffic::sink(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Set(args) => set::run(&args),
-        Command::Lab(LabCommand::List { json }) => lab::list(json),
-        Command::Lab(LabCommand::Run(args)) => lab::run(&args),
-        Command::Lab(LabCommand::Turn) => lab::turn(),
-        Command::Lab(LabCommand::Compare(args)) => lab::compare(&args),
-        Command::Lab(LabCommand::Report(args)) => lab::report(&args),
+        #[cfg(feature = "lab")]
+        Command::Lab(command) => experiment(command),
+        #[cfg(not(feature = "lab"))]
+        Command::Lab(_) => Err(Failure::input(
+            "this netmem was built without the lab: build it with the cargo feature lab, which is on unless \
+             --no-default-features says otherwise",
+        )),
+    }
+}
+
+#[cfg(feature = "lab")]
+fn experiment(command: LabCommand) -> Result<(), Failure> {
+    match command {
+        LabCommand::List { json } => lab::list(json),
+        LabCommand::Run(args) => lab::run(&args),
+        LabCommand::Turn => lab::turn(),
+        LabCommand::Compare(args) => lab::compare(&args),
+        LabCommand::Report(args) => lab::report(&args),
     }
 }

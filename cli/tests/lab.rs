@@ -1,4 +1,5 @@
 //! `netmem lab` and the texts of `--help`.
+#![cfg(feature = "lab")]
 
 mod netmem;
 

@@ -1,4 +1,5 @@
 //! Runs of the lab whose turns are processes: what each of two gives, and what is left when one is ended before its time.
+#![cfg(feature = "lab")]
 
 mod netmem;
 

@@ -134,7 +134,7 @@ fn figure(value: f64) -> String {
 }
 
 /// A whole number with its thousands apart: `12,345,678`.
-pub fn thousands(n: u64) -> String {
+pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (place, digit) in digits.char_indices() {

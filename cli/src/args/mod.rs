@@ -4,6 +4,7 @@ mod config;
 mod fold;
 mod forward;
 mod frame_size;
+#[cfg(feature = "lab")]
 mod lab;
 #[allow(unsafe_code)]
 mod lend;
@@ -22,6 +23,7 @@ mod xdp;
 
 pub use forward::{ForwardArgs, ModeArg, RoutesArg, XdpModeArg};
 pub use frame_size::FrameSize;
+#[cfg(feature = "lab")]
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
@@ -69,8 +71,22 @@ pub enum Command {
     Stat(StatArgs),
     Set(SetArgs),
     /// The published experiments, measured on this machine beside the published figures.
+    #[cfg(feature = "lab")]
     #[command(subcommand)]
     Lab(LabCommand),
+    /// The published experiments, which this program was built without.
+    #[cfg(not(feature = "lab"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Lab(NoLab),
+}
+
+/// Whatever is asked of the lab where there is none.
+#[cfg(not(feature = "lab"))]
+#[derive(Debug, clap::Args)]
+pub struct NoLab {
+    /// All that follows.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<OsString>,
 }
 
 /// Reads the command line. The error is what becomes of a command line that asks for nothing to run: help and

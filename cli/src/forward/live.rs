@@ -2,11 +2,11 @@
 //! terminal, and a line for every port that goes down or comes up again.
 
 use super::seat::Seat;
+use crate::output::thousands;
 use netmem::forward::Meters;
 use netmem::pool::Pool;
 use netmem::port::{PortCounters, PortState};
 use netmem::stats::Windows;
-use netmem_lab::table::thousands;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

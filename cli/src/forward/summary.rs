@@ -2,8 +2,8 @@
 
 use super::holding::{HolderReport, TapReport};
 use super::report::{PortReport, Report, WorkerReport};
+use crate::output::thousands;
 use netmem::pool::Ledger;
-use netmem_lab::table::thousands;
 use std::collections::BTreeSet;
 
 /// The whole text.
@@ -62,7 +62,7 @@ fn workers(report: &Report) -> String {
         return String::new();
     }
     let steered = report.steer.as_ref().map_or_else(String::new, |steer| {
-        format!(", steered by {}, transmitted by the {} worker's queue", steer.policy, steer.tx_queue)
+        format!(", steered by {}, transmitted by the queue of the {}", steer.policy, steer.tx_queue)
     });
     format!("\nworkers{steered}\n{lines}")
 }
@@ -71,11 +71,11 @@ fn workers(report: &Report) -> String {
 fn packets(report: &Report) -> String {
     let mut lines = Vec::new();
     if let Some(traveled) = &report.traveled {
-        let waited = format!("{} of them had to wait for a place", thousands(traveled.refused));
+        let waited = format!("{} of them had to wait until a ring had room", thousands(traveled.refused));
         lines.push(("sent", traveled.sent, waited));
     }
     let rx_drops: u64 = report.ports.iter().map(PortReport::rx_drops).sum();
-    lines.push(("rx drops", rx_drops, "at the devices, for want of a frame or a place".into()));
+    lines.push(("rx drops", rx_drops, "at the devices: no free buffer, or ring full".into()));
     let icmp = &report.icmp;
     if icmp.originated == 0 {
         lines.push(("received", report.received, "= transmitted + dropped + held + passed".into()));
@@ -141,7 +141,7 @@ fn rates(report: &Report) -> String {
         (Some(q), Some(pps)) => {
             let each = if report.workers.len() > 1 { ", for each worker" } else { "" };
             text += &format!(
-                "  {} packets/s while there is work: 1 / {:.1} ns per packet, the median of {} windows{each}\n",
+                "  {} packets/s is the capacity while busy: 1 / {:.1} ns per packet, the median of {} windows{each}\n",
                 thousands(pps.round() as u64),
                 q.p50,
                 thousands(q.windows),

@@ -2,7 +2,7 @@
 
 use super::Sections;
 use crate::control::Record;
-use netmem_lab::table::thousands;
+use crate::output::thousands;
 use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;

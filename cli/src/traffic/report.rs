@@ -3,9 +3,9 @@
 use crate::forward::json::{self, Counters, line, rounded};
 use crate::forward::report::PortReport;
 use crate::forward::summary::{listed, pool_line, port_line};
+use crate::output::thousands;
 use netmem::pool::Ledger;
 use netmem::stats::Histogram;
-use netmem_lab::table::thousands;
 use netmem_traffic::Tally;
 use serde::Serialize;
 
