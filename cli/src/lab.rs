@@ -4,6 +4,7 @@ mod screen;
 
 use crate::args::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::failure::Failure;
+use crate::nearest::nearest;
 use crate::{output, stop};
 use netmem_lab::report::{self, files};
 use netmem_lab::{Agreement, LabError, Options, input};
@@ -33,6 +34,12 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let reports = netmem_lab::run(&args.names, &options, &stop, &mut |progress| screen.show(progress));
     screen.clear();
     let reports = reports.map_err(|error| match error {
+        LabError::UnknownExperiment { name, valid } if nearest(valid.iter().copied(), &name).is_some() => {
+            let near = nearest(valid.iter().copied(), &name).unwrap_or_default();
+            Failure::input(format!(
+                "unknown experiment {name:?}: did you mean {near}? (netmem lab list shows all)"
+            ))
+        }
         LabError::Output { .. } if screen.measured => Failure::run(error),
         _ => Failure::input(error),
     })?;

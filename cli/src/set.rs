@@ -3,11 +3,12 @@
 use crate::args::SetArgs;
 use crate::control::{Record, client, default_path};
 use crate::failure::Failure;
+use crate::nearest::nearest;
 use crate::output;
 use serde_json::json;
 use std::fmt::Write;
 
-/// Turns a key, or lists them.
+/// Turns a key, reads one, or lists them.
 ///
 /// # Errors
 /// [`Failure::Input`]: nobody answers, no such key, no such value.
@@ -16,12 +17,29 @@ pub fn run(args: &SetArgs) -> Result<(), Failure> {
     let ask = |request| client::ask(&path, &request).map_err(Failure::Input);
     match (&args.key, &args.value) {
         (Some(key), Some(value)) => ask(json!({"set": {"key": key, "value": value}})).map(drop),
-        (Some(key), None) => Err(Failure::Input(format!("{key}: give a value, or no key to list them"))),
+        (Some(key), None) => one(key, &ask(json!({"get": "keys"}))?, args.json),
         (None, _) => {
             let keys = ask(json!({"get": "keys"}))?;
             output::print(&if args.json { format!("{}\n", json!(keys)) } else { table(&keys) })
         }
     }
+}
+
+/// Prints a key with the whole of its value.
+fn one(key: &str, keys: &[Record], as_json: bool) -> Result<(), Failure> {
+    let names = || keys.iter().map(|record| record.text("key"));
+    let Some(found) = keys.iter().find(|record| record.text("key") == key) else {
+        let instead = match nearest(names(), key) {
+            Some(near) => format!("did you mean {near}?"),
+            None => "netmem set lists them".to_owned(),
+        };
+        return Err(Failure::Input(format!("no key {key:?}: {instead}")));
+    };
+    output::print(&if as_json {
+        format!("{}\n", json!(found))
+    } else {
+        format!("{key} = {}\n", found.text("value"))
+    })
 }
 
 /// Characters of a value in the table at most; `--json` has all of it.

@@ -80,7 +80,10 @@ fn frames_and_packets_that_do_not_fit_together_are_told_what_does() {
 fn ports_of_an_unknown_kind_or_form_are_told_the_form() {
     let port = "KIND:NAME";
     let kinds = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
-    refused_values("--port", port, &["veth:0", "eth0", "XDP:eth0"], kinds);
+    refused_values("--port", port, &["veth:0"], kinds);
+    let meant = "give the kind of port too: did you mean packet:eth0 or xdp:eth0?";
+    refused_values("--port", port, &["eth0"], meant);
+    refused_values("--port", port, &["XDP:eth0"], "unknown kind of port XDP: did you mean xdp:...?");
     let form = "write xdp:IFNAME or xdp:IFNAME:QUEUE, as in xdp:eth0:1";
     refused_values("--port", port, &["xdp", "xdp:", "xdp:eth0:1:2"], form);
     let queue = "the queue must be a number from 0, as in xdp:eth0:1";
@@ -126,7 +129,7 @@ fn files_that_cannot_be_read_or_written_or_are_used_twice_are_refused() {
     );
     refused(
         "forward --port pcap:in=/dev/null --port pcap:out=/nonexistent/b --mode cross-connect",
-        "/dev/null: no pcap file: it has 0 bytes, the header alone has 24",
+        "/dev/null: not a pcap file: it has 0 bytes, the header alone has 24",
     );
     refused(
         "forward --port pcap:out=/nonexistent/b --port pcap:in=a,out=/nonexistent/b --mode cross-connect",

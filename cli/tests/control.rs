@@ -194,9 +194,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("set page.watermarks.min 99999999", "page.watermarks.min: watermarks 99999999, "),
     ("set pool.rx.cash 1", "error: no key \"pool.rx.cash\": did you mean pool.rx.cache?\n"),
     ("set pool.rx.frames 0", "pool.rx.frames: "),
-    ("set pool.rx.cache many", "\"many\" is no whole number; give 0 to 65536"),
+    ("set pool.rx.cache many", "\"many\" is not a whole number; give 0 to 65536"),
     ("set page.statistics maybe", "is neither on nor off; give on or off"),
-    ("set pool.rx.cache", "pool.rx.cache: give a value"),
+    ("set pool.rx.cash", "error: no key \"pool.rx.cash\": did you mean pool.rx.cache?\n"),
     ("stat pool", "nothing called \"pool\": there are pools, ports, drops, forward, workers, holders, pages"),
 ];
 
@@ -421,5 +421,25 @@ fn workers_are_shown_together_and_each_by_itself_and_one_key_turns_all_of_them()
     let out = run.ask("set rules accept");
     assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
     assert_eq!(stat("rules")[0]["rule"], "accept");
+    run.end();
+}
+
+/// Seen: "cache 9999999: give 0 to 65536; give 0 to 65536", and that a key alone was refused, so that no long value could be read.
+#[test]
+fn a_key_alone_is_read_and_a_value_out_of_range_is_told_the_range_once() {
+    let rules = "drop,proto=udp,sport=49152-50000,dport=1000-2000";
+    let run = Run::start_with("alone", &format!("--path full --rule {rules}"));
+    let read = |words: &str| {
+        let out = run.ask(words);
+        assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)), "{words}");
+        stdout(&out)
+    };
+    assert_eq!(read("set pool.rx.cache 1k"), "");
+    assert_eq!(read("set pool.rx.cache"), "pool.rx.cache = 1000\n");
+    assert!(read("set rules").contains("sport=49152-50000"), "{}", read("set rules"));
+    let record: Value = serde_json::from_str(&read("set pool.rx.cache --json")).expect("JSON");
+    assert_eq!((&record["key"], &record["value"]), (&"pool.rx.cache".into(), &"1000".into()));
+    let refused = stderr(&run.ask("set pool.rx.cache 9999999"));
+    assert_eq!(refused.matches("0 to 65536").count(), 1, "{refused}");
     run.end();
 }

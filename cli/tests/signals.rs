@@ -82,7 +82,10 @@ fn one_sigint_ends_what_waits_for_a_peer_that_is_not_there_with_its_summary() {
         let (text, complaint) = (stdout(&out), stderr(&out));
         // A port that is down at the end is told.
         assert_eq!(out.status.code(), Some(1), "{complaint}");
-        assert!(text.contains("balanced") && complaint.contains("nobody listens at"), "{text}{complaint}");
+        assert!(
+            text.contains("balanced") && complaint.contains("no process listens at"),
+            "{text}{complaint}"
+        );
         assert!(!two.exists(), "the socket is left behind");
     }
     let sender = interrupted(start(&format!("gen --port memif:{} --wait 600", one.display())));

@@ -31,14 +31,14 @@ fn assert_shared(run: &Value) {
 #[test]
 fn every_policy_brings_every_packet_through_in_the_order_of_its_flow() {
     for policy in ["none", "map=rx0:1,rx1:2,0", "hash", "hash=1,2", "flow", "flow=0,2"] {
-        for queue in ["first", "second"] {
-            let options = format!("--workers 3 --steer {policy} --tx-queue {queue} --flows 7");
+        for queue in ["rx-worker", "fwd-worker"] {
+            let options = format!("--workers 3 --steer {policy},tx-queue={queue} --flows 7");
             let run = object(&output(&format!("forward {options} --packets 30001 --json")));
             assert_shared(&run);
             let sink = |name: &str| number(&run["sink"], name);
             assert_eq!((sink("received"), sink("missing")), (30_001, 0), "{options}: {run}");
             // By the second worker's queue a flow that moves may overtake itself in the devices.
-            if (policy, queue) != ("flow", "second") && (policy, queue) != ("flow=0,2", "second") {
+            if (policy, queue) != ("flow", "fwd-worker") && (policy, queue) != ("flow=0,2", "fwd-worker") {
                 assert_eq!(sink("reordered"), 0, "{options}: {run}");
             }
             assert_eq!(
@@ -51,8 +51,8 @@ fn every_policy_brings_every_packet_through_in_the_order_of_its_flow() {
 
 #[test]
 fn a_round_robin_loses_nothing_and_its_reordering_is_counted() {
-    for queue in ["first", "second"] {
-        let options = format!("--workers 2 --steer round-robin --tx-queue {queue} --flows 7");
+    for queue in ["rx-worker", "fwd-worker"] {
+        let options = format!("--workers 2 --steer round-robin,tx-queue={queue} --flows 7");
         let run = object(&output(&format!("forward {options} --packets 100001 --json")));
         assert_shared(&run);
         assert_eq!(number(&run, "sink.received"), 100_001, "{run}");
@@ -61,16 +61,16 @@ fn a_round_robin_loses_nothing_and_its_reordering_is_counted() {
 
 #[test]
 fn one_worker_receives_and_others_forward() {
-    let options = "--workers 3 --generators 1 --steer hash=1,2 --flows 100";
-    for queue in ["first", "second"] {
-        let run = object(&output(&format!("forward {options} --tx-queue {queue} --packets 20000 --json")));
+    let options = "--workers 3 --generators 1 --flows 100 --steer hash=1,2";
+    for queue in ["rx-worker", "fwd-worker"] {
+        let run = object(&output(&format!("forward {options},tx-queue={queue} --packets 20000 --json")));
         assert_shared(&run);
         assert_eq!((number(&run, "sink.received"), number(&run, "sink.reordered")), (20_000, 0), "{run}");
         let of = |worker: usize, name: &str| number(&run["workers"][worker], name);
         assert_eq!([0, 1, 2].map(|worker| of(worker, "received")), [20_000, 0, 0], "{run}");
         let transmitted = [0, 1, 2].map(|worker| of(worker, "transmitted"));
         match queue {
-            "first" => assert_eq!(transmitted, [20_000, 0, 0], "{run}"),
+            "rx-worker" => assert_eq!(transmitted, [20_000, 0, 0], "{run}"),
             // What the others find no more when they end is worker 0's.
             _ => assert!(transmitted[1] > 0 && transmitted[2] > 0, "{run}"),
         }
@@ -79,11 +79,11 @@ fn one_worker_receives_and_others_forward() {
 
 #[test]
 fn a_worker_that_gets_more_than_its_inbox_holds_drops_by_cause_and_everything_adds_up() {
-    let options = "--workers 4 --steer hash=0 --inbox 64 --flows 100 --pause off --frames 512 --ring 128";
+    let options = "--workers 4 --steer hash=0,inbox=64 --flows 100 --pause off --frames 512 --ring 128";
     let run = object(&output(&format!("forward {options} --packets 300000 --json")));
     assert_shared(&run);
     assert_eq!(number(&run, "sink.reordered"), 0, "{run}");
-    let options = "--workers 2 --steer map=rx1:0 --inbox 64 --flows 1 --pause off";
+    let options = "--workers 2 --steer map=rx1:0,inbox=64 --flows 1 --pause off";
     let run = object(&output(&format!("forward {options} --packets 300000 --json")));
     assert_shared(&run);
     assert!(
@@ -103,8 +103,8 @@ fn steered_packets_go_every_way_that_others_go() {
         "--idle sleep",
         "--ring 2 --frames 64",
     ] {
-        for queue in ["first", "second"] {
-            let words = format!("--workers 3 --steer hash --tx-queue {queue} --flows 11 {options}");
+        for queue in ["rx-worker", "fwd-worker"] {
+            let words = format!("--workers 3 --steer hash,tx-queue={queue} --flows 11 {options}");
             let run = object(&output(&format!("forward {words} --packets 6000 --json")));
             assert_shared(&run);
             assert_eq!(number(&run, "sink.reordered"), 0, "{words}: {run}");
@@ -115,10 +115,10 @@ fn steered_packets_go_every_way_that_others_go() {
 #[test]
 fn lists_that_wait_and_small_tables_of_flows_lose_and_reorder_nothing() {
     for options in [
-        "hash --list 32 --linger 50",
-        "hash --list 64 --linger 1000000 --idle sleep",
-        "flow --list 64 --linger 100 --flow-table 1",
-        "map=rx0:1,rx1:0 --flow-limit off",
+        "hash,batch=32,linger=50",
+        "hash,batch=64,linger=1M --idle sleep",
+        "flow,batch=64,linger=100,flow-table=1",
+        "map=rx0:1,rx1:0,flow-limit=off",
     ] {
         let words = format!("forward --workers 2 --steer {options} --flows 7 --packets 6000 --json");
         let run = object(&output(&words));
@@ -131,17 +131,17 @@ fn lists_that_wait_and_small_tables_of_flows_lose_and_reorder_nothing() {
 #[test]
 fn the_key_of_the_hash_decides_who_gets_a_flow_and_is_the_published_one_by_default() {
     let kept = |options: &str| {
-        let words = format!("forward --workers 2 --steer hash --flows 100 --packets 2000 --json {options}");
+        let words = format!("forward --workers 2 --steer hash{options} --flows 100 --packets 2000 --json");
         let run = object(&output(&words));
         [0, 1].map(|worker| number(&run["steer"]["workers"][worker], "kept"))
     };
-    assert_eq!(kept(""), kept("--hash-key rss"));
-    assert_ne!(kept(""), kept("--hash-key symmetric"));
+    assert_eq!(kept(""), kept(",hash-key=rss"));
+    assert_ne!(kept(""), kept(",hash-key=symmetric"));
 }
 
 #[test]
 fn without_a_flow_limit_only_a_full_inbox_drops() {
-    let options = "--workers 2 --steer map=rx1:0 --inbox 64 --flows 1 --pause off --flow-limit off";
+    let options = "--workers 2 --steer map=rx1:0,inbox=64,flow-limit=off --flows 1 --pause off";
     let run = object(&output(&format!("forward {options} --packets 300000 --json")));
     assert_shared(&run);
     assert_eq!(number(&run, "dropped.flow_limit"), 0, "{run}");
@@ -184,10 +184,10 @@ fn the_policy_changes_under_traffic_and_no_flow_is_reordered() {
 fn what_cannot_be_shared_is_refused_with_the_remedy() {
     for (words, line) in [
         (
-            "--workers 2 --steer hash --list 65",
-            "invalid value '65' for '--list <N>': give a whole number from 1 to 64 (see netmem forward --help)",
+            "--workers 2 --steer hash,batch=65",
+            "invalid value 'hash,batch=65' for '--steer <POLICY[,KEY=VALUE]>': batch=65: give a whole number from 1 to 64 (see netmem forward --help)",
         ),
-        ("--steer hash", "--steer needs --workers 2 or more: one worker has nobody to share with"),
+        ("--steer hash", "--steer needs --workers 2 or more: one worker has no other to share with"),
         ("--workers 2 --steer hash=2", "--steer: there is no worker 2: there are 2, from 0 to 1"),
         ("--workers 2 --generators 3", "--generators 3 for --workers 2: give that many at most"),
         (
@@ -204,6 +204,18 @@ fn what_cannot_be_shared_is_refused_with_the_remedy() {
         "{}",
         stderr(&out)
     );
-    let out = output("forward --workers 2 --tx-queue first");
-    assert!(stderr(&out).contains("--steer"), "{}", stderr(&out));
+    for (old, new) in [
+        ("--tx-queue first", "--steer POLICY,tx-queue=rx-worker"),
+        ("--inbox 64", "--steer POLICY,inbox=64"),
+        ("--list 8", "--steer POLICY,batch=8"),
+        ("--linger 50", "--steer POLICY,linger=50"),
+        ("--flow-limit off", "--steer POLICY,flow-limit=off"),
+        ("--flow-table 1", "--steer POLICY,flow-table=1"),
+        ("--hash-key rss", "--steer POLICY,hash-key=rss"),
+    ] {
+        let out = output(&format!("forward --workers 2 {old}"));
+        let said = stderr(&out);
+        assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(&format!("this is a key of --steer: write {new}")), "{said}");
+    }
 }

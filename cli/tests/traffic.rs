@@ -231,7 +231,7 @@ fn bad_input_is_refused_with_one_line_and_exit_code_2() {
         "frames of 64 bytes: a size must be 84 to 29116",
     );
     refused(&format!("{to_null} --dst fd00::2"), "both of IPv4 or both of IPv6");
-    refused(&format!("{to_null} --dst 10.0.0"), "is no address or port");
+    refused(&format!("{to_null} --dst 10.0.0"), "is not an address or port");
     refused(&format!("{to_null} --flows 65535"), "1 to 65534");
     refused(&format!("{to_null} --core 1000"), "--core 1000: ");
     refused("gen --port memif:/nonexistent/x.sock --wait 0.1", "is not up after 0.1 s");

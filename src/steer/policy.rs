@@ -120,7 +120,7 @@ pub enum Policy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No policy has this name.
-    #[error("{seen:?} is no policy: write none, map=rx0:1,rx1:2,3, round-robin, hash or flow")]
+    #[error("unknown policy {seen:?}: write none, map=rx0:1,rx1:2,3, round-robin, hash or flow")]
     Unknown {
         /// The text.
         seen: String,
@@ -132,7 +132,7 @@ pub enum PolicyError {
         seen: String,
     },
     /// Something is no worker's number.
-    #[error("{seen:?} is no worker: write its number, 0 to 63")]
+    #[error("unknown worker {seen:?}: write its number, 0 to 63")]
     Worker {
         /// The text.
         seen: String,

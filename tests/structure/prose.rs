@@ -88,9 +88,9 @@ fn is_key(text: &str) -> bool {
 
 /// Words that were names here and nowhere else; `docs/glossary.md` says what the field calls each thing.
 const RETIRED: [&str; 23] = [
-    "absence", "anew", "board", "doubled", "doubt", "ear", "heard", "lookout", "mouth", "nobody",
-    "places", "presence", "reckoned", "seat", "silent", "somebody", "spoilt", "stock", "stranger", "told",
-    "uncut", "way", "yard",
+    "absence", "anew", "board", "doubled", "doubt", "ear", "heard", "lookout", "mouth", "nobody", "places",
+    "presence", "reckoned", "seat", "silent", "somebody", "spoilt", "stock", "stranger", "told", "uncut",
+    "way", "yard",
 ];
 
 #[test]

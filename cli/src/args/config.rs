@@ -6,6 +6,7 @@
 
 use super::fold::one_line;
 use crate::failure::Failure;
+use crate::nearest::nearest;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -52,7 +53,15 @@ pub fn words(path: &Path, forward: &Command, given: &ArgMatches) -> Result<(Vec<
     let file = File { path, text: &text, forward };
     let table = DeTable::parse(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        file.wrong(at, error.message().split_whitespace().collect::<Vec<_>>().join(" "))
+        let said = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = file.line_text(at);
+        let said = match said.as_str() {
+            "duplicate key" => {
+                format!("duplicate key {}: give it once", line.split('=').next().unwrap_or_default().trim())
+            }
+            _ => hint(line).unwrap_or(said),
+        };
+        file.wrong(at, said)
     })?;
     let (mut words, mut places) = (Vec::new(), Vec::new());
     for (key, value) in table.get_ref() {
@@ -68,9 +77,13 @@ pub fn words(path: &Path, forward: &Command, given: &ArgMatches) -> Result<(Vec<
 
 fn read(path: &Path) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
-    // What is no file may never end, or wait for somebody who writes.
-    if !fs::metadata(path).map_err(text)?.is_file() {
-        return Err("this is no file: give one".to_owned());
+    let found = fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file: check the path".to_owned(),
+        _ => text(error),
+    })?;
+    // A device or a pipe may never end, or wait for a writer.
+    if !found.is_file() {
+        return Err("this is not a file: give one".to_owned());
     }
     let mut read = String::new();
     fs::File::open(path).map_err(text)?.take(BYTES_MAX + 1).read_to_string(&mut read).map_err(text)?;
@@ -80,6 +93,18 @@ fn read(path: &Path) -> Result<String, String> {
         ));
     }
     Ok(read)
+}
+
+/// What is wrong with a line that TOML cannot read, where it is text without quotes.
+fn hint(line: &str) -> Option<String> {
+    let (key, value) = line.split_once('=')?;
+    let (key, value) = (key.trim(), value.split('#').next()?.trim());
+    let is_plain = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/,=+".contains(c))
+    };
+    let is_value = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
+    (is_plain(key) && is_plain(value) && !is_value)
+        .then(|| format!("{key}: put text in quotes: {key} = \"{value}\""))
 }
 
 /// Whether the command line has the option, or one that cannot be together with it.
@@ -113,6 +138,11 @@ impl File<'_> {
         1 + before.filter(|byte| **byte == b'\n').count()
     }
 
+    /// The line of a byte.
+    fn line_text(&self, at: usize) -> &str {
+        self.text.lines().nth(self.line(at) - 1).unwrap_or_default()
+    }
+
     /// The option that a key names.
     fn option(&self, key: &Spanned<std::borrow::Cow<'_, str>>) -> Result<&Arg, Failure> {
         let options = || {
@@ -121,8 +151,12 @@ impl File<'_> {
         };
         let named = |arg: &&Arg| arg.get_long() == Some(key.get_ref());
         options().find(named).ok_or_else(|| {
-            let names = options().filter_map(Arg::get_long).collect::<Vec<_>>().join(", ");
-            self.wrong(key.span().start, format!("no key {:?}: there are {names}", key.get_ref()))
+            let names = || options().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
+            let instead = match nearest(names(), key.get_ref()) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            self.wrong(key.span().start, format!("no key {:?}: {instead}", key.get_ref()))
         })
     }
 

@@ -8,7 +8,10 @@ pub fn one_line(error: &Error, command: &str) -> String {
     let text = error.render().to_string();
     let said =
         text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|part| {
-            !part.is_empty() && !part.starts_with("Usage:") && !part.starts_with("For more information")
+            !part.is_empty()
+                && !part.starts_with("tip: to pass '-")
+                && !part.starts_with("Usage:")
+                && !part.starts_with("For more information")
         });
     let said = said.collect::<Vec<_>>().join("; ");
     format!("{} (see {command} --help)", said.trim_start_matches("error: "))

@@ -5,6 +5,7 @@ use super::frame_size::{FrameSize, frame_size};
 use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
 use super::port::{PortSpec, port_spec};
+use super::route::{ByPort, route};
 use super::router::RouterArgs;
 use super::switch::Switch;
 use super::workers::WorkerArgs;
@@ -19,7 +20,13 @@ use std::path::PathBuf;
 const PACKETS_MAX: u64 = 1_000_000_000_000;
 /// Frames of a pool: at least one batch, at most 2 GiB of memory where they are small.
 const FRAMES: std::ops::RangeInclusive<usize> = 64..=1 << 20;
-/// Places of a ring.
+/// The groups of the options.
+const PORTS: &str = "Ports";
+const ROUTING: &str = "Routing";
+const GENERATOR: &str = "Generator (without --port)";
+const RUN: &str = "Run and control";
+
+/// Slots of a ring.
 const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
 
 /// Forward packets between ports.
@@ -34,32 +41,31 @@ const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
 /// SIGTERM, a summary goes to standard output: every packet received was transmitted, dropped for a named
 /// reason, passed to the holder, or is held; and every frame of the pool is accounted for.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
+#[command(after_help = SHORT_EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub struct ForwardArgs {
-    /// A port: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME, pcap:in=FILE,out=FILE. Repeatable; the first is
+    /// A port: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE. Repeatable; the first is
     /// number 0.
     ///
     /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control]  a queue (default 0) of an interface, which must be
-    /// up, through AF_XDP. Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF. With queues,
-    /// that one and those behind it, spread over the workers, each of which transmits by its first; without, one for
-    /// each worker. Only those queues are redirected here; what arrives on others goes on to the kernel. So does, with
-    /// kernel=control (the default with --mode ip), what the kernel's own addresses and neighbours live from: all that is
-    /// not IP (ARP, 802.1X, PPPoE), IPv6 neighbour discovery, answers of DHCP servers to the client whose link address they
-    /// are sent to, broadcast and multicast, and packets to the addresses of this host, as they come and go. With
-    /// --mode cross-connect all of these are then missing at the far end.
+    /// up, through AF_XDP. Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, with CAP_IPC_LOCK
+    /// or a sufficient ulimit -l. With queues, that one and those behind it, spread over the workers, each of which
+    /// transmits by its first; without, one for each worker. Only those queues are redirected here; what arrives on others
+    /// goes on to the kernel. So does, with kernel=control (the default with --mode ip), what the kernel's own addresses and
+    /// neighbours need: everything that is not IP (ARP, 802.1X, PPPoE), IPv6 neighbour discovery, answers of DHCP servers to
+    /// the client whose MAC address they are sent to, broadcast and multicast, and packets to the addresses of this host, as
+    /// they come and go. With --mode cross-connect all of these are then missing at the far end.
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT|,secret-file=PATH][,mode=OCTAL][,group=GROUP]
     /// [,peer=UID|any][,unsealed=ok][,lend=yes]  a peer process (VPP, DPDK, netmem) through shared memory; they meet at a
-    /// Unix socket. A client (the default) copies each frame once, and so does a server. With lend=yes a client lends
-    /// its frames, without a copy, but with --path full or --ready-pairs: such a peer can read and write all frames of
-    /// this process at any time, so lend=yes says that it is trusted to write only where it is its turn. A server maps
-    /// only memory that is sealed against shrinking, unless unsealed=ok says that any will do (DPDK's with
-    /// zero-copy=yes); a client that takes memory away takes the port down. A server's socket has the given mode
-    /// (default 0600) and group whatever the umask is, and either end speaks only with peers of the same user, or of
-    /// the user with the number UID, or with any. A secret of up to 23 bytes on the command line can be read by every
-    /// user of the machine; one in a file (its first line) only by those who may read that. With several workers a
-    /// client connects one interface for each, with ids from N on. The port is down while there is no peer, and up
-    /// again with the next.
+    /// Unix socket in the file system: DPDK needs socket-abstract=no. A client (the default) copies each frame once, and so does a
+    /// server. With lend=yes a client lends its frames without a copy, except with --path full or --ready-pairs: such a peer
+    /// can read and write all frames of this process at any time, so lend=yes says that it is trusted to write only where it
+    /// is its turn. A server maps only memory that is sealed against shrinking, unless unsealed=ok allows any (DPDK's with
+    /// zero-copy=yes); a client that takes memory away takes the port down. A server's socket has the given mode (default
+    /// 0600) and group whatever the umask is, and either end speaks only with peers of the same user, or of the user with the
+    /// number UID, or with any. A secret of up to 23 bytes on the command line can be read by every user of the machine; one
+    /// in a file (its first line) only by those who may read that. With several workers a client connects one interface for
+    /// each, with ids from N on. The port is down while there is no peer, and up again with the next.
     ///
     /// packet:IFNAME  an interface, which must be up, through a packet socket: every kernel and driver, one copy a
     /// frame. The kernel gets what is received as well. Needs root or CAP_NET_RAW.
@@ -68,26 +74,51 @@ pub struct ForwardArgs {
     /// or CAP_NET_ADMIN. With --mode ip the router's end of the link has an address of its own, not the interface's: MAC,
     /// or else 02:6e:65:74:00:NN with the port's number; the summary shows it.
     ///
-    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N]  receives a file N times (default 1, 0 for
-    /// ever), as fast as it can or as it was recorded, and writes what is transmitted to another file. Where nothing
-    /// but files is received the run ends with them, when all has been transmitted.
+    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N]  receives a file N times (default 1, 0 without
+    /// end), as fast as it can or as it was recorded, and writes what is transmitted to another file. Where only files are
+    /// received the run ends with them, when all has been transmitted.
     ///
     /// Before any of them, with a slash between: fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
     /// [,delay=P][,delay-us=N]/ does that to a share P of the received frames, or as 1/N to every N-th;
     /// trace:[file=FILE][,format=json|pcap][,bytes=N][,limit=N]/ writes down what passes.
-    #[arg(long, value_name = "KIND:NAME", value_parser = port_spec)]
+    #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, help_heading = PORTS)]
     pub port: Vec<PortSpec>,
 
-    /// How packets find their way.
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = ModeArg::Ip)]
+    /// Where the redirect program of an xdp port runs; needs --port [default: auto]
+    #[arg(long, value_name = "MODE", value_enum, help_heading = PORTS, hide_short_help = true)]
+    pub xdp_mode: Option<XdpModeArg>,
+
+    /// Slots of each of a port's four rings, a power of two: 2 to 65536 [default: 512 mem, 2048 xdp]
+    #[arg(long, value_name = "N", value_parser = power_of_two(RING), allow_negative_numbers = true,
+          help_heading = PORTS, hide_short_help = true)]
+    pub ring: Option<u32>,
+
+    /// Bytes of a frame, a power of two: 2048 to 32768. A packet that does not fit is dropped and counted (rx_too_long).
+    ///
+    /// 2048 have room for packets of 1518 bytes, which is Ethernet's usual MTU of 1500 with a VLAN tag; 4096 for 3584, 8192
+    /// for 7232, 16384 for 14528, and so for jumbo frames, 32768 for 29120. An xdp port takes 2048 or 4096. The MTU of a link
+    /// without an interface (memif, pcap, mem) is what fits, less 18.
+    #[arg(long, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true,
+          help_heading = PORTS, hide_short_help = true)]
+    pub frame_size: FrameSize,
+
+    /// Frames in each worker's pool, which its ports share: 64 to 1048576, and 2 GiB at most [default: 4 for each port
+    /// and slot of its ring]
+    #[arg(long, value_name = "N", value_parser = whole(FRAMES), allow_negative_numbers = true,
+          help_heading = PORTS, hide_short_help = true)]
+    pub frames: Option<usize>,
+
+    /// Forwarding mode.
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = ModeArg::Ip, help_heading = ROUTING)]
     pub mode: ModeArg,
 
-    /// A route for --mode ip: destinations PREFIX leave by port number PORT to link address MAC. Repeatable.
+    /// A route for --mode ip: destinations (or default), egress port (number or interface), MAC address of the next hop.
+    /// Repeatable.
     ///
-    /// For example 10.0.2.0/24,1,02:00:00:00:00:02. The longest prefix wins. Needs --port; the routes of the
-    /// two mem ports are built in.
-    #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route)]
-    pub route: Vec<Route>,
+    /// For example 10.0.2.0/24,1,02:00:00:00:00:02 or default,eth1,02:00:00:00:00:02. The longest prefix wins; default is
+    /// 0.0.0.0/0. Needs --port; the routes of the two mem ports are built in.
+    #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route, help_heading = ROUTING)]
+    pub route: Vec<ByPort<Route>>,
 
     /// Where routes come from, for --mode ip; needs --port [default: given]
     ///
@@ -95,73 +126,11 @@ pub struct ForwardArgs {
     /// routing daemon drives netmem; neighbours too, which the kernel is asked for while packets wait, up to 64 for each.
     /// A --route counts before the kernel's for the same prefix. Ports are the interfaces of the same name. Needs root or
     /// CAP_NET_ADMIN to ask for neighbours.
-    #[arg(long, value_name = "FROM", value_enum)]
+    #[arg(long, value_name = "FROM", value_enum, help_heading = ROUTING)]
     pub routes: Option<RoutesArg>,
 
-    /// Stop after S seconds; fractions are fine [default: 10 without --port, else until Ctrl-C, or the end of the files
-    /// where nothing else is received]
-    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
-    pub seconds: Option<f64>,
-
-    /// Stop when the generators have sent N packets together; not with --port.
-    #[arg(long, value_name = "N", value_parser = whole(1..=PACKETS_MAX), allow_negative_numbers = true,
-          conflicts_with = "seconds")]
-    pub packets: Option<u64>,
-
-    /// Flows that each worker's generator sends, round robin: 1 to 65534; not with --port [default: 1]
-    #[arg(long, value_name = "N", value_parser = whole(1..=FLOWS_MAX), allow_negative_numbers = true)]
-    pub flows: Option<usize>,
-
-    /// Bytes of a generated frame, without frame check sequence: 64 to 1514, with larger frames up to 29116; not with --port
-    /// [default: 64]
-    #[arg(long, value_name = "BYTES", value_parser = whole(SIZE_MIN..=SIZE_MAX),
-          allow_negative_numbers = true)]
-    pub size: Option<usize>,
-
-    /// Whether the generator waits for a full ring; not with --port [default: on]
-    ///
-    /// on: as on links with flow control, no more packets are under way than a ring has places, and a packet
-    /// that finds no place is refused and tried again. off: it is dropped by the device and counted as an rx
-    /// drop.
-    #[arg(long, value_name = "WHEN", value_enum)]
-    pub pause: Option<Switch>,
-
-    /// Frames in each worker's pool, which its ports share: 64 to 1048576, and 2 GiB at most [default: 4 for each port
-    /// and place of its ring]
-    #[arg(long, value_name = "N", value_parser = whole(FRAMES), allow_negative_numbers = true)]
-    pub frames: Option<usize>,
-
-    /// Bytes of a frame, a power of two: 2048 to 32768. A packet that does not fit is dropped and counted (rx_too_long).
-    ///
-    /// 2048 have room for packets of 1518 bytes, which is Ethernet's usual MTU of 1500 with a VLAN tag; 4096 for 3584, 8192
-    /// for 7232, 16384 for 14528, and so for jumbo frames, 32768 for 29120. An xdp port takes 2048 or 4096. The MTU of a link
-    /// without an interface (memif, pcap, mem) is what fits, less 18.
-    #[arg(long, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true)]
-    pub frame_size: FrameSize,
-
-    /// Places in each of a port's four rings, a power of two: 2 to 65536 [default: 512 mem, 2048 xdp]
-    #[arg(long, value_name = "N", value_parser = power_of_two(RING), allow_negative_numbers = true)]
-    pub ring: Option<u32>,
-
-    /// Where the redirect program of an xdp port runs; needs --port [default: auto]
-    #[arg(long, value_name = "MODE", value_enum)]
-    pub xdp_mode: Option<XdpModeArg>,
-
-    /// Read options from a TOML file: each long option but --json is a key, and what is typed counts before it.
-    ///
-    /// mode = "ip", workers = 2, and lists for what is repeatable: port = ["packet:eth0", "packet:eth1"]. A typed option
-    /// takes the whole list's place. SIGHUP reads the file again: rule, route, steer, idle and icmp-* change while packets pass;
-    /// a file that is wrong, or changes anything else, changes nothing and is complained about in one line.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-
-    /// Where the keys of that file stand that count.
-    #[arg(skip)]
-    pub places: Places,
-
-    /// Listen on a Unix socket at PATH, for netmem stat and netmem set; it is its owner's alone (mode 0600).
-    #[arg(long, value_name = "PATH")]
-    pub control: Option<PathBuf>,
+    #[command(flatten)]
+    pub router: RouterArgs,
 
     #[command(flatten)]
     pub team: WorkerArgs,
@@ -169,27 +138,66 @@ pub struct ForwardArgs {
     #[command(flatten)]
     pub way: PacketArgs,
 
-    #[command(flatten)]
-    pub router: RouterArgs,
+    /// Stop when the generators have sent N packets together; not with --port.
+    #[arg(long, value_name = "N", value_parser = whole(1..=PACKETS_MAX), allow_negative_numbers = true,
+          conflicts_with = "seconds", help_heading = GENERATOR, hide_short_help = true)]
+    pub packets: Option<u64>,
+
+    /// Flows that each worker's generator sends, round robin: 1 to 65534; not with --port [default: 1]
+    #[arg(long, value_name = "N", value_parser = whole(1..=FLOWS_MAX), allow_negative_numbers = true,
+          help_heading = GENERATOR, hide_short_help = true)]
+    pub flows: Option<usize>,
+
+    /// Bytes of a generated frame, without frame check sequence: 64 to 1514, with larger frames up to 29116; not with --port
+    /// [default: 64]
+    #[arg(long, value_name = "BYTES", value_parser = whole(SIZE_MIN..=SIZE_MAX), allow_negative_numbers = true,
+          help_heading = GENERATOR, hide_short_help = true)]
+    pub size: Option<usize>,
+
+    /// Flow control: whether the generator waits, or the device drops, when a receive ring is full; not with --port
+    /// [default: on]
+    #[arg(long, value_name = "WHEN", value_enum, help_heading = GENERATOR, hide_short_help = true)]
+    pub pause: Option<Switch>,
+
+    /// Stop after S seconds; fractions are fine [default: 10 without --port, else until Ctrl-C, or the end of the files
+    /// where nothing else is received]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, help_heading = RUN)]
+    pub seconds: Option<f64>,
+
+    /// Read options from a TOML file: each long option but --json is a key; command-line options override the file.
+    ///
+    /// mode = "ip", workers = 2, and lists for what is repeatable: port = ["packet:eth0", "packet:eth1"]. A typed option
+    /// replaces the whole list. SIGHUP reads the file again: rule, route, steer's policy, idle and icmp-* change while packets
+    /// pass; a file that is wrong, or changes anything else, changes nothing and is complained about in one line.
+    #[arg(long, value_name = "FILE", help_heading = RUN)]
+    pub config: Option<PathBuf>,
+
+    /// Where the keys of that file stand that count.
+    #[arg(skip)]
+    pub places: Places,
+
+    /// Listen on a Unix socket at PATH, for netmem stat and netmem set; usable by the owner only (mode 0600).
+    #[arg(long, value_name = "PATH", help_heading = RUN)]
+    pub control: Option<PathBuf>,
 
     /// Print one JSON object on standard output instead of the summary, and no line while running.
-    #[arg(long)]
+    #[arg(long, help_heading = RUN)]
     pub json: bool,
 }
 
 /// Values of `--mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
-    /// As a router of IPv4 and IPv6: validation, longest-prefix match, TTL, checksum, link addresses, ICMP errors; padding
-    /// of the link is cut off.
+    /// As a router of IPv4 and IPv6: validation, longest-prefix match, TTL, checksum, MAC addresses, ICMP errors; Ethernet
+    /// padding is cut off.
     Ip,
-    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged, with padding of the link.
+    /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged, with Ethernet padding.
     CrossConnect,
-    /// Every frame leaves by the port it came from, as long as it came, its link addresses swapped.
+    /// Every frame leaves by the port it came from, as long as it came, its MAC addresses swapped.
     Reflect,
     /// Every frame is dropped unread.
     Drop,
-    /// Every frame goes to the holder.
+    /// Every frame goes to the holder, which reads and keeps it (--hold).
     Pass,
 }
 
@@ -248,81 +256,100 @@ impl From<XdpModeArg> for XdpModeWish {
     }
 }
 
-fn route(text: &str) -> Result<Route, netmem_router::route::RouteError> {
-    text.parse()
-}
+/// The examples of -h.
+const SHORT_EXAMPLES: &str = "\
+Examples:
+  netmem forward --seconds 3
+  netmem forward --port packet:eth0 --port packet:eth1 --routes kernel
+  netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
 
-/// The examples, for both lengths of help.
-macro_rules! examples {
-    () => {
-        "\
+netmem forward --help shows all options, what is counted and what is checked.";
+
+const AFTER_LONG_HELP: &str = "\
 Examples:
   netmem forward --flows 1000 --seconds 3
-  netmem forward --packets 1000000 --size 1514 --json
-  netmem forward --path full --rule drop,proto=udp,sport=49152 --flows 10 --ready-pairs 50
+  netmem forward --packets 1M --size 1514 --json
+  netmem forward --path full --rule drop,proto=udp,sport=49152 --ready-pairs 50
   netmem forward --mode pass --hold 1000
   netmem forward --workers 2 --flows 100
   netmem forward --workers 3 --generators 1 --steer hash=1,2 --flows 100
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
-  netmem forward --port xdp:eth0 --port memif:/run/vpp/memif.sock,id=1 --mode cross-connect
-  netmem forward --port pcap:in=a.pcap --port pcap:out=b.pcap --mode cross-connect
-  netmem forward --port fault:drop=0.01,delay=1/50/xdp:eth0 --port xdp:eth1 --mode cross-connect
+  netmem forward --port xdp:eth0 --port memif:/run/vpp/memif.sock,id=1 \\
+      --mode cross-connect
+  netmem forward --port pcap:in=a.pcap --port pcap:out=b.pcap \\
+      --mode cross-connect
+  netmem forward --port fault:drop=0.01,delay=1/50/xdp:eth0 --port xdp:eth1 \\
+      --mode cross-connect
   netmem forward --port xdp:eth0 --port xdp:eth1 \\
-      --route 10.0.1.0/24,0,02:00:00:00:00:01 --route 10.0.2.0/24,1,02:00:00:00:00:02
-  netmem forward --port packet:eth0 --port packet:eth1 --mode ip --routes kernel --icmp-rate 100"
-    };
-}
+      --route 10.0.1.0/24,eth0,02:00:00:00:00:01 \\
+      --route default,eth1,02:00:00:00:00:02
+  netmem forward --port packet:eth0 --port packet:eth1 --routes kernel
 
-const EXAMPLES: &str = examples!();
-
-const AFTER_LONG_HELP: &str = concat!(
-    examples!(),
-    "
+Numbers may end in k, M or G (thousands; of powers of two 1024).
 
 Figures:
-  ns_per_packet  a worker's time per packet: the median over windows of 256 received packets.
-                 Idle time does not count; windows with a pause of the machine or of the thread
-                 in them are thrown away (windows.dropped).
-  pps            1 / ns_per_packet, summed over the workers: packets per second that they handle while
-                 they have work.
+  ns_per_packet  a worker's time per packet: the median over windows of 256
+                 received packets. Idle time does not count; windows with a
+                 pause of the machine or of the thread in them are thrown
+                 away (windows.dropped).
+  pps            capacity, not throughput: 1 / ns_per_packet, summed over the
+                 workers, which is what they handle while they have work.
                  With --steer a packet counts with each worker that has it.
-  pps_mean       packets received / seconds of the run, idle time and pauses included.
+  pps_mean       packets received / seconds of the run, idle time and pauses
+                 included.
 
 The object of --json:
-  seconds, pps, ns_per_packet, pps_mean, mode (as in --mode), path (as in --path),
+  seconds, pps, ns_per_packet, pps_mean, mode (as in --mode), path (as in
+  --path),
   backing (of the memory: which pages, and why not larger ones),
   windows {counted, dropped, p10, p90} or null,
   generator {sent, refused} or null,
-  received, originated (ICMP errors, made of dropped frames), transmitted, held, passed, dropped {reason: n} (with
-  --steer also inbox_full, flow_limit, inbox_gone: on the way between workers),
-  icmp {sent {message: n}, silent {why: n}} (silent: dropped packets about which no error was sent that could have been),
-  holder {taken, freed, kept} or null (of what was passed; kept when the run ended),
-  tap {taken, missed, kept} or null (of what was sent; kept when the run ended),
-  filter {unmatched, rules [{rule, packets, bytes}], protocols {name: packets}} or null (--path full),
+  received, originated (ICMP errors, made of dropped frames), transmitted,
+  held, passed, dropped {reason: n} (with --steer also inbox_full, flow_limit,
+  inbox_gone: dropped between workers),
+  icmp {sent {message: n}, silent {why: n}} (silent: dropped packets about
+  which an error could have been sent and was not),
+  holder {taken, freed, kept} or null (of what was passed; kept when the run
+  ended),
+  tap {taken, missed, kept} or null (of what was sent; kept when the run
+  ended),
+  filter {unmatched, rules [{rule, packets, bytes}], protocols {name:
+  packets}} or null (--path full),
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
   sink {received, corrupt, reordered, duplicates, missing} or null,
-  steer {policy, tx_queue, workers [{kept, sent, received, and every other counter of its inbox}]} or null,
-  workers [{core (or null), received, taken (from others), handed (to others), originated, transmitted, dropped, held,
-  passed, idle_rounds (without work, from the 65th in a row on), sleeps, stalls (see --watchdog), ns_per_packet or
-  null}],
-  ports [{worker (its number), name, kind, detail, rx, tx, and every other counter, with those of the ports
-  around it: fault_dropped, trace_lost and so on}],
-  pools [{name, total, free, cached, ready, owned, posted, queued, returning, astray, balanced}].
-  generator and sink are null with --port; pps, ns_per_packet and windows when not one window was
-  filled. A refused packet was tried again until it was sent; it counts once.
+  steer {policy, tx_queue, workers [{kept, sent, received, and every other
+  counter of its inbox}]} or null,
+  workers [{core (or null), received, taken (from others), handed (to
+  others), originated, transmitted, dropped, held, passed, idle_rounds (idle
+  polls, counted after 64 in a row), sleeps, stalls (see --watchdog),
+  ns_per_packet or null}],
+  ports [{worker (its number), name, kind, detail, rx, tx, and every other
+  counter, with those of the ports around it: fault_dropped, trace_lost and
+  so on}],
+  pools [{name, total, free, cached, ready, owned, posted, queued, returning,
+  astray, balanced}].
+  generator and sink are null with --port; pps, ns_per_packet and windows
+  when not one window was filled. A refused packet was tried again until it
+  was sent; it counts once.
 
 What is checked at the end, or the exit code is 1 and a line says which:
-  sent = received + rx_no_frame + rx_ring_full + rx_dropped      (generator)
-  received + originated = transmitted + dropped + held + passed  (all workers)
-  received + taken + originated = transmitted + dropped + held + passed + handed  (each worker)
-  passed = taken = freed + kept                                  (holder)
-  completed by the forwarder = taken + missed                    (tap)
-  transmitted = completed = received by the sink, none corrupt, none twice
-  every pool balanced, and every frame home after the ports are closed; no port down, and every trace written
+  sent = received + rx_no_frame + rx_ring_full + rx_dropped    (generator)
+  received + originated = transmitted + dropped + held + passed
+                                                             (all workers)
+  received + taken + originated
+      = transmitted + dropped + held + passed + handed       (each worker)
+  passed = taken = freed + kept                                   (holder)
+  completed by the forwarder = taken + missed                        (tap)
+  transmitted = completed = received by the sink, none corrupt, none
+  duplicated
+  every pool balanced, and every frame home after the ports are closed; no
+  port down, and every trace written
 
 Exit codes:
-  0  all went well, also when Ctrl-C or SIGTERM ended it (a second one ends it at once)
-  1  a check failed, or something went wrong while running; also a worker that never ends: ten seconds after it was to, it
-     is named and the process ends without a summary
-  2  bad input, or the set-up failed: one line with the remedy, and nothing is left behind"
-);
+  0  all went well, also when Ctrl-C or SIGTERM ended it (a second one ends
+     it at once)
+  1  a check failed, or something went wrong while running; also a worker
+     that never ends: ten seconds after it was to, it is named and the
+     process ends without a summary
+  2  bad input, or the set-up failed: one line with the remedy, and nothing
+     is left behind";

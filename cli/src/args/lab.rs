@@ -34,7 +34,7 @@ pub struct LabRunArgs {
     /// Names of experiments, in the order in which they are to run, or `all`.
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// The same rows with fewer rounds: 10 to 30 seconds each.
+    /// The same rows with fewer rounds: some seconds each.
     #[arg(long)]
     pub quick: bool,
     /// Also write the reports to FILE, as JSON: one object for one name, an array for several or `all`.

@@ -14,6 +14,7 @@ mod observe;
 mod options;
 mod packets;
 mod port;
+mod route;
 mod router;
 mod steer;
 mod switch;
@@ -25,12 +26,13 @@ pub use forward::{ForwardArgs, ModeArg, RoutesArg, XdpModeArg};
 pub use frame_size::FrameSize;
 #[cfg(feature = "lab")]
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
+pub use number::number;
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
 #[cfg(test)]
 pub use port::port_spec;
 pub use port::{DeviceSpec, PortSpec, WrapSpec};
-pub use steer::SteerArgs;
+pub use route::{ByPort, OfPort};
 pub use switch::Switch;
 pub use traffic::{GenArgs, LimitArgs, SinkArgs, StationArgs};
 pub use workers::WorkerArgs;

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// Slabs go by SLUB's names. Colours only on a terminal, and not where NO_COLOR is set.
 #[derive(Debug, Args)]
 pub struct StatArgs {
-    /// One of forward, workers, ports, pools, drops, holders, pages, and where there are such ready, slabs, rules,
-    /// holder, routes, neighbours, netlink.
+    /// One of forward, workers, ports, pools, drops, holders, pages, and where there are such icmp, steer, ready, slabs,
+    /// rules, holder, routes, neighbours, netlink.
     pub what: Option<String>,
 
     /// Print one JSON object a line.
@@ -28,7 +28,8 @@ pub struct StatArgs {
     pub control: Option<PathBuf>,
 }
 
-/// Tune a running `netmem forward --control`; without KEY, list the keys with values and ranges.
+/// Tune a running `netmem forward --control`: netmem set KEY VALUE; netmem set KEY prints its value, netmem set lists all
+/// keys with values and ranges.
 ///
 /// It takes effect at once. A value that is out of range changes nothing.
 #[derive(Debug, Args)]
@@ -36,10 +37,10 @@ pub struct SetArgs {
     /// A key as netmem set lists them, for example pool.rx.cache.
     pub key: Option<String>,
 
-    /// Its new value.
+    /// Its new value; without one, the key is printed.
     pub value: Option<String>,
 
-    /// List the keys as JSON.
+    /// Print the keys, or the one key, as JSON.
     #[arg(long)]
     pub json: bool,
 

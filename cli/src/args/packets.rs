@@ -12,8 +12,9 @@ const PAIRS_MAX: usize = 1 << 16;
 
 /// Flags about packets, rules and the holder.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Packet path")]
 pub struct PacketArgs {
-    /// How far frames go into being packets.
+    /// Packet path: fast (raw frames) or full (packet objects, rules, statistics).
     #[arg(long, value_name = "PATH", value_enum, default_value_t = PathArg::Fast)]
     pub path: PathArg,
 
@@ -25,33 +26,33 @@ pub struct PacketArgs {
     #[arg(long, value_name = "RULE", value_parser = rule)]
     pub rule: Vec<Rule>,
 
-    /// Ready heads of each worker: how many at most, how many taken at once, how many freed at once; 0 for none. Makes
+    /// Packet heads that each worker keeps ready: how many at most, how many are taken and freed at once; 0 for none. Makes
     /// packets of frames on the fast path too [default: 128/32/32 where there are packets]
-    #[arg(long, value_name = "SIZE/REFILL/FREE", value_parser = ready_heads)]
+    #[arg(long, hide_short_help = true, value_name = "SIZE/REFILL/FREE", value_parser = ready_heads)]
     pub ready_heads: Option<ReadyHeads>,
 
     /// Ready pairs of head and frame at most, 0 to 65536: heads are then attached when fill rings are refilled, and pairs
     /// stay together from completion to the next fill. Makes packets of frames on the fast path too.
-    #[arg(long, value_name = "MAX", value_parser = whole(0..=PAIRS_MAX), allow_negative_numbers = true)]
+    #[arg(long, hide_short_help = true, value_name = "MAX", value_parser = whole(0..=PAIRS_MAX), allow_negative_numbers = true)]
     pub ready_pairs: Option<usize>,
 
     /// How sent and dropped frames are freed.
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = FreeArg::Bulk)]
+    #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value_t = FreeArg::Bulk)]
     pub free: FreeArg,
 
-    /// Passed frames that the holder keeps of each worker, the newest: 0 to 1048576; 0 frees them as soon as it has read them. For
+    /// Keep the newest N passed frames per worker in the holder: 0 to 1048576; 0 frees them as soon as it has read them. For
     /// --mode pass, a --rule that passes, or --path full where --config or --control may bring one later.
-    #[arg(long, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
           allow_negative_numbers = true)]
     pub hold: usize,
 
-    /// Clones of sent frames that a tap keeps of each worker, the newest: 1 to 1048576. They are read-only; a frame goes home when the
-    /// tap has released its clone.
-    #[arg(long, value_name = "N", value_parser = whole(1..=HOLD_MAX), allow_negative_numbers = true)]
+    /// Keep read-only clones of the newest N sent frames per worker in a tap: 1 to 1048576. A frame is freed when the tap has
+    /// released its clone too.
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=HOLD_MAX), allow_negative_numbers = true)]
     pub tap: Option<usize>,
 
-    /// How long the holder keeps a frame at most; fractions are fine [default: until newer ones come]
-    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
+    /// Seconds that the holder keeps a frame at most; fractions are fine [default: until newer ones come]
+    #[arg(long, hide_short_help = true, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub hold_seconds: Option<f64>,
 }
 

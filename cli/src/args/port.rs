@@ -3,6 +3,7 @@
 use super::memif::memif;
 use super::options::options;
 use super::xdp::{XdpSpec, xdp};
+use crate::nearest::nearest;
 use netmem::port::fault::{Chance, FaultConfig};
 use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{PcapConfig, Speed};
@@ -13,7 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// For whoever writes no kind that there is.
+/// What is said of a kind that there is none of.
 const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
 
 /// One `--port`.
@@ -162,10 +163,23 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
             "tap" => (tap(options)?, rest.to_owned()),
             "pcap" => (DeviceSpec::Pcap(pcap(options)?), rest.to_owned()),
             "mem" => return Err("the two mem ports are built in: leave --port out to use them".into()),
-            _ => return Err(KINDS.into()),
+            _ => return Err(unknown(rest)),
         };
         let around = full.strip_suffix(rest).unwrap_or_default();
         return Ok(PortSpec { wraps, device, text: format!("{around}{text}") });
+    }
+}
+
+/// What may have been meant: an interface without a kind, or a kind written otherwise.
+fn unknown(text: &str) -> String {
+    let kind = text.split(':').next().unwrap_or_default();
+    let kinds = ["xdp", "memif", "packet", "tap", "pcap", "fault", "trace"];
+    match nearest(kinds, &kind.to_ascii_lowercase()) {
+        Some(near) if text.contains(':') => format!("unknown kind of port {kind}: did you mean {near}:...?"),
+        _ if !text.is_empty() && !text.contains([':', '/', ',', '=']) => {
+            format!("give the kind of port too: did you mean packet:{text} or xdp:{text}?")
+        }
+        _ => KINDS.into(),
     }
 }
 
@@ -216,7 +230,7 @@ fn pcap(text: &str) -> Result<PcapConfig, String> {
             ("speed", "full") => config.speed = Speed::Full,
             ("speed", "recorded") => config.speed = Speed::Recorded,
             ("loop", times) => {
-                let times: u64 = times.parse().map_err(|_| "pcap: loop=N: give a number, 0 for ever")?;
+                let times: u64 = times.parse().map_err(|_| "pcap: loop=N: give a number, 0 without end")?;
                 config.times = (times > 0).then_some(times);
             }
             _ => return Err("pcap: give in=FILE, out=FILE, speed=full or speed=recorded, loop=N".into()),
@@ -334,7 +348,9 @@ mod tests {
     fn a_port_of_another_form_is_told_the_form() {
         for (bad, remedy) in [
             ("veth:0", "xdp:IFNAME"),
-            ("eth0", "xdp:IFNAME"),
+            ("eth0", "did you mean packet:eth0 or xdp:eth0?"),
+            ("XDP:eth0", "did you mean xdp:...?"),
+            ("paket:eth0", "did you mean packet:...?"),
             ("", "xdp:IFNAME"),
             ("mem:0", "leave --port out"),
             ("xdp", "xdp:eth0:1"),
@@ -356,7 +372,7 @@ mod tests {
             ("pcap:", "in=FILE"),
             ("pcap:in=", "name of a file"),
             ("pcap:in=a,speed=fast", "speed=recorded"),
-            ("pcap:in=a,loop=x", "0 for ever"),
+            ("pcap:in=a,loop=x", "0 without end"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),
             ("fault:drop=2/xdp:eth0", "share from 0 to 1"),
             ("fault:lose=1/xdp:eth0", "duplicate=P"),

@@ -1,43 +1,44 @@
 //! `netmem forward`: what a router says and does beside forwarding.
 
 use super::number::whole;
+use super::route::{ByPort, own_address};
 use clap::{Args, ValueEnum};
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::ip::Allow;
-use netmem_router::route::{OwnAddress, OwnAddressError};
+use netmem_router::route::OwnAddress;
 
 /// Errors a second that can be asked for at most.
 const RATE_MAX: u32 = 1_000_000;
 
 /// Flags about the router itself.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Routing")]
 pub struct RouterArgs {
-    /// An address of the router's own on the link of port number PORT, for --mode ip with --route. Repeatable.
+    /// An address of the router's own on the link of PORT (a number or an interface), for --mode ip with --route. Repeatable.
     ///
     /// For example 10.0.1.254/24,0. ICMP errors (time exceeded, unreachable, too big) come from it; without one of the packet's
-    /// family none are sent. Packets to it are the router's own and not forwarded; nobody here answers them. With --routes
-    /// kernel the interfaces' own addresses are followed instead.
-    #[arg(long, value_name = "ADDRESS/LENGTH,PORT", value_parser = own_address)]
-    pub address: Vec<OwnAddress>,
+    /// family none are sent. Packets to it are the router's own: they are not forwarded, and netmem does not answer them. With
+    /// --routes kernel the interfaces' own addresses are followed instead.
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS/LENGTH,PORT", value_parser = own_address)]
+    pub address: Vec<ByPort<OwnAddress>>,
 
     /// What becomes of IPv4 packets from or to 0/8, 127/8 and 240/4, and of packets from the router's own addresses or the
-    /// broadcast address of a network of its, for --mode ip. From and to other martians (multicast, 169.254/16,
-    /// 255.255.255.255; over IPv6 ::, ::1, fe80::/10, ff00::/8) none is ever forwarded [default: drop]
-    #[arg(long, value_name = "WHAT", value_enum)]
+    /// broadcast address of one of its networks, for --mode ip. Packets from and to other martians (multicast, 169.254/16,
+    /// 255.255.255.255; over IPv6 ::, ::1, fe80::/10, ff00::/8) are never forwarded [default: drop]
+    #[arg(long, hide_short_help = true, value_name = "WHAT", value_enum)]
     pub martians: Option<OddArg>,
 
     /// What becomes of IPv4 packets with a loose source route, for --mode ip. Those with a strict one are always dropped
     /// [default: drop]
-    #[arg(long, value_name = "WHAT", value_enum)]
+    #[arg(long, hide_short_help = true, value_name = "WHAT", value_enum)]
     pub source_routes: Option<OddArg>,
 
-    /// ICMP errors a second that each worker sends in the long run, for --mode ip: 1 to 1000000; 0 sends none at all
-    /// [default: 1000]
-    #[arg(long, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
+    /// Sustained ICMP error rate per worker, a second, for --mode ip: 1 to 1000000; 0 sends none at all [default: 1000]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_rate: Option<u32>,
 
-    /// ICMP errors that a worker sends at once after a time without, for --mode ip: 1 to 1000000 [default: 50]
-    #[arg(long, value_name = "N", value_parser = whole(1..=RATE_MAX), allow_negative_numbers = true)]
+    /// Burst size of ICMP errors per worker, for --mode ip: 1 to 1000000 [default: 50]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_burst: Option<u32>,
 }
 
@@ -79,10 +80,6 @@ impl RouterArgs {
         ];
         flags.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
     }
-}
-
-fn own_address(text: &str) -> Result<OwnAddress, OwnAddressError> {
-    text.parse()
 }
 
 #[cfg(test)]

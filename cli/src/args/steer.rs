@@ -1,99 +1,186 @@
-//! `netmem forward`: how workers share what they receive.
+//! `netmem forward --steer`: how workers share what they receive.
 
 use super::number::{power_of_two, whole};
 use super::switch::Switch;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use netmem::limits::BATCH_MAX;
-use netmem::steer::{DEFAULT_KEY, KEY_LEN, Policy, PolicyError, Record, SYMMETRIC_KEY};
+use netmem::steer::{DEFAULT_KEY, KEY_LEN, Policy, Record, SYMMETRIC_KEY};
 
 /// Frames of an inbox.
 const INBOX: std::ops::RangeInclusive<u32> = 64..=1 << 20;
 
-/// Microseconds that a short list may wait.
+/// Microseconds that a short batch may wait.
 const LINGER: std::ops::RangeInclusive<u64> = 0..=1_000_000;
 
-/// Flags about lanes between workers.
+/// The keys that may follow a policy.
+const KEYS: &str = "inbox=N, batch=N, linger=US, flow-limit=on|off, flow-table=N, tx-queue=rx-worker|fwd-worker, \
+                    hash-key=rss|symmetric";
+
+/// Flags about what goes from worker to worker.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Workers and steering")]
 pub struct SteerArgs {
-    /// Which worker forwards a packet: none, map=rx0:1,rx1:2,3, round-robin, hash or flow; needs --workers 2 or more.
+    /// Which worker forwards a packet: POLICY[,KEY=VALUE...], POLICY none, map=rx0:1,rx1:2,3, round-robin, hash or flow;
+    /// needs --workers 2 or more.
     ///
     /// Without it, and with none, the worker that received it. rx0 is what worker 0 receives, and so on: a queue that is
     /// not in the map stays with its worker, and one with several workers spreads its flows over them. round-robin, hash
     /// and flow may name the workers to choose from, as in hash=1,2. hash goes by addresses and ports; flow too, but a flow
     /// moves to an idler worker when all its packets so far are done. All but round-robin keep the order within a flow.
-    #[arg(long, value_name = "POLICY", value_parser = policy)]
-    pub steer: Option<Policy>,
+    ///
+    /// Keys behind the policy, as in hash=1,2,inbox=4096,linger=50:
+    ///
+    /// inbox=N: size of the inbox for each pair of workers, 64 to 1048576 frames. Frames that find it full are dropped
+    /// (inbox_full). By default 1024, or more than twice what the generators have under way.
+    ///
+    /// flow-limit=on|off: above half of an inbox, frames of the flow that makes most of it are dropped first (flow_limit), so
+    /// that it cannot keep the others out. On by default.
+    ///
+    /// batch=N: hand-off batch size, 1 to 64 (default 1): a shorter batch is held back for up to linger=US microseconds, at
+    /// most a second (default 0: every batch is sent at the end of a poll round).
+    ///
+    /// tx-queue=rx-worker|fwd-worker: whose transmit queue a steered packet leaves by: the worker's that received it (the
+    /// default: a flow keeps its queue) or the worker's that forwarded it (one hand-off less, but a flow that moves leaves by
+    /// another queue).
+    ///
+    /// flow-table=N: entries of each worker's table for the policy flow, a power of two up to 1048576 (default 4096).
+    /// hash-key=rss|symmetric: the key most network cards begin with (the default), or one that takes both directions of a
+    /// connection to the same worker.
+    #[arg(long, value_name = "POLICY[,KEY=VALUE]", value_parser = steer)]
+    pub steer: Option<Steer>,
 
-    /// By which worker's queue a steered packet is transmitted; needs --steer [default: first]
-    #[arg(long, value_name = "WHICH", value_enum, requires = "steer")]
-    pub tx_queue: Option<TxQueueArg>,
+    /// In --steer now, as the next seven; refused with the new form.
+    #[arg(long, hide = true, value_name = "N", value_parser = moved("inbox"))]
+    inbox: Option<Moved>,
+    #[arg(long, hide = true, value_name = "N", value_parser = moved("batch"))]
+    list: Option<Moved>,
+    #[arg(long, hide = true, value_name = "US", value_parser = moved("linger"))]
+    linger: Option<Moved>,
+    #[arg(long, hide = true, value_name = "SWITCH", value_parser = moved("flow-limit"))]
+    flow_limit: Option<Moved>,
+    #[arg(long, hide = true, value_name = "N", value_parser = moved("flow-table"))]
+    flow_table: Option<Moved>,
+    #[arg(long, hide = true, value_name = "KEY", value_parser = moved("hash-key"))]
+    hash_key: Option<Moved>,
+    #[arg(long, hide = true, value_name = "WHICH", value_parser = moved("tx-queue"))]
+    tx_queue: Option<Moved>,
+}
 
-    /// Frames of one worker that another has waiting at most, 64 to 1048576; more are dropped by count, and beyond half
-    /// of it those of a flow that makes most of them; needs --steer [default: 1024, or more than twice what the generators
-    /// have under way]
-    #[arg(long, value_name = "N", value_parser = whole(INBOX), requires = "steer", allow_negative_numbers = true)]
+/// The value of `--steer`; None where the default counts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Steer {
+    /// Which worker a packet is for.
+    pub policy: Policy,
+    /// Frames of an inbox.
     pub inbox: Option<u32>,
-
-    /// Frames that a list for another worker should have: a shorter one waits at the end of a poll round for as long as
-    /// --linger says; 1 to 64; needs --steer [default: 1]
-    #[arg(long, value_name = "N", value_parser = whole(1..=BATCH_MAX), requires = "steer", allow_negative_numbers = true)]
-    pub list: Option<usize>,
-
-    /// Microseconds that a list shorter than --list waits at most, up to a second; 0 sends every list at the end of each
-    /// round; needs --steer [default: 0]
-    #[arg(long, value_name = "US", value_parser = whole(LINGER), requires = "steer", allow_negative_numbers = true)]
+    /// Frames of a batch that is sent at once.
+    pub batch: Option<usize>,
+    /// Microseconds that a shorter one waits.
     pub linger: Option<u64>,
-
-    /// Whether a flow that makes most of an inbox that is more than half full is dropped by count, so that it cannot keep
-    /// the others out; off, only what a full inbox has no room for is dropped; needs --steer [default: on]
-    #[arg(long, value_name = "SWITCH", value_enum, requires = "steer")]
+    /// Whether a flow that makes most of an inbox is held to half of it.
     pub flow_limit: Option<Switch>,
-
-    /// Entries of each worker's table of flows, a power of two up to 1048576, for --steer flow [default: 4096]
-    #[arg(long, value_name = "N", value_parser = power_of_two(1..=1 << 20), requires = "steer", allow_negative_numbers = true)]
+    /// Entries of a table of flows.
     pub flow_table: Option<u32>,
-
-    /// The key of the hash; needs --steer [default: rss]
-    #[arg(long, value_name = "KEY", value_enum, requires = "steer")]
-    pub hash_key: Option<HashKeyArg>,
+    /// The key of the hash.
+    pub hash_key: Option<[u8; KEY_LEN]>,
+    /// By which worker's queue a steered packet is transmitted.
+    pub tx_queue: Option<Record>,
 }
 
-/// Values of `--hash-key`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum HashKeyArg {
-    /// The one of the published vectors of receive side scaling, which most network cards begin with.
-    Rss,
-    /// One that takes both directions of a connection to the same worker.
-    Symmetric,
+/// The policy, which may have commas of its own, then its keys: the next piece with a `=` ends the policy.
+fn steer(text: &str) -> Result<Steer, String> {
+    let mut pieces = text.split(',').peekable();
+    let mut policy: Vec<&str> = pieces.next().into_iter().collect();
+    while let Some(piece) = pieces.next_if(|piece| !piece.contains('=')) {
+        policy.push(piece);
+    }
+    let policy = policy.join(",").parse::<Policy>().map_err(|error| error.to_string())?;
+    let mut steer = Steer { policy, ..Steer::default() };
+    for piece in pieces {
+        let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
+        steer.set(key, value).map_err(|why| format!("{piece}: {why}"))?;
+    }
+    Ok(steer)
 }
 
-impl From<HashKeyArg> for [u8; KEY_LEN] {
-    fn from(key: HashKeyArg) -> [u8; KEY_LEN] {
+impl Steer {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let one_of = |choices: &str| format!("give {key}={choices}");
         match key {
-            HashKeyArg::Rss => DEFAULT_KEY,
-            HashKeyArg::Symmetric => SYMMETRIC_KEY,
+            "inbox" => self.inbox = Some(whole(INBOX)(value)?),
+            "batch" => self.batch = Some(whole(1..=BATCH_MAX)(value)?),
+            "linger" => self.linger = Some(whole(LINGER)(value)?),
+            "flow-table" => self.flow_table = Some(power_of_two(1..=1 << 20)(value)?),
+            "flow-limit" => {
+                let switch = [("on", Switch::On), ("off", Switch::Off)];
+                self.flow_limit = Some(choice(value, switch).ok_or_else(|| one_of("on|off"))?);
+            }
+            "tx-queue" => {
+                let queues = [("rx-worker", Record::First), ("fwd-worker", Record::Second)];
+                self.tx_queue = Some(choice(value, queues).ok_or_else(|| one_of("rx-worker|fwd-worker"))?);
+            }
+            "hash-key" => {
+                let keys = [("rss", DEFAULT_KEY), ("symmetric", SYMMETRIC_KEY)];
+                self.hash_key = Some(choice(value, keys).ok_or_else(|| one_of("rss|symmetric"))?);
+            }
+            _ => return Err(format!("not a key: give {KEYS}")),
         }
+        Ok(())
     }
 }
 
-/// Values of `--tx-queue`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TxQueueArg {
-    /// That of the worker that received it: a flow keeps its queue, and its packets go back to be transmitted.
-    First,
-    /// That of the worker that forwarded it: one way less, but a flow that moves leaves by another queue.
-    Second,
+fn choice<T>(value: &str, choices: [(&str, T); 2]) -> Option<T> {
+    choices.into_iter().find_map(|(name, choice)| (name == value).then_some(choice))
 }
 
-impl From<TxQueueArg> for Record {
-    fn from(queue: TxQueueArg) -> Record {
-        match queue {
-            TxQueueArg::First => Record::First,
-            TxQueueArg::Second => Record::Second,
-        }
+/// An option that is a key of `--steer` by now: it has no value.
+#[derive(Debug, Clone)]
+enum Moved {}
+
+/// Refuses whatever is given to an option that is a key of `--steer` by now.
+fn moved(key: &'static str) -> impl Fn(&str) -> Result<Moved, String> + Clone {
+    move |value| {
+        let value = match value {
+            "first" => "rx-worker",
+            "second" => "fwd-worker",
+            _ => value,
+        };
+        Err(format!("this is a key of --steer: write --steer POLICY,{key}={value}"))
     }
 }
 
-fn policy(text: &str) -> Result<Policy, PolicyError> {
-    text.parse()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_may_have_commas_of_its_own_before_the_keys() {
+        let read = |text| steer(text).unwrap();
+        let policy = |text: &str| text.parse::<Policy>().unwrap();
+        assert_eq!(read("hash"), Steer { policy: policy("hash"), ..Steer::default() });
+        let full = read("map=rx0:1,rx1:2,3,inbox=4k,batch=32,linger=50,flow-limit=off");
+        assert_eq!(full.policy, policy("map=rx0:1,rx1:2,3"));
+        assert_eq!((full.inbox, full.batch, full.linger), (Some(4000), Some(32), Some(50)));
+        assert_eq!(full.flow_limit, Some(Switch::Off));
+        let rest = read("flow=1,2,flow-table=8k,tx-queue=fwd-worker,hash-key=symmetric");
+        assert_eq!((rest.policy, rest.flow_table), (policy("flow=1,2"), Some(8192)));
+        assert_eq!((rest.tx_queue, rest.hash_key), (Some(Record::Second), Some(SYMMETRIC_KEY)));
+    }
+
+    #[test]
+    fn a_wrong_key_or_value_is_told_the_right_ones() {
+        for (bad, remedy) in [
+            ("hsh", "unknown policy \"hsh\""),
+            ("hash,inbx=64", "inbx=64: not a key: give inbox=N"),
+            ("hash,inbox=64,2", "2: not a key"),
+            ("hash,inbox=63", "inbox=63: give a whole number from 64 to 1048576"),
+            ("hash,flow-limit=yes", "give flow-limit=on|off"),
+            ("hash,tx-queue=first", "give tx-queue=rx-worker|fwd-worker"),
+            ("hash,hash-key=", "give hash-key=rss|symmetric"),
+            ("inbox=64", "unknown policy \"inbox=64\""),
+        ] {
+            let error = steer(bad).unwrap_err();
+            assert!(error.contains(remedy), "{bad}: {error}");
+        }
+    }
 }

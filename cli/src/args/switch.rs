@@ -5,8 +5,8 @@ use clap::ValueEnum;
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// A packet that finds no place is refused and tried again.
+    /// The generator waits until the ring has room, as on links with flow control.
     On,
-    /// A packet that finds no place is dropped by the device and counted.
+    /// The device drops the packet, and counts it as an rx drop.
     Off,
 }

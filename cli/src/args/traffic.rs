@@ -21,17 +21,17 @@ const RATE: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
 /// Each is an IPv4 or IPv6 packet of UDP with right checksums, stamped with a stream, its flow, its number in the flow, the
 /// time, and a check over all of it. Sending begins when the port is up.
 #[derive(Debug, Args)]
-#[command(after_help = GEN_HELP)]
+#[command(after_help = GEN_EXAMPLES, after_long_help = GEN_HELP)]
 pub struct GenArgs {
     /// The port to send by, as for netmem forward: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME,
     /// pcap:out=FILE.
     #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
     pub port: PortSpec,
 
-    /// Packets per second, or max for as many as there is room for.
+    /// Packets per second, as in 50000, 50k or 1M, or max for as many as there is room for.
     ///
-    /// Packets go out when they are due. After a pause what was missed is made up for by a millisecond's worth at most
-    /// (64 packets at least); the rest is left out.
+    /// Packets go out when they are due. After a pause at most a millisecond's worth of what was missed is sent late (64
+    /// packets at least); the rest is left out.
     #[arg(long, value_name = "PPS|max", value_parser = rate, default_value = "1000", allow_negative_numbers = true)]
     pub rate: Rate,
 
@@ -44,7 +44,7 @@ pub struct GenArgs {
     pub seconds: Option<f64>,
 
     /// How long to wait for the port to be up, at first and when it went down.
-    #[arg(long, value_name = "S", value_parser = seconds, default_value = "60", allow_negative_numbers = true)]
+    #[arg(long, hide_short_help = true, value_name = "S", value_parser = seconds, default_value = "60", allow_negative_numbers = true)]
     pub wait: f64,
 
     /// Flows, round robin: 1 to 65534.
@@ -58,7 +58,7 @@ pub struct GenArgs {
     pub size: Option<Sizes>,
 
     /// The stream's number, where a sink gets several: 0 to 65535.
-    #[arg(long, value_name = "N", value_parser = whole(0..=u16::MAX), default_value = "0", allow_negative_numbers = true)]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=u16::MAX), default_value = "0", allow_negative_numbers = true)]
     pub stream: u16,
 
     /// Addresses that flows come from: one of IPv4 or IPv6, or ADDRESS+N for that and the N-1 after it, in turn.
@@ -70,23 +70,23 @@ pub struct GenArgs {
     pub dst: Span<IpAddr>,
 
     /// UDP ports that flows come from, in the same way.
-    #[arg(long, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "49152+16384")]
+    #[arg(long, hide_short_help = true, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "49152+16384")]
     pub sport: Span<u16>,
 
     /// UDP ports that flows go to, in the same way.
-    #[arg(long, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "9")]
+    #[arg(long, hide_short_help = true, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "9")]
     pub dport: Span<u16>,
 
-    /// Link address of the sender [default: the interface's, or one made up where there is none]
-    #[arg(long, value_name = "MAC")]
+    /// MAC address of the sender [default: the interface's, or one made up where there is none]
+    #[arg(long, hide_short_help = true, value_name = "MAC")]
     pub src_mac: Option<MacAddr>,
 
-    /// Link address of the next hop [default: 02:00:00:00:00:fe]
+    /// MAC address of the next hop [default: 02:00:00:00:00:fe]
     #[arg(long, value_name = "MAC")]
     pub dst_mac: Option<MacAddr>,
 
     /// TTL or hop limit: 1 to 255.
-    #[arg(long, value_name = "N", value_parser = whole(1..=u8::MAX), default_value = "64", allow_negative_numbers = true)]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=u8::MAX), default_value = "64", allow_negative_numbers = true)]
     pub ttl: u8,
 
     #[command(flatten)]
@@ -95,13 +95,13 @@ pub struct GenArgs {
 
 /// Receive what netmem gen sends, and say what became of it: loss, order, duplicates, corruption, latency.
 #[derive(Debug, Args)]
-#[command(after_help = SINK_HELP)]
+#[command(after_help = SINK_EXAMPLES, after_long_help = SINK_HELP)]
 pub struct SinkArgs {
     /// A port to receive by, as for netmem forward. Repeatable.
     #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
     pub port: Vec<PortSpec>,
 
-    /// Packets that are sent: stop when so many have come, and take those that have not for lost.
+    /// Packets that are sent: stop when N have come; those that have not are lost.
     #[arg(long, value_name = "N", value_parser = whole(COUNT), allow_negative_numbers = true)]
     pub count: Option<u64>,
 
@@ -109,24 +109,24 @@ pub struct SinkArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
 
-    /// Stop when S seconds have gone by since the last packet of the stream.
+    /// Stop S seconds after the last packet of the stream; the first one is waited for without limit.
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub quiet: Option<f64>,
 
     /// The stream to measure; packets of others are foreign: 0 to 65535.
-    #[arg(long, value_name = "N", value_parser = whole(0..=u16::MAX), default_value = "0", allow_negative_numbers = true)]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=u16::MAX), default_value = "0", allow_negative_numbers = true)]
     pub stream: u16,
 
-    /// The link address that packets must come from, else they are corrupt [default: any]
-    #[arg(long, value_name = "MAC")]
+    /// The MAC address that packets must come from, else they are corrupt [default: any]
+    #[arg(long, hide_short_help = true, value_name = "MAC")]
     pub src_mac: Option<MacAddr>,
 
-    /// The link address that packets must go to, else they are corrupt [default: any]
+    /// The MAC address that packets must go to, else they are corrupt [default: any]
     #[arg(long, value_name = "MAC")]
     pub dst_mac: Option<MacAddr>,
 
     /// The TTL or hop limit that packets must have left, else they are corrupt: 1 to 255 [default: any]
-    #[arg(long, value_name = "N", value_parser = whole(1..=u8::MAX), allow_negative_numbers = true)]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=u8::MAX), allow_negative_numbers = true)]
     pub ttl: Option<u8>,
 
     #[command(flatten)]
@@ -143,47 +143,47 @@ pub struct LimitArgs {
     #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_lost: Option<u64>,
 
-    /// Fail if more packets come after a later one of their flow.
-    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    /// Fail if more packets are reordered.
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_reordered: Option<u64>,
 
-    /// Fail if more packets come again.
-    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    /// Fail if more packets are duplicated.
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_duplicates: Option<u64>,
 
-    /// Fail if more packets come with a wrong byte.
-    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    /// Fail if more packets are corrupted.
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_corrupt: Option<u64>,
 
-    /// Fail if more frames come that are none of the stream's.
-    #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
+    /// Fail if more frames come that do not belong to the stream.
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_foreign: Option<u64>,
 }
 
 /// Flags of both.
 #[derive(Debug, Args)]
 pub struct StationArgs {
-    /// Frames: 64 to 1048576, and 2 GiB at most [default: 4 for each place of a ring; sink: of each queue]
-    #[arg(long, value_name = "N", value_parser = whole(64..=1_usize << 20), allow_negative_numbers = true)]
+    /// Frames: 64 to 1048576, and 2 GiB at most [default: 4 for each slot of a ring; sink: of each queue]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(64..=1_usize << 20), allow_negative_numbers = true)]
     pub frames: Option<usize>,
 
     /// Bytes of a frame, a power of two: 2048 to 32768, as for netmem forward.
-    #[arg(long, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true)]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true)]
     pub frame_size: FrameSize,
 
-    /// Places in each of a port's rings, a power of two: 2 to 65536.
-    #[arg(long, value_name = "N", value_parser = power_of_two(2..=1 << 16), default_value = "2048", allow_negative_numbers = true)]
+    /// Slots of each of a port's rings, a power of two: 2 to 65536.
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = power_of_two(2..=1 << 16), default_value = "2048", allow_negative_numbers = true)]
     pub ring: u32,
 
     /// Where the redirect program of an xdp port runs.
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = XdpModeArg::Auto)]
+    #[arg(long, hide_short_help = true, value_name = "MODE", value_enum, default_value_t = XdpModeArg::Auto)]
     pub xdp_mode: XdpModeArg,
 
-    /// Run on core N alone [default: where the system likes]
-    #[arg(long, value_name = "N", value_parser = whole(0..=1023_usize), allow_negative_numbers = true)]
+    /// Run on core N alone [default: where the system puts it]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=1023_usize), allow_negative_numbers = true)]
     pub core: Option<usize>,
 
-    /// Print one JSON object instead; or write it to FILE besides.
+    /// Print one JSON object instead; or write it to FILE as well.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 }
@@ -211,7 +211,8 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     let mut sizes = Vec::new();
     for part in text.split(',') {
         let (size, times) = part.split_once('x').unwrap_or((part, "1"));
-        let size = whole(SIZE_MIN..=SIZE_MAX)(size)?;
+        let size = whole(SIZE_MIN..=SIZE_MAX)(size)
+            .map_err(|error| format!("{error}, several with commas between, or imix"))?;
         let times = whole(1..=ROUND)(times).map_err(|error| format!("{part}: {error} behind the x"))?;
         sizes.resize(sizes.len() + times, size);
     }
@@ -224,48 +225,81 @@ fn sizes(text: &str) -> Result<Sizes, String> {
 fn span<T: FromStr>(text: &str) -> Result<Span<T>, String> {
     let (first, n) = text.split_once('+').unwrap_or((text, "1"));
     let form =
-        || format!("{first:?} is no address or port: give one, or with +N that one and the N-1 after it");
+        || format!("{first:?} is not an address or port: give one, or with +N that one and the N-1 after it");
     let n = whole(1..=FLOWS_MAX as u32)(n).map_err(|error| format!("{error} behind the +"))?;
     Ok(Span { first: first.parse().map_err(|_| form())?, n })
 }
 
+const GEN_EXAMPLES: &str = "\
+Examples:
+  netmem gen --port packet:eth0 --dst-mac 02:00:00:00:01:fe --count 10k
+  netmem gen --port memif:/run/a.sock --rate max --seconds 10 --size imix
+
+netmem gen --help shows all options, and the object of --json.";
+
+const SINK_EXAMPLES: &str = "\
+Examples:
+  netmem sink --port packet:eth1 --count 10k --quiet 2 --max-lost 0
+  netmem sink --port memif:/run/b.sock,role=server --seconds 10 --json
+
+netmem sink --help shows all options, what is counted, and the object of --json.";
+
 const GEN_HELP: &str = "\
 Examples:
-  netmem gen --port packet:eth0 --dst-mac 02:00:00:00:01:fe --dst 192.0.2.1 --count 10000
-  netmem gen --port memif:/run/a.sock --rate max --seconds 10 --flows 1000 --size imix
-  netmem gen --port xdp:eth0 --src fd00::1+100 --dst fd01::1 --flows 100 --rate 1000000
+  netmem gen --port packet:eth0 --dst-mac 02:00:00:00:01:fe --dst 192.0.2.1 \\
+      --count 10k
+  netmem gen --port memif:/run/a.sock --rate max --seconds 10 --flows 1000 \\
+      --size imix
+  netmem gen --port xdp:eth0 --src fd00::1+100 --dst fd01::1 --flows 100 \\
+      --rate 1M
 
-The object of --json: seconds, sent, bytes, pps_mean (sent / seconds), flows, stream, ports [as of netmem forward],
-pools [likewise].
+The object of --json:
+  seconds, sent, bytes, pps_mean (sent / seconds), flows, stream, ports [as of
+  netmem forward], pools [likewise].
 
-Exit codes: 0 all went well, also when Ctrl-C or SIGTERM ended it; 1 the port went down and stayed so, or a check failed;
-2 bad input, or the set-up failed.";
+Exit codes:
+  0  all went well, also when Ctrl-C or SIGTERM ended it
+  1  the port went down and stayed so, or a check failed
+  2  bad input, or the set-up failed";
 
 const SINK_HELP: &str = "\
 Examples:
-  netmem sink --port packet:eth1 --count 10000 --quiet 2 --max-lost 0
+  netmem sink --port packet:eth1 --count 10k --quiet 2 --max-lost 0
   netmem sink --port memif:/run/b.sock,role=server --seconds 10 --json
 
 What is counted, each flow by itself:
   received    packets of the stream, whatever their state
-  lost        with --count that number less those that came whole; else those of which a later one came. A packet that
-              came corrupt is lost as well (RFC 2680)
-  reordered   those that came after a later one (RFC 4737, Type-P-Reordered), and not for the second time
-  duplicates  those that had come before; exact among the last 64 numbers of a flow, an older one counts as reordered
-  corrupt     those with a wrong byte, by what is wrong first. Seen is every wrong bit but in what no checksum covers and
-              routers change: link addresses and IPv6 hop limit, unless they are given, and the IPv6 traffic class
-  foreign     frames without the stream's stamp, or cut off within it; they count in nothing else
-  latency     from the time in the packet, when it was written, to the reception of the burst it came with, by CLOCK_MONOTONIC
-              to 1/32: it means something only where both ends share that clock, which is on one machine. Packets from
-              the future, or older than a day, are unusable
-  per second  what came in each second from the first packet on, as many as 3600
+  lost        gaps in the sequence numbers; with --count that number less the
+              packets that came whole (without it, losses at the end are not
+              seen). A packet that came corrupted is lost as well (RFC 2680)
+  reordered   those that came after a later one (RFC 4737,
+              Type-P-Reordered), and not for the second time
+  duplicates  those that had come before; exact among the last 64 numbers of
+              a flow, an older one counts as reordered
+  corrupt     those with a wrong byte, by what is wrong first. Every bit error
+              is detected except in fields that no checksum covers and
+              routers change: MAC addresses and IPv6 hop limit, unless they
+              are given, and the IPv6 traffic class
+  foreign     frames without the stream's stamp, or cut off within it; they
+              count in nothing else
+  latency     from the time in the packet, when it was written, to the
+              reception of the burst it came with, by CLOCK_MONOTONIC to
+              1/32: it means something only where both ends share that clock,
+              which is on one machine. Packets from the future, or older than
+              a day, are unusable
+  per second  what came in each second from the first packet on, as many as
+              3600
 
-The object of --json: seconds (from the first packet to the last), received, distinct, lost, reordered, duplicates, corrupt,
-corrupt_by {what: n}, foreign, bytes, pps_mean, per_second [n],
-latency_ns {counted, unusable, least, p50, p90, p99, p999, most} or null, ports [as of netmem forward], pools [likewise].
+The object of --json:
+  seconds (from the first packet to the last), received, distinct, lost,
+  reordered, duplicates, corrupt, corrupt_by {what: n}, foreign, bytes,
+  pps_mean, per_second [n], latency_ns {counted, unusable, least, p50, p90,
+  p99, p999, most} or null, ports [as of netmem forward], pools [likewise].
 
-Exit codes: 0 all went well, also when Ctrl-C or SIGTERM ended it; 1 more than a --max- allows, or a check failed; 2 bad
-input, or the set-up failed.";
+Exit codes:
+  0  all went well, also when Ctrl-C or SIGTERM ended it
+  1  more than a --max- allows, or a check failed
+  2  bad input, or the set-up failed";
 
 #[cfg(test)]
 mod tests {

@@ -11,30 +11,31 @@ const WORKERS: std::ops::RangeInclusive<usize> = 1..=WORKERS_MAX - 1;
 
 /// Flags about workers.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Workers and steering")]
 pub struct WorkerArgs {
-    /// Workers: threads that forward, each pinned to a core, with a pool and ports of its own: 1 to 63.
+    /// Threads that forward, each pinned to a core, with a pool and ports of its own: 1 to 63.
     ///
     /// Every worker takes its packets from reception to transmission, and shares nothing with the others meanwhile. Of
     /// each --port worker number I binds queue I (counted from the queue that the port names), so the interface needs as
-    /// many queues, and with queues=N also queues I + workers, I + 2 workers, …; without --port each has two mem ports and a generator of its own. With more workers than cores some
-    /// share a core.
+    /// many queues, and with queues=N also queues I + workers, I + 2 workers, …; without --port each has two mem ports and a
+    /// generator of its own. With more workers than cores some share a core.
     #[arg(long, value_name = "N", value_parser = whole(WORKERS), default_value = "1", allow_negative_numbers = true)]
     pub workers: usize,
 
-    /// What a worker does when there is nothing to do.
+    /// What a worker does while there is nothing to do.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = IdleArg::Spin)]
     pub idle: IdleArg,
 
-    /// Workers whose mem ports have a generator, the first N; the others get packets by --steer only; not with --port
+    /// The first N workers have a generator on their mem ports; the others get packets by --steer only; not with --port
     /// [default: all]
-    #[arg(long, value_name = "N", value_parser = whole(WORKERS), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole(WORKERS), allow_negative_numbers = true, hide_short_help = true)]
     pub generators: Option<usize>,
 
-    /// Say so when a worker has not come round for S seconds, and where it stands; 0 for never.
+    /// Report a worker that has not finished a poll round for S seconds, and the step it is in; 0 for never.
     ///
-    /// It is said in one line on standard error and counted (stalls), and said again when the worker has come round. Seconds in
-    /// which the whole machine stood still do not count.
-    #[arg(long, value_name = "S", value_parser = patience, default_value = "3", allow_negative_numbers = true)]
+    /// One line on standard error says so and it is counted (stalls); another says when the worker goes on. Seconds in which
+    /// the whole machine stood still do not count.
+    #[arg(long, hide_short_help = true, value_name = "S", value_parser = patience, default_value = "3", allow_negative_numbers = true)]
     pub watchdog: f64,
 
     #[command(flatten)]

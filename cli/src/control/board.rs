@@ -1,6 +1,8 @@
 //! What can be seen of a running dataplane, and its keys.
 
 use super::record::Record;
+use crate::args::number;
+use crate::nearest::nearest;
 use std::fmt::Display;
 
 /// Something that can be turned while it runs.
@@ -47,7 +49,7 @@ impl Board {
         write: impl Fn(usize) -> Result<(), E> + Send + 'static,
     ) {
         let write = move |text: &str| {
-            let value = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
+            let value = number(text).ok_or_else(|| format!("{text:?} is not a whole number"))?;
             write(value).map_err(|error| error.to_string())
         };
         self.key(name.into(), (range.into(), unit, what), move || read().to_string(), write);
@@ -127,32 +129,19 @@ impl Board {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
             return Err(format!("no key {name:?}: {}", self.instead_of(name)));
         };
-        (key.write)(value).map_err(|why| format!("{}: {why}; give {} ({})", key.name, key.range, key.what))
+        (key.write)(value).map_err(|why| match why.contains(&key.range) {
+            true => format!("{}: {why} ({})", key.name, key.what),
+            false => format!("{}: {why}; give {} ({})", key.name, key.range, key.what),
+        })
     }
 
     fn instead_of(&self, name: &str) -> String {
         let names = || self.keys.iter().map(|key| key.name.as_str());
-        let nearest = names().min_by_key(|key| distance(key, name));
-        match nearest.filter(|key| 2 * distance(key, name) <= name.len()) {
+        match nearest(names(), name) {
             Some(key) => format!("did you mean {key}?"),
             None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
         }
     }
-}
-
-/// Letters to be changed, put in or taken out to make `b` of `a` (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -162,7 +151,7 @@ pub mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// A board with one section and two keys.
+    /// A board with one section and three keys.
     pub fn board() -> Board {
         let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
         let mut board = Board::new();
@@ -171,12 +160,14 @@ pub mod tests {
         let written = Arc::clone(&size);
         board.number(
             "thing.size",
-            ("1 to 9", "places", "how large"),
+            ("1 to 9", "entries", "how large"),
             move || size.load(Relaxed),
             move |value| {
                 (1..=9).contains(&value).then(|| written.store(value, Relaxed)).ok_or("out of range")
             },
         );
+        let wide = |value: usize| -> Result<(), String> { Err(format!("width {value}: give 1 to 9")) };
+        board.number("thing.width", ("1 to 9", "entries", "how wide"), || 1, wide);
         board.switch(
             "thing.statistics",
             "whether it counts",
@@ -196,9 +187,10 @@ pub mod tests {
         assert_eq!(board.keys()[0].text("value"), "9");
         for (key, value, said) in [
             ("thing.size", "10", "thing.size: out of range; give 1 to 9 (how large)"),
-            ("thing.size", "-1", "thing.size: \"-1\" is no whole number; give 1 to 9 (how large)"),
+            ("thing.size", "-1", "thing.size: \"-1\" is not a whole number; give 1 to 9 (how large)"),
+            ("thing.width", "10", "thing.width: width 10: give 1 to 9 (how wide)"),
             ("thing.sise", "1", "no key \"thing.sise\": did you mean thing.size?"),
-            ("icmp.rate", "1", "no key \"icmp.rate\": there are thing.size, thing.statistics"),
+            ("icmp.rate", "1", "no key \"icmp.rate\": there are thing.size, thing.width, thing.statistics"),
             (
                 "thing.statistics",
                 "yes",
@@ -209,7 +201,7 @@ pub mod tests {
         }
         assert_eq!(board.keys()[0].text("value"), "9");
         assert_eq!(board.write("thing.statistics", "off"), Ok(()));
-        assert_eq!(board.keys()[1].text("value"), "off");
+        assert_eq!(board.keys()[2].text("value"), "off");
     }
 
     #[test]

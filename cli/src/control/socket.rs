@@ -17,6 +17,9 @@ pub fn default_path() -> PathBuf {
     })
 }
 
+/// Bytes of a path at most.
+const PATH_MAX: usize = 107;
+
 /// A listening socket at a path; dropped, the path is free again.
 #[derive(Debug)]
 pub struct Socket {
@@ -40,7 +43,21 @@ impl Socket {
         if path.file_name().is_none() {
             return Err(format!("control socket {}: give a file name", path.display()));
         }
-        let private = private_beside(path).map_err(|error| failed("cannot make it", error))?;
+        // Its bytes and a 0 have to fit into a sockaddr_un.
+        if path.as_os_str().len() > PATH_MAX {
+            return Err(format!(
+                "control socket {}: the path is too long: give at most {PATH_MAX} bytes",
+                path.display()
+            ));
+        }
+        let private = private_beside(path).map_err(|error| match (error.kind(), path.parent()) {
+            (ErrorKind::NotFound, Some(folder)) => format!(
+                "control socket {}: there is no folder {}: make it first, or give another path",
+                path.display(),
+                folder.display()
+            ),
+            _ => failed("cannot make it", error),
+        })?;
         let made = private.join("s");
         let listening = UnixListener::bind(&made).and_then(|listener| {
             fs::set_permissions(&made, Permissions::from_mode(0o600))?;

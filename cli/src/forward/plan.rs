@@ -4,15 +4,15 @@ use super::files;
 use super::offer::Offer;
 use super::port_setup::PortSetup;
 use crate::args::{
-    ForwardArgs, FrameSize, ModeArg, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg, SteerArgs, Switch,
-    WorkerArgs, XdpModeArg, XdpSpec,
+    ByPort, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg,
+    Switch, WorkerArgs, XdpModeArg, XdpSpec,
 };
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Punt, XdpModeWish};
-use netmem::steer::{FlowLimitConfig, MeshConfig, Record};
+use netmem::steer::{FlowLimitConfig, MeshConfig};
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::ip::Allow;
 use netmem_router::route::{OwnAddress, RibRoute, Route};
@@ -243,29 +243,27 @@ fn hold(args: &ForwardArgs) -> Result<Option<Hold>, Failure> {
 }
 
 fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshConfig>, Failure> {
-    let Some(policy) = args.share.steer.clone() else { return Ok(None) };
+    let Some(steer) = args.share.steer.clone() else { return Ok(None) };
     let workers = args.workers;
     if workers < 2 {
-        return refuse("--steer needs --workers 2 or more: one worker has nobody to share with");
+        return refuse("--steer needs --workers 2 or more: one worker has no other to share with");
     }
     let under_way = match source {
         Source::BuiltIn(offer) => ring.saturating_mul(offer.generators as u32),
         Source::Ports { .. } => 0,
     };
-    let SteerArgs { tx_queue, inbox: frames, list, linger, flow_limit, flow_table, hash_key, .. } =
-        args.share;
     let usual = MeshConfig::default();
     Ok(Some(MeshConfig {
         workers,
-        inbox: frames.unwrap_or_else(|| inbox(under_way)),
-        batch: list.unwrap_or(usual.batch),
-        linger: linger.map_or(usual.linger, Duration::from_micros),
+        inbox: steer.inbox.unwrap_or_else(|| inbox(under_way)),
+        batch: steer.batch.unwrap_or(usual.batch),
+        linger: steer.linger.map_or(usual.linger, Duration::from_micros),
         // The program's choice, not the library's: a router is to serve all of its flows.
-        flow_limit: (flow_limit != Some(Switch::Off)).then(FlowLimitConfig::default),
-        flows: flow_table.map_or(usual.flows, |entries| entries as usize),
-        key: hash_key.map_or(usual.key, Into::into),
-        record: tx_queue.map_or(usual.record, Record::from),
-        policy,
+        flow_limit: (steer.flow_limit != Some(Switch::Off)).then(FlowLimitConfig::default),
+        flows: steer.flow_table.map_or(usual.flows, |entries| entries as usize),
+        key: steer.hash_key.unwrap_or(usual.key),
+        record: steer.tx_queue.unwrap_or(usual.record),
+        policy: steer.policy,
     }))
 }
 
@@ -331,11 +329,19 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
     check_ports(&args.port, args.mode, args.team.workers)?;
     args.port.iter().try_for_each(|port| args.frame_size.check_port(port)).map_err(Failure::Input)?;
     let from = args.routes.unwrap_or_default();
-    check_routes(&args.route, from, args.port.len(), args.mode)?;
-    let own = own_addresses(&args.router.address, from, args.port.len())?;
-    check_own_routes(&args.route, &own)?;
+    let routes: Vec<Route> = by_number("--route", &args.route, &args.port)?;
+    check_routes(&routes, from, args.port.len(), args.mode)?;
+    let own =
+        own_addresses(&by_number("--address", &args.router.address, &args.port)?, from, args.port.len())?;
+    check_own_routes(&routes, &own)?;
     let mode = args.xdp_mode.unwrap_or(XdpModeArg::Auto).into();
-    Ok(Source::Ports { ports: args.port.clone(), routes: args.route.clone(), own, from, mode })
+    Ok(Source::Ports { ports: args.port.clone(), routes, own, from, mode })
+}
+
+/// Values with the numbers of their ports.
+fn by_number<T: OfPort>(option: &str, values: &[ByPort<T>], ports: &[PortSpec]) -> Result<Vec<T>, Failure> {
+    let resolved = |value: &ByPort<T>| value.resolved(option, ports).map_err(Failure::Input);
+    values.iter().map(resolved).collect()
 }
 
 fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), Failure> {

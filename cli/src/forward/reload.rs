@@ -32,7 +32,7 @@ impl Reload {
         }
         let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
         Some(match done {
-            Ok(()) => "the configuration was read again".to_owned(),
+            Ok(()) => "configuration reloaded".to_owned(),
             Err(failure) => format!("the configuration stays as it was: {}", failure.lines().join("; ")),
         })
     }
@@ -42,7 +42,7 @@ impl Reload {
         let fixed = differences(&self.plan, &plan);
         if !fixed.is_empty() {
             return Err(Failure::Input(format!(
-                "{} cannot change while packets pass: end the run and start it anew",
+                "{} cannot change while packets pass: end the run and restart it",
                 fixed.join(", ")
             )));
         }

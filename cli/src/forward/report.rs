@@ -149,8 +149,8 @@ impl SteerReport {
     /// What the workers have counted by now.
     pub fn new(steering: &SteeringControl, record: Record) -> SteerReport {
         let tx_queue = match record {
-            Record::First => "first",
-            Record::Second => "second",
+            Record::First => "rx-worker",
+            Record::Second => "fwd-worker",
         };
         let workers = steering.stats().iter().map(|stats| steer_counts(stats).to_vec()).collect();
         SteerReport { policy: steering.policy().to_string(), tx_queue, workers }

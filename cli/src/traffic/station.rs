@@ -36,6 +36,19 @@ pub struct Closed {
     pub broken: Vec<String>,
 }
 
+/// A core that the thread could not be pinned to, with those that it may run on.
+fn no_core(core: usize, error: &std::io::Error) -> String {
+    let cores = cpu::allowed().unwrap_or_default();
+    let runs = cores.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    format!(
+        "--core {core}: {error}: give one that this program may run on: {}",
+        runs.collect::<Vec<_>>().join(",")
+    )
+}
+
 impl Station {
     /// Opens the ports, on the core that was asked for, to receive by them or only to send.
     ///
@@ -50,7 +63,7 @@ impl Station {
         specs.iter().try_for_each(|spec| frame_size.check_port(spec)).map_err(Failure::Input)?;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
         if let Some(core) = args.core {
-            cpu::pin(core).map_err(|error| Failure::input(format!("--core {core}: {error}")))?;
+            cpu::pin(core).map_err(|error| Failure::input(no_core(core, &error)))?;
         }
         let enough = frames_for(specs, args.ring, receives)?.min(frame_size.frames_max());
         let frames = args.frames.unwrap_or(enough);

@@ -208,7 +208,7 @@ fn a_router_under_mixed_traffic_and_changes_holds_in_the_end_what_it_held_at_fir
     let (summary, said) = soak.end();
     summary.assert_adds_up();
     let known = |line: &str| {
-        ["netmem: port ", "netmem: the configuration was read again", "error: port memif:"]
+        ["netmem: port ", "netmem: configuration reloaded", "error: port memif:"]
             .iter()
             .any(|begin| line.starts_with(begin))
     };

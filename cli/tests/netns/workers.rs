@@ -51,7 +51,7 @@ fn workers_that_share_packets_by_hash_account_for_every_packet_and_keep_the_orde
 
 #[test]
 fn one_worker_receives_all_and_two_forward_what_leaves_by_their_own_queues_in_generic_mode() {
-    let steer = ["--steer=map=rx0:0,1", "--tx-queue=second", "--idle=sleep", "--path=full"];
+    let steer = ["--steer=map=rx0:0,1,tx-queue=fwd-worker", "--idle=sleep", "--path=full"];
     flows_both_ways(Wiring::Bridged, &[&["--xdp-mode=generic"], &steer[..]].concat());
 }
 

@@ -16,7 +16,7 @@ pub enum Chance {
 
 /// What is no chance.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0:?} is no chance: give a share from 0 to 1, as 0.01, or 1/N for every N-th frame")]
+#[error("{0:?} is not a probability: give a share from 0 to 1, as 0.01, or 1/N for every N-th frame")]
 pub struct ChanceError(String);
 
 impl FromStr for Chance {

@@ -60,8 +60,10 @@ impl MemifPort {
             }
         };
         let nobody = match config.role {
-            Role::Client => format!("nobody listens at {}", path.display()),
-            Role::Server => format!("nobody has connected to {}", path.display()),
+            Role::Client => format!("no process listens at {}", path.display()),
+            Role::Server => {
+                format!("no peer has connected to {} (DPDK needs socket-abstract=no)", path.display())
+            }
         };
         let mut port = MemifPort {
             name: format!("memif:{}", path.display()),

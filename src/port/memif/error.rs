@@ -28,7 +28,7 @@ pub enum MemifError {
     #[error("a memif secret of {0} bytes: give 1 to 23, without a zero byte")]
     Secret(usize),
     /// The path cannot be that of a socket.
-    #[error("{path} is no path for a socket: give a shorter one, at most 107 bytes")]
+    #[error("{path} cannot be the path of a socket: give one of at most 107 bytes")]
     Path {
         /// The path.
         path: PathBuf,
@@ -66,7 +66,7 @@ fn bell_remedy(errno: Errno) -> &'static str {
 fn listen_remedy(errno: Errno) -> &'static str {
     match errno {
         Errno::ADDRINUSE => {
-            "somebody listens there already, or it is no socket: stop that, or give another path"
+            "another process listens there already, or it is not a socket: stop that, or give another path"
         }
         Errno::NOENT => "make its folder first",
         Errno::ACCESS | Errno::PERM => "give a path in a folder that you may write",
@@ -93,7 +93,7 @@ pub(super) enum Fault {
     NoDescriptor(&'static str),
     #[error("a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)")]
     Stranger,
-    #[error("{0} with a descriptor that is no eventfd")]
+    #[error("{0} with a descriptor that is not an eventfd")]
     NoEvent(&'static str),
     #[error("version {0:#06x}, and only 0x0200 is spoken")]
     Version(u16),

@@ -17,7 +17,7 @@ pub enum PacketPortError {
     #[error("interface {0} is down: set it up with `ip link set dev {0} up`")]
     InterfaceDown(String),
     /// The interface carries no Ethernet frames.
-    #[error("interface {0} is no Ethernet interface: its frames have no link addresses")]
+    #[error("interface {0} is not an Ethernet interface: use veth or tap")]
     NotEthernet(String),
     /// This process may not.
     #[error("packet socket for {0}: not permitted; run as root, or grant CAP_NET_RAW with setcap(8)")]

@@ -14,5 +14,5 @@ fn an_interface_that_is_not_there_is_named() {
 #[test]
 fn an_interface_without_ethernet_frames_is_refused() {
     let error = open("lo", 64).unwrap_err().to_string();
-    assert!(error.contains("lo is no Ethernet interface"), "{error}");
+    assert!(error.contains("lo is not an Ethernet interface"), "{error}");
 }

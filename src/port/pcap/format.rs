@@ -21,10 +21,10 @@ const ETHERNET: u32 = 1;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FormatError {
     /// It begins in no known way.
-    #[error("no pcap file: it begins with {0:#010x}")]
+    #[error("not a pcap file: it begins with {0:#010x}")]
     Magic(u32),
     /// It ends before its header does.
-    #[error("no pcap file: it has {0} bytes, the header alone has 24")]
+    #[error("not a pcap file: it has {0} bytes, the header alone has 24")]
     Short(usize),
     /// It is of the newer format.
     #[error("a pcapng file: convert it with `editcap -F nsecpcap IN OUT`")]

@@ -183,7 +183,7 @@ fn every_refusal_names_the_file_and_the_remedy_in_one_line() {
         (PcapConfig::default(), ["without a file", "in=FILE"]),
         (input(&missing), ["missing", "check the path"]),
         (input(&folder.0), ["read", ""]),
-        (input(&text), ["text", "no pcap file"]),
+        (input(&text), ["text", "not a pcap file"]),
         (output(&folder.0), ["open", "check the path"]),
         (PcapConfig { output: Some(good.clone()), ..input(&good) }, ["good", "give two files"]),
     ] {

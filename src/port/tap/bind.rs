@@ -40,7 +40,7 @@ pub enum TapPortError {
     #[error("tap interface {0} is held by another program: stop it, or choose another name")]
     Busy(String),
     /// There is an interface of that name which cannot be attached to.
-    #[error("interface {0} is no TAP interface with as many queues as asked for: choose another name")]
+    #[error("interface {0} is not a TAP interface with as many queues as asked for: choose another name")]
     NotTap(String),
     /// Anything else the kernel said.
     #[error("{step} for {interface}: {errno}")]
@@ -100,7 +100,7 @@ mod tests {
             (TapStep::Open, Errno::ACCESS, ["t9: not permitted", "CAP_NET_ADMIN"]),
             (TapStep::Attach, Errno::PERM, ["t9: not permitted", "CAP_NET_ADMIN"]),
             (TapStep::Attach, Errno::BUSY, ["t9 is held by another program", "choose another name"]),
-            (TapStep::Attach, Errno::INVAL, ["t9 is no TAP interface", "choose another name"]),
+            (TapStep::Attach, Errno::INVAL, ["t9 is not a TAP interface", "choose another name"]),
             (TapStep::Attach, Errno::NOMEM, ["make the interface for t9", ""]),
         ] {
             let line = refused("t9", TapError { step, errno }).to_string();

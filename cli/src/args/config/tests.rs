@@ -57,20 +57,39 @@ fn keys_are_options_and_what_is_typed_counts() {
     assert_eq!(words_beside("", &[]).unwrap(), Vec::<String>::new());
 }
 
-/// Seen: seven keys were refused that go with another one of the same file.
 #[test]
-fn a_key_that_needs_another_may_stand_before_it_and_alone_is_missed_by_name_when_all_is_read() {
-    let text =
-        "inbox = 128\nlist = 8\nlinger = 50\ntx-queue = \"second\"\nflow-limit = \"off\"\nsteer = \"hash\"\n";
-    assert_eq!(words_beside(text, &[]).unwrap().len(), 6);
-    assert_eq!(words_beside("inbox = 128\n", &[]).unwrap(), ["--inbox=128"]);
-    assert!(words_beside("inbox = 1\nsteer = \"hash\"\n", &[]).unwrap_err().contains("FILE:1: "));
+fn what_was_a_key_of_its_own_is_told_its_form_in_steer() {
+    let text = "steer = \"hash,inbox=128,batch=8,linger=50,tx-queue=fwd-worker,flow-limit=off\"\n";
+    assert_eq!(words_beside(text, &[]).unwrap().len(), 1);
+    for (text, form) in [
+        ("inbox = 128\nsteer = \"hash\"\n", "--steer POLICY,inbox=128"),
+        ("list = 8\n", "--steer POLICY,batch=8"),
+        ("tx-queue = \"second\"\n", "--steer POLICY,tx-queue=fwd-worker"),
+    ] {
+        let line = words_beside(text, &[]).unwrap_err();
+        assert!(line.starts_with("FILE:1: ") && line.contains(form), "{line}");
+    }
+}
+
+#[test]
+fn text_without_quotes_and_a_mistyped_key_are_told_what_was_meant() {
+    for (text, said) in [
+        ("workers = 2\nmode = ip\n", "FILE:2: mode: put text in quotes: mode = \"ip\""),
+        ("packets = 10k # many\n", "FILE:1: packets: put text in quotes: packets = \"10k\""),
+        ("worker = 2\n", "FILE:1: no key \"worker\": did you mean workers?"),
+        ("frame_size = 4096\n", "FILE:1: no key \"frame_size\": did you mean frame-size?"),
+        ("workers = 1\nworkers = 2\n", "FILE:2: duplicate key workers: give it once"),
+    ] {
+        assert_eq!(words_beside(text, &[]).unwrap_err(), said);
+    }
+    assert_eq!(words_beside("packets = \"10k\"\n", &[]).unwrap(), ["--packets=10k"]);
+    assert_eq!(words_beside("frame-size = \"4k\"\n", &[]).unwrap(), ["--frame-size=4k"]);
 }
 
 #[test]
 fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
     for (text, said) in [
-        ("workers = 2\nworkerz = 3\n", "FILE:2: no key \"workerz\": there are "),
+        ("workers = 2\nworkerz = 3\n", "FILE:2: no key \"workerz\": did you mean workers?"),
         ("[team]\nworkers = 3\n", "FILE:1: no key \"team\": there are "),
         ("config = \"other\"\n", "FILE:1: no key \"config\""),
         ("json = true\n", "FILE:1: no key \"json\""),
@@ -125,7 +144,7 @@ fn a_wrong_value_is_wrong_also_where_the_command_line_takes_its_place() {
 #[test]
 fn what_is_no_file_or_too_long_is_refused_before_it_is_read() {
     let long = Written::new(&"#".repeat(BYTES_MAX as usize + 1));
-    for (path, said) in [(Path::new("/dev/zero"), "this is no file"), (&long.0, "this is too long")] {
+    for (path, said) in [(Path::new("/dev/zero"), "this is not a file"), (&long.0, "this is too long")] {
         let error = read(path).expect_err("no configuration");
         assert!(error.starts_with(said), "{error}");
     }

@@ -229,7 +229,7 @@ fn a_bell_that_is_no_event_is_refused_before_anything_is_done_with_it() {
         hand.converse(&mut server, &Hand::sane()[..2]);
         hand.connection.send(&Hand::sane()[2].bytes(), Some(other)).unwrap();
         assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
-        assert_eq!(server.reason(), "ADD_RING with a descriptor that is no eventfd");
+        assert_eq!(server.reason(), "ADD_RING with a descriptor that is not an eventfd");
     }
     serves(&mut server, &path);
     server.close();

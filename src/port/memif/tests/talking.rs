@@ -143,7 +143,7 @@ fn what_cannot_be_is_refused_with_the_remedy() {
     assert!(error.to_string().contains("make its folder first"), "{error}");
     let _server = Side::server(&path);
     let error = refused(&path, &MemifConfig { role: Role::Server, ..config() });
-    assert!(error.to_string().contains("somebody listens there already"), "{error}");
+    assert!(error.to_string().contains("another process listens there already"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! `--route` and `--address`: what is written, with ports by number or by the interface's name.
+
+use super::port::PortSpec;
+use netmem_router::route::{OwnAddress, Route};
+use netmem_rtnetlink::Attached;
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// A value whose port may be named by an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByPort<T> {
+    /// All of it; port 0 where `interface` says which.
+    value: T,
+    /// The port's interface.
+    interface: Option<String>,
+}
+
+/// Something that is about a port.
+pub trait OfPort: Copy {
+    /// The same for another port.
+    fn with_port(self, port: u8) -> Self;
+}
+
+impl OfPort for Route {
+    fn with_port(mut self, port: u8) -> Self {
+        self.port = port;
+        self
+    }
+}
+
+impl OfPort for OwnAddress {
+    fn with_port(mut self, port: u8) -> Self {
+        self.port = port;
+        self
+    }
+}
+
+impl<T: OfPort> ByPort<T> {
+    /// The value, with the number of its port among `ports`.
+    ///
+    /// # Errors
+    /// One line with the interfaces that there are.
+    pub fn resolved(&self, option: &str, ports: &[PortSpec]) -> Result<T, String> {
+        let Some(wanted) = &self.interface else { return Ok(self.value) };
+        let names: Vec<Option<String>> = ports.iter().map(|port| name_of(port.attached())).collect();
+        match names.iter().position(|name| name.as_ref() == Some(wanted)) {
+            Some(number) => Ok(self.value.with_port(number.min(usize::from(u8::MAX)) as u8)),
+            None => {
+                let names: Vec<String> = names.into_iter().flatten().collect();
+                let there_are = match &names[..] {
+                    [] => "none of the ports has one".to_owned(),
+                    names => format!("those of the ports are {}", names.join(", ")),
+                };
+                Err(format!(
+                    "{option}: no --port is of an interface {wanted}: {there_are}; or give a port's number, from 0"
+                ))
+            }
+        }
+    }
+}
+
+fn name_of(attached: Attached) -> Option<String> {
+    match attached {
+        Attached::Own(name) | Attached::Opposite(name) => Some(name),
+        Attached::Nothing => None,
+    }
+}
+
+/// Reads one `--route`: `PREFIX,PORT,MAC`, with `default` for 0.0.0.0/0.
+pub fn route(text: &str) -> Result<ByPort<Route>, String> {
+    let parts: Vec<&str> = text.split(',').collect();
+    let (prefix, rest) = text.split_once(',').unwrap_or((text, ""));
+    let prefix = if prefix == "default" { "0.0.0.0/0" } else { prefix };
+    match parts[..] {
+        [_, name, mac] if is_name(name) => by_port(&format!("{prefix},0,{mac}"), Some(name)),
+        [_, _, _] => by_port(&format!("{prefix},{rest}"), None),
+        _ => by_port(text, None),
+    }
+}
+
+/// Reads one `--address`: `ADDRESS/LENGTH,PORT`.
+pub fn own_address(text: &str) -> Result<ByPort<OwnAddress>, String> {
+    match text.split_once(',') {
+        Some((address, name)) if is_name(name) => by_port(&format!("{address},0"), Some(name)),
+        _ => by_port(text, None),
+    }
+}
+
+/// Whether a port is named here, and not numbered.
+fn is_name(port: &str) -> bool {
+    port.starts_with(|first: char| first.is_ascii_alphabetic()) && !port.contains(char::is_whitespace)
+}
+
+fn by_port<T: FromStr<Err: Display>>(text: &str, interface: Option<&str>) -> Result<ByPort<T>, String> {
+    let value = text.parse().map_err(|error: T::Err| error.to_string())?;
+    Ok(ByPort { value, interface: interface.map(str::to_owned) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::port_spec;
+
+    fn ports() -> Vec<PortSpec> {
+        ["xdp:eth0:3", "fault:drop=0.1/packet:eth1", "tap:tap0", "memif:/run/a"]
+            .map(|text| port_spec(text).unwrap())
+            .into()
+    }
+
+    #[test]
+    fn a_route_names_its_port_by_number_or_by_interface() {
+        let number = |text: &str| route(text).unwrap().resolved("--route", &ports()).unwrap().to_string();
+        assert_eq!(number("10.0.0.0/8,eth1,02:00:00:00:00:02"), "10.0.0.0/8,1,02:00:00:00:00:02");
+        assert_eq!(number("10.0.0.0/8,tap0,02:00:00:00:00:02"), "10.0.0.0/8,2,02:00:00:00:00:02");
+        assert_eq!(number("default,eth0,02:00:00:00:00:02"), "0.0.0.0/0,0,02:00:00:00:00:02");
+        assert_eq!(number("default,3,02:00:00:00:00:02"), "0.0.0.0/0,3,02:00:00:00:00:02");
+        let own = own_address("10.0.1.254/24,eth1").unwrap().resolved("--address", &ports()).unwrap();
+        assert_eq!(own.port, 1);
+    }
+
+    #[test]
+    fn an_interface_that_no_port_has_is_told_those_that_they_have() {
+        let unknown = route("10.0.0.0/8,eth7,02:00:00:00:00:02").unwrap();
+        let error = unknown.resolved("--route", &ports()).unwrap_err();
+        assert!(
+            error.starts_with(
+                "--route: no --port is of an interface eth7: those of the ports are eth0, eth1, tap0"
+            ),
+            "{error}"
+        );
+        assert!(unknown.resolved("--route", &[]).unwrap_err().contains("none of the ports has one"));
+        for bad in [
+            "default",
+            "10.0.0.1/8,eth0,02:00:00:00:00:02",
+            "10.0.0.0/8,eth0,x",
+            "10.0.0.0/8,-1,02:00:00:00:00:02",
+        ] {
+            assert!(route(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What the program says of itself: on one screen, in groups, and true.
+
+mod netmem;
+
+use netmem::{output, stdout};
+
+/// The help of a command, with how wide its widest line is.
+#[track_caller]
+fn help(words: &str) -> (String, usize) {
+    let out = output(words);
+    assert_eq!(out.status.code(), Some(0), "netmem {words}");
+    let text = stdout(&out);
+    let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    (text, widest)
+}
+
+#[test]
+fn the_short_help_of_every_command_fits_a_screen() {
+    for command in
+        ["", "forward", "gen", "sink", "stat", "set", "lab", "lab run", "lab report", "lab compare"]
+    {
+        if command.starts_with("lab") && !cfg!(feature = "lab") {
+            continue;
+        }
+        let (text, widest) = help(&format!("{command} -h"));
+        assert!(text.lines().count() <= 50, "{} lines: {text}", text.lines().count());
+        assert!(widest <= 100, "{widest} columns: {text}");
+    }
+}
+
+#[test]
+fn the_options_of_forward_stand_under_headings() {
+    let headings = [
+        "Ports:",
+        "Routing:",
+        "Workers and steering:",
+        "Packet path:",
+        "Generator (without --port):",
+        "Run and control:",
+    ];
+    let (text, _) = help("forward --help");
+    let at: Vec<_> = headings.iter().map(|heading| text.find(&format!("\n{heading}\n"))).collect();
+    assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{at:?}");
+    // Only -h itself has no group.
+    let rest =
+        text.split("\nOptions:\n").nth(1).and_then(|rest| rest.split(":\n").next()).unwrap_or_default();
+    assert_eq!(rest.matches("--").count(), 1, "{rest}");
+}
+
+/// Seen: examples and lists behind the options were broken at 110 columns and once more at the terminal's end.
+#[test]
+fn what_follows_the_options_is_not_wrapped_a_second_time() {
+    for command in ["forward", "gen", "sink"] {
+        let (text, _) = help(&format!("{command} --help"));
+        let (_, behind) = text.split_once("\nExamples:\n").expect("examples");
+        let wide: Vec<_> = behind.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{wide:?}");
+    }
+}
+
+/// Seen: `--flow-limit` had the texts of `--pause`.
+#[test]
+fn the_flow_limit_is_explained_as_what_it_is() {
+    let (text, _) = help("forward --help");
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("flow-limit=on|off: above half of an inbox"), "{text}");
+    assert!(!text.contains("--flow-limit") && !text.contains("--inbox"), "{text}");
+}
+
+#[test]
+fn stat_names_all_that_can_be_asked_for() {
+    let (text, _) = help("stat --help");
+    for what in
+        ["forward", "workers", "ports", "pools", "drops", "holders", "pages", "icmp", "steer", "netlink"]
+    {
+        assert!(text.contains(what), "{what}: {text}");
+    }
+}
