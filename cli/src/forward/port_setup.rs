@@ -2,11 +2,11 @@
 
 use crate::args::FrameSize;
 use crate::failure::Failure;
-use netmem_router::ip::Interface;
 use netmem::limits::PAGE_SIZE;
 use netmem::page::Memory;
 use netmem::port::xdp::{Punt, Umem, XdpModeWish};
 use netmem::wire::MacAddr;
+use netmem_router::ip::Interface;
 use std::sync::Arc;
 
 /// What the ports of one run have in common.
