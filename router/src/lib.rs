@@ -31,12 +31,13 @@
 #![forbid(unsafe_code)]
 
 pub mod icmp;
+mod interface;
 pub mod ip;
 pub mod route;
 mod router;
 mod waiting;
 
-pub use ip::{Allow, Interface};
+pub use interface::{Allow, Interface};
 pub use route::{Fib, FibControl, FibReader, Rib, Route, fib};
 pub use router::{MissingInterfaces, Router};
 pub use waiting::{Waiting, Wanted, waiting};

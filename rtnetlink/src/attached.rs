@@ -1,6 +1,6 @@
 //! Where the kernel's interfaces stand to the router's ports.
 
-use netmem_router::ip::Interface;
+use netmem_router::Interface;
 
 /// What a port has to do with an interface of the kernel's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

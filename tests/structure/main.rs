@@ -207,7 +207,8 @@ const LARGEST_CIRCLE: &[(&str, usize)] = &[
     ("src/packet", 2),
     ("src/steer", 5),
     ("src/port", 3),
-    ("src/forward", 11),
+    ("src/forward", 4),
+    ("traffic/src", 2),
     ("cli/src", 2),
     ("lab/src", 2),
 ];

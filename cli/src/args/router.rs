@@ -3,8 +3,8 @@
 use super::number::whole;
 use super::route::{ByPort, own_address};
 use clap::{Args, ValueEnum};
+use netmem_router::Allow;
 use netmem_router::icmp::IcmpLimit;
-use netmem_router::ip::Allow;
 use netmem_router::route::OwnAddress;
 
 /// Errors a second that can be asked for at most.

@@ -3,7 +3,7 @@
 
 use super::ports::interface_of;
 use netmem::system::netdev::Netdev;
-use netmem_router::ip::Interface;
+use netmem_router::Interface;
 use netmem_router::route::{Change, FibControl, OwnAddress, Rib};
 use netmem_rtnetlink::Attached;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -175,7 +175,7 @@ mod tests {
             hold,
             tap: None,
             icmp: netmem_router::icmp::IcmpLimit::default(),
-            allow: netmem_router::ip::Allow::default(),
+            allow: netmem_router::Allow::default(),
             free,
             frames: 64,
             frame_size: FrameSize::default(),

@@ -6,7 +6,7 @@ use netmem::limits::PAGE_SIZE;
 use netmem::page::Memory;
 use netmem::port::xdp::{Punt, Umem, XdpModeWish};
 use netmem::wire::MacAddr;
-use netmem_router::ip::Interface;
+use netmem_router::Interface;
 use std::sync::Arc;
 
 /// What the ports of one run have in common.

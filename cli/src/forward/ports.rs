@@ -21,7 +21,7 @@ use netmem::port::xdp::{
     Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues,
 };
 use netmem::wire::MacAddr;
-use netmem_router::ip::Interface;
+use netmem_router::Interface;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

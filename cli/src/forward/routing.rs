@@ -4,6 +4,7 @@ use super::links::{GivenTable, Links};
 use super::own_addresses::Told;
 use super::phases::Phases;
 use super::plan::{Plan, Source};
+use super::seat::Icmp;
 use crate::args::{ModeArg, PortSpec, RoutesArg};
 use crate::control::Record;
 use crate::control::board::Board;
@@ -11,8 +12,8 @@ use crate::failure::Failure;
 use netmem::forward::{CrossConnect, Decide, DropAll, PassAll, Reflect};
 use netmem::pool::Pool;
 use netmem::port::xdp::OwnAddresses;
-use netmem_router::icmp::{IcmpControl, IcmpCounters, IcmpLimit};
-use netmem_router::ip::Interface;
+use netmem_router::Interface;
+use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
 use netmem_router::{Router, Waiting, waiting};
 use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
@@ -34,14 +35,6 @@ pub enum Ways {
     Reflect,
     Drop,
     Pass,
-}
-
-/// What others read and change of a worker's ICMP errors.
-#[derive(Clone, Default)]
-pub struct Icmp {
-    pub counters: Arc<IcmpCounters>,
-    /// None where there is no router.
-    pub control: Option<IcmpControl>,
 }
 
 impl Ways {

@@ -1,12 +1,13 @@
 //! A worker's seat: all that it forwards with is its own.
 
 use super::plan::{Plan, Source};
-use super::routing::Icmp;
 use crate::failure::Failure;
 use netmem::forward::Forwarder;
 use netmem::page::Memory;
 use netmem::pool::{DmaMap, Pool, PoolConfig};
 use netmem::sync::Worker;
+use netmem_router::icmp::{IcmpControl, IcmpCounters};
+use std::sync::Arc;
 
 /// What one worker forwards with. While packets pass, workers share nothing but the memory.
 pub struct Seat {
@@ -17,6 +18,14 @@ pub struct Seat {
     pub details: Vec<String>,
     /// The core it is for.
     pub core: Option<usize>,
+}
+
+/// What others read and change of a worker's ICMP errors.
+#[derive(Clone, Default)]
+pub struct Icmp {
+    pub counters: Arc<IcmpCounters>,
+    /// None where there is no router.
+    pub control: Option<IcmpControl>,
 }
 
 /// A worker and the pool that it owns, for what its ports receive.

@@ -2,8 +2,7 @@
 
 use super::{Message, Silence};
 use crate::ip::{flow_hash, key_hash};
-use crate::route::{Fib, Hop, Neighbour};
-use ipnet::IpNet;
+use crate::route::{Fib, Hop, Neighbour, own_address};
 use netmem::pool::Frame;
 use netmem::steer::FlowKey;
 use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp, ipv4, ipv6, options};
@@ -254,18 +253,6 @@ fn hash_between(own: IpAddr, to: IpAddr) -> u32 {
 /// Bytes of IP packet that a port's link carries.
 fn room(port: u8, fib: &Fib) -> Option<usize> {
     fib.interfaces.get(usize::from(port)).map(|interface| usize::from(interface.mtu))
-}
-
-/// Of one interface's addresses the one to speak to `to` from: the one of its network, else the first of its family that is good
-/// beyond the link.
-pub(crate) fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
-    let good = |net: &&IpNet| match (net.addr(), to) {
-        (IpAddr::V4(own), IpAddr::V4(to)) => !own.is_link_local() || to.is_link_local(),
-        (IpAddr::V6(own), IpAddr::V6(to)) => !own.is_unicast_link_local() || to.is_unicast_link_local(),
-        _ => false,
-    };
-    let near = addresses.iter().filter(good).find(|net| net.contains(&to));
-    near.or_else(|| addresses.iter().find(good)).map(IpNet::addr)
 }
 
 /// The MTU of the link that the packet in `frame` was for: what the sender is told (RFC 1191 §4, RFC 4443 §3.2).

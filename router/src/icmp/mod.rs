@@ -16,7 +16,6 @@ mod message;
 
 pub use counters::{IcmpCounters, Silence};
 pub use error::IcmpError;
-pub(crate) use error::own_address;
 pub use limit::{IcmpControl, IcmpLimit};
 pub use message::Message;
 

@@ -1,8 +1,7 @@
 //! Packets with IPv4 options. COLD.
 
-use super::Allow;
-use crate::icmp::own_address;
-use crate::route::Fib;
+use crate::interface::Allow;
+use crate::route::{Fib, own_address};
 use netmem::forward::verdict::Reason;
 use netmem::wire::Ipv4;
 use netmem::wire::options::{self, Stamp, Strictness};

@@ -5,7 +5,8 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Interface, Packet, is_own, other_station, way};
+use super::{Packet, is_own, other_station, way};
+use crate::interface::Interface;
 use crate::route::{Fib, Hop};
 use netmem::forward::verdict::{Reason, Verdict};
 use netmem::wire::{Ethernet, Ipv6};

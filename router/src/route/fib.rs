@@ -6,7 +6,7 @@
 
 use super::sources::OwnSources;
 use super::table::{Change, Table};
-use crate::ip::{Allow, Interface};
+use crate::interface::{Allow, Interface};
 use ipnet::IpNet;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -21,6 +21,7 @@ mod text;
 
 pub use fib::{Fib, FibControl, FibReader, fib};
 pub use hop::{Hop, Neighbour, NextHop, Path};
+pub(crate) use own::own_address;
 pub use own::{OwnAddress, OwnAddressError};
 pub use rib::{Link, Origin, Rib, RibRoute, Target, Via};
 pub use sources::OwnSources;

@@ -49,6 +49,18 @@ pub enum OwnAddressError {
     },
 }
 
+/// Of one interface's addresses the one to speak to `to` from: the one of its network, else the first of its family that is good
+/// beyond the link.
+pub(crate) fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
+    let good = |net: &&IpNet| match (net.addr(), to) {
+        (IpAddr::V4(own), IpAddr::V4(to)) => !own.is_link_local() || to.is_link_local(),
+        (IpAddr::V6(own), IpAddr::V6(to)) => !own.is_unicast_link_local() || to.is_unicast_link_local(),
+        _ => false,
+    };
+    let near = addresses.iter().filter(good).find(|net| net.contains(&to));
+    near.or_else(|| addresses.iter().find(good)).map(IpNet::addr)
+}
+
 /// The longest IPv4 prefix of a network that has a broadcast address (RFC 3021 §2.1).
 const BROADCAST_MAX: u8 = 30;
 

@@ -10,7 +10,7 @@ use prefix_trie::PrefixMap;
 use super::hop::{Hop, Kind, Neighbour, NextHop, Path};
 use super::line::{Line, PER_LINE};
 use super::text::Route;
-use crate::ip::Interface;
+use crate::interface::Interface;
 use netmem::wire::MacAddr;
 
 /// The number of a next hop in a table: routes name it, so that a neighbour's new link address changes one place however

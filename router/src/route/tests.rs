@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::table::FEW_MAX;
 use super::*;
-use crate::ip::Interface;
+use crate::interface::Interface;
 use netmem::wire::MacAddr;
 
 fn route(text: &str) -> Route {

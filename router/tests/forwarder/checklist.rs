@@ -6,8 +6,8 @@ mod options;
 
 use super::router::*;
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, ethernet};
+use netmem_router::Allow;
 use netmem_router::icmp::Message;
-use netmem_router::ip::Allow;
 use netmem_router::route::{Change, HopId, Neighbour, NextHop, OwnAddress, OwnSources, Path, Target};
 use zerocopy::IntoBytes;
 

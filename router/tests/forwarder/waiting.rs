@@ -2,7 +2,7 @@
 
 use super::*;
 use netmem::wire::MacAddr;
-use netmem_router::ip::Interface;
+use netmem_router::Interface;
 use netmem_router::route::Change;
 use netmem_router::route::{FibControl, FibReader, HopId, Neighbour, NextHop, Path, fib};
 use netmem_router::{Waiting, Wanted, waiting};

@@ -16,9 +16,9 @@ use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::sync::Worker;
 use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp};
+use netmem_router::Interface;
 use netmem_router::Router;
 use netmem_router::icmp::{IcmpLimit, Message};
-use netmem_router::ip::Interface;
 use netmem_router::route::{Change, Fib, HopId, NextHop, fib};
 
 const FRAMES_MAX: usize = 8;

@@ -362,7 +362,7 @@ fn rfc791_3_2_fragments_are_forwarded_one_by_one() {
 fn rfc1812_5_2_1_each_port_has_its_own_mtu_and_addresses_which_may_change() {
     on_each_way(|router| {
         let length = |payload| datagram(HOST[0], OTHER[0], 64, payload);
-        let wider = netmem_router::ip::Interface { mtu: 1500, mac: MacAddr::new([2, 9, 9, 9, 9, 9]) };
+        let wider = netmem_router::Interface { mtu: 1500, mac: MacAddr::new([2, 9, 9, 9, 9, 9]) };
         dropped(router, &length(1450), "pkt_too_big", Some(Message::TooBig));
         router.control.apply(vec![Change::Interface(1, wider)]);
         let left = router.forward(&length(1450));

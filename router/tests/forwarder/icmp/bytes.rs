@@ -94,7 +94,7 @@ fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_c
 #[test]
 fn an_error_is_no_longer_than_the_link_that_it_leaves_by_carries() {
     let mut router = RouterRig::new(Way::Fast);
-    let small = netmem_router::ip::Interface { mtu: 300, ..ENDS[0] };
+    let small = netmem_router::Interface { mtu: 300, ..ENDS[0] };
     router.control.apply(vec![Change::Interface(0, small)]);
     assert_eq!(said(&mut router, &datagram(HOST[0], "10.1.0.1", 1, 900)).quoted.len(), 300 - 28);
     router.end();
@@ -109,7 +109,7 @@ fn an_error_with_several_ways_back_fits_the_one_that_it_takes() {
         let neighbour = Neighbour { port, address: via.parse().unwrap() };
         Change::Neighbour(neighbour, Some(HOSTS[usize::from(port)]))
     };
-    let small = netmem_router::ip::Interface { mtu: 300, ..ENDS[1] };
+    let small = netmem_router::Interface { mtu: 300, ..ENDS[1] };
     router.control.apply(vec![
         known(0, "10.0.0.7"),
         known(1, "10.1.0.7"),
@@ -139,7 +139,7 @@ fn an_error_to_a_link_local_sender_is_no_longer_than_its_link_carries() {
         let mut router = RouterRig::new(way);
         let sent = datagram("fe80::9", "fd00:b::1", 64, 1300);
         assert_eq!(said(&mut router, &sent).quoted.len(), 1280 - 48);
-        let small = netmem_router::ip::Interface { mtu: 600, ..ENDS[0] };
+        let small = netmem_router::Interface { mtu: 600, ..ENDS[0] };
         router.control.apply(vec![Change::Interface(0, small)]);
         assert_eq!(said(&mut router, &sent).quoted.len(), 600 - 48);
         router.end();
@@ -149,7 +149,7 @@ fn an_error_to_a_link_local_sender_is_no_longer_than_its_link_carries() {
 #[test]
 fn over_a_link_of_less_than_1280_bytes_ipv6_senders_are_told_1280() {
     let mut router = RouterRig::new(Way::Fast);
-    let small = netmem_router::ip::Interface { mtu: 1000, ..ENDS[1] };
+    let small = netmem_router::Interface { mtu: 1000, ..ENDS[1] };
     router.control.apply(vec![Change::Interface(1, small)]);
     assert_eq!(said(&mut router, &datagram(HOST[1], "fd00:b::1", 9, 1200)).rest, 1280);
     assert_eq!(said(&mut router, &datagram(HOST[0], "10.1.0.1", 9, 1200)).rest, 1000);

@@ -113,7 +113,7 @@ fn nothing_is_said_about_later_fragments_and_something_about_first_ones() {
 /// They are martians too, and come so far only where somebody wants those.
 #[test]
 fn nothing_is_said_to_sources_that_are_the_router_or_everyone_on_a_link_of_its() {
-    let allow = netmem_router::ip::Allow { martians: true, ..Default::default() };
+    let allow = netmem_router::Allow { martians: true, ..Default::default() };
     for (way, source) in WAYS.into_iter().flat_map(|way| OWN.map(|source| (way, source))) {
         let dst = if source.contains(':') { "fd00:9::1" } else { "10.9.0.1" };
         let mut router = RouterRig::that_allows(way, allow);
