@@ -8,7 +8,7 @@ use zerocopy::FromBytes;
 
 /// What of a packet names its flow, in the order in which receive-side scaling hashes it: source and destination address,
 /// then source and destination port where there are any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     bytes: [u8; INPUT_MAX],
     /// 8 or 12 bytes for IPv4, 32 or 36 for IPv6.

@@ -29,7 +29,7 @@ pub(crate) struct Moody {
     /// Kept to be given back last first.
     sent: Vec<Frame>,
     mood: Arc<Mutex<Mood>>,
-    /// `tx_invalid` alone: all else is the wire's.
+    /// The wire's, as it was when they were last asked for, with `tx_invalid` of its own.
     counters: Writer<PortCounters>,
 }
 
@@ -132,6 +132,11 @@ impl Port for Moody {
     }
 
     fn counters(&self) -> Arc<PortCounters> {
+        let wire = self.within.counters();
+        macro_rules! copied {
+            ($($name:ident)*) => { $(self.counters.set(|counters| &counters.$name, wire.$name.get());)* };
+        }
+        copied!(rx rx_bytes tx tx_bytes completed filled rx_no_frame rx_ring_full rx_dropped rx_too_long foreign kicks copied);
         self.counters.reader()
     }
 }

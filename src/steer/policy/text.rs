@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn other_texts_are_refused_with_what_would_be_right() {
         for (text, said) in [
-            ("", "no policy"),
-            ("None", "no policy"),
-            ("none=1", "no policy"),
+            ("", "unknown policy"),
+            ("None", "unknown policy"),
+            ("none=1", "unknown policy"),
             ("map", "the map is empty"),
             ("map=", "in a map"),
             ("map=1", "in a map"),

@@ -40,16 +40,21 @@ impl Scene {
         let moved = second.drain().move_to(&mut batch, 5);
         assert_eq!((batch.len(), second.room() + all - moved), (moved, 64));
         batch.pop().into_iter().for_each(|frame| second.push(frame).unwrap());
-        let (all, oldest) = (second.len(), second.first().map(Frame::id));
-        let oldest = second.extract(|frame| Some(frame.id()) == oldest);
-        assert_eq!((oldest.len(), second.len()), (usize::from(all > 0), all.saturating_sub(1)));
-        let (before, more) = (batch.len(), oldest.len());
-        assert_eq!((batch.push_all(oldest), batch.len()), (more, before + more));
-        batch.pop_front().into_iter().for_each(|frame| frame.free(&mut self.w));
-        batch.retain(&mut self.other, |frame| frame.is_empty());
-        assert!(batch.is_empty());
         batch.free(&mut self.other);
         second.free(&mut self.w);
+    }
+
+    pub(super) fn sorted(&mut self) {
+        let mut batch = Batch::new();
+        self.refused += 12 - self.pool.alloc_burst(&mut self.w, &mut batch, 12);
+        let (all, oldest) = (batch.len(), batch.first().map(Frame::id));
+        let mut picked = batch.extract(|frame| Some(frame.id()) == oldest);
+        assert_eq!((picked.len(), batch.len()), (usize::from(all > 0), all.saturating_sub(1)));
+        assert_eq!((picked.push_all(batch), picked.len()), (all - picked.len(), all));
+        assert_eq!(picked.first().map(Frame::id), oldest);
+        picked.pop_front().into_iter().for_each(|frame| frame.free(&mut self.w));
+        picked.retain(&mut self.other, |frame| !frame.is_empty());
+        assert!(picked.is_empty());
     }
 
     pub(super) fn shared(&mut self) {

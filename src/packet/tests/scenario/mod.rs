@@ -113,6 +113,7 @@ impl Scene {
             let chapters = [
                 Scene::one_frame,
                 Scene::batches,
+                Scene::sorted,
                 Scene::shared,
                 Scene::pieces,
                 Scene::bytes,

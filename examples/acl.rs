@@ -1,0 +1,84 @@
+//! An access list in front of a wire: packets from the prefixes given are dropped under a reason of their own, everything else
+//! crosses. `acl [PREFIX…]`, 10.0.7.0/24 unless said; the ports are a wire inside the process, 25,600 packets come.
+
+use ipnet::Ipv4Net;
+use netmem::forward::{Decide, Forwarder, Reason, Verdict};
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Pool, PoolConfig};
+use netmem::port::mem::{MemConfig, wire};
+use netmem::steer::Source;
+use netmem::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
+use std::error::Error;
+use std::net::Ipv4Addr;
+
+/// What is refused. A packet that is not IPv4 crosses.
+pub struct Acl(Vec<Ipv4Net>);
+
+impl Decide for Acl {
+    fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
+        let packet = Ethernet::parse(frame).ok().filter(|(link, _)| link.ethertype() == ethernet::IPV4);
+        let source = match packet.map(|(_, packet)| Ipv4::parse(packet)) {
+            Some(Ok((header, _))) => header.src(),
+            Some(Err(malformed)) => return Verdict::Drop(malformed.into()),
+            None => return Verdict::Redirect(from.port ^ 1),
+        };
+        let is_denied = self.0.iter().any(|prefix| prefix.contains(&source));
+        if is_denied { Verdict::Drop(Reason::Own(0)) } else { Verdict::Redirect(from.port ^ 1) }
+    }
+
+    fn reasons(&self) -> &'static [&'static str] {
+        &["acl_denied"]
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let prefixes: Result<Vec<Ipv4Net>, _> = std::env::args().skip(1).map(|text| text.parse()).collect();
+    let prefixes = match prefixes? {
+        none if none.is_empty() => vec!["10.0.7.0/24".parse()?],
+        some => some,
+    };
+    run(prefixes, 25_600)?.iter().for_each(|(fate, packets)| println!("{fate}: {packets} packets"));
+    Ok(())
+}
+
+/// Sends so many packets, a hundred from each network 10.0.x.0/24 in turn; how many crossed, and the drops by their names.
+pub fn run(denied: Vec<Ipv4Net>, packets: usize) -> Result<Vec<(&'static str, u64)>, Box<dyn Error>> {
+    let memory = Memory::new(&MemoryConfig { bytes: 16 << 20, ..Default::default() })?;
+    let mut w = memory.worker()?;
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 2048, ..Default::default() })?;
+    let (inside, mut hosts) = wire("inside", &MemConfig::default())?;
+    let (outside, mut network) = wire("outside", &MemConfig::default())?;
+    let ports: Vec<Box<dyn netmem::port::Port>> = vec![Box::new(inside), Box::new(outside)];
+    let mut forwarder = Forwarder::new(ports, pool.clone(), Box::new(Acl(denied)))?;
+    let (mut sent, mut crossed) = (0, 0);
+    while sent < packets || forwarder.poll(&mut w) > 0 {
+        forwarder.poll(&mut w);
+        let mut number = sent;
+        sent += hosts.deliver((packets - sent).min(32), |room| {
+            number += 1;
+            write_packet(room, Ipv4Addr::new(10, 0, ((number - 1) / 100) as u8, 1))
+        });
+        crossed += network.collect(64, |_| ());
+    }
+    let meters = forwarder.meters();
+    while crossed < meters.transmitted.get() as usize {
+        crossed += network.collect(64, |_| ());
+    }
+    forwarder.poll(&mut w);
+    let dropped = meters.drops.iter().filter(|(_, packets)| *packets > 0);
+    let dropped = dropped.map(|(reason, packets)| (meters.drops.name(reason), packets));
+    let fates = [("crossed", crossed as u64)].into_iter().chain(dropped).collect();
+    drop((forwarder, hosts, network));
+    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    Ok(fates)
+}
+
+/// Writes a packet from there; its bytes.
+fn write_packet(room: &mut [u8], source: Ipv4Addr) -> usize {
+    let link =
+        Ethernet::new(MacAddr::new([2, 0, 0, 0, 0, 2]), MacAddr::new([2, 0, 0, 0, 0, 1]), ethernet::IPV4);
+    let header = Ipv4::new(source, Ipv4Addr::new(192, 0, 2, 1), ipv4::UDP, 64, 26);
+    room[..14].copy_from_slice(&link.to_bytes());
+    room[14..34].copy_from_slice(&header.to_bytes());
+    60
+}
