@@ -18,7 +18,7 @@ use netmem::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
 ///
 /// The routes of `fib` name ports by the numbers of its interfaces. If the verdict is a redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
 /// has changed, so that a frame that waits can be asked about again. Padding of the link behind the packet is looked at by
-/// nothing and is still there: [`unpadded`] says where it begins, and a [`Forwarder`](super::Forwarder) cuts it.
+/// nothing and is still there: [`unpadded`] says where it begins, and a [`Router`](crate::Router) cuts it.
 ///
 /// # Cost
 /// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, beside a scan

@@ -137,7 +137,7 @@ impl XdpPort {
     ///
     /// The first port of a UMEM registers it with the kernel; others share it, and get zero-copy or not as the
     /// first one did. Ports of several queues of one interface share one redirect program. A pool that runs dry
-    /// leaves the ring shorter, and one of another memory leaves it empty ([`Fill::refill`](crate::port::Fill::refill)).
+    /// leaves the ring shorter, and one of another memory leaves it empty ([`Fill::refill`]).
     ///
     /// The port is the opening process's alone: in a child (fork(2)) it is down, and says so.
     ///
