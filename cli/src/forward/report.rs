@@ -124,13 +124,17 @@ impl FilterReport {
     }
 }
 
+/// For what packets are dropped between workers.
+pub const LOST_BETWEEN: [&str; 3] = ["inbox_full", "flow_limit", "inbox_gone"];
+
 /// What all forwarders dropped, by reason, and what was dropped between workers.
 pub fn dropped(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> Vec<(&'static str, u64)> {
     let count = |reason| meters.iter().map(|meters| meters.drops.get(reason)).sum();
     let forwarders = Reason::ALL.iter().map(|&reason| (reason.name(), count(reason)));
-    let between = steering.map(SteeringControl::drops).into_iter().flat_map(|drops| {
-        [("inbox_full", drops.full), ("flow_limit", drops.flow_limit), ("inbox_gone", drops.gone)]
-    });
+    let between = steering
+        .map(SteeringControl::drops)
+        .into_iter()
+        .flat_map(|drops| LOST_BETWEEN.into_iter().zip([drops.full, drops.flow_limit, drops.gone]));
     forwarders.chain(between).collect()
 }
 

@@ -151,17 +151,17 @@ mod tests {
             ("map=rx:1", "in a map"),
             ("map=q0:1", "in a map"),
             ("map=rx-1:1", "in a map"),
-            ("map=rx0:", "no worker"),
-            ("map=rx0:1,", "no worker"),
-            ("map=rx0:+1", "no worker"),
+            ("map=rx0:", "unknown worker"),
+            ("map=rx0:1,", "unknown worker"),
+            ("map=rx0:+1", "unknown worker"),
             ("map=rx0:1,1", "named twice"),
             ("map=rx0:1,rx0:2", "in the map twice"),
             ("map=rx1024:1", "rx0 to rx1023"),
             ("map=rx70000:1", "in a map"),
-            ("hash=", "no worker"),
-            ("hash=1,,2", "no worker"),
+            ("hash=", "unknown worker"),
+            ("hash=1,,2", "unknown worker"),
             ("hash=64", "there is no worker 64"),
-            ("flow=0x1", "no worker"),
+            ("flow=0x1", "unknown worker"),
         ] {
             let error = text.parse::<Policy>().expect_err(text).to_string();
             assert!(error.contains(said), "{text}: {error}");
