@@ -223,7 +223,7 @@ fn bad_input_is_refused_with_one_line_and_exit_code_2() {
     refused("gen", "--port <KIND:NAME>");
     refused("sink", "--port <KIND:NAME>");
     let to_null = "gen --port pcap:out=/dev/null";
-    refused("gen --port eth0", "unknown kind of port");
+    refused("gen --port eth0", "did you mean packet:eth0 or xdp:eth0?");
     refused(&format!("{to_null} --rate 0"), "or max (see netmem gen --help)");
     refused(&format!("{to_null} --size 63"), "64 to 29116");
     refused(
