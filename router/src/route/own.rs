@@ -9,12 +9,12 @@ use std::str::FromStr;
 /// An address of the router's own on a port's link: `ADDRESS/LENGTH,port`, the length its network's.
 ///
 /// ```
-/// use netmem_router::OwnAddress;
+/// use netmem_router::route::OwnAddress;
 ///
 /// let own: OwnAddress = "10.0.2.254/24,1".parse()?;
 /// assert_eq!((own.net.addr().to_string().as_str(), own.port), ("10.0.2.254", 1));
 /// assert_eq!(own.to_string(), "10.0.2.254/24,1");
-/// # Ok::<(), netmem_router::OwnAddressError>(())
+/// # Ok::<(), netmem_router::route::OwnAddressError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnAddress {

@@ -15,7 +15,7 @@ use netmem::wire::MacAddr;
 /// let route: Route = "10.0.2.0/24,1,02:00:00:00:00:02".parse()?;
 /// assert_eq!(route.port, 1);
 /// assert_eq!(route.to_string(), "10.0.2.0/24,1,02:00:00:00:00:02");
-/// # Ok::<(), netmem_router::RouteError>(())
+/// # Ok::<(), netmem_router::route::RouteError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
