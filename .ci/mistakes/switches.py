@@ -59,7 +59,7 @@ def switch(mistake, text):
     end = at + len(mistake.old)
     if end > len(line):
         return None
-    crate = "netmem" if mistake.path.startswith("cli/") else "crate"
+    crate = "crate" if mistake.path.startswith("src/") else "netmem"
     made = f"{crate}::mistake({number(mistake)})"
     old, new = mistake.old, mistake.new
     if re.fullmatch(r"Acquire|Release|AcqRel", old):

@@ -35,6 +35,9 @@ class Tests:
 
 LIB = ("-p", "netmem", "--lib")
 CLI = ("-p", "netmem-cli")
+# The loop is tested through the router and the test traffic.
+FORWARDER = Tests(("-p", "netmem-router", "--test", "forwarder"))
+BESIDE = Tests(("-p", "netmem-router", "-p", "netmem-traffic"))
 # Integration tests of the library that need no interface.
 WIDE = Tests(("-p", "netmem", "--test", "sequences", "--test", "close", "--test", "memfd"))
 STRESS = Tests(("-p", "netmem", "--test", "stress"))
@@ -71,6 +74,10 @@ def tests_for(mistake, filters):
             yield program(PROGRAM[place])
         yield program(ALL_PROGRAM)
         return
+    if parts[0] in ("router", "traffic"):
+        yield BESIDE
+        yield program(("forward", "ports", "steer", "traffic"))
+        return
     stage = parts[1]
     own = tuple(f for f in filters if f.startswith(stage))
     if mistake.category == "orderings":
@@ -80,6 +87,8 @@ def tests_for(mistake, filters):
         yield Tests(LIB, filters, loom=True)
     else:
         yield Tests(LIB, (f"{stage}::",))
+    if stage == "forward":
+        yield FORWARDER
     yield Tests(LIB)
     yield WIDE
     yield STRESS
@@ -123,7 +132,7 @@ class Tree:
 
     def numbers(self):
         """Those of the mistakes that are in the copy."""
-        sources = (path.read_text() for folder in ("src", "cli/src") for path in (self.root / folder).rglob("*.rs"))
+        sources = (path.read_text() for folder in ("src", "router/src", "traffic/src", "cli/src") for path in (self.root / folder).rglob("*.rs"))
         return {int(found) for text in sources for found in re.findall(r"::mistake\((\d+)\)", text)}
 
     def environment(self, tests, mistake=None):
@@ -140,7 +149,7 @@ class Tree:
     def cargo(self, verb, tests, *more):
         """The messages of a cargo command, and whether it succeeded."""
         # Without debug information, which takes long and which nobody looks at.
-        quick = [f"--config=profile.dev.package.{package}.debug=0" for package in ("netmem", "netmem-cli")]
+        quick = [f"--config=profile.dev.package.{package}.debug=0" for package in ("netmem", "netmem-router", "netmem-traffic", "netmem-cli")]
         done = subprocess.run(
             ["cargo", verb, "--quiet", *quick, *tests.build, *more, "--message-format=json"], cwd=self.root,
             env=self.environment(tests), text=True, stdout=subprocess.PIPE, check=False,
@@ -150,7 +159,7 @@ class Tree:
     def uncompiled(self, chosen):
         """Those of these mistakes, all of which are in the tree, that do not compile, as far as one look says."""
         checks = [Tests(LIB)]
-        if any(mistake.path.startswith("cli/") for mistake in chosen):
+        if not all(mistake.path.startswith("src/") for mistake in chosen):
             checks.append(Tests((*CLI, "--bin", "netmem")))
         for tests in checks:
             succeeded, messages = self.cargo("check", tests)
