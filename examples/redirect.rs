@@ -1,10 +1,10 @@
 //! Frames that come in on one interface leave by the other, over one shared UMEM and without a copy:
 //! `redirect eth0 eth1`. Needs root; Ctrl-C ends it, and its program leaves the interfaces with it.
 
-use netmem::page::{Memory, MemoryConfig};
-use netmem::pool::{Batch, DmaMap, Pool, PoolConfig};
-use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
-use netmem::port::{Complete, Fill, Rx, Tx, Wake};
+use netmem::port::xdp::XdpConfig;
+use netmem::{
+    Batch, Complete, DmaMap, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Tx, Umem, Wake, XdpPort,
+};
 use std::error::Error;
 
 fn main() {

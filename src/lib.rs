@@ -16,8 +16,7 @@
 //!
 //! # First steps
 //! ```
-//! use netmem::page::{Memory, MemoryConfig};
-//! use netmem::pool::{Batch, Pool, PoolConfig};
+//! use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() })?;
@@ -54,3 +53,18 @@ pub mod wire;
 pub mod steer;
 pub mod port;
 pub mod forward;
+
+// What a first program needs; everything else stands in its stage.
+pub use forward::{Decide, Forwarder, Reason, Verdict};
+pub use packet::{Heads, Packet, Packets};
+pub use page::{Memory, MemoryConfig};
+pub use pool::{Batch, DmaMap, Frame, Ledger, Pool, PoolConfig, SharedFrame};
+pub use port::mem::MemPort;
+pub use port::memif::MemifPort;
+pub use port::packet::PacketPort;
+pub use port::pcap::PcapPort;
+pub use port::tap::TapPort;
+pub use port::xdp::{Umem, XdpPort};
+pub use port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
+pub use steer::Mesh;
+pub use sync::Worker;
