@@ -2,12 +2,10 @@
 //! crosses. `acl [PREFIX…]`, 10.0.7.0/24 unless said; the ports are a wire inside the process, 25,600 packets come.
 
 use ipnet::Ipv4Net;
-use netmem::forward::{Decide, Forwarder, Reason, Verdict};
-use netmem::page::{Memory, MemoryConfig};
-use netmem::pool::{Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, wire};
 use netmem::steer::Source;
 use netmem::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
+use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Reason, Verdict};
 use std::error::Error;
 use std::net::Ipv4Addr;
 
@@ -48,7 +46,7 @@ pub fn run(denied: Vec<Ipv4Net>, packets: usize) -> Result<Vec<(&'static str, u6
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 2048, ..Default::default() })?;
     let (inside, mut hosts) = wire("inside", &MemConfig::default())?;
     let (outside, mut network) = wire("outside", &MemConfig::default())?;
-    let ports: Vec<Box<dyn netmem::port::Port>> = vec![Box::new(inside), Box::new(outside)];
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(inside), Box::new(outside)];
     let mut forwarder = Forwarder::new(ports, pool.clone(), Box::new(Acl(denied)))?;
     let (mut sent, mut crossed) = (0, 0);
     while sent < packets || forwarder.poll(&mut w) > 0 {

@@ -1,13 +1,11 @@
 //! A load balancer of layer 4 on two workers: each flow goes to one of the back ends, and stays with it. Flows are spread over
 //! the workers by hash, so that the table of one worker holds all packets of its flows: `balancer [PACKETS]`, 100,000 unless said.
 
-use netmem::forward::{Decide, Forwarder, Reason, Steering, Verdict};
-use netmem::page::{Memory, MemoryConfig};
-use netmem::pool::{Pool, PoolConfig};
-use netmem::port::Port;
+use netmem::forward::Steering;
 use netmem::port::mem::{MemConfig, wire};
 use netmem::steer::{FlowKey, MeshConfig, Source};
 use netmem::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4};
+use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Reason, Verdict};
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
