@@ -200,10 +200,15 @@ impl Pool {
     }
 
     /// Registers somebody who keeps frames of the pool ready: asked for them before an allocation fails, and for how many
-    /// there are by the ledger. Forgotten when it is gone.
+    /// there are by the ledger. Forgotten when it is gone. If the pool is closed already, `keeper` is closed before this returns.
     #[cold]
     pub fn on_pressure(&self, keeper: Weak<dyn Pressure>) {
-        self.shared.keepers.add(keeper);
+        self.shared.keepers.add(Weak::clone(&keeper));
+        // After it was added: a pool that closes from here on finds it among the others. A keeper may be closed twice.
+        let closed = lock(&self.shared.stock).closed;
+        if let Some(keeper) = keeper.upgrade().filter(|_| closed) {
+            keeper.close();
+        }
     }
 
     /// Where the pool's device finds the frame's data (its offset in the UMEM); None for a frame of another pool

@@ -92,6 +92,8 @@ pub struct PairStack {
     /// Newest last, at most `max`.
     pairs: Vec<Packet>,
     max: usize,
+    /// The pool closed: nothing is kept, whatever `max` is, since another pool may have its number.
+    closed: bool,
     reset: Reset,
     stats: PairsStats,
     gauge: Arc<Gauge>,
@@ -115,6 +117,7 @@ impl PairStack {
         PairStack {
             pairs: Vec::with_capacity(room),
             max,
+            closed: false,
             reset,
             stats: PairsStats::default(),
             gauge,
@@ -144,7 +147,8 @@ impl PairStack {
     /// else it goes the ordinary way ([`Heads::free`]).
     pub fn free(&mut self, w: &mut Worker, mut packet: Packet) {
         self.give_what_is_wanted(w);
-        let ready = self.pairs.len() < self.max
+        let ready = !self.closed
+            && self.pairs.len() < self.max
             && match self.reset {
                 Reset::AtPut => renew(self.pool.renewal(), &mut packet),
                 Reset::AtGet => is_pair(self.pool.renewal(), &packet),
@@ -163,9 +167,9 @@ impl PairStack {
         self.pairs.len()
     }
 
-    /// Pairs there may be.
+    /// Pairs there may be: 0 once it was seen that the pool is closed.
     pub fn max(&self) -> usize {
-        self.max
+        if self.closed { 0 } else { self.max }
     }
 
     /// Changes how many pairs there may be: those too many, coldest first, are given back.
@@ -189,7 +193,7 @@ impl PairStack {
 
     /// The counters.
     pub fn stats(&self) -> PairsStats {
-        PairsStats { now: self.now() as u64, max: self.max as u64, ..self.stats }
+        PairsStats { now: self.now() as u64, max: self.max() as u64, ..self.stats }
     }
 
     fn release(&mut self, w: &mut Worker, pairs: Vec<Packet>) -> usize {
@@ -202,9 +206,7 @@ impl PairStack {
     #[inline]
     fn give_what_is_wanted(&mut self, w: &mut Worker) {
         if let Some(for_good) = self.gauge.asked() {
-            if for_good {
-                self.max = 0;
-            }
+            self.closed |= for_good;
             self.drain(w);
         }
     }

@@ -284,3 +284,51 @@ fn packets_freed_in_bulk_beside_pairs_that_are_there_stay_only_up_to_the_most() 
     assert_eq!((pairs.stats().kept, pairs.stats().passed), (50, 10));
     check(&pairs.stats());
 }
+
+/// A closed pool whose number another pool has, and a frame of that other pool, in a packet.
+fn closed_and_its_successor(bench: &mut Bench) -> (Pool, Pool, Packet) {
+    let Bench { memory, workers: [w, _], pool, heads } = bench;
+    let closed = pool.clone();
+    closed.wait(Duration::ZERO).unwrap();
+    let config = PoolConfig { frames: 16, cache: 16, refill: 8, ..PoolConfig::default() };
+    let successor = Pool::new(memory, w, &config).unwrap();
+    let frame = successor.alloc(w).unwrap();
+    assert!(closed.renewal().owns(&frame), "the number is used again");
+    let packet = heads.attach(w, frame).unwrap();
+    (closed, successor, packet)
+}
+
+#[test]
+fn ready_pairs_of_a_closed_pool_keep_no_frame_of_its_successor() {
+    let mut bench = bench(16);
+    let (closed, successor, packet) = closed_and_its_successor(&mut bench);
+    let w = &mut bench.workers[0];
+    let pairs = Pairs::new(&closed, &bench.heads, 50);
+    pairs.free(w, packet);
+    assert_eq!((pairs.now(), pairs.stats().passed), (0, 1));
+    pairs.set_max(60);
+    let again = bench.heads.alloc(w, &successor).unwrap();
+    pairs.free(w, again);
+    assert_eq!((pairs.now(), pairs.stats().passed), (0, 2));
+    assert!(successor.ledger().all_home());
+}
+
+#[test]
+fn a_stack_of_a_closed_pool_keeps_nothing_whatever_its_max_is() {
+    let mut bench = bench(16);
+    let before = PairStack::new(&bench.pool, &bench.heads, 50, Reset::AtPut);
+    let (closed, successor, packet) = closed_and_its_successor(&mut bench);
+    let w = &mut bench.workers[0];
+    let after = PairStack::new(&closed, &bench.heads, 50, Reset::AtGet);
+    let mut packet = Some(packet);
+    for mut stack in [before, after] {
+        stack.free(w, packet.take().unwrap());
+        assert_eq!((stack.now(), stack.max()), (0, 0));
+        stack.set_max(w, 60);
+        let again = bench.heads.alloc(w, &successor).unwrap();
+        stack.free(w, again);
+        assert_eq!((stack.now(), stack.max()), (0, 0));
+        assert!(successor.ledger().all_home());
+        packet = bench.heads.alloc(w, &successor);
+    }
+}
