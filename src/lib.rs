@@ -35,6 +35,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//! # Features
+//! The kinds of port are features, all on by default: `xdp`, `memif`, `af-packet`, `tap`, `pcap` (with traces). `statistics`, on
+//! by default too, counts pages. `comparisons` and `slab-debug` are for measurements and for finding a misuse.
 #![deny(unsafe_code)]
 
 pub mod limits;
@@ -59,11 +62,16 @@ pub use forward::{Decide, Forwarder, Reason, Verdict};
 pub use packet::{HeadCache, Packet, Packets};
 pub use page::{Memory, MemoryConfig};
 pub use pool::{Batch, DmaMap, Frame, Ledger, Pool, PoolConfig, SharedFrame};
+#[cfg(feature = "af-packet")]
 pub use port::af_packet::AfPacketPort;
 pub use port::mem::MemPort;
+#[cfg(feature = "memif")]
 pub use port::memif::MemifPort;
+#[cfg(feature = "pcap")]
 pub use port::pcap::PcapPort;
+#[cfg(feature = "tap")]
 pub use port::tap::TapPort;
+#[cfg(feature = "xdp")]
 pub use port::xdp::{Umem, XdpPort};
 pub use port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 pub use steer::Mesh;

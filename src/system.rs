@@ -3,6 +3,12 @@
 //! Everything here may change or go in any release. What the library's own types rest on (regions, the table of chunks,
 //! device rings) is not among it.
 
-pub use crate::sys::{bpf, clock, cpu, event, memfd, netdev, netns, seqpacket, xdp};
+#[cfg(feature = "memif")]
+pub use crate::sys::seqpacket;
+#[cfg(feature = "xdp")]
+pub use crate::sys::{bpf, xdp};
+pub use crate::sys::{clock, cpu, errno, event, memfd};
+#[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
+pub use crate::sys::{netdev, netns};
 #[cfg(feature = "comparisons")]
 pub use crate::sys::{perf, process};

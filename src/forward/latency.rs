@@ -66,6 +66,15 @@ struct Marks {
     marks: VecDeque<(u64, u64)>,
 }
 
+impl Marks {
+    /// When the round began whose last frame has left, the oldest such round first; it is forgotten.
+    fn next_left(&mut self) -> Option<u64> {
+        let &(last, received) = self.marks.front()?;
+        (last <= self.left).then(|| self.marks.pop_front())?;
+        Some(received)
+    }
+}
+
 impl Probe {
     pub(super) fn new(ports: usize) -> Probe {
         let ports = (0..ports).map(|_| Marks::default()).collect();
@@ -102,7 +111,7 @@ impl Probe {
     pub(super) fn stranded(&mut self, port: usize, in_flight: usize, latency: &Latency) {
         let port = &mut self.ports[port];
         port.left = port.left.max(port.entered.saturating_sub(in_flight as u64));
-        while port.marks.pop_front_if(|&mut (last, _)| last <= port.left).is_some() {
+        while port.next_left().is_some() {
             latency.dropped.add(1);
         }
     }
@@ -115,7 +124,7 @@ impl Probe {
         }
         let port = &mut self.ports[port];
         port.left += n as u64;
-        while let Some((_, received)) = port.marks.pop_front_if(|&mut (last, _)| last <= port.left) {
+        while let Some(received) = port.next_left() {
             latency.samples.take(time.wrapping_sub(received));
         }
     }

@@ -13,7 +13,6 @@ use super::shared::Shared;
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
 use crate::sync::Worker;
 use crate::sys::{cpu, region};
-use std::hint;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
@@ -100,6 +99,11 @@ pub struct Frame {
 }
 
 const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Option<Frame>>() == 8);
+
+/// Marks the branch that calls it as one rarely taken: `std::hint::cold_path`, which needs a newer compiler.
+#[cold]
+#[inline]
+fn cold_path() {}
 
 impl Frame {
     /// Claims a frame.
@@ -288,7 +292,7 @@ impl Frame {
         let end = if n <= CHUNK_SIZE && word >> 32 <= (CHUNK_SIZE - n) as u64 {
             (word >> 32) as usize
         } else {
-            hint::cold_path();
+            cold_path();
             self.end_with_room(n)?
         };
         self.word = longer(self.word, n);

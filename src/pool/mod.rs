@@ -64,7 +64,9 @@ pub(crate) use batch::{HandOver, LINE_MAX, Line};
 pub use config::{PoolConfig, PoolError};
 pub use dma::DmaMap;
 pub use fragment::{Fragment, Fragments};
-pub(crate) use frame::{Desc, RUN};
+#[cfg(feature = "xdp")]
+pub(crate) use frame::Desc;
+pub(crate) use frame::RUN;
 pub use frame::{Frame, NoRoom};
 pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;

@@ -59,6 +59,7 @@ impl Origin {
     }
 
     /// Takes note that `n` of the frames inside went home by themselves, and were counted back there.
+    #[cfg(feature = "memif")]
     #[cold]
     pub(crate) fn lose(&mut self, n: usize) {
         self.inside -= n;

@@ -112,6 +112,7 @@ impl PortCounters {
     }
 
     /// Adds all that `other` has counted.
+    #[cfg(feature = "xdp")]
     pub(super) fn add(&self, other: &PortCounters) {
         for ((_, count), (_, more)) in self.all().into_iter().zip(other.all()) {
             count.add(more.get());

@@ -2,12 +2,8 @@
 //! not; and whether there is one of its name again.
 
 use super::PortState;
+use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
-use crate::sys::xdp::Errno;
-
-/// What is done where the thread that polls is not in the interface's namespace.
-pub(super) const ENTER: &str =
-    "enter its network namespace, where it was opened and this thread is not (CAP_SYS_ADMIN)";
 
 /// Rounds between two looks.
 const LOOK_ROUNDS: u32 = 4096;
@@ -110,16 +106,14 @@ impl Link {
 
     pub(super) fn state(&self) -> PortState {
         let name = self.netdev.name();
-        match &self.failed {
-            Some(reason) => PortState::Down(reason.clone()),
-            None if self.is_gone
-                && let Some(why) = &self.refused =>
-            {
+        match (&self.failed, &self.refused) {
+            (Some(reason), _) => PortState::Down(reason.clone()),
+            (None, Some(why)) if self.is_gone => {
                 PortState::Down(format!("interface {name} is there again: {why}"))
             }
-            None if self.is_gone => PortState::Down(format!("interface {name} is gone")),
-            None if self.is_down => PortState::Down(format!("interface {name} is down")),
-            None => PortState::Up,
+            _ if self.is_gone => PortState::Down(format!("interface {name} is gone")),
+            _ if self.is_down => PortState::Down(format!("interface {name} is down")),
+            _ => PortState::Up,
         }
     }
 }

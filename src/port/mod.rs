@@ -14,32 +14,45 @@
 //! A [`Port`] is all of these. Their methods need no import on a `dyn Port`; on a port's own type they need
 //! `use netmem::port::{Complete, Fill, Port, Rx, Tx, Wake};`.
 
-mod anew;
+#[cfg(feature = "af-packet")]
 pub mod af_packet;
+#[cfg(feature = "pcap")]
+mod anew;
 pub mod conformance;
 pub mod copying;
 mod counters;
 pub mod fault;
+#[cfg(any(feature = "af-packet", feature = "tap"))]
 mod link;
 pub mod mem;
+#[cfg(feature = "memif")]
 pub mod memif;
-
+#[cfg(feature = "pcap")]
 pub mod pcap;
 #[allow(unsafe_code)]
 mod posted;
 pub(crate) mod queues;
+#[cfg(feature = "tap")]
 pub mod tap;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(feature = "pcap")]
 pub mod trace;
+#[cfg(feature = "xdp")]
 pub mod xdp;
 
+#[cfg(any(feature = "xdp", feature = "memif"))]
 use crate::pool::{Batch, Frame};
 pub use counters::{PortCounters, WrapCounters};
 pub use posted::{Posted, Posting};
 pub use queues::{Complete, Fill, Port, Rx, Tx, Wake};
 
+/// What is done where the thread that polls is not in the interface's namespace.
+#[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
+const ENTER: &str = "enter its network namespace, where it was opened and this thread is not (CAP_SYS_ADMIN)";
+
 /// Why a port is down in a child of the process that opened it.
+#[cfg(any(feature = "xdp", feature = "memif"))]
 #[cold]
 fn inherited(name: &str) -> String {
     format!("{name} was opened by another process, of which this is a child: open a port after fork(2)")
@@ -55,6 +68,7 @@ pub enum PortState {
 }
 
 /// Takes those frames out of `frames` that `keep` does not keep; all stay in order.
+#[cfg(any(feature = "xdp", feature = "memif"))]
 #[cold]
 fn set_aside(frames: &mut Batch, keep: impl Fn(&Frame) -> bool) -> Batch {
     frames.extract(|frame| !keep(frame))

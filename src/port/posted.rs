@@ -4,6 +4,7 @@ use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, HandOver, NoRoom, Origin, Place};
 use crate::ring::Lender;
 use crate::sync::Worker;
+#[cfg(feature = "memif")]
 use std::collections::VecDeque;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU32;
@@ -285,6 +286,7 @@ impl Descriptors {
 }
 
 /// Posted frames in order, kept beside a device that says of them only how many are done.
+#[cfg(feature = "memif")]
 #[derive(Debug)]
 pub(crate) struct PostedQueue {
     /// Oldest first; never more than `capacity`, for which there is room.
@@ -293,6 +295,7 @@ pub(crate) struct PostedQueue {
     inside: Origin,
 }
 
+#[cfg(feature = "memif")]
 impl PostedQueue {
     #[cold]
     pub(crate) fn new(capacity: usize) -> PostedQueue {

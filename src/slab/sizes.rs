@@ -26,14 +26,13 @@ use crate::page::Memory;
 use crate::sync::Worker;
 use class::CLASSES;
 use std::alloc::Layout;
-use std::num::NonZeroUsize;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 pub use bytes::SlabBytes;
 
 /// Where [`SizeClasses::ZERO`] points.
-const ZERO_ADDRESS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
+const ZERO_ADDRESS: usize = 16;
 
 /// In [`Shared::class_of`]: the number of no cache of ours.
 const NONE: u8 = u8::MAX;
@@ -78,7 +77,7 @@ struct Shared {
 
 impl SizeClasses {
     /// What an allocation of 0 bytes gives: not null, aligned to 16, harmless to free, and nothing to read.
-    pub const ZERO: NonNull<u8> = NonNull::without_provenance(ZERO_ADDRESS);
+    pub const ZERO: NonNull<u8> = NonNull::new(ptr::without_provenance_mut(ZERO_ADDRESS)).expect("not 0");
 
     /// Makes the caches; `config` is for each of them, its name followed by the class's size (`kmalloc-64`).
     ///

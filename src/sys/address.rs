@@ -1,6 +1,6 @@
 //! The IP addresses of this host: those of all interfaces of a network namespace.
 
-use super::netdev::last_errno;
+use super::errno::last_errno;
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;

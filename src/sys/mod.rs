@@ -3,27 +3,41 @@
 //! The only stage that names `libc` or `rustix`, and (with the rings and the frame) one of the few that
 //! may say `unsafe`.
 
+#[cfg(feature = "xdp")]
 pub mod address;
+#[cfg(feature = "xdp")]
 pub mod bpf;
+#[cfg(feature = "xdp")]
 pub mod capability;
 pub mod clock;
 pub mod cpu;
+pub mod errno;
 pub mod event;
+#[cfg(any(feature = "xdp", feature = "memif"))]
 pub mod fork;
 pub mod membarrier;
 pub mod memfd;
+#[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 pub mod netdev;
+#[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 pub mod netns;
+#[cfg(feature = "af-packet")]
 pub mod packet;
 #[cfg(feature = "comparisons")]
 pub mod perf;
 #[cfg(feature = "comparisons")]
 pub mod process;
 pub mod region;
+#[cfg(feature = "memif")]
 pub mod seqpacket;
+#[cfg(feature = "memif")]
 pub mod shared_event;
+#[cfg(feature = "memif")]
 mod stranger;
 pub mod table;
+#[cfg(feature = "tap")]
 pub mod tap;
+#[cfg(feature = "memif")]
 pub mod user;
+#[cfg(feature = "xdp")]
 pub mod xdp;

@@ -4,6 +4,7 @@
 //! belongs to the network namespace of the thread that opened it. /sys/class/net belongs to the namespace
 //! that mounted it, which may be another one.
 
+use super::errno::last_errno;
 use super::netns::{NetworkNamespace, is_here};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
@@ -197,12 +198,6 @@ pub(super) fn request(name: &str) -> libc::ifreq {
         *to = from as c_char;
     }
     request
-}
-
-/// What the last system call made through libc said.
-pub(super) fn last_errno() -> Errno {
-    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
-    Errno::from_raw_os_error(code)
 }
 
 #[cfg(test)]

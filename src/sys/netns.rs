@@ -1,6 +1,6 @@
 //! Network namespaces: what a thread opens in one stays of it.
 
-use super::netdev::last_errno;
+use super::errno::last_errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Packet sockets (packet(7)): all frames of an interface, many with one system call, straight from and into the caller's
 //! buffers.
 
-use super::netdev::last_errno;
+use super::errno::last_errno;
 use crate::limits::BATCH_MAX;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};

@@ -1,6 +1,6 @@
 //! TAP interfaces: a program at the far end of an Ethernet interface (Documentation/networking/tuntap.rst).
 
-use super::netdev::{last_errno, request};
+use super::{errno::last_errno, netdev::request};
 use rustix::fd::AsFd as _;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};

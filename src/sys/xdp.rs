@@ -9,8 +9,8 @@
 
 mod ring;
 
+use super::errno::Errno;
 pub use ring::{Descriptor, Entry, Ring, SharedIndex};
-pub use rustix::io::Errno;
 
 use super::region::Region;
 use rustix::net::sockopt;

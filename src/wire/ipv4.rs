@@ -246,13 +246,15 @@ impl Ipv4 {
     /// The source address.
     #[inline]
     pub const fn src(&self) -> Ipv4Addr {
-        Ipv4Addr::from_octets(self.src)
+        let [a, b, c, d] = self.src;
+        Ipv4Addr::new(a, b, c, d)
     }
 
     /// The destination address.
     #[inline]
     pub const fn dst(&self) -> Ipv4Addr {
-        Ipv4Addr::from_octets(self.dst)
+        let [a, b, c, d] = self.dst;
+        Ipv4Addr::new(a, b, c, d)
     }
 
     /// Whether this is an intact IPv4 header without options. The total length is not looked at: that
@@ -273,8 +275,9 @@ impl Ipv4 {
         const _: () = assert!(INVERSE.wrapping_mul(0xffff) == 1);
         let words: &[[u8; 4]; 5] = zerocopy::transmute_ref!(self);
         let [a, b, c, d, e] = words.map(|word| u64::from(u32::from_ne_bytes(word)));
-        let (sum, carry) = (a | b << 32).carrying_add(c | d << 32, false);
-        let (sum, carry) = sum.carrying_add(e, carry);
+        let (sum, carry) = (a | b << 32).overflowing_add(c | d << 32);
+        // A sum that carried is less than 2^64 - 1.
+        let (sum, carry) = (sum + u64::from(carry)).overflowing_add(e);
         (sum + u64::from(carry)).wrapping_mul(INVERSE) <= u64::MAX / 0xffff
     }
 

@@ -112,13 +112,13 @@ impl Ipv6 {
     /// The source address.
     #[inline]
     pub const fn src(&self) -> Ipv6Addr {
-        Ipv6Addr::from_octets(self.src)
+        Ipv6Addr::from_bits(u128::from_be_bytes(self.src))
     }
 
     /// The destination address.
     #[inline]
     pub const fn dst(&self) -> Ipv6Addr {
-        Ipv6Addr::from_octets(self.dst)
+        Ipv6Addr::from_bits(u128::from_be_bytes(self.dst))
     }
 
     /// Changes the source address, which the checksums of UDP and TCP cover too.

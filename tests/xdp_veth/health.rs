@@ -5,7 +5,7 @@ use crate::{Bench, bench, ethernet, program_on, wait_for};
 use netmem::pool::Batch;
 use netmem::port::xdp::XdpPort;
 use netmem::port::{Fill, Port, PortState, Rx, Wake};
-use netmem::system::xdp::Errno;
+use netmem::system::errno::Errno;
 use std::fs;
 
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;

@@ -3,9 +3,9 @@
 use super::{AfPacketLink, AfPacketPort};
 use crate::limits::BATCH_MAX;
 use crate::port::copying::CopyingPort;
+use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketStep};
-use crate::sys::xdp::Errno;
 
 /// Why a port could not be opened. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -22,8 +22,9 @@ mod tx;
 
 pub use bind::{AfPacketError, open};
 
+use super::ENTER;
 use super::copying::{CopyingPort, Device, RxBuffers};
-use super::link::{ENTER, Link};
+use super::link::Link;
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::stats::Writer;

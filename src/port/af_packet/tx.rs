@@ -4,7 +4,7 @@ use super::AfPacketLink;
 use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortCounters;
-use crate::sys::xdp::Errno;
+use crate::sys::errno::Errno;
 use std::io::IoSlice;
 
 impl AfPacketLink {

@@ -3,8 +3,8 @@
 use super::message::MessageError;
 use super::ring::Descriptor;
 use crate::ring::Corrupt;
+use crate::sys::errno::Errno;
 use crate::sys::memfd::MapError;
-use crate::sys::xdp::Errno;
 use std::path::PathBuf;
 
 /// Why a memif port could not be opened. Nothing is left behind.

@@ -48,7 +48,8 @@ impl<const N: usize> Text<N> {
     /// As much of `text` as there is room for, with the zero byte at its end.
     pub fn new(text: &str) -> Text<N> {
         let mut bytes = [0; N];
-        let n = text.floor_char_boundary(N - 1);
+        let fits = |&n: &usize| text.is_char_boundary(n);
+        let n = (0..=text.len().min(N - 1)).rev().find(fits).unwrap_or(0);
         bytes[..n].copy_from_slice(&text.as_bytes()[..n]);
         Text(bytes)
     }

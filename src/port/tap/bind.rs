@@ -3,9 +3,9 @@
 use super::{TapLink, TapPort};
 use crate::port::copying::CopyingPort;
 use crate::port::link::Link;
+use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::tap::{TapError, TapQueue, TapStep};
-use crate::sys::xdp::Errno;
 
 /// What a port is opened with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::TapLink;
 use crate::pool::Frame;
 use crate::port::PortCounters;
-use crate::sys::xdp::Errno;
+use crate::sys::errno::Errno;
 
 impl TapLink {
     pub(super) fn send_burst(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {

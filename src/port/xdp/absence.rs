@@ -16,7 +16,7 @@
 use super::XdpPort;
 use super::error::{Attempt, XdpError};
 use crate::pool::Batch;
-use crate::port::link::ENTER;
+use crate::port::ENTER;
 use crate::sync::Worker;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};

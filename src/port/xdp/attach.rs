@@ -5,7 +5,7 @@ use super::error::{Attempt, XdpError, mode_refused};
 use super::own::{OwnAddresses, OwnAddressesError};
 use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{BpfError, BpfStep, Punt, RedirectLink, RedirectProgram, SocketMap, XdpMode};
-use crate::sys::xdp::Errno;
+use crate::sys::errno::Errno;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -3,7 +3,8 @@
 use super::{Umem, XdpConfig};
 use crate::sys::bpf::{BpfError, BpfStep, XdpMode};
 use crate::sys::capability;
-use crate::sys::xdp::{Errno, SocketError, SocketStep, ZeroCopy};
+use crate::sys::errno::Errno;
+use crate::sys::xdp::{SocketError, SocketStep, ZeroCopy};
 
 /// Why an AF_XDP port could not be opened. Nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

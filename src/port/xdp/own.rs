@@ -3,7 +3,7 @@
 use crate::sync::shim::{Mutex, lock};
 use crate::sys::address;
 use crate::sys::bpf::{AddressMaps, BpfError};
-use crate::sys::xdp::Errno;
+use crate::sys::errno::Errno;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 

@@ -3,7 +3,8 @@
 use super::absence::Presence;
 use super::{Fault, Told, XdpPort};
 use crate::port;
-use crate::sys::xdp::{Errno, Wake};
+use crate::sys::errno::Errno;
+use crate::sys::xdp::Wake;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Rounds between two looks at the interface and the kernel's counters.

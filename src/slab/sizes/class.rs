@@ -51,7 +51,7 @@ pub(super) const fn align(class: usize) -> usize {
 pub(super) fn size_for(layout: Layout) -> usize {
     match of(layout.size()) {
         Some(class) if align(class) >= layout.align() => layout.size(),
-        None if layout.size() == 0 && layout.align() <= super::ZERO_ADDRESS.get() => 0,
+        None if layout.size() == 0 && layout.align() <= super::ZERO_ADDRESS => 0,
         _ => layout.size().max(layout.align()).next_power_of_two(),
     }
 }

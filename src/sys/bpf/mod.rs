@@ -21,7 +21,7 @@ pub use lookup::{Answer, RouteLookup};
 pub use map::{AddressMaps, SocketMap};
 pub use program::Punt;
 
-use super::netdev::last_errno;
+use super::errno::last_errno;
 use instruction::Instruction;
 use program::{Maps, redirect_program};
 use rustix::io::Errno;

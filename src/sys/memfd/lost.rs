@@ -16,7 +16,7 @@
 //! among them, go to the handler that was there before, or end the process as they always did. Who installs one later takes
 //! the guards away, unless it passes on to the former handler what it does not know.
 
-use crate::sys::netdev::last_errno;
+use crate::sys::errno::last_errno;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::ffi::{c_int, c_void};
