@@ -37,6 +37,7 @@ pub struct Setup {
 
 /// The kernel cannot be followed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FollowError {
     /// No socket.
     #[error("rtnetlink socket: {0}; is this Linux, and are there file descriptors left?")]

@@ -55,6 +55,7 @@ pub struct RuleCount {
 
 /// The rules were not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FilterError {
     /// Too many.
     #[error("{rules} rules: give at most {RULES_MAX}")]

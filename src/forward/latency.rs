@@ -25,6 +25,7 @@ pub struct Latency {
 
 /// The 50th and the 99th percentile of the most recent samples, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct LatencyQuantiles {
     /// Half of the bursts took longer.
     pub p50: f64,

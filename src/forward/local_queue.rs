@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Conservation, once nothing moves: `taken == given + waiting + kept`, and what a reader or retention that is gone
 /// left behind has been freed with it.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct LocalQueueCounters {
     /// Frames that the queue took from the forwarder.
     pub taken: Count,

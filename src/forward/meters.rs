@@ -10,6 +10,7 @@ use crate::stats::{Count, Windows};
 /// Conservation, at every quiescent point: `received + taken + originated == transmitted + drops.total() + held + passed +
 /// handed`; and once all ports of all workers are idle, `transmitted == completed`.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Meters {
     /// Frames received from all ports.
     pub received: Count,

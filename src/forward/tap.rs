@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What a tap counted, readable from any thread. `taken + missed` is what was sent since it was there.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct TapCounters {
     /// Frames that the tap got a claim on.
     pub taken: Count,

@@ -10,6 +10,7 @@ use crate::sync::Worker;
 
 /// Why a packet could not be split; it is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SplitError {
     /// The packet is shorter.
     #[error(transparent)]

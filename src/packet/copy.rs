@@ -10,6 +10,7 @@ use std::mem;
 
 /// Why bytes could not be copied into frames; the packet is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CopyError {
     /// The pool has no frame.
     #[error("the pool has no free frame")]

@@ -16,6 +16,7 @@ use std::iter::successors;
 ///
 /// Dropped anywhere, head and bytes go home by the slow way; [`HeadCache::free`](super::HeadCache::free) is the fast one.
 #[derive(Debug)]
+#[must_use = "dropped, it is freed by the slow way"]
 pub struct Packet {
     /// The bytes, while they are all in one frame that is this packet's alone. Invariant: then the head says
     /// [`Data::NOTHING`] and has no next part; else it says where they are, except on the way to or from free heads.

@@ -141,6 +141,7 @@ impl Watermarks {
 
 /// Why a memory could not be made, or its watermarks not be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MemoryError {
     /// The number of workers is out of range.
     #[error("{workers} workers: give 1 to {WORKERS_MAX}")]

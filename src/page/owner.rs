@@ -36,6 +36,7 @@ pub struct OwnerId(u16);
 
 /// Why there is no further owner.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OwnerError {
     /// The table is full.
     #[error(

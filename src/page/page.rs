@@ -26,6 +26,7 @@ const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 #[repr(transparent)]
+#[must_use = "dropped, it is freed by the slow way"]
 pub struct Page {
     /// Process-wide number of the first page, with [`MARK`] where the descriptor has more to say.
     number: NonZeroU32,

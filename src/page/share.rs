@@ -35,6 +35,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// # }
 /// ```
 #[derive(Debug, PartialEq, Eq)]
+#[must_use = "dropped, its claim ends by the slow way"]
 pub struct SharedPage {
     /// As in a [`Page`].
     number: NonZeroU32,

@@ -88,6 +88,7 @@ impl Drop for Moving<'_> {
 
 /// The page counters of a memory, summed over its workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PageStats {
     /// Pages in all.
     pub total: u64,
@@ -115,6 +116,7 @@ pub struct PageStats {
 
 /// The counters of one node, under the names of Linux's `numastat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct NodeStats {
     /// Pages in all.
     pub total: u64,

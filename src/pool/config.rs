@@ -91,6 +91,7 @@ const HEADROOM: usize = 64;
 
 /// Why a pool could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PoolError {
     /// A number in the configuration is out of range.
     #[error("{what} {value}: give {range}")]

@@ -152,6 +152,7 @@ fn refs<'a>(id: NonZeroU32) -> Refs<'a> {
 /// Twelve bytes: it carries its bounds, so that no move of its data needs a look-up. Pins its whole frame: see
 /// [`Fragments`].
 #[derive(Debug, PartialEq, Eq)]
+#[must_use = "dropped, its claim ends by the slow way"]
 pub struct Fragment {
     /// Invariant: one of the frame's claims, `start <= off`, `off + len <= end`, and nobody else has these bytes.
     desc: Desc,

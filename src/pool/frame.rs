@@ -90,6 +90,7 @@ impl Desc {
 /// ```
 #[derive(PartialEq, Eq)]
 #[repr(transparent)]
+#[must_use = "dropped, it is freed to its pool by the slow way"]
 pub struct Frame {
     /// A [`Desc`] in one word: the id in the lower half, then `off`, then `len`. One word, so that a frame stays in a
     /// register; as three fields it went over the stack in parts, and was waited for when it was read whole.

@@ -42,6 +42,7 @@ use std::num::NonZeroU32;
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 #[repr(transparent)]
+#[must_use = "dropped, its claim ends by the slow way"]
 pub struct SharedFrame {
     /// Invariant: one of the claims that the frame's count holds; `off` and `len` lie within bytes that nobody writes
     /// as long as this claim is there.

@@ -10,6 +10,7 @@ use crate::stats::Count;
 
 /// A pool's counters; those of allocations count frames where it says so, else calls of the cold half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PoolStats {
     /// How frames were got.
     pub alloc: AllocStats,
@@ -23,6 +24,7 @@ pub struct PoolStats {
 
 /// page_pool's `alloc` statistics (`rx_pp_alloc_*` of ethtool).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct AllocStats {
     /// Frames out of the owner's cache.
     pub fast: u64,
@@ -40,6 +42,7 @@ pub struct AllocStats {
 
 /// page_pool's `recycle` statistics (`rx_pp_recycle_*` of ethtool).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct RecycleStats {
     /// Frames that the owner put into its cache.
     pub cached: u64,

@@ -16,6 +16,7 @@ pub trait WrapCounters: Send + Sync {
 /// completed or as stranded. Of those completed, `tx_lost` went nowhere, nor did those of `tx_invalid` that the port took: what a
 /// port says at once that it can never carry is not even in `tx`.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct PortCounters {
     /// Frames received, and their bytes.
     pub rx: Count,

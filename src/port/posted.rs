@@ -45,6 +45,7 @@ use std::slice;
 /// ```
 #[derive(Debug)]
 #[repr(transparent)]
+#[must_use = "dropped, the frame is freed to its pool while the device may have it"]
 pub struct Posted(ManuallyDrop<Frame>);
 
 const _: () = assert!(size_of::<Posted>() == size_of::<Frame>());

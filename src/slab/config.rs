@@ -72,6 +72,7 @@ impl CacheConfig {
 
 /// Why a cache could not be made, or a tunable not be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CacheError {
     /// The objects are too large for a slab.
     #[error(

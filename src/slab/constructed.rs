@@ -72,6 +72,7 @@ impl<T> Clone for ConstructedCache<T> {
 /// fn stronger(object: Constructed<fn(&'static str)>) -> Constructed<Any> { object }
 /// ```
 #[derive(Debug)]
+#[must_use = "dropped, it is freed by the slow way"]
 pub struct Constructed<T> {
     object: ManuallyDrop<Object<T>>,
     /// Invariant in `T`, unlike an [`Object`], whose value ends with it.

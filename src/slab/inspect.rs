@@ -15,6 +15,7 @@ const LISTED: usize = 32;
 
 /// Something that [`Cache::validate`](super::Cache::validate) found wrong.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum Finding {
     /// A freelist leads nowhere; the slab is used no more.
     #[error("the freelist of the slab at {slab:#x} was overwritten after {found} of {of} free objects")]
@@ -33,6 +34,7 @@ pub enum Finding {
 
 /// Why a cache was not ended: objects are out, or others share it. Holds the cache.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Live<C> {
     /// The cache, as it was.
     pub cache: C,
@@ -46,6 +48,7 @@ pub struct Live<C> {
 
 /// An object that is out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LiveObject {
     /// Where it lies.
     pub address: usize,

@@ -22,6 +22,7 @@ use std::ops::{Deref, DerefMut};
 /// # }
 /// ```
 #[repr(transparent)]
+#[must_use = "dropped, it is freed by the slow way"]
 pub struct Object<T> {
     /// The object's address, with its cache's number in the upper 16 bits: so a cache tells its own objects without
     /// a look at their descriptors.

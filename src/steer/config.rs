@@ -80,6 +80,7 @@ impl Default for MeshConfig {
 
 /// Why there is no mesh.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MeshError {
     /// A value is outside its range.
     #[error("{what} {value} is out of range: {range}")]

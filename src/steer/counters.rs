@@ -34,6 +34,7 @@ pub(super) struct SteerCounts {
 
 /// Frames that were dropped on their way to a worker, by cause: frames that stayed with the sender are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct HandOffDrops {
     /// Its inbox was full ([`Outbox::steer_or_drop`](super::Outbox::steer_or_drop), `hand_off_or_drop`).
     pub full: u64,
@@ -55,6 +56,7 @@ impl HandOffDrops {
 /// Conservation over all workers, once nothing moves: frames that an outbox took = `kept` + `sent` + `drops`, and
 /// `sent = received + waiting + lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct WorkerStats {
     /// Frames that it received from its ports and kept.
     pub kept: u64,

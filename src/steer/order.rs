@@ -5,6 +5,7 @@ const WINDOW: u64 = 4096;
 
 /// What became of numbered frames. Conservation: numbers `0..=highest` of each flow = `received` − `duplicated` + `missing`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct OrderCounts {
     /// Frames seen.
     pub received: u64,
@@ -43,6 +44,7 @@ const FLOWS_MAX: usize = 1 << 16;
 
 /// Why there is no checker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OrderError {
     /// There are too many flows.
     #[error("{flows} flows to follow: give 0 to {FLOWS_MAX}")]

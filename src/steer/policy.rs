@@ -118,6 +118,7 @@ pub enum Policy {
 
 /// What is wrong with a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// No policy has this name.
     #[error("unknown policy {seen:?}: write none, map=rx0:1,rx1:2,3, round-robin, hash or flow")]

@@ -51,6 +51,7 @@ pub(crate) trait Leave {
 
 /// Why there is no further worker.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WorkerError {
     /// All slots are in use.
     #[error("all {workers} workers of this memory are in use: drop one, or configure more")]

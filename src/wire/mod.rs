@@ -67,6 +67,7 @@ impl Headers {
 /// What is wrong with the headers a router reads: the first check that failed, from the outside in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Malformed {
     /// The frame is shorter than an Ethernet header.
     #[error("the frame is shorter than its Ethernet header (14 bytes)")]

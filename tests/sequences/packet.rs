@@ -284,10 +284,12 @@ impl Scene {
             17 => match packet.make_writable(w, pool) {
                 Ok(()) => assert!(packet.reclaim() && packet.data_mut().is_some()),
                 Err(CopyError::NoFrame | CopyError::TooLong { .. }) => {}
+                Err(other) => panic!("{other}"),
             },
             18 => match self.heads.linearize(w, packet, pool) {
                 Ok(()) => assert!(packet.is_linear() && packet.data() == model),
                 Err(CopyError::NoFrame | CopyError::TooLong { .. }) => {}
+                Err(other) => panic!("{other}"),
             },
             19 => {
                 let before = packet.pinned();
@@ -344,6 +346,7 @@ impl Scene {
             }
             Err(SplitError::TooShort(_)) => assert!(cut > known.bytes.len()),
             Err(SplitError::NoHead) => {}
+            Err(other) => panic!("{other}"),
         }
         self.held[at].check();
     }

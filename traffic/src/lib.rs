@@ -90,6 +90,7 @@ pub fn router() -> Fib {
 
 /// What is wrong with the traffic that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrafficError {
     /// No flows, or too many.
     #[error("{flows} flows: there must be 1 to {FLOWS_MAX}")]

@@ -109,7 +109,7 @@ fn pool_record(pool: &Pool) -> Record {
         ("returning", returning),
         ("astray", astray),
     ];
-    let PoolStats { alloc, recycle, released, failed } = pool.stats();
+    let PoolStats { alloc, recycle, released, failed, .. } = pool.stats();
     let counters = [
         ("alloc_fast", alloc.fast),
         ("alloc_slow", alloc.slow),

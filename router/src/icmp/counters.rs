@@ -60,6 +60,7 @@ impl Silence {
 
 /// A worker's ICMP errors, counted by it and readable from any thread.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct IcmpCounters {
     sent: [Count; Message::ALL.len()],
     silent: [Count; Silence::ALL.len()],

@@ -26,6 +26,7 @@ pub struct OwnAddress {
 
 /// What is wrong with an own address's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OwnAddressError {
     /// It has another form.
     #[error("address {seen:?}: write ADDRESS/LENGTH,port, as in 10.0.2.254/24,1")]

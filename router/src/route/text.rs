@@ -29,6 +29,7 @@ pub struct Route {
 
 /// What is wrong with a route's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RouteError {
     /// There are not three parts.
     #[error("route {seen:?}: write PREFIX,port,mac, as in 10.0.2.0/24,1,02:00:00:00:00:02")]

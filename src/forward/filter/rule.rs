@@ -46,6 +46,7 @@ pub struct Rule {
 
 /// A text is no rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RuleError {
     /// The first word is no action.
     #[error("no action {seen:?}: begin with accept, drop or pass, as in drop,proto=udp,dport=53")]

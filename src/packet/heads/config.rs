@@ -54,6 +54,7 @@ impl Default for HeadCacheConfig {
 
 /// Why heads could not be made, or a tunable not be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HeadCacheError {
     /// The cache could not be made, or its tunable not be changed.
     #[error(transparent)]

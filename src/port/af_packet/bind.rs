@@ -9,6 +9,7 @@ use crate::sys::packet::{PacketSocket, PacketStep};
 
 /// Why a port could not be opened. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AfPacketError {
     /// There is no interface of that name in this network namespace.
     #[error("interface {0} does not exist: `ip link` lists those of this network namespace")]

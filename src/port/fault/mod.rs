@@ -60,6 +60,7 @@ impl Default for FaultConfig {
 
 /// What was done, readable from any thread.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct FaultCounters {
     /// Frames dropped; the port counts them in [`PortCounters::rx_dropped`] as well.
     pub dropped: Count,

@@ -27,6 +27,7 @@ impl Default for MemConfig {
 
 /// Why a wire could not be laid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MemError {
     /// The ring size is no power of two or out of range.
     #[error("mem ring of {0} places: give a power of two from 2 to {RING_MAX}")]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 /// Why a memif port could not be opened. Nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MemifError {
     /// No ring size of the protocol's.
     #[error("memif rings of {0} slots: give a power of two between 2 and 16384")]

@@ -186,6 +186,7 @@ pub enum Message {
 
 /// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MessageError {
     /// Not [`MESSAGE_LEN`] bytes.
     #[error("a message of {0} bytes where each has 128")]

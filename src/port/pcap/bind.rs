@@ -44,6 +44,7 @@ impl Default for PcapConfig {
 
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PcapError {
     /// There is neither input nor output.
     #[error("pcap port without a file: give in=FILE, out=FILE, or both")]

@@ -19,6 +19,7 @@ const ETHERNET: u32 = 1;
 
 /// Why a file is none that can be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FormatError {
     /// It begins in no known way.
     #[error("not a pcap file: it begins with {0:#010x}")]

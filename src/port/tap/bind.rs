@@ -24,6 +24,7 @@ impl Default for TapConfig {
 
 /// Why a port could not be opened. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TapPortError {
     /// No interface can have that name.
     #[error("tap interface {0:?}: give a name of 1 to 15 bytes without /, % and spaces")]

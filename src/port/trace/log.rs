@@ -48,6 +48,7 @@ impl Default for TraceConfig {
 
 /// Why a trace could not be begun.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// The file cannot be made.
     #[error("trace to {}: {error}: check the path and its permissions", .path.display())]

@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 /// What was written down, readable from any thread.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct TraceCounters {
     /// Frames, bursts and changes of state in the file.
     pub written: Count,

@@ -8,6 +8,7 @@ use crate::sys::xdp::{SocketError, SocketStep, ZeroCopy};
 
 /// Why an AF_XDP port could not be opened. Nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum XdpError {
     /// A ring size that the kernel would refuse.
     #[error("{ring} ring of {size} entries: give a power of two between {min} and {max}")]

@@ -86,6 +86,7 @@ impl OwnAddresses {
 
 /// Own addresses could not be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OwnAddressesError {
     /// The kernel does not say which there are.
     #[error("read the host's addresses: {0}")]

@@ -23,6 +23,7 @@ struct Block {
 
 /// What is wrong with a text of debug rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DebugRulesError {
     /// A letter that is none of ours.
     #[error(
