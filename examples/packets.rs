@@ -29,7 +29,7 @@ fn tunnel(w: &mut Worker, pool: &Pool, heads: &Heads) -> Outcome<()> {
     let room = packet.headroom();
     packet.push(50)?; // an outer Ethernet, IPv4, UDP and VXLAN header
     packet.data_mut().ok_or("shared")?[..50].fill(0xee);
-    println!("tunnel: {room} bytes of headroom, {} bytes with the outer header", packet.len());
+    println!("tunnel: {} bytes with the outer header; there were {room} of headroom", packet.len());
     packet.pull(50)?;
     packet.set_flow_hash(7);
     let frame = heads.detach(w, packet).map_err(|_| "shared")?; // what was recorded is gone with the head

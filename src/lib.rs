@@ -68,3 +68,32 @@ pub use port::xdp::{Umem, XdpPort};
 pub use port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 pub use steer::Mesh;
 pub use sync::Worker;
+
+/// The snippets of the README and the guide, as tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/guide/README.md")]
+    mod guide {}
+    #[doc = include_str!("../docs/guide/memory.md")]
+    mod memory {}
+    #[doc = include_str!("../docs/guide/ledger.md")]
+    mod ledger {}
+    #[doc = include_str!("../docs/guide/ports.md")]
+    mod ports {}
+    #[doc = include_str!("../docs/guide/loop.md")]
+    mod round {}
+    #[doc = include_str!("../docs/guide/packets.md")]
+    mod packets {}
+    #[doc = include_str!("../docs/guide/cores.md")]
+    mod cores {}
+    #[doc = include_str!("../docs/guide/decision.md")]
+    mod decision {}
+    #[doc = include_str!("../docs/guide/port.md")]
+    mod port {}
+    #[doc = include_str!("../docs/guide/tuning.md")]
+    mod tuning {}
+    #[doc = include_str!("../docs/guide/moving.md")]
+    mod moving {}
+}
