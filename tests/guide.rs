@@ -180,6 +180,77 @@ fn all_rust_of_the_guide_and_the_readme_is_compiled() {
     assert!(snippets >= 15, "{snippets} snippets of Rust");
 }
 
+/// Words before a name that is declared.
+const DECLARE: [&str; 8] = ["const", "enum", "fn", "mod", "pub", "struct", "trait", "type"];
+/// Names in the guide that are the standard library's, or a snippet's.
+const OTHERS: [&str; 11] = [
+    "Acquire",
+    "Arc",
+    "Box",
+    "Bridge",
+    "HashMap",
+    "None",
+    "Option",
+    "Release",
+    "Result",
+    "into",
+    "copy_from_slice",
+];
+
+/// The names that sources below a folder declare: of items, fields, methods and variants.
+fn declared(folder: &Path, names: &mut BTreeSet<String>) {
+    for path in fs::read_dir(folder).expect("a folder of sources").map(|entry| entry.expect("a file").path())
+    {
+        if path.is_dir() {
+            declared(&path, names);
+            continue;
+        }
+        let text = Page::read(path).text;
+        for line in text.lines().map(str::trim_start).filter(|line| !line.starts_with("//")) {
+            let words: Vec<&str> = words(line).collect();
+            let declares = words.windows(2).filter(|pair| DECLARE.contains(&pair[0]));
+            names.extend(declares.map(|pair| pair[1].to_owned()));
+            let variant =
+                words.first().filter(|word| line.starts_with(char::is_uppercase) && !word.is_empty());
+            names.extend(variant.map(|word| (*word).to_owned()));
+        }
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
+}
+
+/// What is named in the text is renamed there too.
+#[test]
+fn every_type_and_call_that_the_guide_names_is_in_the_library() {
+    let mut names = BTreeSet::new();
+    ["src", "router/src"].map(|folder| declared(Path::new(folder), &mut names));
+    let mut looked_at = 0;
+    for page in guide() {
+        let is_comparison = page.path.ends_with("moving.md");
+        for line in page.prose() {
+            // The first column there has others' names.
+            let first = line.strip_prefix('|').filter(|_| is_comparison).and_then(|row| row.split_once('|'));
+            for span in first.map_or(line, |(_, ours)| ours).split('`').skip(1).step_by(2) {
+                let called =
+                    span.split("::").skip(1).chain(span.split('.').skip(1)).filter_map(|rest| {
+                        words(rest).next().filter(|word| !word.starts_with(char::is_numeric))
+                    });
+                let types = words(span).filter(|word| word.starts_with(char::is_uppercase));
+                let types = types.filter(|word| word.contains(char::is_lowercase));
+                let is_file =
+                    [".rs", ".sh", ".md", ".html", ".toml", "netmem "].iter().any(|end| span.contains(end));
+                for name in called.chain(types).filter(|name| !is_file && !OTHERS.contains(name)) {
+                    assert!(names.contains(name), "{}: `{span}`: no {name} is declared", page.path.display());
+                    looked_at += 1;
+                }
+            }
+        }
+    }
+    assert!(looked_at > 200, "{looked_at} names were looked at");
+}
+
 #[test]
 fn the_programs_of_the_guide_print_what_they_did_and_end_well() {
     for (example, arguments, expected) in PRINTED {
