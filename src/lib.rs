@@ -14,6 +14,8 @@
 //! `shared.rs` what crosses cores, `grow.rs` what asks the stage below; in each port `fill.rs`, `rx.rs`, `tx.rs`
 //! and `complete.rs` are the device's queues.
 //!
+//! `docs/guide` in the repository goes from here to a dataplane on several cores, chapter by chapter, each with a program.
+//!
 //! # First steps
 //! ```
 //! use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};

@@ -268,6 +268,7 @@ fn a_capture_that_is_not_there_and_an_interface_that_is_not_are_errors() {
     let missing = run("replay", &["no-such-file.pcap", "out.pcap"]);
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(!missing.status.success() && said.contains("no-such-file.pcap"), "{said}");
+    assert_eq!(run("redirect", &["one"]).status.code(), Some(2), "how it is used");
     let absent = run("redirect", &["no-such-if0", "no-such-if1"]);
     let said = String::from_utf8_lossy(&absent.stderr).into_owned();
     assert!(absent.status.code() == Some(2) && said.contains("no-such-if0"), "{said}");
