@@ -1,8 +1,8 @@
 //! Packets: frames that get heads, a header in front of the data, one packet with several readers, a packet of two parts, and
 //! a small one that is kept without its frame: `packets`. It ends with an error where something is not as it says.
 
-use netmem::packet::{Condense, Heads};
-use netmem::slab::{CacheConfig, Sizes};
+use netmem::packet::{CopyBreak, HeadCache};
+use netmem::slab::{CacheConfig, SizeClasses};
 use netmem::{Memory, MemoryConfig, Packet, Pool, PoolConfig, Worker};
 use std::error::Error;
 
@@ -12,7 +12,7 @@ fn main() -> Outcome<()> {
     let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() })?;
     let mut w = memory.worker()?;
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, headroom: 128, ..Default::default() })?;
-    let heads = Heads::new(&memory)?;
+    let heads = HeadCache::new(&memory)?;
     tunnel(&mut w, &pool, &heads)?;
     flood(&mut w, &pool, &heads)?;
     chain(&mut w, &pool, &heads)?;
@@ -23,7 +23,7 @@ fn main() -> Outcome<()> {
 }
 
 /// Without a copy: an outer header goes before the data, and comes off again.
-fn tunnel(w: &mut Worker, pool: &Pool, heads: &Heads) -> Outcome<()> {
+fn tunnel(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let mut packet = heads.alloc(w, pool).ok_or("no packet")?;
     packet.put_slice(b"inner packet")?;
     let room = packet.headroom();
@@ -39,7 +39,7 @@ fn tunnel(w: &mut Worker, pool: &Pool, heads: &Heads) -> Outcome<()> {
 }
 
 /// One packet, three readers; the last of them may write.
-fn flood(w: &mut Worker, pool: &Pool, heads: &Heads) -> Outcome<()> {
+fn flood(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let mut packet = heads.alloc(w, pool).ok_or("no packet")?;
     packet.put_slice(b"to everyone")?;
     let copies: Vec<Packet> = (0..2).filter_map(|_| heads.share(w, &mut packet)).collect();
@@ -53,7 +53,7 @@ fn flood(w: &mut Worker, pool: &Pool, heads: &Heads) -> Outcome<()> {
 }
 
 /// Header and body in two frames, as a device that gathers takes them, and then in one.
-fn chain(w: &mut Worker, pool: &Pool, heads: &Heads) -> Outcome<()> {
+fn chain(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let mut packet = heads.alloc(w, pool).ok_or("no packet")?;
     packet.put_slice(b"header, ")?;
     let mut body = heads.alloc(w, pool).ok_or("no packet")?;
@@ -67,12 +67,12 @@ fn chain(w: &mut Worker, pool: &Pool, heads: &Heads) -> Outcome<()> {
 }
 
 /// Who keeps packets for long copies the small ones out of their frames.
-fn keep(memory: &Memory, w: &mut Worker, pool: &Pool, heads: &Heads) -> Outcome<()> {
-    let condense = Condense::new(&Sizes::new(memory, &CacheConfig::default())?);
+fn keep(memory: &Memory, w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
+    let copy_break = CopyBreak::new(&SizeClasses::new(memory, &CacheConfig::default())?);
     let mut packet = heads.alloc(w, pool).ok_or("no packet")?;
     packet.put_slice(&[1; 60])?;
     let before = packet.pinned();
-    condense.condense(w, &mut packet);
+    copy_break.apply(w, &mut packet);
     println!(
         "keep: 60 bytes pin {} bytes, {before} before; frames out: {}",
         packet.pinned(),

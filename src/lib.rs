@@ -58,12 +58,12 @@ pub mod forward;
 
 // What a first program needs; everything else stands in its stage.
 pub use forward::{Decide, Forwarder, Reason, Verdict};
-pub use packet::{Heads, Packet, Packets};
+pub use packet::{HeadCache, Packet, Packets};
 pub use page::{Memory, MemoryConfig};
 pub use pool::{Batch, DmaMap, Frame, Ledger, Pool, PoolConfig, SharedFrame};
+pub use port::af_packet::AfPacketPort;
 pub use port::mem::MemPort;
 pub use port::memif::MemifPort;
-pub use port::packet::PacketPort;
 pub use port::pcap::PcapPort;
 pub use port::tap::TapPort;
 pub use port::xdp::{Umem, XdpPort};

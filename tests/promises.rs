@@ -12,25 +12,28 @@ mod promises;
 #[path = "../src/port/tests/runts.rs"]
 mod runts;
 
-use netmem::port::packet;
+use netmem::port::af_packet;
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpPort, XdpQueues};
 // What the promises name by `crate::`.
-use netmem::port::conformance::{Ground, Peer, PortPeer};
+use netmem::port::conformance::{Fixture, Peer, PortPeer};
 use netmem::{page, pool, port};
 use netns::{in_namespace, veth};
 use promises::are_kept;
 
 /// A host at the interface of that name.
 fn host(interface: &str) -> Box<dyn Peer> {
-    Box::new(PortPeer { port: Box::new(packet::open(interface, 512).unwrap()), ground: Ground::new(512) })
+    Box::new(PortPeer {
+        port: Box::new(af_packet::open(interface, 512).unwrap()),
+        fixture: Fixture::new(512),
+    })
 }
 
 #[test]
 fn a_packet_port_keeps_its_promises() {
     in_namespace("a_packet_port_keeps_its_promises", || {
         veth("a0", "a1", 1);
-        are_kept(|_| (Box::new(packet::open("a0", 48).unwrap()), host("a1")));
+        are_kept(|_| (Box::new(af_packet::open("a0", 48).unwrap()), host("a1")));
     });
 }
 
@@ -79,7 +82,7 @@ const HEADER: usize = 14;
 fn a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet() {
     in_namespace("a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet", || {
         veth("a0", "a1", 1);
-        runts::come_alone(HEADER, |_| (Box::new(packet::open("a0", 48).unwrap()), host("a1")));
+        runts::come_alone(HEADER, |_| (Box::new(af_packet::open("a0", 48).unwrap()), host("a1")));
     });
 }
 

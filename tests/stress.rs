@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use netmem::page::{BackingWish, Memory, MemoryConfig, Page};
+use netmem::page::{BackingPreference, Memory, MemoryConfig, Page};
 use netmem::ring::{Receiver, Sender, ring};
 use netmem::slab::{Cache, CacheConfig, Layer, Object, WordForm};
 use netmem::sync::Worker;
@@ -26,7 +26,7 @@ fn half() -> Duration {
 }
 
 fn memory(mib: usize) -> Memory {
-    let backing = BackingWish::Small;
+    let backing = BackingPreference::Small;
     Memory::new(&MemoryConfig { bytes: mib << 20, workers: 2, backing, ..MemoryConfig::default() }).unwrap()
 }
 

@@ -86,13 +86,13 @@ mod tests {
         let keys = [
             key("rules", "drop,sport=1 drop,sport=2 drop,sport=3", ""),
             key("pool.rx.cache", "7", "frames"),
-            key("holder.milliseconds", "none", "ms"),
+            key("local_queue.milliseconds", "none", "ms"),
         ];
         assert_eq!(
             table(&keys),
-            "holder.milliseconds  none                       1 to 9  how many\n\
-             pool.rx.cache        7 frames                   1 to 9  how many\n\
-             rules                drop,sport=1 drop,sport=…  1 to 9  how many\n"
+            "local_queue.milliseconds  none                       1 to 9  how many\n\
+             pool.rx.cache             7 frames                   1 to 9  how many\n\
+             rules                     drop,sport=1 drop,sport=…  1 to 9  how many\n"
         );
     }
 }

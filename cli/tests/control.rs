@@ -349,16 +349,16 @@ fn rules_ready_pools_and_the_holder_are_turned_under_traffic_and_all_adds_up() {
     let options = "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100";
     let run = Run::start_with("turn", options);
     let keys = run.json("set --json");
-    let limit = keys.as_array().unwrap().iter().find(|key| key["key"] == "holder.milliseconds").unwrap();
+    let limit = keys.as_array().unwrap().iter().find(|key| key["key"] == "local_queue.milliseconds").unwrap();
     assert_eq!((&limit["value"], &limit["range"]), (&"none".into(), &"0 to 604800000, or none".into()));
     for words in [
         "ready.pairs.max 7",
         "ready.pairs.max 0",
         "ready.pairs.max 300",
         "ready.heads.size 16",
-        "holder.packets 3",
-        "holder.milliseconds none",
-        "holder.milliseconds 1",
+        "local_queue.packets 3",
+        "local_queue.milliseconds none",
+        "local_queue.milliseconds 1",
         "rules drop,sport=49153",
     ] {
         let out = run.ask(&format!("set {words}"));
@@ -371,12 +371,12 @@ fn rules_ready_pools_and_the_holder_are_turned_under_traffic_and_all_adds_up() {
     }
     assert_eq!(rules(&run)[0]["rule"], "drop,sport=49153");
     assert_eq!(run.json("stat ready --json")["ready"][1]["max"], 300);
-    assert!(run.json("stat holder --json")["holder"][0]["taken"].as_u64() > Some(0));
+    assert!(run.json("stat local_queue --json")["local_queue"][0]["taken"].as_u64() > Some(0));
     for (words, remedy) in [
         ("rules reject", "begin with accept, drop or pass"),
-        ("holder.milliseconds 604800001", "604800001 is more than a week; give 0 to 604800000, or none"),
+        ("local_queue.milliseconds 604800001", "604800001 is more than a week; give 0 to 604800000, or none"),
         (
-            "holder.milliseconds soon",
+            "local_queue.milliseconds soon",
             "\"soon\" is neither a whole number nor none; give 0 to 604800000, or none",
         ),
         ("ready.pairs.max 9999999", "give 0 to 1048576"),

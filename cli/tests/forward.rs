@@ -105,7 +105,7 @@ fn every_mode_accounts_for_every_packet() {
     assert_adds_up(&run);
     let passed = number(&run, "passed");
     assert_eq!(passed + number(&run, "dropped.local_queue_full"), 5_000, "{run}");
-    assert_eq!((number(&run, "holder.taken"), number(&run, "holder.kept")), (passed, 100), "{run}");
+    assert_eq!((number(&run, "local_queue.taken"), number(&run, "local_queue.kept")), (passed, 100), "{run}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_holder_frees_what_is_older_than_it_may_be() {
         object(&output("forward --mode pass --packets 200000 --hold 2000 --hold-seconds 0.000001 --json"));
     assert_adds_up(&run);
     // What came last may be too young; without a limit of time 2000 would be kept.
-    assert!(number(&run, "holder.kept") < 2_000, "{run}");
+    assert!(number(&run, "local_queue.kept") < 2_000, "{run}");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
 fn several_workers_pass_to_one_holder_and_one_tap_sees_what_all_sent() {
     let run = object(&output("forward --workers 2 --mode pass --hold 100 --packets 20000 --json"));
     assert_adds_up(&run);
-    let kept_at_most = number(&run, "holder.kept");
+    let kept_at_most = number(&run, "local_queue.kept");
     assert!((100..=200).contains(&kept_at_most), "a hundred of each worker's: {run}");
     let run = object(&output("forward --workers 2 --tap 500 --packets 20000 --json"));
     assert_adds_up(&run);

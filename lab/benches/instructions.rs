@@ -9,8 +9,8 @@
 //! ```
 
 use netmem::forward::Forwarder;
-use netmem::packet::{Heads, Packet, Packets, Pairs};
-use netmem::page::{BackingWish, Memory, MemoryConfig, Page};
+use netmem::packet::{HeadCache, Packet, Packets, ReadyPackets};
+use netmem::page::{BackingPreference, Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, wire};
 use netmem::port::memif::{Lend, MemifConfig, MemifPort, Role};
@@ -184,9 +184,9 @@ fn frames_in_bulk_written(memory: &Memory, w: &mut Worker, n: u64) -> Result<(),
 }
 
 /// Heads and frames, which packets are made of.
-fn makings(memory: &Memory, w: &mut Worker) -> Result<(Pool, Heads), Failure> {
+fn makings(memory: &Memory, w: &mut Worker) -> Result<(Pool, HeadCache), Failure> {
     let config = PoolConfig { frames: 1024, ..PoolConfig::default() };
-    Ok((Pool::new(memory, w, &config)?, Heads::new(memory)?))
+    Ok((Pool::new(memory, w, &config)?, HeadCache::new(memory)?))
 }
 
 fn packets(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
@@ -215,7 +215,7 @@ fn packets_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failur
 
 fn pairs(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
     let (pool, heads) = makings(memory, w)?;
-    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     for _ in 0..n {
         let mut packet = pairs.get(w).ok_or("no packet")?;
         write(&mut packet)?;
@@ -226,7 +226,7 @@ fn pairs(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
 
 fn pairs_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
     let (pool, heads) = makings(memory, w)?;
-    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let mut packets = Packets::new();
     for _ in 0..n {
         if pairs.get_bulk(w, &mut packets, BULK) < BULK {
@@ -339,7 +339,7 @@ fn main() -> ExitCode {
 
 /// A memory that is set up in little time.
 fn small() -> MemoryConfig {
-    MemoryConfig { bytes: 8 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() }
+    MemoryConfig { bytes: 8 << 20, workers: 1, backing: BackingPreference::Small, ..MemoryConfig::default() }
 }
 
 /// What runs under callgrind: one path, `n` times.

@@ -165,8 +165,8 @@ fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> 
     let (port, station) = match hop {
         Hop::Station { port, mac } => (port, Ok(Some(mac))),
         Hop::Unresolved(neighbour) => (neighbour.port, Ok(None)),
-        Hop::Silent(neighbour) => (neighbour.port, Err(Reason::SilentNeighbour)),
-        Hop::Local => return Err(Reason::Local),
+        Hop::Silent(neighbour) => (neighbour.port, Err(Reason::NeighFailed)),
+        Hop::Local => return Err(Reason::LocalAddress),
         Hop::Blackhole => return Err(Reason::Blackhole),
         Hop::Unreachable => return Err(Reason::Unreachable),
         Hop::Prohibit => return Err(Reason::Prohibited),
@@ -177,7 +177,7 @@ fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> 
     }
     let egress = fib.interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
     if packet.length > usize::from(egress.mtu) {
-        return Err(if packet.may_be_cut { Reason::Uncut } else { Reason::TooLong });
+        return Err(if packet.may_be_cut { Reason::FragNeeded } else { Reason::PktTooBig });
     }
     Ok(station?.map(|station| Way { port, station, own: egress.mac }))
 }

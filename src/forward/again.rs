@@ -21,7 +21,7 @@ impl Forwarder {
     pub(super) fn wait_all(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
         self.decision.wait(from, frames);
         self.waiting = self.decision.waiting();
-        self.meters.drops.add(Reason::UnresolvedNeighbour, frames.len() as u64);
+        self.meters.drops.add(Reason::NeighQueueFull, frames.len() as u64);
         self.free(frames, w);
     }
 

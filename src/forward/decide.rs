@@ -69,7 +69,7 @@ pub trait Decide: Send {
     fn decide_packet(&mut self, from: Source, packet: &mut Packet) -> Verdict {
         match packet.data_mut() {
             Some(data) => self.decide(from, data),
-            // A packet just received is its frame's only holder, so this is never seen.
+            // A packet just received is its frame's only local queue, so this is never seen.
             None => Verdict::Drop(Reason::Policy),
         }
     }
@@ -98,7 +98,7 @@ pub trait Decide: Send {
     }
 
     /// Takes frames with [`Verdict::Wait`] as its own; those that it leaves in `frames`, or exchanges for others (the oldest
-    /// for the newest), are dropped as [`Reason::UnresolvedNeighbour`]. Without an implementation all are.
+    /// for the newest), are dropped as [`Reason::NeighQueueFull`]. Without an implementation all are.
     fn wait(&mut self, from: Source, frames: &mut Batch) {
         let _ = (from, frames);
     }

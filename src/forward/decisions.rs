@@ -21,7 +21,7 @@ pub struct Reflect;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DropAll;
 
-/// Every frame goes to the [holder](super::holder), unread.
+/// Every frame goes to the [local queue](super::local_queue), unread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PassAll;
 

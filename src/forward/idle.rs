@@ -66,7 +66,7 @@ impl Forwarder {
     pub(super) fn rest(&mut self, rounds: u32, w: &mut Worker) {
         self.meters.idle_rounds.add(1);
         self.meters.position.begin(0, Call::Rest);
-        (0..self.lanes.len()).for_each(|port| self.forget_stranded(port, w));
+        (0..self.egresses.len()).for_each(|port| self.forget_stranded(port, w));
         match self.idle.get() {
             Idle::Spin => yield_now(),
             Idle::Sleep => self.sleep(rounds, w),
@@ -80,15 +80,15 @@ impl Forwarder {
         let waits = self.meters.held.get() > 0 || self.short;
         let at_most = if waits { SHORTEST } else { (SHORTEST * (1 << rounds.min(6))).min(LONGEST) };
         // All of them, also behind one that has something: each is disarmed below.
-        let ready = self.lanes.iter_mut().filter_map(|lane| lane.port.arm().then_some(())).count();
+        let ready = self.egresses.iter_mut().filter_map(|egress| egress.port.arm().then_some(())).count();
         let waiting = self.steering.as_mut().is_some_and(|steering| steering.arm(w));
         if ready == 0 && !waiting {
-            let ports = self.lanes.iter().filter_map(|lane| lane.port.wakeup_fd());
+            let ports = self.egresses.iter().filter_map(|egress| egress.port.wakeup_fd());
             let inboxes = self.steering.iter().flat_map(|steering| steering.descriptors());
             self.meters.sleeps.add(1);
             sleep_until_readable(&ports.chain(inboxes).collect::<Vec<_>>(), at_most);
         }
-        self.lanes.iter_mut().for_each(|lane| lane.port.disarm());
+        self.egresses.iter_mut().for_each(|egress| egress.port.disarm());
         self.steering.iter().for_each(|steering| steering.disarm());
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Probe {
     before: u64,
     /// The forwarder's time when something last came back.
     back: u64,
-    lanes: Vec<Marks>,
+    ports: Vec<Marks>,
 }
 
 /// What is under way through one port.
@@ -68,8 +68,8 @@ struct Marks {
 
 impl Probe {
     pub(super) fn new(ports: usize) -> Probe {
-        let lanes = (0..ports).map(|_| Marks::default()).collect();
-        Probe { gap: (GAP_NS * clock::ticks_per_ns()) as u64, began: 0, before: 0, back: 0, lanes }
+        let ports = (0..ports).map(|_| Marks::default()).collect();
+        Probe { gap: (GAP_NS * clock::ticks_per_ns()) as u64, began: 0, before: 0, back: 0, ports }
     }
 
     /// A round begins.
@@ -83,26 +83,26 @@ impl Probe {
         self.before = self.before.wrapping_add(ticks);
         if ticks > self.gap || self.before.wrapping_sub(self.back) > self.gap {
             self.back = self.before;
-            let under_way: usize = self.lanes.iter_mut().map(|lane| lane.marks.drain(..).count()).sum();
+            let under_way: usize = self.ports.iter_mut().map(|port| port.marks.drain(..).count()).sum();
             latency.dropped.add(under_way as u64);
         }
     }
 
     /// A port took `n` frames in this round.
     pub(super) fn entered(&mut self, port: usize, n: usize) {
-        let lane = &mut self.lanes[port];
-        lane.entered += n as u64;
-        if n > 0 && lane.marks.len() < MARKS {
-            lane.marks.push_back((lane.entered, self.before));
+        let port = &mut self.ports[port];
+        port.entered += n as u64;
+        if n > 0 && port.marks.len() < MARKS {
+            port.marks.push_back((port.entered, self.before));
         }
     }
 
     /// Of the frames that a port took, so many are in flight still; others never come back.
     #[cold]
     pub(super) fn stranded(&mut self, port: usize, in_flight: usize, latency: &Latency) {
-        let lane = &mut self.lanes[port];
-        lane.left = lane.left.max(lane.entered.saturating_sub(in_flight as u64));
-        while lane.marks.pop_front_if(|&mut (last, _)| last <= lane.left).is_some() {
+        let port = &mut self.ports[port];
+        port.left = port.left.max(port.entered.saturating_sub(in_flight as u64));
+        while port.marks.pop_front_if(|&mut (last, _)| last <= port.left).is_some() {
             latency.dropped.add(1);
         }
     }
@@ -113,9 +113,9 @@ impl Probe {
         if n > 0 {
             self.back = time;
         }
-        let lane = &mut self.lanes[port];
-        lane.left += n as u64;
-        while let Some((_, received)) = lane.marks.pop_front_if(|&mut (last, _)| last <= lane.left) {
+        let port = &mut self.ports[port];
+        port.left += n as u64;
+        while let Some((_, received)) = port.marks.pop_front_if(|&mut (last, _)| last <= port.left) {
             latency.samples.take(time.wrapping_sub(received));
         }
     }

@@ -23,7 +23,7 @@ pub struct Meters {
     pub completed: Count,
     /// Frames that wait for a place in a transmit ring, or for a neighbour's link address.
     pub held: Count,
-    /// Frames that the holder took.
+    /// Frames that the local queue took.
     pub passed: Count,
     /// Frames dropped, by reason.
     pub drops: Drops,

@@ -2,7 +2,7 @@
 //!
 //! [`poll`](Forwarder::poll) is the loop, on one screen; a [`Decide`] says what becomes of each frame, one of one's own or
 //! [`CrossConnect`], [`Reflect`], [`DropAll`], [`PassAll`] (the crate `netmem-router` has a router); [`verdict`] names every reason for
-//! which a frame is dropped; [`filter`] holds the rules of the full path; [`holder`] is where passed frames go, a [`tap`] sees what was
+//! which a frame is dropped; [`filter`] holds the rules of the full path; [`local_queue`] is where passed frames go, a [`tap`] sees what was
 //! sent; [`idle`](Idle) is what a worker does without work, [`steered`](Steering) how workers share theirs.
 
 mod again;
@@ -11,9 +11,9 @@ mod decisions;
 mod error;
 pub mod filter;
 mod free;
-pub mod holder;
+pub mod local_queue;
 mod idle;
-mod lane;
+mod egress;
 mod latency;
 mod meters;
 mod packets;

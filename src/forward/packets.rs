@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rx ─► heads ─► rules ─► statistics ─► the decision's verdict ─┬─ redirect, tx ─► frames to the port, heads wait
-//!                    └─ drop, pass                            ├─ pass, wait ─► the holder, a queue, without heads
+//!                    └─ drop, pass                            ├─ pass, wait ─► the local queue, a queue, without heads
 //!                                                             └─ drop ─► heads and frames freed in bulk
 //!   complete ─► packets again ─► heads and frames freed in bulk, or kept together as pairs
 //! ```
@@ -17,14 +17,14 @@ pub use protocols::Protocols;
 use self::buffers::Buffers;
 use self::hooks::Hooks;
 use super::decide::Decide;
+use super::egress::Egress;
 use super::filter::Filter;
 use super::free::Free;
-use super::lane::Lane;
 use super::poll::Forwarder;
 use super::position::Call;
 use super::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
-use crate::packet::{Flight, Heads, Packet, Packets, Pairs};
+use crate::packet::{HeadCache, InFlightHeads, Packet, Packets, ReadyPackets};
 use crate::pool::{Batch, Pool};
 use crate::steer::Source;
 use crate::sync::Worker;
@@ -42,7 +42,7 @@ pub struct PacketPath {
 
 impl PacketPath {
     /// Packets get `heads` when they are received, and go through no hooks.
-    pub fn new(heads: Heads) -> PacketPath {
+    pub fn new(heads: HeadCache) -> PacketPath {
         PacketPath { buffers: Buffers::new(heads), hooks: None }
     }
 
@@ -56,7 +56,7 @@ impl PacketPath {
     /// Packets are made when the fill rings are refilled, from ready `pairs` where there are; they must be of the
     /// forwarder's pool and of these heads.
     #[must_use]
-    pub fn with_pairs(mut self, pairs: Pairs) -> PacketPath {
+    pub fn with_ready_packets(mut self, pairs: ReadyPackets) -> PacketPath {
         self.buffers.pairs = Some(pairs);
         self
     }
@@ -68,40 +68,40 @@ impl PacketPath {
 
     /// Frees the packets whose frames a port has sent; frames that were never packets too.
     #[inline]
-    pub(super) fn free_sent(&mut self, lane: &mut Lane, sent: &mut Batch, free: Free, w: &mut Worker) {
+    pub(super) fn free_sent(&mut self, egress: &mut Egress, sent: &mut Batch, free: Free, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
-        lane.flight.arrive(sent, &mut packets);
+        egress.flight.arrive(sent, &mut packets);
         self.buffers.free(packets, free, w);
         sent.free(w);
     }
 
     /// Takes the heads off the packets whose frames a port has sent.
-    pub(super) fn detach_sent(&mut self, lane: &mut Lane, sent: &mut Batch, w: &mut Worker) {
+    pub(super) fn detach_sent(&mut self, egress: &mut Egress, sent: &mut Batch, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
-        lane.flight.arrive(sent, &mut packets);
+        egress.flight.arrive(sent, &mut packets);
         self.buffers.heads.detach_bulk(w, &mut packets, sent);
         self.buffers.put_spare(packets);
     }
 
     /// Takes the heads off frames just received, where they were posted as pairs: another worker may get them.
-    pub(super) fn strip_received(&mut self, lane: &mut Lane, burst: &mut Batch, w: &mut Worker) {
-        if !lane.filling.is_empty() {
-            self.buffers.strip(burst, &mut lane.filling, w);
+    pub(super) fn strip_received(&mut self, egress: &mut Egress, burst: &mut Batch, w: &mut Worker) {
+        if !egress.filling.is_empty() {
+            self.buffers.strip(burst, &mut egress.filling, w);
         }
     }
 
     /// Takes the heads off the packets that wait for a port: another worker is to transmit them.
-    pub(super) fn strip_unsent(&mut self, lane: &mut Lane, w: &mut Worker) {
+    pub(super) fn strip_unsent(&mut self, egress: &mut Egress, w: &mut Worker) {
         let (mut packets, mut stripped) = (self.buffers.take_spare(), Batch::new());
-        lane.flight.recall(&mut lane.out, &mut packets);
+        egress.flight.recall(&mut egress.out, &mut packets);
         self.buffers.heads.detach_bulk(w, &mut packets, &mut stripped);
         self.buffers.put_spare(packets);
-        stripped.append(&mut lane.out);
-        lane.out = stripped;
+        stripped.append(&mut egress.out);
+        egress.out = stripped;
     }
 
     /// Frees packets of `frames` that wait for a port no more, and of as many of the heads that came to `flight` last.
-    pub(super) fn free_unsent(&mut self, flight: &mut Flight, frames: &mut Batch, w: &mut Worker) {
+    pub(super) fn free_unsent(&mut self, flight: &mut InFlightHeads, frames: &mut Batch, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
         flight.recall(frames, &mut packets);
         self.buffers.free(packets, Free::Bulk, w);
@@ -110,18 +110,18 @@ impl PacketPath {
 
     /// Gives up the heads of frames that a port had and never gives back.
     #[cold]
-    pub(super) fn give_up_stranded(&self, lane: &mut Lane, w: &mut Worker) {
-        let expected = lane.port.tx_posted() + lane.out.len();
-        let stranded = lane.flight.len().saturating_sub(expected);
+    pub(super) fn give_up_stranded(&self, egress: &mut Egress, w: &mut Worker) {
+        let expected = egress.port.tx_posted() + egress.out.len();
+        let stranded = egress.flight.len().saturating_sub(expected);
         if stranded > 0 {
-            lane.flight.give_up(stranded, &self.buffers.heads, w);
+            egress.flight.give_up(stranded, &self.buffers.heads, w);
         }
     }
 
     /// Tops a port's fill ring up to `most` frames.
     #[inline]
-    pub(super) fn refill(&mut self, lane: &mut Lane, pool: &Pool, most: usize, w: &mut Worker) {
-        self.buffers.refill(&mut *lane.port, &mut lane.filling, pool, most, w);
+    pub(super) fn refill(&mut self, egress: &mut Egress, pool: &Pool, most: usize, w: &mut Worker) {
+        self.buffers.refill(&mut *egress.port, &mut egress.filling, pool, most, w);
     }
 
     /// Ends a poll round.
@@ -160,7 +160,7 @@ impl Forwarder {
     #[inline(never)]
     pub(super) fn receive_packets(&mut self, from: usize, w: &mut Worker) -> usize {
         let Some(path) = &mut self.packets else { return 0 };
-        let Lane { port, filling, .. } = &mut self.lanes[from];
+        let Egress { port, filling, .. } = &mut self.egresses[from];
         let mut burst = Batch::new();
         self.meters.position.begin(from, Call::Rx);
         let received = port.rx(w, &mut burst);
@@ -216,14 +216,14 @@ impl Forwarder {
     /// Takes packets apart: their frames go to a port's batch, their heads wait; a full batch is sent.
     #[inline]
     fn redirect_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
-        if to >= self.lanes.len() {
+        if to >= self.egresses.len() {
             return self.discard_packets(Reason::NoRoute, packets, w);
         }
         for packet in packets {
-            if self.lanes[to].out.room() == 0 && self.transmit(to, w) == BATCH_MAX {
+            if self.egresses[to].out.room() == 0 && self.transmit(to, w) == BATCH_MAX {
                 self.give_up(to, Reason::TxFull, w);
             }
-            let Lane { flight, out, .. } = &mut self.lanes[to];
+            let Egress { flight, out, .. } = &mut self.egresses[to];
             if let Err(odd) = flight.depart(packet, out) {
                 self.discard_packets(Reason::TxRefused, std::iter::once(odd), w);
             }
@@ -255,7 +255,7 @@ impl Forwarder {
         self.free(&mut frames, w);
     }
 
-    /// Takes the heads off packets and gives their frames to the holder.
+    /// Takes the heads off packets and gives their frames to the local queue.
     #[inline(never)]
     fn pass_packets(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
         let mut frames = self.detach(packets, w);

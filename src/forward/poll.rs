@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rx ─► verdict ─┬─ redirect, tx ─► that port's batch ─► tx      each round, per port
-//!                  ├─ pass ─► the holder's queue
+//!                  ├─ pass ─► the local queue's queue
 //!                  ├─ wait ─► the decision's own queue               until something changes
 //!                  └─ drop ─► counted ─► free in bulk
 //!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came
@@ -11,12 +11,12 @@
 //! With [`Steering`] what is received travels to other workers between rx and verdict (`steered.rs`).
 
 use super::decide::{Decide, Verdicts};
+use super::egress::Egress;
 use super::error::ForwardError;
 use super::free::Free;
-use super::holder::Holder;
 use super::idle::IdleControl;
-use super::lane::Lane;
 use super::latency::Probe;
+use super::local_queue::LocalQueue;
 use super::meters::Meters;
 use super::packets::PacketPath;
 use super::position::Call;
@@ -24,7 +24,7 @@ use super::steered::Steering;
 use super::tap::{Tap, offer_sent};
 use super::verdict::{Drops, Reason, Verdict};
 use crate::limits::BATCH_MAX;
-use crate::packet::Flight;
+use crate::packet::InFlightHeads;
 use crate::pool::{Batch, Drain, Pool};
 use crate::port::Port;
 use crate::stats::{Stopwatch, Windows};
@@ -44,7 +44,7 @@ const REAP: usize = 4 * BATCH_MAX;
 
 /// Ports, a pool for what they receive, and a decision: forwards on one worker.
 pub struct Forwarder {
-    pub(super) lanes: Vec<Lane>,
+    pub(super) egresses: Vec<Egress>,
     pool: Pool,
     pub(super) decision: Box<dyn Decide>,
     pub(super) free: Free,
@@ -52,7 +52,7 @@ pub struct Forwarder {
     /// What makes frames packets; None where they stay frames.
     pub(super) packets: Option<Box<PacketPath>>,
     /// Where passed frames go; without one they are dropped.
-    pub(super) holder: Option<Holder>,
+    pub(super) local_queue: Option<LocalQueue>,
     /// How frames travel to other workers and theirs here; None where they stay.
     pub(super) steering: Option<Box<Steering>>,
     /// Frames that wait with the decision.
@@ -87,18 +87,18 @@ impl Forwarder {
         }
         decision.check(ports.len()).map_err(ForwardError::Decision)?;
         let share = (pool.frames() / ports.len()).max(1);
-        let lanes = ports.into_iter().map(Lane::new).collect();
+        let egresses = ports.into_iter().map(Egress::new).collect();
         let meters = Meters { drops: Drops::with_own(decision.reasons()), ..Meters::default() };
         let (meters, watch) = (Arc::new(meters), Windows::stopwatch());
-        let (free, idle, packets, holder) = (Free::Bulk, IdleControl::default(), None, None);
+        let (free, idle, packets, local_queue) = (Free::Bulk, IdleControl::default(), None, None);
         Ok(Forwarder {
-            lanes,
+            egresses,
             pool,
             decision,
             free,
             idle,
             packets,
-            holder,
+            local_queue,
             steering: None,
             waiting: 0,
             has_changed: false,
@@ -119,15 +119,15 @@ impl Forwarder {
     /// Takes the time of packets from now on: a look at the clock twice a round, and once where frames come back sent.
     #[cold]
     pub fn measure_latency(&mut self) {
-        self.probe = Some(Box::new(Probe::new(self.lanes.len())));
+        self.probe = Some(Box::new(Probe::new(self.egresses.len())));
     }
 
     /// Makes packets of frames from now on. Frames that are out as such are freed as such.
     #[cold]
     pub fn set_packet_path(&mut self, path: PacketPath) {
-        for lane in &mut self.lanes {
-            lane.flight = Flight::new(self.pool.frames());
-            lane.filling = Flight::new(self.pool.frames());
+        for egress in &mut self.egresses {
+            egress.flight = InFlightHeads::new(self.pool.frames());
+            egress.filling = InFlightHeads::new(self.pool.frames());
         }
         self.packets = Some(Box::new(path));
     }
@@ -139,8 +139,8 @@ impl Forwarder {
     }
 
     /// Gives frames with the verdict [`Verdict::Pass`] a place to go; the one that was there before is dropped.
-    pub fn set_holder(&mut self, holder: Holder) {
-        self.holder = Some(holder);
+    pub fn set_local_queue(&mut self, local_queue: LocalQueue) {
+        self.local_queue = Some(local_queue);
     }
 
     /// The counters, readable from any thread.
@@ -150,7 +150,7 @@ impl Forwarder {
 
     /// The ports, in order.
     pub fn ports(&self) -> impl Iterator<Item = &dyn Port> {
-        self.lanes.iter().map(|lane| &*lane.port)
+        self.egresses.iter().map(|egress| &*egress.port)
     }
 
     /// One round over all ports; returns how many frames were received, from ports or other workers.
@@ -175,7 +175,7 @@ impl Forwarder {
         if self.steering.is_some() {
             received = self.receive_steered(w);
         } else {
-            for from in 0..self.lanes.len() {
+            for from in 0..self.egresses.len() {
                 received += self.receive(from, w);
             }
         }
@@ -183,20 +183,20 @@ impl Forwarder {
             self.resume(w);
         }
         let (mut held, mut short) = (self.waiting, false);
-        for port in 0..self.lanes.len() {
+        for port in 0..self.egresses.len() {
             held += self.transmit(port, w);
-            if received == 0 || self.short || self.lanes[port].port.tx_posted() >= REAP {
+            if received == 0 || self.short || self.egresses[port].port.tx_posted() >= REAP {
                 self.complete(port, w);
             }
-            let lane = &mut self.lanes[port];
+            let egress = &mut self.egresses[port];
             self.meters.position.begin(port, Call::Fill);
             match &mut self.packets {
-                Some(path) => path.refill(lane, &self.pool, self.share, w),
-                None => drop(lane.port.refill_to(w, &self.pool, self.share)),
+                Some(path) => path.refill(egress, &self.pool, self.share, w),
+                None => drop(egress.port.refill_to(w, &self.pool, self.share)),
             }
-            short |= lane.port.rx_posted() < self.share && lane.port.fill_room() > 0;
+            short |= egress.port.rx_posted() < self.share && egress.port.fill_room() > 0;
             self.meters.position.begin(port, Call::Kick);
-            lane.port.kick();
+            egress.port.kick();
         }
         if let Some(path) = &self.packets {
             path.end_round(w);
@@ -227,7 +227,7 @@ impl Forwarder {
 
     /// Drops what the port can never carry, which would wait for ever.
     fn refuse_unfit(&mut self, port: usize, w: &mut Worker) {
-        let Lane { port, out, flight, .. } = &mut self.lanes[port];
+        let Egress { port, out, flight, .. } = &mut self.egresses[port];
         let mut unfit = port.take_unsendable(out);
         if !unfit.is_empty() {
             self.meters.drops.add(Reason::TxRefused, unfit.len() as u64);
@@ -241,30 +241,30 @@ impl Forwarder {
     /// Gives the port what is to leave by it, as far as it takes it; returns how many frames are left.
     #[inline]
     fn send(&mut self, port: usize, w: &mut Worker) -> usize {
-        let lane = &mut self.lanes[port];
-        if !lane.out.is_empty() {
+        let egress = &mut self.egresses[port];
+        if !egress.out.is_empty() {
             self.meters.position.begin(port, Call::Tx);
-            let sent = lane.port.tx(w, &mut lane.out);
+            let sent = egress.port.tx(w, &mut egress.out);
             self.meters.transmitted.add(sent as u64);
             if let Some(probe) = &mut self.probe {
                 probe.entered(port, sent);
             }
-            if sent == 0 && !lane.port.can_retry_tx() {
+            if sent == 0 && !egress.port.can_retry_tx() {
                 self.give_up(port, Reason::TxRefused, w);
             }
         }
-        self.lanes[port].out.len()
+        self.egresses[port].out.len()
     }
 
     /// Drops all that waits: the port's ring stayed full, or the port takes nothing, now or later (link down).
     #[cold]
     #[inline(never)]
     pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {
-        let lane = &mut self.lanes[port];
-        self.meters.drops.add(reason, lane.out.len() as u64);
+        let egress = &mut self.egresses[port];
+        self.meters.drops.add(reason, egress.out.len() as u64);
         match &mut self.packets {
-            Some(path) => path.free_unsent(&mut lane.flight, &mut lane.out, w),
-            None => lane.out.free(w),
+            Some(path) => path.free_unsent(&mut egress.flight, &mut egress.out, w),
+            None => egress.out.free(w),
         }
         self.forget_stranded(port, w);
     }
@@ -273,12 +273,12 @@ impl Forwarder {
     #[cold]
     #[inline(never)]
     pub(super) fn forget_stranded(&mut self, port: usize, w: &mut Worker) {
-        let lane = &mut self.lanes[port];
+        let egress = &mut self.egresses[port];
         if let Some(path) = &mut self.packets {
-            path.give_up_stranded(lane, w);
+            path.give_up_stranded(egress, w);
         }
         if let Some(probe) = &mut self.probe {
-            probe.stranded(port, lane.port.tx_posted(), &self.meters.latency);
+            probe.stranded(port, egress.port.tx_posted(), &self.meters.latency);
         }
     }
 
@@ -288,7 +288,7 @@ impl Forwarder {
         let mut sent = Batch::new();
         self.meters.position.begin(port, Call::Complete);
         loop {
-            let n = self.lanes[port].port.complete(w, &mut sent);
+            let n = self.egresses[port].port.complete(w, &mut sent);
             self.meters.completed.add(n as u64);
             if let Some(probe) = &mut self.probe {
                 probe.left(port, n, clock::ticks(), &self.meters.latency);
@@ -296,7 +296,7 @@ impl Forwarder {
             match &mut self.packets {
                 None if self.taps.is_empty() => self.free(&mut sent, w),
                 Some(path) if self.taps.is_empty() => {
-                    path.free_sent(&mut self.lanes[port], &mut sent, self.free, w);
+                    path.free_sent(&mut self.egresses[port], &mut sent, self.free, w);
                 }
                 _ => self.tap_sent(port, &mut sent, w),
             }
@@ -312,7 +312,7 @@ impl Forwarder {
     #[inline(never)]
     fn tap_sent(&mut self, port: usize, sent: &mut Batch, w: &mut Worker) {
         if let Some(path) = &mut self.packets {
-            path.detach_sent(&mut self.lanes[port], sent, w);
+            path.detach_sent(&mut self.egresses[port], sent, w);
         }
         offer_sent(&mut self.taps, sent);
         self.free(sent, w);
@@ -326,7 +326,7 @@ impl Forwarder {
         }
         let mut burst = Batch::new();
         self.meters.position.begin(from, Call::Rx);
-        let received = self.lanes[from].port.rx(w, &mut burst);
+        let received = self.egresses[from].port.rx(w, &mut burst);
         if received > 0 {
             self.meters.received.add(received as u64);
             self.forward(Source { port: from as u8, queue: from as u16 }, &mut burst, w);
@@ -362,11 +362,11 @@ impl Forwarder {
     /// Puts the next `n` frames of a burst into a port's batch; when it is full, sends it.
     #[inline]
     pub(super) fn redirect(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
-        if to >= self.lanes.len() {
+        if to >= self.egresses.len() {
             return self.discard_untold(Reason::NoRoute, burst, n, w);
         }
         loop {
-            n -= burst.move_to(&mut self.lanes[to].out, n);
+            n -= burst.move_to(&mut self.egresses[to].out, n);
             if n == 0 {
                 return;
             }
@@ -398,7 +398,7 @@ impl Forwarder {
         self.free(&mut dropped, w);
     }
 
-    /// Gives the next `n` frames of a burst to the holder; what it has no place for is dropped.
+    /// Gives the next `n` frames of a burst to the local queue; what it has no place for is dropped.
     #[inline(never)]
     fn pass(&mut self, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         let mut passed = Batch::new();
@@ -406,14 +406,14 @@ impl Forwarder {
         self.hold(&mut passed, w);
     }
 
-    /// Gives frames to the holder; what it has no place for is dropped.
+    /// Gives frames to the local queue; what it has no place for is dropped.
     pub(super) fn hold(&mut self, passed: &mut Batch, w: &mut Worker) {
-        let reason = match &mut self.holder {
-            Some(holder) if holder.is_read() => {
-                self.meters.passed.add(holder.put(w, passed) as u64);
-                Reason::HolderFull
+        let reason = match &mut self.local_queue {
+            Some(local_queue) if local_queue.is_read() => {
+                self.meters.passed.add(local_queue.put(w, passed) as u64);
+                Reason::LocalQueueFull
             }
-            _ => Reason::NoHolder,
+            _ => Reason::NoLocalQueue,
         };
         if !passed.is_empty() {
             self.meters.drops.add(reason, passed.len() as u64);

@@ -20,8 +20,8 @@ use super::position::Call;
 use super::verdict::Reason;
 use crate::pool::Batch;
 use crate::steer::{
-    Drops, Inbox, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError, Record, Source, WorkerStats,
-    tx_queue,
+    HandOffDrops, Inbox, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError, Record, Source,
+    WorkerStats, tx_queue,
 };
 use crate::sync::Worker;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -134,9 +134,9 @@ impl SteeringControl {
     }
 
     /// Frames dropped on their way between workers, by cause; those lost with a reader that was gone are among them.
-    pub fn drops(&self) -> Drops {
+    pub fn drops(&self) -> HandOffDrops {
         let meshes = [Some(&self.mesh), self.back.as_ref()].into_iter().flatten();
-        meshes.flat_map(|mesh| mesh.stats()).fold(Drops::default(), |all, one| Drops {
+        meshes.flat_map(|mesh| mesh.stats()).fold(HandOffDrops::default(), |all, one| HandOffDrops {
             full: all.full + one.drops.full,
             flow_limit: all.flow_limit + one.drops.flow_limit,
             gone: all.gone + one.drops.gone + one.lost,
@@ -192,14 +192,14 @@ impl Forwarder {
     /// Whether no frame waits for a place in a transmit ring.
     #[inline]
     fn is_clear(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.out.is_empty())
+        self.egresses.iter().all(|egress| egress.out.is_empty())
     }
 
     /// Takes in what came: decided frames first, then what the ports received, then what others received; returns how many.
     #[inline]
     pub(super) fn receive_steered(&mut self, w: &mut Worker) -> usize {
         let mut received = self.take_back(w);
-        for from in 0..self.lanes.len() {
+        for from in 0..self.egresses.len() {
             if self.is_clear() {
                 received += self.steer(from, w);
             }
@@ -218,14 +218,14 @@ impl Forwarder {
     fn steer(&mut self, from: usize, w: &mut Worker) -> usize {
         let mut burst = Batch::new();
         self.meters.position.begin(from, Call::Rx);
-        let received = self.lanes[from].port.rx(w, &mut burst);
+        let received = self.egresses[from].port.rx(w, &mut burst);
         let Some(steering) = &mut self.steering else { return 0 };
         if received == 0 {
             return 0;
         }
         self.meters.received.add(received as u64);
         if let Some(path) = &mut self.packets {
-            path.strip_received(&mut self.lanes[from], &mut burst, w);
+            path.strip_received(&mut self.egresses[from], &mut burst, w);
         }
         let source = Source { port: from as u8, queue: steering.worker() as u16 };
         steering.outbox.steer_or_drop(w, source, &mut burst);
@@ -266,7 +266,7 @@ impl Forwarder {
             taken += burst.len();
             self.meters.taken.add(burst.len() as u64);
             let port = usize::from(source.port);
-            self.lanes[port].out.append(&mut burst);
+            self.egresses[port].out.append(&mut burst);
             self.transmit(port, w);
         }
         taken
@@ -279,7 +279,7 @@ impl Forwarder {
             return;
         }
         let port = usize::from(from.port);
-        if port >= self.lanes.len() {
+        if port >= self.egresses.len() {
             let n = burst.len();
             return self.discard_untold(Reason::NoRoute, &mut burst.drain(), n, w);
         }
@@ -294,9 +294,9 @@ impl Forwarder {
     #[inline]
     pub(super) fn leave(&mut self, from: Source, w: &mut Worker) {
         let transmitter = self.steering.as_ref().and_then(|steering| steering.transmitter(from));
-        for port in 0..self.lanes.len() {
+        for port in 0..self.egresses.len() {
             match transmitter {
-                _ if self.lanes[port].out.is_empty() => {}
+                _ if self.egresses[port].out.is_empty() => {}
                 None => drop(self.transmit(port, w)),
                 Some(worker) => self.send_back(port, worker, from.queue, w),
             }
@@ -306,15 +306,15 @@ impl Forwarder {
     /// Gives what is to leave by a port to the worker whose queue it is to leave by.
     #[inline]
     fn send_back(&mut self, port: usize, worker: usize, queue: u16, w: &mut Worker) {
-        let lane = &mut self.lanes[port];
+        let egress = &mut self.egresses[port];
         if let Some(path) = &mut self.packets {
-            path.strip_unsent(lane, w);
+            path.strip_unsent(egress, w);
         }
         let Some((outbox, _)) = self.steering.as_mut().and_then(|steering| steering.back.as_mut()) else {
             return;
         };
-        self.meters.handed.add(lane.out.len() as u64);
-        outbox.hand_off_or_drop(w, worker, Source { port: port as u8, queue }, &mut lane.out);
+        self.meters.handed.add(egress.out.len() as u64);
+        outbox.hand_off_or_drop(w, worker, Source { port: port as u8, queue }, &mut egress.out);
         outbox.flush_all(w);
     }
 }

@@ -12,7 +12,7 @@ pub enum Verdict {
     Redirect(u8),
     /// It leaves by the port it came from.
     Tx,
-    /// It goes to the [holder](super::holder): to be read, kept and freed elsewhere.
+    /// It goes to the [local queue](super::local_queue): to be read, kept and freed elsewhere.
     Pass,
     /// It waits with the decision, unchanged, until something changes (a router: its next hop's MAC address).
     Wait,
@@ -148,21 +148,21 @@ reasons! {
     /// No route covers the destination, or it leads to a port that is not there.
     NoRoute = "no_route",
     /// The packet is longer than the egress interface's MTU, and no router may cut it.
-    TooLong = "pkt_too_big",
+    PktTooBig = "pkt_too_big",
     /// The egress port's transmit ring had no place left.
     TxFull = "tx_full",
     /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
     TxRefused = "tx_refused",
     /// The mode, or a filter rule, says so.
     Policy = "policy",
-    /// It was to be passed, and the holder had no place left.
-    HolderFull = "local_queue_full",
-    /// It was to be passed, and there is no holder, or its reader is gone.
-    NoHolder = "no_holder",
+    /// It was to be passed, and the local queue had no place left.
+    LocalQueueFull = "local_queue_full",
+    /// It was to be passed, and there is no local queue, or its reader is gone.
+    NoLocalQueue = "no_local_queue",
     /// There was no memory for a packet's head.
     NoHead = "no_head",
     /// Its destination is the router itself: the kernel's, whose own copy of it, where there is one, is not counted here.
-    Local = "local_address",
+    LocalAddress = "local_address",
     /// A `blackhole` route.
     Blackhole = "blackhole",
     /// An `unreachable` route.
@@ -170,12 +170,12 @@ reasons! {
     /// A `prohibit` route.
     Prohibited = "prohibited",
     /// The next hop was asked for its link address and did not answer.
-    SilentNeighbour = "neigh_failed",
+    NeighFailed = "neigh_failed",
     /// The next hop's link address is not known, and too many frames wait for it, or nobody would ask.
-    UnresolvedNeighbour = "neigh_queue_full",
+    NeighQueueFull = "neigh_queue_full",
     /// The packet is longer than the egress interface's MTU and may be cut into fragments, which is not done here (RFC 791
     /// §2.3): its sender is not told, as it would not be if it were cut.
-    Uncut = "frag_needed",
+    FragNeeded = "frag_needed",
     /// Its IPv4 options are not as they must be (RFC 791 §3.1).
     BadOptions = "bad_options",
     /// It asks for a source route, and those are not followed (RFC 7126 §4.3, §4.4).

@@ -3,7 +3,7 @@
 use super::data::{Data, within};
 use super::external::External;
 use super::head::Head;
-use super::heads::Heads;
+use super::heads::HeadCache;
 use super::packet::Packet;
 use crate::pool::{Fragment, NoRoom, SharedFrame};
 use crate::sync::Worker;
@@ -19,7 +19,7 @@ pub enum SplitError {
     NoHead,
 }
 
-impl Heads {
+impl HeadCache {
     /// Gives a shared frame a head.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Heads {
     }
 
     /// Cuts a packet after its first `at` bytes; what is behind becomes a packet of its own, with what is recorded of the
-    /// first. Where the cut goes through a part, the two share it: see [`Heads::share`].
+    /// first. Where the cut goes through a part, the two share it: see [`HeadCache::share`].
     ///
     /// # Errors
     /// [`SplitError`]; the packet is as it was.

@@ -2,7 +2,7 @@
 
 use super::data::Data;
 use super::head::Head;
-use super::heads::Heads;
+use super::heads::HeadCache;
 use super::packet::Packet;
 use crate::pool::{Frame, Pool};
 use crate::sync::{Steps, Worker};
@@ -65,7 +65,7 @@ impl Packet {
     }
 }
 
-impl Heads {
+impl HeadCache {
     /// Brings all bytes into one part: behind those of the first, if it can be written and has the room, or else into a
     /// frame of `pool`.
     ///

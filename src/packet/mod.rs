@@ -6,19 +6,19 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | where a head comes from | [`Heads`]: a worker's array above a slab cache, in one of the [`Form`]s of [brouer15-bulk] |
+//! | where a head comes from | [`HeadCache`]: a worker's array above a slab cache, in one of the [`HeadCacheMode`]s of [brouer15-bulk] |
 //! | where the bytes are | in a frame, a frame that others read too, a piece of one, or [`External`] memory |
-//! | one more packet over the same bytes | [`Heads::share`], [`Heads::split`]; nobody writes meanwhile |
-//! | bytes in several places | [`Packet::append`], [`Packet::segments`], [`Heads::linearize`] |
-//! | a head and a frame that stay together | [`Pairs`] by worker, `PairStack` (feature `comparisons`) under the caller's lock ([rizzo02-mbuf]) |
-//! | packets that are kept | [`Condense`]: small slices are copied out of the large memory that they pin |
+//! | one more packet over the same bytes | [`HeadCache::share`], [`HeadCache::split`]; nobody writes meanwhile |
+//! | bytes in several places | [`Packet::append`], [`Packet::segments`], [`HeadCache::linearize`] |
+//! | a head and a frame that stay together | [`ReadyPackets`] by worker, `PairStack` (feature `comparisons`) under the caller's lock ([rizzo02-mbuf]) |
+//! | packets that are kept | [`CopyBreak`]: small slices are copied out of the large memory that they pin |
 
 mod chain;
-mod condense;
+mod copy_break;
 mod copy;
 mod data;
 mod external;
-mod flight;
+mod in_flight;
 mod head;
 mod heads;
 #[allow(clippy::module_inception)]
@@ -29,13 +29,13 @@ mod pairs;
 mod tests;
 
 pub use chain::SplitError;
-pub use condense::Condense;
 pub use copy::CopyError;
+pub use copy_break::CopyBreak;
 pub use external::External;
-pub use flight::Flight;
-pub use heads::{Form, Heads, HeadsConfig, HeadsError, HeadsStats};
+pub use heads::{HeadCache, HeadCacheConfig, HeadCacheError, HeadCacheMode, HeadCacheStats};
+pub use in_flight::InFlightHeads;
 pub use packet::Packet;
 pub use packets::Packets;
 #[cfg(feature = "comparisons")]
 pub use pairs::{PairStack, Reset};
-pub use pairs::{Pairs, PairsStats};
+pub use pairs::{ReadyPackets, ReadyPacketsStats};

@@ -11,10 +11,10 @@ use std::iter::successors;
 ///
 /// Most packets are one part, whose bytes are in one frame: then [`Packet::data`] is all of them, the packet carries the
 /// frame, and what moves its data touches nothing else. Others are a chain of parts ([`Packet::append`]), or share their
-/// bytes with others ([`Heads::share`](super::Heads::share)) and cannot be written meanwhile: where those are the head
+/// bytes with others ([`HeadCache::share`](super::HeadCache::share)) and cannot be written meanwhile: where those are the head
 /// says. Lengths are always those of the whole packet.
 ///
-/// Dropped anywhere, head and bytes go home by the slow way; [`Heads::free`](super::Heads::free) is the fast one.
+/// Dropped anywhere, head and bytes go home by the slow way; [`HeadCache::free`](super::HeadCache::free) is the fast one.
 #[derive(Debug)]
 pub struct Packet {
     /// The bytes, while they are all in one frame that is this packet's alone. Invariant: then the head says

@@ -10,7 +10,7 @@ use std::vec;
 /// Up to [`BATCH_MAX`] packets, oldest first; derefs to a slice of them.
 ///
 /// Its room is allocated once: make it before the loop. Dropped with packets inside, it sends them home by the slow way;
-/// [`Heads::free_bulk`](super::Heads::free_bulk) is the fast one.
+/// [`HeadCache::free_bulk`](super::HeadCache::free_bulk) is the fast one.
 #[derive(Debug)]
 pub struct Packets {
     /// Invariant: at most [`BATCH_MAX`], for which there is room.

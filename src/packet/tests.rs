@@ -2,24 +2,28 @@
 #![cfg(not(loom))]
 
 mod bytes;
-mod condense;
+mod copy_break;
 mod failure;
 mod old_bytes;
 mod scenario;
 
-use super::{Flight, Heads, Packet};
+use super::{HeadCache, InFlightHeads, Packet};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Frame, Pool, PoolConfig};
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 
-pub(super) fn bench(frames: usize) -> (Memory, Worker, Pool, Heads) {
-    let config =
-        MemoryConfig { bytes: 2 << 20, workers: 2, backing: BackingWish::Small, ..MemoryConfig::default() };
+pub(super) fn bench(frames: usize) -> (Memory, Worker, Pool, HeadCache) {
+    let config = MemoryConfig {
+        bytes: 2 << 20,
+        workers: 2,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
-    let heads = Heads::new(&memory).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
     (memory, w, pool, heads)
 }
 
@@ -75,7 +79,7 @@ fn packets_dropped_anywhere_give_head_and_frame_back() {
 #[test]
 fn a_packet_freed_through_other_heads_loses_nothing() {
     let (_memory, mut w, pool, heads) = bench(8);
-    let others = Heads::new(&_memory).unwrap();
+    let others = HeadCache::new(&_memory).unwrap();
     let frame = pool.alloc(&mut w).unwrap();
     let packet = heads.attach(&mut w, frame).unwrap();
     others.free(&mut w, packet);
@@ -98,7 +102,7 @@ fn without_memory_for_a_head_the_frame_comes_back() {
 #[test]
 fn a_packet_for_whose_frame_a_batch_has_no_room_stays_whole() {
     let (_memory, mut w, pool, heads) = bench(65);
-    let (mut flight, mut frames) = (Flight::new(1), Batch::new());
+    let (mut flight, mut frames) = (InFlightHeads::new(1), Batch::new());
     let frame = pool.alloc(&mut w).unwrap();
     let mut packet = heads.attach(&mut w, frame).unwrap();
     packet.put_slice(b"whole").unwrap();

@@ -2,7 +2,7 @@
 
 use super::table::DescriptorSize;
 use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE, WORKERS_MAX};
-use crate::sys::region::{BackingWish, RegionError};
+use crate::sys::region::{BackingPreference, RegionError};
 
 /// Orders that have lists.
 pub(super) const ORDERS: usize = LOCAL_ORDER_MAX as usize + 1;
@@ -17,7 +17,7 @@ pub struct MemoryConfig {
     /// Workers at most, 1..=64.
     pub workers: usize,
     /// The kind of page to ask the system for.
-    pub backing: BackingWish,
+    pub backing: BackingPreference,
     /// Whether the page counters count; can be switched while running. Without the cargo feature `statistics` they
     /// never do, and cost nothing.
     pub statistics: bool,
@@ -36,7 +36,7 @@ impl Default for MemoryConfig {
         MemoryConfig {
             bytes: 64 << 20,
             workers: 4,
-            backing: BackingWish::Huge,
+            backing: BackingPreference::Huge,
             statistics: true,
             lists: Lists::default(),
             descriptor: DescriptorSize::default(),

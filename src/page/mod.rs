@@ -50,7 +50,7 @@ mod tests;
 mod tuning;
 mod zone;
 
-pub use crate::sys::region::{Backing, BackingWish, Lent, PageKind, Region, RegionError};
+pub use crate::sys::region::{Backing, BackingPreference, Lent, PageKind, Region, RegionError};
 pub use config::{Lists, MemoryConfig, MemoryError, Watermarks};
 pub use memory::Memory;
 pub use nodes::Pressure;

@@ -18,7 +18,7 @@ mod tuning;
 
 use super::{Memory, MemoryConfig, Page};
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Makes one allocation fail.
@@ -64,7 +64,7 @@ impl Refusal {
 
 /// Small pages, so that a test takes no huge ones from others.
 fn config(mib: usize, workers: usize) -> MemoryConfig {
-    MemoryConfig { bytes: mib << 20, workers, backing: BackingWish::Small, ..MemoryConfig::default() }
+    MemoryConfig { bytes: mib << 20, workers, backing: BackingPreference::Small, ..MemoryConfig::default() }
 }
 
 fn memory(mib: usize, workers: usize) -> Memory {

@@ -9,8 +9,8 @@ pub(crate) use line::{LINE_MAX, Line};
 pub use sort::IntoFrames;
 
 use super::frame::{Frame, RUN};
+use super::frame_table::{each_pool, first_run, pool_of};
 use super::shared::Shared;
-use super::yard::{each_pool, first_run, pool_of};
 use crate::limits::BATCH_MAX;
 use crate::sync::{Steps, Worker};
 use crate::sys::cpu::prefetch_write;
@@ -168,7 +168,7 @@ impl Batch {
     #[inline(always)]
     fn origin(&self) -> Option<*mut u8> {
         // SAFETY: a batch with frames knows a pool only if it is theirs; they are out, and keep it.
-        unsafe { self.pool.as_ref() }.map(|pool| region::origin(pool.yard.first()))
+        unsafe { self.pool.as_ref() }.map(|pool| region::origin(pool.frame_table.first()))
     }
 
     /// Sends all frames home through the worker, in bulk, grouped by the pool they are of.

@@ -22,7 +22,7 @@ pub struct PoolConfig {
     /// Bytes of data a frame must have room for wherever it begins; what is left over becomes colours.
     pub data: usize,
     /// Frames the owner's cache holds at most. page_pool has 128 for budgets of 64; completions that are looked for
-    /// every 256 frames want twice that, as DPDK has. 0: every frame passes the stock, under its lock.
+    /// every 256 frames want twice that, as DPDK has. 0: every frame passes the depot, under its lock.
     pub cache: usize,
     /// Frames the cache is refilled to, at most the cache (page_pool: 64).
     pub refill: usize,
@@ -40,7 +40,7 @@ pub struct PoolConfig {
     /// ([`Fragments`](super::Fragments)) are cleared each time the frame is cut.
     ///
     /// It costs `frame_size` bytes written for each frame, and the pool's lock, since every allocation is a cold one: the owner's
-    /// cache keeps nothing then, and ready [`Pairs`](crate::packet::Pairs) of the pool neither. Without it, as
+    /// cache keeps nothing then, and ready [`ReadyPackets`](crate::packet::Pairs) of the pool neither. Without it, as
     /// usual, there is no cost, not a branch.
     pub init_on_alloc: bool,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   frame   ├─ piece ─┼─── piece ───┼─ piece ─┼──── not cut yet ────┤      count = BIAS
 //! ```
-//! The frame's count in the yard begins at a bias far above any number of pieces, so that giving a piece out changes
+//! The frame's count in the frame table begins at a bias far above any number of pieces, so that giving a piece out changes
 //! nothing but a number of the cutter's own; when a frame is cut up, what the pieces did not use of the bias is taken
 //! back at once (page_pool's fragments). From then on the last piece to go sends the frame home; if all were gone
 //! already, the cutter begins the same frame again.
@@ -13,9 +13,9 @@
 //! frames of 32 KiB. Who lets others hold pieces for long takes small frames, or copies the bytes out.
 
 use super::frame::{Desc, Frame, NoRoom};
+use super::frame_table;
 use super::pool::Pool;
 use super::share::{SharedFrame, release};
-use super::yard;
 use crate::limits::CACHE_LINE;
 use crate::page::{Left, Refs};
 use crate::sync::Worker;
@@ -143,8 +143,8 @@ impl Drop for Fragments {
 /// The count of claims on the frame `id`, a claim on which the caller has.
 #[inline(always)]
 fn refs<'a>(id: NonZeroU32) -> Refs<'a> {
-    // SAFETY: the caller's claim keeps the frame out, and that its yard, until the count says that it is given up.
-    unsafe { yard::of(id) }.refs(id)
+    // SAFETY: the caller's claim keeps the frame out, and that its frame table, until the count says that it is given up.
+    unsafe { frame_table::of(id) }.refs(id)
 }
 
 /// A piece of a frame that is yours alone, to be written; the other pieces are others'.
@@ -197,8 +197,8 @@ impl Fragment {
 
     /// Bytes that stay with the holder of this piece however small it is: those of its frame.
     pub fn pinned(&self) -> usize {
-        // SAFETY: this piece keeps the frame out, and that its yard.
-        unsafe { yard::frame_size(self.desc.id) }
+        // SAFETY: this piece keeps the frame out, and that its frame table.
+        unsafe { frame_table::frame_size(self.desc.id) }
     }
 
     /// The data.

@@ -8,8 +8,8 @@
 //! do not all fall into two sets of the first-level cache.
 
 use super::colour::Start;
+use super::frame_table;
 use super::shared::Shared;
-use super::yard;
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
 use crate::sync::Worker;
 use crate::sys::{cpu, region};
@@ -243,7 +243,7 @@ impl Frame {
     #[inline]
     pub fn size(&self) -> usize {
         // SAFETY: this frame is out, and keeps its pool.
-        unsafe { yard::frame_size(self.id()) }
+        unsafe { frame_table::frame_size(self.id()) }
     }
 
     /// Begins the data `n` bytes earlier, for a header in front.
@@ -358,7 +358,7 @@ impl Frame {
         let id = self.id();
         // SAFETY: the frame is out, and so keeps its pool, until it is kept; the claim ends here, once.
         unsafe {
-            let pool = cpu::expected(yard::pool(id), &mut w.recent);
+            let pool = cpu::expected(frame_table::pool(id), &mut w.recent);
             if (*pool).keep_hot_one(w, id) {
                 std::mem::forget(self);
             } else {
@@ -404,7 +404,7 @@ pub(super) unsafe fn free_missed(w: &mut Worker, id: NonZeroU32) {
     // SAFETY: the caller's promise; no bytes at all lie within every frame.
     let frame = ManuallyDrop::new(unsafe { Frame::from_desc(Desc { id, off: 0, len: 0 }) });
     // SAFETY: the frame is out, and so keeps its pool, until it is put down; the claim ends here.
-    unsafe { Shared::free_run(yard::pool(id), Some(w), slice::from_ref(&*frame)) }
+    unsafe { Shared::free_run(frame_table::pool(id), Some(w), slice::from_ref(&*frame)) }
 }
 
 /// The tailroom of a frame that is out, beyond its first chunk too. By value: a frame whose address nobody asks for stays
@@ -413,7 +413,7 @@ pub(super) unsafe fn free_missed(w: &mut Worker, id: NonZeroU32) {
 #[inline(never)]
 fn room_beyond(desc: Desc) -> usize {
     // SAFETY: the caller has the frame, so it is out and keeps its pool.
-    let size = unsafe { yard::frame_size(desc.id) };
+    let size = unsafe { frame_table::frame_size(desc.id) };
     size - usize::from(desc.off) - usize::from(desc.len)
 }
 
@@ -438,5 +438,5 @@ impl Drop for Frame {
 fn dropped(word: NonZeroU64) {
     let frame = ManuallyDrop::new(Frame { word });
     // SAFETY: the claim was the dropped frame's and ends here.
-    unsafe { Shared::free_run(yard::pool(frame.id()), None, slice::from_ref(&frame)) }
+    unsafe { Shared::free_run(frame_table::pool(frame.id()), None, slice::from_ref(&frame)) }
 }

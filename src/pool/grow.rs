@@ -1,9 +1,9 @@
 //! COLD: where frames come from when the owner's cache is empty.
 //!
-//! In this order: the way home, the stock, new pages (up to the pool's size), what others keep ready
-//! ([`Pressure`](super::Pressure)). Who does not own the pool takes from the stock and from new pages, and at last, as a
+//! In this order: the way home, the depot, new pages (up to the pool's size), what others keep ready
+//! ([`Shrinker`](super::Pressure)). Who does not own the pool takes from the depot and from new pages, and at last, as a
 //! thief, from the owner's cache and the way home: an allocation fails only when no free frame of the pool exists
-//! anywhere. What is stranded then is not free: at most what keepers did not give back, and the rest of one frame for
+//! anywhere. What is stranded then is not free: at most what shrinkers did not give back, and the rest of one frame for
 //! each [`Fragments`](super::Fragments).
 
 use super::shared::Shared;
@@ -15,7 +15,7 @@ use std::panic::Location;
 
 /// Pages asked of the page stage at once (page_pool's 64 frames).
 const PAGES: usize = 32;
-/// Frames that are copied from the stock to the cache at once.
+/// Frames that are copied from the depot to the cache at once.
 const REFILL: usize = 64;
 
 /// Gets frames for a caller who found the cache short; returns how many of `into` it filled. `site`
@@ -77,7 +77,7 @@ fn find(taken: &mut Taken<'_>, w: &mut Worker) {
     let found = taken.got > 0;
     shared.lanes.add(w, 1, |lane| if found { &lane.refills } else { &lane.empty });
     new_and_take(taken, w);
-    while taken.is_short() && shared.keepers.relieve(w) > 0 {
+    while taken.is_short() && shared.shrinkers.relieve(w) > 0 {
         let found = refill_and_take(shared, w, taken.rest());
         if found == 0 {
             break;
@@ -116,10 +116,10 @@ fn new_and_take(taken: &mut Taken<'_>, w: &mut Worker) {
     }
 }
 
-/// The owner fills its cache and takes from it; everybody else takes from the stock.
+/// The owner fills its cache and takes from it; everybody else takes from the depot.
 fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
     let Some(mut held) = shared.local.enter(w) else {
-        let got = shared.take(&mut lock(&shared.stock), into);
+        let got = shared.take(&mut lock(&shared.depot), into);
         shared.lanes.add(w, got as u64, |lane| &lane.taken);
         return got;
     };
@@ -145,15 +145,15 @@ fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
     got
 }
 
-/// The owner has no cache: from the stock, and what is on the way home if that is not enough.
+/// The owner has no cache: from the depot, and what is on the way home if that is not enough.
 fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
-    let mut stock = lock(&shared.stock);
-    let got = shared.take(&mut stock, into);
-    if got == into.len() || stock.closed {
+    let mut depot = lock(&shared.depot);
+    let got = shared.take(&mut depot, into);
+    if got == into.len() || depot.closed {
         return got;
     }
-    shared.gather(&mut stock);
-    got + shared.take(&mut stock, &mut into[got..])
+    shared.gather(&mut depot);
+    got + shared.take(&mut depot, &mut into[got..])
 }
 
 /// Fills an empty cache up to its batch; returns how many frames it has now.
@@ -163,12 +163,12 @@ fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
         stack.push(id);
     });
     if stack.len() < want {
-        let mut stock = lock(&shared.stock);
-        shared.home.pop_stack(shared.yard.links(), |id| shared.put(&mut stock, id));
+        let mut depot = lock(&shared.depot);
+        shared.home.pop_stack(shared.frame_table.links(), |id| shared.put(&mut depot, id));
         let mut ids = [0; REFILL];
         while stack.len() < want {
             let most = REFILL.min(want - stack.len());
-            let n = shared.take(&mut stock, &mut ids[..most]);
+            let n = shared.take(&mut depot, &mut ids[..most]);
             stack.extend(&ids[..n], |&id| id);
             if n < most {
                 break;
@@ -178,7 +178,7 @@ fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
     stack.len()
 }
 
-/// Takes pages in bulk, as far as the pool's limit and the memory allow; their frames go to the stock. Returns how many
+/// Takes pages in bulk, as far as the pool's limit and the memory allow; their frames go to the depot. Returns how many
 /// pages.
 ///
 /// Pages that are not to be kept are used before anybody finds them home: of those the caller gets what it wants here,
@@ -186,25 +186,25 @@ fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
 fn new_pages(taken: &mut Taken<'_>, w: &mut Worker) -> usize {
     let shared = taken.shared;
     let want = {
-        let stock = lock(&shared.stock);
+        let depot = lock(&shared.depot);
         let wanted = taken.rest().len().div_ceil(shared.per_page());
-        let most = if stock.takes_singly() { wanted } else { PAGES };
-        most.min(PAGES).min(stock.limit.saturating_sub(stock.pages.len()))
+        let most = if depot.takes_singly() { wanted } else { PAGES };
+        most.min(PAGES).min(depot.limit.saturating_sub(depot.pages.len()))
     };
     let mut pages: [Option<Page>; PAGES] = [const { None }; PAGES];
     take_pages(shared, w, &mut pages[..want]);
-    let mut stock = lock(&shared.stock);
+    let mut depot = lock(&shared.depot);
     // Another worker may have grown or closed the pool meanwhile: what has no room goes back.
-    let room = if stock.closed { 0 } else { stock.limit.saturating_sub(stock.pages.len()) };
+    let room = if depot.closed { 0 } else { depot.limit.saturating_sub(depot.pages.len()) };
     let admitted = pages
         .iter_mut()
         .filter_map(Option::take)
         .take(room)
-        .map(|page| shared.admit(&mut stock, page))
+        .map(|page| shared.admit(&mut depot, page))
         .count();
-    let singly = stock.takes_singly();
-    let direct = if singly { shared.take(&mut stock, taken.rest()) } else { 0 };
-    drop(stock);
+    let singly = depot.takes_singly();
+    let direct = if singly { shared.take(&mut depot, taken.rest()) } else { 0 };
+    drop(depot);
     shared.lanes.add(w, direct as u64, |lane| &lane.taken);
     taken.got += direct;
     shared.memory.free_bulk(w, &mut pages);
@@ -229,20 +229,20 @@ fn take_pages(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) {
     }
 }
 
-/// As a thief: what the owner's cache and the way home hold goes to the stock, then `into` is filled from it.
+/// As a thief: what the owner's cache and the way home hold goes to the depot, then `into` is filled from it.
 fn steal(shared: &Shared, into: &mut [u32]) -> usize {
     let slot = shared.local.slot();
     let found = slot.steal(|local| {
-        let mut stock = lock(&shared.stock);
-        if stock.closed {
+        let mut depot = lock(&shared.depot);
+        if depot.closed {
             return 0;
         }
-        local.stay(slot.gauges(), |stack| stack.drain(|id| shared.put(&mut stock, id)));
-        shared.gather(&mut stock);
-        if stock.recycle.reuses_head() {
-            shared.take_resting(&mut stock, into)
+        local.stay(slot.gauges(), |stack| stack.drain(|id| shared.put(&mut depot, id)));
+        shared.gather(&mut depot);
+        if depot.recycle.reuses_head() {
+            shared.take_resting(&mut depot, into)
         } else {
-            shared.take(&mut stock, into)
+            shared.take(&mut depot, into)
         }
     });
     found.unwrap_or(0)

@@ -23,11 +23,11 @@ pub struct Ledger {
     pub name: String,
     /// Frames of the pool: those that were made of pages so far, as they were needed, and have not left with them.
     pub total: u64,
-    /// In the pool's stock.
+    /// In the pool's depot.
     pub free: u64,
     /// In the owner's cache.
     pub cached: u64,
-    /// In ready pools of head and data, as they say ([`Pressure::ready`](super::Pressure::ready)).
+    /// In ready pools of head and data, as they say ([`Shrinker::ready`](super::Shrinker::ready)).
     pub ready: u64,
     /// With the program: taken from the pool and neither given back nor handed over to one of the places here. A frame with
     /// several holders, or cut into fragments, is one.
@@ -57,7 +57,7 @@ impl Ledger {
         [self.ready, self.posted, self.queued].into_iter().fold(self.owned, u64::saturating_add)
     }
 
-    /// Whether every frame is free, in the stock, in the cache or on its way there.
+    /// Whether every frame is free, in the depot, in the cache or on its way there.
     pub fn all_home(&self) -> bool {
         self.balanced() && self.free + self.cached + self.returning == self.total
     }
@@ -122,7 +122,7 @@ impl Shared {
             let mut strangers = 0;
             let mut look = |id| strangers += u64::from(!self.is_own(id));
             local.stay(slot.gauges(), |stack| stack.iter().for_each(|&id| look(id)));
-            self.home.each(self.yard.links(), look);
+            self.home.each(self.frame_table.links(), look);
             strangers
         });
         strangers.unwrap_or(0)
@@ -138,21 +138,21 @@ impl Shared {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
         let said = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.said[place as usize]));
         let handed = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.handed[place as usize]));
-        let kept = self.keepers.kept(|id| self.is_own(id));
+        let kept = self.shrinkers.kept(|id| self.is_own(id));
         let strangers = self.reckon_and_look();
         let owner = self.local.slot().gauges();
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
         let given = sum(|lane| &lane.given).wrapping_add(owner.given.get());
-        let stock = lock(&self.stock);
+        let depot = lock(&self.depot);
         let total = self.total();
         // Frames that came after closing are counted by the latch alone.
-        let late = if stock.closed { total.saturating_sub(stock.free() + self.latch.out()) } else { 0 };
+        let late = if depot.closed { total.saturating_sub(depot.free() + self.latch.out()) } else { 0 };
         let gone = handed.into_iter().fold(given.wrapping_add(kept.named), u64::wrapping_add);
         let [ready, posted, queued] = said;
         Ledger {
             name: self.name.clone(),
             total,
-            free: stock.free() + late,
+            free: depot.free() + late,
             cached: owner.cached.get(),
             ready: ready.saturating_add(kept.said),
             owned: taken.wrapping_sub(gone),
@@ -161,7 +161,7 @@ impl Shared {
             returning: self.home.len(),
             astray: astray(said, handed)
                 .saturating_add(kept.astray())
-                .saturating_add(strangers + stock.strangers),
+                .saturating_add(strangers + depot.strangers),
         }
     }
 }

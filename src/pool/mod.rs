@@ -9,13 +9,13 @@
 //!   freed elsewhere ──► home.rs     the way home: a ring, and past it a stack    one CAS a batch
 //! ```
 //! When pages are to leave (a smaller pool, another node, the reserve) every frame falls into the cold half, where it is
-//! looked at: the owner's cache has no room then (`stock.rs`, `watch.rs`).
+//! looked at: the owner's cache has no room then (`depot.rs`, `watch.rs`).
 //!
 //! A frame has one holder ([`Frame`]), or several that read it ([`SharedFrame`]), or is cut into pieces with a holder each
 //! ([`Fragment`]); it goes home at its last holder.
 //!
 //! A pool keeps its pages (and their device mapping) until it is closed and the last frame is home. Which
-//! pool a frame is of stands in one table of the process (`yard.rs`), so a frame freed anywhere, on any worker or
+//! pool a frame is of stands in one table of the process (`frame table.rs`), so a frame freed anywhere, on any worker or
 //! on none, finds its way.
 
 #[allow(unsafe_code)]
@@ -37,7 +37,7 @@ mod origin;
 mod place;
 #[allow(clippy::module_inception)]
 mod pool;
-mod pressure;
+mod shrinker;
 mod put;
 mod queue;
 mod recycle;
@@ -47,7 +47,7 @@ mod share;
 #[allow(unsafe_code)]
 mod shared;
 mod stats;
-mod stock;
+mod depot;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trace;
@@ -56,7 +56,7 @@ mod traces;
 mod tuning;
 mod watch;
 #[allow(unsafe_code)]
-mod yard;
+mod frame_table;
 
 pub use crate::sys::table::TableError;
 pub use batch::{Batch, Drain, IntoFrames};
@@ -70,8 +70,8 @@ pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;
 pub use place::Place;
 pub use pool::Pool;
-pub use pressure::Pressure;
 pub use recycle::Recycle;
 pub(crate) use renewal::Renewal;
 pub use share::SharedFrame;
+pub use shrinker::Shrinker;
 pub use stats::{AllocStats, PoolStats, RecycleStats};

@@ -5,9 +5,9 @@
 
 use super::batch::Batch;
 use super::frame::Frame;
+use super::frame_table::each_pool;
 use super::place::Place;
 use super::shared::Shared;
-use super::yard::each_pool;
 use crate::sync::Worker;
 use std::mem::MaybeUninit;
 use std::ptr;

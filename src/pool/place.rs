@@ -12,10 +12,10 @@
 
 use super::batch::Batch;
 use super::frame::Frame;
+use super::frame_table::each_pool;
 use super::shared::{PoolLane, Shared};
 #[cfg(all(test, not(loom)))]
 use super::tests::planted;
-use super::yard::each_pool;
 use crate::stats::Count;
 use crate::sync::Worker;
 use std::ptr;

@@ -3,18 +3,18 @@
 use super::batch::Batch;
 use super::colour::Start;
 use super::config::{PoolConfig, PoolError, check};
+use super::depot::Depot;
 use super::dma::Dma;
 use super::frame::Frame;
+use super::frame_table::{self, FrameTable};
 use super::grow;
 use super::home::{Home, Latch};
 use super::inflight::Inflight;
 use super::ledger::{Ledger, StillOut};
 use super::local::Local;
-use super::pressure::{Keepers, Pressure};
 use super::shared::Shared;
-use super::stock::Stock;
+use super::shrinker::{Shrinker, Shrinkers};
 use super::watch;
-use super::yard::{self, Yard};
 use crate::limits::BATCH_MAX;
 use crate::page::Memory;
 use crate::stats::{Count, Lanes};
@@ -45,24 +45,24 @@ impl Pool {
         if !memory.roster().claimed(owner) {
             return Err(PoolError::ForeignOwner);
         }
-        let yard = Yard::of_memory(memory)?;
+        let frame_table = FrameTable::of_memory(memory)?;
         let per_page = watch::per_page(config.frame_size);
         let [frames, capacity] =
             [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
         let cache = (config.cache.min(capacity), config.refill.min(config.cache));
-        let shared = yard::register(|number| {
-            let mut stock =
-                Stock::new(capacity, capacity / per_page, frames / per_page, cache, config.recycle);
-            stock.clears = config.init_on_alloc;
-            stock.watched = stock.must_watch();
-            let (now, refill) = stock.cache_now();
+        let shared = frame_table::register(|number| {
+            let mut depot =
+                Depot::new(capacity, capacity / per_page, frames / per_page, cache, config.recycle);
+            depot.clears = config.init_on_alloc;
+            depot.watched = depot.must_watch();
+            let (now, refill) = depot.cache_now();
             Arc::new(Shared {
                 local: Owned::new(owner, Local::new(now, refill)),
-                homes: yard.homes(),
+                homes: frame_table.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
                 renewable: if config.init_on_alloc { 0 } else { number },
-                yard: Arc::clone(&yard),
+                frame_table: Arc::clone(&frame_table),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,
                 capacity,
@@ -70,14 +70,14 @@ impl Pool {
                 clears: config.init_on_alloc,
                 name: config.name.clone(),
                 home: Box::new(Home::new(config.cache as u32)),
-                stock: Mutex::new(stock),
+                depot: Mutex::new(depot),
                 inflight: Inflight::new(),
                 waived: Count::default(),
                 traced: AtomicBool::new(false),
                 unsettled: AtomicBool::new(false),
                 outrun: Count::default(),
                 latch: Latch::new(),
-                keepers: Keepers::default(),
+                shrinkers: Shrinkers::default(),
                 handles: AtomicUsize::new(0),
                 dma: Dma::new(config.dma),
                 memory: memory.clone(),
@@ -200,10 +200,15 @@ impl Pool {
     }
 
     /// Registers somebody who keeps frames of the pool ready: asked for them before an allocation fails, and for how many
-    /// there are by the ledger. Forgotten when it is gone.
+    /// there are by the ledger. Forgotten when it is gone. If the pool is closed already, `shrinker` is closed before this returns.
     #[cold]
-    pub fn on_pressure(&self, keeper: Weak<dyn Pressure>) {
-        self.shared.keepers.add(keeper);
+    pub fn on_pressure(&self, shrinker: Weak<dyn Shrinker>) {
+        self.shared.shrinkers.add(Weak::clone(&shrinker));
+        // After it was added: a pool that closes from here on finds it among the others. A shrinker may be closed twice.
+        let closed = lock(&self.shared.depot).closed;
+        if let Some(shrinker) = shrinker.upgrade().filter(|_| closed) {
+            shrinker.close();
+        }
     }
 
     /// Where the pool's device finds the frame's data (its offset in the UMEM); None for a frame of another pool
@@ -235,7 +240,7 @@ impl Pool {
     /// with the pool.
     #[cold]
     pub fn bookkeeping_bytes(&self) -> usize {
-        self.shared.yard.bytes() + lock(&self.shared.stock).bytes()
+        self.shared.frame_table.bytes() + lock(&self.shared.depot).bytes()
     }
 
     /// Stops the pool: no allocation succeeds any more. Frames that are out stay good and can be freed

@@ -1,7 +1,7 @@
 //! COLD: the queue of a pool with `Recycle::Head`: what rests in it, and what of it is given out again.
 
+use super::depot::Depot;
 use super::shared::Shared;
-use super::stock::Stock;
 
 /// Tally of a page in the queue that is out.
 const OUT: u32 = 0;
@@ -12,79 +12,79 @@ const GIVEN_UP: u32 = 2;
 
 impl Shared {
     /// A frame comes home: it rests in the queue, or leaves with its page if that was given up.
-    pub(super) fn put_in_queue(&self, stock: &mut Stock, id: u32) {
+    pub(super) fn put_in_queue(&self, depot: &mut Depot, id: u32) {
         let given_up = self.tally(id) == GIVEN_UP;
         self.set_tally(id, HOME);
         if given_up {
-            self.push_watched(stock, id);
+            self.push_watched(depot, id);
         } else {
-            stock.queue.resting += 1;
+            depot.queue.resting += 1;
         }
-        if given_up || stock.has_unwanted() {
-            self.let_go(stock, id, |stock, page| given_up || stock.is_unwanted(page));
+        if given_up || depot.has_unwanted() {
+            self.let_go(depot, id, |depot, page| given_up || depot.is_unwanted(page));
         }
     }
 
     /// Takes frames of new pages, and of the head of the queue as long as that is home.
-    pub(super) fn take_from_queue(&self, stock: &mut Stock, into: &mut [u32]) -> usize {
-        let depth = stock.cache.0.max(1);
+    pub(super) fn take_from_queue(&self, depot: &mut Depot, into: &mut [u32]) -> usize {
+        let depth = depot.cache.0.max(1);
         let mut got = 0;
-        while got < into.len() && !stock.closed {
-            let id = match stock.spare.pop() {
+        while got < into.len() && !depot.closed {
+            let id = match depot.spare.pop() {
                 Some(id) => id,
                 None => {
-                    let head = (stock.queue.frames.len() >= depth).then(|| stock.queue.frames.pop_front());
+                    let head = (depot.queue.frames.len() >= depth).then(|| depot.queue.frames.pop_front());
                     let Some(id) = head.flatten() else { break };
                     if self.tally(id) != HOME {
                         self.set_tally(id, GIVEN_UP);
                         self.outrun.add(1);
                         break;
                     }
-                    stock.queue.resting -= 1;
+                    depot.queue.resting -= 1;
                     id
                 }
             };
-            self.give_out(stock, id, &mut into[got]);
+            self.give_out(depot, id, &mut into[got]);
             got += 1;
         }
         got
     }
 
     /// Takes whatever is home, wherever it stands: nothing else is left.
-    pub(super) fn take_resting(&self, stock: &mut Stock, into: &mut [u32]) -> usize {
+    pub(super) fn take_resting(&self, depot: &mut Depot, into: &mut [u32]) -> usize {
         let mut got = 0;
         while got < into.len()
-            && !stock.closed
-            && let Some(id) = stock.spare.pop()
+            && !depot.closed
+            && let Some(id) = depot.spare.pop()
         {
-            self.give_out(stock, id, &mut into[got]);
+            self.give_out(depot, id, &mut into[got]);
             got += 1;
         }
-        for _ in 0..stock.queue.frames.len() {
-            if got == into.len() || stock.queue.resting == 0 || stock.closed {
+        for _ in 0..depot.queue.frames.len() {
+            if got == into.len() || depot.queue.resting == 0 || depot.closed {
                 break;
             }
-            let Some(id) = stock.queue.frames.pop_front() else { break };
+            let Some(id) = depot.queue.frames.pop_front() else { break };
             if self.tally(id) == HOME {
-                stock.queue.resting -= 1;
-                self.give_out(stock, id, &mut into[got]);
+                depot.queue.resting -= 1;
+                self.give_out(depot, id, &mut into[got]);
                 got += 1;
             } else {
-                stock.queue.frames.push_back(id);
+                depot.queue.frames.push_back(id);
             }
         }
         got
     }
 
     /// Takes note that a frame goes out: to the queue's end.
-    fn give_out(&self, stock: &mut Stock, id: u32, place: &mut u32) {
+    fn give_out(&self, depot: &mut Depot, id: u32, place: &mut u32) {
         self.set_tally(id, OUT);
-        stock.queue.frames.push_back(id);
+        depot.queue.frames.push_back(id);
         *place = id;
     }
 
-    /// Whether a frame that is not in the stock's list rests in the queue.
-    pub(super) fn is_resting(&self, stock: &Stock, id: u32) -> bool {
-        stock.recycle.reuses_head() && self.tally(id) == HOME
+    /// Whether a frame that is not in the depot's list rests in the queue.
+    pub(super) fn is_resting(&self, depot: &Depot, id: u32) -> bool {
+        depot.recycle.reuses_head() && self.tally(id) == HOME
     }
 }

@@ -41,7 +41,7 @@ impl Recycle {
 
 /// The pages of a pool with `Recycle::Head`, by their frames' numbers, the one given out longest ago first.
 ///
-/// `resting` of them are home; those are free frames that are not in the stock's list.
+/// `resting` of them are home; those are free frames that are not in the depot's list.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) frames: VecDeque<u32>,

@@ -2,9 +2,9 @@
 
 use super::colour::Start;
 use super::frame::Frame;
+use super::frame_table::Homes;
 use super::pool::Pool;
 use super::shared::Shared;
-use super::yard::Homes;
 
 impl Pool {
     /// What tells this pool's frames and makes them new, for a loop over many: in registers, whatever the loop writes.

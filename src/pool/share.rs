@@ -1,10 +1,10 @@
 //! The shared frame: one of several read-only claims on a frame.
 //!
-//! The claims are counted in the yard, one count a frame; a [`Frame`] never touches it. Only the last claim's end
+//! The claims are counted in the frame table, one count a frame; a [`Frame`] never touches it. Only the last claim's end
 //! makes a `Frame` again, and only a `Frame` can be freed: so a frame goes home at one reference, by its type.
 
 use super::frame::{Desc, Frame, NoRoom};
-use super::yard;
+use super::frame_table;
 use crate::page::{Left, Refs};
 use crate::sync::Worker;
 use crate::sys::region;
@@ -54,7 +54,7 @@ impl Frame {
     /// Makes the frame one that can have several holders, none of whom writes.
     ///
     /// # Cost
-    /// A store into the yard; no locked instruction.
+    /// A store into the frame table; no locked instruction.
     #[inline]
     pub fn share(self) -> SharedFrame {
         let shared = SharedFrame { desc: self.into_desc() };
@@ -76,8 +76,8 @@ impl SharedFrame {
     /// The frame's count.
     #[inline(always)]
     fn refs(&self) -> Refs<'_> {
-        // SAFETY: this claim keeps the frame out, and that its yard, for as long as it is borrowed.
-        unsafe { yard::of(self.desc.id) }.refs(self.desc.id)
+        // SAFETY: this claim keeps the frame out, and that its frame table, for as long as it is borrowed.
+        unsafe { frame_table::of(self.desc.id) }.refs(self.desc.id)
     }
 
     /// Process-wide number of the frame's first 2 KiB chunk; the same for all claims on the frame.
@@ -131,8 +131,8 @@ impl SharedFrame {
 
     /// Bytes that stay with the holders of this claim however small its view is: those of the frame.
     pub fn pinned(&self) -> usize {
-        // SAFETY: this claim keeps the frame out, and that its yard.
-        unsafe { yard::frame_size(self.desc.id) }
+        // SAFETY: this claim keeps the frame out, and that its frame table.
+        unsafe { frame_table::frame_size(self.desc.id) }
     }
 
     /// Claims on the frame at this moment; pieces of it that [`Fragments`](super::Fragments) may still give out count

@@ -1,19 +1,19 @@
 //! A pool as all workers see it, the free path, and the pool's end.
 //!
-//! Handles hold a pool by `Arc`, frames do not: the list of pools (`yard.rs`) holds one count for all of them. Closing shuts the
+//! Handles hold a pool by `Arc`, frames do not: the list of pools (`frame table.rs`) holds one count for all of them. Closing shuts the
 //! owner's cache and the way home; frames still out count themselves down, and the last one gives the pages
-//! back and gives up the yard's count.
+//! back and gives up the frame table's count.
 
 use super::batch::Batch;
 use super::colour::Start;
+use super::depot::Depot;
 use super::dma::Dma;
 use super::frame::{self, Frame};
+use super::frame_table::{self, FrameTable, Homes};
 use super::home::{Home, Latch};
 use super::inflight::Inflight;
 use super::local::{Gauges, Local};
-use super::pressure::Keepers;
-use super::stock::Stock;
-use super::yard::{self, Homes, Yard};
+use super::shrinker::Shrinkers;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::stats::{Count, Lanes};
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     /// The same, or 0 where no frame may be used again without the pool, which clears it.
     pub(super) renewable: u16,
     pub(super) start: Start,
-    pub(super) yard: Arc<Yard>,
+    pub(super) frame_table: Arc<FrameTable>,
     pub(super) lanes: Lanes<PoolLane>,
     pub(super) frame_size: usize,
     /// Frames it can be given room for.
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     pub(super) clears: bool,
     pub(super) name: String,
     pub(super) home: Box<Home>,
-    pub(super) stock: Mutex<Stock>,
+    pub(super) depot: Mutex<Depot>,
     pub(super) inflight: Inflight,
     /// Frames that left because they were of another node than the one set.
     pub(super) waived: Count,
@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     pub(super) outrun: Count,
     pub(super) latch: Latch,
     /// Who keeps frames ready beside the pool.
-    pub(super) keepers: Keepers,
+    pub(super) shrinkers: Shrinkers,
     pub(super) handles: AtomicUsize,
     pub(super) dma: Dma,
     pub(super) memory: Memory,
@@ -181,22 +181,22 @@ impl Shared {
         let unsettled = kept < frames.len() && self.overflow(gauges, local, &frames[kept..]);
         // SAFETY: the owner is inside its slot, and whoever stops the pool waits until it is outside. The frames are down
         // already: without a count of its own nothing would keep the pool from then on.
-        (0, unsettled.then(|| unsafe { yard::keep(self.number) }))
+        (0, unsettled.then(|| unsafe { frame_table::keep(self.number) }))
     }
 
     #[inline]
     fn send_home(&self, frames: &[Frame]) -> usize {
-        self.home.push(self.yard.links(), frames.iter().map(|frame| frame.id().get()))
+        self.home.push(self.frame_table.links(), frames.iter().map(|frame| frame.id().get()))
     }
 
-    /// The cache is full: its colder half goes to the stock, as often as it takes. Where the cache has no room at all the
+    /// The cache is full: its colder half goes to the depot, as often as it takes. Where the cache has no room at all the
     /// frames do; true if pages left by that.
     #[cold]
     #[inline(never)]
     fn overflow(&self, gauges: &Gauges, local: &mut Local, frames: &[Frame]) -> bool {
-        let mut stock = lock(&self.stock);
-        if stock.watched || local.capacity() == 0 {
-            frames.iter().for_each(|frame| self.put(&mut stock, frame.id().get()));
+        let mut depot = lock(&self.depot);
+        if depot.watched || local.capacity() == 0 {
+            frames.iter().for_each(|frame| self.put(&mut depot, frame.id().get()));
             gauges.given.add(frames.len() as u64);
             gauges.spilled.add(frames.len() as u64);
             return self.is_unsettled();
@@ -205,7 +205,7 @@ impl Shared {
         while kept < frames.len() {
             local.stay(gauges, |stack| {
                 gauges.spilled.add(stack.len().div_ceil(2) as u64);
-                stack.coldest(stack.len().div_ceil(2), |cold| self.put(&mut stock, cold));
+                stack.coldest(stack.len().div_ceil(2), |cold| self.put(&mut depot, cold));
             });
             kept += local.give_some(&frames[kept..]);
         }
@@ -234,21 +234,21 @@ impl Shared {
     /// themselves down from here on. The second call does nothing.
     #[cold]
     pub(super) fn stop(&self) {
-        let mut stock = lock(&self.stock);
-        if std::mem::replace(&mut stock.closed, true) {
+        let mut depot = lock(&self.depot);
+        if std::mem::replace(&mut depot.closed, true) {
             return;
         }
-        drop(stock);
+        drop(depot);
         let mut steps = Steps::new();
-        self.keepers.close(&mut steps);
+        self.shrinkers.close(&mut steps);
         let mut back = Vec::new();
         let slot = self.local.slot();
         slot.shut(|local| local.stay(slot.gauges(), |stack| stack.drain(|id| back.push(id))));
-        self.home.close(self.yard.links(), |id| back.push(id));
-        let mut stock = lock(&self.stock);
-        stock.spare.append(&mut back);
-        let out = self.total() - stock.free();
-        drop(stock);
+        self.home.close(self.frame_table.links(), |id| back.push(id));
+        let mut depot = lock(&self.depot);
+        depot.spare.append(&mut back);
+        let out = self.total() - depot.free();
+        drop(depot);
         if self.latch.arm(out) {
             // SAFETY: closed, with nothing out; exactly one caller learns it.
             steps.run(|| unsafe { Shared::retire(self) });
@@ -256,21 +256,21 @@ impl Shared {
         steps.end();
     }
 
-    /// Gives the pages back, frees the pool's number and gives up the yard's count.
+    /// Gives the pages back, frees the pool's number and gives up the frame table's count.
     ///
     /// # Safety
     /// The pool is closed, no frame of it is out, and it is called once.
     #[cold]
     unsafe fn retire(pool: *const Shared) {
         let mut steps = Steps::new();
-        // SAFETY: the yard's count keeps the pool until `kept` goes out of scope.
+        // SAFETY: the frame table's count keeps the pool until `kept` goes out of scope.
         let kept = unsafe {
             let shared = &*pool;
             let (mut pages, leaving) = {
-                let mut stock = lock(&shared.stock);
-                stock.spare.clear();
-                std::mem::take(&mut stock.queue);
-                (std::mem::take(&mut stock.pages), std::mem::take(&mut stock.leaving))
+                let mut depot = lock(&shared.depot);
+                depot.spare.clear();
+                std::mem::take(&mut depot.queue);
+                (std::mem::take(&mut depot.pages), std::mem::take(&mut depot.leaving))
             };
             pages.iter().for_each(|page| {
                 shared.disown(page);
@@ -278,7 +278,7 @@ impl Shared {
             pages.extend(leaving);
             // Without the lock: the page stage calls who waits for pages.
             pages.into_iter().for_each(|page| steps.run(|| drop(page)));
-            yard::leave(shared.number)
+            frame_table::leave(shared.number)
         };
         drop(kept);
         steps.end();
@@ -317,13 +317,13 @@ impl Close for Shared {
 }
 
 impl Leave for Shared {
-    /// The owner goes: its cache into the stock, where others find it.
+    /// The owner goes: its cache into the depot, where others find it.
     fn leave(&self, worker: &mut Worker) {
         if let Some(mut held) = self.local.enter(worker) {
             let (gauges, local) = held.split();
             // Before the slot is left: who stops the pool counts what is neither here nor there as out.
-            let mut stock = lock(&self.stock);
-            local.stay(gauges, |stack| stack.drain(|id| self.put(&mut stock, id)));
+            let mut depot = lock(&self.depot);
+            local.stay(gauges, |stack| stack.drain(|id| self.put(&mut depot, id)));
         }
         self.settle(Some(worker));
     }

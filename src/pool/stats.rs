@@ -30,9 +30,9 @@ pub struct AllocStats {
     pub slow: u64,
     /// Times new blocks of pages had to be taken, for frames larger than a page.
     pub slow_high_order: u64,
-    /// Times no free frame was on the way home or in the stock.
+    /// Times no free frame was on the way home or in the depot.
     pub empty: u64,
-    /// Times the cache was refilled from the way home or the stock.
+    /// Times the cache was refilled from the way home or the depot.
     pub refill: u64,
     /// Frames given up because they were of another node.
     pub waive: u64,
@@ -43,7 +43,7 @@ pub struct AllocStats {
 pub struct RecycleStats {
     /// Frames that the owner put into its cache.
     pub cached: u64,
-    /// Frames that the owner's cache had no room for: to the stock.
+    /// Frames that the owner's cache had no room for: to the depot.
     pub cache_full: u64,
     /// Frames sent home by others, through the ring.
     pub ring: u64,

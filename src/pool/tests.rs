@@ -12,7 +12,7 @@ pub(crate) mod panics;
 mod places;
 #[cfg(not(loom))]
 pub(crate) mod planted;
-mod pressure;
+mod shrinker;
 mod provider;
 mod sequences;
 mod share;
@@ -22,13 +22,17 @@ mod tuning;
 use super::{Batch, DmaMap, Frame, Ledger, Place, Pool, PoolConfig};
 use crate::page::{Memory, MemoryConfig};
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use proptest::prelude::*;
 use std::time::Duration;
 
 fn memory(workers: usize) -> Memory {
-    let config =
-        MemoryConfig { bytes: 4 << 20, workers, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes: 4 << 20,
+        workers,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     Memory::new(&config).unwrap()
 }
 

@@ -1,15 +1,15 @@
 //! COLD: who holds frames: the call site of each allocation and when it was, while tracing is on.
 //!
-//! What is remembered stands in a side array of the yard, made when a pool first traces. Tracing puts no branch on the
-//! allocations' hot path: a traced pool's stock is watched, so the owner's cache is empty and every allocation comes by
+//! What is remembered stands in a side array of the frame table, made when a pool first traces. Tracing puts no branch on the
+//! allocations' hot path: a traced pool's depot is watched, so the owner's cache is empty and every allocation comes by
 //! the cold half. Nothing is forgotten at a free: who asks for the holders first finds what is free.
 
+use super::frame_table::FrameTable;
 use super::ledger::Holder;
 use super::place::Place;
 use super::pool::Pool;
 use super::shared::Shared;
 use super::traces::{Entry, HOME, Traces};
-use super::yard::Yard;
 use crate::sync::shim::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -22,8 +22,8 @@ use std::time::Duration;
 /// Ages wrap after 49 days.
 const AHEAD: u32 = 60_000;
 
-impl Yard {
-    /// The entry of frame `id`, if any pool of this yard has traced.
+impl FrameTable {
+    /// The entry of frame `id`, if any pool of this frame table has traced.
     fn trace(&self, id: NonZeroU32) -> Option<&Entry> {
         self.traces()?.entry(self.index(id))
     }
@@ -34,22 +34,22 @@ impl Pool {
     /// [`Pool::wait`]; or no more.
     ///
     /// # Cost
-    /// While it is on every frame passes the stock under its lock, and 16 bytes of side array are written an allocation;
+    /// While it is on every frame passes the depot under its lock, and 16 bytes of side array are written an allocation;
     /// the array is 16 bytes for each 2 KiB of the memory, made when first switched on. Off: nothing.
     #[cold]
     pub fn trace(&self, on: bool) {
         let shared = &*self.shared;
         if on && !shared.is_traced() {
-            let traces = shared.yard.make_traces();
+            let traces = shared.frame_table.make_traces();
             let now = traces.now();
             let ids: Vec<_> =
-                lock(&shared.stock).pages.iter().flat_map(|page| shared.frames_of(page)).collect();
+                lock(&shared.depot).pages.iter().flat_map(|page| shared.frames_of(page)).collect();
             for id in ids {
                 shared.remember(id, None, now);
             }
         }
         shared.traced.store(on, Relaxed);
-        shared.change(|stock| stock.traced = on);
+        shared.change(|depot| depot.traced = on);
     }
 
     /// Whether allocations remember their call sites.
@@ -73,12 +73,12 @@ impl Shared {
     /// Takes note of who just allocated these frames.
     #[cold]
     pub(super) fn note(&self, ids: &[u32], site: &'static Location<'static>) {
-        let now = self.yard.traces().map_or(0, Traces::now);
+        let now = self.frame_table.traces().map_or(0, Traces::now);
         ids.iter().filter_map(|&id| NonZeroU32::new(id)).for_each(|id| self.remember(id, Some(site), now));
     }
 
     fn remember(&self, id: NonZeroU32, site: Option<&'static Location<'static>>, now: u32) {
-        let Some(entry) = self.yard.trace(id) else { return };
+        let Some(entry) = self.frame_table.trace(id) else { return };
         entry.site.store(site.map_or(ptr::null_mut(), |site| ptr::from_ref(site).cast_mut()), Relaxed);
         entry.at.store(now, Relaxed);
         entry.place.store(0, Relaxed);
@@ -88,38 +88,38 @@ impl Shared {
     #[cold]
     pub(super) fn note_place(&self, ids: impl Iterator<Item = NonZeroU32>, place: Option<Place>) {
         let place = place.map_or(0, |place| place as u8 + 1);
-        ids.filter_map(|id| self.yard.trace(id)).for_each(|entry| entry.place.store(place, Relaxed));
+        ids.filter_map(|id| self.frame_table.trace(id)).for_each(|entry| entry.place.store(place, Relaxed));
     }
 
     /// Takes note that frames came home after the pool was closed, just before they are counted down.
     pub(super) fn note_late(&self, ids: impl Iterator<Item = NonZeroU32>) {
-        ids.filter_map(|id| self.yard.trace(id)).for_each(|entry| entry.place.store(HOME, Relaxed));
+        ids.filter_map(|id| self.frame_table.trace(id)).for_each(|entry| entry.place.store(HOME, Relaxed));
     }
 
     /// The pool's frames that are neither free nor on their way.
     fn out(&self) -> Vec<NonZeroU32> {
-        // As a thief: all that is free goes to the stock, so that what is not there is out.
+        // As a thief: all that is free goes to the depot, so that what is not there is out.
         let slot = self.local.slot();
         slot.steal(|local| {
-            let mut stock = lock(&self.stock);
-            if !stock.closed {
-                local.stay(slot.gauges(), |stack| stack.drain(|id| self.put(&mut stock, id)));
-                self.gather(&mut stock);
+            let mut depot = lock(&self.depot);
+            if !depot.closed {
+                local.stay(slot.gauges(), |stack| stack.drain(|id| self.put(&mut depot, id)));
+                self.gather(&mut depot);
             }
         });
-        let stock = lock(&self.stock);
-        let free: BTreeSet<u32> = stock.spare.iter().copied().collect();
-        let all = stock.pages.iter().flat_map(|page| self.frames_of(page));
-        all.filter(|id| !free.contains(&id.get()) && !self.is_resting(&stock, id.get())).collect()
+        let depot = lock(&self.depot);
+        let free: BTreeSet<u32> = depot.spare.iter().copied().collect();
+        let all = depot.pages.iter().flat_map(|page| self.frames_of(page));
+        all.filter(|id| !free.contains(&id.get()) && !self.is_resting(&depot, id.get())).collect()
     }
 
     pub(super) fn holders(&self) -> Vec<Holder> {
-        let Some(traces) = self.yard.traces().filter(|_| self.is_traced()) else {
+        let Some(traces) = self.frame_table.traces().filter(|_| self.is_traced()) else {
             return self.unknown_holder();
         };
-        let (now, ready) = (traces.now(), self.keepers.frames());
+        let (now, ready) = (traces.now(), self.shrinkers.frames());
         let mut holders: BTreeMap<_, Holder> = BTreeMap::new();
-        for (id, entry) in self.out().into_iter().filter_map(|id| Some((id, self.yard.trace(id)?))) {
+        for (id, entry) in self.out().into_iter().filter_map(|id| Some((id, self.frame_table.trace(id)?))) {
             let (site, at, mut place) = entry.read();
             if place == HOME {
                 continue;
@@ -141,7 +141,7 @@ impl Shared {
 
     /// All frames that are out, when nobody knows who has them.
     fn unknown_holder(&self) -> Vec<Holder> {
-        let closed = lock(&self.stock).closed;
+        let closed = lock(&self.depot).closed;
         let frames = if closed { self.latch.out() } else { self.out().len() as u64 };
         let holder = Holder { site: None, frames, oldest: Duration::ZERO, place: None };
         if frames > 0 { vec![holder] } else { Vec::new() }

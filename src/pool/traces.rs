@@ -7,7 +7,7 @@ use std::time::Instant;
 /// Says of a frame that it came home after its pool was closed.
 pub(super) const HOME: u8 = u8::MAX;
 
-/// A yard's side array: one entry a chunk, used for frames of the pools that trace.
+/// A frame table's side array: one entry a chunk, used for frames of the pools that trace.
 #[derive(Debug)]
 pub(super) struct Traces {
     begun: Instant,

@@ -25,12 +25,12 @@ impl Pool {
             });
         }
         let pages = frames.div_ceil(self.shared.per_page());
-        self.shared.change(|stock| stock.limit = pages);
+        self.shared.change(|depot| depot.limit = pages);
         Ok(())
     }
 
     /// Lets the owner's cache hold `cache` frames, 0 to 65536, and be refilled to `refill`, 1 to the cache. With no cache
-    /// every frame passes the stock, under its lock. The ring on the way home stays as long as the cache was when the pool was
+    /// every frame passes the depot, under its lock. The ring on the way home stays as long as the cache was when the pool was
     /// made; what it has no room for takes the stack.
     ///
     /// # Errors
@@ -39,13 +39,13 @@ impl Pool {
     pub fn set_cache(&self, cache: usize, refill: usize) -> Result<(), PoolError> {
         check_cache(cache, refill)?;
         let cache = cache.min(self.capacity());
-        self.shared.change(|stock| stock.cache = (cache, refill.min(cache)));
+        self.shared.change(|depot| depot.cache = (cache, refill.min(cache)));
         Ok(())
     }
 
     /// What the owner's cache may hold, and what it is refilled to.
     pub fn cache(&self) -> (usize, usize) {
-        lock(&self.shared.stock).cache
+        lock(&self.shared.depot).cache
     }
 
     /// Keeps only pages of `node` from now on; None: of any. Pages of other nodes leave when their frames are home, and
@@ -55,29 +55,29 @@ impl Pool {
     /// ([`Memory::set_home_node`](crate::page::Memory::set_home_node)): where that is another one, pages are used once.
     #[cold]
     pub fn set_node(&self, node: Option<usize>) {
-        self.shared.change(|stock| stock.node = node);
+        self.shared.change(|depot| depot.node = node);
     }
 
     /// The node that pages are kept of, if it matters.
     pub fn node(&self) -> Option<usize> {
-        lock(&self.shared.stock).node
+        lock(&self.shared.depot).node
     }
 
     /// Pages that are to leave and whose frames are not all home yet.
     pub fn leaving_pages(&self) -> usize {
-        let stock = lock(&self.shared.stock);
-        stock
+        let depot = lock(&self.shared.depot);
+        depot
             .pages
             .iter()
-            .filter(|page| stock.is_unfit(page))
+            .filter(|page| depot.is_unfit(page))
             .count()
-            .max(stock.pages.len().saturating_sub(stock.limit))
+            .max(depot.pages.len().saturating_sub(depot.limit))
     }
 }
 
 impl Shared {
     /// Frames the pool may have now.
     pub(super) fn limit(&self) -> usize {
-        lock(&self.stock).limit * self.per_page()
+        lock(&self.depot).limit * self.per_page()
     }
 }

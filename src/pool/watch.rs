@@ -1,7 +1,7 @@
-//! COLD: the watched stock: pages that are to leave go when the last of their frames comes home.
+//! COLD: the watched depot: pages that are to leave go when the last of their frames comes home.
 
+use super::depot::Depot;
 use super::shared::Shared;
-use super::stock::Stock;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Page;
 use crate::sync::shim::{AtomicU32, lock, yield_now};
@@ -20,8 +20,8 @@ impl Shared {
         per_page(self.frame_size)
     }
 
-    /// How many frames of the page that `id` lies in are in the stock. In the page's descriptor; written under the
-    /// stock's lock, right while the stock is watched.
+    /// How many frames of the page that `id` lies in are in the depot. In the page's descriptor; written under the
+    /// depot's lock, right while the depot is watched.
     fn tally_of(&self, id: u32) -> Option<&AtomicU32> {
         let page = NonZeroU32::new(id / (PAGE_SIZE / CHUNK_SIZE) as u32)?;
         self.memory.desc(page).map(|desc| &desc.refs)
@@ -41,117 +41,117 @@ impl Shared {
         self.memory.desc(page.number()).map_or(0, |desc| desc.refs.load(Relaxed) as usize)
     }
 
-    /// Puts a free frame into the stock.
+    /// Puts a free frame into the depot.
     #[inline]
-    pub(super) fn put(&self, stock: &mut Stock, id: u32) {
-        stock.strangers += u64::from(!self.is_own(id));
-        if stock.watched {
-            self.put_watched(stock, id);
+    pub(super) fn put(&self, depot: &mut Depot, id: u32) {
+        depot.strangers += u64::from(!self.is_own(id));
+        if depot.watched {
+            self.put_watched(depot, id);
         } else {
-            stock.spare.push(id);
+            depot.spare.push(id);
         }
     }
 
     #[cold]
-    fn put_watched(&self, stock: &mut Stock, id: u32) {
-        if stock.recycle.reuses_head() {
-            return self.put_in_queue(stock, id);
+    fn put_watched(&self, depot: &mut Depot, id: u32) {
+        if depot.recycle.reuses_head() {
+            return self.put_in_queue(depot, id);
         }
-        self.push_watched(stock, id);
+        self.push_watched(depot, id);
         let home = self.tally(id) + 1;
         self.set_tally(id, home);
-        if home as usize == self.per_page() && stock.has_unwanted() {
-            self.let_go(stock, id, Stock::is_unwanted);
+        if home as usize == self.per_page() && depot.has_unwanted() {
+            self.let_go(depot, id, Depot::is_unwanted);
         }
     }
 
     /// Lets the page of `id`, whose frames are home, leave if `leaves` says so.
-    pub(super) fn let_go(&self, stock: &mut Stock, id: u32, leaves: impl Fn(&Stock, &Page) -> bool) {
-        let at = self.yard.place(id).load(Relaxed) as usize;
-        if stock.pages.get(at).is_some_and(|page| leaves(stock, page)) {
-            self.expel(stock, at);
+    pub(super) fn let_go(&self, depot: &mut Depot, id: u32, leaves: impl Fn(&Depot, &Page) -> bool) {
+        let at = self.frame_table.place(id).load(Relaxed) as usize;
+        if depot.pages.get(at).is_some_and(|page| leaves(depot, page)) {
+            self.expel(depot, at);
         }
     }
 
     /// Puts a free frame into the list, and notes where: its link is not in use while it is there.
-    pub(super) fn push_watched(&self, stock: &mut Stock, id: u32) {
-        self.yard.link(id).store(stock.spare.len() as u32, Relaxed);
-        stock.spare.push(id);
+    pub(super) fn push_watched(&self, depot: &mut Depot, id: u32) {
+        self.frame_table.link(id).store(depot.spare.len() as u32, Relaxed);
+        depot.spare.push(id);
     }
 
     /// Takes a frame out of the list wherever it is, if it is there.
-    fn remove_watched(&self, stock: &mut Stock, id: u32) {
-        let at = self.yard.link(id).load(Relaxed) as usize;
-        if stock.spare.get(at) == Some(&id) {
-            stock.spare.swap_remove(at);
-            if let Some(&moved) = stock.spare.get(at) {
-                self.yard.link(moved).store(at as u32, Relaxed);
+    fn remove_watched(&self, depot: &mut Depot, id: u32) {
+        let at = self.frame_table.link(id).load(Relaxed) as usize;
+        if depot.spare.get(at) == Some(&id) {
+            depot.spare.swap_remove(at);
+            if let Some(&moved) = depot.spare.get(at) {
+                self.frame_table.link(moved).store(at as u32, Relaxed);
             }
         }
     }
 
     /// Takes out as many free frames as there are, at most `into.len()`; none once the pool is closed.
-    pub(super) fn take(&self, stock: &mut Stock, into: &mut [u32]) -> usize {
-        if stock.recycle.reuses_head() {
-            return self.take_from_queue(stock, into);
+    pub(super) fn take(&self, depot: &mut Depot, into: &mut [u32]) -> usize {
+        if depot.recycle.reuses_head() {
+            return self.take_from_queue(depot, into);
         }
-        let n = if stock.closed { 0 } else { into.len().min(stock.spare.len()) };
-        let rest = stock.spare.len() - n;
-        into[..n].copy_from_slice(&stock.spare[rest..]);
-        stock.spare.truncate(rest);
-        if stock.watched {
+        let n = if depot.closed { 0 } else { into.len().min(depot.spare.len()) };
+        let rest = depot.spare.len() - n;
+        into[..n].copy_from_slice(&depot.spare[rest..]);
+        depot.spare.truncate(rest);
+        if depot.watched {
             into[..n].iter().for_each(|&id| self.set_tally(id, self.tally(id).wrapping_sub(1)));
         }
         n
     }
 
-    /// All that is on the way home goes to the stock; only for the one who is inside the pool's slot.
-    pub(super) fn gather(&self, stock: &mut Stock) {
-        while self.home.pop_ring(usize::MAX, |id| self.put(stock, id)) > 0 {}
-        self.home.pop_stack(self.yard.links(), |id| self.put(stock, id));
+    /// All that is on the way home goes to the depot; only for the one who is inside the pool's slot.
+    pub(super) fn gather(&self, depot: &mut Depot) {
+        while self.home.pop_ring(usize::MAX, |id| self.put(depot, id)) > 0 {}
+        self.home.pop_stack(self.frame_table.links(), |id| self.put(depot, id));
     }
 
-    /// A page becomes the pool's: mapped for its device, its frames counted and put into the stock.
-    pub(super) fn admit(&self, stock: &mut Stock, page: Page) {
+    /// A page becomes the pool's: mapped for its device, its frames counted and put into the depot.
+    pub(super) fn admit(&self, depot: &mut Depot, page: Page) {
         self.dma.map(&self.memory, &page);
-        stock.unfit += usize::from(stock.is_unfit(&page));
+        depot.unfit += usize::from(depot.is_unfit(&page));
         let frames = self.per_page() as u32;
         for id in self.frames_of(&page) {
-            self.yard.set_home(id, self.number);
-            self.push_watched(stock, id.get());
+            self.frame_table.set_home(id, self.number);
+            self.push_watched(depot, id.get());
         }
         if let Some(desc) = self.memory.desc(page.number()) {
             desc.refs.store(frames, Relaxed);
         }
         self.inflight.hold(frames);
-        self.yard.place(page.first_chunk()).store(stock.pages.len() as u32, Relaxed);
-        stock.pages.push(page);
+        self.frame_table.place(page.first_chunk()).store(depot.pages.len() as u32, Relaxed);
+        depot.pages.push(page);
     }
 
-    /// The page at this place of the list, all of whose frames are in the stock, is the pool's no more.
-    fn expel(&self, stock: &mut Stock, at: usize) {
-        let page = stock.pages.swap_remove(at);
-        if let Some(moved) = stock.pages.get(at) {
-            self.yard.place(moved.first_chunk()).store(at as u32, Relaxed);
+    /// The page at this place of the list, all of whose frames are in the depot, is the pool's no more.
+    fn expel(&self, depot: &mut Depot, at: usize) {
+        let page = depot.pages.swap_remove(at);
+        if let Some(moved) = depot.pages.get(at) {
+            self.frame_table.place(moved.first_chunk()).store(at as u32, Relaxed);
         }
-        let before = stock.spare.len();
-        self.frames_of(&page).for_each(|id| self.remove_watched(stock, id.get()));
-        if stock.spare.len() == before {
-            stock.queue.forget(page.first_chunk());
+        let before = depot.spare.len();
+        self.frames_of(&page).for_each(|id| self.remove_watched(depot, id.get()));
+        if depot.spare.len() == before {
+            depot.queue.forget(page.first_chunk());
         }
         let frames = self.disown(&page);
-        stock.unfit -= usize::from(stock.is_unfit(&page));
-        if stock.is_elsewhere(&page) {
+        depot.unfit -= usize::from(depot.is_unfit(&page));
+        if depot.is_elsewhere(&page) {
             self.waived.add(u64::from(frames));
         }
-        stock.leaving.push(page);
+        depot.leaving.push(page);
         self.unsettled.store(true, Relaxed);
     }
 
     /// Undoes [`Shared::admit`] for a page whose frames are home: unmaps it, once. Returns how many frames those are.
     pub(super) fn disown(&self, page: &Page) -> u32 {
         let frames = self.per_page() as u32;
-        self.frames_of(page).for_each(|id| self.yard.set_home(id, 0));
+        self.frames_of(page).for_each(|id| self.frame_table.set_home(id, 0));
         self.dma.unmap(&self.memory, page);
         // The page stage finds it as it gave it.
         if let Some(desc) = self.memory.desc(page.number()) {
@@ -161,64 +161,64 @@ impl Shared {
         frames
     }
 
-    /// Changes what the stock is to keep, and does what follows from it. Nothing once the pool is closed.
+    /// Changes what the depot is to keep, and does what follows from it. Nothing once the pool is closed.
     #[cold]
-    pub(super) fn change(&self, change: impl FnOnce(&mut Stock)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Depot)) {
         {
-            let mut stock = lock(&self.stock);
-            if stock.closed {
+            let mut depot = lock(&self.depot);
+            if depot.closed {
                 return;
             }
-            change(&mut stock);
-            stock.unfit = stock.pages.iter().filter(|page| stock.is_unfit(page)).count();
-            self.turn(&mut stock);
+            change(&mut depot);
+            depot.unfit = depot.pages.iter().filter(|page| depot.is_unfit(page)).count();
+            self.turn(&mut depot);
         }
         self.fit_cache();
         self.settle(None);
     }
 
     /// Begins or ends the watch, and lets go what is home and to leave; true if the watch began or ended.
-    fn turn(&self, stock: &mut Stock) -> bool {
-        let before = stock.watched;
-        if stock.must_watch() && !before {
-            let numbers = stock.pages.iter().map(Page::number);
+    fn turn(&self, depot: &mut Depot) -> bool {
+        let before = depot.watched;
+        if depot.must_watch() && !before {
+            let numbers = depot.pages.iter().map(Page::number);
             numbers.filter_map(|page| self.memory.desc(page)).for_each(|desc| desc.refs.store(0, Relaxed));
-            for (at, &id) in stock.spare.iter().enumerate() {
-                self.yard.link(id).store(at as u32, Relaxed);
+            for (at, &id) in depot.spare.iter().enumerate() {
+                self.frame_table.link(id).store(at as u32, Relaxed);
                 self.set_tally(id, self.tally(id) + 1);
             }
-            stock.watched = true;
+            depot.watched = true;
         }
-        if stock.watched && stock.has_unwanted() {
-            for at in (0..stock.pages.len()).rev() {
-                let page = &stock.pages[at];
-                if self.tallied(page) == self.per_page() && stock.is_unwanted(page) {
-                    self.expel(stock, at);
+        if depot.watched && depot.has_unwanted() {
+            for at in (0..depot.pages.len()).rev() {
+                let page = &depot.pages[at];
+                if self.tallied(page) == self.per_page() && depot.is_unwanted(page) {
+                    self.expel(depot, at);
                 }
             }
         }
-        stock.watched = stock.must_watch();
-        stock.watched != before
+        depot.watched = depot.must_watch();
+        depot.watched != before
     }
 
-    /// Gives the owner's cache the size that the stock says; what it held and, under watch, what is on the way home go to
-    /// the stock.
+    /// Gives the owner's cache the size that the depot says; what it held and, under watch, what is on the way home go to
+    /// the depot.
     fn fit_cache(&self) {
         let slot = self.local.slot();
         let fit = |local: &mut super::local::Local| {
-            let mut stock = lock(&self.stock);
-            if stock.closed {
+            let mut depot = lock(&self.depot);
+            if depot.closed {
                 return;
             }
-            let (capacity, refill) = stock.cache_now();
+            let (capacity, refill) = depot.cache_now();
             local.stay(slot.gauges(), |stack| {
                 if (stack.capacity(), stack.batch) != (capacity, refill) {
-                    stack.drain(|id| self.put(&mut stock, id));
+                    stack.drain(|id| self.put(&mut depot, id));
                     *stack = Lifo::new(capacity, refill);
                 }
             });
-            if stock.watched {
-                self.gather(&mut stock);
+            if depot.watched {
+                self.gather(&mut depot);
             }
         };
         // The owner's hot calls are short, so this ends.
@@ -232,7 +232,7 @@ impl Shared {
         self.unsettled.load(Relaxed)
     }
 
-    /// What has to be done outside the lock and the slot after frames passed the watched stock: ends the watch when
+    /// What has to be done outside the lock and the slot after frames passed the watched depot: ends the watch when
     /// nothing is to leave any more, and gives the pages back that left.
     #[cold]
     pub(super) fn settle(&self, mut w: Option<&mut Worker>) {
@@ -241,8 +241,8 @@ impl Shared {
         let mut steps = Steps::new();
         loop {
             let (turned, page) = {
-                let mut stock = lock(&self.stock);
-                (!stock.closed && self.turn_if_due(&mut stock), stock.leaving.pop())
+                let mut depot = lock(&self.depot);
+                (!depot.closed && self.turn_if_due(&mut depot), depot.leaving.pop())
             };
             if turned {
                 self.fit_cache();
@@ -256,7 +256,7 @@ impl Shared {
         }
     }
 
-    fn turn_if_due(&self, stock: &mut Stock) -> bool {
-        stock.watched != stock.must_watch() && self.turn(stock)
+    fn turn_if_due(&self, depot: &mut Depot) -> bool {
+        depot.watched != depot.must_watch() && self.turn(depot)
     }
 }

@@ -26,14 +26,14 @@
 //!     }
 //! }
 //!
-//! check(|_ground| {
+//! check(|_fixture| {
 //!     let (port, device) = wire("0", &MemConfig { ring: 64, ..Default::default() }).unwrap();
 //!     (Box::new(port), Box::new(Network(device)))
 //! });
 //! ```
 
 use super::{Port, PortCounters, PortState};
-use crate::page::{BackingWish, Memory, MemoryConfig};
+use crate::page::{BackingPreference, Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::sync::Worker;
 use std::num::NonZeroU32;
@@ -54,7 +54,7 @@ const CALLS: u64 = 60;
 
 /// A memory with a worker and a pool: what a port is opened with.
 #[derive(Debug)]
-pub struct Ground {
+pub struct Fixture {
     /// The worker that makes all calls.
     pub w: Worker,
     /// Frames for the port, each with at least 1,518 bytes of room.
@@ -63,29 +63,34 @@ pub struct Ground {
     pub memory: Memory,
 }
 
-impl Ground {
+impl Fixture {
     /// A memory of its own with a pool of so many frames, at most 512.
     ///
     /// # Panics
     /// When the system has not the memory for that.
-    pub fn new(frames: usize) -> Ground {
-        Ground::over(Memory::new(&Ground::config()).expect("2 MiB of memory"), frames)
+    pub fn new(frames: usize) -> Fixture {
+        Fixture::over(Memory::new(&Fixture::config()).expect("2 MiB of memory"), frames)
     }
 
-    /// A pool of so many frames in a memory that was made with [`Ground::config`].
+    /// A pool of so many frames in a memory that was made with [`Fixture::config`].
     ///
     /// # Panics
     /// When the memory has not so many.
-    pub fn over(memory: Memory, frames: usize) -> Ground {
+    pub fn over(memory: Memory, frames: usize) -> Fixture {
         let mut w = memory.worker().expect("a worker for the memory");
         let config = PoolConfig { frames, ..PoolConfig::default() };
         let pool = Pool::new(&memory, &mut w, &config).expect("pages for the pool");
-        Ground { w, pool, memory }
+        Fixture { w, pool, memory }
     }
 
     /// Two mebibytes for one worker.
     pub fn config() -> MemoryConfig {
-        MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() }
+        MemoryConfig {
+            bytes: 2 << 20,
+            workers: 1,
+            backing: BackingPreference::Small,
+            ..MemoryConfig::default()
+        }
     }
 }
 
@@ -112,7 +117,7 @@ pub struct PortPeer {
     /// The port at the other end.
     pub port: Box<dyn Port>,
     /// What its frames are of.
-    pub ground: Ground,
+    pub fixture: Fixture,
 }
 
 impl std::fmt::Debug for PortPeer {
@@ -123,7 +128,7 @@ impl std::fmt::Debug for PortPeer {
 
 impl Peer for PortPeer {
     fn deliver(&mut self, frame: &[u8]) {
-        let PortPeer { port, ground: Ground { w, pool, .. } } = self;
+        let PortPeer { port, fixture: Fixture { w, pool, .. } } = self;
         let (mut sent, mut batch) = (pool.alloc(w).expect("a frame of the peer's"), Batch::new());
         sent.put_slice(frame).expect("room for a frame");
         drop(batch.push(sent));
@@ -135,7 +140,7 @@ impl Peer for PortPeer {
     }
 
     fn collect(&mut self) -> Option<Vec<Vec<u8>>> {
-        let PortPeer { port, ground: Ground { w, pool, .. } } = self;
+        let PortPeer { port, fixture: Fixture { w, pool, .. } } = self;
         let mut batch = Batch::new();
         port.refill_to(w, pool, FRAMES / 2);
         port.rx(w, &mut batch);
@@ -148,7 +153,7 @@ impl Peer for PortPeer {
 
 /// What is wrong with some of the frames that are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Odd {
+pub enum BadFrame {
     /// They are too short for an interface.
     Short,
     /// They are of another memory.
@@ -167,7 +172,7 @@ pub enum Step {
     /// [`Rx::rx`](super::Rx::rx)
     Rx,
     /// [`Tx::tx`](super::Tx::tx) of so many frames, at most 64, of which those are odd whose bit is set.
-    Tx(usize, Odd, u64),
+    Tx(usize, BadFrame, u64),
     /// The peer takes what was transmitted.
     Collect,
     /// [`Complete::complete`](super::Complete::complete)
@@ -183,23 +188,23 @@ pub enum Step {
 ///
 /// # Panics
 /// When a promise is broken; what is printed begins with the sequence.
-pub fn check(mut open: impl FnMut(&mut Ground) -> (Box<dyn Port>, Box<dyn Peer>)) {
+pub fn check(mut open: impl FnMut(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>)) {
     for seed in 0..SEQUENCES {
         let steps = sequence(seed);
         let shown = Shown(&steps);
-        let mut ground = Ground::new(FRAMES);
-        let (port, peer) = open(&mut ground);
-        run(ground, port, peer, &steps);
+        let mut fixture = Fixture::new(FRAMES);
+        let (port, peer) = open(&mut fixture);
+        run(fixture, port, peer, &steps);
         drop(shown);
     }
 }
 
-/// Makes the calls of `steps` on `port`, which was opened with `ground` and not used, and checks what holds after each.
+/// Makes the calls of `steps` on `port`, which was opened with `fixture` and not used, and checks what holds after each.
 ///
 /// # Panics
 /// When a promise is broken.
-pub fn run(ground: Ground, port: Box<dyn Port>, peer: Box<dyn Peer>, steps: &[Step]) {
-    let mut walk = Walk::begin(ground, Ground::new(64), port, peer);
+pub fn run(fixture: Fixture, port: Box<dyn Port>, peer: Box<dyn Peer>, steps: &[Step]) {
+    let mut walk = Walk::begin(fixture, Fixture::new(64), port, peer);
     steps.iter().for_each(|step| walk.take(step));
     walk.end();
 }
@@ -233,7 +238,11 @@ fn sequence(seed: u64) -> Vec<Step> {
             1 => Step::Refill((n % 80) as usize),
             2 => Step::Fill((n % 65) as usize, odd),
             3 => Step::Rx,
-            4 => Step::Tx((n % 65) as usize, if draw() % 2 == 0 { Odd::Short } else { Odd::Foreign }, odd),
+            4 => Step::Tx(
+                (n % 65) as usize,
+                if draw() % 2 == 0 { BadFrame::Short } else { BadFrame::Foreign },
+                odd,
+            ),
             5 => Step::Collect,
             6 => Step::Complete,
             7 => Step::Kick,
@@ -245,8 +254,8 @@ fn sequence(seed: u64) -> Vec<Step> {
 
 /// A port in use.
 struct Walk {
-    here: Ground,
-    elsewhere: Ground,
+    here: Fixture,
+    elsewhere: Fixture,
     port: Box<dyn Port>,
     peer: Box<dyn Peer>,
     held: Batch,
@@ -260,7 +269,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn begin(here: Ground, elsewhere: Ground, port: Box<dyn Port>, peer: Box<dyn Peer>) -> Walk {
+    fn begin(here: Fixture, elsewhere: Fixture, port: Box<dyn Port>, peer: Box<dyn Peer>) -> Walk {
         assert!(port.name().starts_with(port.kind()), "{} is no {}", port.name(), port.kind());
         assert_eq!(port.state(), PortState::Up);
         let counted = counters(&*port);
@@ -270,7 +279,7 @@ impl Walk {
 
     /// Makes a call, and checks what holds after each.
     fn take(&mut self, step: &Step) {
-        let Walk { here: Ground { w, pool, .. }, port, held, .. } = self;
+        let Walk { here: Fixture { w, pool, .. }, port, held, .. } = self;
         let [received, _, completed, filled, bytes, _] = &mut self.counted;
         match *step {
             Step::Deliver(n) => self.deliver(n),
@@ -317,7 +326,7 @@ impl Walk {
         let Walk { here, elsewhere, port, .. } = self;
         let (mut frames, mut offered) = (Batch::new(), Vec::new());
         for i in 0..n {
-            let Ground { w, pool, .. } = if is_odd(odd, i) { &mut *elsewhere } else { &mut *here };
+            let Fixture { w, pool, .. } = if is_odd(odd, i) { &mut *elsewhere } else { &mut *here };
             let Some(frame) = pool.alloc(w) else { break };
             offered.push((frame.id(), is_odd(odd, i)));
             drop(frames.push(frame));
@@ -329,14 +338,14 @@ impl Walk {
     }
 
     /// Offers frames, of which some are odd; those that stay go home.
-    fn transmit(&mut self, n: usize, kind: Odd, odd: u64) {
+    fn transmit(&mut self, n: usize, kind: BadFrame, odd: u64) {
         let (mut frames, mut offered) = (Batch::new(), Vec::new());
         for i in 0..n {
             let (is_odd, bytes) = (is_odd(odd, i), self.bytes());
-            let foreign = is_odd && kind == Odd::Foreign;
-            let Ground { w, pool, .. } = if foreign { &mut self.elsewhere } else { &mut self.here };
+            let foreign = is_odd && kind == BadFrame::Foreign;
+            let Fixture { w, pool, .. } = if foreign { &mut self.elsewhere } else { &mut self.here };
             let Some(mut frame) = pool.alloc(w) else { break };
-            let len = if is_odd && kind == Odd::Short { RUNT } else { LEN };
+            let len = if is_odd && kind == BadFrame::Short { RUNT } else { LEN };
             frame.put_slice(&bytes[..len]).expect("room for a frame");
             offered.push(((frame.id(), is_odd), bytes));
             drop(frames.push(frame));
@@ -348,8 +357,9 @@ impl Walk {
         self.counted[1] += n;
         let sent = offered.iter().filter(|((id, _), _)| !stayed.contains(id));
         self.counted[5] +=
-            sent.map(|((_, odd), _)| if *odd && kind == Odd::Short { RUNT } else { LEN }).sum::<usize>();
-        let is_gone = |(id, odd): (NonZeroU32, bool)| !stayed.contains(&id) && (!odd || kind == Odd::Foreign);
+            sent.map(|((_, odd), _)| if *odd && kind == BadFrame::Short { RUNT } else { LEN }).sum::<usize>();
+        let is_gone =
+            |(id, odd): (NonZeroU32, bool)| !stayed.contains(&id) && (!odd || kind == BadFrame::Foreign);
         let taken = offered.into_iter().filter(|(frame, _)| is_gone(*frame));
         self.sent.extend(taken.map(|(_, bytes)| bytes));
         frames.free(&mut self.here.w);

@@ -15,6 +15,7 @@
 //! `use netmem::port::{Complete, Fill, Port, Rx, Tx, Wake};`.
 
 mod anew;
+pub mod af_packet;
 pub mod conformance;
 pub mod copying;
 mod counters;
@@ -22,7 +23,7 @@ pub mod fault;
 mod link;
 pub mod mem;
 pub mod memif;
-pub mod packet;
+
 pub mod pcap;
 #[allow(unsafe_code)]
 mod posted;

@@ -15,7 +15,7 @@ use crate::pool::{Batch, Pool, PoolConfig};
 use crate::port::{Complete, Fill, Rx, Tx, Wake};
 use crate::sync::Worker;
 use crate::sys::event::sleep_until_readable;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use moody::{Mood, Moody};
 use std::thread;
 use std::time::Duration;
@@ -29,8 +29,12 @@ struct Bench {
 }
 
 fn bench(frames: usize, ring: usize) -> Bench {
-    let config =
-        MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes: 2 << 20,
+        workers: 1,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();

@@ -24,7 +24,7 @@
 //! | caches of about the same size | share slabs ([`CacheConfig::merge`]) |
 //! | what can be changed while running | [`Cache::set`]: `order`, `min_partial`, `cpu_partial`, `sheaf_capacity` |
 //! | misuse | with the feature `slab-debug`, the `DebugOptions` of a cache: double free, writes past the end or after free, wrong cache |
-//! | sizes that are not known before | [`Sizes`]: classes from 8 to 8192 bytes, pages above |
+//! | sizes that are not known before | [`SizeClasses`]: classes from 8 to 8192 bytes, pages above |
 //! | an object that is dear to make | [`ConstructedCache`] |
 
 mod barn;
@@ -74,6 +74,6 @@ pub use debug::{DebugOptions, DebugRules, DebugRulesError, OnMisuse};
 pub use inspect::{Finding, Live, LiveObject};
 pub use object::Object;
 pub use raw::{RawCache, free_bulk_any};
-pub use sizes::{Bytes, Sizes};
+pub use sizes::{SizeClasses, SlabBytes};
 pub use stats::{Attributes, SlabStats};
 pub use word::WordForm;

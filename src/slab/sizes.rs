@@ -2,12 +2,12 @@
 //!
 //! | bytes | from | aligned to |
 //! |---|---|---|
-//! | 0 | nowhere: [`Sizes::ZERO`], which may be freed and not be read | 16 |
+//! | 0 | nowhere: [`SizeClasses::ZERO`], which may be freed and not be read | 16 |
 //! | 1 to 8192 | the caches of 13 classes | the largest power of two that divides the class (32 for 96) |
 //! | to 4 MiB | blocks of pages, orders 2 to 10 | the block's size |
 //!
 //! So whatever power of two divides a size divides its address too, which is `kmalloc`'s guarantee (kernel
-//! document "Memory Allocation Guide"). What was asked for is not remembered: all of [`Sizes::size_of`] may be used.
+//! document "Memory Allocation Guide"). What was asked for is not remembered: all of [`SizeClasses::size_of`] may be used.
 //!
 //! A pointer finds its way home by itself: its address gives the page, the page's descriptor the cache, or says
 //! that it is a large block.
@@ -30,9 +30,9 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-pub use bytes::Bytes;
+pub use bytes::SlabBytes;
 
-/// Where [`Sizes::ZERO`] points.
+/// Where [`SizeClasses::ZERO`] points.
 const ZERO_ADDRESS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 
 /// In [`Shared::class_of`]: the number of no cache of ours.
@@ -49,7 +49,7 @@ const NONE: u8 = u8::MAX;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let memory = Memory::new(&MemoryConfig::default())?;
 /// let mut w = memory.worker()?;
-/// let sizes = Sizes::new(&memory, &CacheConfig { name: "kmalloc".into(), ..Default::default() })?;
+/// let sizes = SizeClasses::new(&memory, &CacheConfig { name: "kmalloc".into(), ..Default::default() })?;
 ///
 /// let mut bytes = sizes.bytes(&mut w, 100).ok_or("no memory")?; // zeroed; goes home from wherever it is dropped
 /// bytes[99] = 1;
@@ -64,7 +64,7 @@ const NONE: u8 = u8::MAX;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Sizes {
+pub struct SizeClasses {
     shared: Arc<Shared>,
 }
 
@@ -76,7 +76,7 @@ struct Shared {
     memory: Memory,
 }
 
-impl Sizes {
+impl SizeClasses {
     /// What an allocation of 0 bytes gives: not null, aligned to 16, harmless to free, and nothing to read.
     pub const ZERO: NonNull<u8> = NonNull::without_provenance(ZERO_ADDRESS);
 
@@ -85,7 +85,7 @@ impl Sizes {
     /// # Errors
     /// As [`RawCache::new`]; nothing is left behind then.
     #[cold]
-    pub fn new(memory: &Memory, config: &CacheConfig) -> Result<Sizes, CacheError> {
+    pub fn new(memory: &Memory, config: &CacheConfig) -> Result<SizeClasses, CacheError> {
         let cache = |class: usize| {
             let name = format!("{}-{}", config.name, CLASSES[class]);
             RawCache::new(
@@ -102,7 +102,7 @@ impl Sizes {
             class_of[usize::from(cache.number())] = class as u8;
         }
         let shared = Shared { classes: caches.into(), class_of, memory: memory.clone() };
-        Ok(Sizes { shared: Arc::new(shared) })
+        Ok(SizeClasses { shared: Arc::new(shared) })
     }
 
     /// The caches of the classes, smallest first: for their counters and tunables.
@@ -124,7 +124,7 @@ impl Sizes {
         }
     }
 
-    /// As [`Sizes::alloc`], and every byte that may be used is 0, also beyond `bytes`.
+    /// As [`SizeClasses::alloc`], and every byte that may be used is 0, also beyond `bytes`.
     #[inline]
     #[track_caller]
     pub fn alloc_zeroed(&self, w: &mut Worker, bytes: usize) -> Option<NonNull<u8>> {
@@ -149,10 +149,10 @@ impl Sizes {
     }
 
     /// How many bytes may be used: what was asked for, rounded up to the class or the block; 0 for
-    /// [`Sizes::ZERO`].
+    /// [`SizeClasses::ZERO`].
     ///
     /// # Safety
-    /// `at` came from this `Sizes` or a clone of it, and is out.
+    /// `at` came from this `SizeClasses` or a clone of it, and is out.
     #[inline]
     pub unsafe fn size_of(&self, at: NonNull<u8>) -> usize {
         match self.class_at(at) {

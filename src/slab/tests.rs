@@ -11,7 +11,7 @@ mod tuning;
 
 use super::{Cache, CacheConfig, Layer, WordForm};
 use crate::page::{Memory, MemoryConfig};
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 
 /// An object of 256 bytes.
 type Big = [u64; 32];
@@ -30,8 +30,12 @@ const KINDS: [(Layer, WordForm); 8] = [
 
 /// A memory of 512 pages.
 fn memory(workers: usize) -> Memory {
-    let config =
-        MemoryConfig { bytes: 2 << 20, workers, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes: 2 << 20,
+        workers,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     Memory::new(&config).unwrap()
 }
 

@@ -34,7 +34,7 @@ pub(super) struct SteerCounts {
 
 /// Frames that were dropped on their way to a worker, by cause: frames that stayed with the sender are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Drops {
+pub struct HandOffDrops {
     /// Its inbox was full ([`Outbox::steer_or_drop`](super::Outbox::steer_or_drop), `hand_off_or_drop`).
     pub full: u64,
     /// Their flow had more than its share of the inbox.
@@ -43,7 +43,7 @@ pub struct Drops {
     pub gone: u64,
 }
 
-impl Drops {
+impl HandOffDrops {
     /// All of them.
     pub fn total(&self) -> u64 {
         self.full.wrapping_add(self.flow_limit).wrapping_add(self.gone)
@@ -63,7 +63,7 @@ pub struct WorkerStats {
     /// Frames that were taken out of its inbox, by it or by its heir.
     pub received: u64,
     /// Frames meant for it that were dropped.
-    pub drops: Drops,
+    pub drops: HandOffDrops,
     /// Frames in its inbox, about: those it is at work on not among them.
     pub waiting: u64,
     /// Frames that were freed with its inbox when nobody read it any more.

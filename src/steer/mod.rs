@@ -108,7 +108,7 @@ mod queue;
 mod toeplitz;
 
 pub use config::{FlowLimitConfig, MeshConfig, MeshError, Record};
-pub use counters::{Drops, WorkerStats};
+pub use counters::{HandOffDrops, WorkerStats};
 pub use flow::FlowKey;
 pub use inbox::Inbox;
 pub use label::Source;

@@ -32,7 +32,7 @@ const AHEAD: usize = 8;
 
 /// The sending side of a worker: the policy, and a list and a lane for every worker.
 ///
-/// Dropped, it sends what is listed home by the slow way, counted as [`Drops::gone`](super::Drops::gone);
+/// Dropped, it sends what is listed home by the slow way, counted as [`HandOffDrops::gone`](super::HandOffDrops::gone);
 /// [`Outbox::flush_all`] hands it over first.
 #[derive(Debug)]
 pub struct Outbox {

@@ -264,7 +264,7 @@ fn a_full_inbox_drops_what_does_not_fit_and_says_so() {
         rig.flush(0);
     }
     let stats = rig.mesh.stats()[1];
-    assert_eq!((stats.sent, stats.drops), (64, Drops { full: 116, ..Drops::default() }));
+    assert_eq!((stats.sent, stats.drops), (64, HandOffDrops { full: 116, ..HandOffDrops::default() }));
     assert_eq!((rig.pool.ledger().queued, rig.pool.ledger().balanced()), (64, true));
     assert_eq!(rig.take_all(1), run(1, 0, 64).collect::<Vec<_>>());
     assert!(rig.pool.ledger().all_home());

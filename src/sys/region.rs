@@ -75,7 +75,7 @@ pub fn chunk_at(address: *const u8) -> Option<u32> {
 
 /// The largest kind of page to ask for; what cannot be had falls back to the next smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum BackingWish {
+pub enum BackingPreference {
     /// Huge pages, else transparent huge pages, else 4 KiB.
     #[default]
     Huge,
@@ -188,7 +188,7 @@ impl Region {
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
-    pub fn new(bytes: usize, wish: BackingWish) -> Result<Arc<Region>, RegionError> {
+    pub fn new(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
         Region::of(bytes, |len| map(len, wish).map(|(base, backing)| (base, backing, None)))
     }
 
@@ -290,12 +290,12 @@ fn take_segments(base: *mut u8, segments: usize, findable: bool) -> Option<usize
 }
 
 /// Maps `len` bytes on the best pages that can be had.
-fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError> {
+fn map(len: usize, wish: BackingPreference) -> Result<(*mut u8, Backing), RegionError> {
     if cfg!(miri) {
         return plain::map(len, wish);
     }
     let mut refused = Vec::new();
-    if wish == BackingWish::Huge {
+    if wish == BackingPreference::Huge {
         let sizes = [
             (HUGE_1G, MapFlags::HUGE_1GB, PageKind::Huge1G, "1 GiB huge pages"),
             (HUGE_2M, MapFlags::HUGE_2MB, PageKind::Huge2M, "2 MiB huge pages"),
@@ -321,10 +321,10 @@ fn map(len: usize, wish: BackingWish) -> Result<(*mut u8, Backing), RegionError>
 fn small(
     base: *mut u8,
     len: usize,
-    wish: BackingWish,
+    wish: BackingPreference,
     refused: &mut Vec<String>,
 ) -> rustix::io::Result<(*mut u8, PageKind)> {
-    if wish == BackingWish::Small {
+    if wish == BackingPreference::Small {
         return populate(base, len).map(|base| (base, PageKind::Small));
     }
     // SAFETY: the range was mapped by the caller just now and is ours alone; the advice changes no byte.
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_chunk_number_leads_to_its_address_and_back() {
-        let region = Region::new(5 << 20, BackingWish::Small).unwrap();
+        let region = Region::new(5 << 20, BackingPreference::Small).unwrap();
         assert_eq!(region.len(), 6 << 20);
         let first = region.first_chunk();
         assert_eq!(address(first), region.base());
@@ -443,20 +443,20 @@ mod tests {
 
     #[test]
     fn two_regions_share_no_number() {
-        let a = Region::new(2 << 20, BackingWish::Small).unwrap();
-        let b = Region::new(2 << 20, BackingWish::Small).unwrap();
+        let a = Region::new(2 << 20, BackingPreference::Small).unwrap();
+        let b = Region::new(2 << 20, BackingPreference::Small).unwrap();
         assert_ne!(a.first_chunk(), b.first_chunk());
         assert!(a.first_chunk() != 0 && b.first_chunk() != 0);
     }
 
     #[test]
     fn a_region_is_aligned_writable_and_says_what_it_stands_on() {
-        for wish in [BackingWish::Huge, BackingWish::Transparent, BackingWish::Small] {
+        for wish in [BackingPreference::Huge, BackingPreference::Transparent, BackingPreference::Small] {
             let region = Region::new(4 << 20, wish).unwrap();
             assert_eq!(region.base().addr() % SEGMENT_BYTES, 0);
             // SAFETY: the region is mapped and this test alone uses it.
             unsafe { region.base().add(region.len() - 1).write(7) };
-            let fell_back = region.backing().kind == PageKind::Small && wish != BackingWish::Small;
+            let fell_back = region.backing().kind == PageKind::Small && wish != BackingPreference::Small;
             assert!(!(fell_back && region.backing().refused.is_empty()), "{}", region.backing());
         }
     }
@@ -465,7 +465,7 @@ mod tests {
     fn regions_made_by_many_threads_at_once_never_take_each_others_place() {
         let make = || {
             for round in 0..40u8 {
-                let region = Region::new(2 << 20, BackingWish::Huge).unwrap();
+                let region = Region::new(2 << 20, BackingPreference::Huge).unwrap();
                 // SAFETY: the region is mapped and this thread alone uses it.
                 let bytes = unsafe { std::slice::from_raw_parts_mut(region.base(), region.len()) };
                 assert!(bytes.iter().step_by(4096).all(|&b| b == 0), "fresh memory is zero");
@@ -481,7 +481,7 @@ mod tests {
     fn a_region_that_goes_does_not_take_one_that_comes_to_its_place_out_of_the_table() {
         let make = || {
             for _ in 0..300 {
-                let region = Region::new(2 << 20, BackingWish::Small).unwrap();
+                let region = Region::new(2 << 20, BackingPreference::Small).unwrap();
                 for _ in 0..20 {
                     assert_eq!(chunk_at(region.base()), Some(region.first_chunk()));
                     std::thread::yield_now();
@@ -493,7 +493,7 @@ mod tests {
 
     #[test]
     fn zero_and_absurd_sizes_are_refused() {
-        assert!(matches!(Region::new(0, BackingWish::Small), Err(RegionError::Size { .. })));
-        assert!(matches!(Region::new(usize::MAX, BackingWish::Small), Err(RegionError::Size { .. })));
+        assert!(matches!(Region::new(0, BackingPreference::Small), Err(RegionError::Size { .. })));
+        assert!(matches!(Region::new(usize::MAX, BackingPreference::Small), Err(RegionError::Size { .. })));
     }
 }

@@ -19,7 +19,7 @@ const STRICT_ROUTE: u8 = 137;
 
 /// What a header's options ask of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wishes {
+pub struct RequestedOptions {
     /// A source route, whose next stop is the destination: loose or strict.
     pub source_route: Option<Strictness>,
     /// Something is to be written into the header by each router.
@@ -83,20 +83,20 @@ impl Strictness {
 ///
 /// # Errors
 /// [`BadOptions`]: the packet is to be dropped (RFC 791 §3.1).
-pub fn wishes(packet: &[u8]) -> Result<Wishes, BadOptions> {
+pub fn requested(packet: &[u8]) -> Result<RequestedOptions, BadOptions> {
     let header = header(packet);
-    let (mut wishes, mut at) = (Wishes::default(), HEADER_LEN);
+    let (mut requested, mut at) = (RequestedOptions::default(), HEADER_LEN);
     while let Some(place) = next(header, &mut at)? {
         match header[place.at] {
             // At most one (RFC 791 §3.1).
-            LOOSE_ROUTE | STRICT_ROUTE if wishes.source_route.is_some() => return Err(bad(place.at)),
-            LOOSE_ROUTE => wishes.source_route = Some(Strictness::Loose.of(header, place)?),
-            STRICT_ROUTE => wishes.source_route = Some(Strictness::Strict.of(header, place)?),
-            RECORD_ROUTE | TIMESTAMP => wishes.records |= entry(header, place)? != Entry::Nothing,
+            LOOSE_ROUTE | STRICT_ROUTE if requested.source_route.is_some() => return Err(bad(place.at)),
+            LOOSE_ROUTE => requested.source_route = Some(Strictness::Loose.of(header, place)?),
+            STRICT_ROUTE => requested.source_route = Some(Strictness::Strict.of(header, place)?),
+            RECORD_ROUTE | TIMESTAMP => requested.records |= entry(header, place)? != Entry::Nothing,
             _ => {}
         }
     }
-    Ok(wishes)
+    Ok(requested)
 }
 
 /// What a router writes into options.
@@ -112,9 +112,9 @@ pub struct Stamp<F> {
 
 /// Writes what each router has to write (RFC 1812 §5.3.13.5, §5.3.13.6). The header checksum is right afterwards.
 ///
-/// Options that [`wishes`] refuses stay as they are.
+/// Options that [`requested`] refuses stay as they are.
 pub fn record(packet: &mut [u8], stamp: &Stamp<impl Fn(Ipv4Addr) -> bool>) {
-    if !wishes(packet).is_ok_and(|wishes| wishes.records) {
+    if !requested(packet).is_ok_and(|requested| requested.records) {
         return;
     }
     let (length, mut at) = (header(packet).len(), HEADER_LEN);
@@ -261,7 +261,7 @@ mod tests {
 
     fn recorded_by(own: Option<Ipv4Addr>, options: &[u8]) -> Vec<u8> {
         let mut packet = packet(options);
-        assert!(wishes(&packet).unwrap().records);
+        assert!(requested(&packet).unwrap().records);
         record(&mut packet, &stamp(own));
         assert!(Sum::new().bytes(&packet).intact());
         packet[HEADER_LEN..][..options.len()].to_vec()
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(recorded(&[7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0]), [7, 11, 8, 10, 9, 8, 7, 0, 0, 0, 0]);
         assert_eq!(recorded(&[1, 7, 7, 4, 9, 9, 9, 9]), [1, 7, 7, 8, 10, 9, 8, 7]);
         let full = packet(&[7, 7, 8, 1, 2, 3, 4]);
-        assert_eq!(wishes(&full), Ok(Wishes::default()));
+        assert_eq!(requested(&full), Ok(RequestedOptions::default()));
     }
 
     #[test]
@@ -319,20 +319,20 @@ mod tests {
             (&[131, 7, 4, 10, 0, 0, 9, 137, 7, 4, 10, 0, 0, 9], 27), // a second one
             (&[137, 7, 8, 10, 0, 0, 9, 131, 3, 4], 27),
         ] {
-            assert_eq!(wishes(&packet(options)), Err(BadOptions { at }), "{options:?}");
+            assert_eq!(requested(&packet(options)), Err(BadOptions { at }), "{options:?}");
         }
     }
 
     #[test]
     fn source_routes_are_recognised_and_other_options_ask_for_nothing() {
-        let route = |kind| wishes(&packet(&[kind, 7, 4, 10, 0, 0, 9])).unwrap().source_route;
+        let route = |kind| requested(&packet(&[kind, 7, 4, 10, 0, 0, 9])).unwrap().source_route;
         assert_eq!([route(131), route(137)], [Some(Strictness::Loose), Some(Strictness::Strict)]);
         for options in [&[148, 4, 0, 0][..], &[130, 11], &[0, 7, 1, 1], &[1, 1, 1, 1], &[25, 2], &[]] {
             let mut options = options.to_vec();
             if options.get(1) == Some(&11) {
                 options.resize(11, 0);
             }
-            assert_eq!(wishes(&packet(&options)), Ok(Wishes::default()), "{options:?}");
+            assert_eq!(requested(&packet(&options)), Ok(RequestedOptions::default()), "{options:?}");
         }
     }
 
@@ -348,7 +348,7 @@ mod tests {
             }
             let behind = header(&bytes).len();
             let before = bytes.clone();
-            let sane = wishes(&bytes);
+            let sane = requested(&bytes);
             record(&mut bytes, &stamp(Some(OWN)));
             prop_assert_eq!(&bytes[behind..], &before[behind..]);
             if sane.is_err() {

@@ -1,7 +1,7 @@
 //! Frames of one pool in every place that a frame can be, each place filled from a line of its own.
 
-use netmem::forward::holder::{Holder, Keep, Keeper, Reader, holder};
-use netmem::packet::{Heads, Packet, PairStack, Pairs, Reset};
+use netmem::forward::local_queue::{LocalQueue, Reader, Retention, RetentionLimit, local_queue};
+use netmem::packet::{HeadCache, Packet, PairStack, ReadyPackets, Reset};
 use netmem::page::Memory;
 use netmem::pool::{Batch, DmaMap, Fragment, Fragments, Place, Pool, PoolConfig, SharedFrame, StillOut};
 use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
@@ -30,7 +30,7 @@ impl Places {
 }
 
 /// What is out when the pool closes: in the device's rings 4 to receive into, 2 received, 2 sent, 1 to be sent; in queues
-/// 2 that nobody reads and 2 that a keeper keeps; 2 in the stack of pairs; and with the program 2 packets on their way to
+/// 2 that nobody reads and 2 that a retention keeps; 2 in the stack of pairs; and with the program 2 packets on their way to
 /// another thread, a frame with two holders and one of which a piece is held.
 pub const OUT: Places = Places { owned: 4, posted: 9, queued: 4, ready: 2 };
 
@@ -38,18 +38,18 @@ pub const OUT: Places = Places { owned: 4, posted: 9, queued: 4, ready: 2 };
 pub struct Everywhere {
     pub port: MemPort,
     pub device: MemDevice,
-    /// Of the queue that is not read, and of the keeper's.
-    _holders: [Holder; 2],
+    /// Of the queue that is not read, and of the retention's.
+    _holders: [LocalQueue; 2],
     pub reader: Reader,
-    pub keeper: Keeper,
+    pub retention: Retention,
     pub packets: Receiver<Packet>,
     pub first: SharedFrame,
     pub clone: SharedFrame,
     pub piece: Fragment,
     pub pieces: Fragments,
     pub stack: PairStack,
-    pub pairs: Pairs,
-    pub heads: Heads,
+    pub pairs: ReadyPackets,
+    pub heads: HeadCache,
     pub pool: Pool,
     /// The lines that frames of a known number and place were allocated in.
     sites: Vec<(u32, u64, Option<Place>)>,
@@ -75,18 +75,19 @@ impl Everywhere {
         let config =
             PoolConfig { frames: 64, cache: 16, refill: 8, dma: DmaMap::Umem, ..PoolConfig::default() };
         let pool = Pool::new(memory, w, &config).unwrap();
-        let heads = Heads::new(memory).unwrap();
+        let heads = HeadCache::new(memory).unwrap();
         pool.trace(traced);
         let (mut port, mut device) = wire("0", &MemConfig { ring: 8, coalesce: 2 }).unwrap();
         port.refill_to(w, &pool, 6);
         assert_eq!(device.deliver(2, write), 2);
         let (mut sent, posted) = (take(&pool, w, 3), line!());
         assert_eq!((port.tx(w, &mut sent), device.collect(1, |_| ())), (3, 1));
-        let ((mut unread, reader), (mut kept, keeper)) = (holder(8), holder(8));
-        let mut keeper = Keeper::new(keeper, Arc::new(Keep::new(usize::MAX, Duration::MAX)));
+        let ((mut unread, reader), (mut kept, retention)) = (local_queue(8), local_queue(8));
+        let mut retention =
+            Retention::new(retention, Arc::new(RetentionLimit::new(usize::MAX, Duration::MAX)));
         let (mut batch, queued) = (take(&pool, other, 4), line!());
         assert_eq!(kept.put(other, &mut take_front(&mut batch, 2)), 2);
-        assert_eq!((unread.put(other, &mut batch), keeper.turn(w)), (2, 2));
+        assert_eq!((unread.put(other, &mut batch), retention.turn(w)), (2, 2));
         let (send, packets) = channel();
         let (batch, sent_on) = (&mut take(&pool, w, 2), line!());
         batch.drain().for_each(|frame| send.send(heads.attach(w, frame).unwrap()).unwrap());
@@ -111,7 +112,7 @@ impl Everywhere {
             device,
             _holders,
             reader,
-            keeper,
+            retention,
             packets,
             first,
             clone,
@@ -155,8 +156,9 @@ fn take_front(batch: &mut Batch, n: usize) -> Batch {
 }
 
 /// Pairs of both workers, and a stack of two whose lock nobody takes.
-fn ready(pool: &Pool, heads: &Heads, w: &mut Worker, other: &mut Worker) -> (PairStack, Pairs) {
-    let (mut stack, pairs) = (PairStack::new(pool, heads, 2, Reset::AtPut), Pairs::new(pool, heads, 4));
+fn ready(pool: &Pool, heads: &HeadCache, w: &mut Worker, other: &mut Worker) -> (PairStack, ReadyPackets) {
+    let (mut stack, pairs) =
+        (PairStack::new(pool, heads, 2, Reset::AtPut), ReadyPackets::new(pool, heads, 4));
     let some = [stack.get(w).unwrap(), stack.get(other).unwrap()];
     some.into_iter().for_each(|packet| stack.free(w, packet));
     for w in [w, other] {

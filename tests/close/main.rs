@@ -5,9 +5,9 @@
 mod everywhere;
 
 use everywhere::{BYTES, Everywhere, OUT, Places};
-use netmem::forward::holder::{Keeper, Reader};
-use netmem::packet::{Heads, Packet, PairStack};
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::forward::local_queue::{Reader, Retention};
+use netmem::packet::{HeadCache, Packet, PairStack};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Fragment, Fragments, Frame, Place, Pool, SharedFrame, StillOut};
 use netmem::port::mem::{MemDevice, MemPort};
 use netmem::port::{Complete, Fill, Rx};
@@ -21,7 +21,7 @@ use std::time::Duration;
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn memory() -> Memory {
-    let backing = BackingWish::Small;
+    let backing = BackingPreference::Small;
     Memory::new(&MemoryConfig { bytes: 4 << 20, workers: 2, backing, ..MemoryConfig::default() }).unwrap()
 }
 
@@ -76,7 +76,7 @@ impl Closed {
         self.still_out();
     }
 
-    fn empty_queues(&mut self, mut reader: Reader, packets: &Receiver<Packet>, heads: &Heads) {
+    fn empty_queues(&mut self, mut reader: Reader, packets: &Receiver<Packet>, heads: &HeadCache) {
         let mut batch = Batch::new();
         reader.read(&mut self.other, &mut batch);
         free(&mut self.other, batch, 2);
@@ -115,14 +115,14 @@ impl Closed {
         self.out.owned -= 1;
     }
 
-    fn release_keeper(&mut self, mut keeper: Keeper, traced: bool) {
+    fn release_keeper(&mut self, mut retention: Retention, traced: bool) {
         let last = self.still_out();
         let kept = last.1.iter().find(|holder| holder.place == Some(Place::Queued));
         assert_eq!(kept.map(|holder| (last.1.len(), holder.frames)), traced.then_some((1, 2)), "{last}");
-        assert_eq!(keeper.turn(&mut self.other), 0, "it never lets go");
+        assert_eq!(retention.turn(&mut self.other), 0, "it never lets go");
         self.still_out();
-        keeper.frames().for_each(|bytes| assert_eq!(bytes, BYTES));
-        assert_eq!(keeper.release(&mut self.other), 2);
+        retention.frames().for_each(|bytes| assert_eq!(bytes, BYTES));
+        assert_eq!(retention.release(&mut self.other), 2);
     }
 }
 
@@ -150,7 +150,7 @@ fn frames_come_back_from_every_place_after_their_pool_was_closed() {
         closed.empty_queues(all.reader, &all.packets, &all.heads);
         closed.empty_stack(all.stack);
         closed.release_several_holders([all.first, all.clone], all.pieces, all.piece);
-        closed.release_keeper(all.keeper, traced);
+        closed.release_keeper(all.retention, traced);
         closed.pool.wait(Duration::ZERO).unwrap();
         let Closed { pool, w, other, .. } = closed;
         assert_eq!((pool.mapped_pages(), pool.inflight(), pool.holders()), (0, 0, Vec::new()));
@@ -167,7 +167,7 @@ fn the_memory_stays_mapped_until_the_last_of_its_frames_is_given_up_anywhere() {
     let base = memory.region().base().addr();
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
     let all = Everywhere::lay(&memory, &mut w, &mut other, true);
-    let Everywhere { pool, heads, pairs, stack, port, device, reader, keeper, packets, .. } = all;
+    let Everywhere { pool, heads, pairs, stack, port, device, reader, retention, packets, .. } = all;
     let Everywhere { clone, first, pieces, piece, .. } = all;
     drop((memory, w, other, pool, pairs, heads));
     let gone = |what: &str| assert!(is_mapped(base), "unmapped with {what}");
@@ -182,9 +182,9 @@ fn the_memory_stays_mapped_until_the_last_of_its_frames_is_given_up_anywhere() {
     gone("the packets' queue");
     drop(reader);
     gone("the queue's reader");
-    keeper.frames().for_each(|bytes| assert_eq!(bytes, BYTES));
-    drop(keeper);
-    gone("the keeper");
+    retention.frames().for_each(|bytes| assert_eq!(bytes, BYTES));
+    drop(retention);
+    gone("the retention");
     assert_eq!(piece.data(), BYTES);
     drop(piece);
     gone("the piece");

@@ -1,6 +1,6 @@
 //! Our end of a memif connection: a port, and the pool whose frames it carries.
 
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::memif::{MemifConfig, MemifPort};
 use netmem::port::{Complete, Fill, Port, PortCounters, Rx, Tx, Wake};
@@ -18,7 +18,7 @@ pub struct End {
 
 /// A memory of so many bytes, for one worker.
 pub fn of_bytes(bytes: usize) -> MemoryConfig {
-    MemoryConfig { bytes, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() }
+    MemoryConfig { bytes, workers: 1, backing: BackingPreference::Small, ..MemoryConfig::default() }
 }
 
 /// A path for a socket that nobody has.

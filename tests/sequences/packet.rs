@@ -6,12 +6,12 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use netmem::packet::{
-    Condense, CopyError, External, Flight, Form, Heads, HeadsConfig, Packet, Packets, PairStack, Pairs,
-    Reset, SplitError,
+    CopyBreak, CopyError, External, HeadCache, HeadCacheConfig, HeadCacheMode, InFlightHeads, Packet,
+    Packets, PairStack, ReadyPackets, Reset, SplitError,
 };
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Fragments, Pool, PoolConfig};
-use netmem::slab::{CacheConfig, Layer, Sizes};
+use netmem::slab::{CacheConfig, Layer, SizeClasses};
 use netmem::sync::Worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -33,12 +33,12 @@ struct Scene {
     workers: Vec<Worker>,
     /// Of workers 0 and 1.
     pools: [Pool; 2],
-    heads: Heads,
-    pairs: Pairs,
+    heads: HeadCache,
+    pairs: ReadyPackets,
     stack: PairStack,
     pieces: Fragments,
-    condense: Condense,
-    sizes: Sizes,
+    copy_break: CopyBreak,
+    sizes: SizeClasses,
     /// External memories made, and given back.
     lent: usize,
     back: Arc<AtomicUsize>,
@@ -73,8 +73,8 @@ impl Op {
 
 /// Runs a sequence; the first byte says in which form heads are kept ready, and how large frames are.
 pub fn run(bytes: &[u8]) {
-    let (&form, bytes) = bytes.split_first().unwrap_or((&0, &[]));
-    let mut scene = Scene::new(form);
+    let (&mode, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+    let mut scene = Scene::new(mode);
     for (i, op) in bytes.chunks_exact(4).enumerate() {
         let op = Op { what: op[0], pick: op[1], a: op[2], b: op[3] };
         scene.step(op);
@@ -86,29 +86,29 @@ pub fn run(bytes: &[u8]) {
 }
 
 impl Scene {
-    fn new(form: u8) -> Scene {
-        let backing = BackingWish::Small;
+    fn new(mode: u8) -> Scene {
+        let backing = BackingPreference::Small;
         let config = MemoryConfig { bytes: 4 << 20, workers: 2, backing, ..MemoryConfig::default() };
         let memory = Memory::new(&config).unwrap();
         let mut workers = vec![memory.worker().unwrap(), memory.worker().unwrap()];
         let pools = [0, 1].map(|i| {
-            let usual = PoolConfig::of_frames(if form & 32 == 0 { 2048 } else { 4096 });
+            let usual = PoolConfig::of_frames(if mode & 32 == 0 { 2048 } else { 4096 });
             let config = PoolConfig { frames: FRAMES, cache: 16, refill: 8, ..usual };
             Pool::new(&memory, &mut workers[i], &config).unwrap()
         });
-        let heads = Heads::with(&memory, &heads(form)).unwrap();
-        let sizes = Sizes::new(&memory, &CacheConfig::default()).unwrap();
+        let heads = HeadCache::with(&memory, &heads(mode)).unwrap();
+        let sizes = SizeClasses::new(&memory, &CacheConfig::default()).unwrap();
         Scene {
             held: Vec::new(),
-            pairs: Pairs::new(&pools[0], &heads, 8),
+            pairs: ReadyPackets::new(&pools[0], &heads, 8),
             stack: PairStack::new(
                 &pools[1],
                 &heads,
                 8,
-                if form & 16 == 0 { Reset::AtPut } else { Reset::AtGet },
+                if mode & 16 == 0 { Reset::AtPut } else { Reset::AtGet },
             ),
             pieces: Fragments::new(&pools[0]),
-            condense: Condense::new(&sizes),
+            copy_break: CopyBreak::new(&sizes),
             sizes,
             lent: 0,
             back: Arc::default(),
@@ -224,7 +224,7 @@ impl Scene {
         match op.pick % 8 {
             0 => self.pairs.set_max(op.short() % 20),
             1 => self.stack.set_max(&mut self.workers[op.worker()], op.short() % 20),
-            2 => self.condense.set_bound(op.short() % 40),
+            2 => self.copy_break.set_bound(op.short() % 40),
             3 => drop(self.heads.set("ready_size", op.short())),
             4 => drop(self.heads.set("ready_refill", op.short())),
             5 => drop(self.heads.set("ready_free", op.short())),
@@ -291,7 +291,7 @@ impl Scene {
             },
             19 => {
                 let before = packet.pinned();
-                assert_eq!(self.condense.condense(w, packet), before - packet.pinned());
+                assert_eq!(self.copy_break.apply(w, packet), before - packet.pinned());
             }
             20 => {
                 (*rx_queue, *flow_hash) = (Some(u16::from(op.a)), u32::from(op.b));
@@ -367,7 +367,7 @@ impl Scene {
     /// The frames of up to four packets are with a device: some come back, the others it did not take. What was recorded of
     /// the packets ends with that.
     fn through_a_device(&mut self, op: Op) {
-        let (mut flight, mut frames, mut packets) = (Flight::new(4), Batch::new(), Packets::new());
+        let (mut flight, mut frames, mut packets) = (InFlightHeads::new(4), Batch::new(), Packets::new());
         let mut bytes = Vec::new();
         for _ in 0..(op.short() % 4 + 1).min(self.held.len()) {
             let known = self.held.swap_remove(self.one(op));
@@ -405,12 +405,13 @@ impl Scene {
             self.heads.free(&mut self.workers[i % 2], known.packet);
         }
         assert_eq!(self.back.load(Relaxed), self.lent, "external memory is given back");
-        let Scene { memory, mut workers, pools, heads, pairs, stack, mut pieces, condense, sizes, .. } = self;
+        let Scene { memory, mut workers, pools, heads, pairs, stack, mut pieces, copy_break, sizes, .. } =
+            self;
         pairs.drain(&mut workers[0]);
         pieces.flush(&mut workers[0]);
         drop((pieces, stack));
         pools.iter().for_each(|pool| assert!(pool.ledger().all_home(), "{:?}", pool.ledger()));
-        drop((pairs, heads, condense, sizes, pools, workers));
+        drop((pairs, heads, copy_break, sizes, pools, workers));
         assert_eq!(memory.stats().free, memory.stats().total, "every page is free");
     }
 }
@@ -459,10 +460,12 @@ fn write(packet: &mut Packet, model: &mut [u8], bytes: &[u8]) {
     }
 }
 
-fn heads(form: u8) -> HeadsConfig {
-    let form_of = [Form::TwoSided, Form::FlushOnly, Form::Bulk, Form::Each][usize::from(form & 3)];
-    let layer = if form & 4 == 0 { Layer::Sheaf } else { Layer::CpuSlab };
-    let [size, refill, free] = if form & 8 == 0 { [128, 32, 32] } else { [5, 3, 2] };
-    let cache = CacheConfig { layer, ..HeadsConfig::default().cache };
-    HeadsConfig { cache, form: form_of, size, refill, free, defer_max: 48 }
+fn heads(mode: u8) -> HeadCacheConfig {
+    let form_of =
+        [HeadCacheMode::TwoSided, HeadCacheMode::FlushOnly, HeadCacheMode::Bulk, HeadCacheMode::Each]
+            [usize::from(mode & 3)];
+    let layer = if mode & 4 == 0 { Layer::Sheaf } else { Layer::CpuSlab };
+    let [size, refill, free] = if mode & 8 == 0 { [128, 32, 32] } else { [5, 3, 2] };
+    let cache = CacheConfig { layer, ..HeadCacheConfig::default().cache };
+    HeadCacheConfig { cache, mode: form_of, size, refill, free, defer_max: 48 }
 }

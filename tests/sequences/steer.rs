@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::steer::{
     DEFAULT_KEY, Ends, FlowKey, FlowLimitConfig, Inbox, Mesh, MeshConfig, OrderChecker, Outbox, Policy,
@@ -98,7 +98,7 @@ impl Scene {
         let config = MemoryConfig {
             bytes: 4 << 20,
             workers: n,
-            backing: BackingWish::Small,
+            backing: BackingPreference::Small,
             ..MemoryConfig::default()
         };
         let memory = Memory::new(&config).unwrap();

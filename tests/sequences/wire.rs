@@ -2,7 +2,7 @@
 
 #![allow(missing_docs)]
 
-use netmem::wire::options::{Stamp, record, wishes};
+use netmem::wire::options::{Stamp, record, requested};
 use netmem::wire::{Ethernet, Headers, Icmp, Ipv4, Ipv6, Udp, ethernet, icmp, ipv4, ipv6};
 use std::net::Ipv4Addr;
 
@@ -40,8 +40,8 @@ fn over_options(packet: &[u8]) {
     let mut recorded = packet.to_vec();
     let own = Ipv4Addr::new(10, 9, 8, 7);
     record(&mut recorded, &Stamp { own: Some(own), is_own: |its| its == own, milliseconds: 0x0102_0304 });
-    let wishes = wishes(packet);
-    if !wishes.is_ok_and(|wishes| wishes.records) {
+    let requested = requested(packet);
+    if !requested.is_ok_and(|requested| requested.records) {
         assert_eq!(recorded, packet);
         return;
     }

@@ -1,11 +1,11 @@
 //! Numbers that cannot be: an error, or a bound, and never a panic, an abort or a lie.
 
 use super::*;
-use netmem::packet::{Flight, Heads, PairStack, Pairs, Reset};
+use netmem::packet::{HeadCache, InFlightHeads, PairStack, ReadyPackets, Reset};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
-use netmem::port::copying::{CopyingPort, Device, Rooms};
+use netmem::port::copying::{CopyingPort, Device, RxBuffers};
 use netmem::port::{Fill, PortCounters, PortState, Tx};
-use netmem::slab::{CacheConfig, CacheError, DebugOptions, Layer, OnMisuse, RawCache, Sizes};
+use netmem::slab::{CacheConfig, CacheError, DebugOptions, Layer, OnMisuse, RawCache, SizeClasses};
 use netmem::stats::Writer;
 use netmem::steer::{OrderChecker, OrderError};
 use std::alloc::Layout;
@@ -85,8 +85,8 @@ fn an_allocation_of_any_number_of_bytes_is_had_or_refused() {
     let mut w = memory.worker().unwrap();
     for debug in [DebugOptions::default(), DebugOptions { on_misuse: OnMisuse::Report, ..DebugOptions::ALL }]
     {
-        let sizes =
-            Sizes::new(&memory, &CacheConfig { debug, merge: false, ..CacheConfig::default() }).unwrap();
+        let sizes = SizeClasses::new(&memory, &CacheConfig { debug, merge: false, ..CacheConfig::default() })
+            .unwrap();
         for bytes in [SLAB_MAX, SLAB_MAX + 1, MAX / 2, MAX - 4095, MAX - 1, MAX] {
             assert!(sizes.alloc(&mut w, bytes).is_none());
             assert!(sizes.alloc_zeroed(&mut w, bytes).is_none() && sizes.bytes(&mut w, bytes).is_none());
@@ -116,9 +116,9 @@ fn what_is_told_to_keep_more_than_there_is_makes_room_for_what_there_is() {
     let memory = memory(2);
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
-    let heads = Heads::new(&memory).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
     for max in [1 << 40, MAX / 16, MAX - 64, MAX] {
-        let pairs = Pairs::new(&pool, &heads, max);
+        let pairs = ReadyPackets::new(&pool, &heads, max);
         let kept: Vec<_> = (0..64).filter_map(|_| pairs.get(&mut w)).collect();
         kept.into_iter().for_each(|packet| pairs.free(&mut w, packet));
         assert_eq!((pairs.now(), pairs.max()), (64, max), "all frames that the pool has");
@@ -143,7 +143,7 @@ impl Device for Nothing {
     fn kind(&self) -> &'static str {
         "nothing"
     }
-    fn receive(&mut self, _: &mut Rooms<'_>, _: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, _: &mut RxBuffers<'_>, _: &Writer<PortCounters>) -> usize {
         0
     }
     fn send(&mut self, frames: &[Frame], _: &Writer<PortCounters>) -> usize {
@@ -159,7 +159,7 @@ fn queues_of_any_length_take_what_is_put_in_and_allocate_no_more() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..PoolConfig::default() }).unwrap();
-    let heads = Heads::new(&memory).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
     for size in [0, 1 << 40, MAX / 8, MAX - 64, MAX] {
         let mut port = CopyingPort::new("nothing:0".into(), Nothing, size);
         let mut frames = Batch::new();
@@ -170,7 +170,7 @@ fn queues_of_any_length_take_what_is_put_in_and_allocate_no_more() {
         assert_eq!(port.fill(&mut w, &mut frames), size.min(64));
         frames.free(&mut w);
         drop(port);
-        let mut flight = Flight::new(size);
+        let mut flight = InFlightHeads::new(size);
         let frame = pool.alloc(&mut w).unwrap();
         let packet = heads.attach(&mut w, frame).unwrap();
         assert!(flight.depart(packet, &mut frames).is_ok());

@@ -10,7 +10,7 @@ mod rings;
 mod values;
 mod variance;
 
-use netmem::page::{BackingWish, Memory, MemoryConfig, Watermarks};
+use netmem::page::{BackingPreference, Memory, MemoryConfig, Watermarks};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ fn memory(workers: usize) -> Memory {
     Memory::new(&MemoryConfig {
         bytes: 2 << 20,
         workers,
-        backing: BackingWish::Small,
+        backing: BackingPreference::Small,
         watermarks: Watermarks::default(),
         ..MemoryConfig::default()
     })

@@ -1,10 +1,10 @@
 //! Callbacks of the memory and of pools that panic.
 
 use super::*;
-use netmem::packet::{Form, Heads, HeadsConfig, Packets};
+use netmem::packet::{HeadCache, HeadCacheConfig, HeadCacheMode, Packets};
 use netmem::page::{Owner, OwnerId, Page};
-use netmem::pool::{Batch, Frame, Pool, PoolConfig, Pressure, Recycle};
-use netmem::slab::{Bytes, Cache, CacheConfig, Layer, Object, RawCache, Sizes};
+use netmem::pool::{Batch, Frame, Pool, PoolConfig, Recycle, Shrinker};
+use netmem::slab::{Cache, CacheConfig, Layer, Object, RawCache, SizeClasses, SlabBytes};
 use netmem::sync::Worker;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ struct Held {
     frames: Vec<Batch>,
     objects: Vec<Object<[u64; 32]>>,
     raw: Vec<NonNull<u8>>,
-    bytes: Vec<Bytes>,
+    bytes: Vec<SlabBytes>,
     packets: Vec<Packets>,
 }
 
@@ -28,8 +28,8 @@ struct Ground {
     pool: Pool,
     caches: [Cache<[u64; 32]>; 2],
     raw: RawCache,
-    sizes: Sizes,
-    heads: [Heads; 2],
+    sizes: SizeClasses,
+    heads: [HeadCache; 2],
 }
 
 type Operation = (&'static str, fn(&mut Ground, &mut Held));
@@ -71,11 +71,11 @@ const OPERATIONS: [Operation; 12] = [
             held.raw.extend(some.into_iter().flatten());
         }
     }),
-    ("Sizes::bytes", |g, held| {
+    ("SizeClasses::bytes", |g, held| {
         held.bytes.extend(g.sizes.bytes(&mut g.w, 3000));
         held.bytes.extend(g.sizes.bytes(&mut g.w, 30_000));
     }),
-    ("Heads::attach_bulk", |g, held| {
+    ("HeadCache::attach_bulk", |g, held| {
         for heads in &g.heads {
             let (mut frames, mut packets) = (Batch::new(), Packets::new());
             g.pool.alloc_burst(&mut g.w, &mut frames, 40);
@@ -89,7 +89,7 @@ fn ground(recycle: Recycle) -> Ground {
     let watermarks = Watermarks { min: 16, low: 200, high: 240 };
     let memory = Memory::new(&MemoryConfig {
         bytes: 2 << 20,
-        backing: BackingWish::Small,
+        backing: BackingPreference::Small,
         watermarks,
         ..MemoryConfig::default()
     })
@@ -100,9 +100,10 @@ fn ground(recycle: Recycle) -> Ground {
     let cache = |layer| CacheConfig { layer, merge: false, min_partial: Some(0), ..CacheConfig::default() };
     let caches = [Layer::Sheaf, Layer::CpuSlab].map(|layer| Cache::new(&memory, &cache(layer)).unwrap());
     let raw = RawCache::new(&memory, 256, 8, &cache(Layer::Sheaf)).unwrap();
-    let sizes = Sizes::new(&memory, &cache(Layer::Sheaf)).unwrap();
-    let heads = [Form::TwoSided, Form::Bulk]
-        .map(|form| Heads::with(&memory, &HeadsConfig { form, ..HeadsConfig::default() }).unwrap());
+    let sizes = SizeClasses::new(&memory, &cache(Layer::Sheaf)).unwrap();
+    let heads = [HeadCacheMode::TwoSided, HeadCacheMode::Bulk].map(|mode| {
+        HeadCache::with(&memory, &HeadCacheConfig { mode, ..HeadCacheConfig::default() }).unwrap()
+    });
     Ground { memory, w, pool, caches, raw, sizes, heads }
 }
 
@@ -184,7 +185,7 @@ struct Keeper {
     at: &'static str,
 }
 
-impl Pressure for Keeper {
+impl Shrinker for Keeper {
     fn relieve(&self, w: &mut Worker) -> usize {
         assert_ne!(self.at, "relieve");
         std::mem::take(&mut *self.frames.lock().unwrap()).into_iter().map(|frame| frame.free(w)).count()

@@ -1,17 +1,17 @@
 //! Memory lent to packets whose way home panics.
 
 use super::*;
-use netmem::packet::{Condense, External, Heads, Packet, Packets, Pairs};
+use netmem::packet::{CopyBreak, External, HeadCache, Packet, Packets, ReadyPackets};
 use netmem::pool::{Pool, PoolConfig};
-use netmem::slab::{CacheConfig, Sizes};
+use netmem::slab::{CacheConfig, SizeClasses};
 use netmem::sync::Worker;
 
 struct Ground {
     w: Worker,
     pool: Pool,
-    heads: Heads,
-    pairs: Pairs,
-    condense: Condense,
+    heads: HeadCache,
+    pairs: ReadyPackets,
+    copy_break: CopyBreak,
 }
 
 type Way = (&'static str, fn(&mut Ground, Vec<Packet>));
@@ -29,14 +29,14 @@ fn together(packets: Vec<Packet>) -> Packets {
 }
 
 const WAYS: [Way; 9] = [
-    ("Heads::free", |g, packets| each(packets, |packet| g.heads.free(&mut g.w, packet))),
-    ("Heads::free_bulk", |g, packets| {
+    ("HeadCache::free", |g, packets| each(packets, |packet| g.heads.free(&mut g.w, packet))),
+    ("HeadCache::free_bulk", |g, packets| {
         let mut packets = together(packets);
         let _ = panics(|| g.heads.free_bulk(&mut g.w, &mut packets));
         assert!(packets.is_empty());
     }),
-    ("Pairs::free", |g, packets| each(packets, |packet| g.pairs.free(&mut g.w, packet))),
-    ("Pairs::free_bulk", |g, packets| {
+    ("ReadyPackets::free", |g, packets| each(packets, |packet| g.pairs.free(&mut g.w, packet))),
+    ("ReadyPackets::free_bulk", |g, packets| {
         let mut packets = together(packets);
         let _ = panics(|| g.pairs.free_bulk(&mut g.w, &mut packets));
         assert!(packets.is_empty());
@@ -66,7 +66,7 @@ const WAYS: [Way; 9] = [
         each(packets, |mut packet| {
             let len = packet.len();
             for _ in 0..4 {
-                let _ = panics(|| _ = g.condense.condense(&mut g.w, &mut packet));
+                let _ = panics(|| _ = g.copy_break.apply(&mut g.w, &mut packet));
             }
             assert_eq!(packet.len(), len);
             g.heads.free(&mut g.w, packet);
@@ -114,10 +114,10 @@ fn lent_memory_whose_way_home_panics_goes_once_and_loses_no_head_or_frame() {
             let mut w = memory.worker().unwrap();
             let pool =
                 Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..PoolConfig::default() }).unwrap();
-            let heads = Heads::new(&memory).unwrap();
-            let pairs = Pairs::new(&pool, &heads, 4);
-            let sizes = Sizes::new(&memory, &CacheConfig::default()).unwrap();
-            let mut g = Ground { w, pool, heads, pairs, condense: Condense::new(&sizes) };
+            let heads = HeadCache::new(&memory).unwrap();
+            let pairs = ReadyPackets::new(&pool, &heads, 4);
+            let sizes = SizeClasses::new(&memory, &CacheConfig::default()).unwrap();
+            let mut g = Ground { w, pool, heads, pairs, copy_break: CopyBreak::new(&sizes) };
             let drops = Drops::new(PACKETS * PARTS);
             let packets = packets(&mut g, drops, bad);
             end(&mut g, packets);
@@ -126,10 +126,10 @@ fn lent_memory_whose_way_home_panics_goes_once_and_loses_no_head_or_frame() {
                 [1; PACKETS * PARTS],
                 "{what}, {which}: how often each was given back"
             );
-            let Ground { mut w, pool, heads, pairs, condense } = g;
+            let Ground { mut w, pool, heads, pairs, copy_break } = g;
             pairs.drain(&mut w);
             assert!(pool.ledger().all_home(), "{what}, {which}: {:?}", pool.ledger());
-            drop((pairs, heads, pool, condense, sizes));
+            drop((pairs, heads, pool, copy_break, sizes));
             drop(w);
             assert!(is_home(&memory), "{what}, {which}");
         }
@@ -141,7 +141,7 @@ fn a_closure_that_panics_while_it_writes_leaves_all_frames_in_their_batch() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..PoolConfig::default() }).unwrap();
-    let heads = Heads::new(&memory).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
     for at in [0, 7, 8, 20, 31] {
         let mut frames = netmem::pool::Batch::new();
         assert_eq!(pool.alloc_burst(&mut w, &mut frames, 32), 32);

@@ -5,15 +5,17 @@
 //! `Constructed`, `ConstructedCache`, `Sender`, `Receiver`.
 
 use netmem::forward::Forwarder;
-use netmem::packet::{Condense, External, Flight, Heads, Packet, Packets, PairStack, Pairs};
+use netmem::packet::{
+    CopyBreak, External, HeadCache, InFlightHeads, Packet, Packets, PairStack, ReadyPackets,
+};
 use netmem::page::{Memory, OwnerId, Page, SharedPage};
 use netmem::pool::{Batch, Drain, Fragment, Fragments, Frame, Pool, SharedFrame};
 use netmem::port::Posting;
-use netmem::port::copying::{CopyingPort, Device, Room, Rooms};
+use netmem::port::copying::{CopyingPort, Device, RxBuffer, RxBuffers};
 use netmem::port::memif::message::Text;
 use netmem::port::{Port, PortCounters, PortState};
 use netmem::ring::{IdReceiver, IdSender, Receiver, Sender};
-use netmem::slab::{Bytes, Cache, Constructed, ConstructedCache, Live, Object, RawCache, Sizes};
+use netmem::slab::{Cache, Constructed, ConstructedCache, Live, Object, RawCache, SizeClasses, SlabBytes};
 use netmem::stats::{Count, Writer};
 use netmem::steer::{Inbox, Mesh, Outbox};
 use netmem::sync::{Doorbell, Worker};
@@ -69,10 +71,10 @@ is_not!(Sync: Object<Moves>, Object<Neither>, Constructed<Moves>, Constructed<Ne
 
 // A cache has no value that anybody could reach through a shared handle. It can be made for values that are `Send` alone:
 // they are put in on one thread and dropped on another.
-is!(Send: Cache<Moves>, ConstructedCache<Moves>, RawCache, Sizes);
-is!(Sync: Cache<Moves>, ConstructedCache<Moves>, RawCache, Sizes);
-is!(Send: Bytes, Live<RawCache>, Live<Cache<Moves>>);
-is!(Sync: Bytes, Live<RawCache>, Live<Cache<Moves>>);
+is!(Send: Cache<Moves>, ConstructedCache<Moves>, RawCache, SizeClasses);
+is!(Sync: Cache<Moves>, ConstructedCache<Moves>, RawCache, SizeClasses);
+is!(Send: SlabBytes, Live<RawCache>, Live<Cache<Moves>>);
+is!(Sync: SlabBytes, Live<RawCache>, Live<Cache<Moves>>);
 is_not!(Send: Live<Neither>);
 is_not!(Sync: Live<Moves>);
 
@@ -85,8 +87,8 @@ is!(Sync: Doorbell);
 // Claims on pages and frames may go anywhere; a shared claim only reads.
 is!(Send: Memory, Page, SharedPage, OwnerId, Pool, Frame, SharedFrame, Fragment, Fragments, Batch, Drain<'static>);
 is!(Sync: Memory, Page, SharedPage, OwnerId, Pool, Frame, SharedFrame, Fragment, Batch, Drain<'static>);
-is!(Send: Heads, Packet, Packets, Pairs, PairStack, Flight, External, Condense);
-is!(Sync: Heads, Packet, Packets, Pairs, PairStack, Flight, External, Condense);
+is!(Send: HeadCache, Packet, Packets, ReadyPackets, PairStack, InFlightHeads, External, CopyBreak);
+is!(Sync: HeadCache, Packet, Packets, ReadyPackets, PairStack, InFlightHeads, External, CopyBreak);
 
 // Each end of the lanes is one worker's at a time.
 is!(Send: Mesh, Outbox, Inbox, Forwarder, Box<dyn Port>);
@@ -99,7 +101,7 @@ impl Device for Borrows<'_> {
     fn kind(&self) -> &'static str {
         "borrows"
     }
-    fn receive(&mut self, _: &mut Rooms<'_>, _: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, _: &mut RxBuffers<'_>, _: &Writer<PortCounters>) -> usize {
         self.0.len()
     }
     fn send(&mut self, _: &[Frame], _: &Writer<PortCounters>) -> usize {
@@ -119,7 +121,7 @@ is!(Send: Text<8>, Upper<'static>, Stamp<Moves>);
 is!(Sync: Text<8>, Upper<'static>, Stamp<Shares>);
 
 // Frames to be received into, borrowed.
-is!(Send: Room<'static>, Rooms<'static>);
+is!(Send: RxBuffer<'static>, RxBuffers<'static>);
 
 // As the Arc that its readers get.
 is!(Send: Writer<Count>);
@@ -159,11 +161,11 @@ mod becomes_shorter {
         posting
     }
 
-    pub fn rooms<'s>(rooms: Rooms<'static>) -> Rooms<'s> {
+    pub fn rooms<'s>(rooms: RxBuffers<'static>) -> RxBuffers<'s> {
         rooms
     }
 
-    pub fn room<'s>(room: Room<'static>) -> Room<'s> {
+    pub fn room<'s>(room: RxBuffer<'static>) -> RxBuffer<'s> {
         room
     }
 
@@ -192,8 +194,8 @@ const GENERIC: [(&str, &str); 16] = [
     ("Object", "shorter"),
     ("Posting", "shorter"),
     ("Receiver", "fixed"),
-    ("Room", "shorter"),
-    ("Rooms", "shorter"),
+    ("RxBuffer", "shorter"),
+    ("RxBuffers", "shorter"),
     ("Sender", "fixed"),
     ("Stamp", "shorter"),
     ("Text", "none"),

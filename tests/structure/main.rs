@@ -33,7 +33,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "pool::share",
     "pool::shared",
     "pool::traces",
-    "pool::yard",
+    "pool::frame_table",
     "slab::constructed",
     "slab::constructor",
     "slab::cpu_slab",

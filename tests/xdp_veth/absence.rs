@@ -3,7 +3,7 @@
 use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, receive, small, wait_for};
 use netmem::pool::{Batch, Pool};
-use netmem::port::xdp::{XdpConfig, XdpModeWish, XdpPort, XdpQueues};
+use netmem::port::xdp::{XdpConfig, XdpModePreference, XdpPort, XdpQueues};
 use netmem::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use netmem::sync::Worker;
 
@@ -78,7 +78,7 @@ fn a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_i
     in_namespace(
         "absence::a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_its_place",
         || {
-            for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
+            for mode in [XdpModePreference::Native, XdpModePreference::Generic] {
                 veth("a0", "a1", 1);
                 let mut here = bench(256);
                 let mut port = here.open_with("a0", 0, &XdpConfig { mode, ..small() }).unwrap();
@@ -125,7 +125,7 @@ fn a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_i
 #[test]
 fn an_interface_set_down_and_up_keeps_its_socket_and_what_waits_to_be_sent() {
     in_namespace("absence::an_interface_set_down_and_up_keeps_its_socket_and_what_waits_to_be_sent", || {
-        for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
+        for mode in [XdpModePreference::Native, XdpModePreference::Generic] {
             veth("a0", "a1", 1);
             let mut here = bench(256);
             let mut port = here.open_with("a0", 0, &XdpConfig { mode, ..small() }).unwrap();

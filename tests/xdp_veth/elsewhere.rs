@@ -5,7 +5,7 @@ use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, small, wait_for};
 use netmem::pool::{Batch, Pool};
 use netmem::port::tap::{self, TapConfig};
-use netmem::port::{Fill, Port, Rx, Wake, packet};
+use netmem::port::{Fill, Port, Rx, Wake, af_packet};
 use netmem::sync::Worker;
 use netmem::system::netns::inside;
 
@@ -98,7 +98,7 @@ fn a_packet_port_comes_back_in_the_namespace_it_was_opened_in() {
         let there = There::new();
         there.veth(77, 78);
         let Bench { mut w, pool, .. } = bench(256);
-        let mut port = there.inside(|| packet::open("a0", 64)).unwrap();
+        let mut port = there.inside(|| af_packet::open("a0", 64)).unwrap();
         for _ in 0..2 {
             assert_receives(&there, &mut port, &mut w, &pool);
             there.ip("link del dev a0");
@@ -117,7 +117,7 @@ fn a_packet_port_receives_again_where_the_next_interface_has_the_number_of_the_o
         let there = There::new();
         there.veth(77, 78);
         let Bench { mut w, pool, .. } = bench(256);
-        let mut port = there.inside(|| packet::open("a0", 64)).unwrap();
+        let mut port = there.inside(|| af_packet::open("a0", 64)).unwrap();
         for down in [false, true] {
             assert_receives(&there, &mut port, &mut w, &pool);
             if down {

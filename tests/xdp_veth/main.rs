@@ -12,9 +12,11 @@ mod netns;
 mod punt;
 mod refusals;
 
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};
-use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModeWish, XdpPort, ZeroCopy};
+use netmem::port::xdp::{
+    RingSizes, Umem, XdpConfig, XdpError, XdpMode, XdpModePreference, XdpPort, ZeroCopy,
+};
 use netmem::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use netmem::sync::Worker;
 use netns::{Wire, again, in_namespace, ip, veth};
@@ -34,8 +36,12 @@ struct Bench {
 }
 
 fn bench(frames: usize) -> Bench {
-    let config =
-        MemoryConfig { bytes: 8 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes: 8 << 20,
+        workers: 1,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
@@ -111,9 +117,9 @@ fn native_and_generic_mode_bind_and_say_what_they_got() {
         veth("a0", "a1", 1);
         let mut here = bench(64);
         for (wish, mode, shown) in [
-            (XdpModeWish::Native, XdpMode::Native, "xdp "),
-            (XdpModeWish::Generic, XdpMode::Generic, "xdpgeneric "),
-            (XdpModeWish::NativeThenGeneric, XdpMode::Native, "xdp "),
+            (XdpModePreference::Native, XdpMode::Native, "xdp "),
+            (XdpModePreference::Generic, XdpMode::Generic, "xdpgeneric "),
+            (XdpModePreference::NativeThenGeneric, XdpMode::Native, "xdp "),
         ] {
             let port = here.open_with("a0", 0, &XdpConfig { mode: wish, ..small() }).unwrap();
             assert_eq!((port.mode(), port.native_refused(), port.is_zero_copy()), (mode, None, false));
@@ -126,7 +132,7 @@ fn native_and_generic_mode_bind_and_say_what_they_got() {
         let port = here.open("lo").unwrap();
         assert_eq!(port.mode(), XdpMode::Generic);
         assert!(port.native_refused().unwrap().starts_with("native: "), "{:?}", port.native_refused());
-        let native = XdpConfig { mode: XdpModeWish::Native, ..small() };
+        let native = XdpConfig { mode: XdpModePreference::Native, ..small() };
         drop(port);
         assert!(matches!(here.open_with("lo", 0, &native), Err(XdpError::NoMode { .. })));
         let required = XdpConfig { zero_copy: ZeroCopy::Require, ..small() };
@@ -137,7 +143,7 @@ fn native_and_generic_mode_bind_and_say_what_they_got() {
 #[test]
 fn frames_cross_from_one_interface_to_another_without_being_copied() {
     in_namespace("frames_cross_from_one_interface_to_another_without_being_copied", || {
-        for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
+        for mode in [XdpModePreference::Native, XdpModePreference::Generic] {
             veth("a0", "a1", 1);
             veth("b0", "b1", 1);
             let mut here = bench(256);
@@ -293,7 +299,7 @@ fn two_queues_of_one_interface_share_one_program() {
         let mut ports: Vec<XdpPort> =
             (0..2).map(|queue| here.open_with("a0", queue, &small()).unwrap()).collect();
         assert_eq!((ports[0].name(), ports[1].name()), ("xdp:a0", "xdp:a0:1"));
-        let generic = XdpConfig { mode: XdpModeWish::Generic, ..small() };
+        let generic = XdpConfig { mode: XdpModePreference::Generic, ..small() };
         assert!(here.open_with("a0", 1, &generic).is_err());
         let Bench { mut w, pool, .. } = here;
         let wire = Wire::open("a1");

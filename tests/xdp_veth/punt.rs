@@ -5,7 +5,7 @@ use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{bench, small};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpModeWish, XdpPort};
+use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpModePreference, XdpPort};
 use netmem::port::{Rx, Wake};
 use netmem::system::bpf::{AddressMaps, RedirectProgram, SocketMap};
 use netmem::system::xdp::Socket;
@@ -240,7 +240,7 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
 
 /// Runs `body` with a port of each mode on the interface a0, which has the own addresses.
 fn with_port(body: impl Fn(&mut XdpPort, &mut Polled)) {
-    for mode in [XdpModeWish::Native, XdpModeWish::Generic] {
+    for mode in [XdpModePreference::Native, XdpModePreference::Generic] {
         veth("a0", "a1", 1);
         ip(&format!("addr add {OWN_V4}/24 dev a0"));
         let memory =

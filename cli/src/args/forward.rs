@@ -11,7 +11,7 @@ use super::switch::Switch;
 use super::workers::WorkerArgs;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use netmem::port::xdp::XdpModeWish;
+use netmem::port::xdp::XdpModePreference;
 use netmem_router::route::Route;
 use netmem_traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN};
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ const RING: std::ops::RangeInclusive<u32> = 2..=1 << 16;
 ///
 /// While it runs, a terminal shows one line on standard error, once a second. At the end, or at Ctrl-C or
 /// SIGTERM, a summary goes to standard output: every packet received was transmitted, dropped for a named
-/// reason, passed to the holder, or is held; and every frame of the pool is accounted for.
+/// reason, passed to the local queue, or is held; and every frame of the pool is accounted for.
 #[derive(Debug, Args)]
 #[command(after_help = SHORT_EXAMPLES, after_long_help = AFTER_LONG_HELP)]
 pub struct ForwardArgs {
@@ -197,7 +197,7 @@ pub enum ModeArg {
     Reflect,
     /// Every frame is dropped unread.
     Drop,
-    /// Every frame goes to the holder, which reads and keeps it (--hold).
+    /// Every frame goes to the local queue, which reads and keeps it (--hold).
     Pass,
 }
 
@@ -246,12 +246,12 @@ impl ForwardArgs {
     }
 }
 
-impl From<XdpModeArg> for XdpModeWish {
+impl From<XdpModeArg> for XdpModePreference {
     fn from(mode: XdpModeArg) -> Self {
         match mode {
-            XdpModeArg::Auto => XdpModeWish::NativeThenGeneric,
-            XdpModeArg::Native => XdpModeWish::Native,
-            XdpModeArg::Generic => XdpModeWish::Generic,
+            XdpModeArg::Auto => XdpModePreference::NativeThenGeneric,
+            XdpModeArg::Native => XdpModePreference::Native,
+            XdpModeArg::Generic => XdpModePreference::Generic,
         }
     }
 }
@@ -309,8 +309,8 @@ The object of --json:
   inbox_gone: dropped between workers),
   icmp {sent {message: n}, silent {why: n}} (silent: dropped packets about
   which an error could have been sent and was not),
-  holder {taken, freed, kept} or null (of what was passed; kept when the run
-  ended),
+  local_queue {taken, freed, kept} or null (of what was passed; kept when
+  the run ended),
   tap {taken, missed, kept} or null (of what was sent; kept when the run
   ended),
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name:
@@ -338,7 +338,7 @@ What is checked at the end, or the exit code is 1 and a line says which:
                                                              (all workers)
   received + taken + originated
       = transmitted + dropped + held + passed + handed       (each worker)
-  passed = taken = freed + kept                                   (holder)
+  passed = taken = freed + kept                              (local_queue)
   completed by the forwarder = taken + missed                        (tap)
   transmitted = completed = received by the sink, none corrupt, none
   duplicated

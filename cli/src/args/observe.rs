@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct StatArgs {
     /// One of forward, workers, ports, pools, drops, holders, pages, and where there are such icmp, steer, ready, slabs,
-    /// rules, holder, routes, neighbours, netlink.
+    /// rules, local_queue, routes, neighbours, netlink.
     pub what: Option<String>,
 
     /// Print one JSON object a line.

@@ -5,12 +5,12 @@ use clap::{Args, ValueEnum};
 use netmem::forward::Free;
 use netmem::forward::filter::{Rule, RuleError};
 
-/// Frames a holder may keep at most.
+/// Frames a local queue may keep at most.
 const HOLD_MAX: usize = 1 << 20;
 /// Ready pairs at most.
 const PAIRS_MAX: usize = 1 << 16;
 
-/// Flags about packets, rules and the holder.
+/// Flags about packets, rules and the local queue.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Packet path")]
 pub struct PacketArgs {
@@ -20,7 +20,7 @@ pub struct PacketArgs {
 
     /// A filter rule, ACTION[,KEY=VALUE...]; needs --path full. Repeatable; the first that matches decides.
     ///
-    /// ACTION is accept (go on as --mode says), drop, or pass (to the holder). The keys are in (number of the port it
+    /// ACTION is accept (go on as --mode says), drop, or pass (to the local queue). The keys are in (number of the port it
     /// came by), ethertype (a number, ipv4, ipv6, arp), src and dst (IPv4 prefixes), proto (a number, icmp, tcp, udp),
     /// sport and dport (a port of TCP or UDP, or a range). For example drop,in=0,proto=udp,dport=53.
     #[arg(long, value_name = "RULE", value_parser = rule)]
@@ -40,7 +40,7 @@ pub struct PacketArgs {
     #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value_t = FreeArg::Bulk)]
     pub free: FreeArg,
 
-    /// Keep the newest N passed frames per worker in the holder: 0 to 1048576; 0 frees them as soon as it has read them. For
+    /// Keep the newest N passed frames per worker in the local queue: 0 to 1048576; 0 frees them as soon as it has read them. For
     /// --mode pass, a --rule that passes, or --path full where --config or --control may bring one later.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
           allow_negative_numbers = true)]
@@ -51,7 +51,7 @@ pub struct PacketArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=HOLD_MAX), allow_negative_numbers = true)]
     pub tap: Option<usize>,
 
-    /// Seconds that the holder keeps a frame at most; fractions are fine [default: until newer ones come]
+    /// Seconds that the local queue keeps a frame at most; fractions are fine [default: until newer ones come]
     #[arg(long, hide_short_help = true, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub hold_seconds: Option<f64>,
 }

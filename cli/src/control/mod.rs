@@ -1,12 +1,12 @@
 //! The control socket: what runs is looked at and tuned from outside.
 //!
 //! ```text
-//!   netmem stat, set ─► client ─► [socket] ─► server ─► request ─► board   what can be seen, and the keys
+//!   netmem stat, set ─► client ─► [socket] ─► server ─► request ─► registry   what can be seen, and the keys
 //! ```
 //! One JSON object a line each way. The forwarder's thread has no part in it: the server reads counters and turns the
 //! library's tunables on a thread of its own.
 
-pub mod board;
+pub mod registry;
 pub mod client;
 mod record;
 mod request;

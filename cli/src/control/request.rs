@@ -1,7 +1,7 @@
 //! One line asked, one line answered.
 
-use super::board::Board;
 use super::record::Record;
+use super::registry::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,16 +35,18 @@ const FORMS: &str =
     r#"give {"get":"stat","of":SECTION}, {"get":"keys"} or {"set":{"key":KEY,"value":VALUE}}"#;
 
 /// Answers one line.
-pub fn answer(board: &Board, line: &[u8]) -> Answer {
+pub fn answer(registry: &Registry, line: &[u8]) -> Answer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => return Answer::Error(format!("not a request ({error}): {FORMS}")),
     };
     let done = match request {
-        Request { get: Some(what), of: Some(section), set: None } if what == "stat" => board.read(&section),
-        Request { get: Some(what), of: None, set: None } if what == "keys" => Ok(board.keys()),
+        Request { get: Some(what), of: Some(section), set: None } if what == "stat" => {
+            registry.read(&section)
+        }
+        Request { get: Some(what), of: None, set: None } if what == "keys" => Ok(registry.keys()),
         Request { get: None, of: None, set: Some(Setting { key, value }) } => {
-            board.write(&key, &plain(&value)).map(|()| Vec::new())
+            registry.write(&key, &plain(&value)).map(|()| Vec::new())
         }
         _ => Err(format!("not a request: {FORMS}")),
     };
@@ -59,12 +61,12 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::board::tests::board;
+    use crate::control::registry::tests::registry;
 
     #[test]
     fn requests_are_answered_and_everything_else_gets_one_line() {
-        let board = board();
-        let ask = |line: &str| serde_json::to_string(&answer(&board, line.as_bytes())).unwrap();
+        let registry = registry();
+        let ask = |line: &str| serde_json::to_string(&answer(&registry, line.as_bytes())).unwrap();
         assert_eq!(ask(r#"{"get":"stat","of":"things"}"#), r#"{"ok":[{"name":"one","count":7}]}"#);
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":4}}"#), r#"{"ok":[]}"#);
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":"5"}}"#), r#"{"ok":[]}"#);

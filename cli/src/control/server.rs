@@ -1,7 +1,7 @@
 //! Who listens and answers, on threads of its own: a client that is slow, silent or hostile costs its thread's time and a
 //! line's memory, and nobody else anything.
 
-use super::board::Board;
+use super::registry::Registry;
 use super::request::{Answer, answer};
 use super::socket::Socket;
 use crate::failure::Failure;
@@ -32,21 +32,21 @@ pub struct Server {
 
 /// What all clients' threads share.
 struct Shared {
-    board: Mutex<Board>,
+    registry: Mutex<Registry>,
     clients: AtomicUsize,
     over: Arc<AtomicBool>,
 }
 
 impl Server {
-    /// Listens at `path` and answers from `board`.
+    /// Listens at `path` and answers from `registry`.
     ///
     /// # Errors
     /// [`Failure::Input`] with the remedy.
-    pub fn start(path: &Path, board: Board) -> Result<Server, Failure> {
+    pub fn start(path: &Path, registry: Registry) -> Result<Server, Failure> {
         let socket = Socket::bind(path).map_err(Failure::Input)?;
         let over = Arc::new(AtomicBool::new(false));
         let shared = Arc::new(Shared {
-            board: Mutex::new(board),
+            registry: Mutex::new(registry),
             clients: AtomicUsize::new(0),
             over: Arc::clone(&over),
         });
@@ -57,7 +57,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Waits for the threads, and with them for the socket's removal and the board's handles.
+    /// Waits for the threads, and with them for the socket's removal and the registry's handles.
     fn drop(&mut self) {
         // Relaxed: the joins order everything else.
         self.over.store(true, Relaxed);
@@ -123,9 +123,9 @@ fn serve(stream: &UnixStream, shared: &Shared) {
         heard = Instant::now();
         while let Some(end) = said.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = said.drain(..=end).take(end).collect();
-            let board = shared.board.lock().unwrap_or_else(PoisonError::into_inner);
-            let answer = answer(&board, &line);
-            drop(board);
+            let registry = shared.registry.lock().unwrap_or_else(PoisonError::into_inner);
+            let answer = answer(&registry, &line);
+            drop(registry);
             if send(stream, &answer).is_none() {
                 return;
             }
@@ -147,15 +147,15 @@ fn send(mut stream: &UnixStream, answer: &Answer) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::board::tests::board;
     use crate::control::client::ask;
+    use crate::control::registry::tests::registry;
     use std::env;
     use std::io::{BufRead, BufReader};
     use std::path::PathBuf;
 
     fn served(name: &str) -> (Server, PathBuf) {
         let path = env::temp_dir().join(format!("netmem-server-{}-{name}", std::process::id()));
-        (Server::start(&path, board()).unwrap(), path)
+        (Server::start(&path, registry()).unwrap(), path)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What must add up when a run is over.
 
-use super::holding::{HolderReport, TapReport};
+use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
 use super::report::{LOST_BETWEEN, Report, WorkerReport};
 use netmem::forward::verdict::Reason;
@@ -18,7 +18,7 @@ pub fn broken(report: &Report) -> Vec<String> {
         ));
     }
     check_workers(report, &mut broken);
-    if let Some(HolderReport { taken, freed, kept }) = report.holder
+    if let Some(LocalQueueReport { taken, freed, kept }) = report.local_queue
         && (passed != taken || taken != freed + kept)
     {
         broken.push(format!("check failed: passed {passed} = taken {taken} = freed {freed} + kept {kept}"));
@@ -133,9 +133,9 @@ mod tests {
                  + passed 0 + handed 0"
             ]
         );
-        let holder = HolderReport { taken: 5, freed: 3, kept: 1 };
+        let local_queue = LocalQueueReport { taken: 5, freed: 3, kept: 1 };
         assert_eq!(
-            said(|report, _| report.holder = Some(holder)),
+            said(|report, _| report.local_queue = Some(local_queue)),
             ["check failed: passed 0 = taken 5 = freed 3 + kept 1"]
         );
         let tap = TapReport { taken: 80, missed: 9, kept: 0 };
@@ -173,18 +173,18 @@ mod tests {
 
     #[test]
     fn a_holder_that_took_other_packets_than_were_passed_and_one_that_lost_some_are_both_named() {
-        let held_by = |holder| {
+        let held_by = |local_queue| {
             said(|report, _| {
                 (report.passed, report.received, report.workers[0].received) = (5, 105, 105);
                 report.workers[0].passed = 5;
                 report.traveled = None;
-                report.holder = Some(holder);
+                report.local_queue = Some(local_queue);
             })
         };
-        assert_eq!(held_by(HolderReport { taken: 5, freed: 3, kept: 2 }), [""; 0]);
-        let other = held_by(HolderReport { taken: 4, freed: 3, kept: 1 });
+        assert_eq!(held_by(LocalQueueReport { taken: 5, freed: 3, kept: 2 }), [""; 0]);
+        let other = held_by(LocalQueueReport { taken: 4, freed: 3, kept: 1 });
         assert_eq!(other, ["check failed: passed 5 = taken 4 = freed 3 + kept 1"]);
-        let lost = held_by(HolderReport { taken: 5, freed: 3, kept: 1 });
+        let lost = held_by(LocalQueueReport { taken: 5, freed: 3, kept: 1 });
         assert_eq!(lost, ["check failed: passed 5 = taken 5 = freed 3 + kept 1"]);
     }
 

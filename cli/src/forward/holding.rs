@@ -2,7 +2,7 @@
 //! a worker of its own.
 
 use super::phases::Phases;
-use netmem::forward::holder::{Keep, Keeper};
+use netmem::forward::local_queue::{Retention, RetentionLimit};
 use netmem::forward::tap::TapReader;
 use netmem::pool::SharedFrame;
 use netmem::sync::Worker;
@@ -18,9 +18,9 @@ const REST_MAX: Duration = Duration::from_millis(2);
 /// Who holds frames, and the worker that frees them.
 pub struct Holding {
     /// How much of each worker's frames is kept; None where nothing is passed.
-    pub keep: Option<Arc<Keep>>,
+    pub keep: Option<Arc<RetentionLimit>>,
     /// What each worker passes.
-    pub keepers: Vec<Keeper>,
+    pub retentions: Vec<Retention>,
     /// Clones of what each worker has sent.
     pub taps: Vec<Tapped>,
     pub worker: Worker,
@@ -35,8 +35,8 @@ pub struct Tapped {
 
 /// What became of passed frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HolderReport {
-    /// Frames that the holder took from the forwarders.
+pub struct LocalQueueReport {
+    /// Frames that the local queue took from the forwarders.
     pub taken: u64,
     /// Frames that it freed while the run lasted.
     pub freed: u64,
@@ -57,7 +57,7 @@ pub struct TapReport {
 
 impl Holding {
     /// Holds until the forwarders are drained, then lets go of all.
-    pub fn run(mut self, phases: &Phases) -> (Option<HolderReport>, Option<TapReport>) {
+    pub fn run(mut self, phases: &Phases) -> (Option<LocalQueueReport>, Option<TapReport>) {
         let mut rest = REST;
         loop {
             // Asked before the turn: what was passed and sent until then is taken by it.
@@ -72,12 +72,12 @@ impl Holding {
             }
         }
         let reports = (
-            self.keepers.iter().map(HolderReport::new).reduce(HolderReport::with),
+            self.retentions.iter().map(LocalQueueReport::new).reduce(LocalQueueReport::with),
             self.taps.iter().map(TapReport::new).reduce(TapReport::with),
         );
-        let Holding { keepers, taps, mut worker, .. } = self;
-        for mut keeper in keepers {
-            keeper.release(&mut worker);
+        let Holding { retentions, taps, mut worker, .. } = self;
+        for mut retention in retentions {
+            retention.release(&mut worker);
         }
         taps.into_iter().flat_map(|tapped| tapped.clones).for_each(|clone| clone.free(&mut worker));
         reports
@@ -85,8 +85,8 @@ impl Holding {
 
     /// Takes what came and frees what is too old; returns how many frames it moved.
     fn turn(&mut self) -> usize {
-        let Holding { keepers, taps, worker, .. } = self;
-        let kept: usize = keepers.iter_mut().map(|keeper| keeper.turn(worker)).sum();
+        let Holding { retentions, taps, worker, .. } = self;
+        let kept: usize = retentions.iter_mut().map(|retention| retention.turn(worker)).sum();
         kept + taps.iter_mut().map(|tapped| tapped.turn(worker)).sum::<usize>()
     }
 }
@@ -106,17 +106,17 @@ impl Tapped {
     }
 }
 
-impl HolderReport {
-    fn new(keeper: &Keeper) -> HolderReport {
-        let counters = keeper.counters();
+impl LocalQueueReport {
+    fn new(retention: &Retention) -> LocalQueueReport {
+        let counters = retention.counters();
         let (taken, freed) = (counters.taken.get(), counters.given.get());
-        HolderReport { taken, freed, kept: keeper.kept() as u64 }
+        LocalQueueReport { taken, freed, kept: retention.kept() as u64 }
     }
 
     /// Together with what became of another worker's.
-    fn with(self, other: HolderReport) -> HolderReport {
-        let HolderReport { taken, freed, kept } = other;
-        HolderReport { taken: self.taken + taken, freed: self.freed + freed, kept: self.kept + kept }
+    fn with(self, other: LocalQueueReport) -> LocalQueueReport {
+        let LocalQueueReport { taken, freed, kept } = other;
+        LocalQueueReport { taken: self.taken + taken, freed: self.freed + freed, kept: self.kept + kept }
     }
 }
 

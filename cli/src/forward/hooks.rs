@@ -6,18 +6,18 @@ use crate::args::ReadyHeads;
 use crate::failure::Failure;
 use netmem::forward::filter::{FilterControl, filter};
 use netmem::forward::{Forwarder, PacketPath, Protocols};
-use netmem::packet::{Form, Heads, HeadsConfig, Pairs, PairsStats};
+use netmem::packet::{HeadCache, HeadCacheConfig, HeadCacheMode, ReadyPackets, ReadyPacketsStats};
 use netmem::page::Memory;
 use netmem::pool::Pool;
 use std::sync::Arc;
 
 /// What can be asked about packets while the forwarders have them.
 pub struct Hooks {
-    pub heads: Heads,
+    pub heads: HeadCache,
     /// Each worker's rules, the same ones, and what its statistics hook counts; none on the fast path.
     filters: Vec<(FilterControl, Arc<Protocols>)>,
     /// Each worker's ready pairs, if there are any.
-    pub pairs: Vec<Pairs>,
+    pub pairs: Vec<ReadyPackets>,
 }
 
 /// Bytes of memory for the heads of as many packets as there are frames, and for what lies in caches meanwhile.
@@ -32,13 +32,15 @@ impl Hooks {
     /// [`Failure::Input`].
     pub fn new(memory: &Memory, plan: &PacketPlan) -> Result<Hooks, Failure> {
         let config = match plan.heads {
-            None => HeadsConfig::default(),
-            Some(ReadyHeads::None) => HeadsConfig { form: Form::Bulk, ..HeadsConfig::default() },
+            None => HeadCacheConfig::default(),
+            Some(ReadyHeads::None) => {
+                HeadCacheConfig { mode: HeadCacheMode::Bulk, ..HeadCacheConfig::default() }
+            }
             Some(ReadyHeads::Array { size, refill, free }) => {
-                HeadsConfig { size, refill, free, ..HeadsConfig::default() }
+                HeadCacheConfig { size, refill, free, ..HeadCacheConfig::default() }
             }
         };
-        let heads = Heads::with(memory, &config).map_err(Failure::input)?;
+        let heads = HeadCache::with(memory, &config).map_err(Failure::input)?;
         Ok(Hooks { heads, filters: Vec::new(), pairs: Vec::new() })
     }
 
@@ -49,8 +51,8 @@ impl Hooks {
     pub fn set(&mut self, forwarder: &mut Forwarder, pool: &Pool, plan: &PacketPlan) -> Result<(), Failure> {
         let mut path = PacketPath::new(self.heads.clone());
         if let Some(max) = plan.pairs {
-            let pairs = Pairs::new(pool, &self.heads, max);
-            path = path.with_pairs(pairs.clone());
+            let pairs = ReadyPackets::new(pool, &self.heads, max);
+            path = path.with_ready_packets(pairs.clone());
             self.pairs.push(pairs);
         }
         if let Some(rules) = &plan.rules {
@@ -68,8 +70,8 @@ impl Hooks {
     }
 
     /// The ready pairs of all workers, where there are any; `max` is each worker's.
-    pub fn pairs_stats(&self) -> Option<PairsStats> {
-        let add = |all: PairsStats, its: PairsStats| PairsStats {
+    pub fn pairs_stats(&self) -> Option<ReadyPacketsStats> {
+        let add = |all: ReadyPacketsStats, its: ReadyPacketsStats| ReadyPacketsStats {
             now: all.now + its.now,
             max: all.max,
             taken: all.taken + its.taken,
@@ -78,7 +80,7 @@ impl Hooks {
             passed: all.passed + its.passed,
             released: all.released + its.released,
         };
-        self.pairs.iter().map(Pairs::stats).reduce(add)
+        self.pairs.iter().map(ReadyPackets::stats).reduce(add)
     }
 
     /// What the hooks have counted by now, on the full path.

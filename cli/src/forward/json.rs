@@ -1,9 +1,9 @@
 //! The object of `--json`; `netmem forward --help` describes it.
 
-use super::holding::{HolderReport, TapReport};
+use super::holding::{LocalQueueReport, TapReport};
 use super::report::{FilterReport, PortReport, Report, SteerReport, WorkerReport};
 use crate::args::PathArg;
-use netmem::packet::PairsStats;
+use netmem::packet::ReadyPacketsStats;
 use netmem::pool::Ledger;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ struct Object<'a> {
     passed: u64,
     dropped: Counters<'a>,
     icmp: Icmp<'a>,
-    holder: Option<Counters<'a>>,
+    local_queue: Option<Counters<'a>>,
     tap: Option<Counters<'a>>,
     filter: Option<Filter<'a>>,
     ready_pairs: Option<Counters<'a>>,
@@ -171,7 +171,7 @@ pub fn object(report: &Report) -> String {
             sent: Counters((&report.icmp.sent).into()),
             silent: Counters((&report.icmp.silent).into()),
         },
-        holder: report.holder.map(holder),
+        local_queue: report.local_queue.map(local_queue),
         tap: report.tap.map(tap),
         filter: report.filter.as_ref().map(filter),
         ready_pairs: report.pairs.map(pairs),
@@ -194,8 +194,8 @@ pub fn line(object: &impl Serialize) -> String {
         .map_or_else(|error| format!("{{\"error\":\"{error}\"}}\n"), |text| text + "\n")
 }
 
-fn holder(holder: HolderReport) -> Counters<'static> {
-    let HolderReport { taken, freed, kept } = holder;
+fn local_queue(local_queue: LocalQueueReport) -> Counters<'static> {
+    let LocalQueueReport { taken, freed, kept } = local_queue;
     Counters(vec![("taken", taken), ("freed", freed), ("kept", kept)].into())
 }
 
@@ -214,8 +214,8 @@ fn filter(filter: &FilterReport) -> Filter<'_> {
     Filter { unmatched: filter.unmatched, rules: rules.collect(), protocols }
 }
 
-fn pairs(stats: PairsStats) -> Counters<'static> {
-    let PairsStats { now, max, taken, kept, missed, passed, released } = stats;
+fn pairs(stats: ReadyPacketsStats) -> Counters<'static> {
+    let ReadyPacketsStats { now, max, taken, kept, missed, passed, released } = stats;
     let counts = [
         ("now", now),
         ("max", max),
@@ -297,7 +297,7 @@ mod tests {
         assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"originated\":3,\"transmitted\":93,\"held\":2,\"passed\":0,",
-            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"holder\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
+            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"local_queue\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
             "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"transmitted\":93,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"stalls\":0,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"astray\":0,\"balanced\":true}]",

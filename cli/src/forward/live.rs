@@ -1,7 +1,7 @@
 //! What is said on standard error while packets are forwarded: a line that is rewritten, where that is a
 //! terminal, and a line for every port that goes down or comes up again.
 
-use super::seat::Seat;
+use super::worker_setup::WorkerSetup;
 use crate::output::thousands;
 use netmem::forward::Meters;
 use netmem::pool::Pool;
@@ -35,8 +35,8 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(seat: &Seat) -> Watched {
-        let Seat { forwarder, owner, .. } = seat;
+    fn new(setup: &WorkerSetup) -> Watched {
+        let WorkerSetup { forwarder, owner, .. } = setup;
         let ports = forwarder.ports().map(|port| (port.name().to_owned(), port.counters(), PortState::Up));
         let ports: Vec<_> = ports.collect();
         let complaints = vec![None; ports.len()];
@@ -55,10 +55,10 @@ impl Watched {
 
 impl Live {
     /// A line about all workers; none unless it is `wanted` and standard error is a terminal.
-    pub fn new(seats: &[Seat], wanted: bool) -> Live {
+    pub fn new(setups: &[WorkerSetup], wanted: bool) -> Live {
         let now = Instant::now();
         Live {
-            workers: seats.iter().map(Watched::new).collect(),
+            workers: setups.iter().map(Watched::new).collect(),
             on: wanted && io::stderr().is_terminal(),
             begun: now,
             last: (now, 0),
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn packets_per_second_are_those_since_the_last_line() {
         let mut dataplane = dataplane();
-        let mut live = Live::new(&dataplane.seats, true);
+        let mut live = Live::new(&dataplane.setups, true);
         let begun = live.begun;
-        for Seat { forwarder, owner, .. } in &mut dataplane.seats {
+        for WorkerSetup { forwarder, owner, .. } in &mut dataplane.setups {
             forwarder.poll(&mut owner.worker);
         }
         let meters = [(); 2].map(|()| Writer::<Meters>::default());
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_port_that_goes_down_or_comes_up_is_known_by_its_last_state() {
         let dataplane = dataplane();
-        let mut live = Live::new(&dataplane.seats, true);
+        let mut live = Live::new(&dataplane.setups, true);
         let down = PortState::Down("interface eth9 is down".into());
         // The first worker has not looked up yet.
         for states in [[PortState::Up, down.clone()], [PortState::Up, PortState::Up]] {

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   plan ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
-//!                          ├─ holding      the holder, where frames are passed to it
+//!                          ├─ holding      the local queue, where frames are passed to it
 //!                          ├─ network      generator and sink, where the ports are mem ports
 //!                          ├─ routing      the kernel's routes, where they are followed
 //!                          ├─ reload       the configuration read again
 //!                          ├─ watchdog     who has not come round
 //!                          ├─ live         the line on a terminal
-//!                          └─ board        what the control socket shows, where there is one
+//!                          └─ registry        what the control socket shows, where there is one
 //!                     └──► report ─► check ─► summary or json
 //! ```
 
-mod board;
+mod registry;
 mod check;
 mod cores;
 pub mod files;
@@ -21,15 +21,15 @@ mod forwarding;
 pub mod lending;
 mod holding;
 mod hooks;
-mod icmp_board;
+mod icmp_registry;
 pub mod json;
 mod links;
 mod live;
 mod network;
 mod offer;
 mod own_addresses;
-mod packet_board;
-mod page_board;
+mod packet_registry;
+mod page_registry;
 mod phases;
 mod plan;
 pub mod port_setup;
@@ -38,9 +38,9 @@ mod reload;
 pub mod report;
 mod routing;
 mod run;
-pub mod seat;
+pub mod worker_setup;
 mod set_up;
-mod steer_board;
+mod steer_registry;
 pub mod summary;
 mod watchdog;
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
-use netmem::port::xdp::{Punt, XdpModeWish};
+use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem::steer::{FlowLimitConfig, MeshConfig};
 use netmem_router::Allow;
 use netmem_router::icmp::IcmpLimit;
@@ -42,7 +42,7 @@ pub struct Plan {
     pub mode: ModeArg,
     /// What makes packets of frames; None where they stay frames.
     pub packets: Option<PacketPlan>,
-    /// What the holder keeps of each worker's; None where nothing is ever passed.
+    /// What the local queue keeps of each worker's; None where nothing is ever passed.
     pub hold: Option<Hold>,
     /// Clones of each worker's frames that the tap keeps; None where there is no tap.
     pub tap: Option<usize>,
@@ -81,7 +81,7 @@ pub struct PacketPlan {
     pub pairs: Option<usize>,
 }
 
-/// What the holder keeps.
+/// What the local queue keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
     /// Frames.
@@ -106,7 +106,7 @@ pub enum Source {
         /// Whether there are the kernel's besides.
         from: RoutesArg,
         /// Where the redirect program runs.
-        mode: XdpModeWish,
+        mode: XdpModePreference,
     },
 }
 
@@ -166,7 +166,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether somebody holds frames: a holder or a tap.
+    /// Whether somebody holds frames: a local queue or a tap.
     pub fn holds(&self) -> bool {
         self.hold.is_some() || self.tap.is_some()
     }
@@ -192,7 +192,7 @@ impl Plan {
     pub fn port_setup(&self) -> PortSetup {
         let xdp_mode = match self.source {
             Source::Ports { mode, .. } => mode,
-            Source::BuiltIn(_) => XdpModeWish::default(),
+            Source::BuiltIn(_) => XdpModePreference::default(),
         };
         // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
         let punt = if self.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
@@ -230,7 +230,7 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
     Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, pairs: args.ready_pairs }))
 }
 
-/// A holder where something is passed, or may be once somebody changes the rules: that cannot make one.
+/// A local queue where something is passed, or may be once somebody changes the rules: that cannot make one.
 fn hold(args: &ForwardArgs) -> Result<Option<Hold>, Failure> {
     let PacketArgs { path, rule, hold: frames, hold_seconds, .. } = &args.way;
     let passes = args.mode == ModeArg::Pass || rule.iter().any(|rule| rule.action == Action::Pass);

@@ -4,7 +4,7 @@ use crate::args::FrameSize;
 use crate::failure::Failure;
 use netmem::limits::PAGE_SIZE;
 use netmem::page::Memory;
-use netmem::port::xdp::{Punt, Umem, XdpModeWish};
+use netmem::port::xdp::{Punt, Umem, XdpModePreference};
 use netmem::wire::MacAddr;
 use netmem_router::Interface;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct PortSetup {
     /// Bytes of the frames that are received into.
     pub frame_size: FrameSize,
     /// Where the redirect program of interfaces runs.
-    pub xdp_mode: XdpModeWish,
+    pub xdp_mode: XdpModePreference,
     /// What interfaces leave to the kernel, unless one says otherwise.
     pub punt: Punt,
 }

@@ -4,16 +4,16 @@ use super::network::Network;
 use super::offer::Offer;
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
-use super::seat::Owner;
+use super::worker_setup::Owner;
 use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec, XdpSpec};
 use crate::failure::Failure;
 use crate::stop;
 use netmem::page::Memory;
 use netmem::port::Port;
+use netmem::port::af_packet;
 use netmem::port::fault::FaultPort;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::port::memif::{MemifConfig, MemifPort, Role};
-use netmem::port::packet;
 use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::trace::TracePort;
@@ -151,7 +151,7 @@ pub fn opened(
             }
         }
         DeviceSpec::Packet(interface) => {
-            let port = packet::open(interface, setup.ring as usize).map_err(Failure::input)?;
+            let port = af_packet::open(interface, setup.ring as usize).map_err(Failure::input)?;
             let interface = interface_of(port.device().netdev())?;
             Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
         }

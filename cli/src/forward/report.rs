@@ -1,12 +1,12 @@
 //! What a run came to.
 
-use super::holding::{HolderReport, TapReport};
+use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
 use crate::args::{ModeArg, PathArg};
 use netmem::forward::filter::{FilterControl, RuleCount};
 use netmem::forward::verdict::Reason;
 use netmem::forward::{Meters, Protocols, SteeringControl};
-use netmem::packet::PairsStats;
+use netmem::packet::ReadyPacketsStats;
 use netmem::pool::{Ledger, StillOut};
 use netmem::port::{Port, PortCounters, PortState, WrapCounters};
 use netmem::stats::Quantiles;
@@ -37,7 +37,7 @@ pub struct Report {
     pub held: u64,
     pub passed: u64,
     /// None where nothing is passed.
-    pub holder: Option<HolderReport>,
+    pub local_queue: Option<LocalQueueReport>,
     /// None without a tap.
     pub tap: Option<TapReport>,
     /// Frames that the forwarders got back sent, before the ports were closed.
@@ -45,7 +45,7 @@ pub struct Report {
     /// None on the fast path.
     pub filter: Option<FilterReport>,
     /// None without ready pairs.
-    pub pairs: Option<PairsStats>,
+    pub pairs: Option<ReadyPacketsStats>,
     /// Every reason, those without a drop too.
     pub dropped: Vec<(&'static str, u64)>,
     /// The forwarders' time per packet; None before the first window was full.
@@ -360,7 +360,7 @@ pub fn sample() -> Report {
         transmitted: 93,
         held: 2,
         passed: 0,
-        holder: None,
+        local_queue: None,
         tap: None,
         completed: 93,
         filter: None,

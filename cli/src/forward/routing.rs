@@ -4,10 +4,10 @@ use super::links::{GivenTable, Links};
 use super::own_addresses::Told;
 use super::phases::Phases;
 use super::plan::{Plan, Source};
-use super::seat::Icmp;
+use super::worker_setup::Icmp;
 use crate::args::{ModeArg, PortSpec, RoutesArg};
 use crate::control::Record;
-use crate::control::board::Board;
+use crate::control::registry::Registry;
 use crate::failure::Failure;
 use netmem::forward::{CrossConnect, Decide, DropAll, PassAll, Reflect};
 use netmem::pool::Pool;
@@ -194,9 +194,9 @@ impl Following {
 }
 
 /// Shows routes, neighbours, and how they are followed.
-pub fn board(board: &mut Board, listing: &Listing) {
+pub fn registry(registry: &mut Registry, listing: &Listing) {
     let of = listing.clone();
-    board.section("routes", move || {
+    registry.section("routes", move || {
         let record = |route: netmem_rtnetlink::RouteLine| {
             Record::default()
                 .with("name", route.prefix)
@@ -208,7 +208,7 @@ pub fn board(board: &mut Board, listing: &Listing) {
         of.routes().into_iter().map(record).collect()
     });
     let of = listing.clone();
-    board.section("neighbours", move || {
+    registry.section("neighbours", move || {
         let record = |neighbour: netmem_rtnetlink::NeighbourLine| {
             let mac = neighbour.mac.map_or_else(|| "silent".to_owned(), |mac| mac.to_string());
             let name = neighbour.address.to_string();
@@ -217,7 +217,7 @@ pub fn board(board: &mut Board, listing: &Listing) {
         of.neighbours().into_iter().map(record).collect()
     });
     let of = listing.clone();
-    board.section("netlink", move || {
+    registry.section("netlink", move || {
         let counters = of.counters();
         vec![Record::default().with("name", "netlink").with_all([
             ("routes", of.len() as u64),

@@ -5,7 +5,7 @@
 
 use super::cores::pin;
 use super::forwarding::forward;
-use super::holding::{HolderReport, Holding, TapReport};
+use super::holding::{Holding, LocalQueueReport, TapReport};
 use super::links::Links;
 use super::live::Live;
 use super::network::{Network, Traveled};
@@ -15,9 +15,9 @@ use super::plan::Plan;
 use super::reload::Reload;
 use super::report::{IcmpReport, PortReport, Report, SteerReport, WorkerReport, dropped};
 use super::routing::Following;
-use super::seat::{Owner, Seat};
 use super::set_up::Dataplane;
 use super::watchdog::Watchdog;
+use super::worker_setup::{Owner, WorkerSetup};
 use crate::failure::Failure;
 use crate::threads;
 use netmem::forward::{Meters, SteeringControl};
@@ -43,7 +43,7 @@ const HOME: Duration = Duration::from_secs(2);
 /// What the threads came back with.
 struct Ran {
     traveled: Option<Traveled>,
-    holder: Option<HolderReport>,
+    local_queue: Option<LocalQueueReport>,
     tap: Option<TapReport>,
     seconds: f64,
     /// Each worker's core and the network's, where they were pinned.
@@ -51,7 +51,7 @@ struct Ran {
     network_core: Option<usize>,
 }
 
-/// What runs beside the workers: the network with its core, the holder, who follows routes.
+/// What runs beside the workers: the network with its core, the local queue, who follows routes.
 type Beside = (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>);
 
 /// Who is told while it runs, and what is looked after.
@@ -64,7 +64,7 @@ type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<R
 pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
     let Dataplane {
         memory,
-        mut seats,
+        mut setups,
         network,
         mut own,
         mut links,
@@ -75,21 +75,21 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         mut reload,
         control,
     } = dataplane;
-    let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
-    let icmp: Vec<_> = seats.iter().map(|seat| Arc::clone(&seat.icmp.counters)).collect();
-    let mut live = Live::new(&seats, plan.live);
-    fill_rings(&mut seats);
+    let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
+    let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
+    let mut live = Live::new(&setups, plan.live);
+    fill_rings(&mut setups);
     let ended = || {
         meters.iter().map(|one| one.drops.total() + one.passed.get()).sum::<u64>()
             + lost_between(steering.as_ref())
     };
     let told = (&mut live, &mut own, &mut links, &mut reload);
-    let ran = threads(&mut seats, ended, (network, holding, following), told, plan, stop)?;
+    let ran = threads(&mut setups, ended, (network, holding, following), told, plan, stop)?;
     live.clear();
-    // Before the pools are closed: the board holds handles of them.
+    // Before the pools are closed: the registry holds handles of them.
     drop((control, live));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
-    let (ports, owners) = close_ports(seats);
+    let (ports, owners) = close_ports(setups);
     drop(hooks);
     let (pools, still_out) = close_pools(owners);
     let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
@@ -106,7 +106,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         held: sum(|meters| meters.held.get()),
         passed: sum(|meters| meters.passed.get()),
         workers: workers.collect(),
-        holder: ran.holder,
+        local_queue: ran.local_queue,
         tap: ran.tap,
         completed: sum(|meters| meters.completed.get()),
         filter,
@@ -123,16 +123,16 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
 }
 
 /// Polls once, which fills the rings of ports that came empty, so that the first packet finds a frame.
-fn fill_rings(seats: &mut [Seat]) {
-    for Seat { forwarder, owner, .. } in seats {
+fn fill_rings(setups: &mut [WorkerSetup]) {
+    for WorkerSetup { forwarder, owner, .. } in setups {
         forwarder.poll(&mut owner.worker);
     }
 }
 
 /// Drops the forwarders, and with them the ports; what closing them completed counts as well.
-fn close_ports(seats: Vec<Seat>) -> (Vec<PortReport>, Vec<Owner>) {
+fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>) {
     let (mut reports, mut owners) = (Vec::new(), Vec::new());
-    for (number, Seat { owner, forwarder, details, .. }) in seats.into_iter().enumerate() {
+    for (number, WorkerSetup { owner, forwarder, details, .. }) in setups.into_iter().enumerate() {
         let ports = forwarder.ports().zip(details);
         reports.extend(ports.map(|(port, detail)| PortReport::new(number, port, detail)));
         drop(forwarder);
@@ -152,7 +152,7 @@ fn close_pools(owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
 /// The threads of a run. None is what one gives that was called off before it began.
 struct Team<'scope> {
     network: Option<Running<'scope, (Option<usize>, Traveled)>>,
-    holding: Option<Running<'scope, (Option<HolderReport>, Option<TapReport>)>>,
+    holding: Option<Running<'scope, (Option<LocalQueueReport>, Option<TapReport>)>>,
     following: Option<Running<'scope, ()>>,
     /// Each with the core it was pinned to.
     workers: Vec<Running<'scope, Option<usize>>>,
@@ -166,7 +166,7 @@ type Running<'scope, T> = ScopedJoinHandle<'scope, Option<T>>;
 /// [`Failure::Input`] where one cannot be had; those before it wait.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    seats: &'scope mut [Seat],
+    setups: &'scope mut [WorkerSetup],
     ended: impl Fn() -> u64 + Send + 'scope,
     (network, holding, following): Beside,
     phases: &'scope Phases,
@@ -184,34 +184,34 @@ fn start<'scope>(
     });
     let (network, holding) = (network.transpose()?, holding.transpose()?);
     let following = following.transpose()?;
-    let workers = seats.iter_mut().enumerate().map(|(number, seat)| {
-        let body = move || phases.has_begun().then(|| work(number, seat, phases));
+    let workers = setups.iter_mut().enumerate().map(|(number, setup)| {
+        let body = move || phases.has_begun().then(|| work(number, setup, phases));
         threads::start(scope, &format!("worker {number}"), body)
     });
     Ok(Team { network, holding, following, workers: workers.collect::<Result<_, _>>()? })
 }
 
 /// Forwards as worker `number`; the core it was pinned to.
-fn work(number: usize, seat: &mut Seat, phases: &Phases) -> Option<usize> {
-    let Seat { owner, forwarder, core, .. } = seat;
+fn work(number: usize, setup: &mut WorkerSetup, phases: &Phases) -> Option<usize> {
+    let WorkerSetup { owner, forwarder, core, .. } = setup;
     let core = pin(*core);
     forward(forwarder, &mut owner.worker, number, phases);
     core
 }
 
-/// Runs the workers, the network and the holder, each on its own thread, and watches them from this one.
+/// Runs the workers, the network and the local queue, each on its own thread, and watches them from this one.
 fn threads(
-    seats: &mut [Seat],
+    setups: &mut [WorkerSetup],
     ended: impl Fn() -> u64 + Send,
     beside: Beside,
     told: Told<'_>,
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Ran, Failure> {
-    let phases = &Phases::new(seats.len(), beside.0.is_none());
-    let mut watchdog = Watchdog::new(seats, plan.watchdog);
+    let phases = &Phases::new(setups.len(), beside.0.is_none());
+    let mut watchdog = Watchdog::new(setups, plan.watchdog);
     thread::scope(|scope| {
-        let team = start(scope, seats, ended, beside, phases);
+        let team = start(scope, setups, ended, beside, phases);
         phases.begin(team.is_ok());
         let Team { network, holding, following, workers } = team?;
         let alive = || !workers.iter().any(|worker| worker.is_finished());
@@ -225,15 +225,16 @@ fn threads(
             .transpose()
             .map_err(|why| died("the follower of routes", &*why))?;
         let traveled = network.map(|network| network.join()).transpose();
-        let holder = holding.map(|holding| holding.join()).transpose();
+        let local_queue = holding.map(|holding| holding.join()).transpose();
         let cores = workers.into_iter().enumerate().map(|(number, core)| {
             Ok(core.map_err(|why| died(&format!("worker {number}"), &*why))?.flatten())
         });
         let cores = cores.collect::<Result<_, _>>()?;
-        let (holder, tap) = holder.map_err(|why| died("the holder", &*why))?.flatten().unwrap_or_default();
+        let (local_queue, tap) =
+            local_queue.map_err(|why| died("the holder", &*why))?.flatten().unwrap_or_default();
         let traveled = traveled.map_err(|why| died("the generator", &*why))?.flatten();
         let (network_core, traveled) = traveled.unzip();
-        Ok(Ran { traveled, holder, tap, seconds, cores, network_core: network_core.flatten() })
+        Ok(Ran { traveled, local_queue, tap, seconds, cores, network_core: network_core.flatten() })
     })
 }
 

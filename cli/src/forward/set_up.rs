@@ -1,7 +1,6 @@
 //! Memory, workers, pools, ports and forwarders as planned. Interfaces are touched last; what was made before a
 //! failure is dropped.
 
-use super::board::board;
 use super::cores::cores;
 use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
@@ -9,30 +8,31 @@ use super::lending;
 use super::links::Links;
 use super::network::Network;
 use super::own_addresses::Followed;
-use super::packet_board;
+use super::packet_registry;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
+use super::registry::registry;
 use super::reload::Reload;
 use super::routing::{self, Following};
-use super::seat::{Icmp, Owner, Seat, owners};
+use super::worker_setup::{Icmp, Owner, WorkerSetup, owners};
 use crate::control::server::Server;
 use crate::failure::Failure;
 use crate::stop;
-use netmem::forward::holder::{Keep, Keeper, holder};
+use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
 use netmem::forward::tap::tap;
 use netmem::forward::{Decide, Forwarder, Steering, SteeringControl};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::steer::MeshConfig;
 use std::sync::Arc;
 
-/// Places of a holder's queue at least.
+/// Places of a local queue's queue at least.
 const QUEUE: u32 = 1024;
 
 /// Everything a run needs.
 pub struct Dataplane {
     pub memory: Memory,
     /// One for each worker.
-    pub seats: Vec<Seat>,
+    pub setups: Vec<WorkerSetup>,
     /// What the mem ports are joined to, and its core; None with interfaces.
     pub network: Option<(Network, Option<usize>)>,
     /// The host's addresses, whose packets xdp ports leave to the kernel.
@@ -70,20 +70,22 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let mut hooks = hooks.transpose()?;
     let (steering, ends) = plan.steer.as_ref().map(share).transpose()?.unzip();
     let mut ends = ends.into_iter().flatten();
-    let mut seats = Vec::new();
+    let mut setups = Vec::new();
     for ((owner, ports), core) in owners.into_iter().zip(ports).zip(cores.workers) {
         let waiting = following.as_mut().map(|following| following.waiting(&owner.pool, plan.workers));
-        let mut seat = seat(plan, owner, (ports, ways.decision(waiting, plan.icmp)), core, hooks.as_mut())?;
-        ends.next().into_iter().for_each(|end| seat.forwarder.set_steering(end));
-        seats.push(seat);
+        let mut setup =
+            one_worker(plan, owner, (ports, ways.decision(waiting, plan.icmp)), core, hooks.as_mut())?;
+        ends.next().into_iter().for_each(|end| setup.forwarder.set_steering(end));
+        setups.push(setup);
     }
-    let holding = plan.holds().then(|| hold_for(&mut seats, &memory, plan)).transpose()?;
+    let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan)).transpose()?;
     let listen = |path| {
-        let mut board = board(&memory, &seats, steering.as_ref(), plan.mode);
-        hooks.iter().for_each(|hooks| packet_board::packets(&mut board, hooks));
-        holding.iter().for_each(|holding| packet_board::holder(&mut board, holding));
-        following.iter().for_each(|following| routing::board(&mut board, &following.follower.listing()));
-        Server::start(path, board)
+        let mut registry = registry(&memory, &setups, steering.as_ref(), plan.mode);
+        hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks));
+        holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
+        let listing = following.as_ref().map(|following| following.follower.listing());
+        listing.iter().for_each(|listing| routing::registry(&mut registry, listing));
+        Server::start(path, registry)
     };
     let control = plan.control.as_deref().map(listen).transpose()?;
     let network = network.map(|network| (network, cores.network));
@@ -93,15 +95,27 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
             plan: plan.clone(),
             routes,
             rules: hooks.as_ref().map_or_else(Vec::new, Hooks::rules),
-            idle: seats.iter().map(|seat| seat.forwarder.idle_control()).collect(),
-            icmp: seats.iter().filter_map(|seat| seat.icmp.control.clone()).collect(),
+            idle: setups.iter().map(|setup| setup.forwarder.idle_control()).collect(),
+            icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
             steering: steering.clone(),
         })
     });
     let reload = reload.transpose()?;
     // Where the kernel's routes are followed, so are its addresses.
     let own = Followed::new(own.filter(|_| following.is_none()));
-    Ok(Dataplane { memory, seats, network, own, links, holding, hooks, steering, following, reload, control })
+    Ok(Dataplane {
+        memory,
+        setups,
+        network,
+        own,
+        links,
+        holding,
+        hooks,
+        steering,
+        following,
+        reload,
+        control,
+    })
 }
 
 /// Memory for all pools, and for heads where there are packets. A peer that is lent frames can write any byte of their
@@ -120,37 +134,37 @@ fn share(steer: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), Failure
 }
 
 /// A forwarder over a worker's ports, as planned.
-fn seat(
+fn one_worker(
     plan: &Plan,
     owner: Owner,
     (Ports { ports, details, .. }, (decision, icmp)): (Ports, (Box<dyn Decide>, Icmp)),
     core: Option<usize>,
     hooks: Option<&mut Hooks>,
-) -> Result<Seat, Failure> {
+) -> Result<WorkerSetup, Failure> {
     let mut forwarder = Forwarder::new(ports, owner.pool.clone(), decision).map_err(Failure::input)?;
     forwarder.set_free(plan.free);
     forwarder.set_idle(plan.idle);
     if let (Some(hooks), Some(packets)) = (hooks, &plan.packets) {
         hooks.set(&mut forwarder, &owner.pool, packets)?;
     }
-    Ok(Seat { owner, forwarder, icmp, details, core })
+    Ok(WorkerSetup { owner, forwarder, icmp, details, core })
 }
 
 /// Gives each forwarder somebody to pass frames to, and to show them to, as planned.
-fn hold_for(seats: &mut [Seat], memory: &Memory, plan: &Plan) -> Result<Holding, Failure> {
+fn hold_for(setups: &mut [WorkerSetup], memory: &Memory, plan: &Plan) -> Result<Holding, Failure> {
     let worker = memory.worker().map_err(Failure::input)?;
     let places = (2 * plan.ring).max(QUEUE);
-    let keep = plan.hold.map(|hold| Arc::new(Keep::new(hold.frames, hold.time)));
-    let mut holding = Holding { keep: keep.clone(), keepers: Vec::new(), taps: Vec::new(), worker };
-    for seat in seats {
+    let keep = plan.hold.map(|hold| Arc::new(RetentionLimit::new(hold.frames, hold.time)));
+    let mut holding = Holding { keep: keep.clone(), retentions: Vec::new(), taps: Vec::new(), worker };
+    for setup in setups {
         if let Some(keep) = &keep {
-            let (holder, reader) = holder(places);
-            seat.forwarder.set_holder(holder);
-            holding.keepers.push(Keeper::new(reader, Arc::clone(keep)));
+            let (local_queue, reader) = local_queue(places);
+            setup.forwarder.set_local_queue(local_queue);
+            holding.retentions.push(Retention::new(reader, Arc::clone(keep)));
         }
         if let Some(most) = plan.tap {
             let (tap, reader) = tap(places);
-            seat.forwarder.add_tap(tap);
+            setup.forwarder.add_tap(tap);
             holding.taps.push(Tapped::new(reader, most));
         }
     }

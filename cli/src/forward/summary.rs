@@ -1,6 +1,6 @@
 //! The summary for a person.
 
-use super::holding::{HolderReport, TapReport};
+use super::holding::{LocalQueueReport, TapReport};
 use super::report::{PortReport, Report, WorkerReport};
 use crate::output::thousands;
 use netmem::pool::Ledger;
@@ -88,8 +88,9 @@ fn packets(report: &Report) -> String {
     lines.push(("transmitted", report.transmitted, String::new()));
     lines.push(("dropped", report.dropped_total(), listed(report.dropped.iter().copied())));
     lines.push(("held", report.held, String::new()));
-    if let Some(HolderReport { freed, kept, .. }) = report.holder {
-        let note = format!("to the holder, which freed {} and kept {}", thousands(freed), thousands(kept));
+    if let Some(LocalQueueReport { freed, kept, .. }) = report.local_queue {
+        let note =
+            format!("to the local queue, which freed {} and kept {}", thousands(freed), thousands(kept));
         lines.push(("passed", report.passed, note));
     }
     if let Some(traveled) = &report.traveled {

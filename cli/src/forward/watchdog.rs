@@ -5,7 +5,7 @@
 //! thread had the core, the rest of the time does not count, since a worker may have stood still with it.
 
 use super::phases::Phases;
-use super::seat::Seat;
+use super::worker_setup::WorkerSetup;
 use netmem::forward::{Call, Meters};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,10 +38,10 @@ struct Watched {
 
 impl Watchdog {
     /// One that gives each worker so much time.
-    pub fn new(seats: &[Seat], patience: Option<Duration>) -> Watchdog {
-        let workers = seats.iter().map(|seat| Watched {
-            meters: seat.forwarder.meters(),
-            ports: seat.forwarder.ports().map(|port| port.name().to_owned()).collect(),
+    pub fn new(setups: &[WorkerSetup], patience: Option<Duration>) -> Watchdog {
+        let workers = setups.iter().map(|setup| Watched {
+            meters: setup.forwarder.meters(),
+            ports: setup.forwarder.ports().map(|port| port.name().to_owned()).collect(),
             waited: Duration::ZERO,
             said: false,
             last: None,

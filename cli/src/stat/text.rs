@@ -35,7 +35,7 @@ const GAUGES: [(&str, &[&str]); 8] = [
     ("pages", &["bytes", "total", "free", "cached"]),
     ("ready", &["ready", "waiting", "now", "max"]),
     ("slabs", &["slabs", "partial", "total_objects", "cached_objects"]),
-    ("holder", &["kept", "held"]),
+    ("local_queue", &["kept", "held"]),
 ];
 
 /// How it is to look.

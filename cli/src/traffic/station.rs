@@ -7,7 +7,7 @@ use crate::forward::lending;
 use crate::forward::port_setup::PortSetup;
 use crate::forward::ports::{Opened, opened};
 use crate::forward::report::PortReport;
-use crate::forward::seat::Owner;
+use crate::forward::worker_setup::Owner;
 use netmem::page::MemoryConfig;
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
 use netmem::port::Port;

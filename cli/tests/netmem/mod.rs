@@ -78,9 +78,9 @@ pub fn assert_adds_up(value: &Value) {
     assert_eq!(number(value, "generator.sent"), received + rx_drops, "{value}");
     let passed = number(value, "passed");
     assert_eq!(received, transmitted + dropped(value) + number(value, "held") + passed, "{value}");
-    if !value["holder"].is_null() {
-        let (taken, freed) = (number(value, "holder.taken"), number(value, "holder.freed"));
-        assert_eq!((passed, taken), (taken, freed + number(value, "holder.kept")), "{value}");
+    if !value["local_queue"].is_null() {
+        let (taken, freed) = (number(value, "local_queue.taken"), number(value, "local_queue.freed"));
+        assert_eq!((passed, taken), (taken, freed + number(value, "local_queue.kept")), "{value}");
     }
     assert_eq!(transmitted, ports(value, "completed"), "{value}");
     assert_eq!(transmitted, number(value, "sink.received"), "{value}");

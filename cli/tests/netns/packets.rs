@@ -1,4 +1,4 @@
-//! Real packets with heads, ready pools, rules, a holder and a tap, ended in the middle of traffic.
+//! Real packets with heads, ready pools, rules, a local queue and a tap, ended in the middle of traffic.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::summary::Summary;
@@ -49,7 +49,7 @@ fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
     summary.assert_adds_up();
     // Requests cross; the answers, which come by port 1, are held.
     assert!(summary.number("passed") > 0 && summary.number("transmitted") > 0);
-    assert_eq!(summary.number("holder.taken"), summary.number("passed"));
+    assert_eq!(summary.number("local_queue.taken"), summary.number("passed"));
     bed.assert_nothing_left();
 }
 
@@ -67,7 +67,7 @@ fn tunables_are_turned_through_the_socket_while_a_tap_holds_clones_in_mid_traffi
             ("ready.pairs.max", max),
             ("ready.heads.size", "32"),
             ("pool.rx.cache", "64"),
-            ("holder.packets", max),
+            ("local_queue.packets", max),
             ("rules", "accept,in=0 pass,proto=icmp"),
         ] {
             let out = netmem(&bed).args(["set", key, value, "--control", socket]).output().expect("netmem");

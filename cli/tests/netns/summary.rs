@@ -17,7 +17,7 @@ impl Summary {
         Summary(value)
     }
 
-    /// The number at a path like `holder.taken`.
+    /// The number at a path like `local_queue.taken`.
     pub fn number(&self, path: &str) -> u64 {
         let (names, name) = path.rsplit_once('.').unwrap_or(("", path));
         let within = names.split('.').filter(|name| !name.is_empty());

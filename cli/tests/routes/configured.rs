@@ -49,12 +49,12 @@ impl Configured {
         Some(rules.filter_map(|rule| rule["rule"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Frames that the holder has taken.
+    /// Frames that the local queue has taken.
     fn taken(&self) -> u64 {
         let mut command = self.bed.dut.command(env!("CARGO_BIN_EXE_netmem"));
-        command.args(["stat", "holder", "--json", "--control"]).arg(&self.socket);
+        command.args(["stat", "local_queue", "--json", "--control"]).arg(&self.socket);
         let said: Value = serde_json::from_slice(&command.output().expect("netmem").stdout).expect("JSON");
-        said["holder"][0]["taken"].as_u64().expect("a number")
+        said["local_queue"][0]["taken"].as_u64().expect("a number")
     }
 
     /// What it has said so far.
@@ -127,13 +127,13 @@ fn the_first_rule_that_passes_comes_and_the_last_one_goes_while_packets_pass() {
     for round in 1..=2 {
         netmem.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
         assert_eq!(netmem.change(&passing), "configuration reloaded");
-        assert!(!pings(), "they go to the holder");
-        wait_until("the holder has them", || netmem.taken() == 3 * round);
+        assert!(!pings(), "they go to the local queue");
+        wait_until("the local queue has them", || netmem.taken() == 3 * round);
         assert_eq!(netmem.change(SHIPPED), "configuration reloaded");
     }
     netmem.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
     let summary = netmem.end();
-    assert_eq!((&summary["passed"], &summary["holder"]["freed"]), (&6.into(), &6.into()), "{summary}");
+    assert_eq!((&summary["passed"], &summary["local_queue"]["freed"]), (&6.into(), &6.into()), "{summary}");
 }
 
 #[test]

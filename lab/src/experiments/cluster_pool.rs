@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 
 use netmem::limits::{BATCH_MAX, CHUNK_SIZE};
-use netmem::packet::{Form, HeadsConfig, Pairs};
+use netmem::packet::{HeadCacheConfig, HeadCacheMode, ReadyPackets};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::PoolConfig;
 use netmem::slab::{CacheConfig, Layer, WordForm};
@@ -54,7 +54,7 @@ struct Side {
 /// Pairs that are kept ready at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Max {
-    Pairs(usize),
+    ReadyPackets(usize),
     /// As many as the rings hold.
     Ring,
     /// Up and down between 0 and the ring, changed at every round.
@@ -76,7 +76,8 @@ const POOLED: usize = 12;
 fn cells() -> Vec<Side> {
     let sides = PUBLISHED.map(|(full, locked, ..)| (full, locked));
     let of = |max| sides.map(|(full, locked)| Side { full, locked, max });
-    let [none, source, ring] = [Max::Pairs(0), Max::Pairs(Pairs::MAX), Max::Ring].map(of);
+    let [none, source, ring] =
+        [Max::ReadyPackets(0), Max::ReadyPackets(ReadyPackets::MAX), Max::Ring].map(of);
     let changing = Side { full: false, locked: true, max: Max::Changing };
     none.into_iter().chain(source).chain(ring).chain([changing]).collect()
 }
@@ -157,12 +158,12 @@ impl Side {
                 merge: false,
                 ..CacheConfig::default()
             };
-            HeadsConfig { cache, form: Form::Each, ..HeadsConfig::default() }
+            HeadCacheConfig { cache, mode: HeadCacheMode::Each, ..HeadCacheConfig::default() }
         } else {
-            HeadsConfig::default()
+            HeadCacheConfig::default()
         };
         let max = match self.max {
-            Max::Pairs(max) => max,
+            Max::ReadyPackets(max) => max,
             Max::Ring | Max::Changing => ring,
         };
         let packets = PacketSetup { heads, rules: self.full.then_some(rules), pairs: Some(max) };
@@ -175,7 +176,7 @@ impl Side {
         let path = if self.full { "full" } else { "fast" };
         let below = if self.locked { "lock" } else { "free" };
         let max = match self.max {
-            Max::Pairs(max) => max.to_string(),
+            Max::ReadyPackets(max) => max.to_string(),
             Max::Ring => "ring".to_owned(),
             Max::Changing => "changing".to_owned(),
         };
@@ -201,8 +202,8 @@ impl Side {
             |&&(full, locked, ..): &&(bool, bool, f64, f64)| (full, locked) == (self.full, self.locked);
         let &(.., without, with) = PUBLISHED.iter().find(side)?;
         let (kpps, pool) = match self.max {
-            Max::Pairs(0) => (without, "without the pool"),
-            Max::Pairs(_) => (with, "with 50 pairs"),
+            Max::ReadyPackets(0) => (without, "without the pool"),
+            Max::ReadyPackets(_) => (with, "with 50 pairs"),
             Max::Ring | Max::Changing => return None,
         };
         let system = if self.locked { "CURRENT" } else { "STABLE" };
@@ -224,8 +225,8 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     );
     bench.note("the source prints 195 pps for one cell: kpps, by its table");
     for (full, locked, without, with) in PUBLISHED {
-        for max in [Max::Pairs(Pairs::MAX), Max::Ring] {
-            let [a, b] = [max, Max::Pairs(0)].map(|max| Side { full, locked, max }.variant());
+        for max in [Max::ReadyPackets(ReadyPackets::MAX), Max::Ring] {
+            let [a, b] = [max, Max::ReadyPackets(0)].map(|max| Side { full, locked, max }.variant());
             let Some(ratio) = bench.reported_ratio(&a, &b) else { continue };
             let (median, low, high) = (ratio.median, ratio.low, ratio.high);
             let verdict = match () {

@@ -8,7 +8,7 @@ mod trip;
 use std::cell::RefCell;
 
 use netmem::limits::PAGE_SIZE;
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{DmaMap, Recycle};
 use netmem::sync::Worker;
 
@@ -86,7 +86,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let clock = bench.clock;
     let config = MemoryConfig {
         bytes: (KINDS.len() + 1) * PAGES * PAGE_SIZE,
-        backing: BackingWish::Small,
+        backing: BackingPreference::Small,
         ..MemoryConfig::default()
     };
     let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;

@@ -10,7 +10,7 @@ pub(super) mod target;
 
 use std::cell::RefCell;
 
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::sync::Worker;
 
@@ -73,7 +73,8 @@ struct Scene<'a> {
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let clock = bench.clock;
     // DPDK runs without huge pages here, so netmem does too.
-    let config = MemoryConfig { bytes: MEMORY_BYTES, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config =
+        MemoryConfig { bytes: MEMORY_BYTES, backing: BackingPreference::Small, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
     let worker = RefCell::new(memory.worker().map_err(SetUpError::at("worker"))?);
     let dpdk = Dpdk::start();

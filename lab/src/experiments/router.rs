@@ -1,16 +1,16 @@
 //! The product's forwarder between two `mem` wires, and the far side of both: a generator that sends one UDP flow
-//! from prebuilt frames, a sink that compares every byte of what comes out, and a keeper of what is passed up.
+//! from prebuilt frames, a sink that compares every byte of what comes out, and a retention of what is passed up.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use netmem::forward::filter::filter;
-use netmem::forward::holder::{HolderCounters, Keep, Keeper, holder};
+use netmem::forward::local_queue::{LocalQueueCounters, Retention, RetentionLimit, local_queue};
 use netmem::forward::{
     CrossConnect, Decide, DropAll, Forwarder, Free, LatencyQuantiles, PacketPath, PassAll, Reflect,
 };
 use netmem::limits::BATCH_MAX;
-use netmem::packet::{Heads, HeadsConfig, Pairs};
+use netmem::packet::{HeadCache, HeadCacheConfig, ReadyPackets};
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
@@ -59,7 +59,7 @@ pub(super) enum Fate {
     Reflected,
     /// They are dropped.
     Dropped,
-    /// They go to a holder, which frees them, on a worker of its own, when as many newer ones have come.
+    /// They go to a local queue, which frees them, on a worker of its own, when as many newer ones have come.
     Kept(usize),
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Setup {
 /// How packets are made and freed.
 #[derive(Debug, Clone)]
 pub(super) struct PacketSetup {
-    pub(super) heads: HeadsConfig,
+    pub(super) heads: HeadCacheConfig,
     /// Rules that packets go through, none of which matches: [rizzo02-mbuf]'s slow forwarding. None for the fast one.
     pub(super) rules: Option<usize>,
     /// Pairs of head and frame that are kept ready; None where heads and frames go their own ways.
@@ -98,10 +98,10 @@ impl Setup {
 pub(super) struct Router {
     forwarder: Forwarder,
     pool: Pool,
-    pairs: Option<Pairs>,
+    pairs: Option<ReadyPackets>,
 }
 
-/// Generator, sink and keeper.
+/// Generator, sink and retention.
 pub(super) struct FarSide {
     /// What the ports are joined to; packets go in by the first.
     devices: [MemDevice; 2],
@@ -118,9 +118,9 @@ pub(super) struct FarSide {
 
 /// Who keeps what is passed up, on a worker of its own.
 struct Socket {
-    keeper: Keeper,
+    retention: Retention,
     worker: Worker,
-    counters: Arc<HolderCounters>,
+    counters: Arc<LocalQueueCounters>,
 }
 
 impl Router {
@@ -178,7 +178,7 @@ impl Router {
     }
 
     /// The ready pairs, where there are any.
-    pub(super) fn pairs(&self) -> Option<&Pairs> {
+    pub(super) fn pairs(&self) -> Option<&ReadyPackets> {
         self.pairs.as_ref()
     }
 
@@ -245,8 +245,8 @@ impl FarSide {
     /// Takes at most a batch of what came out, and what was passed up; returns how many packets came out.
     fn take_in(&mut self) -> usize {
         let Self { devices, out, socket, frames, received, corrupt, .. } = self;
-        if let Some(Socket { keeper, worker, .. }) = socket {
-            keeper.turn(worker);
+        if let Some(Socket { retention, worker, .. }) = socket {
+            retention.turn(worker);
         }
         let Some(device) = *out else { return 0 };
         devices[device].collect(BATCH_MAX, |data| {
@@ -263,14 +263,14 @@ impl FarSide {
 
     /// Frees all that is kept, after comparing it; returns how many packets were ever passed up.
     fn release(&mut self) -> u64 {
-        let Some(Socket { keeper, worker, counters }) = &mut self.socket else { return 0 };
-        keeper.turn(worker);
-        let first = self.sent - keeper.kept() as u64;
-        for (number, data) in (first..).zip(keeper.frames()) {
+        let Some(Socket { retention, worker, counters }) = &mut self.socket else { return 0 };
+        retention.turn(worker);
+        let first = self.sent - retention.kept() as u64;
+        for (number, data) in (first..).zip(retention.frames()) {
             self.received += 1;
             self.corrupt += u64::from(data != self.frames[number as usize % FRAMES].1);
         }
-        keeper.release(worker);
+        retention.release(worker);
         counters.given.get()
     }
 }
@@ -280,8 +280,8 @@ fn packet_path(
     memory: &Memory,
     pool: &Pool,
     setup: &PacketSetup,
-) -> Result<(PacketPath, Option<Pairs>), SetUpError> {
-    let heads = Heads::with(memory, &setup.heads).map_err(SetUpError::at("heads"))?;
+) -> Result<(PacketPath, Option<ReadyPackets>), SetUpError> {
+    let heads = HeadCache::with(memory, &setup.heads).map_err(SetUpError::at("heads"))?;
     let mut path = PacketPath::new(heads.clone());
     if let Some(rules) = setup.rules {
         // Ports that the flow does not use, so that every packet is held against every rule.
@@ -290,9 +290,9 @@ fn packet_path(
         let (filter, _) = filter(rules).map_err(SetUpError::at("rules"))?;
         path = path.with_hooks(filter);
     }
-    let pairs = setup.pairs.map(|max| Pairs::new(pool, &heads, max));
+    let pairs = setup.pairs.map(|max| ReadyPackets::new(pool, &heads, max));
     if let Some(pairs) = &pairs {
-        path = path.with_pairs(pairs.clone());
+        path = path.with_ready_packets(pairs.clone());
     }
     Ok((path, pairs))
 }
@@ -316,18 +316,22 @@ fn out(fate: Fate) -> Option<usize> {
     }
 }
 
-/// A holder for the forwarder, and who reads it.
+/// A local queue for the forwarder, and who reads it.
 fn socket(
     memory: &Memory,
     forwarder: &mut Forwarder,
     queue: usize,
     kept: usize,
 ) -> Result<Socket, SetUpError> {
-    let (holder, reader) = holder(queue as u32);
-    forwarder.set_holder(holder);
-    let worker = memory.worker().map_err(SetUpError::at("the keeper's worker"))?;
+    let (local_queue, reader) = local_queue(queue as u32);
+    forwarder.set_local_queue(local_queue);
+    let worker = memory.worker().map_err(SetUpError::at("the retention's worker"))?;
     let counters = reader.counters();
-    Ok(Socket { keeper: Keeper::new(reader, Arc::new(Keep::new(kept, AGES))), worker, counters })
+    Ok(Socket {
+        retention: Retention::new(reader, Arc::new(RetentionLimit::new(kept, AGES))),
+        worker,
+        counters,
+    })
 }
 
 /// The frames of the product's generator, each beside what must come out: the product's sink says so.
@@ -401,7 +405,7 @@ mod tests {
         for rules in [None, Some(3)] {
             for pairs in [None, Some(0), Some(50)] {
                 for cache in [None, Some((512, 256))] {
-                    let packets = Some(PacketSetup { heads: HeadsConfig::default(), rules, pairs });
+                    let packets = Some(PacketSetup { heads: HeadCacheConfig::default(), rules, pairs });
                     let setup = Setup { packets, cache, ..Setup::frames(256, Fate::Routed) };
                     let report = settled_with(&memory, &mut worker, &setup, |_| ());
                     assert!(report.ok() && report.checks.len() == 3, "{setup:?} {:?}", report.checks);

@@ -1,5 +1,5 @@
 //! `xdp-verdicts`: what a packet costs that is dropped, sent back, redirected to a second device, or passed to a
-//! holder that keeps it and frees it elsewhere. The memory is the same in each; only where it comes home from differs.
+//! local queue that keeps it and frees it elsewhere. The memory is the same in each; only where it comes home from differs.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ use crate::sources;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "xdp-verdicts",
     source: sources::PAGES.key,
-    question: "What does a packet cost when its page stays mapped and comes home from here, from a second device, or from a holder?",
+    question: "What does a packet cost when its page stays mapped and comes home from here, from a second device, or from a local_queue?",
     seconds: 8,
     keys: KEYS,
     run,
@@ -31,7 +31,7 @@ const KEYS: &[Key] = &[
     router::PACKETS,
     Key {
         name: "kept",
-        what: "packets that the second holder keeps",
+        what: "packets that the second local_queue keeps",
         min: 1,
         max: 65_536,
         full: 4_096,
@@ -132,7 +132,7 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     );
     bench.note(
         "drop, redirect and pass read no byte, tx and route write the header's line; redirect and route go to a second \
-         device, whose completions free the frames; pass goes through a queue to a holder on the other core, whose frees \
+         device, whose completions free the frames; pass goes through a queue to a local_queue on the other core, whose frees \
          come by the way home",
     );
     let said = |a, b| {

@@ -75,7 +75,7 @@ impl IcmpError {
         let rest = match message {
             Message::TooBig => mtu(frame, header.dst().into(), fib),
             // Where the wrong byte is stands in the first eight bits.
-            Message::ParameterProblem => u32::from(options::wishes(packet).err()?.at) << 24,
+            Message::ParameterProblem => u32::from(options::requested(packet).err()?.at) << 24,
             _ => 0,
         };
         Some(may_be_answered(header, payload).and_then(|()| {

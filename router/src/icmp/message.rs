@@ -41,9 +41,9 @@ impl Message {
     pub const fn of(reason: Reason) -> Option<Message> {
         Some(match reason {
             Reason::NoRoute => Message::NetUnreachable,
-            Reason::Unreachable | Reason::SilentNeighbour => Message::HostUnreachable,
+            Reason::Unreachable | Reason::NeighFailed => Message::HostUnreachable,
             Reason::Prohibited => Message::Prohibited,
-            Reason::TooLong => Message::TooBig,
+            Reason::PktTooBig => Message::TooBig,
             Reason::TtlExpired => Message::TimeExceeded,
             Reason::SourceRoute => Message::SourceRouteFailed,
             Reason::BeyondScope => Message::BeyondScope,

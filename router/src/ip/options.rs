@@ -12,12 +12,12 @@ const MILLISECONDS_OF_A_DAY: u128 = 86_400_000;
 
 /// Whether the router is to write into the options of `packet`, whose header is a checked one.
 pub(super) fn check(packet: &[u8], allow: Allow) -> Result<bool, Reason> {
-    let wishes = options::wishes(packet).map_err(|_| Reason::BadOptions)?;
-    match wishes.source_route {
+    let requested = options::requested(packet).map_err(|_| Reason::BadOptions)?;
+    match requested.source_route {
         Some(Strictness::Loose) if !allow.source_routes => Err(Reason::SourceRoute),
         // All routers on the way are named, and this one is not the next (RFC 791 §3.1).
         Some(Strictness::Strict) => Err(Reason::SourceRoute),
-        _ => Ok(wishes.records),
+        _ => Ok(requested.records),
     }
 }
 

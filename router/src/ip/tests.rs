@@ -118,7 +118,7 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
     assert_eq!(header(16, &[11, 0, 0, 1]), "no_route");
     assert_eq!(header(16, &[10, 9, 0, 1]), "no_route");
     let mut long = frame([10, 0, 0, 1], [10, 1, 0, 1], 64, &[7; 81], 0);
-    assert_eq!(forward(&mut long), Verdict::Drop(Reason::TooLong));
+    assert_eq!(forward(&mut long), Verdict::Drop(Reason::PktTooBig));
     let mut fits = frame([10, 0, 0, 1], [10, 1, 0, 1], 64, &[7; 80], 0);
     assert_eq!(forward(&mut fits), Verdict::Redirect(1));
 }

@@ -60,7 +60,7 @@ fn martian(header: &Ipv6, fib: &Fib) -> Reason {
         return Reason::Martian;
     }
     match fib.table.next_hop(dst.into(), || 0) {
-        Some(Hop::Local) => Reason::Local,
+        Some(Hop::Local) => Reason::LocalAddress,
         _ => Reason::BeyondScope,
     }
 }

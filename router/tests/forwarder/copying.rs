@@ -2,7 +2,7 @@
 
 use super::{Forwarder, Reason, Rig, cross_connect, rig, wire};
 use netmem::pool::Frame;
-use netmem::port::copying::{CopyingPort, Device, Rooms};
+use netmem::port::copying::{CopyingPort, Device, RxBuffers};
 use netmem::port::mem::{MemConfig, MemDevice};
 use netmem::port::{PortCounters, PortState};
 use netmem::stats::Writer;
@@ -18,7 +18,7 @@ impl Device for Full {
         "full"
     }
 
-    fn receive(&mut self, _rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, _rooms: &mut RxBuffers<'_>, _counters: &Writer<PortCounters>) -> usize {
         0
     }
 
@@ -47,7 +47,7 @@ impl Device for Few {
         "few"
     }
 
-    fn receive(&mut self, rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, _counters: &Writer<PortCounters>) -> usize {
         let n = rooms.len().min(self.0);
         self.0 -= n;
         n

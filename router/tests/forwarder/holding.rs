@@ -1,16 +1,16 @@
 //! Verdicts beside redirect, and what becomes of passed frames.
 
 use super::*;
-use netmem::forward::holder::{Keep, Keeper, Reader, holder};
+use netmem::forward::local_queue::{Reader, Retention, RetentionLimit, local_queue};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// A rig that passes every frame to a holder of 256 places.
+/// A rig that passes every frame to a local queue of 256 places.
 fn passing(frames: usize) -> (Rig, Reader) {
     let mut rig = rig(frames, Box::new(PassAll));
-    let (holder, reader) = holder(256);
-    rig.forwarder.set_holder(holder);
+    let (local_queue, reader) = local_queue(256);
+    rig.forwarder.set_local_queue(local_queue);
     rig.forwarder.poll(&mut rig.w);
     (rig, reader)
 }
@@ -100,7 +100,7 @@ fn a_stalled_reader_costs_its_queue_and_what_does_not_fit_is_a_counted_drop() {
     let (mut rig, reader) = passing(1024);
     rig.feed(&mut Traffic::new(1, 64).unwrap(), 1_000);
     let (meters, counters) = (rig.forwarder.meters(), reader.counters());
-    assert_eq!((meters.passed.get(), meters.drops.get(Reason::HolderFull)), (256, 744));
+    assert_eq!((meters.passed.get(), meters.drops.get(Reason::LocalQueueFull)), (256, 744));
     assert_eq!((counters.held(), rig.pool.ledger().queued), (256, 256));
     drop(reader);
     assert_eq!((counters.held(), rig.pool.ledger().queued), (0, 0));
@@ -116,7 +116,7 @@ fn without_a_holder_or_when_its_reader_has_gone_passed_frames_are_dropped_for_th
     drop(reader);
     left.feed(&mut Traffic::new(1, 64).unwrap(), 10);
     for rig in [lonely, left] {
-        assert_eq!(rig.forwarder.meters().drops.get(Reason::NoHolder), 10);
+        assert_eq!(rig.forwarder.meters().drops.get(Reason::NoLocalQueue), 10);
         rig.end();
     }
 }
@@ -125,27 +125,27 @@ fn without_a_holder_or_when_its_reader_has_gone_passed_frames_are_dropped_for_th
 fn a_keeper_keeps_as_many_packets_as_it_is_told_and_fewer_when_told_so() {
     let (mut rig, reader) = passing(1024);
     let mut worker = rig.memory.worker().unwrap();
-    let keep = Arc::new(Keep::new(100, Duration::MAX));
+    let keep = Arc::new(RetentionLimit::new(100, Duration::MAX));
     let counters = reader.counters();
-    let mut keeper = Keeper::new(reader, Arc::clone(&keep));
+    let mut retention = Retention::new(reader, Arc::clone(&keep));
     let (mut traffic, mut expected) = (Traffic::new(1, 64).unwrap(), Traffic::new(1, 64).unwrap());
     for round in 1..=20 {
         rig.feed(&mut traffic, 30);
-        keeper.turn(&mut worker);
-        assert_eq!(keeper.kept(), (round * 30).min(100));
+        retention.turn(&mut worker);
+        assert_eq!(retention.kept(), (round * 30).min(100));
         assert_eq!(rig.pool.ledger().queued, counters.kept.get());
     }
     let mut want = [0; 64];
     for _ in 0..500 {
         expected.write(&mut want);
     }
-    for data in keeper.frames() {
+    for data in retention.frames() {
         expected.write(&mut want);
         assert_eq!(data, want, "the last 100 are kept, untouched");
     }
     keep.set_packets(7);
-    assert_eq!((keeper.turn(&mut worker), keeper.kept(), counters.held()), (93, 7, 7));
-    assert_eq!((keeper.release(&mut worker), keeper.kept(), rig.pool.ledger().queued), (7, 0, 0));
+    assert_eq!((retention.turn(&mut worker), retention.kept(), counters.held()), (93, 7, 7));
+    assert_eq!((retention.release(&mut worker), retention.kept(), rig.pool.ledger().queued), (7, 0, 0));
     rig.end();
 }
 
@@ -153,14 +153,14 @@ fn a_keeper_keeps_as_many_packets_as_it_is_told_and_fewer_when_told_so() {
 fn a_keeper_frees_what_is_too_old_although_nothing_new_comes() {
     let (mut rig, reader) = passing(512);
     let mut worker = rig.memory.worker().unwrap();
-    let keep = Arc::new(Keep::new(usize::MAX, Duration::MAX));
-    let mut keeper = Keeper::new(reader, Arc::clone(&keep));
+    let keep = Arc::new(RetentionLimit::new(usize::MAX, Duration::MAX));
+    let mut retention = Retention::new(reader, Arc::clone(&keep));
     rig.feed(&mut Traffic::new(1, 64).unwrap(), 50);
-    keeper.turn(&mut worker);
-    assert_eq!(keeper.kept(), 50);
+    retention.turn(&mut worker);
+    assert_eq!(retention.kept(), 50);
     keep.set_time(Duration::ZERO);
     thread::sleep(Duration::from_millis(1));
-    assert_eq!((keeper.turn(&mut worker), keeper.kept()), (50, 0));
+    assert_eq!((retention.turn(&mut worker), retention.kept()), (50, 0));
     rig.end();
 }
 
@@ -168,17 +168,17 @@ fn a_keeper_frees_what_is_too_old_although_nothing_new_comes() {
 fn a_holder_that_never_lets_go_is_reported_as_queued_and_its_frames_stay_good() {
     let (mut rig, reader) = passing(512);
     let mut worker = rig.memory.worker().unwrap();
-    let mut keeper = Keeper::new(reader, Arc::new(Keep::new(usize::MAX, Duration::MAX)));
+    let mut retention = Retention::new(reader, Arc::new(RetentionLimit::new(usize::MAX, Duration::MAX)));
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.feed(&mut traffic, 200);
-    keeper.turn(&mut worker);
+    retention.turn(&mut worker);
     drop((rig.forwarder, rig.devices));
     let still_out = rig.pool.wait(Duration::ZERO).unwrap_err();
     assert_eq!((still_out.0.queued, still_out.0.owned), (200, 0), "{still_out}");
     let mut sink = Sink::new(1, 64, Hop::Unchanged).unwrap();
-    keeper.frames().for_each(|data| check(&mut sink, data));
+    retention.frames().for_each(|data| check(&mut sink, data));
     assert_eq!((sink.tally().received, sink.tally().corrupt), (200, 0), "nothing is unmapped early");
-    drop(keeper);
+    drop(retention);
     rig.pool.wait(Duration::ZERO).unwrap();
     drop((rig.pool, rig.w, worker));
     assert_eq!(rig.memory.stats().free, rig.memory.stats().total);

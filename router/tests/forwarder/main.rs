@@ -21,7 +21,7 @@ use moody::{Mood, Moody};
 use netmem::forward::{
     CrossConnect, Decide, DropAll, ForwardError, Forwarder, Free, PassAll, Reason, Reflect, Unpaired,
 };
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
@@ -52,8 +52,12 @@ fn rig(frames: usize, mode: Box<dyn Decide>) -> Rig {
 }
 
 fn rig_over(frames: &PoolConfig, mode: Box<dyn Decide>) -> Rig {
-    let config =
-        MemoryConfig { bytes: 4 << 20, workers: 2, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes: 4 << 20,
+        workers: 2,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, frames).unwrap();

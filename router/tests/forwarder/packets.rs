@@ -4,29 +4,34 @@ use super::idling::wait_until;
 use super::*;
 use netmem::forward::PacketPath;
 use netmem::forward::filter::{FilterControl, filter};
-use netmem::forward::holder::holder;
-use netmem::packet::{Form, Heads, HeadsConfig, Pairs};
+use netmem::forward::local_queue::local_queue;
+use netmem::packet::{HeadCache, HeadCacheConfig, HeadCacheMode, ReadyPackets};
 use netmem::port::fault::{Chance, FaultConfig, FaultPort};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 /// A rig on the full path with these rules.
-fn full(frames: usize, decision: Box<dyn Decide>, form: Form, rules: &[&str]) -> (Rig, FilterControl) {
+fn full(
+    frames: usize,
+    decision: Box<dyn Decide>,
+    mode: HeadCacheMode,
+    rules: &[&str],
+) -> (Rig, FilterControl) {
     let mut rig = rig(frames, decision);
-    let (control, _) = take_full_path(&mut rig, form, rules);
+    let (control, _) = take_full_path(&mut rig, mode, rules);
     (rig, control)
 }
 
-fn take_full_path(rig: &mut Rig, form: Form, rules: &[&str]) -> (FilterControl, Heads) {
-    let config = HeadsConfig { form, size: 64, refill: 16, free: 32, ..HeadsConfig::default() };
-    let heads = Heads::with(&rig.memory, &config).unwrap();
+fn take_full_path(rig: &mut Rig, mode: HeadCacheMode, rules: &[&str]) -> (FilterControl, HeadCache) {
+    let config = HeadCacheConfig { mode, size: 64, refill: 16, free: 32, ..HeadCacheConfig::default() };
+    let heads = HeadCache::with(&rig.memory, &config).unwrap();
     let (filter, control) = filter(rules.iter().map(|text| text.parse().unwrap()).collect()).unwrap();
     rig.forwarder.set_packet_path(PacketPath::new(heads.clone()).with_hooks(filter));
     (control, heads)
 }
 
 /// Heads that are nowhere free: on packets, in pairs, or waiting for a frame that a device has.
-fn out(heads: &Heads) -> u64 {
+fn out(heads: &HeadCache) -> u64 {
     let stats = heads.stats();
     stats.taken + stats.cache_taken - stats.kept - stats.cache_given - stats.freed
 }
@@ -51,12 +56,13 @@ impl Rig {
 
 #[test]
 fn every_packet_arrives_once_in_order_whatever_form_the_ready_heads_have() {
-    for form in [Form::Each, Form::Bulk, Form::FlushOnly, Form::TwoSided] {
+    for mode in [HeadCacheMode::Each, HeadCacheMode::Bulk, HeadCacheMode::FlushOnly, HeadCacheMode::TwoSided]
+    {
         for free in [Free::Bulk, Free::Single] {
-            let (mut rig, control) = full(2048, ip(), form, &[]);
+            let (mut rig, control) = full(2048, ip(), mode, &[]);
             rig.forwarder.set_free(free);
             let tally = rig.send_through(10_000);
-            assert_eq!((tally.received, tally.corrupt, tally.reordered), (10_000, 0, 0), "{form:?}");
+            assert_eq!((tally.received, tally.corrupt, tally.reordered), (10_000, 0, 0), "{mode:?}");
             assert_eq!(control.unmatched(), 10_000);
             rig.end();
         }
@@ -67,9 +73,9 @@ fn every_packet_arrives_once_in_order_whatever_form_the_ready_heads_have() {
 fn with_ready_pairs_packets_stay_together_from_completion_to_the_next_fill() {
     for (max, free) in [(0, Free::Bulk), (50, Free::Bulk), (50, Free::Single), (1000, Free::Bulk)] {
         let mut rig = rig(2048, ip());
-        let heads = Heads::new(&rig.memory).unwrap();
-        let pairs = Pairs::new(&rig.pool, &heads, max);
-        rig.forwarder.set_packet_path(PacketPath::new(heads.clone()).with_pairs(pairs.clone()));
+        let heads = HeadCache::new(&rig.memory).unwrap();
+        let pairs = ReadyPackets::new(&rig.pool, &heads, max);
+        rig.forwarder.set_packet_path(PacketPath::new(heads.clone()).with_ready_packets(pairs.clone()));
         rig.forwarder.set_free(free);
         let tally = rig.send_through(10_000);
         assert_eq!((tally.received, tally.corrupt, tally.reordered), (10_000, 0, 0), "max {max}");
@@ -98,9 +104,9 @@ fn a_frame_that_a_port_drops_leaves_no_head_waiting() {
     let a = FaultPort::new(Box::new(a), rig.pool.clone(), config);
     rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), ip()).unwrap();
     rig.devices = [near, far];
-    let heads = Heads::new(&rig.memory).unwrap();
-    let pairs = Pairs::new(&rig.pool, &heads, 100);
-    rig.forwarder.set_packet_path(PacketPath::new(heads.clone()).with_pairs(pairs.clone()));
+    let heads = HeadCache::new(&rig.memory).unwrap();
+    let pairs = ReadyPackets::new(&rig.pool, &heads, 100);
+    rig.forwarder.set_packet_path(PacketPath::new(heads.clone()).with_ready_packets(pairs.clone()));
     assert_eq!(rig.send_through(4_000).received, 2_000);
     let posted = rig.forwarder.ports().map(|port| port.rx_posted()).sum::<usize>();
     assert_eq!(out(&heads), (posted + pairs.now()) as u64);
@@ -112,9 +118,9 @@ fn a_frame_that_a_port_drops_leaves_no_head_waiting() {
 #[test]
 fn the_number_of_ready_pairs_is_changed_under_traffic_also_below_what_there_is() {
     let mut rig = rig(1024, ip());
-    let heads = Heads::new(&rig.memory).unwrap();
-    let pairs = Pairs::new(&rig.pool, &heads, 200);
-    rig.forwarder.set_packet_path(PacketPath::new(heads).with_pairs(pairs.clone()));
+    let heads = HeadCache::new(&rig.memory).unwrap();
+    let pairs = ReadyPackets::new(&rig.pool, &heads, 200);
+    rig.forwarder.set_packet_path(PacketPath::new(heads).with_ready_packets(pairs.clone()));
     for max in [200, 7, 0, 64, 1] {
         pairs.set_max(max);
         assert!(pairs.now() <= max);
@@ -132,9 +138,9 @@ fn the_first_rule_that_matches_decides_and_every_packet_is_counted_under_one() {
     // Seven flows, from 49152 on, to 10.1.0.1 and the addresses behind it.
     let rules =
         ["accept,sport=49152", "drop,dst=10.1.0.0/30", "pass,proto=udp,sport=49155-49156", "drop,in=1"];
-    let (mut rig, control) = full(2048, ip(), Form::TwoSided, &rules);
-    let (holder, mut reader) = holder(4096);
-    rig.forwarder.set_holder(holder);
+    let (mut rig, control) = full(2048, ip(), HeadCacheMode::TwoSided, &rules);
+    let (local_queue, mut reader) = local_queue(4096);
+    rig.forwarder.set_local_queue(local_queue);
     let tally = rig.send_through(700);
     let counts = control.rules().into_iter().map(|count| (count.packets, count.bytes)).collect::<Vec<_>>();
     assert_eq!(counts, [(100, 30_000), (200, 60_000), (200, 60_000), (0, 0)]);
@@ -150,7 +156,7 @@ fn the_first_rule_that_matches_decides_and_every_packet_is_counted_under_one() {
 fn the_statistics_hook_counts_each_packet_under_what_it_carries() {
     let mut rig = rig(512, Box::new(DropAll));
     let (filter, _control) = filter(Vec::new()).unwrap();
-    let path = PacketPath::new(Heads::new(&rig.memory).unwrap()).with_hooks(filter);
+    let path = PacketPath::new(HeadCache::new(&rig.memory).unwrap()).with_hooks(filter);
     let protocols = path.protocols().unwrap();
     rig.forwarder.set_packet_path(path);
     rig.forwarder.poll(&mut rig.w);
@@ -170,7 +176,7 @@ fn the_statistics_hook_counts_each_packet_under_what_it_carries() {
 
 #[test]
 fn rules_are_changed_under_traffic_and_no_packet_is_lost_or_counted_twice() {
-    let (mut rig, control) = full(2048, ip(), Form::TwoSided, &["accept,in=0"]);
+    let (mut rig, control) = full(2048, ip(), HeadCacheMode::TwoSided, &["accept,in=0"]);
     let total = thread::scope(|scope| {
         let changing = scope.spawn(move || {
             for round in 0..300 {
@@ -202,7 +208,7 @@ fn rules_are_changed_under_traffic_and_no_packet_is_lost_or_counted_twice() {
 #[test]
 fn a_sink_that_stands_still_costs_counted_drops_and_no_head() {
     let mut rig = rig(4096, ip());
-    let (_control, heads) = take_full_path(&mut rig, Form::TwoSided, &[]);
+    let (_control, heads) = take_full_path(&mut rig, HeadCacheMode::TwoSided, &[]);
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.forwarder.poll(&mut rig.w);
     for _ in 0..100 {
@@ -222,7 +228,7 @@ fn a_sink_that_stands_still_costs_counted_drops_and_no_head() {
 #[test]
 fn a_port_that_completes_out_of_order_is_served_as_any_other() {
     let (mut rig, _) = moody_rig(2048, ip, Mood::Backwards);
-    let (_control, heads) = take_full_path(&mut rig, Form::TwoSided, &[]);
+    let (_control, heads) = take_full_path(&mut rig, HeadCacheMode::TwoSided, &[]);
     let tally = rig.send_through(5_000);
     assert_eq!((tally.received, tally.corrupt, tally.reordered), (5_000, 0, 0));
     assert_eq!(out(&heads), 0);
@@ -232,7 +238,7 @@ fn a_port_that_completes_out_of_order_is_served_as_any_other() {
 
 #[test]
 fn without_memory_for_heads_packets_are_dropped_for_that_reason_and_frames_go_home() {
-    let (mut rig, _control) = full(512, ip(), Form::Each, &[]);
+    let (mut rig, _control) = full(512, ip(), HeadCacheMode::Each, &[]);
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.forwarder.poll(&mut rig.w);
     rig.devices[0].deliver(20, |room| traffic.write(room));
@@ -250,7 +256,7 @@ fn without_memory_for_heads_packets_are_dropped_for_that_reason_and_frames_go_ho
 fn heads_of_frames_that_went_with_their_interface_are_given_up_with_traffic_and_without() {
     for traffic_goes_on in [true, false] {
         let (mut rig, mood) = moody_rig(512, ip, Mood::Picky);
-        let (_control, heads) = take_full_path(&mut rig, Form::Each, &[]);
+        let (_control, heads) = take_full_path(&mut rig, HeadCacheMode::Each, &[]);
         rig.forwarder.measure_latency();
         let mut traffic = Traffic::new(1, 64).unwrap();
         rig.forwarder.poll(&mut rig.w);

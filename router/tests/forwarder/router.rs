@@ -4,7 +4,7 @@
 use super::*;
 use netmem::forward::PacketPath;
 use netmem::forward::filter::filter;
-use netmem::packet::Heads;
+use netmem::packet::HeadCache;
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, Udp, ethernet, ipv4, udp};
 use netmem_router::icmp::{IcmpControl, IcmpCounters, Message, Silence};
 use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, fib};
@@ -106,7 +106,7 @@ impl RouterRig {
         let mut rig = rig(2048, Box::new(decision));
         if way == Way::Full {
             let (filter, _) = filter(Vec::new()).unwrap();
-            let path = PacketPath::new(Heads::new(&rig.memory).unwrap()).with_hooks(filter);
+            let path = PacketPath::new(HeadCache::new(&rig.memory).unwrap()).with_hooks(filter);
             rig.forwarder.set_packet_path(path);
         }
         rig.forwarder.poll(&mut rig.w);

@@ -2,7 +2,7 @@
 
 use super::{Hop, Sink, Traffic, check, ip, traffic};
 use netmem::forward::{Decide, DropAll, Forwarder, Idle, Steering, SteeringControl};
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::steer::{MeshConfig, Record};
@@ -43,7 +43,7 @@ fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
 }
 
 fn team_in(decision: impl Fn(usize) -> Box<dyn Decide>, mesh: &MeshConfig, ring: usize) -> Team {
-    let backing = BackingWish::Small;
+    let backing = BackingPreference::Small;
     let config = MemoryConfig { bytes: 16 << 20, workers: mesh.workers, backing, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
     let (control, ends) = Steering::between(mesh).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use netmem::forward::PacketPath;
 use netmem::forward::tap::{TapReader, tap};
-use netmem::packet::{Heads, Pairs};
+use netmem::packet::{HeadCache, ReadyPackets};
 use netmem::pool::SharedFrame;
 use std::collections::VecDeque;
 
@@ -37,9 +37,9 @@ fn clones_are_held_untouched_while_frames_around_them_are_used_again_and_go_home
     for packets in [false, true] {
         let mut rig = rig(1024, ip());
         if packets {
-            let heads = Heads::new(&rig.memory).unwrap();
-            let pairs = Pairs::new(&rig.pool, &heads, 50);
-            rig.forwarder.set_packet_path(PacketPath::new(heads).with_pairs(pairs));
+            let heads = HeadCache::new(&rig.memory).unwrap();
+            let pairs = ReadyPackets::new(&rig.pool, &heads, 50);
+            rig.forwarder.set_packet_path(PacketPath::new(heads).with_ready_packets(pairs));
         }
         let (mut one, mut other) = (rig.tapped(1024), rig.tapped(1024));
         let (mut held, mut seen) = (VecDeque::<SharedFrame>::new(), 0);

@@ -110,7 +110,7 @@ fn a_full_queue_keeps_the_latest_frames_and_counts_the_others() {
         rig.settle(|_| panic!("a frame left for nowhere"));
     }
     let meters = rig.forwarder.meters();
-    assert_eq!((meters.held.get(), meters.drops.get(Reason::UnresolvedNeighbour)), (64, 36));
+    assert_eq!((meters.held.get(), meters.drops.get(Reason::NeighQueueFull)), (64, 36));
     resolved(&mut control);
     rig.settle(|data| left.push(data[34..].to_vec()));
     assert_eq!(left, sent[36..]);
@@ -124,10 +124,10 @@ fn frames_for_a_neighbour_that_does_not_answer_are_dropped_and_counted() {
     assert_eq!(rig.devices[0].deliver(30, |room| traffic.write(room)), 30);
     rig.settle(|_| panic!("a frame left for nowhere"));
     let meters = rig.forwarder.meters();
-    assert_eq!((meters.held.get(), meters.drops.get(Reason::UnresolvedNeighbour)), (20, 10));
+    assert_eq!((meters.held.get(), meters.drops.get(Reason::NeighQueueFull)), (20, 10));
     control.apply(vec![Change::Neighbour(neighbour, None)]);
     rig.settle(|_| panic!("a frame left for nowhere"));
-    assert_eq!((meters.held.get(), meters.drops.get(Reason::SilentNeighbour)), (0, 20));
+    assert_eq!((meters.held.get(), meters.drops.get(Reason::NeighFailed)), (0, 20));
     // Forgotten, it is asked for again.
     names(&mut wanted);
     control.apply(vec![Change::Forget(neighbour)]);
@@ -164,7 +164,7 @@ fn without_anybody_to_ask_frames_do_not_wait() {
     let mut traffic = Traffic::new(1, 64).unwrap();
     rig.devices[0].deliver(9, |room| traffic.write(room));
     rig.settle(|_| panic!("a frame left for nowhere"));
-    assert_eq!(rig.forwarder.meters().drops.get(Reason::UnresolvedNeighbour), 9);
+    assert_eq!(rig.forwarder.meters().drops.get(Reason::NeighQueueFull), 9);
     rig.end();
 }
 
@@ -175,7 +175,7 @@ fn routes_to_nowhere_are_counted_each_under_its_own_name() {
     rig.forwarder.poll(&mut rig.w);
     let (mut traffic, meters) = (Traffic::new(1, 64).unwrap(), rig.forwarder.meters());
     for (hop, reason) in [
-        (NextHop::LOCAL, Reason::Local),
+        (NextHop::LOCAL, Reason::LocalAddress),
         (NextHop::BLACKHOLE, Reason::Blackhole),
         (NextHop::UNREACHABLE, Reason::Unreachable),
         (NextHop::PROHIBIT, Reason::Prohibited),
@@ -192,7 +192,7 @@ fn routes_to_nowhere_are_counted_each_under_its_own_name() {
 #[test]
 fn frames_that_are_packets_wait_without_their_heads() {
     let (mut rig, mut control, _wanted, _) = waiting_rig(512);
-    let heads = netmem::packet::Heads::new(&rig.memory).unwrap();
+    let heads = netmem::packet::HeadCache::new(&rig.memory).unwrap();
     let (filter, rules) = netmem::forward::filter::filter(Vec::new()).unwrap();
     rig.forwarder.set_packet_path(netmem::forward::PacketPath::new(heads).with_hooks(filter));
     let (mut traffic, mut sink) = (Traffic::new(1, 90).unwrap(), Sink::new(1, 90, Hop::Routed).unwrap());

@@ -9,8 +9,8 @@
 
 use netmem::forward::filter::filter;
 use netmem::forward::{Forwarder, PacketPath};
-use netmem::packet::Heads;
-use netmem::page::{BackingWish, Memory, MemoryConfig};
+use netmem::packet::HeadCache;
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
@@ -41,7 +41,7 @@ impl Scene {
         let config = MemoryConfig {
             bytes: 4 << 20,
             workers: 1,
-            backing: BackingWish::Small,
+            backing: BackingPreference::Small,
             ..MemoryConfig::default()
         };
         let memory = Memory::new(&config).unwrap();
@@ -53,7 +53,7 @@ impl Scene {
         let mut forwarder = Forwarder::new(ports, pool.clone(), Box::new(router())).unwrap();
         if full {
             let (filter, _) = filter(Vec::new()).unwrap();
-            forwarder.set_packet_path(PacketPath::new(Heads::new(&memory).unwrap()).with_hooks(filter));
+            forwarder.set_packet_path(PacketPath::new(HeadCache::new(&memory).unwrap()).with_hooks(filter));
         }
         forwarder.poll(&mut w);
         Scene { memory, w, pool, forwarder, devices: [near, far] }

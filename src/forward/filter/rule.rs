@@ -15,7 +15,7 @@ pub enum Action {
     Accept,
     /// They are dropped.
     Drop,
-    /// They go to the holder.
+    /// They go to the local queue.
     Pass,
 }
 

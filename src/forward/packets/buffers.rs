@@ -8,7 +8,7 @@
 
 use crate::forward::free::Free;
 use crate::limits::BATCH_MAX;
-use crate::packet::{Flight, Heads, Packet, Packets, Pairs};
+use crate::packet::{HeadCache, InFlightHeads, Packet, Packets, ReadyPackets};
 use crate::pool::{Batch, Pool};
 use crate::port::Port;
 use crate::sync::Worker;
@@ -16,14 +16,14 @@ use crate::sync::Worker;
 /// Heads, and perhaps ready pairs above them.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    pub(super) heads: Heads,
-    pub(super) pairs: Option<Pairs>,
+    pub(super) heads: HeadCache,
+    pub(super) pairs: Option<ReadyPackets>,
     /// Empty ones, kept so that no round allocates.
     spare: Vec<Packets>,
 }
 
 impl Buffers {
-    pub(super) fn new(heads: Heads) -> Buffers {
+    pub(super) fn new(heads: HeadCache) -> Buffers {
         Buffers { heads, pairs: None, spare: Vec::new() }
     }
 
@@ -51,7 +51,12 @@ impl Buffers {
     /// Makes packets of received frames: with heads that wait in `filling`, then with new ones; what is left in `frames`
     /// found none.
     #[inline]
-    pub(super) fn receive(&mut self, frames: &mut Batch, filling: &mut Flight, w: &mut Worker) -> Packets {
+    pub(super) fn receive(
+        &mut self,
+        frames: &mut Batch,
+        filling: &mut InFlightHeads,
+        w: &mut Worker,
+    ) -> Packets {
         let mut packets = self.take_spare();
         if !filling.is_empty() {
             filling.arrive(frames, &mut packets);
@@ -71,7 +76,7 @@ impl Buffers {
     }
 
     /// Gives up the heads that wait in `filling` for the frames just received, which stay in order.
-    pub(super) fn strip(&mut self, frames: &mut Batch, filling: &mut Flight, w: &mut Worker) {
+    pub(super) fn strip(&mut self, frames: &mut Batch, filling: &mut InFlightHeads, w: &mut Worker) {
         let (mut packets, mut stripped) = (self.take_spare(), Batch::new());
         filling.arrive(frames, &mut packets);
         self.heads.detach_bulk(w, &mut packets, &mut stripped);
@@ -97,7 +102,7 @@ impl Buffers {
     pub(super) fn refill(
         &mut self,
         port: &mut dyn Port,
-        filling: &mut Flight,
+        filling: &mut InFlightHeads,
         pool: &Pool,
         most: usize,
         w: &mut Worker,

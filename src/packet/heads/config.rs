@@ -4,7 +4,7 @@ use crate::slab::{CacheConfig, CacheError};
 
 /// What a worker keeps of free heads above their cache: [brouer15-bulk]'s steps, from none to today's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum HeadCacheMode {
     #[cfg(feature = "comparisons")]
     /// Nothing: every head from the cache and back by a call of its own, also in bulk calls (Linux before 4.6).
     Each,
@@ -22,11 +22,11 @@ pub enum Form {
 
 /// What heads are made with.
 #[derive(Debug, Clone)]
-pub struct HeadsConfig {
+pub struct HeadCacheConfig {
     /// The cache that heads come from.
     pub cache: CacheConfig,
     /// What a worker keeps above the cache.
-    pub form: Form,
+    pub mode: HeadCacheMode,
     /// Heads in a worker's array at most, 1..=4096 (Linux: 64, since 6.19 128).
     pub size: usize,
     /// Heads taken from the cache when the array is empty, 1..=size (Linux: 16, since 6.19 32).
@@ -38,12 +38,12 @@ pub struct HeadsConfig {
     pub defer_max: usize,
 }
 
-impl Default for HeadsConfig {
+impl Default for HeadCacheConfig {
     fn default() -> Self {
-        HeadsConfig {
+        HeadCacheConfig {
             // Never merged, as in Linux since 6.6: bulk frees want neighbours of one slab ([brouer15-bulk]).
             cache: CacheConfig { name: "packet_head".into(), merge: false, ..CacheConfig::default() },
-            form: Form::TwoSided,
+            mode: HeadCacheMode::TwoSided,
             size: 128,
             refill: 32,
             free: 32,
@@ -54,7 +54,7 @@ impl Default for HeadsConfig {
 
 /// Why heads could not be made, or a tunable not be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum HeadsError {
+pub enum HeadCacheError {
     /// The cache could not be made, or its tunable not be changed.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -81,11 +81,11 @@ const DEFER_MAX: usize = 1 << 16;
 pub(super) const TUNABLES: [&str; 4] = ["ready_size", "ready_refill", "ready_free", "defer_max"];
 
 /// The values of [`TUNABLES`] belong together: refill and free are at most the size.
-pub(super) fn check([size, refill, free, defer]: [usize; 4]) -> Result<(), HeadsError> {
+pub(super) fn check([size, refill, free, defer]: [usize; 4]) -> Result<(), HeadCacheError> {
     let ranges = [(size, 1, SIZE_MAX), (refill, 1, size), (free, 1, size), (defer, 0, DEFER_MAX)];
     for (what, (value, least, most)) in TUNABLES.into_iter().zip(ranges) {
         if !(least..=most).contains(&value) {
-            return Err(HeadsError::Range { what, value, least, most });
+            return Err(HeadCacheError::Range { what, value, least, most });
         }
     }
     Ok(())

@@ -7,7 +7,7 @@
 //! The worker is never inside its own array while the cache is asked. An allocation fails only when no free head
 //! exists and the cache can make none.
 
-use super::config::Form;
+use super::config::HeadCacheMode;
 use super::local::Local;
 use super::shared::Shared;
 use super::stats::HeadsLane;
@@ -30,7 +30,7 @@ pub(super) fn take(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
 }
 
 fn find(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
-    if shared.form == Form::TwoSided
+    if shared.mode == HeadCacheMode::TwoSided
         && refill(shared, w)
         && let Some(head) = shared.take_hot(w)
     {
@@ -53,12 +53,12 @@ pub(super) fn take_bulk(
     into: &mut Vec<Packet>,
 ) -> usize {
     let mut got = 0;
-    while shared.form == Form::TwoSided && got < n && refill(shared, w) {
+    while shared.mode == HeadCacheMode::TwoSided && got < n && refill(shared, w) {
         got += shared.take_hot_bulk(w, n - got, frames, into);
     }
     let mut heads = scratch(shared, w);
     #[cfg(feature = "comparisons")]
-    if matches!(shared.form, Form::Bulk | Form::FlushOnly) {
+    if matches!(shared.mode, HeadCacheMode::Bulk | HeadCacheMode::FlushOnly) {
         let origin = shared.origin(w);
         if shared.cache.alloc_bulk(w, n, &mut heads, || Head::blank(origin)) {
             shared.locals.add(w, n as u64, |lane| &lane.cache_taken);
@@ -137,21 +137,21 @@ fn keep_all(shared: &Shared, w: &mut Worker, origin: Origin, mut heads: Vec<Obje
     } else if origin != own {
         adopt(own, &mut heads);
     }
-    match shared.form {
+    match shared.mode {
         _ if heads.is_empty() => {}
         #[cfg(feature = "comparisons")]
-        Form::Each => {
+        HeadCacheMode::Each => {
             shared.locals.add(w, heads.len() as u64, |lane| &lane.cache_given);
             heads.drain(..).for_each(|head| shared.cache.free(w, head));
         }
         #[cfg(feature = "comparisons")]
-        Form::Bulk => {
+        HeadCacheMode::Bulk => {
             shared.locals.add(w, heads.len() as u64, |lane| &lane.cache_given);
             shared.cache.forget_bulk(w, &mut heads);
         }
         #[cfg(feature = "comparisons")]
-        Form::FlushOnly => collect(shared, w, &mut heads),
-        Form::TwoSided => into_array(shared, w, &mut heads),
+        HeadCacheMode::FlushOnly => collect(shared, w, &mut heads),
+        HeadCacheMode::TwoSided => into_array(shared, w, &mut heads),
     }
     put_away(shared, w, heads);
 }
@@ -265,12 +265,12 @@ fn send_away(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
 #[cold]
 #[inline(never)]
 pub(super) fn end_round(shared: &Shared, w: &mut Worker) {
-    match shared.form {
+    match shared.mode {
         #[cfg(feature = "comparisons")]
-        Form::Each | Form::Bulk => {}
+        HeadCacheMode::Each | HeadCacheMode::Bulk => {}
         #[cfg(feature = "comparisons")]
-        Form::FlushOnly => flush(shared, w),
-        Form::TwoSided => {
+        HeadCacheMode::FlushOnly => flush(shared, w),
+        HeadCacheMode::TwoSided => {
             let mut mine = scratch(shared, w);
             send_away(shared, w, &mut mine);
             if !mine.is_empty() {

@@ -22,7 +22,7 @@ pub(super) struct Local {
     tally: Tally,
     /// Heads of another worker, all of one origin, until there are enough to send.
     pub(super) away: Vec<Object<Head>>,
-    /// Freed heads on their way to the cache, in `Form::FlushOnly`.
+    /// Freed heads on their way to the cache, in `HeadCacheMode::FlushOnly`.
     pub(super) freed: Vec<Object<Head>>,
     /// Empty, for the cold half to move heads with.
     pub(super) scratch: Vec<Object<Head>>,

@@ -1,14 +1,14 @@
 //! Heads: where they come from, and the array of ready ones above their cache.
 //!
 //! ```text
-//!   Heads::attach, free ◄─► local.rs    the worker's array             HOT, no atomics
+//!   HeadCache::attach, free ◄─► local.rs    the worker's array             HOT, no atomics
 //!                             ▲  │ empty, full, another worker's
 //!                             │  ▼
 //!                           grow.rs ──► the cache, in bulk             COLD
 //!                             │
 //!                             └──► inbox.rs   of the worker that took the heads: one lock a batch
 //! ```
-//! [brouer15-bulk]'s two-sided array; its earlier forms are [`Form`]s.
+//! [brouer15-bulk]'s two-sided array; its earlier forms are [`HeadCacheMode`]s.
 
 mod config;
 mod grow;
@@ -26,9 +26,9 @@ use crate::page::Memory;
 use crate::pool::{Batch, Frame, Pool};
 use crate::slab::{Attributes, Object};
 use crate::sync::{Steps, Worker};
-pub use config::{Form, HeadsConfig, HeadsError};
+pub use config::{HeadCacheConfig, HeadCacheError, HeadCacheMode};
 use shared::Shared;
-pub use stats::HeadsStats;
+pub use stats::HeadCacheStats;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -36,41 +36,41 @@ use std::sync::Arc;
 ///
 /// Clone the handle freely. Packets that are out when the last one goes stay good.
 #[derive(Debug, Clone)]
-pub struct Heads {
+pub struct HeadCache {
     shared: Arc<Shared>,
 }
 
-impl Heads {
+impl HeadCache {
     /// Makes them as Linux has them today: an array of 128 for each worker, refilled and freed by 32.
     ///
     /// # Errors
-    /// [`HeadsError`].
+    /// [`HeadCacheError`].
     #[cold]
-    pub fn new(memory: &Memory) -> Result<Heads, HeadsError> {
-        Heads::with(memory, &HeadsConfig::default())
+    pub fn new(memory: &Memory) -> Result<HeadCache, HeadCacheError> {
+        HeadCache::with(memory, &HeadCacheConfig::default())
     }
 
     /// Makes them with settings of one's own.
     ///
     /// # Errors
-    /// [`HeadsError`]; nothing is left behind then.
+    /// [`HeadCacheError`]; nothing is left behind then.
     #[cold]
-    pub fn with(memory: &Memory, config: &HeadsConfig) -> Result<Heads, HeadsError> {
-        Ok(Heads { shared: Shared::new(memory, config)? })
+    pub fn with(memory: &Memory, config: &HeadCacheConfig) -> Result<HeadCache, HeadCacheError> {
+        Ok(HeadCache { shared: Shared::new(memory, config)? })
     }
 
     /// An empty packet: a frame of `pool` with a head. None when the pool has no free frame anywhere, or there is no memory for
     /// a head.
     ///
     /// # Cost
-    /// That of [`Pool::alloc`] and [`Heads::attach`].
+    /// That of [`Pool::alloc`] and [`HeadCache::attach`].
     ///
     /// ```
     /// # use netmem::{packet::{Heads, Packet}, page::{Memory, MemoryConfig}, pool::{Pool, PoolConfig}, sync::Worker};
     /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
     /// # let mut w = memory.worker()?;
     /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
-    /// let heads = Heads::new(&memory)?;
+    /// let heads = HeadCache::new(&memory)?;
     /// let mut packet = heads.alloc(&mut w, &pool).ok_or("no frame or no head")?;
     /// packet.put_slice(b"hello")?;
     /// heads.free(&mut w, packet);
@@ -87,7 +87,7 @@ impl Heads {
     ///
     /// The frame is there before the call. `heads.attach(&mut w, pool.alloc(&mut w)?)` would borrow the worker a second time
     /// while the first borrow, made before it, is still to be used, which no signature of `attach` can allow; for that
-    /// there is [`Heads::alloc`].
+    /// there is [`HeadCache::alloc`].
     /// ```compile_fail,E0499
     /// # use netmem::{packet::{Heads, Packet}, pool::Pool, sync::Worker};
     /// fn alloc(heads: &Heads, pool: &Pool, mut w: Worker) -> Option<Packet> {
@@ -121,7 +121,7 @@ impl Heads {
     /// heads; returns how many.
     ///
     /// # Cost
-    /// As [`Heads::attach`], with one look at the worker's array for all.
+    /// As [`HeadCache::attach`], with one look at the worker's array for all.
     #[inline]
     pub fn attach_bulk(&self, w: &mut Worker, frames: &mut Batch, packets: &mut Packets) -> usize {
         let n = frames.len().min(packets.room());
@@ -211,7 +211,7 @@ impl Heads {
         frame.free(w);
     }
 
-    /// Gives packets back as [`Heads::free`] does, in bulk: first all the heads, then all the frames. `packets` is empty
+    /// Gives packets back as [`HeadCache::free`] does, in bulk: first all the heads, then all the frames. `packets` is empty
     /// then.
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
@@ -262,27 +262,27 @@ impl Heads {
     /// cache's. A smaller size takes refill and free down with it.
     ///
     /// # Errors
-    /// [`HeadsError`]: unknown, or out of range; nothing changes then.
+    /// [`HeadCacheError`]: unknown, or out of range; nothing changes then.
     #[cold]
-    pub fn set(&self, name: &str, value: usize) -> Result<(), HeadsError> {
+    pub fn set(&self, name: &str, value: usize) -> Result<(), HeadCacheError> {
         self.shared.set(name, value)
     }
 
     /// The value of a tunable.
     ///
     /// # Errors
-    /// [`HeadsError`]: unknown.
-    pub fn get(&self, name: &str) -> Result<usize, HeadsError> {
+    /// [`HeadCacheError`]: unknown.
+    pub fn get(&self, name: &str) -> Result<usize, HeadCacheError> {
         self.shared.get(name)
     }
 
     /// What a worker keeps above the cache.
-    pub fn form(&self) -> Form {
-        self.shared.form
+    pub fn mode(&self) -> HeadCacheMode {
+        self.shared.mode
     }
 
     /// The counters.
-    pub fn stats(&self) -> HeadsStats {
+    pub fn stats(&self) -> HeadCacheStats {
         self.shared.stats()
     }
 

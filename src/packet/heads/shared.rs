@@ -1,9 +1,9 @@
 //! The heads of one memory as all workers see them: the cache, the workers' arrays and their inboxes.
 
-use super::config::{Form, HeadsConfig, HeadsError, TUNABLES, check};
+use super::config::{HeadCacheConfig, HeadCacheError, HeadCacheMode, TUNABLES, check};
 use super::inbox::Inbox;
 use super::local::Local;
-use super::stats::{HeadsLane, HeadsStats};
+use super::stats::{HeadCacheStats, HeadsLane};
 use crate::limits::BATCH_MAX;
 use crate::packet::head::{Head, Origin};
 use crate::page::Memory;
@@ -23,7 +23,7 @@ pub(super) struct Shared {
     pub(super) locals: PerWorker<Local, HeadsLane>,
     /// Process-wide number, which heads carry.
     pub(super) number: u64,
-    pub(super) form: Form,
+    pub(super) mode: HeadCacheMode,
     /// The values of [`TUNABLES`].
     tunables: [AtomicUsize; TUNABLES.len()],
     /// By worker.
@@ -33,18 +33,18 @@ pub(super) struct Shared {
 
 impl Shared {
     #[cold]
-    pub(super) fn new(memory: &Memory, config: &HeadsConfig) -> Result<Arc<Shared>, HeadsError> {
+    pub(super) fn new(memory: &Memory, config: &HeadCacheConfig) -> Result<Arc<Shared>, HeadCacheError> {
         let values = [config.size, config.refill, config.free, config.defer_max];
         check(values)?;
         let cache = Cache::new(memory, &config.cache)?;
         // Relaxed: only has to differ from others.
         let number = NUMBERS.fetch_add(1, Relaxed);
-        let room = if config.form == Form::TwoSided { config.size } else { 0 };
+        let room = if config.mode == HeadCacheMode::TwoSided { config.size } else { 0 };
         let mut slots = 0..;
         let shared = Arc::new(Shared {
             locals: PerWorker::new(memory.roster(), || Local::new(Origin::new(number, slots.next()), room)),
             number,
-            form: config.form,
+            mode: config.mode,
             tunables: values.map(AtomicUsize::new),
             inboxes: (0..memory.roster().workers()).map(|_| Inbox::new()).collect(),
             cache,
@@ -84,24 +84,24 @@ impl Shared {
         Origin::new(self.number, self.locals.lane(w).map(|_| w.slot()))
     }
 
-    pub(super) fn stats(&self) -> HeadsStats {
+    pub(super) fn stats(&self) -> HeadCacheStats {
         // As a thief, so that the hot path need not say after each head how many are left.
         for slot in self.locals.slots() {
             slot.steal(|local| local.stay(slot.gauges(), |_| {}));
         }
         let waiting = self.inboxes.iter().map(|inbox| inbox.len() as u64).sum();
-        let own = HeadsStats { waiting, cache: self.cache.stats(), ..HeadsStats::default() };
+        let own = HeadCacheStats { waiting, cache: self.cache.stats(), ..HeadCacheStats::default() };
         own.with_sums(|pick| self.locals.sum(pick))
     }
 
     /// Whether heads of `origin` go home to the worker that took them.
     pub(super) fn sends_to(&self, origin: Origin) -> bool {
-        let defers = self.form == Form::TwoSided && self.defer_max() > 0;
+        let defers = self.mode == HeadCacheMode::TwoSided && self.defer_max() > 0;
         defers && origin.heads() == self.number && origin.slot() < self.inboxes.len()
     }
 
     /// The value of a tunable, of the arrays or of the cache.
-    pub(super) fn get(&self, name: &str) -> Result<usize, HeadsError> {
+    pub(super) fn get(&self, name: &str) -> Result<usize, HeadCacheError> {
         match TUNABLES.iter().position(|known| *known == name) {
             Some(at) => Ok(self.tunables[at].load(Relaxed)),
             None => Ok(self.cache.get(name)?),
@@ -110,7 +110,7 @@ impl Shared {
 
     /// Changes a tunable. A smaller size takes refill and free down with it.
     #[cold]
-    pub(super) fn set(&self, name: &str, value: usize) -> Result<(), HeadsError> {
+    pub(super) fn set(&self, name: &str, value: usize) -> Result<(), HeadCacheError> {
         let Some(at) = TUNABLES.iter().position(|known| *known == name) else {
             return Ok(self.cache.set(name, value)?);
         };
@@ -137,7 +137,7 @@ impl Shared {
 
     /// Makes an array of the size that arrays are to have now; its coldest heads that there is no room for come out.
     pub(super) fn resize(&self, local: &mut Local, cut: &mut Vec<Object<Head>>) {
-        let room = if self.form == Form::TwoSided { self.size() } else { 0 };
+        let room = if self.mode == HeadCacheMode::TwoSided { self.size() } else { 0 };
         if local.ready.capacity() == room {
             return;
         }

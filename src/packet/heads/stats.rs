@@ -11,9 +11,9 @@ macro_rules! counters {
             $(pub(super) $name: Count,)*
         }
 
-        /// The counters of [`Heads`](super::Heads), summed over the workers.
+        /// The counters of [`HeadCache`](super::Heads), summed over the workers.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct HeadsStats {
+        pub struct HeadCacheStats {
             /// Heads of other workers that wait in workers' inboxes.
             pub waiting: u64,
             /// The cache's own.
@@ -21,10 +21,10 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        impl HeadsStats {
+        impl HeadCacheStats {
             /// With the workers' counters, each by its sum.
-            pub(super) fn with_sums(self, sum: impl Fn(fn(&HeadsLane) -> &Count) -> u64) -> HeadsStats {
-                HeadsStats { $($name: sum(|lane| &lane.$name),)* ..self }
+            pub(super) fn with_sums(self, sum: impl Fn(fn(&HeadsLane) -> &Count) -> u64) -> HeadCacheStats {
+                HeadCacheStats { $($name: sum(|lane| &lane.$name),)* ..self }
             }
         }
     };
@@ -35,7 +35,7 @@ counters! {
     ready,
     /// Heads of other workers that wait until there are enough to send.
     away,
-    /// Freed heads that wait for the flush, in `Form::FlushOnly`.
+    /// Freed heads that wait for the flush, in `HeadCacheMode::FlushOnly`.
     freed,
     /// Heads taken from an array.
     taken,

@@ -1,41 +1,46 @@
 //! Arrays of ready heads: what is moved when, that nothing gets lost, and who gets what back.
 #![cfg(not(loom))]
 
-use super::{Form, Heads, HeadsConfig, HeadsError, HeadsStats};
+use super::{HeadCache, HeadCacheConfig, HeadCacheError, HeadCacheMode, HeadCacheStats};
 use crate::packet::{Packet, Packets};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::slab::{CacheConfig, Layer};
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use proptest::prelude::*;
 
-const FORMS: [Form; 4] = [Form::Each, Form::Bulk, Form::FlushOnly, Form::TwoSided];
+const FORMS: [HeadCacheMode; 4] =
+    [HeadCacheMode::Each, HeadCacheMode::Bulk, HeadCacheMode::FlushOnly, HeadCacheMode::TwoSided];
 const SIZES: [[usize; 3]; 5] = [[64, 16, 32], [128, 32, 32], [64, 8, 32], [7, 3, 2], [1, 1, 1]];
 
 struct Bench {
     memory: Memory,
     workers: Vec<Worker>,
     pool: Pool,
-    heads: Heads,
+    heads: HeadCache,
 }
 
 fn memory(workers: usize) -> Memory {
-    let config =
-        MemoryConfig { bytes: 4 << 20, workers, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes: 4 << 20,
+        workers,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     Memory::new(&config).unwrap()
 }
 
-fn config(form: Form, [size, refill, free]: [usize; 3]) -> HeadsConfig {
-    HeadsConfig { form, size, refill, free, ..HeadsConfig::default() }
+fn config(mode: HeadCacheMode, [size, refill, free]: [usize; 3]) -> HeadCacheConfig {
+    HeadCacheConfig { mode, size, refill, free, ..HeadCacheConfig::default() }
 }
 
-fn bench(config: &HeadsConfig) -> Bench {
+fn bench(config: &HeadCacheConfig) -> Bench {
     let memory = memory(2);
     let mut workers: Vec<_> = (0..2).map(|_| memory.worker().unwrap()).collect();
     let pool =
         Pool::new(&memory, &mut workers[0], &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
-    let heads = Heads::with(&memory, config).unwrap();
+    let heads = HeadCache::with(&memory, config).unwrap();
     Bench { memory, workers, pool, heads }
 }
 
@@ -71,7 +76,7 @@ impl Bench {
 
 /// What came into arrays and did not leave them is there.
 #[track_caller]
-fn check(stats: &HeadsStats) {
+fn check(stats: &HeadCacheStats) {
     let inside = (stats.refilled + stats.kept).wrapping_sub(stats.taken + stats.flushed);
     assert_eq!(stats.ready + stats.freed, inside, "{stats:?}");
 }
@@ -79,7 +84,7 @@ fn check(stats: &HeadsStats) {
 #[test]
 fn an_empty_array_is_refilled_in_bulk_and_a_full_one_gives_its_colder_part_to_the_cache() {
     for [size, refill, free] in SIZES {
-        let mut bench = bench(&config(Form::TwoSided, [size, refill, free]));
+        let mut bench = bench(&config(HeadCacheMode::TwoSided, [size, refill, free]));
         let first = bench.packet(0);
         let stats = bench.heads.stats();
         assert_eq!((stats.refill, stats.refilled, stats.ready), (1, refill as u64, refill as u64 - 1));
@@ -98,7 +103,7 @@ fn an_empty_array_is_refilled_in_bulk_and_a_full_one_gives_its_colder_part_to_th
 
 #[test]
 fn heads_that_are_taken_and_freed_in_turn_never_reach_the_cache() {
-    let mut bench = bench(&HeadsConfig::default());
+    let mut bench = bench(&HeadCacheConfig::default());
     let mut packets = bench.packets(0, 32);
     bench.free_bulk(0, &mut packets);
     let before = bench.heads.stats();
@@ -117,7 +122,7 @@ fn heads_that_are_taken_and_freed_in_turn_never_reach_the_cache() {
 
 #[test]
 fn a_flush_only_array_gives_out_nothing_and_is_flushed_when_full_and_when_the_round_ends() {
-    let mut bench = bench(&config(Form::FlushOnly, [64, 16, 32]));
+    let mut bench = bench(&config(HeadCacheMode::FlushOnly, [64, 16, 32]));
     let mut packets = bench.packets(0, 40);
     bench.free_bulk(0, &mut packets);
     let stats = bench.heads.stats();
@@ -135,9 +140,9 @@ fn a_flush_only_array_gives_out_nothing_and_is_flushed_when_full_and_when_the_ro
 
 #[test]
 fn without_an_array_every_head_is_taken_from_the_cache_and_given_to_it() {
-    let cache = CacheConfig { layer: Layer::CpuSlab, ..HeadsConfig::default().cache };
-    for form in [Form::Each, Form::Bulk] {
-        let mut bench = bench(&HeadsConfig { cache: cache.clone(), form, ..HeadsConfig::default() });
+    let cache = CacheConfig { layer: Layer::CpuSlab, ..HeadCacheConfig::default().cache };
+    for mode in [HeadCacheMode::Each, HeadCacheMode::Bulk] {
+        let mut bench = bench(&HeadCacheConfig { cache: cache.clone(), mode, ..HeadCacheConfig::default() });
         for _ in 0..4 {
             let mut packets = bench.packets(0, 64);
             bench.free_bulk(0, &mut packets);
@@ -145,14 +150,14 @@ fn without_an_array_every_head_is_taken_from_the_cache_and_given_to_it() {
         let stats = bench.heads.stats();
         assert_eq!((stats.cache_taken, stats.cache_given, stats.ready), (256, 256, 0));
         let frees = stats.cache.free_fastpath + stats.cache.free_slowpath + stats.cache.free_frozen;
-        assert_eq!(frees, 256, "{form:?}");
+        assert_eq!(frees, 256, "{mode:?}");
         bench.end();
     }
 }
 
 #[test]
 fn heads_freed_on_another_worker_go_home_in_batches() {
-    let mut bench = bench(&config(Form::TwoSided, [64, 16, 32]));
+    let mut bench = bench(&config(HeadCacheMode::TwoSided, [64, 16, 32]));
     let [mut first, mut second, mut third] = [40, 24, 8].map(|n| bench.packets(0, n));
     bench.free_bulk(1, &mut first);
     let stats = bench.heads.stats();
@@ -175,7 +180,7 @@ fn heads_freed_on_another_worker_go_home_in_batches() {
 
 #[test]
 fn no_more_heads_wait_for_a_worker_than_allowed_and_the_others_stay_where_they_were_freed() {
-    let mut bench = bench(&HeadsConfig { defer_max: 48, ..HeadsConfig::default() });
+    let mut bench = bench(&HeadCacheConfig { defer_max: 48, ..HeadCacheConfig::default() });
     let mut packets = bench.packets(0, 64);
     bench.free_bulk(1, &mut packets);
     let stats = bench.heads.stats();
@@ -192,7 +197,7 @@ fn no_more_heads_wait_for_a_worker_than_allowed_and_the_others_stay_where_they_w
 
 #[test]
 fn heads_of_a_worker_that_left_stay_where_they_are_freed_and_its_successor_gets_new_ones_home() {
-    let mut bench = bench(&config(Form::TwoSided, [64, 16, 32]));
+    let mut bench = bench(&config(HeadCacheMode::TwoSided, [64, 16, 32]));
     let (mut early, mut late) = (bench.packets(1, 64), bench.packets(1, 40));
     bench.free_bulk(0, &mut early);
     assert_eq!(bench.heads.stats().waiting, 64);
@@ -212,7 +217,7 @@ fn heads_of_a_worker_that_left_stay_where_they_are_freed_and_its_successor_gets_
 
 #[test]
 fn sizes_change_while_heads_lie_in_the_arrays() {
-    let mut bench = bench(&config(Form::TwoSided, [128, 32, 32]));
+    let mut bench = bench(&config(HeadCacheMode::TwoSided, [128, 32, 32]));
     let mut packets = bench.packets(0, 64);
     bench.free_bulk(0, &mut packets);
     assert_eq!(bench.heads.stats().ready, 64);
@@ -236,24 +241,24 @@ fn sizes_change_while_heads_lie_in_the_arrays() {
 
 #[test]
 fn bad_settings_are_refused_and_change_nothing() {
-    let bench = bench(&HeadsConfig::default());
-    let range = |what, value, least, most| Err(HeadsError::Range { what, value, least, most });
+    let bench = bench(&HeadCacheConfig::default());
+    let range = |what, value, least, most| Err(HeadCacheError::Range { what, value, least, most });
     assert_eq!(bench.heads.set("ready_size", 0), range("ready_size", 0, 1, 4096));
     assert_eq!(bench.heads.set("ready_refill", 129), range("ready_refill", 129, 1, 128));
     assert_eq!(bench.heads.set("ready_free", 0), range("ready_free", 0, 1, 128));
     assert_eq!(bench.heads.set("defer_max", 65537), range("defer_max", 65537, 0, 65536));
-    assert!(matches!(bench.heads.set("colour", 1), Err(HeadsError::Cache(_))));
+    assert!(matches!(bench.heads.set("colour", 1), Err(HeadCacheError::Cache(_))));
     assert_eq!(bench.heads.get("ready_size"), Ok(128));
     bench.heads.set("min_partial", 9).unwrap();
     assert_eq!(bench.heads.get("min_partial"), Ok(9));
-    let error = Heads::with(&bench.memory, &config(Form::TwoSided, [64, 65, 1])).unwrap_err();
+    let error = HeadCache::with(&bench.memory, &config(HeadCacheMode::TwoSided, [64, 65, 1])).unwrap_err();
     assert_eq!(error.to_string(), "ready_refill 65: give 1 to 64");
     bench.end();
 }
 
 #[test]
 fn no_head_is_missing_while_another_worker_keeps_free_ones() {
-    let mut bench = bench(&HeadsConfig { defer_max: 256, ..HeadsConfig::default() });
+    let mut bench = bench(&HeadCacheConfig { defer_max: 256, ..HeadCacheConfig::default() });
     let mut own = bench.packets(0, 64);
     bench.free_bulk(0, &mut own);
     let mut sent = bench.packets(0, 64);
@@ -273,14 +278,14 @@ fn no_head_is_missing_while_another_worker_keeps_free_ones() {
 
 #[test]
 fn without_memory_a_bulk_stops_and_the_frames_stay_with_the_caller() {
-    for form in FORMS {
-        let mut bench = bench(&config(form, [64, 16, 32]));
+    for mode in FORMS {
+        let mut bench = bench(&config(mode, [64, 16, 32]));
         let mut frames = Batch::new();
         assert!(bench.pool.alloc_bulk(&mut bench.workers[0], &mut frames, 64));
         let pages: Vec<_> = std::iter::from_fn(|| bench.memory.alloc(&mut bench.workers[0], 0)).collect();
         let mut packets = Packets::new();
         assert_eq!(bench.heads.attach_bulk(&mut bench.workers[0], &mut frames, &mut packets), 0);
-        assert_eq!((frames.len(), packets.len()), (64, 0), "{form:?}");
+        assert_eq!((frames.len(), packets.len()), (64, 0), "{mode:?}");
         drop(pages);
         assert_eq!(bench.heads.attach_bulk(&mut bench.workers[0], &mut frames, &mut packets), 64);
         bench.free_bulk(0, &mut packets);
@@ -290,7 +295,7 @@ fn without_memory_a_bulk_stops_and_the_frames_stay_with_the_caller() {
 
 #[test]
 fn a_worker_of_another_memory_uses_the_cache_alone() {
-    let mut bench = bench(&HeadsConfig::default());
+    let mut bench = bench(&HeadCacheConfig::default());
     let other = memory(1);
     let mut stranger = other.worker().unwrap();
     let frame = bench.pool.alloc(&mut stranger).unwrap();
@@ -332,13 +337,13 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn settings() -> impl Strategy<Value = HeadsConfig> {
-    let form = prop::sample::select(FORMS.to_vec());
+fn settings() -> impl Strategy<Value = HeadCacheConfig> {
+    let mode = prop::sample::select(FORMS.to_vec());
     let layer = prop::sample::select(vec![Layer::Sheaf, Layer::CpuSlab]);
-    (form, layer, prop::sample::select(SIZES.to_vec()), 0..100usize).prop_map(
-        |(form, layer, sizes, defer_max)| {
-            let cache = CacheConfig { layer, ..HeadsConfig::default().cache };
-            HeadsConfig { cache, defer_max, ..config(form, sizes) }
+    (mode, layer, prop::sample::select(SIZES.to_vec()), 0..100usize).prop_map(
+        |(mode, layer, sizes, defer_max)| {
+            let cache = CacheConfig { layer, ..HeadCacheConfig::default().cache };
+            HeadCacheConfig { cache, defer_max, ..config(mode, sizes) }
         },
     )
 }
@@ -412,6 +417,6 @@ proptest! {
 
 #[test]
 fn a_worker_keeps_the_heads_that_are_documented_unless_told_otherwise() {
-    let HeadsConfig { size, refill, free, defer_max, .. } = HeadsConfig::default();
+    let HeadCacheConfig { size, refill, free, defer_max, .. } = HeadCacheConfig::default();
     assert_eq!((size, refill, free, defer_max), (128, 32, 32, 128));
 }

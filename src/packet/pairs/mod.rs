@@ -5,9 +5,9 @@
 //! taking one is a pop and looks at nothing.
 //!
 //! ```text
-//!   Pairs::get  ◄─► stacks.rs   the worker's pairs, at most `max`     HOT, no atomics
-//!   Pairs::free       │  none; not a pair, or too many
-//!                     └──► Pool::alloc + Heads::attach, Heads::free
+//!   ReadyPackets::get  ◄─► stacks.rs   the worker's pairs, at most `max`     HOT, no atomics
+//!   ReadyPackets::free       │  none; not a pair, or too many
+//!                     └──► Pool::alloc + HeadCache::attach, HeadCache::free
 //! ```
 //! The frames count as `ready` in their pool's ledger. The pool asks for them before an allocation of it fails, and gets
 //! them all when it closes: so pairs never starve it. `PairStack` is the form of the source, for one stack under the
@@ -19,10 +19,10 @@ mod stacks;
 #[cfg(test)]
 mod tests;
 
-use super::heads::Heads;
+use super::heads::HeadCache;
 use super::packet::Packet;
 use super::packets::Packets;
-use crate::pool::{Batch, Frame, Pool, Pressure, Renewal};
+use crate::pool::{Batch, Frame, Pool, Renewal, Shrinker};
 use crate::sync::{Leave, Worker};
 #[cfg(feature = "comparisons")]
 pub use stack::{PairStack, Reset};
@@ -32,7 +32,7 @@ use std::sync::{Arc, Weak};
 
 /// What a ready pool of pairs counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PairsStats {
+pub struct ReadyPacketsStats {
     /// Pairs ready now.
     pub now: u64,
     /// Pairs there may be: for each worker, or in the stack.
@@ -53,7 +53,7 @@ pub struct PairsStats {
 ///
 /// Clone the handle freely. When the last one goes, the pairs are given back.
 #[derive(Debug, Clone)]
-pub struct Pairs {
+pub struct ReadyPackets {
     shared: Arc<Shared>,
 }
 
@@ -63,10 +63,10 @@ struct Shared {
     /// Packets as they are when just made: empty, nothing recorded.
     stacks: Stacks<Packet>,
     pool: Pool,
-    heads: Heads,
+    heads: HeadCache,
 }
 
-impl Pairs {
+impl ReadyPackets {
     /// Pairs each worker may have unless somebody says otherwise: [rizzo02-mbuf]'s `em_pool_max`.
     pub const MAX: usize = 50;
 
@@ -74,14 +74,14 @@ impl Pairs {
     /// [`init_on_alloc`](crate::pool::PoolConfig::init_on_alloc), whose frames are cleared by it before each use. There is room
     /// for no more than the pool may ever have frames ([`Pool::capacity`]), however large `max` is.
     #[cold]
-    pub fn new(pool: &Pool, heads: &Heads, max: usize) -> Pairs {
+    pub fn new(pool: &Pool, heads: &HeadCache, max: usize) -> ReadyPackets {
         let roster = pool.memory().roster();
         let stacks = Stacks::new(roster, max, pool.capacity());
         let shared = Arc::new(Shared { stacks, pool: pool.clone(), heads: heads.clone() });
         roster.on_leave(&shared);
-        let keeper: Weak<Shared> = Arc::downgrade(&shared);
-        pool.on_pressure(keeper);
-        Pairs { shared }
+        let shrinker: Weak<Shared> = Arc::downgrade(&shared);
+        pool.on_pressure(shrinker);
+        ReadyPackets { shared }
     }
 
     /// An empty packet: a ready pair, or a frame of the pool with a head; None when there is no frame or no memory for a
@@ -106,7 +106,7 @@ impl Pairs {
     }
 
     /// Gives a packet back: it stays ready if it is one part, in a frame of the pool that is its alone, and there is room;
-    /// else it goes the ordinary way ([`Heads::free`]).
+    /// else it goes the ordinary way ([`HeadCache::free`]).
     ///
     /// # Cost
     /// A look at the head's line, and the frame's entry in the table of pools; none of the data's.
@@ -119,7 +119,7 @@ impl Pairs {
         }
     }
 
-    /// Gives packets back as [`Pairs::free`] does; `packets` is empty then.
+    /// Gives packets back as [`ReadyPackets::free`] does; `packets` is empty then.
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let shared = &*self.shared;
@@ -153,11 +153,11 @@ impl Pairs {
     }
 
     /// The counters.
-    pub fn stats(&self) -> PairsStats {
+    pub fn stats(&self) -> ReadyPacketsStats {
         let Stacks { locals, .. } = &self.shared.stacks;
         // Asked first: this counts what the hot path did not.
         let now = self.now() as u64;
-        PairsStats {
+        ReadyPacketsStats {
             now,
             max: self.max() as u64,
             taken: locals.sum(|lane| &lane.taken),
@@ -237,7 +237,7 @@ fn renewed(pool: Renewal, mut packet: Packet) -> Result<Packet, Packet> {
 }
 
 /// Gives packets back through the worker, in bulk.
-fn free_all(heads: &Heads, w: &mut Worker, packets: Vec<Packet>) -> usize {
+fn free_all(heads: &HeadCache, w: &mut Worker, packets: Vec<Packet>) -> usize {
     let n = packets.len();
     let mut bulk = Packets::new();
     for packet in packets {
@@ -250,7 +250,7 @@ fn free_all(heads: &Heads, w: &mut Worker, packets: Vec<Packet>) -> usize {
     n
 }
 
-impl Pressure for Shared {
+impl Shrinker for Shared {
     fn relieve(&self, w: &mut Worker) -> usize {
         free_all(&self.heads, w, self.stacks.empty())
     }

@@ -1,9 +1,9 @@
 //! [rizzo02-mbuf]'s own form: one stack of pairs, under whatever lock the caller holds already.
 
-use super::{PairsStats, free_all, is_pair, renew};
-use crate::packet::heads::Heads;
+use super::{ReadyPacketsStats, free_all, is_pair, renew};
+use crate::packet::heads::HeadCache;
 use crate::packet::packet::Packet;
-use crate::pool::{Pool, Pressure};
+use crate::pool::{Pool, Shrinker};
 use crate::sync::Worker;
 use crate::sync::shim::{AtomicBool, AtomicU32, AtomicU64, Mutex, lock};
 use std::num::NonZeroU32;
@@ -59,7 +59,7 @@ fn numbers(room: usize) -> Arc<[AtomicU32]> {
     (0..room).map(|_| AtomicU32::new(0)).collect()
 }
 
-impl Pressure for Gauge {
+impl Shrinker for Gauge {
     /// Nothing can be had without the caller's lock; the next one who has it gives the pairs back.
     fn relieve(&self, _: &mut Worker) -> usize {
         self.wanted.store(true, Relaxed);
@@ -83,7 +83,7 @@ impl Pressure for Gauge {
     }
 }
 
-/// One stack of ready pairs, for all who share a lock of their own; see [`Pairs`](super::Pairs) for one by worker.
+/// One stack of ready pairs, for all who share a lock of their own; see [`ReadyPackets`](super::Pairs) for one by worker.
 ///
 /// What others cannot reach they cannot take: when the pool's frames run out, at most `max` are here until the lock is
 /// next taken, by [`PairStack::get`], [`PairStack::free`] or [`PairStack::drain`].
@@ -92,31 +92,34 @@ pub struct PairStack {
     /// Newest last, at most `max`.
     pairs: Vec<Packet>,
     max: usize,
+    /// The pool closed: nothing is kept, whatever `max` is, since another pool may have its number.
+    closed: bool,
     reset: Reset,
-    stats: PairsStats,
+    stats: ReadyPacketsStats,
     gauge: Arc<Gauge>,
     /// Those of the gauge, at hand.
     frames: Arc<[AtomicU32]>,
     pool: Pool,
-    heads: Heads,
+    heads: HeadCache,
 }
 
 impl PairStack {
     /// Pairs of frames of `pool` and heads of `heads`, at most `max`; 0 keeps none. Room is made for no more than the pool may
     /// ever have frames.
     #[cold]
-    pub fn new(pool: &Pool, heads: &Heads, max: usize, reset: Reset) -> PairStack {
+    pub fn new(pool: &Pool, heads: &HeadCache, max: usize, reset: Reset) -> PairStack {
         let room = max.min(pool.capacity());
         let frames = numbers(room);
         let gauge = Arc::new(Gauge::new(&frames));
-        let keeper: Weak<Gauge> = Arc::downgrade(&gauge);
-        pool.on_pressure(keeper);
+        let shrinker: Weak<Gauge> = Arc::downgrade(&gauge);
+        pool.on_pressure(shrinker);
         let (pool, heads) = (pool.clone(), heads.clone());
         PairStack {
             pairs: Vec::with_capacity(room),
             max,
+            closed: false,
             reset,
-            stats: PairsStats::default(),
+            stats: ReadyPacketsStats::default(),
             gauge,
             frames,
             pool,
@@ -141,10 +144,11 @@ impl PairStack {
     }
 
     /// Gives a packet back: it stays ready if it is one part, in a frame of the pool that is its alone, and there is room;
-    /// else it goes the ordinary way ([`Heads::free`]).
+    /// else it goes the ordinary way ([`HeadCache::free`]).
     pub fn free(&mut self, w: &mut Worker, mut packet: Packet) {
         self.give_what_is_wanted(w);
-        let ready = self.pairs.len() < self.max
+        let ready = !self.closed
+            && self.pairs.len() < self.max
             && match self.reset {
                 Reset::AtPut => renew(self.pool.renewal(), &mut packet),
                 Reset::AtGet => is_pair(self.pool.renewal(), &packet),
@@ -163,9 +167,9 @@ impl PairStack {
         self.pairs.len()
     }
 
-    /// Pairs there may be.
+    /// Pairs there may be: 0 once it was seen that the pool is closed.
     pub fn max(&self) -> usize {
-        self.max
+        if self.closed { 0 } else { self.max }
     }
 
     /// Changes how many pairs there may be: those too many, coldest first, are given back.
@@ -188,8 +192,8 @@ impl PairStack {
     }
 
     /// The counters.
-    pub fn stats(&self) -> PairsStats {
-        PairsStats { now: self.now() as u64, max: self.max as u64, ..self.stats }
+    pub fn stats(&self) -> ReadyPacketsStats {
+        ReadyPacketsStats { now: self.now() as u64, max: self.max() as u64, ..self.stats }
     }
 
     fn release(&mut self, w: &mut Worker, pairs: Vec<Packet>) -> usize {
@@ -202,9 +206,7 @@ impl PairStack {
     #[inline]
     fn give_what_is_wanted(&mut self, w: &mut Worker) {
         if let Some(for_good) = self.gauge.asked() {
-            if for_good {
-                self.max = 0;
-            }
+            self.closed |= for_good;
             self.drain(w);
         }
     }
@@ -220,7 +222,7 @@ impl PairStack {
 
 #[cfg(test)]
 mod tests {
-    use super::{Gauge, Pressure};
+    use super::{Gauge, Shrinker};
     use crate::ring::tests::{model, thread};
     use std::sync::Arc;
 

@@ -16,7 +16,7 @@ pub(super) struct Stack<T> {
 
 /// One worker's counters.
 #[derive(Debug, Default)]
-pub(super) struct PairsLane {
+pub(super) struct ReadyPacketsCounters {
     pub(super) taken: Count,
     pub(super) kept: Count,
     pub(super) missed: Count,
@@ -29,7 +29,7 @@ pub(super) struct PairsLane {
 /// Conservation: `kept - taken - released == now`.
 #[derive(Debug)]
 pub(super) struct Stacks<T> {
-    pub(super) locals: PerWorker<Stack<T>, PairsLane>,
+    pub(super) locals: PerWorker<Stack<T>, ReadyPacketsCounters>,
     max: AtomicUsize,
     /// Items there are at all: no stack has room for more, whatever `max` says.
     all: usize,
@@ -41,7 +41,7 @@ impl<T> Stack<T> {
     }
 
     /// Enters the slow path: publishes what the hot path did, runs `work`, then counts what came out.
-    fn stay<R>(&mut self, lane: &PairsLane, work: impl FnOnce(&mut Vec<T>) -> R) -> R {
+    fn stay<R>(&mut self, lane: &ReadyPacketsCounters, work: impl FnOnce(&mut Vec<T>) -> R) -> R {
         self.tally.publish(self.items.len(), &lane.taken, &lane.kept);
         let before = self.items.len();
         let done = work(&mut self.items);
@@ -172,7 +172,7 @@ impl<T> Stacks<T> {
 mod tests {
     use super::Stacks;
     use crate::pool::tests::interleavings::{long_model, tiny};
-    use crate::pool::{Frame, Pressure};
+    use crate::pool::{Frame, Shrinker};
     use crate::ring::tests::{model, thread};
     use crate::sync::{Roster, Worker};
     use std::num::NonZeroU32;
@@ -222,7 +222,7 @@ mod tests {
     /// Ready frames, kept as pairs are.
     struct Ready(Stacks<Frame>);
 
-    impl Pressure for Ready {
+    impl Shrinker for Ready {
         fn relieve(&self, w: &mut Worker) -> usize {
             self.0.empty().into_iter().map(|frame| frame.free(w)).count()
         }
@@ -245,8 +245,8 @@ mod tests {
         long_model(|| {
             let (memory, [mut w, mut other], pool) = tiny(2);
             let ready = Arc::new(Ready(Stacks::new(pool.memory().roster(), 2, 9)));
-            let keeper: Weak<Ready> = Arc::downgrade(&ready);
-            pool.on_pressure(keeper);
+            let shrinker: Weak<Ready> = Arc::downgrade(&ready);
+            pool.on_pressure(shrinker);
             let frames = [(); 3].map(|()| pool.alloc(&mut w).unwrap());
             let [kept, mine, put] = frames;
             ready.0.put(&mut other, kept).unwrap();

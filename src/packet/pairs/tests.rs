@@ -1,34 +1,38 @@
 //! Pairs: what stays ready and what does not, in which state it comes out, and that it starves nobody.
 #![cfg(not(loom))]
 
-use super::{PairStack, Pairs, PairsStats, Reset};
-use crate::packet::{External, Heads, Packet, Packets};
+use super::{PairStack, ReadyPackets, ReadyPacketsStats, Reset};
+use crate::packet::{External, HeadCache, Packet, Packets};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Place, Pool, PoolConfig};
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use std::time::Duration;
 
 struct Bench {
     memory: Memory,
     workers: [Worker; 2],
     pool: Pool,
-    heads: Heads,
+    heads: HeadCache,
 }
 
 fn bench(frames: usize) -> Bench {
-    let config =
-        MemoryConfig { bytes: 4 << 20, workers: 2, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes: 4 << 20,
+        workers: 2,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     let memory = Memory::new(&config).unwrap();
     let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
     let config = PoolConfig { frames, cache: 16, refill: 8, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut workers[0], &config).unwrap();
-    let heads = Heads::new(&memory).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
     Bench { memory, workers, pool, heads }
 }
 
 #[track_caller]
-fn check(stats: &PairsStats) {
+fn check(stats: &ReadyPacketsStats) {
     assert_eq!(stats.now, stats.kept.wrapping_sub(stats.taken + stats.released), "{stats:?}");
 }
 
@@ -50,7 +54,7 @@ fn use_up(packet: &mut Packet) {
 fn a_pool_that_traces_finds_ready_pairs_of_all_workers_in_a_ready_pool() {
     let Bench { workers: [mut w, mut other], pool, heads, .. } = bench(16);
     pool.trace(true);
-    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     for w in [&mut w, &mut other] {
         let [a, b] = [(); 2].map(|()| pairs.get(w).unwrap());
         pairs.free(w, a);
@@ -67,7 +71,7 @@ fn a_pool_that_traces_finds_ready_pairs_of_all_workers_in_a_ready_pool() {
 #[test]
 fn a_pair_comes_out_again_as_if_it_were_new() {
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
-    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let mut packet = pairs.get(&mut w).unwrap();
     let (at, start) = (packet.data().as_ptr(), packet.headroom());
     for _ in 0..10 {
@@ -88,7 +92,7 @@ fn a_pair_comes_out_again_as_if_it_were_new() {
 #[test]
 fn only_single_private_writable_packets_of_the_pool_stay_ready() {
     let Bench { memory, workers: [mut w, _], pool, heads } = bench(16);
-    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let other =
         Pool::new(&memory, &mut w, &PoolConfig { frame_size: 4096, frames: 4, ..PoolConfig::default() });
     let other = other.unwrap();
@@ -113,7 +117,7 @@ fn only_single_private_writable_packets_of_the_pool_stay_ready() {
 #[test]
 fn there_are_never_more_than_the_most_which_changes_at_once() {
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(128);
-    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let mut packets = Packets::new();
     assert_eq!(pairs.get_bulk(&mut w, &mut packets, 64), 64);
     pairs.free_bulk(&mut w, &mut packets);
@@ -141,7 +145,7 @@ fn there_are_never_more_than_the_most_which_changes_at_once() {
 #[test]
 fn a_bulk_of_pairs_and_others_keeps_the_pairs() {
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(64);
-    let pairs = Pairs::new(&pool, &heads, 6);
+    let pairs = ReadyPackets::new(&pool, &heads, 6);
     let mut packets = Packets::new();
     pairs.get_bulk(&mut w, &mut packets, 10);
     let mut shared = pairs.get(&mut w).unwrap();
@@ -160,7 +164,7 @@ fn a_bulk_of_pairs_and_others_keeps_the_pairs() {
 #[test]
 fn pairs_are_given_up_before_the_pool_has_no_frame_for_somebody() {
     let Bench { workers: [mut a, mut b], pool, heads, .. } = bench(32);
-    let pairs = Pairs::new(&pool, &heads, 50);
+    let pairs = ReadyPackets::new(&pool, &heads, 50);
     let mut packets = Packets::new();
     assert_eq!(pairs.get_bulk(&mut a, &mut packets, 32), 32);
     pairs.free_bulk(&mut b, &mut packets);
@@ -175,7 +179,7 @@ fn pairs_are_given_up_before_the_pool_has_no_frame_for_somebody() {
 #[test]
 fn a_worker_that_leaves_takes_no_pairs_along() {
     let Bench { memory, workers: [mut a, b], pool, heads } = bench(32);
-    let pairs = Pairs::new(&pool, &heads, 50);
+    let pairs = ReadyPackets::new(&pool, &heads, 50);
     let mut b = b;
     let mut packets = Packets::new();
     pairs.get_bulk(&mut a, &mut packets, 20);
@@ -190,7 +194,7 @@ fn a_worker_that_leaves_takes_no_pairs_along() {
 #[test]
 fn without_a_frame_or_a_head_there_is_no_packet_and_nothing_is_lost() {
     let Bench { memory, workers: [mut w, _], pool, heads } = bench(4);
-    let pairs = Pairs::new(&pool, &heads, 50);
+    let pairs = ReadyPackets::new(&pool, &heads, 50);
     let mut packets = Packets::new();
     assert_eq!(pairs.get_bulk(&mut w, &mut packets, 9), 4);
     assert!(pairs.get(&mut w).is_none());
@@ -209,7 +213,7 @@ fn without_a_frame_or_a_head_there_is_no_packet_and_nothing_is_lost() {
 #[test]
 fn a_pool_that_closes_gets_the_pairs_back_and_no_more_are_kept() {
     let Bench { memory, workers: [mut w, _], pool, heads } = bench(16);
-    let pairs = Pairs::new(&pool, &heads, 50);
+    let pairs = ReadyPackets::new(&pool, &heads, 50);
     let mut packets = Packets::new();
     pairs.get_bulk(&mut w, &mut packets, 8);
     let late = packets.pop().unwrap();
@@ -275,7 +279,7 @@ fn a_stack_gives_its_pairs_back_with_the_next_call_after_frames_ran_out_or_the_p
 #[test]
 fn packets_freed_in_bulk_beside_pairs_that_are_there_stay_only_up_to_the_most() {
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(128);
-    let pairs = Pairs::new(&pool, &heads, Pairs::MAX);
+    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let (mut first, mut second) = (Packets::new(), Packets::new());
     assert_eq!((pairs.get_bulk(&mut w, &mut first, 30), pairs.get_bulk(&mut w, &mut second, 30)), (30, 30));
     pairs.free_bulk(&mut w, &mut first);
@@ -283,4 +287,52 @@ fn packets_freed_in_bulk_beside_pairs_that_are_there_stay_only_up_to_the_most() 
     assert_eq!((pairs.now(), pool.ledger().ready), (50, 50));
     assert_eq!((pairs.stats().kept, pairs.stats().passed), (50, 10));
     check(&pairs.stats());
+}
+
+/// A closed pool whose number another pool has, and a frame of that other pool, in a packet.
+fn closed_and_its_successor(bench: &mut Bench) -> (Pool, Pool, Packet) {
+    let Bench { memory, workers: [w, _], pool, heads } = bench;
+    let closed = pool.clone();
+    closed.wait(Duration::ZERO).unwrap();
+    let config = PoolConfig { frames: 16, cache: 16, refill: 8, ..PoolConfig::default() };
+    let successor = Pool::new(memory, w, &config).unwrap();
+    let frame = successor.alloc(w).unwrap();
+    assert!(closed.renewal().owns(&frame), "the number is used again");
+    let packet = heads.attach(w, frame).unwrap();
+    (closed, successor, packet)
+}
+
+#[test]
+fn ready_pairs_of_a_closed_pool_keep_no_frame_of_its_successor() {
+    let mut bench = bench(16);
+    let (closed, successor, packet) = closed_and_its_successor(&mut bench);
+    let w = &mut bench.workers[0];
+    let pairs = ReadyPackets::new(&closed, &bench.heads, 50);
+    pairs.free(w, packet);
+    assert_eq!((pairs.now(), pairs.stats().passed), (0, 1));
+    pairs.set_max(60);
+    let again = bench.heads.alloc(w, &successor).unwrap();
+    pairs.free(w, again);
+    assert_eq!((pairs.now(), pairs.stats().passed), (0, 2));
+    assert!(successor.ledger().all_home());
+}
+
+#[test]
+fn a_stack_of_a_closed_pool_keeps_nothing_whatever_its_max_is() {
+    let mut bench = bench(16);
+    let before = PairStack::new(&bench.pool, &bench.heads, 50, Reset::AtPut);
+    let (closed, successor, packet) = closed_and_its_successor(&mut bench);
+    let w = &mut bench.workers[0];
+    let after = PairStack::new(&closed, &bench.heads, 50, Reset::AtGet);
+    let mut packet = Some(packet);
+    for mut stack in [before, after] {
+        stack.free(w, packet.take().unwrap());
+        assert_eq!((stack.now(), stack.max()), (0, 0));
+        stack.set_max(w, 60);
+        let again = bench.heads.alloc(w, &successor).unwrap();
+        stack.free(w, again);
+        assert_eq!((stack.now(), stack.max()), (0, 0));
+        assert!(successor.ledger().all_home());
+        packet = bench.heads.alloc(w, &successor);
+    }
 }

@@ -1,13 +1,13 @@
 //! What becomes of a packet's bytes.
 
 use super::bench;
-use crate::packet::{CopyError, External, Flight, Heads, Packet, Packets, SplitError};
+use crate::packet::{CopyError, External, HeadCache, InFlightHeads, Packet, Packets, SplitError};
 use crate::pool::{Batch, Fragments, NoRoom, Pool, PoolConfig};
 use crate::sync::Worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-fn packet(w: &mut Worker, pool: &Pool, heads: &Heads, bytes: &[u8]) -> Packet {
+fn packet(w: &mut Worker, pool: &Pool, heads: &HeadCache, bytes: &[u8]) -> Packet {
     let frame = pool.alloc(w).unwrap();
     let mut packet = heads.attach(w, frame).unwrap();
     packet.put_slice(bytes).unwrap();
@@ -75,7 +75,7 @@ fn a_packet_that_was_shared_and_is_written_to_departs_like_one_that_never_was() 
     let second = heads.share(&mut w, &mut first).unwrap();
     heads.free(&mut w, second);
     first.data_mut().unwrap()[0] = b'J';
-    let (mut flight, mut frames) = (Flight::new(1), Batch::new());
+    let (mut flight, mut frames) = (InFlightHeads::new(1), Batch::new());
     flight.depart(first, &mut frames).unwrap();
     assert_eq!((frames[0].data(), flight.len()), (&b"Jello"[..], 1));
     frames.free(&mut w);

@@ -1,26 +1,26 @@
 //! One allocation fails, whichever it is: nothing is lost.
 
-use crate::packet::{Condense, External, Form, Heads, HeadsConfig, Packet, Packets};
+use crate::packet::{CopyBreak, External, HeadCache, HeadCacheConfig, HeadCacheMode, Packet, Packets};
 use crate::page::{Lists, Memory, MemoryConfig};
 use crate::pool::tests::panics::{memory_without_lists, next_page_home_panics, panics};
 use crate::pool::{Batch, Fragments, Pool, PoolConfig};
-use crate::slab::{CacheConfig, Sizes};
+use crate::slab::{CacheConfig, SizeClasses};
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 
 struct Scene {
     pool: Pool,
-    heads: Heads,
-    sizes: Sizes,
+    heads: HeadCache,
+    sizes: SizeClasses,
 }
 
-fn scene(memory: &Memory, w: &mut Worker, form: Form) -> Option<Scene> {
+fn scene(memory: &Memory, w: &mut Worker, mode: HeadCacheMode) -> Option<Scene> {
     let config = PoolConfig { frames: 64, cache: 4, refill: 2, ..PoolConfig::default() };
     let pool = Pool::new(memory, w, &config).unwrap();
-    let cache = CacheConfig { sheaf: Some(2), order: Some(0), ..HeadsConfig::default().cache };
-    let config = HeadsConfig { cache, form, size: 4, refill: 3, free: 2, defer_max: 4 };
-    let heads = Heads::with(memory, &config).unwrap();
-    Some(Scene { pool, heads, sizes: Sizes::new(memory, &CacheConfig::default()).unwrap() })
+    let cache = CacheConfig { sheaf: Some(2), order: Some(0), ..HeadCacheConfig::default().cache };
+    let config = HeadCacheConfig { cache, mode, size: 4, refill: 3, free: 2, defer_max: 4 };
+    let heads = HeadCache::with(memory, &config).unwrap();
+    Some(Scene { pool, heads, sizes: SizeClasses::new(memory, &CacheConfig::default()).unwrap() })
 }
 
 /// Every operation that takes memory, and what the packets hold afterwards. Returns how many were refused.
@@ -59,9 +59,9 @@ fn run(scene: &Scene, w: &mut Worker) -> usize {
         }
         let mut whole = vec![0; before.len().min(len)];
         assert_eq!((one.copy_to(&mut whole), &whole[..]), (len, &before[..len]));
-        let condense = Condense::new(sizes);
+        let copy_break = CopyBreak::new(sizes);
         held.iter_mut().chain([&mut one]).for_each(|packet| {
-            condense.condense(w, packet);
+            copy_break.apply(w, packet);
         });
         held.push(one);
         heads.free_bulk(w, &mut packets);
@@ -77,15 +77,16 @@ fn run(scene: &Scene, w: &mut Worker) -> usize {
 #[test]
 fn the_failure_of_any_one_allocation_loses_nothing() {
     let lists = Lists::Fixed { high: 0, batch: 0 };
-    let backing = BackingWish::Small;
+    let backing = BackingPreference::Small;
     let memory =
         Memory::new(&MemoryConfig { lists, backing, bytes: 4 << 20, workers: 1, ..MemoryConfig::default() })
             .unwrap();
-    for form in [Form::Each, Form::Bulk, Form::FlushOnly, Form::TwoSided] {
+    for mode in [HeadCacheMode::Each, HeadCacheMode::Bulk, HeadCacheMode::FlushOnly, HeadCacheMode::TwoSided]
+    {
         let mut failures = 0;
         for n in 0.. {
             let mut w = memory.worker().unwrap();
-            let scene = scene(&memory, &mut w, form).unwrap();
+            let scene = scene(&memory, &mut w, mode).unwrap();
             memory.refuse(n);
             failures += usize::from(run(&scene, &mut w) > 0);
             let spent = memory.refusal_spent();
@@ -101,7 +102,10 @@ fn the_failure_of_any_one_allocation_loses_nothing() {
                 break;
             }
         }
-        assert!(failures > 0 || form == Form::TwoSided, "{form:?}: some failure is seen by the caller");
+        assert!(
+            failures > 0 || mode == HeadCacheMode::TwoSided,
+            "{mode:?}: some failure is seen by the caller"
+        );
     }
 }
 
@@ -109,9 +113,9 @@ fn the_failure_of_any_one_allocation_loses_nothing() {
 fn a_callback_that_panics_as_a_head_goes_home_loses_no_frame() {
     let memory = memory_without_lists();
     let mut w = memory.worker().unwrap();
-    let Scene { pool, heads, sizes: _ } = scene(&memory, &mut w, Form::TwoSided).unwrap();
-    let cache = CacheConfig { merge: false, ..HeadsConfig::default().cache };
-    let others = Heads::with(&memory, &HeadsConfig { cache, ..HeadsConfig::default() }).unwrap();
+    let Scene { pool, heads, sizes: _ } = scene(&memory, &mut w, HeadCacheMode::TwoSided).unwrap();
+    let cache = CacheConfig { merge: false, ..HeadCacheConfig::default().cache };
+    let others = HeadCache::with(&memory, &HeadCacheConfig { cache, ..HeadCacheConfig::default() }).unwrap();
     let packet = others.alloc(&mut w, &pool).unwrap();
     // With this head its slab goes.
     drop(others);

@@ -1,16 +1,16 @@
 //! What is seen of an earlier use of a packet's bytes.
 
-use crate::packet::{Heads, Packets, PairStack, Pairs, Reset};
+use crate::packet::{HeadCache, Packets, PairStack, ReadyPackets, Reset};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{NoRoom, Pool, PoolConfig};
 use crate::sync::Worker;
 
-fn ground(init_on_alloc: bool) -> (Memory, Worker, Pool, Heads) {
+fn ground(init_on_alloc: bool) -> (Memory, Worker, Pool, HeadCache) {
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
     let mut w = memory.worker().unwrap();
     let config = PoolConfig { frames: 64, init_on_alloc, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut w, &config).unwrap();
-    let heads = Heads::new(&memory).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
     (memory, w, pool, heads)
 }
 
@@ -44,7 +44,7 @@ fn what_put_shows_of_the_last_packet_put_zeroed_does_not_also_behind_a_chain() {
 #[test]
 fn ready_pairs_of_a_pool_that_clears_show_no_old_byte() {
     let (_memory, mut w, pool, heads) = ground(true);
-    let pairs = Pairs::new(&pool, &heads, 16);
+    let pairs = ReadyPackets::new(&pool, &heads, 16);
     let mut bulk = Packets::new();
     for round in 0..4 {
         bulk.push(pairs.get(&mut w).unwrap()).unwrap();

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A memory of few pages: loom watches every atomic of every descriptor.
 fn tiny(pages: usize, workers: usize) -> Memory {
-    let region = Region::new(2 << 20, BackingWish::Small).unwrap();
+    let region = Region::new(2 << 20, BackingPreference::Small).unwrap();
     let lists = Lists::Fixed { high: 2, batch: 2 };
     let config = MemoryConfig { lists, ..config(2, workers) };
     Memory { shared: Handle::new(&Shared::new(region, pages, &config)) }

@@ -7,8 +7,8 @@ use super::{Batch, Drain, each_pool, initialised};
 use crate::limits::CACHE_LINE;
 use crate::pool::Place;
 use crate::pool::frame::Frame;
+use crate::pool::frame_table;
 use crate::pool::shared::Shared;
-use crate::pool::yard;
 use crate::ring::{Vacant, Waiting};
 use crate::sync::Steps;
 use std::mem::MaybeUninit;
@@ -60,7 +60,7 @@ impl Line {
     /// Null, or the pool that all the frames are of.
     #[inline(always)]
     fn pool(&self) -> *const Shared {
-        yard::by_number(self.pool)
+        frame_table::by_number(self.pool)
     }
 
     /// Appends the frames of a line that waits to `batch` and takes the line; false, and it waits on, if there is no room.

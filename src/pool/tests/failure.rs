@@ -58,7 +58,7 @@ fn the_failure_of_any_one_allocation_loses_no_frame() {
             bytes: 4 << 20,
             workers: 2,
             lists,
-            backing: BackingWish::Small,
+            backing: BackingPreference::Small,
             ..MemoryConfig::default()
         };
         let memory = Memory::new(&config).unwrap();

@@ -1,7 +1,7 @@
 //! Mistakes in what is counted of frames that are free, on their way or kept ready: the ledger is off, whichever it is.
 
 use super::*;
-use crate::pool::Pressure;
+use crate::pool::Shrinker;
 use crate::sync::shim::lock;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Rig {
         let pools = [64, 64].map(|frames| pool(&memory, &mut w, frames));
         let held = pools.each_ref().map(|pool| {
             let mut frames: Vec<_> = (0..60).map(|_| pool.alloc(&mut w).unwrap()).collect();
-            // On the way home, in the stock and in the cache.
+            // On the way home, in the depot and in the cache.
             frames.drain(..9).for_each(|frame| frame.free(&mut other));
             frames.drain(..33).for_each(|frame| frame.free(&mut w));
             frames
@@ -102,20 +102,20 @@ const MISPLACED: [(&str, Misplace); 8] = [
     ("one of the cache's is there twice", |_, pool, _| {
         assert!(pool.shared.local.slot().steal(|local| local.double()).unwrap());
     }),
-    ("one of the stock's is lost", |_, pool, _| {
-        assert!(lock(&pool.shared.stock).spare.pop().is_some());
+    ("one of the depot's is lost", |_, pool, _| {
+        assert!(lock(&pool.shared.depot).spare.pop().is_some());
     }),
-    ("one of the stock's is there twice", |_, pool, _| {
-        let mut stock = lock(&pool.shared.stock);
-        let id = stock.spare[0];
-        pool.shared.put(&mut stock, id);
+    ("one of the depot's is there twice", |_, pool, _| {
+        let mut depot = lock(&pool.shared.depot);
+        let id = depot.spare[0];
+        pool.shared.put(&mut depot, id);
     }),
     ("one on the way home is lost", |_, pool, _| {
         assert_eq!(pool.shared.home.pop_ring(1, |_| ()), 1);
     }),
     ("one is on the way home twice", |rig, pool, _| {
         let id = rig.held[0][0].id().get();
-        assert_eq!(pool.shared.home.push(pool.shared.yard.links(), [id].into_iter()), 0);
+        assert_eq!(pool.shared.home.push(pool.shared.frame_table.links(), [id].into_iter()), 0);
     }),
     ("another pool's is freed into the cache", |_, pool, other| {
         let id = other
@@ -129,7 +129,7 @@ const MISPLACED: [(&str, Misplace); 8] = [
             rig.pools.iter().position(|one| std::ptr::eq(&raw const *one.shared, &raw const *other.shared));
         let frame = rig.held[at.unwrap()].pop().unwrap();
         pool.shared.lanes.add(&rig.w, 1, |lane| &lane.given);
-        pool.shared.home.push(pool.shared.yard.links(), [frame.into_desc().id.get()].into_iter());
+        pool.shared.home.push(pool.shared.frame_table.links(), [frame.into_desc().id.get()].into_iter());
     }),
 ];
 
@@ -154,7 +154,7 @@ struct Liar {
     named: Vec<NonZeroU32>,
 }
 
-impl Pressure for Liar {
+impl Shrinker for Liar {
     fn relieve(&self, _: &mut Worker) -> usize {
         0
     }
@@ -179,7 +179,7 @@ fn whoever_lies_about_frames_that_it_keeps_ready_is_seen() {
         .chain([(4, 0, true), (u64::MAX - 3, 0, true), (17, 18, true)])
     {
         let rig = Rig::new();
-        let liar: Arc<dyn Pressure> = Arc::new(Liar { said, named: honest(&rig, n) });
+        let liar: Arc<dyn Shrinker> = Arc::new(Liar { said, named: honest(&rig, n) });
         rig.pools[0].on_pressure(Arc::downgrade(&liar));
         let ledger = rig.pools[0].ledger();
         assert_eq!((ledger.balanced(), ledger.all_home()), (!lies, false), "{said} {n}: {ledger:?}");
@@ -192,7 +192,7 @@ fn a_frame_that_is_named_twice_or_is_another_pools_is_not_kept_ready() {
     let rig = Rig::new();
     let [mine, others] = rig.held.each_ref().map(|held| held[0].id());
     for named in [vec![mine, mine], vec![mine, others], vec![others, others], vec![NonZeroU32::MAX, mine]] {
-        let liar: Arc<dyn Pressure> = Arc::new(Liar { said: 2, named: named.clone() });
+        let liar: Arc<dyn Shrinker> = Arc::new(Liar { said: 2, named: named.clone() });
         rig.pools[0].on_pressure(Arc::downgrade(&liar));
         assert!(!rig.pools[0].ledger().balanced(), "{named:?}: {:?}", rig.pools[0].ledger());
     }

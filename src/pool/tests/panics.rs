@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A memory whose workers keep no pages.
 pub(crate) fn memory_without_lists() -> Memory {
-    let (lists, backing) = (Lists::Fixed { high: 0, batch: 0 }, BackingWish::Small);
+    let (lists, backing) = (Lists::Fixed { high: 0, batch: 0 }, BackingPreference::Small);
     Memory::new(&MemoryConfig { lists, backing, bytes: 4 << 20, workers: 1, ..MemoryConfig::default() })
         .unwrap()
 }

@@ -5,7 +5,7 @@ use crate::pool::shared::{PoolLane, Shared};
 use crate::pool::{Batch, Place, Pool, PoolConfig};
 use crate::stats::Count;
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use std::any::Any;
 use std::cell::RefCell;
 
@@ -141,7 +141,7 @@ impl Scene {
         let config = MemoryConfig {
             bytes: 4 << 20,
             workers: 2,
-            backing: BackingWish::Small,
+            backing: BackingPreference::Small,
             ..MemoryConfig::default()
         };
         let memory = Memory::new(&config).unwrap();

@@ -82,7 +82,7 @@ impl Model {
             bytes: 8 << 20,
             workers: WORKERS,
             nodes: 2,
-            backing: BackingWish::Small,
+            backing: BackingPreference::Small,
             ..MemoryConfig::default()
         };
         let memory = Memory::new(&config).unwrap();

@@ -150,7 +150,7 @@ fn pages_of_another_node_are_used_once_and_their_frames_waived() {
         bytes: 8 << 20,
         workers: 1,
         nodes: 2,
-        backing: BackingWish::Small,
+        backing: BackingPreference::Small,
         ..MemoryConfig::default()
     };
     let memory = Memory::new(&config).unwrap();
@@ -186,7 +186,7 @@ fn pages_out_of_the_reserve_go_back_with_their_last_frame() {
         bytes: 2 << 20,
         workers: 1,
         watermarks,
-        backing: BackingWish::Small,
+        backing: BackingPreference::Small,
         ..MemoryConfig::default()
     };
     let memory = Memory::new(&config).unwrap();

@@ -10,7 +10,7 @@
 
 mod complete;
 mod fill;
-mod rooms;
+mod rx_buffers;
 mod rx;
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use crate::sync::Steps;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-pub use rooms::{Room, Rooms};
+pub use rx_buffers::{RxBuffer, RxBuffers};
 
 /// What moves bytes in and out, by copying them.
 pub trait Device: Send {
@@ -34,7 +34,7 @@ pub trait Device: Send {
     /// Receives into `rooms`, which are empty, from the first on; returns how many got data.
     ///
     /// What does not fit a room is dropped and counted here, never cut.
-    fn receive(&mut self, rooms: &mut Rooms<'_>, counters: &Writer<PortCounters>) -> usize;
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, counters: &Writer<PortCounters>) -> usize;
 
     /// Sends `frames` from the first on; returns how many were taken. One that is taken and refused by what lies
     /// behind counts in [`PortCounters::tx_invalid`].

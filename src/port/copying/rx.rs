@@ -1,6 +1,6 @@
 //! HOT: bytes in.
 
-use super::{CopyingPort, Device, Rooms};
+use super::{CopyingPort, Device, RxBuffers};
 use crate::pool::{Batch, Place};
 use crate::port::Rx;
 use crate::sync::Worker;
@@ -13,7 +13,7 @@ impl<D: Device> Rx for CopyingPort<D> {
             return 0;
         }
         let first = self.filled.len() - want;
-        let mut rooms = Rooms::of(&mut self.filled[first..]);
+        let mut rooms = RxBuffers::of(&mut self.filled[first..]);
         let n = self.device.receive(&mut rooms, &self.counters).min(want);
         if n == 0 {
             return 0;

@@ -1,8 +1,8 @@
 //! The port over a device that is nothing but memory.
 
-use super::{CopyingPort, Device, Rooms};
+use super::{CopyingPort, Device, RxBuffers};
 use crate::pool::{Batch, Frame};
-use crate::port::conformance::Ground;
+use crate::port::conformance::Fixture;
 use crate::port::tests::promises;
 use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx};
 use crate::stats::Writer;
@@ -23,7 +23,7 @@ impl Device for Loopback {
         "loopback"
     }
 
-    fn receive(&mut self, rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, _counters: &Writer<PortCounters>) -> usize {
         let mut n = 0;
         for (mut room, bytes) in rooms.iter_mut().zip(self.line.iter()) {
             room.put(bytes.len()).unwrap().copy_from_slice(bytes);
@@ -52,7 +52,7 @@ fn looped(size: usize) -> CopyingPort<Loopback> {
 }
 
 /// Frames numbered from 0 on in every byte.
-fn numbered(Ground { w, pool, .. }: &mut Ground, n: u8) -> Batch {
+fn numbered(Fixture { w, pool, .. }: &mut Fixture, n: u8) -> Batch {
     let mut frames = Batch::new();
     assert_eq!(pool.alloc_burst(w, &mut frames, n.into()), usize::from(n));
     for (i, frame) in (0..).zip(frames.iter_mut()) {
@@ -63,41 +63,41 @@ fn numbered(Ground { w, pool, .. }: &mut Ground, n: u8) -> Batch {
 
 #[test]
 fn frames_come_in_the_order_in_which_they_were_sent() {
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let mut port = looped(64);
-    let mut frames = numbered(&mut ground, 40);
-    assert_eq!((port.tx(&mut ground.w, &mut frames), port.tx_posted()), (40, 40));
-    assert_eq!(port.complete(&mut ground.w, &mut frames), 40);
-    frames.free(&mut ground.w);
-    port.refill(&mut ground.w, &ground.pool);
+    let mut frames = numbered(&mut fixture, 40);
+    assert_eq!((port.tx(&mut fixture.w, &mut frames), port.tx_posted()), (40, 40));
+    assert_eq!(port.complete(&mut fixture.w, &mut frames), 40);
+    frames.free(&mut fixture.w);
+    port.refill(&mut fixture.w, &fixture.pool);
     let mut received = Batch::new();
-    assert_eq!(port.rx(&mut ground.w, &mut received), 40);
+    assert_eq!(port.rx(&mut fixture.w, &mut received), 40);
     assert!((0..).zip(received.iter()).all(|(i, frame)| frame.data() == [i; 60]));
 }
 
 #[test]
 fn who_does_not_ask_for_completions_cannot_transmit_any_more() {
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let mut port = looped(24);
-    let mut frames = numbered(&mut ground, 40);
-    assert_eq!((port.tx(&mut ground.w, &mut frames), frames.len()), (24, 16));
-    assert_eq!((port.tx(&mut ground.w, &mut frames), frames.len()), (0, 16));
+    let mut frames = numbered(&mut fixture, 40);
+    assert_eq!((port.tx(&mut fixture.w, &mut frames), frames.len()), (24, 16));
+    assert_eq!((port.tx(&mut fixture.w, &mut frames), frames.len()), (0, 16));
     let mut sent = Batch::new();
-    assert_eq!(port.complete(&mut ground.w, &mut sent), 24);
-    assert_eq!(port.tx(&mut ground.w, &mut frames), 16);
+    assert_eq!(port.complete(&mut fixture.w, &mut sent), 24);
+    assert_eq!(port.tx(&mut fixture.w, &mut frames), 16);
 }
 
 #[test]
 fn a_device_that_says_more_than_it_was_given_gets_no_more_than_that() {
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let mut port = looped(64);
     port.device.lie = 1000;
-    let mut frames = numbered(&mut ground, 10);
-    assert_eq!((port.tx(&mut ground.w, &mut frames), port.tx_posted()), (10, 10));
-    assert_eq!(port.refill_to(&mut ground.w, &ground.pool, 5), 5);
-    assert_eq!((port.rx(&mut ground.w, &mut frames), port.rx_posted()), (5, 0));
+    let mut frames = numbered(&mut fixture, 10);
+    assert_eq!((port.tx(&mut fixture.w, &mut frames), port.tx_posted()), (10, 10));
+    assert_eq!(port.refill_to(&mut fixture.w, &fixture.pool, 5), 5);
+    assert_eq!((port.rx(&mut fixture.w, &mut frames), port.rx_posted()), (5, 0));
     drop((port, frames));
-    let ledger = ground.pool.ledger();
+    let ledger = fixture.pool.ledger();
     assert!(ledger.all_home() && ledger.posted == 0, "{ledger:?}");
 }
 
@@ -114,14 +114,14 @@ fn what_others_count_is_in_the_counters_whenever_they_are_asked_for_and_at_the_e
 
 #[test]
 fn what_was_sent_and_not_asked_back_for_is_completed_when_the_port_goes() {
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let mut port = looped(64);
-    let mut frames = numbered(&mut ground, 40);
+    let mut frames = numbered(&mut fixture, 40);
     let counters = port.counters();
-    assert_eq!(port.tx(&mut ground.w, &mut frames), 40);
+    assert_eq!(port.tx(&mut fixture.w, &mut frames), 40);
     drop(port);
     assert_eq!((counters.tx.get(), counters.completed.get()), (40, 40));
-    assert!(ground.pool.ledger().all_home(), "{:?}", ground.pool.ledger());
+    assert!(fixture.pool.ledger().all_home(), "{:?}", fixture.pool.ledger());
 }
 
 #[test]

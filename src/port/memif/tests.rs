@@ -13,7 +13,7 @@ use super::*;
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Pool, PoolConfig};
 use crate::port::{Complete, Fill, Rx, Tx, Wake};
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ impl Side {
         let wanted = MemoryConfig {
             bytes: 2048 * config.frame_size,
             workers: 1,
-            backing: BackingWish::Small,
+            backing: BackingPreference::Small,
             ..MemoryConfig::default()
         };
         // SAFETY: the peers of these tests are on this thread or read only what they were handed.

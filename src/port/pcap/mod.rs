@@ -27,7 +27,7 @@ pub use format::FormatError;
 pub(in crate::port) use format::{header as file_header, record as packet_header};
 pub(in crate::port) use tx::{cut_off, write_all};
 
-use super::copying::{CopyingPort, Device, Rooms};
+use super::copying::{CopyingPort, Device, RxBuffers};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::stats::Writer;
@@ -78,7 +78,7 @@ impl Device for Files {
     }
 
     #[inline]
-    fn receive(&mut self, rooms: &mut Rooms<'_>, counters: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, counters: &Writer<PortCounters>) -> usize {
         let Some(input) = self.input() else { return 0 };
         let mut n = 0;
         if let Err(reason) = input.receive(rooms, &mut n, counters) {

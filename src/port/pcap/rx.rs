@@ -3,7 +3,7 @@
 use super::Speed;
 use super::format::{Format, HEADER, PACKET_MAX, RECORD, Record};
 use crate::port::PortCounters;
-use crate::port::copying::Rooms;
+use crate::port::copying::RxBuffers;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ impl Input {
     #[inline]
     pub(super) fn receive(
         &mut self,
-        rooms: &mut Rooms<'_>,
+        rooms: &mut RxBuffers<'_>,
         n: &mut usize,
         counters: &PortCounters,
     ) -> Result<(), String> {
@@ -192,7 +192,7 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::conformance::Ground;
+    use crate::port::conformance::Fixture;
     use crate::port::pcap::format::{header, record};
 
     /// A folder can be opened and not be read.
@@ -205,11 +205,11 @@ mod tests {
         input.ahead[..ahead.len()].copy_from_slice(&ahead);
         input.end = ahead.len();
         assert_eq!((input.read_ahead(), input.read_ahead(), input.is_at_end()), (Ok(()), Ok(()), false));
-        let mut ground = Ground::new(64);
+        let mut fixture = Fixture::new(64);
         let mut frames =
-            [ground.pool.alloc(&mut ground.w).unwrap(), ground.pool.alloc(&mut ground.w).unwrap()];
+            [fixture.pool.alloc(&mut fixture.w).unwrap(), fixture.pool.alloc(&mut fixture.w).unwrap()];
         let mut n = 0;
-        input.receive(&mut Rooms::of(&mut frames), &mut n, &PortCounters::default()).unwrap();
+        input.receive(&mut RxBuffers::of(&mut frames), &mut n, &PortCounters::default()).unwrap();
         assert_eq!((n, frames[0].data()), (1, &[7; 60][..]));
         let reason = input.read_ahead().unwrap_err();
         assert!(reason.starts_with("read folder: "), "{reason}");

@@ -3,7 +3,7 @@
 use super::format::{HEADER, PACKET_MAX, RECORD, header, record};
 use super::{PcapConfig, PcapError, PcapPort, Speed, open};
 use crate::pool::Batch;
-use crate::port::conformance::Ground;
+use crate::port::conformance::Fixture;
 use crate::port::tests::promises;
 use crate::port::tests::runts::{self, LONGEST, Seen};
 use crate::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
@@ -67,8 +67,8 @@ fn input(path: &Path) -> PcapConfig {
 }
 
 /// Receives until the file is at its end or the port is down.
-fn receive_all(ground: &mut Ground, port: &mut PcapPort) -> Vec<Vec<u8>> {
-    let Ground { w, pool, .. } = ground;
+fn receive_all(fixture: &mut Fixture, port: &mut PcapPort) -> Vec<Vec<u8>> {
+    let Fixture { w, pool, .. } = fixture;
     let (mut batch, mut all) = (Batch::new(), Vec::new());
     while !port.rx_finished() {
         port.refill(w, pool);
@@ -85,17 +85,17 @@ fn every_length_goes_through_from_file_to_file_byte_for_byte() {
     let folder = Folder::new("through");
     let path = folder.file("in", &pcap(&lengths(), Duration::ZERO));
     let out = folder.0.join("out");
-    let mut ground = Ground::new(256);
+    let mut fixture = Fixture::new(256);
     let config = PcapConfig { output: Some(out.clone()), ..input(&path) };
     let mut port = open("0", &config).unwrap();
     let mut batch = Batch::new();
     while !port.rx_finished() {
-        port.refill(&mut ground.w, &ground.pool);
-        port.rx(&mut ground.w, &mut batch);
-        port.tx(&mut ground.w, &mut batch);
+        port.refill(&mut fixture.w, &fixture.pool);
+        port.rx(&mut fixture.w, &mut batch);
+        port.tx(&mut fixture.w, &mut batch);
         assert!(batch.is_empty());
-        port.complete(&mut ground.w, &mut batch);
-        batch.free(&mut ground.w);
+        port.complete(&mut fixture.w, &mut batch);
+        batch.free(&mut fixture.w);
         port.kick();
     }
     assert_eq!(packets(&out), lengths(), "written by the end of the round");
@@ -103,7 +103,7 @@ fn every_length_goes_through_from_file_to_file_byte_for_byte() {
     assert_eq!((counters.rx.get(), counters.tx.get(), counters.copied.get()), (1519, 1519, 3038));
     assert_eq!(counters.rx_bytes.get(), (1518 * 1519 / 2));
     drop(port);
-    assert!(ground.pool.ledger().all_home());
+    assert!(fixture.pool.ledger().all_home());
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn what_no_frame_has_room_for_is_dropped_by_count_and_what_was_cut_is_counted() 
     cut[12..].copy_from_slice(&1500_u32.to_ne_bytes());
     bytes.extend(cut);
     bytes.extend([5; 10]);
-    let mut ground = Ground::new(64);
+    let mut fixture = Fixture::new(64);
     let mut port = open("0", &input(&folder.file("in", &bytes))).unwrap();
-    assert_eq!(receive_all(&mut ground, &mut port), [vec![1; 60], vec![4; 61], vec![5; 10]]);
+    assert_eq!(receive_all(&mut fixture, &mut port), [vec![1; 60], vec![4; 61], vec![5; 10]]);
     let counters = port.counters();
     assert_eq!((counters.rx_too_long.get(), counters.rx_snapped.get(), counters.rx_drops()), (2, 1, 2));
     assert_eq!(port.state(), PortState::Up);
@@ -129,13 +129,13 @@ fn a_file_is_received_as_often_as_asked() {
     let path = folder.file("in", &pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO));
     for times in [1, 3] {
         let config = PcapConfig { times: Some(times), ..input(&path) };
-        let mut ground = Ground::new(64);
-        let received = receive_all(&mut ground, &mut open("0", &config).unwrap());
+        let mut fixture = Fixture::new(64);
+        let received = receive_all(&mut fixture, &mut open("0", &config).unwrap());
         assert_eq!(received.len() as u64, 2 * times);
         assert_eq!(received.chunks(2).filter(|two| two[1] == [2; 61]).count() as u64, times);
     }
     let empty = PcapConfig { times: None, ..input(&folder.file("empty", &header())) };
-    let received = receive_all(&mut Ground::new(64), &mut open("0", &empty).unwrap());
+    let received = receive_all(&mut Fixture::new(64), &mut open("0", &empty).unwrap());
     assert!(received.is_empty(), "a file without packets is at its end also where it is repeated for ever");
 }
 
@@ -144,10 +144,10 @@ fn at_recorded_speed_no_packet_comes_before_its_time() {
     let folder = Folder::new("recorded");
     let gap = Duration::from_millis(5);
     let path = folder.file("in", &pcap(&[vec![1; 60], vec![2; 60], vec![3; 60]], gap));
-    let mut ground = Ground::new(64);
+    let mut fixture = Fixture::new(64);
     let mut port = open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
     let begun = Instant::now();
-    let received = receive_all(&mut ground, &mut port);
+    let received = receive_all(&mut fixture, &mut port);
     assert!(received.len() == 3 && begun.elapsed() >= 2 * gap, "{:?}", begun.elapsed());
 }
 
@@ -161,15 +161,15 @@ fn a_damaged_file_takes_the_port_down_behind_its_last_good_packet() {
         (&[&good[..], &[0; 15]].concat()[..], "ends within a packet, at byte 177"),
         (&absurd[..], "says that a packet has 262145 bytes, at byte 177"),
     ] {
-        let mut ground = Ground::new(64);
+        let mut fixture = Fixture::new(64);
         let mut port = open("0", &input(&folder.file("in", bytes))).unwrap();
-        let received = receive_all(&mut ground, &mut port);
+        let received = receive_all(&mut fixture, &mut port);
         assert_eq!(received.len(), if why.contains("100") { 1 } else { 2 });
         let PortState::Down(reason) = port.state() else { panic!("{why}: it is up") };
         assert!(reason.contains(why), "{reason}");
-        assert_eq!(port.rx(&mut ground.w, &mut Batch::new()), 0);
+        assert_eq!(port.rx(&mut fixture.w, &mut Batch::new()), 0);
         drop(port);
-        assert!(ground.pool.ledger().all_home());
+        assert!(fixture.pool.ledger().all_home());
     }
 }
 
@@ -211,42 +211,42 @@ fn a_port_that_was_never_used_leaves_its_output_as_it_was_and_a_round_makes_it_a
     port.kick();
     assert_eq!(fs::read(&path).unwrap(), header(), "a round without a frame");
     drop(port);
-    let mut ground = Ground::new(64);
+    let mut fixture = Fixture::new(64);
     let mut batch = Batch::new();
-    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
+    fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
     let mut port = open("0", &config).unwrap();
-    assert_eq!(port.tx(&mut ground.w, &mut batch), 3);
+    assert_eq!(port.tx(&mut fixture.w, &mut batch), 3);
     drop(port);
     assert_eq!(packets(&path).len(), 3, "what was sent is written also without a round");
 }
 
 #[test]
 fn a_full_disk_takes_the_port_down_and_the_frames_stay_with_the_caller() {
-    let mut ground = Ground::new(64);
+    let mut fixture = Fixture::new(64);
     let config = PcapConfig { output: Some("/dev/full".into()), ..PcapConfig::default() };
     let mut port = open("0", &config).unwrap();
     let mut batch = Batch::new();
-    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
-    assert_eq!((port.tx(&mut ground.w, &mut batch), port.can_retry_tx()), (3, true));
+    fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
+    assert_eq!((port.tx(&mut fixture.w, &mut batch), port.can_retry_tx()), (3, true));
     port.kick();
     let PortState::Down(reason) = port.state() else { panic!("it is up") };
     assert!(reason.contains("write /dev/full") && !port.can_retry_tx(), "{reason}");
     assert_eq!(port.counters().tx_lost.get(), 3, "transmitted, and not written");
-    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
-    assert_eq!((port.tx(&mut ground.w, &mut batch), batch.len()), (0, 3));
-    assert_eq!(port.complete(&mut ground.w, &mut batch), 3);
+    fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
+    assert_eq!((port.tx(&mut fixture.w, &mut batch), batch.len()), (0, 3));
+    assert_eq!(port.complete(&mut fixture.w, &mut batch), 3);
     drop((port, batch));
-    assert!(ground.pool.ledger().all_home());
+    assert!(fixture.pool.ledger().all_home());
 }
 
 #[test]
 fn what_a_full_disk_does_not_take_at_the_very_end_is_counted_too() {
-    let mut ground = Ground::new(64);
+    let mut fixture = Fixture::new(64);
     let config = PcapConfig { output: Some("/dev/full".into()), ..PcapConfig::default() };
     let mut port = open("0", &config).unwrap();
     let mut batch = Batch::new();
-    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
-    port.tx(&mut ground.w, &mut batch);
+    fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
+    port.tx(&mut fixture.w, &mut batch);
     let counters = port.counters();
     drop(port);
     assert_eq!((counters.tx.get(), counters.tx_lost.get()), (3, 3));
@@ -256,11 +256,11 @@ fn what_a_full_disk_does_not_take_at_the_very_end_is_counted_too() {
 fn a_full_disk_does_not_keep_a_file_from_being_received() {
     let folder = Folder::new("full");
     let path = folder.file("in", &pcap(&lengths(), Duration::ZERO));
-    let mut ground = Ground::new(256);
+    let mut fixture = Fixture::new(256);
     let mut port = open("0", &PcapConfig { output: Some("/dev/full".into()), ..input(&path) }).unwrap();
     port.kick();
     assert_ne!(port.state(), PortState::Up);
-    assert_eq!(receive_all(&mut ground, &mut port), lengths());
+    assert_eq!(receive_all(&mut fixture, &mut port), lengths());
 }
 
 #[test]
@@ -268,13 +268,13 @@ fn a_damaged_file_does_not_keep_another_from_being_written() {
     let folder = Folder::new("written");
     let good = pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO);
     let (path, out) = (folder.file("in", &good[..good.len() - 1]), folder.0.join("out"));
-    let mut ground = Ground::new(64);
+    let mut fixture = Fixture::new(64);
     let mut port = open("0", &PcapConfig { output: Some(out.clone()), ring: 32, ..input(&path) }).unwrap();
-    assert_eq!(receive_all(&mut ground, &mut port), [[1; 60]]);
+    assert_eq!(receive_all(&mut fixture, &mut port), [[1; 60]]);
     assert!(matches!(port.state(), PortState::Down(_)) && port.can_retry_tx());
     let mut batch = Batch::new();
-    ground.pool.alloc_burst(&mut ground.w, &mut batch, 3);
-    assert_eq!(port.tx(&mut ground.w, &mut batch), 3);
+    fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
+    assert_eq!(port.tx(&mut fixture.w, &mut batch), 3);
     port.kick();
     assert_eq!((packets(&out).len(), port.counters().tx_lost.get()), (3, 0));
 }
@@ -306,12 +306,12 @@ fn a_runt_in_a_file_comes_without_a_byte_of_an_earlier_packet_and_is_written_so(
     let folder = Folder::new("runts");
     let all: Vec<_> = (1..=LONGEST).flat_map(|len| [runts::marker(), runts::runt(len)]).collect();
     let (from, to) = (folder.file("in", &pcap(&all, Duration::ZERO)), folder.0.join("out"));
-    let (mut ground, mut seen) = (Ground::new(64), Seen::new());
+    let (mut fixture, mut seen) = (Fixture::new(64), Seen::new());
     let config = PcapConfig { ring: 16, output: Some(to.clone()), ..input(&from) };
     let mut port = open("0", &config).unwrap();
     let (mut batch, mut sent) = (Batch::new(), Batch::new());
     while !port.rx_finished() {
-        let Ground { w, pool, .. } = &mut ground;
+        let Fixture { w, pool, .. } = &mut fixture;
         port.refill(w, pool);
         port.rx(w, &mut batch);
         batch.iter().for_each(|frame| seen.see(frame.data()));

@@ -26,7 +26,7 @@ mod tx;
 
 pub use bind::{TapConfig, TapPortError, open};
 
-use super::copying::{CopyingPort, Device, Rooms};
+use super::copying::{CopyingPort, Device, RxBuffers};
 use super::link::{ENTER, Link};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
@@ -75,7 +75,7 @@ impl Device for TapLink {
     }
 
     #[inline]
-    fn receive(&mut self, rooms: &mut Rooms<'_>, counters: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, counters: &Writer<PortCounters>) -> usize {
         self.receive_burst(rooms, counters)
     }
 

@@ -2,10 +2,10 @@
 
 use super::TapLink;
 use crate::port::PortCounters;
-use crate::port::copying::Rooms;
+use crate::port::copying::RxBuffers;
 
 impl TapLink {
-    pub(super) fn receive_burst(&mut self, rooms: &mut Rooms<'_>, counters: &PortCounters) -> usize {
+    pub(super) fn receive_burst(&mut self, rooms: &mut RxBuffers<'_>, counters: &PortCounters) -> usize {
         let mut n = 0;
         while self.link.is_up()
             && let Some(mut room) = rooms.get(n)

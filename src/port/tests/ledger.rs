@@ -2,7 +2,7 @@
 
 use crate::pool::tests::planted::{Kept, Scene, Site, all_are_seen};
 use crate::pool::{Batch, Frame, Place};
-use crate::port::copying::{CopyingPort, Device, Rooms};
+use crate::port::copying::{CopyingPort, Device, RxBuffers};
 use crate::port::mem::{MemConfig, MemDevice, MemPort, wire};
 use crate::port::posted::PostedQueue;
 use crate::port::{Port, PortCounters, PortState};
@@ -17,7 +17,7 @@ impl Device for Endless {
         "endless"
     }
 
-    fn receive(&mut self, rooms: &mut Rooms<'_>, _counters: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, _counters: &Writer<PortCounters>) -> usize {
         rooms.iter_mut().for_each(|mut room| room.put(60).unwrap().fill(1));
         rooms.len()
     }

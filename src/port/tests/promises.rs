@@ -3,7 +3,7 @@
 
 use crate::page::Memory;
 use crate::port::Port;
-use crate::port::conformance::{Ground, Odd, Peer, Step, run};
+use crate::port::conformance::{BadFrame, Fixture, Peer, Step, run};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -11,16 +11,16 @@ use proptest::test_runner::TestRunner;
 const FRAMES: usize = 256;
 
 /// A memory that a peer can map, with a pool of so many frames.
-pub fn shared_ground(frames: usize) -> Ground {
+pub fn shared_fixture(frames: usize) -> Fixture {
     // SAFETY: both ends of the ports are on this thread, and no frame is read while the other end writes.
     #[allow(unsafe_code)]
-    let memory = unsafe { Memory::shared(&Ground::config()) };
-    Ground::over(memory.unwrap(), frames)
+    let memory = unsafe { Memory::shared(&Fixture::config()) };
+    Fixture::over(memory.unwrap(), frames)
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let odd = || prop_oneof![3 => Just(0), 1 => any::<u64>()];
-    let kind = prop_oneof![Just(Odd::Short), Just(Odd::Foreign)];
+    let kind = prop_oneof![Just(BadFrame::Short), Just(BadFrame::Foreign)];
     prop_oneof![
         (0_usize..40).prop_map(Step::Deliver),
         (0_usize..80).prop_map(Step::Refill),
@@ -38,16 +38,16 @@ fn step() -> impl Strategy<Value = Step> {
 ///
 /// # Panics
 /// When one is broken.
-pub fn are_kept(mut open: impl FnMut(&mut Ground) -> (Box<dyn Port>, Box<dyn Peer>)) {
+pub fn are_kept(mut open: impl FnMut(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>)) {
     let mut runner = TestRunner::new(ProptestConfig { cases: 48, ..ProptestConfig::default() });
     let steps = proptest::collection::vec(step(), 1..60);
     // A port may be opened only once at a time, so the cell.
     let open = std::cell::RefCell::new(&mut open);
     runner
         .run(&steps, |steps| {
-            let mut ground = shared_ground(FRAMES);
-            let (port, peer) = open.borrow_mut()(&mut ground);
-            run(ground, port, peer, &steps);
+            let mut fixture = shared_fixture(FRAMES);
+            let (port, peer) = open.borrow_mut()(&mut fixture);
+            run(fixture, port, peer, &steps);
             Ok(())
         })
         .unwrap();

@@ -1,9 +1,9 @@
 //! What no port does, whatever is behind it: carry a byte of an earlier packet with one that is shorter.
 
-use super::promises::shared_ground;
+use super::promises::shared_fixture;
 use crate::pool::Batch;
 use crate::port::Port;
-use crate::port::conformance::{Ground, Peer};
+use crate::port::conformance::{Fixture, Peer};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ impl Seen {
 
 /// A port that frames go through both ways.
 struct Passage {
-    here: Ground,
+    here: Fixture,
     port: Box<dyn Port>,
     peer: Box<dyn Peer>,
     /// What came to each side.
@@ -79,8 +79,8 @@ struct Passage {
 ///
 /// # Panics
 /// When there is one, or a runt does not come.
-pub fn come_alone(least: usize, open: impl FnOnce(&mut Ground) -> (Box<dyn Port>, Box<dyn Peer>)) {
-    let mut here = shared_ground(FRAMES);
+pub fn come_alone(least: usize, open: impl FnOnce(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>)) {
+    let mut here = shared_fixture(FRAMES);
     let (port, peer) = open(&mut here);
     let mut passage = Passage { here, port, peer, seen: Seen::new(), seen_far: Seen::new() };
     for _ in 0..MARKERS {
@@ -108,7 +108,7 @@ pub fn come_alone(least: usize, open: impl FnOnce(&mut Ground) -> (Box<dyn Port>
 impl Passage {
     /// Sends a frame each way: out of the port in a frame that was full of markers, and cut to less.
     fn pass(&mut self, bytes: &[u8]) {
-        let Ground { w, pool, .. } = &mut self.here;
+        let Fixture { w, pool, .. } = &mut self.here;
         let mut batch = Batch::new();
         if let Some(mut frame) = pool.alloc(w) {
             frame.put(LONG).unwrap().fill(MARK);
@@ -124,7 +124,7 @@ impl Passage {
 
     /// Looks what came, at both sides.
     fn pump(&mut self) {
-        let Ground { w, pool, .. } = &mut self.here;
+        let Fixture { w, pool, .. } = &mut self.here;
         let mut batch = Batch::new();
         self.port.refill_to(w, pool, FRAMES / 2);
         self.port.kick();

@@ -2,7 +2,7 @@
 
 use super::{TraceConfig, TraceError, TraceFormat, TracePort};
 use crate::pool::Batch;
-use crate::port::conformance::Ground;
+use crate::port::conformance::Fixture;
 use crate::port::fault::{FaultConfig, FaultPort};
 use crate::port::mem::{MemConfig, MemDevice, wire};
 use crate::port::pcap::{PcapConfig, open};
@@ -23,8 +23,8 @@ fn traced(config: &TraceConfig) -> (TracePort, MemDevice) {
 }
 
 /// Three frames come, and four go, of which the ring takes `room`.
-fn traffic(ground: &mut Ground, port: &mut TracePort, device: &mut MemDevice) {
-    let Ground { w, pool, .. } = ground;
+fn traffic(fixture: &mut Fixture, port: &mut TracePort, device: &mut MemDevice) {
+    let Fixture { w, pool, .. } = fixture;
     let mut batch = Batch::new();
     port.refill(w, pool);
     let mut len = 60;
@@ -49,10 +49,10 @@ fn to(path: &Path, format: TraceFormat) -> TraceConfig {
 #[test]
 fn each_frame_is_a_line_with_its_length_and_first_bytes() {
     let path = place("json");
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let config = TraceConfig { bytes: 2, ..to(&path, TraceFormat::Json) };
     let (mut port, mut device) = traced(&config);
-    traffic(&mut ground, &mut port, &mut device);
+    traffic(&mut fixture, &mut port, &mut device);
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().map(|line| line.split_once("\"port\":").unwrap().1).collect();
     assert_eq!(
@@ -71,7 +71,7 @@ fn each_frame_is_a_line_with_its_length_and_first_bytes() {
     assert!(text.lines().all(|line| line.starts_with("{\"ns\":")));
     let counts = |port: &dyn Port| port.wrap_counters().iter().flat_map(|of| of.counts()).collect::<Vec<_>>();
     assert_eq!(counts(&port), [("trace_written", 8), ("trace_lost", 0)]);
-    let faulty = FaultPort::new(Box::new(port), ground.pool.clone(), FaultConfig::default());
+    let faulty = FaultPort::new(Box::new(port), fixture.pool.clone(), FaultConfig::default());
     let names: Vec<_> = counts(&faulty).into_iter().map(|(name, _)| name).collect();
     assert_eq!((names[0], names[6..].to_vec()), ("fault_dropped", vec!["trace_written", "trace_lost"]));
     fs::remove_file(path).ok();
@@ -80,14 +80,14 @@ fn each_frame_is_a_line_with_its_length_and_first_bytes() {
 #[test]
 fn as_pcap_it_can_be_received_again() {
     let path = place("pcap");
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let (mut port, mut device) = traced(&to(&path, TraceFormat::Pcap));
-    traffic(&mut ground, &mut port, &mut device);
+    traffic(&mut fixture, &mut port, &mut device);
     drop((port, device));
     let mut again = open("0", &PcapConfig { input: Some(path.clone()), ..PcapConfig::default() }).unwrap();
-    again.refill(&mut ground.w, &ground.pool);
+    again.refill(&mut fixture.w, &fixture.pool);
     let mut batch = Batch::new();
-    again.rx(&mut ground.w, &mut batch);
+    again.rx(&mut fixture.w, &mut batch);
     let lengths: Vec<usize> = batch.iter().map(|frame| frame.len()).collect();
     assert_eq!(lengths, [60, 61, 62, 60, 61, 62]);
     assert!(batch.iter().all(|frame| frame.data().iter().all(|&byte| usize::from(byte) == frame.len())));
@@ -111,10 +111,10 @@ fn a_trace_that_was_never_used_leaves_its_file_as_it_was_and_a_round_makes_it_an
 #[test]
 fn a_limit_ends_the_trace_and_not_the_traffic() {
     let path = place("limit");
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let (mut port, mut device) = traced(&TraceConfig { limit: 4, ..to(&path, TraceFormat::Json) });
-    traffic(&mut ground, &mut port, &mut device);
-    traffic(&mut ground, &mut port, &mut device);
+    traffic(&mut fixture, &mut port, &mut device);
+    traffic(&mut fixture, &mut port, &mut device);
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains("len")).count(), 4, "{text}");
     assert_eq!((port.written().lost.get(), port.counters().tx.get()), (8, 6));
@@ -124,12 +124,12 @@ fn a_limit_ends_the_trace_and_not_the_traffic() {
 #[test]
 fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
     let path = place("refused");
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let (port, _device) = wire("0", &MemConfig { ring: 2, coalesce: 1 }).unwrap();
     let mut port = TracePort::new(Box::new(port), &to(&path, TraceFormat::Json)).unwrap();
     let mut batch = Batch::new();
-    ground.pool.alloc_burst(&mut ground.w, &mut batch, 5);
-    assert_eq!((port.tx(&mut ground.w, &mut batch), batch.len()), (2, 3));
+    fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 5);
+    assert_eq!((port.tx(&mut fixture.w, &mut batch), batch.len()), (2, 3));
     port.kick();
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
     assert_eq!(port.written().lost.get(), 0);
@@ -140,17 +140,17 @@ fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
 #[test]
 fn of_a_burst_with_frames_that_the_port_never_carries_those_are_written_that_it_took() {
     let path = place("unfit");
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let (port, _device) = wire("0", &MemConfig { ring: 4, coalesce: 1 }).unwrap();
     let mut port =
         TracePort::new(Box::new(Moody::new(port, Mood::Picky)), &to(&path, TraceFormat::Json)).unwrap();
     let mut batch = Batch::new();
     for len in [1, 60, 61, 2, 62, 3, 63, 64] {
-        let mut frame = ground.pool.alloc(&mut ground.w).unwrap();
+        let mut frame = fixture.pool.alloc(&mut fixture.w).unwrap();
         frame.put(len).unwrap().fill(0);
         batch.push(frame).unwrap();
     }
-    assert_eq!((port.tx(&mut ground.w, &mut batch), batch.len()), (4, 4));
+    assert_eq!((port.tx(&mut fixture.w, &mut batch), batch.len()), (4, 4));
     port.kick();
     let text = fs::read_to_string(&path).unwrap();
     let lengths: Vec<&str> =
@@ -161,10 +161,10 @@ fn of_a_burst_with_frames_that_the_port_never_carries_those_are_written_that_it_
 
 #[test]
 fn a_disk_that_is_full_stops_the_trace_and_not_the_traffic() {
-    let mut ground = Ground::new(128);
+    let mut fixture = Fixture::new(128);
     let (mut port, mut device) = traced(&to(Path::new("/dev/full"), TraceFormat::Json));
-    traffic(&mut ground, &mut port, &mut device);
-    traffic(&mut ground, &mut port, &mut device);
+    traffic(&mut fixture, &mut port, &mut device);
+    traffic(&mut fixture, &mut port, &mut device);
     // Of each round a burst filled, three frames received, three transmitted, and a burst completed.
     assert_eq!((port.written().lost.get(), port.counters().tx.get()), (16, 6));
 }
@@ -206,8 +206,8 @@ fn a_runt_that_is_traced_comes_without_a_byte_of_an_earlier_packet_and_is_writte
         let (port, device) = traced(&config);
         (Box::new(port), Box::new(device))
     });
-    let mut ground = Ground::new(128);
-    let Ground { w, pool, .. } = &mut ground;
+    let mut fixture = Fixture::new(128);
+    let Fixture { w, pool, .. } = &mut fixture;
     let input = PcapConfig { input: Some(path.clone()), ..PcapConfig::default() };
     let (mut port, mut seen, mut batch) = (open("0", &input).unwrap(), runts::Seen::new(), Batch::new());
     while !port.rx_finished() {

@@ -1,6 +1,6 @@
 //! The redirect program on an interface, shared by the ports of its queues. COLD.
 
-use super::XdpModeWish;
+use super::XdpModePreference;
 use super::error::{Attempt, XdpError, mode_refused};
 use super::own::{OwnAddresses, OwnAddressesError};
 use crate::sync::shim::{Mutex, lock};
@@ -34,7 +34,7 @@ impl Attachment {
     /// The program on the interface number `interface`, which leaves to the kernel what `punt` says.
     pub(super) fn new(
         interface: u32,
-        wish: XdpModeWish,
+        wish: XdpModePreference,
         own: Option<&Arc<OwnAddresses>>,
         attempt: &Attempt<'_>,
     ) -> Result<Attachment, XdpError> {
@@ -85,7 +85,12 @@ impl Attachment {
     }
 
     /// Whether another port may share it that asks for this.
-    pub(super) fn check(&self, wish: XdpModeWish, punt: Punt, attempt: &Attempt<'_>) -> Result<(), XdpError> {
+    pub(super) fn check(
+        &self,
+        wish: XdpModePreference,
+        punt: Punt,
+        attempt: &Attempt<'_>,
+    ) -> Result<(), XdpError> {
         let interface = || attempt.interface.to_owned();
         if !wish.allows(self.mode()) {
             let refused = format!("another port attached it in {} mode", self.mode());
@@ -123,15 +128,15 @@ pub(super) fn own_addresses(attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, 
 fn attach_as_wished(
     program: &RedirectProgram,
     interface: u32,
-    wish: XdpModeWish,
+    wish: XdpModePreference,
     attempt: &Attempt<'_>,
 ) -> Result<(RedirectLink, Option<String>), XdpError> {
     let in_mode = |mode| program.attach(interface, mode);
     let refused = match wish {
-        XdpModeWish::Generic => None,
-        XdpModeWish::Native | XdpModeWish::NativeThenGeneric => match in_mode(XdpMode::Native) {
+        XdpModePreference::Generic => None,
+        XdpModePreference::Native | XdpModePreference::NativeThenGeneric => match in_mode(XdpMode::Native) {
             Ok(link) => return Ok((link, None)),
-            Err(error) if wish == XdpModeWish::NativeThenGeneric && is_about_the_mode(&error) => {
+            Err(error) if wish == XdpModePreference::NativeThenGeneric && is_about_the_mode(&error) => {
                 Some(mode_refused(&error))
             }
             Err(error) => return Err(attempt.bpf(&error)),
@@ -169,9 +174,9 @@ mod tests {
 
     #[test]
     fn a_forced_mode_allows_only_itself() {
-        assert!(XdpModeWish::NativeThenGeneric.allows(XdpMode::Native));
-        assert!(XdpModeWish::NativeThenGeneric.allows(XdpMode::Generic));
-        assert!(!XdpModeWish::Native.allows(XdpMode::Generic));
-        assert!(!XdpModeWish::Generic.allows(XdpMode::Native));
+        assert!(XdpModePreference::NativeThenGeneric.allows(XdpMode::Native));
+        assert!(XdpModePreference::NativeThenGeneric.allows(XdpMode::Generic));
+        assert!(!XdpModePreference::Native.allows(XdpMode::Generic));
+        assert!(!XdpModePreference::Generic.allows(XdpMode::Native));
     }
 }

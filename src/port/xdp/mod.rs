@@ -100,7 +100,7 @@ use tx::TxQueue;
 
 /// Which mode of XDP may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum XdpModeWish {
+pub enum XdpModePreference {
     /// Native where the driver can, else generic; [`XdpPort::native_refused`] says why.
     #[default]
     NativeThenGeneric,
@@ -110,12 +110,12 @@ pub enum XdpModeWish {
     Generic,
 }
 
-impl XdpModeWish {
+impl XdpModePreference {
     fn allows(self, mode: XdpMode) -> bool {
         match self {
-            XdpModeWish::NativeThenGeneric => true,
-            XdpModeWish::Native => mode == XdpMode::Native,
-            XdpModeWish::Generic => mode == XdpMode::Generic,
+            XdpModePreference::NativeThenGeneric => true,
+            XdpModePreference::Native => mode == XdpMode::Native,
+            XdpModePreference::Generic => mode == XdpMode::Generic,
         }
     }
 }
@@ -126,7 +126,7 @@ pub struct XdpConfig {
     /// Entries of the four rings, each a power of two up to 65,536. Default 2,048 each.
     pub rings: RingSizes,
     /// The mode. Default native, then generic.
-    pub mode: XdpModeWish,
+    pub mode: XdpModePreference,
     /// Whether the device may use the UMEM itself. Only the first port of a UMEM is asked. Default: it may.
     pub zero_copy: ZeroCopy,
     /// Which packets are left to the kernel, the same for all ports of an interface. Default none.

@@ -9,7 +9,7 @@ use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Frame, Place, Pool, PoolConfig};
 use crate::ring::cursor::{Consumer, Producer};
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use crate::sys::xdp::{Entry, Ring};
 
 pub(super) struct Bench {
@@ -19,8 +19,12 @@ pub(super) struct Bench {
 }
 
 pub(super) fn bench(frames: usize) -> Bench {
-    let config =
-        MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes: 2 << 20,
+        workers: 1,
+        backing: BackingPreference::Small,
+        ..MemoryConfig::default()
+    };
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();

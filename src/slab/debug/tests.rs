@@ -6,7 +6,7 @@ mod caches;
 use super::*;
 use crate::limits::PAGE_SIZE;
 use crate::page::{Memory, MemoryConfig, Page};
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use proptest::prelude::*;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -37,8 +37,12 @@ fn report() -> DebugOptions {
 
 impl Slab {
     fn new(options: DebugOptions) -> Slab {
-        let config =
-            MemoryConfig { bytes: 2 << 20, workers: 1, backing: BackingWish::Small, ..Default::default() };
+        let config = MemoryConfig {
+            bytes: 2 << 20,
+            workers: 1,
+            backing: BackingPreference::Small,
+            ..Default::default()
+        };
         let memory = Memory::new(&config).unwrap();
         let mut page = memory.alloc(&mut memory.worker().unwrap(), 0).unwrap();
         let checker = Checker::new("toys", options, SIZE, 16, false).unwrap();

@@ -1,12 +1,12 @@
 //! The way home, which a pointer finds by its page's descriptor.
 
-use super::Sizes;
+use super::SizeClasses;
 use super::large::{self, Found};
 use crate::slab::{Misuse, RawCache, free_bulk_any};
 use crate::sync::Worker;
 use std::ptr::NonNull;
 
-impl Sizes {
+impl SizeClasses {
     /// Gives memory back.
     ///
     /// # Errors
@@ -14,7 +14,7 @@ impl Sizes {
     /// lies outside of all slabs and blocks is found without debug too.
     ///
     /// # Safety
-    /// `at` came from a `Sizes` of this memory, and its claim ends with this call, unless it fails.
+    /// `at` came from a `SizeClasses` of this memory, and its claim ends with this call, unless it fails.
     ///
     /// # Cost
     /// That of [`RawCache::free`], and the line of the page's descriptor that says whose it is.
@@ -32,7 +32,7 @@ impl Sizes {
     /// What is no object of our classes: a large block goes to the worker's lists, the rest as without a worker.
     ///
     /// # Safety
-    /// As [`Sizes::free`].
+    /// As [`SizeClasses::free`].
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -42,7 +42,7 @@ impl Sizes {
             Found::Zero => Ok(()),
             Found::Block(number) => {
                 let ours = memory.index(number).and_then(|index| memory.number(index));
-                // SAFETY: the caller's promise; a `Sizes` gave the block out.
+                // SAFETY: the caller's promise; a `SizeClasses` gave the block out.
                 memory.free(w, unsafe { large::claim(ours.unwrap_or(number)) });
                 Ok(())
             }
@@ -52,26 +52,26 @@ impl Sizes {
         }
     }
 
-    /// Gives memory back from a thread without a worker, whichever `Sizes` it came from.
+    /// Gives memory back from a thread without a worker, whichever `SizeClasses` it came from.
     ///
     /// # Errors
     /// [`Misuse`], where the cache has debug and reports; the memory stays with the caller then.
     ///
     /// # Safety
-    /// `at` came from a `Sizes` of any memory, and its claim ends with this call, unless it fails.
+    /// `at` came from a `SizeClasses` of any memory, and its claim ends with this call, unless it fails.
     ///
     /// # Cost
     /// A locked instruction or two; a lock where a slab changes lists, and for large blocks.
     #[cold]
     #[track_caller]
     pub unsafe fn release(at: NonNull<u8>) -> Result<(), Misuse> {
-        if at == Sizes::ZERO {
+        if at == SizeClasses::ZERO {
             return Ok(());
         }
         // SAFETY: the caller's promise.
         match unsafe { large::block_of(at) } {
             Some(number) => {
-                // SAFETY: the caller's promise; a `Sizes` gave the block out.
+                // SAFETY: the caller's promise; a `SizeClasses` gave the block out.
                 drop(unsafe { large::claim(number) });
                 Ok(())
             }
@@ -84,10 +84,10 @@ impl Sizes {
     /// not kept.
     ///
     /// # Errors
-    /// As [`Sizes::free`], for the first misuse that is met; some of the others are home then.
+    /// As [`SizeClasses::free`], for the first misuse that is met; some of the others are home then.
     ///
     /// # Safety
-    /// As [`Sizes::free`] for each pointer.
+    /// As [`SizeClasses::free`] for each pointer.
     #[track_caller]
     pub unsafe fn free_bulk(&self, w: &mut Worker, pointers: &mut [NonNull<u8>]) -> Result<(), Misuse> {
         let mut objects = 0;

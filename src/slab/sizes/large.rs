@@ -1,6 +1,6 @@
 //! Blocks of pages for what no class holds, and what a pointer is when it is no object of a class.
 
-use super::{Sizes, class};
+use super::{SizeClasses, class};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
 use crate::slab::registry::cache_name;
@@ -13,12 +13,12 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Chunks in a page.
 const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 
-/// In a descriptor's `owner`: the first page of a block that a `Sizes` gave out; no cache has this number.
+/// In a descriptor's `owner`: the first page of a block that a `SizeClasses` gave out; no cache has this number.
 const LARGE: u16 = 0x4b4d;
 
 /// What a pointer is to a memory.
 pub(super) enum Found {
-    /// [`Sizes::ZERO`].
+    /// [`SizeClasses::ZERO`].
     Zero,
     /// The begin of a large block, whose first page has this number.
     Block(NonZeroU32),
@@ -44,7 +44,7 @@ pub(super) fn owner(memory: &Memory, at: NonNull<u8>) -> Option<u16> {
 #[cold]
 pub(super) fn alloc(memory: &Memory, w: &mut Worker, bytes: usize) -> Option<NonNull<u8>> {
     if bytes == 0 {
-        return Some(Sizes::ZERO);
+        return Some(SizeClasses::ZERO);
     }
     let page = memory.alloc(w, class::order(bytes)?)?;
     page.set_owner(LARGE);
@@ -55,7 +55,7 @@ pub(super) fn alloc(memory: &Memory, w: &mut Worker, bytes: usize) -> Option<Non
 
 /// What a pointer is to this memory; only its page's descriptor is read.
 pub(super) fn find(memory: &Memory, at: NonNull<u8>) -> Found {
-    if at == Sizes::ZERO {
+    if at == SizeClasses::ZERO {
         return Found::Zero;
     }
     let Some(owner) = owner(memory, at) else { return Found::Nothing };

@@ -1,21 +1,21 @@
 //! `krealloc`.
 
-use super::Sizes;
+use super::SizeClasses;
 use crate::slab::Misuse;
 use crate::sync::Worker;
 use std::ptr::NonNull;
 
-impl Sizes {
+impl SizeClasses {
     /// Makes an allocation hold `bytes`: where it is if there is room, else in a new place, to which the contents
     /// move. None when there is no memory; the old one stays as it is then.
     ///
-    /// It never moves to become smaller; `bytes` of 0 frees it and gives [`Sizes::ZERO`].
+    /// It never moves to become smaller; `bytes` of 0 frees it and gives [`SizeClasses::ZERO`].
     ///
     /// # Errors
-    /// As [`Sizes::free`]; the old one stays as it is then.
+    /// As [`SizeClasses::free`]; the old one stays as it is then.
     ///
     /// # Safety
-    /// As [`Sizes::size_of`]; the claim on `at` becomes one on what is returned.
+    /// As [`SizeClasses::size_of`]; the claim on `at` becomes one on what is returned.
     #[track_caller]
     pub unsafe fn resize(
         &self,

@@ -6,19 +6,19 @@ mod model;
 use super::*;
 use crate::page::MemoryConfig;
 use crate::slab::{Damage, DebugOptions, OnMisuse};
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 
 fn memory(mib: usize, workers: usize) -> Memory {
-    let backing = BackingWish::Small;
+    let backing = BackingPreference::Small;
     Memory::new(&MemoryConfig { bytes: mib << 20, workers, backing, ..Default::default() }).unwrap()
 }
 
-fn sizes(memory: &Memory) -> Sizes {
+fn sizes(memory: &Memory) -> SizeClasses {
     debugged(memory, DebugOptions::default())
 }
 
-fn debugged(memory: &Memory, debug: DebugOptions) -> Sizes {
-    Sizes::new(memory, &CacheConfig { name: "kmalloc".into(), debug, ..Default::default() }).unwrap()
+fn debugged(memory: &Memory, debug: DebugOptions) -> SizeClasses {
+    SizeClasses::new(memory, &CacheConfig { name: "kmalloc".into(), debug, ..Default::default() }).unwrap()
 }
 
 const REPORT: DebugOptions = DebugOptions { on_misuse: OnMisuse::Report, ..DebugOptions::ALL };
@@ -48,7 +48,7 @@ impl Held {
     }
 }
 
-fn free(sizes: &Sizes, w: &mut Worker, held: Held) {
+fn free(sizes: &SizeClasses, w: &mut Worker, held: Held) {
     assert!(held.whole(), "contents intact");
     // SAFETY: a test's allocation, freed once.
     unsafe { sizes.free(w, held.at) }.unwrap();
@@ -110,12 +110,12 @@ fn nothing_is_a_pointer_that_may_be_freed_again_and_again() {
     let sizes = sizes(&memory);
     for _ in 0..3 {
         let at = sizes.alloc(&mut w, 0).unwrap();
-        assert_eq!(at, Sizes::ZERO);
+        assert_eq!(at, SizeClasses::ZERO);
         // SAFETY: what 0 bytes give may be freed.
         unsafe {
             assert_eq!(sizes.size_of(at), 0);
             sizes.free(&mut w, at).unwrap();
-            Sizes::release(at).unwrap();
+            SizeClasses::release(at).unwrap();
             sizes.free_bulk(&mut w, &mut [at, at]).unwrap();
         }
     }
@@ -163,7 +163,7 @@ fn a_box_of_bytes_goes_home_from_wherever_it_is_dropped() {
     let memory = memory(8, 1);
     let mut w = memory.worker().unwrap();
     let sizes = sizes(&memory);
-    let mut boxes: Vec<Bytes> = [&b"a"[..], b"some more bytes", &[7; 3000], &[9; 30_000]]
+    let mut boxes: Vec<SlabBytes> = [&b"a"[..], b"some more bytes", &[7; 3000], &[9; 30_000]]
         .iter()
         .flat_map(|from| sizes.bytes_from(&mut w, from))
         .collect();
@@ -206,7 +206,7 @@ fn resizing_keeps_the_contents_and_the_place_while_there_is_room() {
     let mut w = memory.worker().unwrap();
     let sizes = sizes(&memory);
     let lens = [0, 1, 8, 9, 60, 64, 65, 3000, 8192, 8193, 70_000, 16, 0, 500, 3 << 20, 4];
-    let mut at = Sizes::ZERO;
+    let mut at = SizeClasses::ZERO;
     let mut before = 0;
     for len in lens {
         // SAFETY: the allocation that the last step left.
@@ -221,7 +221,7 @@ fn resizing_keeps_the_contents_and_the_place_while_there_is_room() {
     unsafe {
         assert_eq!(sizes.resize(&mut w, at, 5 << 20).unwrap(), None, "no block is so large");
         assert_eq!(at.read(), 4, "and the old one is as it was");
-        assert_eq!(sizes.resize(&mut w, at, 0).unwrap(), Some(Sizes::ZERO));
+        assert_eq!(sizes.resize(&mut w, at, 0).unwrap(), Some(SizeClasses::ZERO));
     }
     drop((sizes, w));
     all_back(&memory);
@@ -247,7 +247,7 @@ fn memory_freed_without_a_worker_comes_home() {
                 for &at in half {
                     let at = NonNull::new(std::ptr::with_exposed_provenance_mut(at)).unwrap();
                     // SAFETY: allocated above, freed once.
-                    unsafe { Sizes::release(at) }.unwrap();
+                    unsafe { SizeClasses::release(at) }.unwrap();
                 }
             });
         }

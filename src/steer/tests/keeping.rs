@@ -1,9 +1,9 @@
 //! What does not fit stays with who sent it, in order; nothing is dropped that nobody wanted dropped.
 
 use super::*;
-use crate::steer::counters::Drops;
+use crate::steer::counters::HandOffDrops;
 
-const NONE: Drops = Drops { full: 0, flow_limit: 0, gone: 0 };
+const NONE: HandOffDrops = HandOffDrops { full: 0, flow_limit: 0, gone: 0 };
 
 /// Seen: a pipeline of two workers with the usual settings lost 75.7 % of its frames, all of one flow, to a flow limit.
 #[test]
@@ -83,7 +83,11 @@ fn what_is_handed_off_to_a_worker_without_an_inbox_stays_and_the_sender_can_tell
     assert_eq!(rig.offer(0, FROM, run(1, 10, 5))[1], run(1, 10, 5).collect::<Vec<_>>());
     rig.flush(0);
     let stats = rig.mesh.stats()[1];
-    assert_eq!((stats.lost, stats.drops), (5, Drops { gone: 5, ..NONE }), "sent, and listed, before it went");
+    assert_eq!(
+        (stats.lost, stats.drops),
+        (5, HandOffDrops { gone: 5, ..NONE }),
+        "sent, and listed, before it went"
+    );
     // Who does not want to keep them says so.
     rig.steer(0, run(1, 10, 5));
     assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
@@ -127,7 +131,7 @@ fn a_flow_limit_that_was_asked_for_holds_what_is_steered_and_not_what_is_handed_
     let stats = rig.mesh.stats()[1];
     let taken = rig.take_all(1);
     let handed_off = taken.iter().filter(|(_, number)| number % 64 < 32).count();
-    assert_eq!((handed_off, stats.drops), (128, Drops { flow_limit: stats.drops.flow_limit, ..NONE }));
+    assert_eq!((handed_off, stats.drops), (128, HandOffDrops { flow_limit: stats.drops.flow_limit, ..NONE }));
     assert!(stats.drops.flow_limit > 0 && taken.len() as u64 + stats.drops.flow_limit == 256, "{stats:?}");
     assert!(taken.is_sorted());
 }

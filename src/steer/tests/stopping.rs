@@ -56,7 +56,7 @@ fn without_a_reader_frames_are_dropped_by_that_name_and_nothing_stays_queued() {
     rig.flush(0);
     let stats = rig.mesh.stats()[1];
     assert_eq!((stats.sent, stats.lost, stats.waiting), (10, 10, 0));
-    assert_eq!(stats.drops, Drops { gone: 10, ..Drops::default() });
+    assert_eq!(stats.drops, HandOffDrops { gone: 10, ..HandOffDrops::default() });
     assert!(rig.pool.ledger().all_home());
 }
 

@@ -1,6 +1,6 @@
 //! Under Miri, which knows no private mappings at a boundary of one's own: memory of the global allocator in their place.
 
-use super::{Backing, BackingWish, PageKind, RegionError, SEGMENT_BYTES};
+use super::{Backing, BackingPreference, PageKind, RegionError, SEGMENT_BYTES};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 fn layout(len: usize) -> Layout {
@@ -8,7 +8,7 @@ fn layout(len: usize) -> Layout {
 }
 
 /// `len` zero bytes at a segment's boundary.
-pub(super) fn map(len: usize, _wish: BackingWish) -> Result<(*mut u8, Backing), RegionError> {
+pub(super) fn map(len: usize, _wish: BackingPreference) -> Result<(*mut u8, Backing), RegionError> {
     // SAFETY: regions are never empty.
     let base = unsafe { alloc_zeroed(layout(len)) };
     Ok((base, Backing { kind: PageKind::Small, refused: Vec::new() }))

@@ -1,6 +1,6 @@
 //! Regions that a peer can map: memory in a file of its own.
 
-use super::{Advice, Backing, BackingWish, PageKind, Region, RegionError, madvise, place, populate};
+use super::{Advice, Backing, BackingPreference, PageKind, Region, RegionError, madvise, place, populate};
 use crate::sys::memfd::sealed_file;
 use rustix::fs::MemfdFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,17 +9,17 @@ use std::sync::Arc;
 impl Region {
     /// As [`Region::new`], of memory that a peer can map by its file ([`Region::file`]), whose length is sealed.
     ///
-    /// On pages of 4 KiB, which the kernel may join unless `wish` is [`BackingWish::Small`]: a peer that trusts nobody does
+    /// On pages of 4 KiB, which the kernel may join unless `wish` is [`BackingPreference::Small`]: a peer that trusts nobody does
     /// not map huge pages (`sys::memfd`).
     ///
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
-    pub fn shared(bytes: usize, wish: BackingWish) -> Result<Arc<Region>, RegionError> {
+    pub fn shared(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
         Region::of(bytes, |len| {
             let (base, file) = map(len, wish).map_err(|errno| RegionError::Map { bytes: len, errno })?;
             let refused = match wish {
-                BackingWish::Small => Vec::new(),
+                BackingPreference::Small => Vec::new(),
                 _ => vec!["no huge pages: a peer maps it too".into()],
             };
             Ok((base, Backing { kind: PageKind::Small, refused }, Some(file)))
@@ -32,10 +32,10 @@ impl Region {
     }
 }
 
-fn map(len: usize, wish: BackingWish) -> rustix::io::Result<(*mut u8, OwnedFd)> {
+fn map(len: usize, wish: BackingPreference) -> rustix::io::Result<(*mut u8, OwnedFd)> {
     let file = sealed_file("netmem-frames", len, MemfdFlags::empty())?;
     let base = place(len, super::MapFlags::empty(), Some(&file))?;
-    if wish != BackingWish::Small {
+    if wish != BackingPreference::Small {
         // SAFETY: the range was mapped just now and is ours alone; the advice changes no byte. Refused, it is no loss.
         let _ = unsafe { madvise(base.cast(), len, Advice::LinuxHugepage) };
     }
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_peer_finds_a_chunk_at_its_offset_in_the_file_and_cannot_shrink_it() {
-        let region = Region::shared(4 << 20, BackingWish::Small).unwrap();
+        let region = Region::shared(4 << 20, BackingPreference::Small).unwrap();
         let file = region.file().unwrap().try_clone_to_owned().unwrap();
         let peer = SharedMemory::map(file, region.len() as u64, Sealing::Required).unwrap();
         assert!(peer.write(5 * 2048, b"packet"));
@@ -58,6 +58,6 @@ mod tests {
         // SAFETY: mapped while the region lives, and written before.
         assert_eq!(unsafe { std::slice::from_raw_parts(chunk, 6) }, b"packet");
         assert_eq!(region::chunk_at(chunk), Some(region.first_chunk() + 5));
-        assert!(Region::new(2 << 20, BackingWish::Small).unwrap().file().is_none());
+        assert!(Region::new(2 << 20, BackingPreference::Small).unwrap().file().is_none());
     }
 }

@@ -4,18 +4,18 @@ use super::Op;
 use super::ground::Ground;
 use super::objects::settings;
 use super::view::View;
-use netmem::slab::{Bytes, CacheConfig, RawCache, Sizes};
+use netmem::slab::{CacheConfig, RawCache, SizeClasses, SlabBytes};
 
 const HELD: usize = 40;
 
 pub struct Boxes {
-    held: Vec<(Bytes, View)>,
-    pub sizes: [Sizes; 2],
+    held: Vec<(SlabBytes, View)>,
+    pub sizes: [SizeClasses; 2],
 }
 
 impl Boxes {
     pub fn new(ground: &Ground) -> Boxes {
-        let sizes = [0, 1].map(|i| Sizes::new(&ground.memories[i], &CacheConfig::default()).unwrap());
+        let sizes = [0, 1].map(|i| SizeClasses::new(&ground.memories[i], &CacheConfig::default()).unwrap());
         Boxes { held: Vec::new(), sizes }
     }
 
@@ -46,7 +46,7 @@ impl Boxes {
         }
     }
 
-    fn free(&mut self, ground: &mut Ground, sizes: &Sizes, op: Op) {
+    fn free(&mut self, ground: &mut Ground, sizes: &SizeClasses, op: Op) {
         let at = usize::from(op.c) % self.held.len().max(1);
         if at >= self.held.len() {
             return;
@@ -70,7 +70,7 @@ impl Boxes {
             let n = ground.workers.len();
             self.sizes[i % 2].free_bytes(&mut ground.workers[i % n], bytes);
         }
-        for class in self.sizes.iter().flat_map(Sizes::classes) {
+        for class in self.sizes.iter().flat_map(SizeClasses::classes) {
             assert!(class.validate().is_empty());
         }
     }

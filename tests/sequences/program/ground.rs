@@ -2,7 +2,7 @@
 
 use super::value::{Register, fault, no_faults};
 use super::{Done, Op};
-use netmem::page::{BackingWish, Memory, MemoryConfig, Watermarks};
+use netmem::page::{BackingPreference, Memory, MemoryConfig, Watermarks};
 use netmem::sync::Worker;
 use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -33,7 +33,7 @@ impl Ground {
         let config = MemoryConfig {
             bytes: 2 << 20,
             workers: SLOTS,
-            backing: BackingWish::Small,
+            backing: BackingPreference::Small,
             watermarks: Watermarks { min: marks[0], low: marks[1], high: marks[2] },
             ..MemoryConfig::default()
         };

@@ -3,7 +3,7 @@
 use super::value::Register;
 use super::view::View;
 use netmem::pool::Frame;
-use netmem::port::copying::{Device, Rooms};
+use netmem::port::copying::{Device, RxBuffers};
 use netmem::port::{PortCounters, PortState};
 use netmem::stats::Writer;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Device for Hostile {
         "hostile"
     }
 
-    fn receive(&mut self, rooms: &mut Rooms<'_>, _: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, _: &Writer<PortCounters>) -> usize {
         let (all, n) = (rooms.len(), rooms.len().min(usize::from(self.mood.load(Relaxed) >> 2)));
         for (i, mut room) in rooms.iter_mut().enumerate() {
             // What it did not speak of the last time.

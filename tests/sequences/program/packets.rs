@@ -8,11 +8,12 @@ use super::shares::Shares;
 use super::value::{Register, Value};
 use super::view::View;
 use netmem::packet::{
-    Condense, External, Flight, Form, Heads, HeadsConfig, Packet, Packets, PairStack, Pairs, Reset,
+    CopyBreak, External, HeadCache, HeadCacheConfig, HeadCacheMode, InFlightHeads, Packet, Packets,
+    PairStack, ReadyPackets, Reset,
 };
 use netmem::pool::Batch;
 use netmem::ring::{Receiver, Sender, ring};
-use netmem::slab::{CacheConfig, Sizes};
+use netmem::slab::{CacheConfig, SizeClasses};
 use std::mem::take;
 
 const HELD: usize = 40;
@@ -79,30 +80,31 @@ pub struct AllPackets {
     /// What is in the ring.
     inside: Vec<Vec<View>>,
     stack: PairStack,
-    pairs: Pairs,
-    condense: Condense,
-    heads: [Heads; 2],
+    pairs: ReadyPackets,
+    copy_break: CopyBreak,
+    heads: [HeadCache; 2],
 }
 
-fn heads(ground: &Ground, memory: usize, choice: u8) -> Heads {
-    let form = [Form::TwoSided, Form::FlushOnly, Form::Bulk, Form::Each][usize::from(choice >> 4 & 3)];
+fn heads(ground: &Ground, memory: usize, choice: u8) -> HeadCache {
+    let mode = [HeadCacheMode::TwoSided, HeadCacheMode::FlushOnly, HeadCacheMode::Bulk, HeadCacheMode::Each]
+        [usize::from(choice >> 4 & 3)];
     let cache = CacheConfig { debug: Default::default(), ..settings(choice & 0x17) };
-    let config = HeadsConfig { cache, form, size: 8, refill: 4, free: 4, defer_max: 8 };
-    Heads::with(&ground.memories[memory], &config).unwrap()
+    let config = HeadCacheConfig { cache, mode, size: 8, refill: 4, free: 4, defer_max: 8 };
+    HeadCache::with(&ground.memories[memory], &config).unwrap()
 }
 
 impl AllPackets {
     pub fn new(ground: &Ground, frames: &Frames, config: [u8; 2]) -> AllPackets {
         let heads = [0, 1].map(|i: usize| heads(ground, i, config[i]));
-        let sizes = Sizes::new(&ground.memories[0], &CacheConfig::default()).unwrap();
+        let sizes = SizeClasses::new(&ground.memories[0], &CacheConfig::default()).unwrap();
         let reset = if config[0] & 1 == 0 { Reset::AtPut } else { Reset::AtGet };
         AllPackets {
             held: Vec::new(),
             ring: ring(4),
             inside: Vec::new(),
             stack: PairStack::new(&frames.pools[1], &heads[0], 4, reset),
-            pairs: Pairs::new(&frames.pools[0], &heads[0], 4),
-            condense: Condense::new(&sizes),
+            pairs: ReadyPackets::new(&frames.pools[0], &heads[0], 4),
+            copy_break: CopyBreak::new(&sizes),
             heads,
         }
     }
@@ -214,7 +216,7 @@ impl AllPackets {
             }
             7 => _ = packet.make_writable(w, &pool).map(|()| assert!(packet.reclaim())),
             8 => drop(self.heads[usize::from(op.c & 1)].linearize(w, packet, &pool)),
-            9 => _ = self.condense.condense(w, packet),
+            9 => _ = self.copy_break.apply(w, packet),
             10 => _ = packet.reclaim(),
             _ => known.write(),
         }
@@ -274,7 +276,7 @@ impl AllPackets {
                 Err(packet) => self.held.push(Known { packet, views }),
             };
         }
-        let (mut flight, mut batch, mut packets) = (Flight::new(2), Batch::new(), Packets::new());
+        let (mut flight, mut batch, mut packets) = (InFlightHeads::new(2), Batch::new(), Packets::new());
         if let Err(packet) = flight.depart(packet, &mut batch) {
             return self.held.push(Known { packet, views });
         }
@@ -359,12 +361,12 @@ impl AllPackets {
             4 => drop(self.heads[0].set("ready_size", n)),
             5 => drop(self.heads[1].set("defer_max", n)),
             6 => self.heads[usize::from(op.c & 1)].end_round(w),
-            _ => self.condense.set_bound(n),
+            _ => self.copy_break.set_bound(n),
         }
     }
 
     /// Packets to be freed elsewhere, and what to free them by.
-    pub fn some(&mut self, n: usize) -> (Vec<Packet>, Heads, Pairs) {
+    pub fn some(&mut self, n: usize) -> (Vec<Packet>, HeadCache, ReadyPackets) {
         let n = self.held.len().min(n);
         let packets = self.held.split_off(self.held.len() - n).into_iter();
         (packets.map(|known| known.packet).collect(), self.heads[0].clone(), self.pairs.clone())

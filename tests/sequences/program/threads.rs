@@ -2,7 +2,7 @@
 
 use super::value::Value;
 use super::{Op, World};
-use netmem::packet::{Heads, Packet, Pairs};
+use netmem::packet::{HeadCache, Packet, ReadyPackets};
 use netmem::pool::{Frame, Pool, SharedFrame};
 use netmem::slab::{Cache, Constructed, ConstructedCache, Object};
 use netmem::sync::Worker;
@@ -19,7 +19,7 @@ const ROUNDS: usize = 30;
 struct Load {
     objects: (Vec<Object<Value>>, Vec<Cache<Value>>),
     made: (Vec<Constructed<Value>>, Vec<ConstructedCache<Value>>),
-    packets: (Vec<Packet>, Heads, Pairs),
+    packets: (Vec<Packet>, HeadCache, ReadyPackets),
     frames: Vec<Frame>,
     shared: Vec<SharedFrame>,
     pools: Vec<Pool>,

@@ -1,7 +1,7 @@
 //! What heads come from in each variant, and who shares their slabs.
 
 use netmem::forward::Free;
-use netmem::packet::{Form, HeadsConfig};
+use netmem::packet::{HeadCacheConfig, HeadCacheMode};
 use netmem::page::Memory;
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::sync::Worker;
@@ -26,7 +26,7 @@ pub(super) struct Kind {
 #[derive(Clone, Copy)]
 struct Source {
     layer: Layer,
-    form: Form,
+    mode: HeadCacheMode,
     /// Heads taken from the cache at once, in a ready array of 64.
     refill: usize,
     cpu_partial: usize,
@@ -37,18 +37,18 @@ struct Source {
 /// The source's slab layer as it found it.
 const FOUND: Source = Source {
     layer: Layer::CpuSlab,
-    form: Form::Each,
+    mode: HeadCacheMode::Each,
     refill: 16,
     cpu_partial: 13,
     min_partial: 5,
     merge: true,
 };
-const BULK: Source = Source { form: Form::Bulk, ..FOUND };
+const BULK: Source = Source { mode: HeadCacheMode::Bulk, ..FOUND };
 const TUNED: Source = Source { cpu_partial: 256, min_partial: 9, ..BULK };
 const NOMERGE: Source = Source { merge: false, ..TUNED };
 
 const fn ready(refill: usize) -> Source {
-    Source { form: Form::TwoSided, refill, merge: false, ..FOUND }
+    Source { mode: HeadCacheMode::TwoSided, refill, merge: false, ..FOUND }
 }
 
 const SHEAF: Source = Source { layer: Layer::Sheaf, merge: false, ..FOUND };
@@ -78,17 +78,17 @@ pub(super) const VARIANTS: &[Kind] = &[
     kind("netmem/ready-16", "cpu_slab, ready 64/16/32", Free::Bulk, Some(ready(16))),
     kind("netmem/ready-32", "cpu_slab, ready 64/32/32", Free::Bulk, Some(ready(32))),
     kind("netmem/sheaf-base", "sheaf, each", Free::Single, Some(SHEAF)),
-    kind("netmem/sheaf-bulk", "sheaf, bulk", Free::Bulk, Some(Source { form: Form::Bulk, ..SHEAF })),
+    kind("netmem/sheaf-bulk", "sheaf, bulk", Free::Bulk, Some(Source { mode: HeadCacheMode::Bulk, ..SHEAF })),
     kind("netmem/frames-base", "none", Free::Single, None),
     kind("netmem/frames-bulk", "none", Free::Bulk, None),
 ];
 
 impl Kind {
     /// How heads are made; None where frames stay frames.
-    pub(super) fn heads(&self) -> Option<HeadsConfig> {
-        let Source { layer, form, refill, cpu_partial, min_partial, merge } = self.heads?;
+    pub(super) fn heads(&self) -> Option<HeadCacheConfig> {
+        let Source { layer, mode, refill, cpu_partial, min_partial, merge } = self.heads?;
         let cache = cache(self.name, layer, (cpu_partial, min_partial), merge);
-        Some(HeadsConfig { cache, form, size: 64, refill, free: 32, ..HeadsConfig::default() })
+        Some(HeadCacheConfig { cache, mode, size: 64, refill, free: 32, ..HeadCacheConfig::default() })
     }
 
     /// What the source measured.

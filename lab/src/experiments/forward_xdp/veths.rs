@@ -10,7 +10,7 @@
 use std::process::Command;
 
 use netmem::port::Port;
-use netmem::port::packet;
+use netmem::port::af_packet;
 
 use super::super::namespace::{Namespace, written};
 
@@ -87,7 +87,7 @@ impl Veths {
     /// The step and the remedy.
     pub(super) fn ports(&self, ring: usize) -> Result<[Box<dyn Port>; 2], String> {
         let open = |place: usize| {
-            let port = self.spaces[place].inside(|| packet::open("eth0", ring))?;
+            let port = self.spaces[place].inside(|| af_packet::open("eth0", ring))?;
             let port = port.map_err(|error| error.to_string())?;
             Ok::<_, String>(Box::new(port) as Box<dyn Port>)
         };

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::hint::black_box;
 
 use netmem::limits::{CHUNK_SIZE, PAGE_SIZE};
-use netmem::page::{BackingWish, Lent, Memory, MemoryConfig};
+use netmem::page::{BackingPreference, Lent, Memory, MemoryConfig};
 use netmem::pool::{Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 
@@ -153,8 +153,12 @@ impl InUse {
 /// Memory for so many frames: on large pages where they are written, else lent bytes that the system need not even have.
 fn memory(frames: usize, touch: bool) -> Result<Memory, SetUpError> {
     let bytes = frames * CHUNK_SIZE;
-    let config =
-        MemoryConfig { bytes, workers: 1, backing: BackingWish::Transparent, ..MemoryConfig::default() };
+    let config = MemoryConfig {
+        bytes,
+        workers: 1,
+        backing: BackingPreference::Transparent,
+        ..MemoryConfig::default()
+    };
     if touch {
         return Memory::new(&config).map_err(SetUpError::at("memory"));
     }

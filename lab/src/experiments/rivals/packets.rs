@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use netmem::limits::BATCH_MAX;
-use netmem::packet::{Heads, Packet, Packets, Pairs};
+use netmem::packet::{HeadCache, Packet, Packets, ReadyPackets};
 use netmem::pool::{Batch, Pool};
 use netmem::sync::Worker;
 
@@ -23,30 +23,30 @@ trait Way {
 }
 
 /// Head and frame stay together while they are free.
-impl Way for Pairs {
+impl Way for ReadyPackets {
     #[inline(always)]
     fn get(&self, w: &mut Worker) -> Option<Packet> {
-        Pairs::get(self, w)
+        ReadyPackets::get(self, w)
     }
 
     #[inline(always)]
     fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
-        Pairs::get_bulk(self, w, packets, n)
+        ReadyPackets::get_bulk(self, w, packets, n)
     }
 
     #[inline(always)]
     fn free(&self, w: &mut Worker, packet: Packet) {
-        Pairs::free(self, w, packet);
+        ReadyPackets::free(self, w, packet);
     }
 
     #[inline(always)]
     fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
-        Pairs::free_bulk(self, w, packets);
+        ReadyPackets::free_bulk(self, w, packets);
     }
 }
 
 /// Each frame gets a head when it comes.
-impl Way for (Pool, Heads) {
+impl Way for (Pool, HeadCache) {
     #[inline(always)]
     fn get(&self, w: &mut Worker) -> Option<Packet> {
         let frame = self.0.alloc(w)?;
@@ -183,8 +183,8 @@ pub(super) fn group(
 ) -> Result<Option<Target>, SetUpError> {
     let named = |variant| label(variant, "packet", burst, "same", LINE, true);
     let (pool, plain) = (scene.pool()?, scene.pool()?);
-    let heads = || Heads::new(scene.memory).map_err(SetUpError::at("heads"));
-    let mut pairs = Trip::new(Pairs::new(&pool, &heads()?, CACHE), burst);
+    let heads = || HeadCache::new(scene.memory).map_err(SetUpError::at("heads"));
+    let mut pairs = Trip::new(ReadyPackets::new(&pool, &heads()?, CACHE), burst);
     let mut attach = Trip::new((plain.clone(), heads()?), burst);
     let mut theirs = rivals(scene, burst)?;
     let refused = Cell::new(0);

@@ -1,6 +1,6 @@
 //! The two ends of what crosses from one core to another: numbers or packets, netmem's or DPDK's.
 
-use netmem::packet::{Heads, Packet, Packets};
+use netmem::packet::{HeadCache, Packet, Packets};
 use netmem::pool::{Batch, Pool};
 use netmem::ring::{Receiver, Sender};
 use netmem::sync::Worker;
@@ -86,7 +86,7 @@ impl Side for Singly<Receiver<u64>> {
 pub(super) struct Giving {
     pub(super) worker: Worker,
     pub(super) pool: Pool,
-    pub(super) heads: Heads,
+    pub(super) heads: HeadCache,
     pub(super) packets: Packets,
     pub(super) ring: Sender<Packet>,
 }
@@ -122,7 +122,7 @@ impl Side for Giving {
 /// Packets with a number each: received, read, freed.
 pub(super) struct Taking {
     pub(super) worker: Worker,
-    pub(super) heads: Heads,
+    pub(super) heads: HeadCache,
     pub(super) packets: Packets,
     pub(super) ring: Receiver<Packet>,
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 
 use netmem::limits::BATCH_MAX;
-use netmem::packet::{Form as ArrayForm, Heads, HeadsConfig, Packet};
+use netmem::packet::{HeadCache, HeadCacheConfig, HeadCacheMode, Packet};
 use netmem::page::Memory;
 use netmem::pool::{Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
@@ -54,11 +54,12 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), SetUpE
     let mut carousels: Vec<Carousel> = Vec::new();
     for (place, &form) in FORMS.iter().enumerate() {
         // No array above the cache, so that every head reaches what is compared.
-        let config = HeadsConfig { cache: form.config(), form: ArrayForm::Each, ..HeadsConfig::default() };
-        let heads = Heads::with(scene.memory(form), &config).map_err(SetUpError::at("heads"))?;
+        let config =
+            HeadCacheConfig { cache: form.config(), mode: HeadCacheMode::Each, ..HeadCacheConfig::default() };
+        let heads = HeadCache::with(scene.memory(form), &config).map_err(SetUpError::at("heads"))?;
         carousels.push(Carousel::new(stage(place), heads)?);
     }
-    let heads = Heads::new(scene.memory(DEFAULT)).map_err(SetUpError::at("heads"))?;
+    let heads = HeadCache::new(scene.memory(DEFAULT)).map_err(SetUpError::at("heads"))?;
     carousels.push(Carousel::new(stage(FORMS.len()), heads)?);
 
     let mut variants: Vec<Box<dyn Variant + '_>> = Vec::new();
@@ -132,7 +133,7 @@ fn poll_loop<'a>(
 
 /// Packets in flight, each with its head; the next one to complete comes round after all others.
 struct Carousel {
-    heads: Heads,
+    heads: HeadCache,
     packets: Vec<Packet>,
     /// The frame for the next head.
     spare: Option<Frame>,
@@ -141,7 +142,7 @@ struct Carousel {
 }
 
 impl Carousel {
-    fn new(stage: &Stage<'_>, heads: Heads) -> Result<Self, SetUpError> {
+    fn new(stage: &Stage<'_>, heads: HeadCache) -> Result<Self, SetUpError> {
         let worker = &mut stage.worker.borrow_mut();
         let full = |_| SetUpError { step: "heads", cause: "no memory for a head".to_owned() };
         let empty = || SetUpError { step: "frames", cause: "the pool has too few".to_owned() };
@@ -194,7 +195,7 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
     bench.check_generator(series);
     bench.note(
         "forwarding: the product's forwarder carries frames and needs no head; these rows add one for each packet \
-         (packet::Heads) and take it off 512 packets later; `netmem` has heads as they are by default, which reach no slab's word, and `limit` none",
+         (packet::HeadCache) and take it off 512 packets later; `netmem` has heads as they are by default, which reach no slab's word, and `limit` none",
     );
 }
 

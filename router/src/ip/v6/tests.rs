@@ -80,9 +80,9 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
     }
     checked(frame("fd00:1::1", "fd00:5::1", 64, 100), Reason::NoRoute);
     checked(frame("fd00:1::1", "fd00:4::1", 64, 100), Reason::Blackhole);
-    checked(frame("fd00:1::1", "fd00:3::9", 64, 100), Reason::SilentNeighbour);
+    checked(frame("fd00:1::1", "fd00:3::9", 64, 100), Reason::NeighFailed);
     // RFC 8200 §5: the link's MTU holds for the whole packet, and it is not cut.
-    checked(frame("fd00:1::1", "fd00:2::1", 64, 1280 - ipv6::HEADER_LEN + 1), Reason::TooLong);
+    checked(frame("fd00:1::1", "fd00:2::1", 64, 1280 - ipv6::HEADER_LEN + 1), Reason::PktTooBig);
     assert_eq!(
         verdict(&mut frame("fd00:1::1", "fd00:2::1", 64, 1280 - ipv6::HEADER_LEN)),
         Verdict::Redirect(1)

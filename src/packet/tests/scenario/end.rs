@@ -13,7 +13,7 @@ impl Scene {
         let piece = self.pieces.alloc(&mut self.w, 100);
         let piece = self.got(piece);
         let out = [packet.is_some(), shared.is_some(), piece.is_some()].map(u64::from).iter().sum::<u64>();
-        let Scene { pieces, pairs, stack, keeper, condense, sizes, heads, pool, mut w, mut other, refused } =
+        let Scene { pieces, pairs, stack, keeper, copy_break, sizes, heads, pool, mut w, mut other, refused } =
             self;
         let stacked = stack.now() as u64;
         pool.close();
@@ -32,7 +32,7 @@ impl Scene {
         let stats = pool.stats();
         assert_eq!((pool.mapped_pages(), pool.inflight(), pairs.now()), (0, 0, 0), "{stats:?}");
         assert!(pool.ledger().all_home());
-        drop((pairs, keeper, condense, sizes, heads, pool, w, other));
+        drop((pairs, keeper, copy_break, sizes, heads, pool, w, other));
         refused
     }
 }

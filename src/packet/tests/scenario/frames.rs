@@ -129,7 +129,7 @@ impl Scene {
 
     /// What can be changed while frames are out; `more` says whether it becomes more or less.
     pub(super) fn tune(&mut self, more: bool) {
-        let Scene { pool, heads, pairs, stack, condense, w, .. } = self;
+        let Scene { pool, heads, pairs, stack, copy_break, w, .. } = self;
         let held = pool.alloc(w);
         pool.resize(if more { CAPACITY } else { FRAMES / 4 }).unwrap();
         assert_eq!((pool.frames() > FRAMES, pool.capacity()), (more, CAPACITY));
@@ -151,7 +151,7 @@ impl Scene {
         pairs.set_max(if more { 9 } else { 2 });
         stack.set_max(w, if more { 9 } else { 2 });
         assert_eq!(pairs.max(), stack.max());
-        condense.set_bound(condense.bound() / 2);
+        copy_break.set_bound(copy_break.bound() / 2);
         held.into_iter().for_each(|frame| frame.free(w));
     }
 }

@@ -8,12 +8,12 @@ mod frames;
 mod packets;
 mod pairs;
 
-use crate::packet::{Condense, Form, Heads, HeadsConfig, PairStack, Pairs, Reset};
+use crate::packet::{CopyBreak, HeadCache, HeadCacheConfig, HeadCacheMode, PairStack, ReadyPackets, Reset};
 use crate::page::{Lists, Memory, MemoryConfig};
-use crate::pool::{DmaMap, Fragments, Frame, Pool, PoolConfig, Pressure, Recycle};
-use crate::slab::{CacheConfig, Sizes};
+use crate::pool::{DmaMap, Fragments, Frame, Pool, PoolConfig, Recycle, Shrinker};
+use crate::slab::{CacheConfig, SizeClasses};
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
@@ -24,12 +24,12 @@ const CAPACITY: usize = 64;
 /// What is there to work with, for a worker that owns the pool and another one.
 struct Scene {
     pieces: Fragments,
-    pairs: Pairs,
+    pairs: ReadyPackets,
     stack: PairStack,
     keeper: Arc<Keeper>,
-    condense: Condense,
-    sizes: Sizes,
-    heads: Heads,
+    copy_break: CopyBreak,
+    sizes: SizeClasses,
+    heads: HeadCache,
     pool: Pool,
     w: Worker,
     other: Worker,
@@ -47,7 +47,7 @@ impl Keeper {
     }
 }
 
-impl Pressure for Keeper {
+impl Shrinker for Keeper {
     fn relieve(&self, w: &mut Worker) -> usize {
         let frames = self.take();
         let n = frames.len();
@@ -69,7 +69,7 @@ impl Pressure for Keeper {
 }
 
 impl Scene {
-    fn new(memory: &Memory, form: Form, recycle: Recycle, reset: Reset) -> Scene {
+    fn new(memory: &Memory, mode: HeadCacheMode, recycle: Recycle, reset: Reset) -> Scene {
         let (mut w, other) = (memory.worker().unwrap(), memory.worker().unwrap());
         let frame_size = match recycle {
             Recycle::Pool => 2048,
@@ -86,18 +86,18 @@ impl Scene {
             ..PoolConfig::of_frames(frame_size)
         };
         let pool = Pool::new(memory, &mut w, &config).unwrap();
-        let cache = CacheConfig { sheaf: Some(2), order: Some(0), ..HeadsConfig::default().cache };
-        let config = HeadsConfig { cache, form, size: 4, refill: 3, free: 2, defer_max: 4 };
-        let heads = Heads::with(memory, &config).unwrap();
-        let sizes = Sizes::new(memory, &CacheConfig::default()).unwrap();
+        let cache = CacheConfig { sheaf: Some(2), order: Some(0), ..HeadCacheConfig::default().cache };
+        let config = HeadCacheConfig { cache, mode, size: 4, refill: 3, free: 2, defer_max: 4 };
+        let heads = HeadCache::with(memory, &config).unwrap();
+        let sizes = SizeClasses::new(memory, &CacheConfig::default()).unwrap();
         let keeper = Arc::new(Keeper::default());
         pool.on_pressure(Arc::<Keeper>::downgrade(&keeper));
         Scene {
             pieces: Fragments::new(&pool),
-            pairs: Pairs::new(&pool, &heads, 6),
+            pairs: ReadyPackets::new(&pool, &heads, 6),
             stack: PairStack::new(&pool, &heads, 6, reset),
             keeper,
-            condense: Condense::new(&sizes),
+            copy_break: CopyBreak::new(&sizes),
             sizes,
             heads,
             pool,
@@ -148,20 +148,20 @@ fn whichever_allocation_fails_in_all_that_pool_and_packet_do_nothing_is_lost() {
         bytes: 4 << 20,
         workers: 2,
         lists: Lists::Fixed { high: 0, batch: 0 },
-        backing: BackingWish::Small,
+        backing: BackingPreference::Small,
         ..MemoryConfig::default()
     };
     let memory = Memory::new(&config).unwrap();
-    for (form, recycle, reset) in [
-        (Form::TwoSided, Recycle::Pool, Reset::AtPut),
-        (Form::FlushOnly, Recycle::Head, Reset::AtGet),
-        (Form::Bulk, Recycle::Never, Reset::AtPut),
-        (Form::Each, Recycle::Pool, Reset::AtGet),
+    for (mode, recycle, reset) in [
+        (HeadCacheMode::TwoSided, Recycle::Pool, Reset::AtPut),
+        (HeadCacheMode::FlushOnly, Recycle::Head, Reset::AtGet),
+        (HeadCacheMode::Bulk, Recycle::Never, Reset::AtPut),
+        (HeadCacheMode::Each, Recycle::Pool, Reset::AtGet),
     ] {
-        let setting = format!("{form:?}, {recycle:?}, {reset:?}");
+        let setting = format!("{mode:?}, {recycle:?}, {reset:?}");
         let mut failures = 0;
         for n in 0.. {
-            let scene = Scene::new(&memory, form, recycle, reset);
+            let scene = Scene::new(&memory, mode, recycle, reset);
             memory.refuse(n);
             failures += usize::from(scene.run() > 0);
             let (spent, stats) = (memory.refusal_spent(), memory.stats());

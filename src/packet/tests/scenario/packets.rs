@@ -1,7 +1,7 @@
 //! Chapters about packets: their bytes, chains, kinds of memory, bulk calls, and packets with a device.
 
 use super::Scene;
-use crate::packet::{External, Flight, Packet, Packets};
+use crate::packet::{External, InFlightHeads, Packet, Packets};
 use crate::pool::Batch;
 use crate::ring::ring;
 
@@ -51,7 +51,7 @@ impl Scene {
         let mut condensed = second;
         if let Some(packet) = &mut condensed {
             let before = packet.pinned();
-            assert_eq!(self.condense.condense(&mut self.w, packet), before - packet.pinned());
+            assert_eq!(self.copy_break.apply(&mut self.w, packet), before - packet.pinned());
         }
         let writable = packet.make_writable(&mut self.w, &self.pool).ok();
         if self.got(writable).is_some() {
@@ -127,14 +127,14 @@ impl Scene {
             stats.ready + stats.freed,
             (stats.refilled + stats.kept).wrapping_sub(stats.taken + stats.flushed),
             "{:?}: {:?}",
-            heads.form(),
+            heads.mode(),
             heads.attributes()
         );
     }
 
     /// Packets whose frames are with a device and come back, or are not taken.
     pub(super) fn flight(&mut self) {
-        let (mut flight, mut frames, mut packets) = (Flight::new(4), Batch::new(), Packets::new());
+        let (mut flight, mut frames, mut packets) = (InFlightHeads::new(4), Batch::new(), Packets::new());
         for i in 0..4 {
             let Some(packet) = self.packet(&[i; 70]) else { continue };
             flight.depart(packet, &mut frames).unwrap();

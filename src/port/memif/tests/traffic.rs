@@ -1,7 +1,7 @@
 //! Packets between two ports.
 
 use super::*;
-use crate::port::conformance::{Ground, Peer, PortPeer};
+use crate::port::conformance::{Fixture, Peer, PortPeer};
 use crate::port::tests::promises;
 use crate::port::tests::runts;
 use crate::port::{Tx, Wake};
@@ -333,8 +333,8 @@ fn a_client_tries_again_after_a_server_that_went_in_the_middle_of_a_packet() {
 }
 
 /// A port in that role over the memory of `here`, and its peer.
-fn ends(here: &Ground, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Peer>) {
-    let (path, there) = (fresh_path(), Ground::new(512));
+fn ends(here: &Fixture, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Peer>) {
+    let (path, there) = (fresh_path(), Fixture::new(512));
     let of_peer = if config.role == Role::Client { Role::Server } else { Role::Client };
     let theirs = MemifConfig { role: of_peer, ..config.clone() };
     let mut port = MemifPort::open(&path, &here.memory, config).unwrap();
@@ -346,7 +346,7 @@ fn ends(here: &Ground, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Peer>) {
         peer.service();
     }
     assert_eq!(port.is_zero_copy(), config.lend.is_some() && config.role == Role::Client);
-    (Box::new(port), Box::new(PortPeer { port: Box::new(peer), ground: there }))
+    (Box::new(port), Box::new(PortPeer { port: Box::new(peer), fixture: there }))
 }
 
 #[test]

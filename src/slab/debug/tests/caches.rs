@@ -7,7 +7,7 @@ use crate::slab::{
     RawCache, free_bulk_any,
 };
 use crate::sync::Worker;
-use crate::sys::region::BackingWish;
+use crate::sys::region::BackingPreference;
 use proptest::prelude::*;
 use std::ptr::NonNull;
 
@@ -15,7 +15,7 @@ const REPORT: DebugOptions = DebugOptions { on_misuse: OnMisuse::Report, ..Debug
 const SIZE: usize = 100;
 
 fn memory() -> Memory {
-    let backing = BackingWish::Small;
+    let backing = BackingPreference::Small;
     Memory::new(&MemoryConfig { bytes: 4 << 20, workers: 2, backing, ..Default::default() }).unwrap()
 }
 

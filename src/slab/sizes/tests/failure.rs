@@ -2,10 +2,10 @@
 
 use super::{Held, all_back, free, memory, sizes};
 use crate::page::Memory;
-use crate::slab::Sizes;
+use crate::slab::SizeClasses;
 
 /// A scenario of allocations, a resize and a mixed bulk; says how many of them failed.
-fn scenario(memory: &Memory, sizes: &Sizes) -> usize {
+fn scenario(memory: &Memory, sizes: &SizeClasses) -> usize {
     let mut w = memory.worker().unwrap();
     let lens = [20, 300, 9000, 5000, 64, 40_000, 2048, 8, 100];
     let mut held = Vec::new();

@@ -1,7 +1,7 @@
 //! Sequences of operations against a model.
 
 use super::{Held, REPORT, all_back, debugged, free, memory};
-use crate::slab::{DebugOptions, Sizes};
+use crate::slab::{DebugOptions, SizeClasses};
 use proptest::prelude::*;
 
 /// What a test may do to sizes with two workers.
@@ -63,7 +63,7 @@ fn play(debug: DebugOptions, ops: &[Op]) {
             Op::Release { pick } if !held.is_empty() => {
                 let one = held.swap_remove(pick % held.len());
                 // SAFETY: the test's own.
-                unsafe { Sizes::release(one.at) }.unwrap();
+                unsafe { SizeClasses::release(one.at) }.unwrap();
             }
             Op::Free { .. } | Op::Resize { .. } | Op::Release { .. } => {}
         }

@@ -1,6 +1,6 @@
 //! Packets: allocated and written on one core, read and freed on another, beside mbufs through DPDK's ring.
 
-use netmem::packet::{Heads, HeadsConfig, Packets};
+use netmem::packet::{HeadCache, HeadCacheConfig, Packets};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::ring::ring;
 
@@ -54,14 +54,14 @@ fn our_packets(scene: &Scene<'_>) -> Result<(Crossing<'static>, Pool), SetUpErro
     };
     let pool = Pool::new(scene.memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
     // As many as the rival's cache of packets keeps.
-    let config = HeadsConfig {
+    let config = HeadCacheConfig {
         size: CACHE,
         refill: CACHE / 2,
         free: CACHE / 2,
         defer_max: CACHE,
-        ..HeadsConfig::default()
+        ..HeadCacheConfig::default()
     };
-    let heads = Heads::with(scene.memory, &config).map_err(SetUpError::at("heads"))?;
+    let heads = HeadCache::with(scene.memory, &config).map_err(SetUpError::at("heads"))?;
     let (to_taking, from_giving) = ring(SLOTS as u32);
     let (here, there) = (heads.clone(), heads);
     let gives =

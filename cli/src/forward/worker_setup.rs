@@ -1,4 +1,4 @@
-//! A worker's seat: all that it forwards with is its own.
+//! A worker's worker set-up: all that it forwards with is its own.
 
 use super::plan::{Plan, Source};
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use netmem_router::icmp::{IcmpControl, IcmpCounters};
 use std::sync::Arc;
 
 /// What one worker forwards with. While packets pass, workers share nothing but the memory.
-pub struct Seat {
+pub struct WorkerSetup {
     pub owner: Owner,
     pub forwarder: Forwarder,
     pub icmp: Icmp,

@@ -1,12 +1,12 @@
 //! What can be seen without an interface of one's own; the rest is seen between namespaces (`tests/links.rs`).
 
-use super::{PacketPortError, open};
+use super::{AfPacketError, open};
 
 #[test]
 fn an_interface_that_is_not_there_is_named() {
     for name in ["nosuch0", "", "a-name-of-more-than-fifteen-bytes"] {
         let error = open(name, 64).unwrap_err();
-        assert_eq!(error, PacketPortError::UnknownInterface(name.into()));
+        assert_eq!(error, AfPacketError::UnknownInterface(name.into()));
         assert!(error.to_string().contains("`ip link`"));
     }
 }

@@ -1,12 +1,12 @@
-//! What the control socket shows of packets, rules and the holder, and the keys that turn them.
+//! What the control socket shows of packets, rules and the local queue, and the keys that turn them.
 
 use super::holding::Holding;
 use super::hooks::Hooks;
 use crate::control::Record;
-use crate::control::board::Board;
+use crate::control::registry::Registry;
 use netmem::forward::filter::{FilterControl, Rule, RuleCount};
-use netmem::forward::holder::{HolderCounters, Keep, Keeper};
-use netmem::packet::{Heads, Pairs};
+use netmem::forward::local_queue::{LocalQueueCounters, Retention, RetentionLimit};
+use netmem::packet::{HeadCache, ReadyPackets};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl std::fmt::Display for TooMuch {
     }
 }
 
-/// Frames that a holder may keep, and pairs that may be ready, at most.
+/// Frames that a local queue may keep, and pairs that may be ready, at most.
 const MOST: usize = 1 << 20;
 /// The longest limit: a week.
 const MILLISECONDS: u64 = 604_800_000;
@@ -28,10 +28,10 @@ const MILLISECONDS: u64 = 604_800_000;
 const NO_LIMIT: &str = "none";
 
 /// Adds ready heads, ready pairs and rules, as far as there are any.
-pub fn packets(board: &mut Board, hooks: &Hooks) {
-    ready_heads(board, &hooks.heads);
+pub fn packets(registry: &mut Registry, hooks: &Hooks) {
+    ready_heads(registry, &hooks.heads);
     let (heads, pairs) = (hooks.heads.clone(), hooks.pairs.clone());
-    board.section("ready", move || {
+    registry.section("ready", move || {
         let mut records = vec![heads_record(&heads)];
         records.extend(
             pairs.iter().enumerate().map(|(i, of)| pairs_record(&named("pairs", i, pairs.len()), of)),
@@ -39,12 +39,12 @@ pub fn packets(board: &mut Board, hooks: &Hooks) {
         records
     });
     let heads = hooks.heads.clone();
-    board.section("slabs", move || vec![slab_record(&heads)]);
+    registry.section("slabs", move || vec![slab_record(&heads)]);
     if let Some(first) = hooks.pairs.first() {
         let (of, to) = (first.clone(), hooks.pairs.clone());
         let range =
             (format!("0 to {MOST}"), "pairs", "how many of a worker may be ready; those too many are freed");
-        board.number(
+        registry.number(
             "ready.pairs.max",
             range,
             move || of.max(),
@@ -53,7 +53,7 @@ pub fn packets(board: &mut Board, hooks: &Hooks) {
     }
     let controls = hooks.rules();
     if !controls.is_empty() {
-        rules(board, controls);
+        rules(registry, controls);
     }
 }
 
@@ -66,7 +66,7 @@ fn within(value: usize, most: usize) -> Result<usize, TooMuch> {
     if value <= most { Ok(value) } else { Err(TooMuch) }
 }
 
-fn ready_heads(board: &mut Board, heads: &Heads) {
+fn ready_heads(registry: &mut Registry, heads: &HeadCache) {
     for (key, name, (range, unit, what)) in [
         ("ready.heads.size", "ready_size", ("1 to 4096", "heads", "how many a worker has ready at most")),
         ("ready.heads.refill", "ready_refill", ("1 to the size", "heads", "how many are taken at once")),
@@ -86,12 +86,12 @@ fn ready_heads(board: &mut Board, heads: &Heads) {
     ] {
         let (of, to) = (heads.clone(), heads.clone());
         let read = move || of.get(name).unwrap_or_default();
-        board.number(key, (range, unit, what), read, move |value| to.set(name, value));
+        registry.number(key, (range, unit, what), read, move |value| to.set(name, value));
     }
 }
 
 /// The cache of heads as SLUB would show it.
-fn slab_record(heads: &Heads) -> Record {
+fn slab_record(heads: &HeadCache) -> Record {
     let attributes = heads.attributes();
     let said = attributes.iter().filter(|&(name, value)| name != "name" && !value.is_empty());
     said.fold(Record::default().with("name", "heads"), |record, (name, value)| match value.parse::<u64>() {
@@ -100,12 +100,12 @@ fn slab_record(heads: &Heads) -> Record {
     })
 }
 
-fn heads_record(heads: &Heads) -> Record {
+fn heads_record(heads: &HeadCache) -> Record {
     let stats = heads.stats();
     Record::default().with("name", "heads").with_all([("ready", stats.ready), ("waiting", stats.waiting)])
 }
 
-fn pairs_record(name: &str, pairs: &Pairs) -> Record {
+fn pairs_record(name: &str, pairs: &ReadyPackets) -> Record {
     let stats = pairs.stats();
     Record::default().with("name", name).with_all([
         ("now", stats.now),
@@ -119,9 +119,9 @@ fn pairs_record(name: &str, pairs: &Pairs) -> Record {
 }
 
 /// The rules with their counts by all workers; one key for the whole list.
-fn rules(board: &mut Board, controls: Vec<FilterControl>) {
+fn rules(registry: &mut Registry, controls: Vec<FilterControl>) {
     let of = controls.clone();
-    board.section("rules", move || rule_records(&of));
+    registry.section("rules", move || rule_records(&of));
     let of = controls.clone();
     let read = move || counted(&of).iter().map(|count| count.rule.to_string()).collect::<Vec<_>>().join(" ");
     let write = move |text: &str| {
@@ -131,7 +131,7 @@ fn rules(board: &mut Board, controls: Vec<FilterControl>) {
         controls.iter().try_for_each(|to| to.replace(rules.clone())).map_err(|error| error.to_string())
     };
     let range = "rules as in --rule, spaces between";
-    board.text(
+    registry.text(
         "rules",
         (range, "", "the first that matches decides; one that stays keeps its counts"),
         read,
@@ -160,39 +160,40 @@ fn rule_records(controls: &[FilterControl]) -> Vec<Record> {
     records.chain([unmatched]).collect()
 }
 
-/// Adds the holder, if there is one.
-pub fn holder(board: &mut Board, holding: &Holding) {
+/// Adds the local queue, if there is one.
+pub fn local_queue(registry: &mut Registry, holding: &Holding) {
     let Some(keep) = &holding.keep else { return };
-    let counters: Vec<_> = holding.keepers.iter().map(Keeper::counters).collect();
-    board.section("holder", move || vec![holder_record(&counters)]);
-    keep_keys(board, keep);
+    let counters: Vec<_> = holding.retentions.iter().map(Retention::counters).collect();
+    registry.section("local_queue", move || vec![local_queue_record(&counters)]);
+    keep_keys(registry, keep);
 }
 
 /// What is held of all workers' frames.
-fn holder_record(counters: &[Arc<HolderCounters>]) -> Record {
-    let sum = |count: fn(&HolderCounters) -> u64| counters.iter().map(|one| count(one)).sum();
+fn local_queue_record(counters: &[Arc<LocalQueueCounters>]) -> Record {
+    let sum = |count: fn(&LocalQueueCounters) -> u64| counters.iter().map(|one| count(one)).sum();
     let counts = [
         ("taken", sum(|one| one.taken.get())),
         ("freed", sum(|one| one.given.get())),
         ("kept", sum(|one| one.kept.get())),
-        ("held", sum(HolderCounters::held)),
+        ("held", sum(LocalQueueCounters::held)),
     ];
-    Record::default().with("name", "holder").with_all(counts)
+    Record::default().with("name", "local_queue").with_all(counts)
 }
 
-fn keep_keys(board: &mut Board, keep: &Arc<Keep>) {
+fn keep_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
     let (of, to) = (Arc::clone(keep), Arc::clone(keep));
-    let range = (format!("0 to {MOST}"), "frames", "how many of a worker's the holder keeps");
-    board.number(
-        "holder.packets",
+    let range = (format!("0 to {MOST}"), "frames", "how many of a worker's the local queue keeps");
+    registry.number(
+        "local_queue.packets",
         range,
         move || of.packets(),
         move |packets| within(packets, MOST).map(|packets| to.set_packets(packets)),
     );
     let (of, to) = (Arc::clone(keep), Arc::clone(keep));
-    let range = (format!("0 to {MILLISECONDS}, or none"), "ms", "how long the holder keeps a frame at most");
-    board.text(
-        "holder.milliseconds",
+    let range =
+        (format!("0 to {MILLISECONDS}, or none"), "ms", "how long the local queue keeps a frame at most");
+    registry.text(
+        "local_queue.milliseconds",
         range,
         move || milliseconds(of.time()),
         move |text| {

@@ -1,13 +1,13 @@
 //! HOT: frames to the socket.
 
-use super::PacketLink;
+use super::AfPacketLink;
 use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortCounters;
 use crate::sys::xdp::Errno;
 use std::io::IoSlice;
 
-impl PacketLink {
+impl AfPacketLink {
     pub(super) fn send_burst(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {
         let mut taken = 0;
         while taken < frames.len() && self.link.is_up() {

@@ -6,7 +6,7 @@
 //! up nothing.
 
 use super::head::Head;
-use super::heads::Heads;
+use super::heads::HeadCache;
 use super::packet::Packet;
 use super::packets::Packets;
 use crate::limits::{BATCH_MAX, FRAMES_MAX};
@@ -19,16 +19,16 @@ use std::collections::VecDeque;
 ///
 /// Invariant: each is no packet's. Dropped, they go back to their cache by the slow way.
 #[derive(Debug, Default)]
-pub struct Flight {
+pub struct InFlightHeads {
     heads: VecDeque<Object<Head>>,
 }
 
-impl Flight {
+impl InFlightHeads {
     /// Without heads, and with room for `frames` of them: what a device's ring holds at most. No pool has more than 4,194,304
     /// frames, so room is made for no more.
     #[cold]
-    pub fn new(frames: usize) -> Flight {
-        Flight { heads: VecDeque::with_capacity(frames.min(FRAMES_MAX) + BATCH_MAX) }
+    pub fn new(frames: usize) -> InFlightHeads {
+        InFlightHeads { heads: VecDeque::with_capacity(frames.min(FRAMES_MAX) + BATCH_MAX) }
     }
 
     /// Heads that wait.
@@ -69,7 +69,7 @@ impl Flight {
         n
     }
 
-    /// As [`Flight::arrive`] with the heads that came last: for frames that the device did not take.
+    /// As [`InFlightHeads::arrive`] with the heads that came last: for frames that the device did not take.
     pub fn recall(&mut self, frames: &mut Batch, packets: &mut Packets) -> usize {
         let n = frames.len().min(self.heads.len()).min(packets.room());
         let last = self.heads.len() - n;
@@ -79,7 +79,7 @@ impl Flight {
 
     /// Gives the `n` heads that came last back to `heads`, or as many as wait: for frames that never come out again.
     #[cold]
-    pub fn give_up(&mut self, n: usize, heads: &Heads, w: &mut Worker) {
+    pub fn give_up(&mut self, n: usize, heads: &HeadCache, w: &mut Worker) {
         let first = self.heads.len().saturating_sub(n);
         self.heads.drain(first..).for_each(|head| heads.keep(w, head));
     }

@@ -20,9 +20,9 @@ mod rx;
 mod tests;
 mod tx;
 
-pub use bind::{PacketPortError, open};
+pub use bind::{AfPacketError, open};
 
-use super::copying::{CopyingPort, Device, Rooms};
+use super::copying::{CopyingPort, Device, RxBuffers};
 use super::link::{ENTER, Link};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
@@ -33,11 +33,11 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A port on an interface through a packet socket.
-pub type PacketPort = CopyingPort<PacketLink>;
+pub type AfPacketPort = CopyingPort<AfPacketLink>;
 
-/// The socket and the interface of a [`PacketPort`].
+/// The socket and the interface of a [`AfPacketPort`].
 #[derive(Debug)]
-pub struct PacketLink {
+pub struct AfPacketLink {
     socket: PacketSocket,
     link: Link,
     /// Frames to be asked for by the next call: about as many as there were.
@@ -47,9 +47,9 @@ pub struct PacketLink {
     taken: u64,
 }
 
-impl PacketLink {
-    fn new(socket: PacketSocket, netdev: Netdev, burst: usize) -> PacketLink {
-        PacketLink { socket, link: Link::new(netdev), burst, come: Cell::new(0), taken: 0 }
+impl AfPacketLink {
+    fn new(socket: PacketSocket, netdev: Netdev, burst: usize) -> AfPacketLink {
+        AfPacketLink { socket, link: Link::new(netdev), burst, come: Cell::new(0), taken: 0 }
     }
 
     /// The interface.
@@ -65,20 +65,20 @@ impl PacketLink {
         }
         let Some(netdev) = self.link.successor() else { return };
         match netdev.in_its_namespace(|| PacketSocket::open(netdev.index())) {
-            Ok(Ok(socket)) => *self = PacketLink::new(socket, netdev, self.burst),
+            Ok(Ok(socket)) => *self = AfPacketLink::new(socket, netdev, self.burst),
             Ok(Err(error)) => self.link.refuse(format!("open a packet socket: {}", error.errno)),
             Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
         }
     }
 }
 
-impl Device for PacketLink {
+impl Device for AfPacketLink {
     fn kind(&self) -> &'static str {
         "packet"
     }
 
     #[inline]
-    fn receive(&mut self, rooms: &mut Rooms<'_>, counters: &Writer<PortCounters>) -> usize {
+    fn receive(&mut self, rooms: &mut RxBuffers<'_>, counters: &Writer<PortCounters>) -> usize {
         self.receive_burst(rooms, counters)
     }
 

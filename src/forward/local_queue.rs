@@ -1,18 +1,18 @@
-//! The holder: where passed frames go, as packets go to the queue of a socket.
+//! The local queue: where passed frames go, as packets go to the queue of a socket.
 //!
 //! ```text
-//!   forwarder ── Holder::put ──► bounded queue ──► Reader::read   on any worker: read, and free there
-//!                                              └─► Keeper::turn   keeps the last ones, frees what is older
+//!   forwarder ── LocalQueue::put ──► bounded queue ──► Reader::read   on any worker: read, and free there
+//!                                              └─► Retention::turn   keeps the last ones, frees what is older
 //! ```
-//! What lies in the queue or with a keeper is `queued` in the ledger of the frames' pool. A reader that is slow, or
+//! What lies in the queue or with a retention is `queued` in the ledger of the frames' pool. A reader that is slow, or
 //! stands still, fills the queue and costs no more than that many frames; one that is gone holds none.
 
-mod keeper;
+mod retention;
 mod queued;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use keeper::{Keep, Keeper};
+pub use retention::{Retention, RetentionLimit};
 
 use self::queued::Queued;
 use crate::pool::{Batch, Place};
@@ -22,24 +22,24 @@ use crate::sync::Worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What became of the frames that a holder took, readable from any thread.
+/// What became of the frames that a local queue took, readable from any thread.
 ///
-/// Conservation, once nothing moves: `taken == given + waiting + kept`, and what a reader or keeper that is gone
+/// Conservation, once nothing moves: `taken == given + waiting + kept`, and what a reader or retention that is gone
 /// left behind has been freed with it.
 #[derive(Debug, Default)]
-pub struct HolderCounters {
+pub struct LocalQueueCounters {
     /// Frames that the queue took from the forwarder.
     pub taken: Count,
-    /// Frames that a reader read, or a keeper freed.
+    /// Frames that a reader read, or a retention freed.
     pub given: Count,
-    /// Frames that a keeper keeps.
+    /// Frames that a retention keeps.
     pub kept: Count,
     /// The reader is gone: nothing more is taken.
     gone: AtomicBool,
 }
 
-impl HolderCounters {
-    /// Frames that are held: in the queue, or with the keeper.
+impl LocalQueueCounters {
+    /// Frames that are held: in the queue, or with the retention.
     pub fn held(&self) -> u64 {
         if self.gone.load(Relaxed) { 0 } else { self.taken.get().wrapping_sub(self.given.get()) }
     }
@@ -47,9 +47,9 @@ impl HolderCounters {
 
 /// The forwarder's end of the queue.
 #[derive(Debug)]
-pub struct Holder {
+pub struct LocalQueue {
     queue: Sender<Queued>,
-    counters: Arc<HolderCounters>,
+    counters: Arc<LocalQueueCounters>,
 }
 
 /// The other end, for whichever worker reads.
@@ -58,19 +58,19 @@ pub struct Holder {
 #[derive(Debug)]
 pub struct Reader {
     queue: Receiver<Queued>,
-    counters: Arc<HolderCounters>,
+    counters: Arc<LocalQueueCounters>,
 }
 
 /// A queue of at least `frames` places (rounded up to a power of two, at most 2^20).
 #[cold]
-pub fn holder(frames: u32) -> (Holder, Reader) {
+pub fn local_queue(frames: u32) -> (LocalQueue, Reader) {
     let (sender, receiver) = ring(frames.min(1 << 20));
-    let counters = Arc::new(HolderCounters::default());
+    let counters = Arc::new(LocalQueueCounters::default());
     let reader = Reader { queue: receiver, counters: Arc::clone(&counters) };
-    (Holder { queue: sender, counters }, reader)
+    (LocalQueue { queue: sender, counters }, reader)
 }
 
-impl Holder {
+impl LocalQueue {
     /// Whether there is somebody to read what is put here.
     #[inline]
     pub fn is_read(&self) -> bool {
@@ -91,7 +91,7 @@ impl Holder {
     }
 
     /// The queue's counters.
-    pub fn counters(&self) -> Arc<HolderCounters> {
+    pub fn counters(&self) -> Arc<LocalQueueCounters> {
         Arc::clone(&self.counters)
     }
 }
@@ -120,7 +120,7 @@ impl Reader {
     }
 
     /// The queue's counters.
-    pub fn counters(&self) -> Arc<HolderCounters> {
+    pub fn counters(&self) -> Arc<LocalQueueCounters> {
         Arc::clone(&self.counters)
     }
 }

@@ -9,14 +9,14 @@ use std::sync::{Arc, Weak};
 /// Somebody who keeps frames of a pool that nobody uses: a ready pool. The pool asks it before an allocation fails.
 ///
 /// All are called inside of nothing: no lock is held and no slot entered, so they may allocate and free.
-pub trait Pressure: Send + Sync {
+pub trait Shrinker: Send + Sync {
     /// Gives back, to the pool, what of its frames the caller's worker can reach; returns how many frames that are.
     fn relieve(&self, w: &mut Worker) -> usize;
 
     /// Frames of the pool that it keeps now: the ledger's `ready`.
     fn ready(&self) -> u64;
 
-    /// Names the frames of the pool that it keeps now, each once, by [`Frame::id`](super::Frame::id). The ledger holds [`Pressure::ready`] against
+    /// Names the frames of the pool that it keeps now, each once, by [`Frame::id`](super::Frame::id). The ledger holds [`Shrinker::ready`] against
     /// it: a pool is not [balanced](super::Ledger::balanced) while the two differ.
     fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32));
 
@@ -26,55 +26,55 @@ pub trait Pressure: Send + Sync {
 
 /// Who is to be asked, oldest first.
 #[derive(Default)]
-pub(crate) struct Keepers(Mutex<Vec<Weak<dyn Pressure>>>);
+pub(crate) struct Shrinkers(Mutex<Vec<Weak<dyn Shrinker>>>);
 
-impl Keepers {
+impl Shrinkers {
     /// One more; those that are gone are forgotten.
-    pub(super) fn add(&self, keeper: Weak<dyn Pressure>) {
-        let mut keepers = lock(&self.0);
-        keepers.retain(|keeper| keeper.strong_count() > 0);
-        keepers.push(keeper);
+    pub(super) fn add(&self, shrinker: Weak<dyn Shrinker>) {
+        let mut shrinkers = lock(&self.0);
+        shrinkers.retain(|shrinker| shrinker.strong_count() > 0);
+        shrinkers.push(shrinker);
     }
 
     /// Those that are there, to be called without the lock.
-    fn alive(&self) -> Vec<Arc<dyn Pressure>> {
+    fn alive(&self) -> Vec<Arc<dyn Shrinker>> {
         lock(&self.0).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Tells them that the pool closes, whichever panics.
     pub(super) fn close(&self, steps: &mut Steps) {
-        for keeper in self.alive() {
+        for shrinker in self.alive() {
             steps.run(|| {
-                keeper.close();
+                shrinker.close();
                 // This may be the last that holds it.
-                drop(keeper);
+                drop(shrinker);
             });
         }
     }
 
-    /// Asks one keeper after the other until frames came back; returns how many.
+    /// Asks one shrinker after the other until frames came back; returns how many.
     #[cold]
     pub(super) fn relieve(&self, w: &mut Worker) -> usize {
-        self.alive().iter().map(|keeper| keeper.relieve(w)).find(|&n| n > 0).unwrap_or(0)
+        self.alive().iter().map(|shrinker| shrinker.relieve(w)).find(|&n| n > 0).unwrap_or(0)
     }
 
     /// Which frames they keep, as far as they say it.
     pub(super) fn frames(&self) -> BTreeSet<NonZeroU32> {
         let mut frames = BTreeSet::new();
-        self.alive().iter().for_each(|keeper| {
-            keeper.each_ready(&mut |id| {
+        self.alive().iter().for_each(|shrinker| {
+            shrinker.each_ready(&mut |id| {
                 frames.insert(id);
             });
         });
         frames
     }
 
-    /// How many frames of a pool they say that they keep, and how many they name; `is_own` says of a number whether it is one of the pool's. The keepers are called without a lock.
+    /// How many frames of a pool they say that they keep, and how many they name; `is_own` says of a number whether it is one of the pool's. The shrinkers are called without a lock.
     pub(super) fn kept(&self, is_own: impl Fn(u32) -> bool) -> Kept {
         let (mut said, mut names, mut named) = (0_u64, 0, BTreeSet::new());
-        for keeper in self.alive() {
-            said = said.saturating_add(keeper.ready());
-            keeper.each_ready(&mut |id| {
+        for shrinker in self.alive() {
+            said = said.saturating_add(shrinker.ready());
+            shrinker.each_ready(&mut |id| {
                 names += 1;
                 if is_own(id.get()) {
                     named.insert(id);
@@ -102,8 +102,8 @@ impl Kept {
     }
 }
 
-impl std::fmt::Debug for Keepers {
+impl std::fmt::Debug for Shrinkers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Keepers").field(&lock(&self.0).len()).finish()
+        f.debug_tuple("Shrinkers").field(&lock(&self.0).len()).finish()
     }
 }

@@ -1,7 +1,7 @@
 //! Who keeps frames ready is asked for them before an allocation fails.
 
 use super::*;
-use crate::pool::Pressure;
+use crate::pool::Shrinker;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -11,7 +11,7 @@ struct Keeper {
     each: usize,
 }
 
-impl Pressure for Keeper {
+impl Shrinker for Keeper {
     fn relieve(&self, w: &mut Worker) -> usize {
         let mut frames = self.frames.lock().unwrap();
         let n = frames.len().min(self.each);
@@ -38,9 +38,9 @@ fn frames_that_are_kept_ready_are_counted_so_and_come_back_before_an_allocation_
     let mut workers = [memory.worker().unwrap(), memory.worker().unwrap()];
     let pool = pool(&memory, &mut workers[0], 64);
     let frames = (0..20).map(|_| pool.alloc(&mut workers[0]).unwrap()).collect();
-    let keeper = Arc::new(Keeper { frames: Mutex::new(frames), each: 3 });
-    let keeper: Arc<dyn Pressure> = keeper;
-    pool.on_pressure(Arc::downgrade(&keeper));
+    let shrinker = Arc::new(Keeper { frames: Mutex::new(frames), each: 3 });
+    let shrinker: Arc<dyn Shrinker> = shrinker;
+    pool.on_pressure(Arc::downgrade(&shrinker));
     assert_eq!((check(&pool, 0).ready, pool.ledger().out()), (20, 20));
     let mut held = Vec::new();
     for i in 0..64 {
@@ -58,7 +58,7 @@ fn a_keeper_that_has_nothing_or_is_gone_changes_nothing() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 2);
-    let none: Arc<dyn Pressure> = Arc::new(Keeper { frames: Mutex::default(), each: 1 });
+    let none: Arc<dyn Shrinker> = Arc::new(Keeper { frames: Mutex::default(), each: 1 });
     pool.on_pressure(Arc::downgrade(&none));
     pool.on_pressure(Weak::<Keeper>::new());
     let held = [pool.alloc(&mut w), pool.alloc(&mut w)];

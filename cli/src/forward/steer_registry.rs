@@ -2,14 +2,14 @@
 
 use super::report::steer_counts;
 use crate::control::Record;
-use crate::control::board::Board;
+use crate::control::registry::Registry;
 use netmem::forward::SteeringControl;
 use netmem::steer::{Policy, PolicyError};
 
 /// Adds a record for each worker, and the policy: whole, or as the map alone.
-pub fn steer(board: &mut Board, steering: &SteeringControl) {
+pub fn steer(registry: &mut Registry, steering: &SteeringControl) {
     let of = steering.clone();
-    board.section("steer", move || {
+    registry.section("steer", move || {
         let record = |(number, stats): (usize, &_)| {
             Record::default().with("name", number.to_string()).with_all(steer_counts(stats))
         };
@@ -20,7 +20,7 @@ pub fn steer(board: &mut Board, steering: &SteeringControl) {
         to.set_policy(&policy).map_err(|error| error.to_string())
     };
     let (of, to) = (steering.clone(), steering.clone());
-    board.text(
+    registry.text(
         "steer.policy",
         ("a policy as in --steer", "", "which worker forwards a packet"),
         move || of.policy().to_string(),
@@ -28,7 +28,7 @@ pub fn steer(board: &mut Board, steering: &SteeringControl) {
     );
     let (of, to) = (steering.clone(), steering.clone());
     let range = "queues and workers, as in rx0:1,rx1:2,3";
-    board.text(
+    registry.text(
         "steer.map",
         (range, "", "which workers forward what each receives; it makes the policy map"),
         move || of.policy().to_string().strip_prefix("map=").unwrap_or_default().to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! As long as nothing is to leave, frames pass through the owner's cache and are not looked at. When pages are to leave
 //! (the pool was made smaller, pages are of another node or out of the reserve) or every allocation is to be seen, the
-//! stock is *watched*: the owner's cache has no room then, so that every frame falls into the cold half and passes here,
+//! depot is *watched*: the owner's cache has no room then, so that every frame falls into the cold half and passes here,
 //! and the page descriptors tally how many frames of each page are home. A page leaves when all of them are.
 
 use super::recycle::{Queue, Recycle};
@@ -10,7 +10,7 @@ use crate::page::Page;
 
 /// What needs a lock: never held while waiting for the owner's slot, nor while the page stage is called.
 #[derive(Debug)]
-pub(crate) struct Stock {
+pub(crate) struct Depot {
     /// Free frames that no cache holds; room for all of the pool's is reserved, so pushing never allocates.
     pub(super) spare: Vec<u32>,
     /// The pool's pages.
@@ -38,7 +38,7 @@ pub(crate) struct Stock {
     pub(super) strangers: u64,
 }
 
-impl Stock {
+impl Depot {
     /// Bytes of both lists, as long as they can become.
     #[cold]
     pub(super) fn bytes(&self) -> usize {
@@ -53,7 +53,7 @@ impl Stock {
         cache: (usize, usize),
         recycle: Recycle,
     ) -> Self {
-        Stock {
+        Depot {
             spare: Vec::with_capacity(frames),
             pages: Vec::with_capacity(pages),
             leaving: Vec::new(),

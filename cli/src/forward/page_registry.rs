@@ -1,21 +1,21 @@
 //! The keys that turn the page stage: what workers keep, and what is kept back.
 
-use crate::control::board::Board;
+use crate::control::registry::Registry;
 use netmem::page::{Lists, Memory, Watermarks};
 
 /// Pages moved between a worker's list and its node at most.
 const BATCH_MAX: usize = 128;
 
 /// Adds the keys of a memory.
-pub fn keys(board: &mut Board, memory: &Memory) {
+pub fn keys(registry: &mut Registry, memory: &Memory) {
     let (of, to) = (memory.clone(), memory.clone());
-    board.switch(
+    registry.switch(
         "page.statistics",
         "whether the page counters count",
         move || of.statistics(),
         move |on| to.set_statistics(on),
     );
-    lists(board, memory);
+    lists(registry, memory);
     for (name, at, what) in [
         ("page.watermarks.min", 0, "free pages that only urgent work takes; raises low and high with it"),
         ("page.watermarks.low", 1, "free pages below which they are scarce; takes min and high along"),
@@ -23,7 +23,7 @@ pub fn keys(board: &mut Board, memory: &Memory) {
     ] {
         let (of, to) = (memory.clone(), memory.clone());
         let range = (format!("0 to {}", memory.stats().total), "pages", what);
-        board.number(
+        registry.number(
             name,
             range,
             move || marks(of.watermarks())[at],
@@ -33,7 +33,7 @@ pub fn keys(board: &mut Board, memory: &Memory) {
 }
 
 /// The two numbers of a worker's list; to turn one makes it a list of a fixed size.
-fn lists(board: &mut Board, memory: &Memory) {
+fn lists(registry: &mut Registry, memory: &Memory) {
     let most = memory.list_size_max();
     for (name, at, (range, what)) in [
         ("page.lists.high", 0, (0..=most, "how many free pages a worker keeps")),
@@ -41,7 +41,7 @@ fn lists(board: &mut Board, memory: &Memory) {
     ] {
         let (of, to) = (memory.clone(), memory.clone());
         let text = format!("{} to {}", range.start(), range.end());
-        board.number(
+        registry.number(
             name,
             (text, "pages", what),
             move || numbers(&of)[at],

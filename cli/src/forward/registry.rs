@@ -1,13 +1,13 @@
 //! What the control socket shows of a forwarding run, and the keys that turn it.
 
-use super::icmp_board;
-use super::page_board;
+use super::icmp_registry;
+use super::page_registry;
 use super::report::{PortSource, dropped};
-use super::seat::Seat;
-use super::steer_board;
+use super::steer_registry;
+use super::worker_setup::WorkerSetup;
 use crate::args::ModeArg;
 use crate::control::Record;
-use crate::control::board::Board;
+use crate::control::registry::Registry;
 use netmem::forward::{Idle, Meters, SteeringControl};
 use netmem::page::Memory;
 use netmem::pool::{Holder, Ledger, Pool, PoolStats};
@@ -16,48 +16,58 @@ use std::sync::Arc;
 /// What stands for pages of whichever node.
 const ANY_NODE: &str = "any";
 
-/// The board of all workers over one memory.
-pub fn board(memory: &Memory, seats: &[Seat], steering: Option<&SteeringControl>, mode: ModeArg) -> Board {
-    let mut board = Board::new();
-    sections(&mut board, memory, seats, steering);
-    steering.iter().for_each(|steering| steer_board::steer(&mut board, steering));
-    idle_key(&mut board, seats);
+/// The registry of all workers over one memory.
+pub fn registry(
+    memory: &Memory,
+    setups: &[WorkerSetup],
+    steering: Option<&SteeringControl>,
+    mode: ModeArg,
+) -> Registry {
+    let mut registry = Registry::new();
+    sections(&mut registry, memory, setups, steering);
+    steering.iter().for_each(|steering| steer_registry::steer(&mut registry, steering));
+    idle_key(&mut registry, setups);
     if mode == ModeArg::Ip {
-        icmp_board::icmp(&mut board, seats);
+        icmp_registry::icmp(&mut registry, setups);
     }
-    page_board::keys(&mut board, memory);
-    seats.iter().for_each(|seat| pool_keys(&mut board, &seat.owner.pool, memory.nodes()));
-    board
+    page_registry::keys(&mut registry, memory);
+    setups.iter().for_each(|setup| pool_keys(&mut registry, &setup.owner.pool, memory.nodes()));
+    registry
 }
 
-fn sections(board: &mut Board, memory: &Memory, seats: &[Seat], steering: Option<&SteeringControl>) {
-    let pools: Vec<Pool> = seats.iter().map(|seat| seat.owner.pool.clone()).collect();
+fn sections(
+    registry: &mut Registry,
+    memory: &Memory,
+    setups: &[WorkerSetup],
+    steering: Option<&SteeringControl>,
+) {
+    let pools: Vec<Pool> = setups.iter().map(|setup| setup.owner.pool.clone()).collect();
     let of = pools.clone();
-    board.section("pools", move || of.iter().map(pool_record).collect());
-    let ports = seats.iter().flat_map(|seat| seat.forwarder.ports());
+    registry.section("pools", move || of.iter().map(pool_record).collect());
+    let ports = setups.iter().flat_map(|setup| setup.forwarder.ports());
     let ports: Vec<_> =
         ports.map(|port| (port.name().to_owned(), port.kind(), PortSource::new(port))).collect();
-    board.section("ports", move || {
+    registry.section("ports", move || {
         let record = |(name, kind, counters): &(String, &str, PortSource)| {
             Record::default().with("name", name.as_str()).with("kind", *kind).with_all(counters.read())
         };
         ports.iter().map(record).collect()
     });
-    let meters: Vec<_> = seats.iter().map(|seat| seat.forwarder.meters()).collect();
+    let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let (of, between) = (meters.clone(), steering.cloned());
-    board.section("drops", move || {
+    registry.section("drops", move || {
         vec![Record::default().with("name", "forward").with_all(dropped(&of, between.as_ref()))]
     });
-    board.section("forward", move || {
+    registry.section("forward", move || {
         let each: Vec<_> = meters.iter().map(|meters| counts(meters)).collect();
         let sum = |i: usize| (each[0][i].0, each.iter().map(|counts| counts[i].1).sum());
         vec![Record::default().with("name", "forward").with_all((0..each[0].len()).map(sum))]
     });
-    let workers: Vec<_> = seats.iter().map(|seat| (seat.forwarder.meters(), seat.core)).collect();
-    board.section("workers", move || workers.iter().enumerate().map(worker_record).collect());
-    board.section("holders", move || pools.iter().flat_map(holder_records).collect());
+    let workers: Vec<_> = setups.iter().map(|setup| (setup.forwarder.meters(), setup.core)).collect();
+    registry.section("workers", move || workers.iter().enumerate().map(worker_record).collect());
+    registry.section("holders", move || pools.iter().flat_map(holder_records).collect());
     let of = memory.clone();
-    board.section("pages", move || vec![page_record(&of)]);
+    registry.section("pages", move || vec![page_record(&of)]);
 }
 
 /// What became of a worker's packets.
@@ -150,8 +160,8 @@ fn page_record(memory: &Memory) -> Record {
     ])
 }
 
-fn idle_key(board: &mut Board, seats: &[Seat]) {
-    let to: Vec<_> = seats.iter().map(|seat| seat.forwarder.idle_control()).collect();
+fn idle_key(registry: &mut Registry, setups: &[WorkerSetup]) {
+    let to: Vec<_> = setups.iter().map(|setup| setup.forwarder.idle_control()).collect();
     let of = to.clone();
     let read = move || match of[0].get() {
         Idle::Spin => "spin".to_owned(),
@@ -165,34 +175,34 @@ fn idle_key(board: &mut Board, seats: &[Seat]) {
         Ok(())
     };
     let what = "what workers do when there is nothing to do";
-    board.text("forward.idle", ("spin or sleep", "", what), read, write);
+    registry.text("forward.idle", ("spin or sleep", "", what), read, write);
 }
 
-fn pool_keys(board: &mut Board, pool: &Pool, nodes: usize) {
+fn pool_keys(registry: &mut Registry, pool: &Pool, nodes: usize) {
     let name = pool.name().to_owned();
     let (of, to) = (pool.clone(), pool.clone());
-    board.number(
+    registry.number(
         format!("pool.{name}.frames"),
         (format!("1 to {}", pool.capacity()), "frames", "how many the pool may have"),
         move || of.frames(),
         move |frames| to.resize(frames),
     );
     let (of, to) = (pool.clone(), pool.clone());
-    board.number(
+    registry.number(
         format!("pool.{name}.cache"),
         ("0 to 65536", "frames", "how many the owner's cache holds; a smaller one takes refill down with it"),
         move || of.cache().0,
         move |cache| to.set_cache(cache, to.cache().1.clamp(1, cache.max(1))),
     );
     let (of, to) = (pool.clone(), pool.clone());
-    board.switch(
+    registry.switch(
         format!("pool.{name}.trace"),
         "whether frames remember who took them and when; stat holders shows it",
         move || of.is_traced(),
         move |on| to.trace(on),
     );
     let (of, to) = (pool.clone(), pool.clone());
-    board.number(
+    registry.number(
         format!("pool.{name}.refill"),
         ("1 to the cache", "frames", "how many the owner's cache is refilled to"),
         move || of.cache().1,
@@ -200,7 +210,7 @@ fn pool_keys(board: &mut Board, pool: &Pool, nodes: usize) {
     );
     let (of, to) = (pool.clone(), pool.clone());
     let range = if nodes == 1 { "any or 0".to_owned() } else { format!("any or 0 to {}", nodes - 1) };
-    board.text(
+    registry.text(
         format!("pool.{name}.node"),
         (range, "", "of which node its pages are; those of others leave when their frames are home"),
         move || of.node().map_or_else(|| ANY_NODE.to_owned(), |node| node.to_string()),

@@ -1,7 +1,7 @@
-//! A keeper: holds frames as a sender does until they are acknowledged, or an application that reads late.
+//! A retention: holds frames as a sender does until they are acknowledged, or an application that reads late.
 
 use super::queued::Queued;
-use super::{HolderCounters, Reader};
+use super::{LocalQueueCounters, Reader};
 use crate::pool::{Batch, Place};
 use crate::stats::Count;
 use crate::sync::Worker;
@@ -9,22 +9,22 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much a keeper keeps and how long: both can be changed from any one thread while it works.
+/// How much a retention keeps and how long: both can be changed from any one thread while it works.
 ///
 /// A frame goes when `packets` newer ones have come, or when it is older than the time.
 #[derive(Debug)]
-pub struct Keep {
+pub struct RetentionLimit {
     packets: Count,
     nanoseconds: Count,
 }
 
-impl Keep {
+impl RetentionLimit {
     /// At most `packets` frames, each at most `time`.
-    pub fn new(packets: usize, time: Duration) -> Keep {
-        let keep = Keep { packets: Count::default(), nanoseconds: Count::default() };
-        keep.set_packets(packets);
-        keep.set_time(time);
-        keep
+    pub fn new(packets: usize, time: Duration) -> RetentionLimit {
+        let limit = RetentionLimit { packets: Count::default(), nanoseconds: Count::default() };
+        limit.set_packets(packets);
+        limit.set_time(time);
+        limit
     }
 
     /// Changes how many; what is more goes at the next turn.
@@ -50,17 +50,17 @@ impl Keep {
 
 /// Takes what a [`Reader`] gets, keeps it, and frees it on its own worker.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Retention {
     reader: Reader,
-    keep: Arc<Keep>,
+    limit: Arc<RetentionLimit>,
     /// Oldest first, each with when it came.
     kept: VecDeque<(Queued, Instant)>,
 }
 
-impl Keeper {
-    /// A keeper that takes over `reader`.
-    pub fn new(reader: Reader, keep: Arc<Keep>) -> Keeper {
-        Keeper { reader, keep, kept: VecDeque::new() }
+impl Retention {
+    /// A retention that takes over `reader`.
+    pub fn new(reader: Reader, limit: Arc<RetentionLimit>) -> Retention {
+        Retention { reader, limit, kept: VecDeque::new() }
     }
 
     /// Takes what waits, then frees what is to be kept no longer; returns how many frames it took and freed.
@@ -70,7 +70,7 @@ impl Keeper {
     pub fn turn(&mut self, w: &mut Worker) -> usize {
         let now = Instant::now();
         let taken = self.reader.queue.recv_burst(usize::MAX, |queued| self.kept.push_back((queued, now)));
-        taken + self.free(w, self.keep.packets(), now.checked_sub(self.keep.time()))
+        taken + self.free(w, self.limit.packets(), now.checked_sub(self.limit.time()))
     }
 
     /// Frees all that is kept and all that waits; returns how many frames.
@@ -108,12 +108,12 @@ impl Keeper {
     }
 
     /// What it is told to keep.
-    pub fn keep(&self) -> Arc<Keep> {
-        Arc::clone(&self.keep)
+    pub fn limit(&self) -> Arc<RetentionLimit> {
+        Arc::clone(&self.limit)
     }
 
     /// The queue's counters.
-    pub fn counters(&self) -> Arc<HolderCounters> {
+    pub fn counters(&self) -> Arc<LocalQueueCounters> {
         self.reader.counters()
     }
 
@@ -128,7 +128,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Retention {
     fn drop(&mut self) {
         self.reader.counters.kept.set(0);
     }

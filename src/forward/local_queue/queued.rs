@@ -5,7 +5,7 @@ use std::slice;
 
 /// A frame that was counted as queued before it was made one of these.
 ///
-/// Dropped (with a queue or a keeper) it is counted back and goes home.
+/// Dropped (with a queue or a retention) it is counted back and goes home.
 #[derive(Debug)]
 pub(super) struct Queued(
     /// None only at its end.

@@ -16,20 +16,20 @@ use super::data::Data;
 use super::external::External;
 use super::packet::Packet;
 use crate::limits::CACHE_LINE;
-use crate::slab::{Bytes, Sizes};
+use crate::slab::{SizeClasses, SlabBytes};
 use crate::sync::{Steps, Worker};
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Copies small slices out; see the module's formula.
 #[derive(Debug)]
-pub struct Condense {
-    sizes: Sizes,
+pub struct CopyBreak {
+    sizes: SizeClasses,
     bound: AtomicUsize,
 }
 
 /// A copy, lent to packets.
-struct Copied(Bytes);
+struct Copied(SlabBytes);
 
 impl AsRef<[u8]> for Copied {
     fn as_ref(&self) -> &[u8] {
@@ -37,7 +37,7 @@ impl AsRef<[u8]> for Copied {
     }
 }
 
-impl Condense {
+impl CopyBreak {
     /// Bytes pinned for each byte held, at most, unless somebody says otherwise.
     pub const BOUND: usize = 8;
 
@@ -45,8 +45,8 @@ impl Condense {
     pub const BOUND_MIN: usize = 2;
 
     /// Copies into `sizes`, by the default bound.
-    pub fn new(sizes: &Sizes) -> Condense {
-        Condense { sizes: sizes.clone(), bound: AtomicUsize::new(Self::BOUND) }
+    pub fn new(sizes: &SizeClasses) -> CopyBreak {
+        CopyBreak { sizes: sizes.clone(), bound: AtomicUsize::new(Self::BOUND) }
     }
 
     /// Bytes pinned for each byte held, at most.
@@ -54,7 +54,7 @@ impl Condense {
         self.bound.load(Relaxed)
     }
 
-    /// Changes the bound, for packets that are condensed from now on; at least [`Condense::BOUND_MIN`].
+    /// Changes the bound, for packets that are condensed from now on; at least [`CopyBreak::BOUND_MIN`].
     pub fn set_bound(&self, bound: usize) {
         self.bound.store(bound.max(Self::BOUND_MIN), Relaxed);
     }
@@ -69,7 +69,7 @@ impl Condense {
     ///
     /// # Cost
     /// A look at each part; a copy of at most `pinned / bound` bytes for those that pin too much.
-    pub fn condense(&self, w: &mut Worker, packet: &mut Packet) -> usize {
+    pub fn apply(&self, w: &mut Worker, packet: &mut Packet) -> usize {
         let (before, mut steps) = (packet.pinned(), Steps::new());
         packet.each_data_mut(|data| {
             if !self.allows(data.len(), data.pinned())

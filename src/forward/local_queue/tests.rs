@@ -1,17 +1,17 @@
-//! Mistakes in what is counted of frames that a holder has: the ledger is off, whichever it is.
+//! Mistakes in what is counted of frames that a local queue has: the ledger is off, whichever it is.
 
-use crate::forward::holder::{Holder, Keep, Keeper, Reader, holder};
+use crate::forward::local_queue::{LocalQueue, Reader, Retention, RetentionLimit, local_queue};
 use crate::pool::tests::planted::{Scene, Site, all_are_seen};
 use crate::pool::{Batch, Place};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The two ends of a holder that has these frames.
-fn holding(scene: &mut Scene, mut frames: Batch) -> (Holder, Reader) {
-    let (mut holder, reader) = holder(64);
-    holder.put(&mut scene.workers[0], &mut frames);
+/// The two ends of a local queue that has these frames.
+fn holding(scene: &mut Scene, mut frames: Batch) -> (LocalQueue, Reader) {
+    let (mut local_queue, reader) = local_queue(64);
+    local_queue.put(&mut scene.workers[0], &mut frames);
     assert!(frames.is_empty());
-    (holder, reader)
+    (local_queue, reader)
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_frame_miscounted_by_a_holder_its_reader_or_its_keeper_is_seen() {
     let place = Place::Queued;
     let sites = [
         Site {
-            name: "holder put",
+            name: "local_queue put",
             place,
             prepare: |_, frames| Box::new(|scene| Box::new(holding(scene, frames))),
         },
@@ -27,23 +27,24 @@ fn a_frame_miscounted_by_a_holder_its_reader_or_its_keeper_is_seen() {
             name: "reader read",
             place,
             prepare: |scene, frames| {
-                let (holder, mut reader) = holding(scene, frames);
+                let (local_queue, mut reader) = holding(scene, frames);
                 Box::new(move |scene| {
                     let mut frames = Batch::new();
                     assert!(reader.read(&mut scene.workers[1], &mut frames) > 0);
-                    Box::new((holder, reader, frames))
+                    Box::new((local_queue, reader, frames))
                 })
             },
         },
         Site {
-            name: "keeper freed",
+            name: "retention freed",
             place,
             prepare: |scene, frames| {
-                let (holder, reader) = holding(scene, frames);
-                let mut keeper = Keeper::new(reader, Arc::new(Keep::new(0, Duration::from_secs(3600))));
+                let (local_queue, reader) = holding(scene, frames);
+                let mut retention =
+                    Retention::new(reader, Arc::new(RetentionLimit::new(0, Duration::from_secs(3600))));
                 Box::new(move |scene| {
-                    assert!(keeper.turn(&mut scene.workers[1]) > 0);
-                    Box::new((holder, keeper))
+                    assert!(retention.turn(&mut scene.workers[1]) > 0);
+                    Box::new((local_queue, retention))
                 })
             },
         },
@@ -51,10 +52,10 @@ fn a_frame_miscounted_by_a_holder_its_reader_or_its_keeper_is_seen() {
             name: "reader dropped",
             place,
             prepare: |scene, frames| {
-                let (holder, reader) = holding(scene, frames);
+                let (local_queue, reader) = holding(scene, frames);
                 Box::new(move |_| {
                     drop(reader);
-                    Box::new(holder)
+                    Box::new(local_queue)
                 })
             },
         },

@@ -24,15 +24,15 @@ pub struct Key {
 type Section = (&'static str, Box<dyn Fn() -> Vec<Record> + Send>);
 
 /// What can be asked of a dataplane: sections of records, and keys. Belongs to the server's thread.
-pub struct Board {
+pub struct Registry {
     sections: Vec<Section>,
     keys: Vec<Key>,
 }
 
-impl Board {
-    /// A board without sections and keys.
-    pub fn new() -> Board {
-        Board { sections: Vec::new(), keys: Vec::new() }
+impl Registry {
+    /// A registry without sections and keys.
+    pub fn new() -> Registry {
+        Registry { sections: Vec::new(), keys: Vec::new() }
     }
 
     /// Adds a section.
@@ -151,14 +151,14 @@ pub mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// A board with one section and three keys.
-    pub fn board() -> Board {
+    /// A registry with one section and three keys.
+    pub fn registry() -> Registry {
         let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
-        let mut board = Board::new();
-        board.section("things", || vec![Record::default().with("name", "one").with("count", 7)]);
+        let mut registry = Registry::new();
+        registry.section("things", || vec![Record::default().with("name", "one").with("count", 7)]);
         let (size, read) = (Arc::new(AtomicUsize::new(3)), memory);
         let written = Arc::clone(&size);
-        board.number(
+        registry.number(
             "thing.size",
             ("1 to 9", "entries", "how large"),
             move || size.load(Relaxed),
@@ -167,8 +167,8 @@ pub mod tests {
             },
         );
         let wide = |value: usize| -> Result<(), String> { Err(format!("width {value}: give 1 to 9")) };
-        board.number("thing.width", ("1 to 9", "entries", "how wide"), || 1, wide);
-        board.switch(
+        registry.number("thing.width", ("1 to 9", "entries", "how wide"), || 1, wide);
+        registry.switch(
             "thing.statistics",
             "whether it counts",
             {
@@ -177,14 +177,14 @@ pub mod tests {
             },
             move |on| read.set_statistics(on),
         );
-        board
+        registry
     }
 
     #[test]
     fn keys_are_turned_and_what_is_wrong_is_said_with_what_would_be_right() {
-        let board = board();
-        assert_eq!(board.write("thing.size", "9"), Ok(()));
-        assert_eq!(board.keys()[0].text("value"), "9");
+        let registry = registry();
+        assert_eq!(registry.write("thing.size", "9"), Ok(()));
+        assert_eq!(registry.keys()[0].text("value"), "9");
         for (key, value, said) in [
             ("thing.size", "10", "thing.size: out of range; give 1 to 9 (how large)"),
             ("thing.size", "-1", "thing.size: \"-1\" is not a whole number; give 1 to 9 (how large)"),
@@ -197,17 +197,17 @@ pub mod tests {
                 "thing.statistics: \"yes\" is neither on nor off; give on or off (whether it counts)",
             ),
         ] {
-            assert_eq!(board.write(key, value).unwrap_err(), said);
+            assert_eq!(registry.write(key, value).unwrap_err(), said);
         }
-        assert_eq!(board.keys()[0].text("value"), "9");
-        assert_eq!(board.write("thing.statistics", "off"), Ok(()));
-        assert_eq!(board.keys()[2].text("value"), "off");
+        assert_eq!(registry.keys()[0].text("value"), "9");
+        assert_eq!(registry.write("thing.statistics", "off"), Ok(()));
+        assert_eq!(registry.keys()[2].text("value"), "off");
     }
 
     #[test]
     fn a_section_that_is_not_there_names_those_that_are() {
-        let board = board();
-        assert_eq!(board.read("things").unwrap().len(), 1);
-        assert_eq!(board.read("thing").unwrap_err(), "nothing called \"thing\": there are things");
+        let registry = registry();
+        assert_eq!(registry.read("things").unwrap().len(), 1);
+        assert_eq!(registry.read("thing").unwrap_err(), "nothing called \"thing\": there are things");
     }
 }

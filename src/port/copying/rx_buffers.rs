@@ -6,10 +6,10 @@ use crate::pool::{Frame, NoRoom};
 /// as a call lasts; the frames stay with the port.
 ///
 /// ```
-/// use netmem::port::copying::Rooms;
+/// use netmem::port::copying::RxBuffers;
 ///
 /// /// Receives as many packets as there are, and have room.
-/// fn receive(packets: &mut Vec<Vec<u8>>, rooms: &mut Rooms<'_>) -> usize {
+/// fn receive(packets: &mut Vec<Vec<u8>>, rooms: &mut RxBuffers<'_>) -> usize {
 ///     let mut n = 0;
 ///     while let (Some(mut room), Some(packet)) = (rooms.get(n), packets.pop()) {
 ///         if let Ok(bytes) = room.put(packet.len()) {
@@ -22,18 +22,18 @@ use crate::pool::{Frame, NoRoom};
 /// ```
 /// No frame can be taken out, nor one of another pool put in:
 /// ```compile_fail,E0308
-/// # use netmem::{pool::Frame, port::copying::Rooms};
-/// fn receive(rooms: &mut Rooms<'_>, mine: &mut Frame) -> usize {
+/// # use netmem::{pool::Frame, port::copying::RxBuffers};
+/// fn receive(rooms: &mut RxBuffers<'_>, mine: &mut Frame) -> usize {
 ///     std::mem::swap(&mut rooms.get(0).unwrap(), mine);
 ///     1
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Rooms<'a>(&'a mut [Frame]);
+pub struct RxBuffers<'a>(&'a mut [Frame]);
 
-impl<'a> Rooms<'a> {
-    pub(crate) fn of(frames: &'a mut [Frame]) -> Rooms<'a> {
-        Rooms(frames)
+impl<'a> RxBuffers<'a> {
+    pub(crate) fn of(frames: &'a mut [Frame]) -> RxBuffers<'a> {
+        RxBuffers(frames)
     }
 
     /// How many there are.
@@ -50,14 +50,14 @@ impl<'a> Rooms<'a> {
 
     /// The one at `i`.
     #[inline]
-    pub fn get(&mut self, i: usize) -> Option<Room<'_>> {
-        self.0.get_mut(i).map(Room)
+    pub fn get(&mut self, i: usize) -> Option<RxBuffer<'_>> {
+        self.0.get_mut(i).map(RxBuffer)
     }
 
     /// All of them, for a device that receives several packets by one call.
     #[inline]
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = Room<'_>> {
-        self.0.iter_mut().map(Room)
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = RxBuffer<'_>> {
+        self.0.iter_mut().map(RxBuffer)
     }
 
     /// Exchanges two with what is in them: so what was received and is not wanted comes behind what is.
@@ -72,9 +72,9 @@ impl<'a> Rooms<'a> {
 
 /// The room of one frame; what is put there is what the port receives.
 #[derive(Debug)]
-pub struct Room<'a>(&'a mut Frame);
+pub struct RxBuffer<'a>(&'a mut Frame);
 
-impl<'a> Room<'a> {
+impl<'a> RxBuffer<'a> {
     /// Bytes of data.
     #[inline]
     pub fn len(&self) -> usize {
@@ -108,7 +108,7 @@ impl<'a> Room<'a> {
         self.0.put(n)
     }
 
-    /// All the room there is, made data, to be written; [`Room::trim`] says how much of it was.
+    /// All the room there is, made data, to be written; [`RxBuffer::trim`] says how much of it was.
     #[inline]
     pub fn whole(self) -> &'a mut [u8] {
         let room = self.0.tailroom();

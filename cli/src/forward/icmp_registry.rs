@@ -1,38 +1,38 @@
 //! What the control socket shows of ICMP errors, and how many there may be.
 
 use super::report::IcmpReport;
-use super::seat::Seat;
+use super::worker_setup::WorkerSetup;
 use crate::control::Record;
-use crate::control::board::Board;
+use crate::control::registry::Registry;
 use netmem_router::icmp::{IcmpControl, IcmpLimit};
 use std::sync::Arc;
 
 /// Adds the section and the keys, which turn all workers.
-pub fn icmp(board: &mut Board, seats: &[Seat]) {
-    let counters: Vec<_> = seats.iter().map(|seat| Arc::clone(&seat.icmp.counters)).collect();
-    board.section("icmp", move || {
+pub fn icmp(registry: &mut Registry, setups: &[WorkerSetup]) {
+    let counters: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
+    registry.section("icmp", move || {
         let IcmpReport { originated, sent, silent } = IcmpReport::new(&counters);
         let record = Record::default().with("name", "icmp").with("originated", originated);
         vec![record.with_all(sent).with_all(silent)]
     });
-    let controls: Vec<_> = seats.iter().filter_map(|seat| seat.icmp.control.clone()).collect();
+    let controls: Vec<_> = setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect();
     let what = "ICMP errors that each worker sends, in the long run";
     let key = ("icmp.rate", "0 (none at all) to 1000000", "errors a second", what);
-    number(board, &controls, key, 0, |limit| &mut limit.rate);
+    number(registry, &controls, key, 0, |limit| &mut limit.rate);
     let what = "ICMP errors that each worker sends at once after a time without";
-    number(board, &controls, ("icmp.burst", "1 to 1000000", "errors", what), 1, |limit| &mut limit.burst);
+    number(registry, &controls, ("icmp.burst", "1 to 1000000", "errors", what), 1, |limit| &mut limit.burst);
 }
 
 /// A key that is one number of the limit.
 fn number(
-    board: &mut Board,
+    registry: &mut Registry,
     controls: &[IcmpControl],
     (name, range, unit, what): (&'static str, &'static str, &'static str, &'static str),
     least: u32,
     of: fn(&mut IcmpLimit) -> &mut u32,
 ) {
     let (read, write) = (controls.to_vec(), controls.to_vec());
-    board.number(
+    registry.number(
         name,
         (range, unit, what),
         move || *of(&mut read[0].get()) as usize,

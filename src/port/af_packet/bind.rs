@@ -1,6 +1,6 @@
 //! COLD: opening the socket.
 
-use super::{PacketLink, PacketPort};
+use super::{AfPacketLink, AfPacketPort};
 use crate::limits::BATCH_MAX;
 use crate::port::copying::CopyingPort;
 use crate::sys::netdev::Netdev;
@@ -9,7 +9,7 @@ use crate::sys::xdp::Errno;
 
 /// Why a port could not be opened. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PacketPortError {
+pub enum AfPacketError {
     /// There is no interface of that name in this network namespace.
     #[error("interface {0} does not exist: `ip link` lists those of this network namespace")]
     UnknownInterface(String),
@@ -37,25 +37,25 @@ pub enum PacketPortError {
 /// Opens a port on an interface, with at most `ring` frames posted in each direction.
 ///
 /// # Errors
-/// [`PacketPortError`] with the step and the remedy.
+/// [`AfPacketError`] with the step and the remedy.
 #[cold]
-pub fn open(interface: &str, ring: usize) -> Result<PacketPort, PacketPortError> {
+pub fn open(interface: &str, ring: usize) -> Result<AfPacketPort, AfPacketError> {
     let name = || interface.to_owned();
     let refused = |step, errno| match errno {
-        Errno::NODEV | Errno::NXIO => PacketPortError::UnknownInterface(name()),
-        Errno::NETDOWN => PacketPortError::InterfaceDown(name()),
-        Errno::AFNOSUPPORT if step == "link address" => PacketPortError::NotEthernet(name()),
-        Errno::PERM | Errno::ACCESS => PacketPortError::NotPermitted(name()),
-        _ => PacketPortError::Refused { interface: name(), step, errno },
+        Errno::NODEV | Errno::NXIO => AfPacketError::UnknownInterface(name()),
+        Errno::NETDOWN => AfPacketError::InterfaceDown(name()),
+        Errno::AFNOSUPPORT if step == "link address" => AfPacketError::NotEthernet(name()),
+        Errno::PERM | Errno::ACCESS => AfPacketError::NotPermitted(name()),
+        _ => AfPacketError::Refused { interface: name(), step, errno },
     };
     let netdev = Netdev::open(interface).map_err(|errno| refused("find", errno))?;
     netdev.mac().map_err(|errno| refused("link address", errno))?;
     if !netdev.is_up().map_err(|errno| refused("flags", errno))? {
-        return Err(PacketPortError::InterfaceDown(name()));
+        return Err(AfPacketError::InterfaceDown(name()));
     }
     let socket =
         PacketSocket::open(netdev.index()).map_err(|error| refused(step(error.step), error.errno))?;
-    let device = PacketLink::new(socket, netdev, BATCH_MAX);
+    let device = AfPacketLink::new(socket, netdev, BATCH_MAX);
     Ok(CopyingPort::new(format!("packet:{interface}"), device, ring))
 }
 

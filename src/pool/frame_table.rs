@@ -1,7 +1,7 @@
-//! The yard: which pool a frame is of, and side arrays over a region's chunks.
+//! The frame table: which pool a frame is of, and side arrays over a region's chunks.
 //!
 //! Which pool stands in a table of the whole process ([`sys::table`](crate::sys::table)), two bytes a chunk: a free finds
-//! it by the frame's number alone. A link and a count a chunk and a place a page stand in the yard of each memory, made
+//! it by the frame's number alone. A link and a count a chunk and a place a page stand in the frame table of each memory, made
 //! with its first pool and gone with its last. Together 0.59 % of the memory.
 
 use super::frame::Frame;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Orderin
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// The yards by first segment, for pools that are made.
-static KNOWN: Mutex<BTreeMap<usize, Weak<Yard>>> = Mutex::new(BTreeMap::new());
+static KNOWN: Mutex<BTreeMap<usize, Weak<FrameTable>>> = Mutex::new(BTreeMap::new());
 
 /// Pool numbers, of which 0 is no pool's.
 const NUMBERS: usize = 1 << 16;
@@ -32,7 +32,7 @@ static HOMES: AtomicPtr<ChunkTable> = AtomicPtr::new(ptr::null_mut());
 
 /// The side arrays of one region.
 #[derive(Debug)]
-pub(crate) struct Yard {
+pub(crate) struct FrameTable {
     homes: Homes,
     /// The region's first chunk.
     first: u32,
@@ -82,14 +82,14 @@ pub(super) unsafe fn keep(number: u16) -> Arc<Shared> {
     }
 }
 
-/// The yard that `id` lies in.
+/// The frame table that `id` lies in.
 ///
 /// # Safety
-/// A frame with this id is out and stays out for `'a`: it keeps its pool, and the pool its yard.
+/// A frame with this id is out and stays out for `'a`: it keeps its pool, and the pool its frame table.
 #[inline(always)]
-pub(super) unsafe fn of<'a>(id: NonZeroU32) -> &'a Yard {
+pub(super) unsafe fn of<'a>(id: NonZeroU32) -> &'a FrameTable {
     // SAFETY: the caller's promise.
-    unsafe { &(*pool(id)).yard }
+    unsafe { &(*pool(id)).frame_table }
 }
 
 /// Bytes of the frame that begins at `id`.
@@ -172,24 +172,24 @@ fn each_run(frames: &[Frame], mut f: impl FnMut(&Shared, &[Frame])) {
     }
 }
 
-impl Yard {
-    /// The yard of a memory, made if this is its first pool.
+impl FrameTable {
+    /// The frame table of a memory, made if this is its first pool.
     ///
     /// # Errors
     /// [`TableError`] when there is no room for the table of chunks.
     #[cold]
-    pub(super) fn of_memory(memory: &Memory) -> Result<Arc<Yard>, TableError> {
+    pub(super) fn of_memory(memory: &Memory) -> Result<Arc<FrameTable>, TableError> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, yard| yard.strong_count() > 0);
+        known.retain(|_, frame_table| frame_table.strong_count() > 0);
         let region = memory.region();
-        if let Some(yard) = known.get(&region.segments().start).and_then(Weak::upgrade) {
-            return Ok(yard);
+        if let Some(frame_table) = known.get(&region.segments().start).and_then(Weak::upgrade) {
+            return Ok(frame_table);
         }
         let (first, chunks) = (region.first_chunk(), 0..region.chunks());
         table::open(first..first + region.chunks())?;
         let homes = table::chunk_table()?;
         HOMES.store(ptr::from_ref(homes).cast_mut(), Relaxed);
-        let yard = Arc::new(Yard {
+        let frame_table = Arc::new(FrameTable {
             region: Arc::clone(region),
             homes: Homes(homes),
             first,
@@ -198,8 +198,8 @@ impl Yard {
             refs: chunks.map(|_| AtomicU32::new(0)).collect(),
             traces: OnceLock::new(),
         });
-        known.insert(region.segments().start, Arc::downgrade(&yard));
-        Ok(yard)
+        known.insert(region.segments().start, Arc::downgrade(&frame_table));
+        Ok(frame_table)
     }
 
     /// The region's first chunk.
@@ -259,7 +259,7 @@ impl Yard {
         self.traces.get()
     }
 
-    /// As [`Yard::traces`], made if need be.
+    /// As [`FrameTable::traces`], made if need be.
     #[cold]
     pub(super) fn make_traces(&self) -> &Traces {
         self.traces.get_or_init(|| Traces::new(self.next.len()))

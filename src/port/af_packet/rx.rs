@@ -1,10 +1,10 @@
 //! HOT: frames from the socket.
 
-use super::PacketLink;
+use super::AfPacketLink;
 use crate::limits::BATCH_MAX;
 use crate::pool::NoRoom;
 use crate::port::PortCounters;
-use crate::port::copying::{Room, Rooms};
+use crate::port::copying::{RxBuffer, RxBuffers};
 use crate::sys::packet::Received;
 use std::io::IoSliceMut;
 
@@ -13,15 +13,15 @@ const ADDRESSES: usize = 12;
 /// Frames that are asked for when none was there.
 const FEW: usize = 8;
 
-impl PacketLink {
-    pub(super) fn receive_burst(&mut self, rooms: &mut Rooms<'_>, counters: &PortCounters) -> usize {
+impl AfPacketLink {
+    pub(super) fn receive_burst(&mut self, rooms: &mut RxBuffers<'_>, counters: &PortCounters) -> usize {
         if !self.link.is_up() {
             return 0;
         }
         let want = rooms.len().min(self.burst);
         let mut received = [Received::default(); BATCH_MAX];
         let done = {
-            let mut open = rooms.iter_mut().take(want).map(Room::whole);
+            let mut open = rooms.iter_mut().take(want).map(RxBuffer::whole);
             let mut slices = [(); BATCH_MAX].map(|()| IoSliceMut::new(open.next().unwrap_or_default()));
             self.socket.receive(&mut slices[..want], &mut received)
         };
@@ -48,7 +48,7 @@ impl PacketLink {
 
 /// Makes a frame what was received; false, and counted, where that is not all of it.
 #[inline]
-fn is_whole(room: &mut Room<'_>, received: &Received, counters: &PortCounters) -> bool {
+fn is_whole(room: &mut RxBuffer<'_>, received: &Received, counters: &PortCounters) -> bool {
     if received.is_cut {
         counters.rx_too_long.add(1);
         return false;
@@ -61,7 +61,7 @@ fn is_whole(room: &mut Room<'_>, received: &Received, counters: &PortCounters) -
 
 /// Puts a VLAN tag back between the addresses and the type, into the headroom: the addresses move, which are fewer bytes
 /// than the rest.
-fn put_back(room: &mut Room<'_>, tag: [u8; 4]) -> Result<(), NoRoom> {
+fn put_back(room: &mut RxBuffer<'_>, tag: [u8; 4]) -> Result<(), NoRoom> {
     if room.len() < ADDRESSES {
         return Ok(());
     }

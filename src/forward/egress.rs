@@ -1,21 +1,26 @@
 //! A port, the frames that are to leave by it, and the heads that wait for frames it has.
 
-use crate::packet::Flight;
+use crate::packet::InFlightHeads;
 use crate::pool::Batch;
 use crate::port::Port;
 
 /// A port and the frames that are to leave by it.
-pub(super) struct Lane {
+pub(super) struct Egress {
     pub(super) port: Box<dyn Port>,
     pub(super) out: Batch,
     /// Where frames are packets: the heads of what is in flight and then of what is in `out`.
-    pub(super) flight: Flight,
+    pub(super) flight: InFlightHeads,
     /// Where packets are posted: the heads of the frames in the fill ring.
-    pub(super) filling: Flight,
+    pub(super) filling: InFlightHeads,
 }
 
-impl Lane {
-    pub(super) fn new(port: Box<dyn Port>) -> Lane {
-        Lane { port, out: Batch::new(), flight: Flight::default(), filling: Flight::default() }
+impl Egress {
+    pub(super) fn new(port: Box<dyn Port>) -> Egress {
+        Egress {
+            port,
+            out: Batch::new(),
+            flight: InFlightHeads::default(),
+            filling: InFlightHeads::default(),
+        }
     }
 }
