@@ -9,7 +9,10 @@ use std::error::Error;
 
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).collect();
-    let [one, other] = &names[..] else { return eprintln!("usage: redirect INTERFACE INTERFACE") };
+    let [one, other] = &names[..] else {
+        eprintln!("usage: redirect INTERFACE INTERFACE");
+        std::process::exit(2);
+    };
     if let Err(error) = redirect(one, other) {
         eprintln!("redirect: {error}");
         std::process::exit(2);

@@ -14,6 +14,8 @@
 //! `shared.rs` what crosses cores, `grow.rs` what asks the stage below; in each port `fill.rs`, `rx.rs`, `tx.rs`
 //! and `complete.rs` are the device's queues.
 //!
+//! `docs/guide` in the repository goes from here to a dataplane on several cores, chapter by chapter, each with a program.
+//!
 //! # First steps
 //! ```
 //! use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};
@@ -76,3 +78,32 @@ pub use port::xdp::{Umem, XdpPort};
 pub use port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 pub use steer::Mesh;
 pub use sync::Worker;
+
+/// The snippets of the README and the guide, as tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/guide/README.md")]
+    mod guide {}
+    #[doc = include_str!("../docs/guide/memory.md")]
+    mod memory {}
+    #[doc = include_str!("../docs/guide/ledger.md")]
+    mod ledger {}
+    #[doc = include_str!("../docs/guide/ports.md")]
+    mod ports {}
+    #[doc = include_str!("../docs/guide/loop.md")]
+    mod round {}
+    #[doc = include_str!("../docs/guide/packets.md")]
+    mod packets {}
+    #[doc = include_str!("../docs/guide/cores.md")]
+    mod cores {}
+    #[doc = include_str!("../docs/guide/decision.md")]
+    mod decision {}
+    #[doc = include_str!("../docs/guide/port.md")]
+    mod port {}
+    #[doc = include_str!("../docs/guide/tuning.md")]
+    mod tuning {}
+    #[doc = include_str!("../docs/guide/moving.md")]
+    mod moving {}
+}

@@ -4,7 +4,7 @@ use super::data::Data;
 use super::packet::Packet;
 use crate::sync::Steps;
 
-/// Whose array a head goes back to: the number of its [`HeadCache`](super::Heads), and the worker's slot below.
+/// Whose array a head goes back to: the number of its [`HeadCache`](super::HeadCache), and the worker's slot below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin(u64);
 

@@ -40,7 +40,7 @@ pub struct PoolConfig {
     /// ([`Fragments`](super::Fragments)) are cleared each time the frame is cut.
     ///
     /// It costs `frame_size` bytes written for each frame, and the pool's lock, since every allocation is a cold one: the owner's
-    /// cache keeps nothing then, and ready [`ReadyPackets`](crate::packet::Pairs) of the pool neither. Without it, as
+    /// cache keeps nothing then, and [`ReadyPackets`](crate::packet::ReadyPackets) of the pool neither. Without it, as
     /// usual, there is no cost, not a branch.
     pub init_on_alloc: bool,
 }

@@ -1,7 +1,7 @@
 //! COLD: where frames come from when the owner's cache is empty.
 //!
 //! In this order: the way home, the depot, new pages (up to the pool's size), what others keep ready
-//! ([`Shrinker`](super::Pressure)). Who does not own the pool takes from the depot and from new pages, and at last, as a
+//! ([`Shrinker`](super::Shrinker)). Who does not own the pool takes from the depot and from new pages, and at last, as a
 //! thief, from the owner's cache and the way home: an allocation fails only when no free frame of the pool exists
 //! anywhere. What is stranded then is not free: at most what shrinkers did not give back, and the rest of one frame for
 //! each [`Fragments`](super::Fragments).

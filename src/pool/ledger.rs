@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Ledger {
     /// The pool's name.
     pub name: String,
-    /// Frames of the pool.
+    /// Frames of the pool: those that were made of pages so far, as they were needed, and have not left with them.
     pub total: u64,
     /// In the pool's depot.
     pub free: u64,

@@ -43,7 +43,7 @@ const NONE: u8 = u8::MAX;
 ///
 /// ```
 /// use netmem::page::{Memory, MemoryConfig};
-/// use netmem::slab::{CacheConfig, Sizes};
+/// use netmem::slab::{CacheConfig, SizeClasses};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let memory = Memory::new(&MemoryConfig::default())?;

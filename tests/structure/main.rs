@@ -73,8 +73,8 @@ const FUNCTION_LINES_MAX: usize = 60;
 const PRODUCT: [&str; 6] = ["src", "router/src", "traffic/src", "rtnetlink/src", "lab/src", "cli/src"];
 
 /// Where beside it the tests, benchmarks and examples lie.
-const AROUND: [&str; 6] =
-    ["tests", "examples", "router/tests", "rtnetlink/tests", "lab/benches", "cli/tests"];
+const AROUND: [&str; 7] =
+    ["tests", "examples", "router/tests", "rtnetlink/tests", "lab/benches", "lab/tests", "cli/tests"];
 
 fn product() -> impl Iterator<Item = Source> {
     PRODUCT.into_iter().flat_map(Source::under)

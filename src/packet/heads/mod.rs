@@ -66,7 +66,7 @@ impl HeadCache {
     /// That of [`Pool::alloc`] and [`HeadCache::attach`].
     ///
     /// ```
-    /// # use netmem::{packet::{Heads, Packet}, page::{Memory, MemoryConfig}, pool::{Pool, PoolConfig}, sync::Worker};
+    /// # use netmem::{packet::{HeadCache, Packet}, page::{Memory, MemoryConfig}, pool::{Pool, PoolConfig}, sync::Worker};
     /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
     /// # let mut w = memory.worker()?;
     /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
@@ -89,8 +89,8 @@ impl HeadCache {
     /// while the first borrow, made before it, is still to be used, which no signature of `attach` can allow; for that
     /// there is [`HeadCache::alloc`].
     /// ```compile_fail,E0499
-    /// # use netmem::{packet::{Heads, Packet}, pool::Pool, sync::Worker};
-    /// fn alloc(heads: &Heads, pool: &Pool, mut w: Worker) -> Option<Packet> {
+    /// # use netmem::{packet::{HeadCache, Packet}, pool::Pool, sync::Worker};
+    /// fn alloc(heads: &HeadCache, pool: &Pool, mut w: Worker) -> Option<Packet> {
     ///     heads.attach(&mut w, pool.alloc(&mut w)?).ok()
     /// }
     /// ```

@@ -11,7 +11,7 @@ macro_rules! counters {
             $(pub(super) $name: Count,)*
         }
 
-        /// The counters of [`HeadCache`](super::Heads), summed over the workers.
+        /// The counters of [`HeadCache`](super::HeadCache), summed over the workers.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct HeadCacheStats {
             /// Heads of other workers that wait in workers' inboxes.

@@ -83,7 +83,7 @@ impl Shrinker for Gauge {
     }
 }
 
-/// One stack of ready pairs, for all who share a lock of their own; see [`ReadyPackets`](super::Pairs) for one by worker.
+/// One stack of ready pairs, for all who share a lock of their own; see [`ReadyPackets`](super::ReadyPackets) for one by worker.
 ///
 /// What others cannot reach they cannot take: when the pool's frames run out, at most `max` are here until the lock is
 /// next taken, by [`PairStack::get`], [`PairStack::free`] or [`PairStack::drain`].

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 /// Give it back with [`SizeClasses::free_bytes`]; dropped anywhere else, on any thread, it goes home by a slower way.
 ///
 /// ```compile_fail,E0382
-/// # fn f(sizes: netmem::slab::Sizes, w: &mut netmem::sync::Worker, bytes: netmem::slab::Bytes) {
+/// # fn f(sizes: netmem::slab::SizeClasses, w: &mut netmem::sync::Worker, bytes: netmem::slab::SlabBytes) {
 /// sizes.free_bytes(w, bytes);
 /// println!("{}", bytes[0]); // freed bytes cannot be read
 /// # }

@@ -49,7 +49,7 @@ impl Outbox {
     }
 
     /// As [`Outbox::steer`] where nothing may wait: frames for this worker itself stay in `frames`, in order, and what does not
-    /// fit is dropped, freed in bulk and counted ([`HandOffDrops`](crate::steer::Drops)).
+    /// fit is dropped, freed in bulk and counted ([`HandOffDrops`](crate::steer::HandOffDrops)).
     ///
     /// # Cost
     /// As [`Outbox::steer`]; nothing is copied where all frames are this worker's.
@@ -90,7 +90,7 @@ impl Outbox {
     }
 
     /// As [`Outbox::hand_off`] where nothing may wait: what does not fit is dropped, freed in bulk and counted
-    /// ([`HandOffDrops`](crate::steer::Drops)). `frames` is empty then.
+    /// ([`HandOffDrops`](crate::steer::HandOffDrops)). `frames` is empty then.
     ///
     /// # Panics
     /// If there is no such worker.

@@ -1,0 +1,90 @@
+//! A UDP echo, from reception to transmission in place: datagrams to port 7 go back to where they came from, the rest is
+//! dropped. `echo [DATAGRAMS]`, 10,000 unless said; it plays the client too, and ends with 1 if one is missing.
+
+use netmem::limits::BATCH_MAX;
+use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4, udp};
+use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig, Port, Worker};
+use std::error::Error;
+use std::net::Ipv4Addr;
+use std::process::exit;
+
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+/// Turns a datagram to port 7 round, which changes no checksum; None, and nothing is changed, for every other frame.
+fn turn_round(frame: &mut [u8]) -> Option<()> {
+    let (link, packet) = Ethernet::parse_mut(frame).ok()?;
+    let (header, datagram) = Ipv4::parse(packet).ok().filter(|_| link.ethertype() == ethernet::IPV4)?;
+    let is_whole = header.protocol() == ipv4::UDP && !header.is_fragment();
+    let start = header.header_len();
+    Udp::parse(datagram).filter(|(udp, _)| is_whole && udp.dst_port() == 7)?;
+    Udp::parse_mut(&mut packet[start..])?.0.swap_ports();
+    Ipv4::parse_mut(packet).ok()?.swap_addresses();
+    link.swap_addresses();
+    Some(())
+}
+
+/// One round over a port of any kind: how many frames were dropped. What the port has no room for stays in `frames`.
+fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) -> usize {
+    port.refill(w, pool);
+    let mut dropped = 0;
+    if frames.is_empty() {
+        dropped = port.rx(w, frames);
+        let mut is_echo = [false; BATCH_MAX];
+        frames.each_data_mut(4, |i, data| is_echo[i] = turn_round(data).is_some());
+        let mut verdicts = is_echo.into_iter();
+        frames.retain(w, |_| verdicts.next() == Some(true));
+        dropped -= frames.len();
+    }
+    port.tx(w, frames);
+    let mut sent = Batch::new();
+    port.complete(w, &mut sent);
+    sent.free(w);
+    port.kick();
+    dropped
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let datagrams = std::env::args().nth(1).map_or(Ok(10_000), |text| text.parse())?;
+    let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() })?;
+    let mut w = memory.worker()?;
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1024, ..Default::default() })?;
+    let (mut port, mut client) = wire("0", &MemConfig::default())?;
+    let (mut frames, mut sent, mut dropped, mut answers) = (Batch::new(), 0, 0, 0);
+    for _round in 0..10 + datagrams {
+        ask(&mut client, &mut sent, datagrams);
+        dropped += round(&mut port, &mut w, &pool, &mut frames);
+        client.collect(32, |answer| answers += usize::from(is_answer(answer)));
+    }
+    drop((port, client));
+    println!("{sent} sent, {answers} echoed, {dropped} dropped; {:?}", pool.ledger());
+    exit(i32::from(answers != datagrams - datagrams / 10 || !pool.ledger().all_home()));
+}
+
+/// The client sends a burst, as long as there are any: every tenth datagram is for port 9, where nothing listens.
+fn ask(client: &mut MemDevice, sent: &mut usize, datagrams: usize) {
+    client.deliver((datagrams - *sent).min(32), |room| {
+        *sent += 1;
+        let port = if sent.is_multiple_of(10) { 9 } else { 7 };
+        let link =
+            Ethernet::new(MacAddr::new([2, 0, 0, 0, 0, 2]), MacAddr::new([2, 0, 0, 0, 0, 1]), ethernet::IPV4);
+        let mut header = Udp::new(50_000, port, 18);
+        header.set_checksum(udp::checksum(
+            udp::pseudo_header(CLIENT, SERVER, 26) + header.sum().bytes(&[7; 18]),
+        ));
+        room[..14].copy_from_slice(&link.to_bytes());
+        room[14..34].copy_from_slice(&Ipv4::new(CLIENT, SERVER, ipv4::UDP, 64, 26).to_bytes());
+        room[34..42].copy_from_slice(&header.to_bytes());
+        room[42..60].fill(7);
+        60
+    });
+}
+
+/// Whether this is what the server owes: from its port 7 to the client's, and the checksums are right.
+fn is_answer(frame: &[u8]) -> bool {
+    let Ok((header, datagram)) = Ipv4::parse(&frame[14..]) else { return false };
+    let ports = Udp::parse(datagram).map(|(udp, _)| (udp.src_port(), udp.dst_port()));
+    (header.src(), header.dst(), ports) == (SERVER, CLIENT, Some((7, 50_000)))
+        && udp::intact(SERVER, CLIENT, datagram)
+}

@@ -1,0 +1,80 @@
+//! A capture goes in, another comes out: `replay IN.pcap OUT.pcap` writes the IPv4 packets of one file to the other. Without
+//! arguments it makes a capture of 1,000 packets first, replays it, and counts what came out; 1 if that is not as it must be.
+
+use netmem::port::pcap::{PcapConfig, PcapPort, open};
+use netmem::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
+use netmem::{Batch, Complete, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Tx, Wake, Worker};
+use std::error::Error;
+use std::path::Path;
+use std::{env, fs, process};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let memory = Memory::new(&MemoryConfig { bytes: 16 << 20, ..Default::default() })?;
+    let mut w = memory.worker()?;
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 4096, ..Default::default() })?;
+    let files: Vec<String> = env::args().skip(1).collect();
+    if let [from, to] = &files[..] {
+        let (read, written) = replay(&mut w, &pool, from.as_ref(), Some(to.as_ref()))?;
+        println!("{read} packets read, {written} of IPv4 written to {to}");
+        return Ok(());
+    }
+    let folder = env::temp_dir().join(format!("netmem-replay-{}", process::id()));
+    fs::create_dir(&folder)?;
+    let (made, out) = (folder.join("made.pcap"), folder.join("out.pcap"));
+    record(&mut w, &pool, &made, 1000)?;
+    let (read, written) = replay(&mut w, &pool, &made, Some(&out))?;
+    let (again, of_them) = replay(&mut w, &pool, &out, None)?;
+    fs::remove_dir_all(&folder)?;
+    println!("{read} packets read, {written} of IPv4 written; read again: {again}");
+    let is_right = (read, written, again, of_them) == (1000, 750, 750, 750) && pool.ledger().all_home();
+    process::exit(i32::from(!is_right));
+}
+
+/// Sends what is received from one file to the other, but for what is not IPv4; packets read, and written.
+fn replay(
+    w: &mut Worker,
+    pool: &Pool,
+    from: &Path,
+    to: Option<&Path>,
+) -> Result<(usize, usize), Box<dyn Error>> {
+    let config = PcapConfig { input: Some(from.into()), output: to.map(Into::into), ..PcapConfig::default() };
+    let mut port = open("replay", &config)?;
+    let (mut read, mut written, mut frames) = (0, 0, Batch::new());
+    while !port.rx_finished() || port.tx_posted() > 0 {
+        port.refill(w, pool);
+        read += port.rx(w, &mut frames);
+        frames.retain(w, |frame| {
+            Ethernet::parse(frame.data()).is_ok_and(|(link, _)| link.ethertype() == ethernet::IPV4)
+        });
+        written += send(w, &mut port, &mut frames);
+    }
+    Ok((read, written))
+}
+
+/// A round's second half: what does not fit stays in `frames` for the next one.
+fn send(w: &mut Worker, port: &mut PcapPort, frames: &mut Batch) -> usize {
+    let sent = port.tx(w, frames);
+    let mut done = Batch::new();
+    port.complete(w, &mut done);
+    done.free(w);
+    port.kick(); // files are read and written here
+    sent
+}
+
+/// Writes a capture of `n` packets, of which every fourth is ARP.
+fn record(w: &mut Worker, pool: &Pool, to: &Path, n: usize) -> Result<(), Box<dyn Error>> {
+    let mut port = open("record", &PcapConfig { output: Some(to.into()), ..PcapConfig::default() })?;
+    for number in 0..n {
+        let ethertype = if number % 4 == 0 { ethernet::ARP } else { ethernet::IPV4 };
+        let link = Ethernet::new(MacAddr::BROADCAST, MacAddr::new([2, 0, 0, 0, 0, 1]), ethertype);
+        let header = Ipv4::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), ipv4::UDP, 64, 26);
+        let mut frame = pool.alloc(w).ok_or("the pool is empty")?;
+        frame.put_slice(&link.to_bytes())?;
+        frame.put_slice(&header.to_bytes())?;
+        frame.put_zeroed(26)?;
+        let mut frames = Batch::new();
+        frames.push_all([frame]);
+        send(w, &mut port, &mut frames);
+    }
+    Ok(())
+}
