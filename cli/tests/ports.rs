@@ -202,3 +202,47 @@ fn a_full_disk_takes_no_frame_without_a_count_and_the_run_ends_and_says_so() {
         "{object}"
     );
 }
+
+/// The same packets as a pcapng file, of little-endian blocks.
+fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
+    let block = |kind: u32, contents: &[u8]| {
+        let size = (contents.len().next_multiple_of(4) + 12) as u32;
+        let padding = vec![0; size as usize - 12 - contents.len()];
+        [&kind.to_le_bytes()[..], &size.to_le_bytes(), contents, &padding, &size.to_le_bytes()].concat()
+    };
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
+    file.extend(block(1, &words(&[1, 0])));
+    for packet in packets {
+        let len = packet.len() as u32;
+        file.extend(block(6, &[words(&[0, 0, 0, len, len]), packet.clone()].concat()));
+    }
+    file
+}
+
+#[test]
+fn a_pcapng_file_is_received_as_the_pcap_file_of_its_packets() {
+    let folder = Folder::new("pcapng");
+    let (input, output) = (folder.write("in.pcapng", &pcapng(&frames())), folder.path("out.pcap"));
+    let run = forward(&format!("pcap:in={}", input.display()), &format!("pcap:out={}", output.display()));
+    assert_eq!(packets(&fs::read(&output).unwrap()), frames());
+    assert_eq!(number(&run, "received"), frames().len() as u64);
+}
+
+#[test]
+fn a_capture_of_another_routers_packets_is_named_and_goes_with_its_address() {
+    let folder = Folder::new("captured");
+    let (sent, routed) = (folder.path("sent.pcap"), folder.path("routed.pcap"));
+    let to = "--dst-mac 02:00:00:00:00:77 --dst 10.1.0.0 --count 50";
+    object(&output(&format!("gen --port pcap:out={} {to} --json", sent.display())));
+    let route = "--mode ip --route 10.1.0.0/16,1,02:00:00:00:01:01";
+    let (from, to) = (format!("pcap:in={}", sent.display()), format!("pcap:out={}", routed.display()));
+    let out = run_with(route, &from, &to);
+    let said = stderr(&out);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    for part in ["all 50 frames", "not_for_us", "pcap:0 has address 02:6e:65:74:00:00", "mac=MAC"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let run = object(&run_with(route, &format!("{from},mac=02:00:00:00:00:77"), &to));
+    assert_eq!((number(&run, "transmitted"), dropped(&run)), (50, 0), "{run}");
+}

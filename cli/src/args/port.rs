@@ -50,7 +50,12 @@ pub enum DeviceSpec {
         mac: Option<MacAddr>,
     },
     /// Files.
-    Pcap(PcapConfig),
+    Pcap {
+        /// Which, and how they are read.
+        config: PcapConfig,
+        /// The router's MAC address on that link; None for one that is made up.
+        mac: Option<MacAddr>,
+    },
 }
 
 /// What is around a port.
@@ -70,7 +75,7 @@ impl PortSpec {
             DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
             | DeviceSpec::Tap { .. }
-            | DeviceSpec::Pcap(_) => None,
+            | DeviceSpec::Pcap { .. } => None,
         }
     }
 
@@ -80,7 +85,7 @@ impl PortSpec {
             DeviceSpec::Xdp(spec) => Attached::Own(spec.interface.clone()),
             DeviceSpec::Packet(name) => Attached::Own(name.clone()),
             DeviceSpec::Tap { interface, .. } => Attached::Opposite(interface.clone()),
-            DeviceSpec::Memif { .. } | DeviceSpec::Pcap(_) => Attached::Nothing,
+            DeviceSpec::Memif { .. } | DeviceSpec::Pcap { .. } => Attached::Nothing,
         }
     }
 
@@ -91,13 +96,13 @@ impl PortSpec {
 
     /// Whether it receives nothing, or a file so many times.
     pub fn ends(&self) -> bool {
-        matches!(&self.device, DeviceSpec::Pcap(config) if config.input.is_none() || config.times.is_some())
+        matches!(&self.device, DeviceSpec::Pcap { config, .. } if config.input.is_none() || config.times.is_some())
     }
 
     /// Whether it is for one worker alone.
     pub fn has_one_queue(&self) -> bool {
         let single = match &self.device {
-            DeviceSpec::Packet(_) | DeviceSpec::Pcap(_) => true,
+            DeviceSpec::Packet(_) | DeviceSpec::Pcap { .. } => true,
             // One listens at the path; clients connect as many interfaces.
             DeviceSpec::Memif { config, .. } => config.role == Role::Server,
             DeviceSpec::Xdp(_) | DeviceSpec::Tap { .. } => false,
@@ -108,7 +113,7 @@ impl PortSpec {
     /// The file that the port reads.
     pub fn input(&self) -> Option<&PathBuf> {
         match &self.device {
-            DeviceSpec::Pcap(config) => config.input.as_ref(),
+            DeviceSpec::Pcap { config, .. } => config.input.as_ref(),
             DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
@@ -123,7 +128,7 @@ impl PortSpec {
             WrapSpec::Fault(_) => None,
         });
         let output = match &self.device {
-            DeviceSpec::Pcap(config) => config.output.as_ref(),
+            DeviceSpec::Pcap { config, .. } => config.output.as_ref(),
             DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
             | DeviceSpec::Packet(_)
@@ -161,7 +166,7 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
             "memif" => (memif(options)?, rest.to_owned()),
             "packet" => (DeviceSpec::Packet(interface(kind, options)?), rest.to_owned()),
             "tap" => (tap(options)?, rest.to_owned()),
-            "pcap" => (DeviceSpec::Pcap(pcap(options)?), rest.to_owned()),
+            "pcap" => (pcap(options)?, rest.to_owned()),
             "mem" => return Err("the two mem ports are built in: leave --port out to use them".into()),
             _ => return Err(unknown(rest)),
         };
@@ -205,9 +210,7 @@ fn tap(text: &str) -> Result<DeviceSpec, String> {
     let (name, rest) = text.split_once(',').unwrap_or((text, ""));
     let (interface, mut mac) = (interface("tap", name)?, None);
     for (key, value) in options(rest) {
-        let address =
-            value.parse::<MacAddr>().ok().filter(|mac| !mac.is_group() && *mac != MacAddr::default());
-        match (key, address) {
+        match (key, station(value)) {
             ("mac", Some(address)) => mac = Some(address),
             _ => {
                 return Err(
@@ -220,8 +223,13 @@ fn tap(text: &str) -> Result<DeviceSpec, String> {
     Ok(DeviceSpec::Tap { interface, mac })
 }
 
-fn pcap(text: &str) -> Result<PcapConfig, String> {
-    let mut config = PcapConfig::default();
+/// The MAC address of one station.
+fn station(text: &str) -> Option<MacAddr> {
+    text.parse::<MacAddr>().ok().filter(|mac| !mac.is_group() && *mac != MacAddr::default())
+}
+
+fn pcap(text: &str) -> Result<DeviceSpec, String> {
+    let (mut config, mut mac) = (PcapConfig::default(), None);
     for (key, value) in options(text) {
         match (key, value) {
             ("in" | "out", "") => return Err(format!("pcap: {key}= needs the name of a file")),
@@ -233,12 +241,20 @@ fn pcap(text: &str) -> Result<PcapConfig, String> {
                 let times: u64 = times.parse().map_err(|_| "pcap: loop=N: give a number, 0 without end")?;
                 config.times = (times > 0).then_some(times);
             }
-            _ => return Err("pcap: give in=FILE, out=FILE, speed=full or speed=recorded, loop=N".into()),
+            ("mac", address) => {
+                let one = "pcap: mac=MAC: give the address of one station, as in mac=02:00:00:00:00:01";
+                mac = Some(station(address).ok_or(one)?);
+            }
+            _ => {
+                return Err(
+                    "pcap: give in=FILE, out=FILE, speed=full or speed=recorded, loop=N, mac=MAC".into()
+                );
+            }
         }
     }
     match (&config.input, &config.output) {
         (None, None) => Err("pcap: give in=FILE, out=FILE, or both".into()),
-        _ => Ok(config),
+        _ => Ok(DeviceSpec::Pcap { config, mac }),
     }
 }
 
@@ -318,7 +334,8 @@ mod tests {
 
     #[test]
     fn a_pcap_port_is_files_and_how_they_are_read() {
-        let spec = port_spec("pcap:in=/tmp/a.pcap,out=b.pcap,speed=recorded,loop=3").unwrap();
+        let spec =
+            port_spec("pcap:in=/tmp/a.pcap,out=b.pcap,speed=recorded,loop=3,mac=02:00:00:00:0a:01").unwrap();
         let config = PcapConfig {
             input: Some("/tmp/a.pcap".into()),
             output: Some("b.pcap".into()),
@@ -326,10 +343,14 @@ mod tests {
             times: Some(3),
             ..PcapConfig::default()
         };
-        assert_eq!(spec.device, DeviceSpec::Pcap(config));
+        let mac = Some(MacAddr::new([2, 0, 0, 0, 10, 1]));
+        assert_eq!(spec.device, DeviceSpec::Pcap { config, mac });
         assert_eq!(spec.files().collect::<Vec<_>>(), [&PathBuf::from("b.pcap")]);
         let forever = port_spec("pcap:in=a,loop=0").unwrap();
-        assert!(matches!(forever.device, DeviceSpec::Pcap(PcapConfig { times: None, .. })));
+        assert!(matches!(
+            forever.device,
+            DeviceSpec::Pcap { config: PcapConfig { times: None, .. }, mac: None }
+        ));
         assert!(spec.ends() && port_spec("fault:/pcap:out=a").unwrap().ends());
         assert!(!forever.ends() && !port_spec("tap:tap0").unwrap().ends());
     }
@@ -373,6 +394,8 @@ mod tests {
             ("pcap:in=", "name of a file"),
             ("pcap:in=a,speed=fast", "speed=recorded"),
             ("pcap:in=a,loop=x", "0 without end"),
+            ("pcap:in=a,mac=any", "the address of one station"),
+            ("pcap:in=a,mac=01:00:5e:00:00:01", "the address of one station"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),
             ("fault:drop=2/xdp:eth0", "share from 0 to 1"),
             ("fault:lose=1/xdp:eth0", "duplicate=P"),

@@ -2,7 +2,7 @@
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
-use super::report::{LOST_BETWEEN, Report, WorkerReport};
+use super::report::{LOST_BETWEEN, PortReport, Report, WorkerReport};
 use netmem::forward::verdict::Reason;
 use netmem::port::PortState;
 
@@ -49,6 +49,7 @@ pub fn broken(report: &Report) -> Vec<String> {
         broken.push(format!("check failed: the places of pool {} add up to its total: {pool:?}", pool.name));
     }
     broken.extend(report.still_out.iter().map(|still_out| format!("check failed: {still_out}")));
+    broken.extend(for_no_port(report));
     for port in &report.ports {
         if let PortState::Down(reason) = &port.state {
             broken.push(format!("port {} is down: {reason}", port.name));
@@ -56,6 +57,21 @@ pub fn broken(report: &Report) -> Vec<String> {
         broken.extend(port.complaint.iter().map(|complaint| format!("port {}: {complaint}", port.name)));
     }
     broken
+}
+
+/// Nothing but captures of another router's packets: what this one looked for.
+fn for_no_port(report: &Report) -> Option<String> {
+    let reads = |port: &&PortReport| port.kind == "pcap" && port.counter("rx") > 0;
+    let of = |(name, frames): &(&str, u64)| (*name == Reason::NotForUs.name()).then_some(*frames);
+    let dropped = report.dropped.iter().find_map(of)?;
+    report.ports.iter().find(reads).filter(|_| dropped > 0 && dropped == report.received)?;
+    let addresses: Vec<_> =
+        report.ports.iter().map(|port| format!("{} has {}", port.name, port.detail)).collect();
+    Some(format!(
+        "check failed: all {dropped} frames were for other MAC addresses (not_for_us): {}; give the one that a capture's \
+         packets were sent to, as in pcap:in=FILE,mac=MAC",
+        addresses.join(", ")
+    ))
 }
 
 /// What holds of each worker by itself.

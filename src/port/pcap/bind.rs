@@ -1,7 +1,9 @@
 //! COLD: opening the files.
 
-use super::format::{Format, FormatError, HEADER};
+use super::capture::Capture;
+use super::format::{FormatError, HEADER};
 use super::rx::Input;
+use super::source::Source;
 use super::tx::Output;
 use super::{Files, PcapPort};
 use crate::port::anew::{Anew, is_pipe};
@@ -101,11 +103,15 @@ pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
 
 fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {
     let opened = |error| PcapError::Open { path: path.to_owned(), error };
-    let mut file = File::open(path).map_err(opened)?;
+    let refused = |error| PcapError::Format { path: path.to_owned(), error };
+    let mut source = File::open(path).and_then(Source::of).map_err(opened)?;
     let mut header = Vec::new();
-    (&mut file).take(HEADER as u64).read_to_end(&mut header).map_err(opened)?;
-    let format = Format::of(&header).map_err(|error| PcapError::Format { path: path.to_owned(), error })?;
-    Ok(Input::new(file, path.display().to_string(), format, config.speed, config.times))
+    (&mut source).take(HEADER as u64).read_to_end(&mut header).map_err(opened)?;
+    source.rewind().map_err(opened)?;
+    let capture = Capture::of(&header).map_err(refused)?;
+    let mut input = Input::new(source, path.display().to_string(), capture, config.speed, config.times);
+    input.look_ahead().map_err(refused)?;
+    Ok(input)
 }
 
 /// Whether two open files are one.

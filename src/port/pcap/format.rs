@@ -1,4 +1,4 @@
-//! The file format: a header of 24 bytes, and 16 bytes before each packet.
+//! The classic file format: a header of 24 bytes, and 16 bytes before each packet.
 
 use std::time::Duration;
 
@@ -12,24 +12,19 @@ pub(super) const PACKET_MAX: usize = 256 << 10;
 /// First word of files with microseconds, and of those with nanoseconds.
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// First word of pcapng files, the same in both byte orders.
-const PCAPNG: u32 = 0x0a0d_0d0a;
 /// LINKTYPE_ETHERNET.
-const ETHERNET: u32 = 1;
+pub(super) const ETHERNET: u32 = 1;
 
 /// Why a file is none that can be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormatError {
     /// It begins in no known way.
-    #[error("not a pcap file: it begins with {0:#010x}")]
+    #[error("not a pcap or pcapng file: it begins with {0:#010x}")]
     Magic(u32),
     /// It ends before its header does.
     #[error("not a pcap file: it has {0} bytes, the header alone has 24")]
     Short(usize),
-    /// It is of the newer format.
-    #[error("a pcapng file: convert it with `editcap -F nsecpcap IN OUT`")]
-    Pcapng,
     /// Its packets are no Ethernet frames.
     #[error("link type {0}: only Ethernet, 1, can be forwarded")]
     LinkType(u32),
@@ -63,7 +58,6 @@ impl Format {
         let (swapped, unit) = match magic {
             MICROSECONDS => (false, 1000),
             NANOSECONDS => (false, 1),
-            PCAPNG => return Err(FormatError::Pcapng),
             _ => match magic.swap_bytes() {
                 MICROSECONDS => (true, 1000),
                 NANOSECONDS => (true, 1),
@@ -169,7 +163,6 @@ mod tests {
         assert_eq!(Format::of(&[]), Err(FormatError::Short(0)));
         assert_eq!(Format::of(&header()[..23]), Err(FormatError::Short(23)));
         assert_eq!(Format::of(b"\x7fELF...."), Err(FormatError::Magic(0x7f45_4c46)));
-        assert_eq!(Format::of(b"\x0a\x0d\x0d\x0a"), Err(FormatError::Pcapng));
         assert_eq!(Format::of(&foreign(MICROSECONDS, 113)), Err(FormatError::LinkType(113)));
         assert!(Format::of(&foreign(MICROSECONDS, 0x2400_0001)).is_ok(), "with a check sequence, it says");
     }

@@ -1,7 +1,7 @@
 //! The `pcap` port: what a file holds is received, what is transmitted is written to another.
 //!
-//! Classic pcap files of Ethernet frames, of either byte order, with micro- or nanoseconds; written in this machine's
-//! order with nanoseconds. Every length goes through as it is: a runt, an empty frame, a frame of an unknown type. What is
+//! Classic pcap files and pcapng files of Ethernet frames, of either byte order and any resolution of time, as they are or
+//! compressed by gzip; written is classic pcap in this machine's order with nanoseconds. Every length goes through as it is: a runt, an empty frame, a frame of an unknown type. What is
 //! longer than the frames posted is dropped and counted (`rx_too_long`); what was cut when it was recorded is received
 //! as it was cut, and counted (`rx_snapped`).
 //!
@@ -13,11 +13,15 @@
 //! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
 //! (`RLIMIT_FSIZE`) ignores or handles `SIGXFSZ`, as `netmem` does, or ends by it. A named pipe in place of a file is refused: whoever is at its other end could hold up every round.
 //!
-//! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html>
+//! Sources: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html> and
+//! <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>
 
 mod bind;
+mod capture;
 mod format;
+mod pcapng;
 mod rx;
+mod source;
 #[cfg(test)]
 mod tests;
 mod tx;

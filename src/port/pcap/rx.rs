@@ -1,26 +1,30 @@
 //! HOT but for the reading ahead: packets out of a file.
 
 use super::Speed;
-use super::format::{Format, HEADER, PACKET_MAX, RECORD, Record};
+use super::capture::{Bad, Capture, Located, Next};
+use super::format::{FormatError, PACKET_MAX, Record};
+use super::source::Source;
 use crate::port::PortCounters;
 use crate::port::copying::RxBuffers;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
-/// Bytes read ahead at most: two of the longest packets.
-const AHEAD: usize = 2 * (PACKET_MAX + RECORD);
+/// Bytes read ahead at most: two of the longest packets, with what stands before them.
+const AHEAD: usize = 2 * (PACKET_MAX + 32);
 
 /// A file that is read ahead.
 #[derive(Debug)]
 pub(super) struct Input {
-    file: File,
+    source: Source,
     path: String,
-    format: Format,
+    capture: Capture,
     /// Bytes of the file that were read, from `next` to `end` still to be received.
     ahead: Box<[u8]>,
     next: usize,
     end: usize,
+    /// Bytes from `next` on that are no packet, also such as were not read yet.
+    skip: u64,
     /// Where in the file `end` is, for whoever is told of damage.
     offset: u64,
     /// All of the file has been read ahead.
@@ -39,16 +43,24 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// A file whose header has been read; `times` it is received, None for ever.
-    pub(super) fn new(file: File, path: String, format: Format, speed: Speed, times: Option<u64>) -> Input {
+    /// A capture that is to be read from its first byte; `times` it is received, None for ever.
+    pub(super) fn new(
+        source: Source,
+        path: String,
+        mut capture: Capture,
+        speed: Speed,
+        times: Option<u64>,
+    ) -> Input {
+        let skip = capture.begin();
         Input {
-            file,
+            source,
             path,
-            format,
+            capture,
+            skip,
             ahead: vec![0; AHEAD].into_boxed_slice(),
             next: 0,
             end: 0,
-            offset: HEADER as u64,
+            offset: 0,
             read: false,
             broken: None,
             over: false,
@@ -61,7 +73,20 @@ impl Input {
 
     /// The file.
     pub(super) fn file(&self) -> &File {
-        &self.file
+        self.source.file()
+    }
+
+    /// Looks whether the first packet, if it has been read ahead, can be forwarded.
+    ///
+    /// # Errors
+    /// [`FormatError::LinkType`]. Of damage it is told when it is met.
+    pub(super) fn look_ahead(&mut self) -> Result<(), FormatError> {
+        // What cannot be read is told when it is read again.
+        let _ = self.read_ahead();
+        match self.locate() {
+            Err(Bad::LinkType(link_type)) => Err(FormatError::LinkType(link_type)),
+            _ => Ok(()),
+        }
     }
 
     /// Receives what is due into `rooms`, from the first on; counts them in `n`.
@@ -77,11 +102,11 @@ impl Input {
     ) -> Result<(), String> {
         let now = (self.speed == Speed::Recorded).then(Instant::now);
         while let Some(mut room) = rooms.get(*n) {
-            let Some((record, size)) = self.peek()? else { break };
+            let Some(Located { record, start, size }) = self.peek()? else { break };
             if now.is_some_and(|now| !self.due(&record, now)) {
                 break;
             }
-            let packet = &self.ahead[self.next + RECORD..self.next + size];
+            let packet = &self.ahead[self.next + start..][..record.len as usize];
             match room.put(packet.len()) {
                 Ok(bytes) => {
                     bytes.copy_from_slice(packet);
@@ -90,23 +115,40 @@ impl Input {
                 }
                 Err(_) => counters.rx_too_long.add(1),
             }
-            self.next += size;
+            self.skip = size;
             self.received += 1;
         }
         Ok(())
     }
 
-    /// What stands before the next packet, and the bytes of both; None until all of them have been read.
+    /// The next packet; None until all of its bytes have been read.
+    ///
+    /// # Errors
+    /// Why there is none, now or later.
     #[inline]
-    fn peek(&self) -> Result<Option<(Record, usize)>, String> {
-        let left = &self.ahead[self.next..self.end];
-        let Some(bytes) = left.first_chunk() else { return Ok(None) };
-        let record = self.format.record(bytes);
-        let size = RECORD + record.len as usize;
-        if record.len as usize > PACKET_MAX {
-            return Err(self.damage(&format!("says that a packet has {} bytes", record.len)));
+    fn peek(&mut self) -> Result<Option<Located>, String> {
+        self.locate().map_err(|bad| match bad {
+            Bad::LinkType(link_type) => format!("{}: {}", self.path, FormatError::LinkType(link_type)),
+            Bad::Damaged(what) => self.damage(&what),
+        })
+    }
+
+    /// Passes over what is no packet, up to the next one.
+    #[inline]
+    fn locate(&mut self) -> Result<Option<Located>, Bad> {
+        loop {
+            let passed = self.skip.min((self.end - self.next) as u64);
+            self.next += passed as usize;
+            self.skip -= passed;
+            if self.skip > 0 {
+                return Ok(None);
+            }
+            match self.capture.next(&self.ahead[self.next..self.end])? {
+                Next::Packet(packet) => return Ok(Some(packet)),
+                Next::Skip(bytes) => self.skip = bytes,
+                Next::More => return Ok(None),
+            }
         }
-        Ok((size <= left.len()).then_some((record, size)))
     }
 
     /// Whether a packet is to be received by `now`: as long after the first one as it was recorded.
@@ -119,7 +161,9 @@ impl Input {
     /// Whether the next packet is there and due.
     pub(super) fn is_due(&mut self) -> bool {
         match self.peek() {
-            Ok(Some((record, _))) => self.speed == Speed::Full || self.due(&record, Instant::now()),
+            Ok(Some(Located { record, .. })) => {
+                self.speed == Speed::Full || self.due(&record, Instant::now())
+            }
             Ok(None) => false,
             // It is to be found out.
             Err(_) => true,
@@ -138,23 +182,23 @@ impl Input {
     /// received.
     #[cold]
     pub(super) fn read_ahead(&mut self) -> Result<(), String> {
-        let left = self.end - self.next;
-        if self.over || left > AHEAD / 2 {
+        if self.over || self.end - self.next > AHEAD / 2 {
             return Ok(());
         }
         if self.broken.is_some() {
             return if self.peek()?.is_some() { Ok(()) } else { self.broken.take().map_or(Ok(()), Err) };
         }
         if self.read {
-            return match (left, self.peek()?) {
-                (0, _) => self.begin_again(),
-                (_, Some(_)) => Ok(()),
-                (_, None) => Err(self.damage("ends within a packet")),
+            return match self.peek()? {
+                Some(_) => Ok(()),
+                None if self.next == self.end && self.skip == 0 => self.begin_again(),
+                None => Err(self.damage("ends within a packet")),
             };
         }
+        let left = self.end - self.next;
         self.ahead.copy_within(self.next..self.end, 0);
         (self.next, self.end) = (0, left);
-        match self.file.read(&mut self.ahead[left..]) {
+        match self.source.read(&mut self.ahead[left..]) {
             Ok(n) => {
                 self.end += n;
                 self.offset += n as u64;
@@ -177,9 +221,9 @@ impl Input {
             return Ok(());
         }
         self.again = self.again.map(|times| times - 1);
-        (self.received, self.begun, self.offset, self.read) = (0, None, HEADER as u64, false);
-        let sought = self.file.seek(SeekFrom::Start(HEADER as u64));
-        sought.map(drop).map_err(|error| format!("read {} again: {error}", self.path))
+        (self.received, self.begun, self.offset, self.read) = (0, None, 0, false);
+        self.skip = self.capture.begin();
+        self.source.rewind().map_err(|error| format!("read {} again: {error}", self.path))
     }
 
     #[cold]
@@ -193,14 +237,16 @@ impl Input {
 mod tests {
     use super::*;
     use crate::port::conformance::Fixture;
-    use crate::port::pcap::format::{header, record};
+    use crate::port::pcap::format::{Format, header, record};
 
     /// A folder can be opened and not be read.
     #[test]
     fn what_was_read_before_a_file_could_not_be_read_on_is_received() {
         let folder = File::open(std::env::temp_dir()).unwrap();
         let format = Format::of(&header()).unwrap();
-        let mut input = Input::new(folder, "folder".into(), format, Speed::Full, Some(1));
+        let capture = Capture::Classic(format);
+        let mut input = Input::new(Source::Plain(folder), "folder".into(), capture, Speed::Full, Some(1));
+        input.skip = 0;
         let ahead = [&record(Duration::ZERO, 60)[..], &[7; 60], &record(Duration::ZERO, 9)].concat();
         input.ahead[..ahead.len()].copy_from_slice(&ahead);
         input.end = ahead.len();

@@ -8,6 +8,7 @@ use crate::port::tests::promises;
 use crate::port::tests::runts::{self, LONGEST, Seen};
 use crate::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -183,7 +184,7 @@ fn every_refusal_names_the_file_and_the_remedy_in_one_line() {
         (PcapConfig::default(), ["without a file", "in=FILE"]),
         (input(&missing), ["missing", "check the path"]),
         (input(&folder.0), ["read", ""]),
-        (input(&text), ["text", "not a pcap file"]),
+        (input(&text), ["text", "not a pcap or pcapng file"]),
         (output(&folder.0), ["open", "check the path"]),
         (PcapConfig { output: Some(good.clone()), ..input(&good) }, ["good", "give two files"]),
     ] {
@@ -327,4 +328,74 @@ fn a_runt_in_a_file_comes_without_a_byte_of_an_earlier_packet_and_is_written_so(
     drop(port);
     assert!((1..=LONGEST).all(|len| seen.has(len)), "{seen:?}");
     assert_eq!(packets(&to), all);
+}
+
+/// The same packets, compressed in two members.
+fn gzip(parts: [&[u8]; 2]) -> Vec<u8> {
+    let member = |part: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(part).unwrap();
+        encoder.finish().unwrap()
+    };
+    parts.map(member).concat()
+}
+
+#[test]
+fn a_compressed_capture_is_read_as_often_as_asked() {
+    let folder = Folder::new("gzip");
+    // More than is read ahead.
+    let sent: Vec<Vec<u8>> = (0..1000).map(|i| vec![i as u8; 1500]).collect();
+    let bytes = pcap(&sent, Duration::ZERO);
+    let path = folder.file("in.pcap.gz", &gzip([&bytes[..777], &bytes[777..]]));
+    let config = PcapConfig { times: Some(2), ..input(&path) };
+    let received = receive_all(&mut Fixture::new(64), &mut open("0", &config).unwrap());
+    assert_eq!(received, [&sent[..], &sent[..]].concat());
+}
+
+#[test]
+fn a_compressed_capture_that_is_cut_off_takes_the_port_down_behind_what_came() {
+    let folder = Folder::new("gzip-cut");
+    let bytes = gzip([&pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO), &[0; 15]]);
+    let path = folder.file("in.gz", &bytes[..bytes.len() - 9]);
+    let mut fixture = Fixture::new(64);
+    let mut port = open("0", &input(&path)).unwrap();
+    let received = receive_all(&mut fixture, &mut port);
+    assert_eq!(received, [vec![1; 60], vec![2; 61]]);
+    let PortState::Down(reason) = port.state() else { panic!("it is up") };
+    assert!(reason.contains("in.gz"), "{reason}");
+}
+
+#[test]
+fn a_capture_of_another_link_type_is_refused_when_it_is_opened() {
+    let folder = Folder::new("sll");
+    // A section, an interface of "Linux cooked", a packet of 4 bytes.
+    let words: [u32; 24] = [
+        0x0a0d_0d0a,
+        28,
+        0x1a2b_3c4d,
+        1,
+        u32::MAX,
+        u32::MAX,
+        28,
+        1,
+        20,
+        113,
+        0,
+        20,
+        6,
+        36,
+        0,
+        0,
+        0,
+        4,
+        4,
+        7,
+        36,
+        0x0bad,
+        12,
+        12,
+    ];
+    let path = folder.file("any.pcapng", words.map(u32::to_ne_bytes).as_flattened());
+    let error = open("0", &input(&path)).unwrap_err().to_string();
+    assert!(error.contains("any.pcapng") && error.contains("link type 113"), "{error}");
 }

@@ -1,0 +1,93 @@
+//! What a capture is made of, one packet after the other: a classic pcap file's, or a pcapng file's.
+
+use super::format::{Format, FormatError, HEADER, PACKET_MAX, RECORD, Record};
+use super::pcapng::Pcapng;
+
+/// How a capture is to be read on.
+#[derive(Debug)]
+pub(super) enum Capture {
+    /// A header, and 16 bytes before each packet.
+    Classic(Format),
+    /// Blocks.
+    Pcapng(Pcapng),
+}
+
+/// What comes next in a capture.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It cannot be told before there are more bytes.
+    More,
+    /// So many bytes that are no packet.
+    Skip(u64),
+    /// A packet.
+    Packet(Located),
+}
+
+/// A packet, and where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Located {
+    pub(super) record: Record,
+    /// Where its bytes begin.
+    pub(super) start: usize,
+    /// Bytes up to what comes after it.
+    pub(super) size: u64,
+}
+
+/// Why a capture cannot be read on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Bad {
+    /// The packet is of a link of another type than Ethernet.
+    LinkType(u32),
+    /// It is damaged: what it does.
+    Damaged(String),
+}
+
+impl Bad {
+    /// It says that a packet is longer than any is.
+    #[cold]
+    pub(super) fn too_long(len: u32) -> Bad {
+        Bad::Damaged(format!("says that a packet has {len} bytes"))
+    }
+}
+
+impl Capture {
+    /// The format of the capture that begins with `bytes`, of which [`HEADER`] are enough.
+    pub(super) fn of(bytes: &[u8]) -> Result<Capture, FormatError> {
+        if Pcapng::is_begun_by(bytes) {
+            Ok(Capture::Pcapng(Pcapng::default()))
+        } else {
+            Format::of(bytes).map(Capture::Classic)
+        }
+    }
+
+    /// Forgets what came: the capture begins again. Returns the bytes before its first packet or block.
+    pub(super) fn begin(&mut self) -> u64 {
+        match self {
+            Capture::Classic(_) => HEADER as u64,
+            Capture::Pcapng(pcapng) => {
+                *pcapng = Pcapng::default();
+                0
+            }
+        }
+    }
+
+    /// What comes first in `bytes`.
+    ///
+    /// # Errors
+    /// [`Bad`], after which nothing more can be read.
+    #[inline]
+    pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Next, Bad> {
+        let format = match self {
+            Capture::Classic(format) => *format,
+            Capture::Pcapng(pcapng) => return pcapng.next(bytes),
+        };
+        let Some(head) = bytes.first_chunk() else { return Ok(Next::More) };
+        let record = format.record(head);
+        let size = RECORD + record.len as usize;
+        match record.len as usize > PACKET_MAX {
+            true => Err(Bad::too_long(record.len)),
+            false if size > bytes.len() => Ok(Next::More),
+            false => Ok(Next::Packet(Located { record, start: RECORD, size: size as u64 })),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Files of blocks, in either byte order, as they should be and as they should not.
+
+use super::super::capture::{Bad, Capture, Located, Next};
+use super::super::format::{PACKET_MAX, Record};
+use super::*;
+use proptest::prelude::*;
+
+/// Writes blocks in one byte order.
+#[derive(Clone, Copy)]
+struct Blocks {
+    big: bool,
+}
+
+impl Blocks {
+    fn word(self, word: u32) -> [u8; 4] {
+        if self.big { word.to_be_bytes() } else { word.to_le_bytes() }
+    }
+
+    fn half(self, half: u16) -> [u8; 2] {
+        if self.big { half.to_be_bytes() } else { half.to_le_bytes() }
+    }
+
+    fn block(self, kind: u32, contents: &[u8]) -> Vec<u8> {
+        let padded = contents.len().next_multiple_of(4);
+        let size = self.word(padded as u32 + EMPTY);
+        let padding = vec![0; padded - contents.len()];
+        [&self.word(kind)[..], &size, contents, &padding, &size].concat()
+    }
+
+    fn section(self) -> Vec<u8> {
+        let version = [self.half(1), self.half(0)].concat();
+        self.block(SECTION, &[&self.word(BYTE_ORDER)[..], &version, &[0xff; 8]].concat())
+    }
+
+    fn interface(self, link_type: u16, snap: u32, options: &[u8]) -> Vec<u8> {
+        let head = [self.half(link_type), self.half(0)].concat();
+        self.block(INTERFACE, &[&head[..], &self.word(snap), options].concat())
+    }
+
+    fn option(self, option: u16, value: &[u8]) -> Vec<u8> {
+        let padding = vec![0; value.len().next_multiple_of(4) - value.len()];
+        [&self.half(option)[..], &self.half(value.len() as u16), value, &padding].concat()
+    }
+
+    fn packet(self, interface: u32, stamp: u64, bytes: &[u8], original: u32) -> Vec<u8> {
+        let words = [interface, (stamp >> 32) as u32, stamp as u32, bytes.len() as u32, original];
+        let head: Vec<u8> = words.into_iter().flat_map(|word| self.word(word)).collect();
+        let padding = vec![0; bytes.len().next_multiple_of(4) - bytes.len()];
+        self.block(PACKET, &[&head, bytes, &padding, &self.option(1, b"a comment")].concat())
+    }
+}
+
+const BOTH: [Blocks; 2] = [Blocks { big: false }, Blocks { big: true }];
+
+/// The packets of a capture, and how it ends.
+fn read(mut bytes: &[u8]) -> (Vec<(Record, Vec<u8>)>, Result<(), Bad>) {
+    let mut capture = Capture::of(bytes).expect("a pcapng file");
+    let mut packets = Vec::new();
+    loop {
+        let size = match capture.next(bytes) {
+            Ok(Next::Packet(Located { record, start, size })) => {
+                packets.push((record, bytes[start..][..record.len as usize].to_vec()));
+                size
+            }
+            Ok(Next::Skip(size)) => size,
+            Ok(Next::More) => return (packets, Ok(())),
+            Err(bad) => return (packets, Err(bad)),
+        };
+        assert!(size > 0, "it comes on");
+        bytes = &bytes[bytes.len().min(usize::try_from(size).unwrap())..];
+    }
+}
+
+#[test]
+fn packets_of_several_interfaces_come_with_the_time_each_has() {
+    for blocks in BOTH {
+        let offset: [u8; 8] = if blocks.big { 100_i64.to_be_bytes() } else { 100_i64.to_le_bytes() };
+        let nanoseconds = blocks.option(RESOLUTION, &[9]);
+        let binary = [blocks.option(RESOLUTION, &[0x80 | 10]), blocks.option(OFFSET, &offset)].concat();
+        let file = [
+            blocks.section(),
+            blocks.interface(1, 0, &[]),
+            blocks.interface(1, 0, &nanoseconds),
+            blocks.interface(1, 0, &binary),
+            blocks.block(0x0bad, &[7; 1000]),
+            blocks.packet(0, 5_000_007, &[1; 61], 61),
+            blocks.packet(1, 5_000_000_007, &[2; 60], 1500),
+            blocks.packet(2, 5 * 1024 + 512, &[], 0),
+        ]
+        .concat();
+        let (packets, end) = read(&file);
+        assert_eq!(end, Ok(()));
+        let times: Vec<_> = packets.iter().map(|(record, _)| record.at).collect();
+        let at = |seconds, nanoseconds| Duration::new(seconds, nanoseconds);
+        assert_eq!(times, [at(5, 7_000), at(5, 7), at(105, 500_000_000)]);
+        let bytes: Vec<_> = packets.iter().map(|(record, bytes)| (record.original, bytes.clone())).collect();
+        assert_eq!(bytes, [(61, vec![1; 61]), (1500, vec![2; 60]), (0, vec![])]);
+    }
+}
+
+#[test]
+fn simple_and_old_packets_are_read_and_a_section_changes_the_byte_order() {
+    let mut file = Vec::new();
+    for blocks in BOTH {
+        file.extend(blocks.section());
+        file.extend(blocks.interface(1, 10, &[]));
+        file.extend(blocks.block(SIMPLE_PACKET, &[&blocks.word(99)[..], &[3; 10]].concat()));
+        let words = [0, 1, 4, 4].map(|word| blocks.word(word));
+        let old = [&blocks.half(0)[..], &blocks.half(9), words.as_flattened(), &[4; 4]].concat();
+        file.extend(blocks.block(OLD_PACKET, &old));
+    }
+    let (packets, end) = read(&file);
+    let seen: Vec<_> = packets.iter().map(|(record, bytes)| (record.original, bytes.as_slice())).collect();
+    let once = [(99, &[3; 10][..]), (4, &[4; 4])];
+    assert_eq!((seen, end), ([once, once].concat(), Ok(())));
+}
+
+#[test]
+fn what_is_damaged_or_no_ethernet_is_said_in_words() {
+    let blocks = BOTH[0];
+    let begun = [blocks.section(), blocks.interface(113, 0, &[])].concat();
+    let ethernet = [blocks.section(), blocks.interface(1, 0, &[])].concat();
+    let mut odd = blocks.packet(0, 0, &[0; 60], 60);
+    odd[20..24].copy_from_slice(&blocks.word(200));
+    let mut long = blocks.packet(0, 0, &[0; 60], 60);
+    long[20..24].copy_from_slice(&blocks.word(PACKET_MAX as u32 + 1));
+    let resolution = blocks.interface(1, 0, &blocks.option(RESOLUTION, &[200]));
+    let cut = blocks.interface(1, 0, &[9, 0, 0xff, 0xff]);
+    for (file, why) in [
+        ([&begun, &blocks.packet(0, 0, &[0; 60], 60)[..]].concat(), "LinkType(113)"),
+        ([&ethernet, &blocks.packet(1, 0, &[0; 60], 60)[..]].concat(), "interface 1, which it does not"),
+        ([&ethernet, &odd[..]].concat(), "a packet of 200 bytes in a block of 108"),
+        ([&ethernet, &long[..]].concat(), "has 262145 bytes"),
+        ([&ethernet, &[9, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0][..]].concat(), "a block has 13 bytes"),
+        ([&blocks.section(), &resolution[..]].concat(), "2^-72 s"),
+        ([&blocks.section(), &cut[..]].concat(), "longer than its block"),
+        ([&SECTION.to_ne_bytes()[..], &[0; 20]].concat(), "byte order 0x00000000"),
+    ] {
+        let (packets, end) = read(&file);
+        let said = format!("{:?}", end.unwrap_err());
+        assert!(packets.is_empty() && said.contains(why), "{said}: {why}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_file_says_it_is_read_to_an_end(
+        big in any::<bool>(),
+        kinds in prop::collection::vec((0..8_u32, prop::collection::vec(any::<u8>(), 0..60)), 0..20),
+        changed in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+    ) {
+        let blocks = Blocks { big };
+        let mut file = [blocks.section(), blocks.interface(1, 0, &[])].concat();
+        for (kind, contents) in kinds {
+            file.extend(blocks.block(kind, &contents));
+        }
+        for (at, byte) in changed {
+            let at = at.index(file.len()).max(4);
+            file[at] = byte;
+        }
+        let (packets, _) = read(&file);
+        prop_assert!(packets.iter().all(|(record, bytes)| bytes.len() == record.len as usize));
+    }
+}
