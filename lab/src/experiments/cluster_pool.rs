@@ -161,13 +161,19 @@ impl Side {
         } else {
             HeadsConfig::default()
         };
-        let max = match self.max {
-            Max::Pairs(max) => max,
-            Max::Ring | Max::Changing => ring,
-        };
+        let max = self.pairs(ring).unwrap_or(ring);
         let packets = PacketSetup { heads, rules: self.full.then_some(rules), pairs: Some(max) };
         let cache = (!self.locked).then_some((usual.cache, usual.refill));
         Setup { packets: Some(packets), cache, ..Setup::frames(ring, Fate::Routed) }
+    }
+
+    /// Pairs that are kept at most; `None` where that is changed while packets run.
+    fn pairs(self, ring: usize) -> Option<usize> {
+        match self.max {
+            Max::Pairs(max) => Some(max),
+            Max::Ring => Some(ring),
+            Max::Changing => None,
+        }
     }
 
     /// `netmem/fast-lock-50`
@@ -192,6 +198,7 @@ impl Side {
             ("frames", (2 * ring).into()),
             ("path", if self.full { "full" } else { "fast" }.into()),
             ("below", if self.locked { "under a lock" } else { "without a lock" }.into()),
+            ("pairs", self.pairs(ring).map_or("changing".into(), Into::into)),
         ]);
         Label { variant: self.variant(), params }
     }
@@ -207,7 +214,7 @@ impl Side {
         };
         let system = if self.locked { "CURRENT" } else { "STABLE" };
         let of = format!(
-            "FreeBSD {system} of June 2002, two em cards polled, fastforwarding {}, {pool}",
+            "FreeBSD {system}, mail of 2 July 2002, two em cards polled, fastforwarding {}, {pool}",
             u8::from(!self.full)
         );
         Some(Published { value: kpps * 1_000.0, unit: "pps".to_owned(), of })
