@@ -7,8 +7,9 @@ use crate::failure::Failure;
 use crate::nearest::nearest;
 use crate::{output, stop};
 use netmem_lab::report::{self, files};
-use netmem_lab::{Agreement, LabError, Options, input};
+use netmem_lab::{Agreement, LabError, Options, Report, input};
 use screen::Screen;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// This very program, also when another has taken its name meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -25,7 +26,7 @@ pub fn list(json: bool) -> Result<(), Failure> {
 ///
 /// # Errors
 /// [`Failure::Input`] for a name, key, value or file that is not valid; [`Failure::Run`] for a check that
-/// failed or a report that could not be written.
+/// failed or a report that could not be written; [`Failure::Interrupted`] where a signal left something out.
 pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let (quick, json, set) = (args.quick, args.json.clone(), args.set.clone());
@@ -49,7 +50,21 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
         failed.map(|check| format!("{}: check failed: {}: {}", report.experiment, check.name, check.detail))
     });
     let failed = failed.collect::<Vec<_>>();
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
+    // Relaxed: the flag is a wish and carries no data.
+    let interrupted = stop.load(Relaxed)
+        && (unbegun(&args.names, &reports) || reports.iter().any(|report| report.interrupted));
+    match interrupted {
+        true => Err(Failure::Interrupted),
+        false if failed.is_empty() => Ok(()),
+        false => Err(Failure::Run(failed)),
+    }
+}
+
+/// Whether an experiment that was asked for has no report.
+fn unbegun(names: &[String], reports: &[Report]) -> bool {
+    let asked =
+        netmem_lab::list().iter().filter(|e| names.iter().any(|name| name == e.name || name == "all"));
+    asked.into_iter().any(|e| reports.iter().all(|report| report.experiment != e.name))
 }
 
 /// Takes one turn of a run that another `netmem` does.

@@ -119,8 +119,9 @@ fn assert_accounted_for(report: &Value, variants: &[&str]) {
     let checks = report["checks"].as_array().expect("checks");
     for variant in variants {
         let unmeasured = format!("no row for {variant}: no window of it counts");
+        // It has several groups of rows, and the machine may have stood still in one of them.
         let has_row = rows.iter().any(|row| row["variant"] == *variant);
-        assert!(has_row != notes.iter().any(|note| *note == unmeasured.as_str()), "{variant}: {report}");
+        assert!(has_row || notes.iter().any(|note| *note == unmeasured.as_str()), "{variant}: {report}");
         for what in ["every packet accounted for", "contents and order intact", "ledger balanced"] {
             let name = format!("{variant}: {what}");
             let of: Vec<_> = checks.iter().filter(|check| check["name"] == name.as_str()).collect();

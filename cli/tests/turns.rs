@@ -122,7 +122,8 @@ fn ctrl_c_in_the_second_turn_keeps_the_first_and_leaves_no_process() {
     let second = run.turn_after(Some(first));
     kill(Pid::from_child(&run.child), Signal::INT);
     let ended = run.end();
-    assert_eq!(ended.out.status.code(), Some(0), "{}", stdout(&ended.out));
+    assert_eq!(ended.out.status.code(), Some(130), "{}", stdout(&ended.out));
+    assert_eq!(ended.report["interrupted"], true);
     assert!(fs::metadata(format!("/proc/{second}")).is_err(), "the turn is still there");
     assert_eq!(ended.windows(), 200 * 8);
     let notes = ended.report["notes"].as_array().expect("notes");

@@ -96,7 +96,8 @@ pub fn list_json() -> serde_json::Value {
 /// All of them take turns, and each is set up anew for each turn, in a process of its own where [`Options::turns_by`] says
 /// by whom, so that what changes between set-ups, and what changes on the machine over minutes, falls into the intervals;
 /// those with an undecided ratio have more turns. When `stop` is
-/// raised, the turn at hand keeps the rounds it has finished if it is the experiment's first, and the rest is not begun.
+/// raised, the turn at hand keeps the rounds it has finished if it is the experiment's first, and the rest is not begun; what had
+/// turns to come says so ([`Report::interrupted`]).
 /// One name gives one object in the JSON file, several or `all` an array.
 ///
 /// # Errors
@@ -160,7 +161,8 @@ fn take_turns(
             }
         }
     }
-    for report in all.iter().filter(|turns| !turns.over).filter_map(|turns| turns.report.as_ref()) {
+    for report in all.iter_mut().filter(|turns| !turns.over).filter_map(|turns| turns.report.as_mut()) {
+        report.interrupted = true;
         progress(Progress::End(report));
     }
     all.into_iter().filter_map(|turns| turns.report).collect()

@@ -88,6 +88,8 @@ impl<'a> Turns<'a> {
             earlier.notes.push(format!("stopped: the rows are of {} set-ups", setups - 1));
             report = earlier;
         }
+        // Relaxed, as above.
+        report.interrupted = stop.load(Ordering::Relaxed);
         self.history = history;
         self.report = Some(report);
     }
@@ -175,6 +177,7 @@ fn empty(experiment: &Experiment, quick: bool, machine: Machine) -> Report {
         experiment: experiment.name.to_owned(),
         source: experiment.source.to_owned(),
         quick,
+        interrupted: false,
         machine,
         pauses: None,
         counters: None,

@@ -10,24 +10,28 @@ pub(super) const SOURCE: Source = Source {
     title: "Ready pairs of buffer and cluster (Rizzo, 2002)",
     claims: &[
         Claim {
+            name: "pairs-fast-lock",
             experiment: "cluster-pool",
             says: "Where allocation takes a lock (CURRENT), 50 ready pairs speed up fast forwarding.",
             published: "276 → 355 kpps",
             judge: |report| pairs(report, "fast-lock", 355.0 / 276.0),
         },
         Claim {
+            name: "pairs-fast-free",
             experiment: "cluster-pool",
             says: "Where it takes none (STABLE), they help fast forwarding a little.",
             published: "365 → 383 kpps",
             judge: |report| pairs(report, "fast-free", 383.0 / 365.0),
         },
         Claim {
+            name: "pairs-full-lock",
             experiment: "cluster-pool",
             says: "With a lock and the full path, they help too.",
             published: "195 → 227 kpps",
             judge: |report| pairs(report, "full-lock", 227.0 / 195.0),
         },
         Claim {
+            name: "pairs-full-free",
             experiment: "cluster-pool",
             says: "Without a lock, on the full path, they hardly show.",
             published: "142 → 146 kpps",
