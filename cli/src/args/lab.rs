@@ -41,6 +41,14 @@ pub struct LabRunArgs {
     /// Also write the reports to FILE, as JSON: one object for one name, an array for several or `all`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Seconds of wall time that the run may take: what is least decided has turns until they are spent.
+    /// A quick run of `all` has 600 unless it is told otherwise.
+    #[arg(long, value_name = "SECONDS", value_parser = whole(1_u64..=1_000_000), conflicts_with = "resume")]
+    pub budget: Option<u64>,
+    /// Run one experiment after the other, append each to the FILE of --json when it is finished, and leave out those that it
+    /// has of this machine: for a full run that may be ended and begun again.
+    #[arg(long, requires = "json")]
+    pub resume: bool,
     /// Set a key of the method or of an experiment to a whole number; `netmem lab list` shows them.
     /// Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = settings::split)]
