@@ -62,6 +62,11 @@ pub fn citation(key: &str) -> String {
     }
 }
 
+/// Where the text with this key can be read; `None` where there is no such text.
+pub(crate) fn link(key: &str) -> Option<&'static str> {
+    ALL.iter().find(|source| source.key == key).map(|source| source.link).filter(|link| !link.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +85,7 @@ mod tests {
     fn a_key_of_another_version_stands_for_itself() {
         assert_eq!(citation("knuth73-buddy"), "knuth73-buddy");
         assert_eq!(citation("none"), NONE.citation);
+        assert_eq!((link("knuth73-buddy"), link("none")), (None, None));
+        assert_eq!(link("rizzo02-mbuf"), Some(MBUF.link));
     }
 }

@@ -4,7 +4,7 @@ use super::html::Html;
 use super::{machine, noise, number, plot, ratios, rows};
 use crate::experiments::EXPERIMENTS;
 use crate::json::Report;
-use crate::sources::citation;
+use crate::sources::{citation, link};
 use crate::table;
 
 /// Lines of a table that are shown without being asked for.
@@ -25,11 +25,14 @@ pub(super) fn write(html: &mut Html, report: &Report, place: usize) {
             html.leaf("p", &[("class", "question")], question);
         }
         let rounds = if report.quick { "a quick run, with fewer rounds" } else { "a full run" };
-        html.leaf(
-            "p",
-            &[("class", "source")],
-            &format!("Source: {} · {rounds} · {}", citation(&report.source), machine::name(report)),
-        );
+        html.element("p", &[("class", "source")], |html| {
+            html.text("Source: ");
+            match link(&report.source) {
+                Some(link) => html.leaf("a", &[("href", link)], &citation(&report.source)),
+                None => html.text(&citation(&report.source)),
+            }
+            html.text(&format!(" · {rounds} · {}", machine::name(report)));
+        });
         checks(html, report);
         machine::warn(html, report);
         noise::warn(html, report);

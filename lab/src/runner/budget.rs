@@ -45,6 +45,28 @@ pub(super) fn order(all: &[Turns<'_>], setup: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::EXPERIMENTS;
+    use crate::json::{Ratio, Report, tests::sample};
+    use crate::runner::Options;
+    use crate::settings::Settings;
+
+    #[test]
+    fn after_the_least_set_ups_those_with_the_widest_intervals_go_first() {
+        let (settings, options) = (Settings::new(&[], true, &[]).unwrap(), Options::default());
+        let turns = |half: f64, undecided: bool| {
+            let mut turns = Turns::new(&EXPERIMENTS[0], &settings, &options);
+            let (low, median, high) = (1.0 - half, 1.0, 1.0 + half);
+            let ratio = Ratio { low, median, high, undecided, ..sample().ratios.remove(0) };
+            turns.report = Some(Report { ratios: vec![ratio], ..sample() });
+            turns
+        };
+        let mut all = [turns(0.1, true), turns(0.9, false), turns(0.3, true), turns(0.2, true)];
+        let least = all[0].least();
+        assert_eq!(order(&all, least), [0, 1, 2, 3], "before that in turn");
+        assert_eq!(order(&all, least + 1), [2, 3, 0, 1]);
+        all[2].over = true;
+        assert_eq!(order(&all, least + 1), [3, 0, 1]);
+    }
 
     #[test]
     fn a_turn_that_would_go_over_the_budget_is_not_afforded() {
