@@ -54,7 +54,8 @@ impl Screen {
                 if self.lines && (setup == 1 || setup > self.told) {
                     // Who reads no standard error misses only this.
                     let after = remaining.after(Duration::ZERO);
-                    let bound = budget.map(|most| format!(", at most {} min", most.as_secs().div_ceil(60)));
+                    let bound =
+                        budget.map(|most| format!(", at most {} min", most.as_secs().div_ceil(60).max(1)));
                     let left = left(budget.map_or(after, |most| after.min(most)));
                     let _ = writeln!(io::stderr(), "{doing}; {left}{}", bound.unwrap_or_default());
                 }

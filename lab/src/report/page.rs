@@ -133,7 +133,7 @@ fn part(html: &mut Html, id: &'static str, title: &'static str, inside: impl FnO
 
 fn findings(html: &mut Html, reports: &[Report]) {
     part(html, "claims", "What the sources claim, and what holds here", |html| {
-        html.own("<p>A ratio is taken inside one run and has its 95 % interval behind it; verdicts go by the whole interval, never by a median. A claim <em>holds</em> if the interval lies between half of its effect and twice of it, <em>holds in another regime</em> if it lies on the claimed side and outside of that; it <em>does not hold</em> where no such effect is left in the interval; where the interval has more than one of these in it, the run <em>cannot tell</em>. <em>Not comparable</em> is what is measured otherwise than in the source, with the reason. A run that lost half of its time to pauses tells nothing.</p>\n");
+        html.own("<p>A ratio is taken inside one run and has its 95 % interval behind it; verdicts go by the whole interval, never by a median. A claim <em>holds</em> if the interval lies between half of its effect and twice of it, <em>holds in another regime</em> if it lies on the claimed side and outside of that; it <em>does not hold</em> where no such effect is left in the interval; where the interval has more than one of these in it, the run <em>cannot tell</em>. <em>Not comparable</em> is what is measured otherwise than in the source, with the reason. A run that lost half of its time to pauses tells nothing but what it counted.</p>\n");
         summary::write(html, reports);
     });
     part(html, "targets", "What netmem has to reach", |html| {

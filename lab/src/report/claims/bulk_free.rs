@@ -17,6 +17,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "slab-bulk",
             says: "Objects freed as detached freelists, one change of a slab's word for all of its objects, cost far less than one by one.",
             published: "74 → 20 cycles an object in bulks of 64",
+            timed: true,
             judge: detached,
         },
         Claim {
@@ -24,6 +25,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: FORWARDING,
             says: "Freeing in bulk at transmit completion forwards more packets.",
             published: "2,043,575 → 2,090,522 packets/s",
+            timed: true,
             judge: bulk,
         },
         Claim {
@@ -31,6 +33,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: FORWARDING,
             says: "With longer partial lists on top it gains more (cpu_partial 256, min_partial 9).",
             published: "2,090,522 → 2,124,217 packets/s",
+            timed: true,
             judge: |report| over_bulk(report, "netmem/tuned", TUNED),
         },
         Claim {
@@ -38,6 +41,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: FORWARDING,
             says: "Caches that are not merged gain as much without tuning.",
             published: "2,090,522 → 2,121,824 packets/s",
+            timed: true,
             judge: nomerge,
         },
         Claim {
@@ -45,6 +49,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: FORWARDING,
             says: "The share of the slab's slow paths in the work of forwarding nearly vanishes.",
             published: "3.73 → 0.76 %",
+            timed: false,
             judge: slow_paths,
         },
         Claim {
@@ -52,6 +57,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: FORWARDING,
             says: "It costs no extra latency, since completions come in batches anyway.",
             published: "no figure",
+            timed: true,
             judge: latency,
         },
         Claim {
@@ -59,6 +65,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: FORWARDING,
             says: "The reply: an array of ready heads that both sides use, refilled in bulk, might work better than bulk free.",
             published: "no figure",
+            timed: true,
             judge: ready,
         },
     ],

@@ -16,6 +16,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "slab-descriptor",
             says: "Objects freed while warm show no difference at all: the word in the descriptor is not reached.",
             published: "exactly zero",
+            timed: true,
             judge: warm,
         },
         Claim {
@@ -23,6 +24,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "slab-descriptor",
             says: "Cold, a lock with interrupts disabled hurts rates by about 30 % beside the double compare-and-swap.",
             published: "1 / 0.7 = 1.43 times the time",
+            timed: true,
             judge: lock,
         },
         Claim {
@@ -30,6 +32,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "slab-descriptor",
             says: "56 bytes lose up to 5 % below 256 bytes and win above 1 KiB.",
             published: "± 5 %",
+            timed: true,
             judge: by_size,
         },
         Claim {
@@ -37,6 +40,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "slab-descriptor",
             says: "Smaller descriptors need fewer loads from the last-level cache.",
             published: "883,412 → 556,751 loads",
+            timed: false,
             judge: |report| simulated(report, "last-level loads", 556_751.0 / 883_412.0),
         },
         Claim {
@@ -44,6 +48,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "slab-descriptor",
             says: "They cost some 15 % more branch misses.",
             published: "1.15 times",
+            timed: false,
             judge: |report| simulated(report, "branch misses", 1.15),
         },
         Claim {
@@ -51,6 +56,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "slab-descriptor",
             says: "All of this is hard to demonstrate in practice.",
             published: "no figure",
+            timed: true,
             judge: in_practice,
         },
         Claim {
@@ -58,6 +64,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "slab-descriptor",
             says: "56 bytes for each page save an eighth of the memory that 64 take.",
             published: "16 → 14 MiB for each GiB",
+            timed: false,
             judge: memory,
         },
     ],

@@ -14,6 +14,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "handoff",
             says: "Handing received packets to a second core forwards over 40 % more, with light work on each packet.",
             published: "> 1.4 times",
+            timed: true,
             judge: |report| handed(report, "netmem/one", "light"),
         },
         Claim {
@@ -21,6 +22,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "handoff",
             says: "The same, where a packet is much work.",
             published: "> 1.4 times",
+            timed: true,
             judge: |report| handed(report, "netmem/one", "heavy"),
         },
         Claim {
@@ -28,6 +30,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "handoff",
             says: "At equal core counts: handing over beats two cores that poll a queue each. This its author did not measure, and the thread doubts it.",
             published: "> 1.4 times, by the claim",
+            timed: true,
             judge: |report| handed(report, "netmem/queues", "light"),
         },
         Claim {
@@ -35,6 +38,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "handoff",
             says: "What became of it, cpumap in 2019: another core that does the heavy part triples the rate.",
             published: "718,135 → 2,311,585 packets/s",
+            timed: true,
             judge: cpumap,
         },
     ],

@@ -35,6 +35,8 @@ pub(super) struct Claim {
     pub(super) says: &'static str,
     /// Its figure.
     pub(super) published: &'static str,
+    /// Whether it stands on time, which a pause spoils, or on what was counted.
+    pub(super) timed: bool,
     /// What a report says about it; `None` where the report lacks the rows.
     judge: fn(&Report) -> Option<Finding>,
 }
@@ -160,7 +162,7 @@ impl Claim {
             return self.lacking("The run at hand lacks these rows; to make them:");
         };
         match machine::does_not_stand(report) {
-            Some(lost) if finding.verdict != Verdict::NotComparable => Finding {
+            Some(lost) if self.timed && finding.verdict != Verdict::NotComparable => Finding {
                 measured: finding.measured,
                 verdict: Verdict::CannotTell,
                 sentence: format!(

@@ -16,6 +16,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "page-fast-path",
             says: "The allocator's fast path for one page can be had at half its cost.",
             published: "276 → 143 cycles",
+            timed: true,
             judge: one_page,
         },
         Claim {
@@ -23,6 +24,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "page-fast-path",
             says: "A third of that is statistics: without them it is 97 cycles.",
             published: "143 / 97 = 1.474 times",
+            timed: true,
             judge: statistics,
         },
         Claim {
@@ -30,6 +32,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "page-order",
             says: "The cost grows well up to order 3, then steeply.",
             published: "a curve",
+            timed: true,
             judge: steepest_step,
         },
         Claim {
@@ -37,6 +40,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "page-outstanding",
             says: "With more pages out than the list of a core holds, they cost more.",
             published: "knee at 128, moves of 32",
+            timed: true,
             judge: knee,
         },
         Claim {
@@ -44,6 +48,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "page-bulk",
             says: "Bulk calls should amortise it (no results in the source; Linux 5.13 by array).",
             published: "202 → 110 cycles",
+            timed: true,
             judge: bulk,
         },
         Claim {
@@ -51,6 +56,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "page-cross-worker",
             says: "A page freed on another core costs several times the ring that carries it.",
             published: "210 / 31 = 6.8 times",
+            timed: true,
             judge: crossing,
         },
         Claim {
@@ -58,6 +64,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "page-cross-worker",
             says: "To free it one page later, prefetched for writing, helps the core that frees.",
             published: "210 → 152 cycles",
+            timed: true,
             judge: delayed,
         },
         Claim {
@@ -65,6 +72,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "pool-recycle",
             says: "A pool for each device that keeps pages mapped beats the allocator (page_pool of today).",
             published: "19, 54, 238 cycles: cache, ring, allocator",
+            timed: true,
             judge: recycled,
         },
         Claim {
@@ -72,6 +80,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "xdp-verdicts",
             says: "Without memory work a core drops 17 million packets a second and sends back 10 million.",
             published: "17 / 10 = 1.7 times",
+            timed: true,
             judge: verdicts,
         },
     ],

@@ -14,6 +14,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "cluster-pool",
             says: "Where allocation takes a lock (CURRENT), 50 ready pairs speed up fast forwarding.",
             published: "276 → 355 kpps",
+            timed: true,
             judge: |report| pairs(report, "fast-lock", 355.0 / 276.0),
         },
         Claim {
@@ -21,6 +22,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "cluster-pool",
             says: "Where it takes none (STABLE), they help fast forwarding a little.",
             published: "365 → 383 kpps",
+            timed: true,
             judge: |report| pairs(report, "fast-free", 383.0 / 365.0),
         },
         Claim {
@@ -28,6 +30,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "cluster-pool",
             says: "With a lock and the full path, they help too.",
             published: "195 → 227 kpps",
+            timed: true,
             judge: |report| pairs(report, "full-lock", 227.0 / 195.0),
         },
         Claim {
@@ -35,6 +38,7 @@ pub(super) const SOURCE: Source = Source {
             experiment: "cluster-pool",
             says: "Without a lock, on the full path, they hardly show.",
             published: "142 → 146 kpps",
+            timed: true,
             judge: |report| pairs(report, "full-free", 146.0 / 142.0),
         },
     ],
