@@ -11,6 +11,8 @@ pub enum Failure {
     Input(String),
     /// It was done, and this went wrong or did not add up. Exit code 1.
     Run(Vec<String>),
+    /// A signal ended it before its time; what was finished is kept. Exit code 130, as of a shell's command that Ctrl-C ended.
+    Interrupted,
 }
 
 impl Failure {
@@ -29,6 +31,7 @@ impl Failure {
         match self {
             Failure::Input(line) => std::slice::from_ref(line),
             Failure::Run(lines) => lines,
+            Failure::Interrupted => &[],
         }
     }
 
@@ -37,6 +40,7 @@ impl Failure {
         let code = match self {
             Failure::Input(_) => 2,
             Failure::Run(_) => 1,
+            Failure::Interrupted => 130,
         };
         for line in self.lines() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -7,11 +7,20 @@ use crate::failure::Failure;
 use crate::nearest::nearest;
 use crate::{output, stop};
 use netmem_lab::report::{self, files};
-use netmem_lab::{Agreement, LabError, Options, input};
+use netmem_lab::{Agreement, LabError, Options, Report, input};
 use screen::Screen;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// This very program, also when another has taken its name meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// Seconds that a quick run of all may take.
+const QUICK_BUDGET: u64 = 600;
+
+fn is_all(names: &[String]) -> bool {
+    names.iter().any(|name| name == "all")
+}
 
 /// Prints the experiments.
 ///
@@ -25,11 +34,14 @@ pub fn list(json: bool) -> Result<(), Failure> {
 ///
 /// # Errors
 /// [`Failure::Input`] for a name, key, value or file that is not valid; [`Failure::Run`] for a check that
-/// failed or a report that could not be written.
+/// failed or a report that could not be written; [`Failure::Interrupted`] where a signal left something out.
 pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let (quick, json, set) = (args.quick, args.json.clone(), args.set.clone());
-    let options = Options { quick, json, set, turns_by: Some(THIS_PROGRAM.into()) };
+    let budget =
+        args.budget.or_else(|| (quick && !args.resume && is_all(&args.names)).then_some(QUICK_BUDGET));
+    let (budget, turns_by) = (budget.map(Duration::from_secs), Some(THIS_PROGRAM.into()));
+    let options = Options { quick, json, set, turns_by, budget, resume: args.resume };
     let mut screen = Screen::new(args.names.len() > 1 || args.names.iter().any(|name| name == "all"));
     let reports = netmem_lab::run(&args.names, &options, &stop, &mut |progress| screen.show(progress));
     screen.clear();
@@ -48,8 +60,27 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
         let failed = report.checks.iter().filter(|check| !check.ok);
         failed.map(|check| format!("{}: check failed: {}: {}", report.experiment, check.name, check.detail))
     });
-    let failed = failed.collect::<Vec<_>>();
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
+    let mut failed = failed.collect::<Vec<_>>();
+    // Relaxed: the flag is a wish and carries no data.
+    let unbegun = unbegun(&args.names, &reports);
+    let interrupted =
+        stop.load(Relaxed) && (unbegun.is_some() || reports.iter().any(|report| report.interrupted));
+    failed.extend(
+        unbegun.map(|name| format!("{name}: not begun: the run's time was spent; give it more by --budget")),
+    );
+    match interrupted {
+        true => Err(Failure::Interrupted),
+        false if failed.is_empty() => Ok(()),
+        false => Err(Failure::Run(failed)),
+    }
+}
+
+/// An experiment that was asked for and has no report.
+fn unbegun(names: &[String], reports: &[Report]) -> Option<&'static str> {
+    let asked =
+        netmem_lab::list().iter().filter(|e| is_all(names) || names.iter().any(|name| name == e.name));
+    let mut lacking = asked.filter(|e| reports.iter().all(|report| report.experiment != e.name));
+    lacking.next().map(|e| e.name)
 }
 
 /// Takes one turn of a run that another `netmem` does.

@@ -30,6 +30,9 @@ fn a_lab_call_that_is_wrong_gets_one_line_and_measures_nothing() {
         ("lab run all --set setups=0", "give a whole number from 1 to 1000"),
         ("lab run page-fast-path --json /nosuch/file.json", "name a file that can be written"),
         ("lab run all --json .", "name a file that can be written"),
+        ("lab run all --resume", "--json"),
+        ("lab run all --budget 0", "give a whole number from 1"),
+        ("lab run all --resume --json Cargo.toml", "it is not JSON"),
         ("lab compare /nosuch/a.json /nosuch/b.json", "name a file that netmem lab run --json wrote"),
         ("lab compare Cargo.toml Cargo.toml", "it is not JSON"),
         ("lab compare a b --at-least 101", "give a whole number from 0 to 100"),
@@ -119,8 +122,9 @@ fn assert_accounted_for(report: &Value, variants: &[&str]) {
     let checks = report["checks"].as_array().expect("checks");
     for variant in variants {
         let unmeasured = format!("no row for {variant}: no window of it counts");
+        // It has several groups of rows, and the machine may have stood still in one of them.
         let has_row = rows.iter().any(|row| row["variant"] == *variant);
-        assert!(has_row != notes.iter().any(|note| *note == unmeasured.as_str()), "{variant}: {report}");
+        assert!(has_row || notes.iter().any(|note| *note == unmeasured.as_str()), "{variant}: {report}");
         for what in ["every packet accounted for", "contents and order intact", "ledger balanced"] {
             let name = format!("{variant}: {what}");
             let of: Vec<_> = checks.iter().filter(|check| check["name"] == name.as_str()).collect();

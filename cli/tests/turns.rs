@@ -122,7 +122,8 @@ fn ctrl_c_in_the_second_turn_keeps_the_first_and_leaves_no_process() {
     let second = run.turn_after(Some(first));
     kill(Pid::from_child(&run.child), Signal::INT);
     let ended = run.end();
-    assert_eq!(ended.out.status.code(), Some(0), "{}", stdout(&ended.out));
+    assert_eq!(ended.out.status.code(), Some(130), "{}", stdout(&ended.out));
+    assert_eq!(ended.report["interrupted"], true);
     assert!(fs::metadata(format!("/proc/{second}")).is_err(), "the turn is still there");
     assert_eq!(ended.windows(), 200 * 8);
     let notes = ended.report["notes"].as_array().expect("notes");
@@ -189,6 +190,62 @@ fn ctrl_c_and_the_end_of_its_turn_end_a_simulator_too() {
             assert_eq!(ended.out.status.code(), Some(1), "{}", stdout(&ended.out));
         }
     }
+}
+
+#[test]
+fn an_interrupted_run_is_resumed_experiment_by_experiment() {
+    let file = std::env::temp_dir().join(format!("netmem-turns-{}-resumed.json", std::process::id()));
+    let _ = fs::remove_file(&file);
+    let run = |names: &str, set: &str| {
+        let mut command =
+            netmem(&format!("lab run {names} {SHORT} {set} --resume --json {}", file.display()));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts")
+    };
+    let reports = || -> Vec<Value> {
+        serde_json::from_str(&fs::read_to_string(&file).unwrap_or_default()).unwrap_or_default()
+    };
+    let named = |reports: &[Value]| -> Vec<(String, bool)> {
+        let one = |report: &Value| {
+            (report["experiment"].as_str().unwrap_or_default().to_owned(), report["interrupted"] == true)
+        };
+        reports.iter().map(one).collect()
+    };
+    let small = "--set rounds=5 --set rounds-max=5 --set setups=1";
+    let first = run("page-fast-path", small).wait_with_output().expect("wait");
+    assert_eq!(first.status.code(), Some(0), "{}", stdout(&first));
+    // The second experiment is begun and not ended: the first is not run again.
+    let endless = "--set rounds=10000 --set rounds-max=10000 --set setups=1";
+    let mut child = run("page-fast-path page-order", endless);
+    while turns_of(Pid::from_child(&child)).is_empty() {
+        assert_eq!(child.try_wait().expect("wait"), None, "it ended by itself");
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill(Pid::from_child(&child), Signal::INT);
+    assert_eq!(child.wait_with_output().expect("wait").status.code(), Some(130));
+    let (order, fast) = ("page-order".to_owned(), "page-fast-path".to_owned());
+    assert_eq!(named(&reports()), [(fast.clone(), false), (order.clone(), true)]);
+    let kept = reports().remove(0);
+    let last = run("page-fast-path page-order", small).wait_with_output().expect("wait");
+    let whole = reports();
+    fs::remove_file(&file).expect("it was there");
+    assert_eq!(last.status.code(), Some(0), "{}", stdout(&last));
+    assert_eq!(named(&whole), [(fast, false), (order, false)]);
+    assert_eq!(whole[0], kept);
+}
+
+#[test]
+fn a_quick_run_of_all_says_how_long_it_takes_at_most() {
+    let mut child = netmem("lab run all --quick")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("netmem starts");
+    let mut line = String::new();
+    let mut said = io::BufReader::new(child.stderr.take().expect("standard error"));
+    io::BufRead::read_line(&mut said, &mut line).expect("a line");
+    kill(Pid::from_child(&child), Signal::INT);
+    assert_eq!(child.wait().expect("wait").code(), Some(130));
+    assert!(line.starts_with("self-check: set-up 1, ") && line.ends_with(", at most 10 min\n"), "{line}");
 }
 
 /// Says past the test runner's capture that a test does not run, and why; a failure where nothing may be skipped.

@@ -22,6 +22,9 @@ pub struct Report {
     pub source: String,
     /// True if run with fewer rounds.
     pub quick: bool,
+    /// Present and true if the run was ended before its time: what it has is of the set-ups, or the rounds, that were finished.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub interrupted: bool,
     /// Where it ran.
     pub machine: Machine,
     /// The time that the machine stood still; absent from reports of before it was watched.
@@ -179,6 +182,7 @@ pub(crate) mod tests {
             experiment: "page-fast-path".into(),
             source: "brouer17-pages".into(),
             quick: true,
+            interrupted: false,
             machine: Machine {
                 cpu: Some("a processor".into()),
                 cores: 2,

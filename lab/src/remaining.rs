@@ -24,6 +24,16 @@ impl Remaining {
         self.to_come += seconds;
     }
 
+    /// Turns of so many seconds by their own word will not come.
+    pub(crate) fn spend(&mut self, seconds: f64) {
+        self.to_come = (self.to_come - seconds).max(0.0);
+    }
+
+    /// How much slower than by their own word turns were so far.
+    pub(crate) fn pace(&self) -> f64 {
+        (self.took + WORD) / (self.expected + WORD)
+    }
+
     /// One of the turns to come begins.
     pub fn begin(&mut self, seconds: f64) {
         self.to_come = (self.to_come - seconds).max(0.0);
@@ -39,7 +49,7 @@ impl Remaining {
 
     /// What is left when the turn at hand has run for `so_far`. A turn that outlasts its share is taken to be at its end.
     pub fn after(&self, so_far: Duration) -> Duration {
-        let pace = (self.took + WORD) / (self.expected + WORD);
+        let pace = self.pace();
         let at_hand = (self.at_hand * pace - so_far.as_secs_f64()).max(0.0);
         Duration::from_secs_f64(self.to_come * pace + at_hand)
     }

@@ -2,7 +2,7 @@
 //!
 //! The timed loops of the allocators are C (`shim/rivals.c`) and call the allocator directly, so that no single
 //! operation crosses the border between two languages. They are built in with the feature `rivals`; without it,
-//! [`note_missing`] says so in the report. tcmalloc would take the place of the process's `malloc` if it were linked;
+//! [`note_missing`] says so in the report. tcmalloc, which is gperftools', would take the place of the process's `malloc` if it were linked;
 //! it is opened by its name instead, where it is installed.
 
 #[cfg(not(feature = "rivals"))]
@@ -85,11 +85,19 @@ pub fn all() -> &'static [Rival] {
 const KEPT: &str = "; on the heap up to 32 MiB and without giving memory back to the system \
     (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD), as a process that has lived for some time";
 
+/// Whose tcmalloc it is.
+const GPERFTOOLS: &str = "; it is gperftools', as Debian's libtcmalloc_minimal has it, and not the later TCMalloc with a \
+    cache for each CPU";
+
 /// Tells the reader which allocators stand in the report, with their versions, or how to get those that do not.
 pub fn note_missing(bench: &mut Bench<'_>) {
     for Rival { name, version, .. } in all() {
-        let tuned = if *name == "glibc" { KEPT } else { "" };
-        bench.note(format!("{name} {version}: malloc and free, its whole loop in C{tuned}"));
+        let more = match *name {
+            "glibc" => KEPT,
+            "tcmalloc" => GPERFTOOLS,
+            _ => "",
+        };
+        bench.note(format!("{name} {version}: malloc and free, its whole loop in C{more}"));
     }
     for Missing { name, remedy } in &found().missing {
         bench.note(format!("rival {name}: {remedy}"));

@@ -1,11 +1,13 @@
 //! Experiments by name, in turns, and the JSON file.
 
+mod budget;
 mod process;
+mod resume;
 mod turn;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::experiments::{EXPERIMENTS, Experiment};
@@ -14,6 +16,7 @@ use crate::output::Output;
 use crate::remaining::Remaining;
 use crate::settings::{METHOD_KEYS, Settings};
 use crate::sources::citation;
+use budget::Budget;
 pub use process::take_turn;
 use turn::Turns;
 
@@ -29,6 +32,10 @@ pub struct Options {
     /// The program whose `lab turn` takes each turn in a process of its own ([`take_turn`]); `None` takes them on threads
     /// of this process, so that the intervals do not hold by how much one process differs from the next.
     pub turns_by: Option<PathBuf>,
+    /// Wall time that the run may take: what is least decided has turns until it is spent. `None`: as many as it needs.
+    pub budget: Option<Duration>,
+    /// One experiment after the other, the JSON file written after each; those that it has are not run again.
+    pub resume: bool,
 }
 
 /// What the runner is doing, for a line on the terminal.
@@ -44,6 +51,8 @@ pub enum Progress<'a> {
         most: usize,
         /// What the run still takes.
         remaining: Remaining,
+        /// What is left of its budget, if it has one.
+        left: Option<Duration>,
     },
     /// A round is finished.
     Round {
@@ -96,7 +105,8 @@ pub fn list_json() -> serde_json::Value {
 /// All of them take turns, and each is set up anew for each turn, in a process of its own where [`Options::turns_by`] says
 /// by whom, so that what changes between set-ups, and what changes on the machine over minutes, falls into the intervals;
 /// those with an undecided ratio have more turns. When `stop` is
-/// raised, the turn at hand keeps the rounds it has finished if it is the experiment's first, and the rest is not begun.
+/// raised, the turn at hand keeps the rounds it has finished if it is the experiment's first, and the rest is not begun; what had
+/// turns to come says so ([`Report::interrupted`]).
 /// One name gives one object in the JSON file, several or `all` an array.
 ///
 /// # Errors
@@ -113,11 +123,13 @@ pub fn run(
     check_keys(&chosen, &options.set)?;
     let settings = chosen.iter().map(|e| Settings::new(e.keys, options.quick, &options.set));
     let settings: Vec<Settings> = settings.collect::<Result<_, _>>()?;
-    let output = options.json.as_deref().map(Output::open).transpose()?;
-
     let turns = chosen.iter().zip(&settings);
     let turns = turns.map(|(experiment, settings)| Turns::new(experiment, settings, options)).collect();
-    let reports = take_turns(turns, stop, progress);
+    if let (true, Some(path)) = (options.resume, &options.json) {
+        return resume::run(turns, (path, options), stop, progress);
+    }
+    let output = options.json.as_deref().map(Output::open).transpose()?;
+    let reports = take_turns(turns, options.budget, stop, progress);
     match (output, names, &reports[..]) {
         (None, ..) => {}
         (Some(output), [name], [report]) if name != "all" => output.write(report)?,
@@ -129,6 +141,7 @@ pub fn run(
 /// One turn of each, again and again, until all are over; then the reports of those that were begun.
 fn take_turns(
     mut all: Vec<Turns<'_>>,
+    budget: Option<Duration>,
     stop: &AtomicBool,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Vec<Report> {
@@ -138,19 +151,27 @@ fn take_turns(
     }
     // Relaxed: the flag is a wish and carries no data.
     let stopped = |begun: bool| begun && stop.load(Ordering::Relaxed);
-    let (mut setup, mut begun) = (0, false);
+    let (mut setup, mut begun, budget) = (0, false, Budget::new(budget));
     while !stopped(begun) && all.iter().any(|turns| !turns.over) {
         setup += 1;
-        for turns in all.iter_mut().filter(|turns| !turns.over) {
+        for place in budget::order(&all, setup) {
+            let turns = &mut all[place];
             if stopped(begun) {
                 break;
             }
+            if !budget.affords(turns.will_take(&remaining)) {
+                remaining.spend(turns.seconds() * turns.expected() as f64);
+                turns.spend();
+                turns.report.iter().for_each(|report| progress(Progress::End(report)));
+                continue;
+            }
             begun = true;
             remaining.begin(turns.seconds());
-            let experiment = turns.experiment;
-            progress(Progress::Begin { experiment, setup, most: turns.most(), remaining });
+            let (experiment, left) = (turns.experiment, budget.left());
+            progress(Progress::Begin { experiment, setup, most: turns.most(), remaining, left });
             let start = Instant::now();
             turns.run(stop, progress);
+            turns.slowest = turns.slowest.max(start.elapsed().as_secs_f64());
             remaining.end(start.elapsed());
             match (&turns.report, turns.over) {
                 (Some(report), true) => progress(Progress::End(report)),
@@ -160,7 +181,8 @@ fn take_turns(
             }
         }
     }
-    for report in all.iter().filter(|turns| !turns.over).filter_map(|turns| turns.report.as_ref()) {
+    for report in all.iter_mut().filter(|turns| !turns.over).filter_map(|turns| turns.report.as_mut()) {
+        report.interrupted = true;
         progress(Progress::End(report));
     }
     all.into_iter().filter_map(|turns| turns.report).collect()

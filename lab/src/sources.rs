@@ -7,38 +7,48 @@ pub struct Source {
     pub key: &'static str,
     /// Author, year, title and where it appeared, in one line.
     pub citation: &'static str,
+    /// Where it can be read, or where the archive of its list finds it by its subject; empty for none.
+    pub link: &'static str,
 }
 
 /// Bulk free at transmit completion.
 pub(crate) const BULK: Source = Source {
     key: "brouer15-bulk",
     citation: "Brouer and Duyck, 2015: Network stack, first user of SLAB/kmem_cache bulk free API (linux-mm)",
+    link: "https://lore.kernel.org/all/?q=s:%22first+user+of+SLAB%2Fkmem_cache+bulk+free+API%22",
 };
 
 /// Lists of packets handed to another core.
 pub(crate) const HAND_OFF: Source = Source {
     key: "zhang09-handoff",
     citation: "Zhang Yanmin, 2009: hand off skb list to other cpu to submit to upperlayer (linux-kernel)",
+    link: "https://lore.kernel.org/all/?q=s:%22hand+off+skb+list+to+other+cpu%22",
 };
 
 /// A smaller page descriptor.
 pub(crate) const PAGE: Source = Source {
     key: "hansen14-page",
     citation: "Hansen and Morton, 2014: re-shrink 'struct page' when SLUB is on (linux-kernel)",
+    link: "https://lore.kernel.org/all/?q=s:%22re-shrink+%27struct+page%27+when+SLUB+is+on%22",
 };
 
 /// Ready pairs of mbuf and cluster.
-pub(crate) const MBUF: Source =
-    Source { key: "rizzo02-mbuf", citation: "Rizzo, 2002: Mbuf allocator performance (freebsd-net)" };
+pub(crate) const MBUF: Source = Source {
+    key: "rizzo02-mbuf",
+    citation: "Rizzo, 2002: Mbuf allocator performance (freebsd-net)",
+    link: "https://mail-archive.FreeBSD.org/cgi/mid.cgi?20020702001050.B2250",
+};
 
 /// What the page allocator costs a packet.
 pub(crate) const PAGES: Source = Source {
     key: "brouer17-pages",
     citation: "Brouer, 2017: Memory vs. Networking, provoking and fixing memory bottlenecks (LSF/MM summit)",
+    link: "https://people.netfilter.org/hawk/presentations/MM-summit2017/MM-summit2017-JesperBrouer.pdf",
 };
 
 /// No text: the experiment is netmem's own.
-pub(crate) const NONE: Source = Source { key: "none", citation: "none: an experiment of netmem's own" };
+pub(crate) const NONE: Source =
+    Source { key: "none", citation: "none: an experiment of netmem's own", link: "" };
 
 const ALL: [&Source; 6] = [&BULK, &HAND_OFF, &PAGE, &MBUF, &PAGES, &NONE];
 
@@ -52,6 +62,11 @@ pub fn citation(key: &str) -> String {
     }
 }
 
+/// Where the text with this key can be read; `None` where there is no such text.
+pub(crate) fn link(key: &str) -> Option<&'static str> {
+    ALL.iter().find(|source| source.key == key).map(|source| source.link).filter(|link| !link.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +76,7 @@ mod tests {
         let page = include_str!("../../docs/sources.md");
         for source in ALL.iter().filter(|source| source.key != NONE.key) {
             assert!(page.contains(&format!("## [{}]\n", source.key)), "{}", source.key);
+            assert!(page.contains(&format!("<{}>", source.link)), "{}", source.key);
             assert_eq!(citation(source.key), format!("[{}] {}", source.key, source.citation));
         }
     }
@@ -69,5 +85,7 @@ mod tests {
     fn a_key_of_another_version_stands_for_itself() {
         assert_eq!(citation("knuth73-buddy"), "knuth73-buddy");
         assert_eq!(citation("none"), NONE.citation);
+        assert_eq!((link("knuth73-buddy"), link("none")), (None, None));
+        assert_eq!(link("rizzo02-mbuf"), Some(MBUF.link));
     }
 }

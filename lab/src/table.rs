@@ -26,8 +26,16 @@ pub fn text(report: &Report) -> String {
         );
     }
     text.push('\n');
-    for check in &report.checks {
-        text += &format!("{}  {}: {}\n", if check.ok { "ok  " } else { "FAIL" }, check.name, check.detail);
+    for check in report.checks.iter().filter(|check| !check.ok) {
+        text += &format!("FAIL  {}: {}\n", check.name, check.detail);
+    }
+    match report.checks.iter().filter(|check| check.ok).count() {
+        0 => {}
+        held if held == report.checks.len() => text += &format!("ok    all {held} checks hold\n"),
+        held => text += &format!("ok    {held} checks hold\n"),
+    }
+    if report.interrupted {
+        text += "interrupted: the run was ended before its time\n";
     }
     for note in &report.notes {
         text += &format!("note  {note}\n");

@@ -28,7 +28,8 @@ pub enum LabCommand {
 /// ratios with their 95 % interval, and its checks. It is set up anew several times, each time in a process of its own and in
 /// turns with the others, and more often where a ratio is undecided. Ctrl-C ends it with the set-ups, or the first one's rounds, that are finished.
 ///
-/// Exit codes: 0 all checks hold, 1 one does not, 2 bad input.
+/// Exit codes: 0 all checks hold, 1 one does not, 2 bad input, 130 ended by a signal.
+/// What was finished is kept, and says that it was interrupted.
 #[derive(Debug, Args)]
 pub struct LabRunArgs {
     /// Names of experiments, in the order in which they are to run, or `all`.
@@ -40,6 +41,14 @@ pub struct LabRunArgs {
     /// Also write the reports to FILE, as JSON: one object for one name, an array for several or `all`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Seconds of wall time that the run may take: what is least decided has turns until they are spent.
+    /// A quick run of `all` has 600 unless it is told otherwise.
+    #[arg(long, value_name = "SECONDS", value_parser = whole(1_u64..=1_000_000), conflicts_with = "resume")]
+    pub budget: Option<u64>,
+    /// Run one experiment after the other, append each to the FILE of --json when it is finished, and leave out those that it
+    /// has of this machine: for a full run that may be ended and begun again.
+    #[arg(long, requires = "json")]
+    pub resume: bool,
     /// Set a key of the method or of an experiment to a whole number; `netmem lab list` shows them.
     /// Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = settings::split)]
@@ -70,13 +79,15 @@ pub struct LabCompareArgs {
 
 /// Write reports as one page of HTML: what the sources claim and what holds here, plots, tables and checks.
 ///
-/// The page needs nothing else: no network and no scripts. Of two reports of one experiment the last is shown.
+/// The page needs nothing else: no network and no scripts. Of two reports of one experiment on one machine the last is shown;
+/// reports of several machines stand side by side, and of a claim the worst counts.
 ///
 /// The object of --json: `experiments` (checks, those that failed, ratios, how many are undecided), `not_run`, `claims`
-/// (source, says, published, measured, verdict: holds, smaller, fails, undecided or not-measured; sentence), `targets` (work,
-/// rival, over, must, aim, better: less or more; ratio with median, and low and high where there is an interval; standing:
+/// (name, source, says, published, measured, verdict: holds, other-regime, fails, cannot-tell, not-comparable or not-measured;
+/// sentence; with several machines the worst, and `machines` has each), `targets` (work,
+/// rival, over, must, aim, better: less or more; ratio with median, low and high; standing:
 /// aim, must, undecided, missed or not-measured; cause where it is missed; experiment, metric, made_by), and `losses` to rivals
-/// (a, b, lost of so many settings, worst).
+/// (a, b, lost of so many settings, worst, causes).
 ///
 /// Exit codes: 0 the page or the object is written, 2 bad input or a file that cannot be written.
 #[derive(Debug, Args)]

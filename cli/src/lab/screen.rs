@@ -48,12 +48,16 @@ impl Screen {
     /// Shows what the runner says.
     pub fn show(&mut self, progress: Progress<'_>) {
         match progress {
-            Progress::Begin { experiment, setup, most, remaining } => {
+            Progress::Begin { experiment, setup, most, remaining, left: budget } => {
                 (self.remaining, self.begun) = (remaining, Instant::now());
                 let doing = format!("{}: set-up {setup}, at most {most}", experiment.name);
                 if self.lines && (setup == 1 || setup > self.told) {
                     // Who reads no standard error misses only this.
-                    let _ = writeln!(io::stderr(), "{doing}; {}", left(remaining.after(Duration::ZERO)));
+                    let after = remaining.after(Duration::ZERO);
+                    let bound =
+                        budget.map(|most| format!(", at most {} min", most.as_secs().div_ceil(60).max(1)));
+                    let left = left(budget.map_or(after, |most| after.min(most)));
+                    let _ = writeln!(io::stderr(), "{doing}; {left}{}", bound.unwrap_or_default());
                 }
                 self.told = setup;
                 self.draw(&doing);

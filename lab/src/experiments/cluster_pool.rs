@@ -54,7 +54,7 @@ struct Side {
 /// Pairs that are kept ready at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Max {
-    ReadyPackets(usize),
+    Pairs(usize),
     /// As many as the rings hold.
     Ring,
     /// Up and down between 0 and the ring, changed at every round.
@@ -76,8 +76,7 @@ const POOLED: usize = 12;
 fn cells() -> Vec<Side> {
     let sides = PUBLISHED.map(|(full, locked, ..)| (full, locked));
     let of = |max| sides.map(|(full, locked)| Side { full, locked, max });
-    let [none, source, ring] =
-        [Max::ReadyPackets(0), Max::ReadyPackets(ReadyPackets::MAX), Max::Ring].map(of);
+    let [none, source, ring] = [Max::Pairs(0), Max::Pairs(ReadyPackets::MAX), Max::Ring].map(of);
     let changing = Side { full: false, locked: true, max: Max::Changing };
     none.into_iter().chain(source).chain(ring).chain([changing]).collect()
 }
@@ -162,13 +161,19 @@ impl Side {
         } else {
             HeadCacheConfig::default()
         };
-        let max = match self.max {
-            Max::ReadyPackets(max) => max,
-            Max::Ring | Max::Changing => ring,
-        };
+        let max = self.pairs(ring).unwrap_or(ring);
         let packets = PacketSetup { heads, rules: self.full.then_some(rules), pairs: Some(max) };
         let cache = (!self.locked).then_some((usual.cache, usual.refill));
         Setup { packets: Some(packets), cache, ..Setup::frames(ring, Fate::Routed) }
+    }
+
+    /// Pairs that are kept at most; `None` where that is changed while packets run.
+    fn pairs(self, ring: usize) -> Option<usize> {
+        match self.max {
+            Max::Pairs(max) => Some(max),
+            Max::Ring => Some(ring),
+            Max::Changing => None,
+        }
     }
 
     /// `netmem/fast-lock-50`
@@ -176,7 +181,7 @@ impl Side {
         let path = if self.full { "full" } else { "fast" };
         let below = if self.locked { "lock" } else { "free" };
         let max = match self.max {
-            Max::ReadyPackets(max) => max.to_string(),
+            Max::Pairs(max) => max.to_string(),
             Max::Ring => "ring".to_owned(),
             Max::Changing => "changing".to_owned(),
         };
@@ -193,6 +198,7 @@ impl Side {
             ("frames", (2 * ring).into()),
             ("path", if self.full { "full" } else { "fast" }.into()),
             ("below", if self.locked { "under a lock" } else { "without a lock" }.into()),
+            ("pairs", self.pairs(ring).map_or("changing".into(), Into::into)),
         ]);
         Label { variant: self.variant(), params }
     }
@@ -202,13 +208,13 @@ impl Side {
             |&&(full, locked, ..): &&(bool, bool, f64, f64)| (full, locked) == (self.full, self.locked);
         let &(.., without, with) = PUBLISHED.iter().find(side)?;
         let (kpps, pool) = match self.max {
-            Max::ReadyPackets(0) => (without, "without the pool"),
-            Max::ReadyPackets(_) => (with, "with 50 pairs"),
+            Max::Pairs(0) => (without, "without the pool"),
+            Max::Pairs(_) => (with, "with 50 pairs"),
             Max::Ring | Max::Changing => return None,
         };
         let system = if self.locked { "CURRENT" } else { "STABLE" };
         let of = format!(
-            "FreeBSD {system} of June 2002, two em cards polled, fastforwarding {}, {pool}",
+            "FreeBSD {system}, mail of 2 July 2002, two em cards polled, fastforwarding {}, {pool}",
             u8::from(!self.full)
         );
         Some(Published { value: kpps * 1_000.0, unit: "pps".to_owned(), of })
@@ -225,8 +231,8 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     );
     bench.note("the source prints 195 pps for one cell: kpps, by its table");
     for (full, locked, without, with) in PUBLISHED {
-        for max in [Max::ReadyPackets(ReadyPackets::MAX), Max::Ring] {
-            let [a, b] = [max, Max::ReadyPackets(0)].map(|max| Side { full, locked, max }.variant());
+        for max in [Max::Pairs(ReadyPackets::MAX), Max::Ring] {
+            let [a, b] = [max, Max::Pairs(0)].map(|max| Side { full, locked, max }.variant());
             let Some(ratio) = bench.reported_ratio(&a, &b) else { continue };
             let (median, low, high) = (ratio.median, ratio.low, ratio.high);
             let verdict = match () {

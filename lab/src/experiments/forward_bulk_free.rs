@@ -47,10 +47,16 @@ const KEYS: &[Key] = &[
 ];
 
 /// A variant over another, and the gain that the source saw.
-const GAINS: [(&str, &str, Option<f64>); 9] = [
+const GAINS: [(&str, &str, Option<f64>); 15] = [
     ("netmem/bulk", "netmem/base", Some(1.023)),
     ("netmem/tuned", "netmem/base", Some(1.039)),
     ("netmem/nomerge", "netmem/base", Some(1.038)),
+    ("netmem/tuned", "netmem/bulk", Some(1.016)),
+    ("netmem/nomerge", "netmem/bulk", Some(1.015)),
+    ("netmem/ready-8", "netmem/bulk", None),
+    ("netmem/ready-16", "netmem/bulk", None),
+    ("netmem/ready-32", "netmem/bulk", None),
+    ("netmem/ready-16", "netmem/nomerge", None),
     ("netmem/ready-8", "netmem/base", None),
     ("netmem/ready-16", "netmem/base", None),
     ("netmem/ready-32", "netmem/base", None),
@@ -97,6 +103,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         let free = if variant.free == Free::Bulk { "bulk" } else { "single" };
         let label =
             label(variant.name, "forward", ring, &[("free", free), ("mode", "ip"), ("heads", variant.what)]);
+        let label = Label { params: label.params.into_iter().chain(variant.settings()).collect(), ..label };
         let poll = Box::new(|| router.poll(&mut worker.borrow_mut()));
         loops.push(poll_loop(label, poll, Box::new(|| far.turn())));
     }
@@ -156,7 +163,7 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
         "base, bulk, tuned and nomerge: heads of one line from the layer that the source tunes, cpu_partial 13 and \
-         min_partial 5, tuned 256 and 9; their slabs are shared with a cache of the same size that is in use, but for nomerge",
+         min_partial 5, tuned alone 256 and 9; their slabs are shared with a cache of the same size that is in use, but for nomerge",
     );
     bench.note(
         "latency: from the begin of the round that received a burst to the completion of its last packet, in rounds only; \

@@ -178,6 +178,6 @@ fn labelled(variant: &str, work: &str, ring: usize, touch: bool, own: &[(&str, s
 }
 
 fn published(pps: f64, what: &str) -> Published {
-    let of = format!("Linux 4.9, {what} on one core, mlx5 at 50 Gbit/s, 64-byte packets");
+    let of = format!("Linux of about 4.9, {what} on one core, mlx5 at 50 Gbit/s, size of packets not told");
     Published { value: pps, unit: "pps".to_owned(), of }
 }

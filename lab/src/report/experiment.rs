@@ -4,7 +4,7 @@ use super::html::Html;
 use super::{machine, noise, number, plot, ratios, rows};
 use crate::experiments::EXPERIMENTS;
 use crate::json::Report;
-use crate::sources::citation;
+use crate::sources::{citation, link};
 use crate::table;
 
 /// Lines of a table that are shown without being asked for.
@@ -15,15 +15,24 @@ fn question(name: &str) -> Option<&'static str> {
     EXPERIMENTS.iter().find(|experiment| experiment.name == name).map(|experiment| experiment.question)
 }
 
-/// The whole part.
-pub(super) fn write(html: &mut Html, report: &Report) {
-    html.element("section", &[("id", &report.experiment), ("class", "experiment")], |html| {
+/// The whole part; `place` is which of several machines' it is, from 0.
+pub(super) fn write(html: &mut Html, report: &Report, place: usize) {
+    let id =
+        if place == 0 { report.experiment.clone() } else { format!("{}-{}", report.experiment, place + 1) };
+    html.element("section", &[("id", &id), ("class", "experiment")], |html| {
         html.leaf("h3", &[], &report.experiment);
         if let Some(question) = question(&report.experiment) {
             html.leaf("p", &[("class", "question")], question);
         }
         let rounds = if report.quick { "a quick run, with fewer rounds" } else { "a full run" };
-        html.leaf("p", &[("class", "source")], &format!("Source: {} · {rounds}", citation(&report.source)));
+        html.element("p", &[("class", "source")], |html| {
+            html.text("Source: ");
+            match link(&report.source) {
+                Some(link) => html.leaf("a", &[("href", link)], &citation(&report.source)),
+                None => html.text(&citation(&report.source)),
+            }
+            html.text(&format!(" · {rounds} · {}", machine::name(report)));
+        });
         checks(html, report);
         machine::warn(html, report);
         noise::warn(html, report);

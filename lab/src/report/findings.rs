@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::claims::{SOURCES, Verdict};
+use super::claims::SOURCES;
 use super::page::last_of_each;
-use super::{losses, targets};
+use super::{losses, machine, targets};
 use crate::experiments::EXPERIMENTS;
 use crate::json::{Report, SCHEMA};
 
@@ -25,6 +25,7 @@ pub struct Findings {
 struct Run {
     experiment: String,
     quick: bool,
+    interrupted: bool,
     cpu: Option<String>,
     checks: usize,
     /// Names of the checks that do not hold.
@@ -35,6 +36,7 @@ struct Run {
 
 #[derive(Debug, Serialize)]
 struct Claim {
+    name: &'static str,
     /// The source's key.
     source: &'static str,
     experiment: &'static str,
@@ -42,11 +44,21 @@ struct Claim {
     published: &'static str,
     measured: String,
     verdict: &'static str,
-    /// Why, in one sentence.
+    /// Why, in a sentence or two.
+    sentence: String,
+    /// What each machine says, the worst first, which is the claim's own; empty where there are not several.
+    machines: Vec<OnMachine>,
+}
+
+#[derive(Debug, Serialize)]
+struct OnMachine {
+    machine: String,
+    measured: String,
+    verdict: &'static str,
     sentence: String,
 }
 
-/// What the page of the same reports says. Of two reports of one experiment the last counts.
+/// What the page of the same reports says. Of two reports of one experiment on one machine the last counts.
 pub fn findings(reports: &[Report]) -> Findings {
     let reports = last_of_each(reports);
     let ran = |name: &&str| reports.iter().any(|report| report.experiment == *name);
@@ -66,6 +78,7 @@ impl Run {
         Self {
             experiment: report.experiment.clone(),
             quick: report.quick,
+            interrupted: report.interrupted,
             cpu: report.machine.cpu.clone(),
             checks: report.checks.len(),
             failed: failed.collect(),
@@ -78,21 +91,24 @@ impl Run {
 fn claims(reports: &[Report]) -> Vec<Claim> {
     let all = SOURCES.iter().flat_map(|source| source.claims.iter().map(move |claim| (source, claim)));
     all.map(|(source, claim)| {
-        let finding = claim.finding(reports);
+        let all = claim.findings(reports);
+        let machines = all.iter().filter(|_| all.len() > 1).map(|(report, finding)| OnMachine {
+            machine: report.map(machine::name).unwrap_or_default(),
+            measured: finding.measured.clone(),
+            verdict: finding.verdict.name(),
+            sentence: finding.sentence.clone(),
+        });
+        let (machines, worst) = (machines.collect(), claim.finding(reports));
         Claim {
+            name: claim.name,
             source: source.text.key,
             experiment: claim.experiment,
             says: claim.says,
             published: claim.published,
-            measured: finding.measured,
-            verdict: match finding.verdict {
-                Verdict::Holds => "holds",
-                Verdict::Smaller => "smaller",
-                Verdict::Fails => "fails",
-                Verdict::Undecided => "undecided",
-                Verdict::NotMeasured => "not-measured",
-            },
-            sentence: finding.sentence,
+            measured: worst.measured,
+            verdict: worst.verdict.name(),
+            sentence: worst.sentence,
+            machines,
         }
     })
     .collect()

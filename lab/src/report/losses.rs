@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::html::Html;
 use super::number;
-use super::{pick, targets};
+use super::{causes, pick, targets};
 use crate::json::{Ratio, Report};
 use crate::table;
 
@@ -29,6 +29,8 @@ pub(super) struct Outcome {
     of: usize,
     /// How many times the rival's cost, in the worst of them.
     worst: f64,
+    /// Why, each once, the worst first.
+    causes: Vec<&'static str>,
 }
 
 /// How many times the rival's cost, whichever of the two stands above the line.
@@ -79,6 +81,12 @@ pub(super) fn were_there_rivals(reports: &[Report]) -> bool {
 /// The section's content.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
     targets::write_missed(html, reports);
+    let dear = causes::dear(reports);
+    if !dear.is_empty() {
+        html.leaf("p", &[], "What is dear beside the bare bound:");
+        html.element("ul", &[], |html| dear.iter().for_each(|one| html.leaf("li", &[], one)));
+        html.line();
+    }
     let found = find(reports);
     if found.is_empty() {
         let text = if were_there_rivals(reports) {
@@ -88,11 +96,11 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
         };
         return html.leaf("p", &[], text);
     }
-    html.leaf("p", &[], "Every comparison with a rival in which the whole interval of the ratio lies on the rival's side. Open a line for its settings.");
+    html.leaf("p", &[], "Every comparison with a rival in which the whole interval of the ratio lies on the rival's side. Open a line for its causes and settings.");
     found.iter().for_each(|losses| losses.write(html));
 }
 
-impl Losses<'_> {
+impl<'r> Losses<'r> {
     pub(super) fn outcome(&self) -> Outcome {
         // There is one: what is found is found with its first.
         let worst = self.lost[0];
@@ -104,7 +112,21 @@ impl Losses<'_> {
             lost: self.lost.len(),
             of: self.of,
             worst: cost(worst).0,
+            causes: self.causes().into_iter().map(|(why, _)| why).collect(),
         }
+    }
+
+    /// Why, each once, the worst first, with the settings that are lost for it.
+    fn causes(&self) -> Vec<(&'static str, Vec<&'r Ratio>)> {
+        let mut causes: Vec<(&'static str, Vec<&'r Ratio>)> = Vec::new();
+        for ratio in &self.lost {
+            let why = causes::of(&self.report.experiment, ratio);
+            match causes.iter_mut().find(|(other, _)| *other == why) {
+                Some((_, of)) => of.push(ratio),
+                None => causes.push((why, vec![ratio])),
+            }
+        }
+        causes
     }
 
     fn write(&self, html: &mut Html) {
@@ -121,17 +143,20 @@ impl Losses<'_> {
                     cost(worst).0
                 ));
             });
-            html.element("ul", &[], |html| {
-                for ratio in &self.lost {
-                    let (median, low, high) = cost(ratio);
-                    let measured = number::with_interval(median, low, high);
-                    html.leaf(
-                        "li",
-                        &[],
-                        &format!("{measured} times the cost: {}", table::listed(&ratio.params)),
-                    );
-                }
-            });
+            for (why, of) in self.causes() {
+                html.leaf("p", &[("class", "cause")], why);
+                html.element("ul", &[], |html| {
+                    for ratio in of {
+                        let (median, low, high) = cost(ratio);
+                        let measured = number::with_interval(median, low, high);
+                        html.leaf(
+                            "li",
+                            &[],
+                            &format!("{measured} times the cost: {}", table::listed(&ratio.params)),
+                        );
+                    }
+                });
+            }
         });
         html.line();
     }

@@ -8,6 +8,21 @@ use crate::method::machine::Cache;
 /// The share of lost time from which on the page warns.
 const PAUSES_WORTH_A_WARNING: f64 = 20.0;
 
+/// The share of lost time from which on nothing is concluded from a run.
+const PAUSES_TOO_MANY: f64 = 50.0;
+
+/// The share of its time that a run lost to pauses, in percent, if that is so much that it does not stand.
+pub(super) fn does_not_stand(report: &Report) -> Option<f64> {
+    report.pauses.and_then(|pauses| pauses.during_percent).filter(|lost| *lost >= PAUSES_TOO_MANY)
+}
+
+/// What a machine is called: its processor, cores and kernel.
+pub(super) fn name(report: &Report) -> String {
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    let machine = &report.machine;
+    format!("{}, {} cores, Linux {}", known(&machine.cpu), machine.cores, known(&machine.kernel))
+}
+
 /// The machine's traits, each with its name.
 fn traits(report: &Report) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
@@ -101,12 +116,16 @@ pub(super) fn write_with_run(html: &mut Html, report: &Report) {
 
 /// A warning for a run that lost much of its time.
 pub(super) fn warn(html: &mut Html, report: &Report) {
+    if report.interrupted {
+        html.own("<p class=\"warning\"><b>Interrupted. </b>The run was ended before its time: its intervals are of fewer set-ups.</p>\n");
+    }
     let Some(lost) = report.pauses.and_then(|pauses| pauses.during_percent) else { return };
     if lost >= PAUSES_WORTH_A_WARNING {
         html.element("p", &[("class", "warning")], |html| {
             html.leaf("b", &[], "The machine stood still. ");
+            let stands = if does_not_stand(report).is_some() { " The run does not stand: nothing is concluded from it." } else { "" };
             html.text(&format!(
-                "{} % of the measured time was lost to pauses; the windows with a pause in them were dropped.",
+                "{} % of the measured time was lost to pauses; the windows with a pause in them were dropped.{stands}",
                 number::figure(lost)
             ));
         });
@@ -145,6 +164,16 @@ mod tests {
         let pauses = Pauses { before_percent: 70.0, during_percent: Some(65.0), longest_us: 7e5 };
         let text = text(&Report { pauses: Some(pauses), ..sample() });
         assert!(text.contains("stood still") && text.contains("65.0 % of the measured time"), "{text}");
+    }
+
+    #[test]
+    fn a_run_that_lost_half_of_its_time_or_was_interrupted_says_so() {
+        let during =
+            |percent| Some(Pauses { before_percent: 1.0, during_percent: Some(percent), longest_us: 1e3 });
+        let lost = Report { pauses: during(50.0), interrupted: true, ..sample() };
+        assert_eq!(does_not_stand(&lost), Some(50.0));
+        assert!(text(&lost).contains("does not stand") && text(&lost).contains("Interrupted."));
+        assert_eq!(does_not_stand(&Report { pauses: during(49.0), ..sample() }), None);
     }
 
     #[test]

@@ -5,9 +5,10 @@
 //!
 //! - `html`: markup in which text cannot become markup. `style.css`: the looks. `number`: figures for people.
 //! - `claims`: what the sources say, and what of it holds here. `targets`: what netmem has to reach.
-//! - `losses`: where it is slower than a rival. `noise`: where a run cannot tell.
+//! - `losses`: where it is slower than a rival; `causes`: why. `noise`: where a run cannot tell.
 //! - `experiment`: the part of one report, from `rows`, `ratios`, `machine` and `plot`.
 
+mod causes;
 mod claims;
 mod experiment;
 pub mod files;

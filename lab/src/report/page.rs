@@ -1,7 +1,7 @@
 //! The page: its head, what it says first, and the order of the rest.
 
+use super::claims::Verdict;
 use super::html::Html;
-use super::summary::Tally;
 use super::{experiment, losses, machine, noise, summary, targets};
 use crate::experiments::EXPERIMENTS;
 use crate::json::Report;
@@ -11,7 +11,7 @@ use crate::table::thousands;
 ///
 /// First each source's claims, then what netmem has to reach, where it loses and where the run cannot tell; then each
 /// experiment of the registry in its order, or how to run it, and after those what the registry does not know. Of two
-/// reports of one experiment the last is shown.
+/// reports of one experiment on one machine the last is shown; those of several machines stand side by side.
 pub fn page(reports: &[Report]) -> String {
     let shown = last_of_each(reports);
     let mut html = Html::default();
@@ -29,12 +29,15 @@ pub fn page(reports: &[Report]) -> String {
     html.into_markup()
 }
 
-/// The last report of each experiment, in the registry's order, unknown ones last.
+/// The last report of each experiment on each machine, in the registry's order, unknown ones last.
 pub(super) fn last_of_each(reports: &[Report]) -> Vec<Report> {
     let place = |name: &str| EXPERIMENTS.iter().position(|e| e.name == name).unwrap_or(EXPERIMENTS.len());
     let mut shown: Vec<Report> = Vec::new();
     for report in reports {
-        shown.retain(|earlier| earlier.experiment != report.experiment);
+        let same = |earlier: &Report| {
+            earlier.experiment == report.experiment && machine::name(earlier) == machine::name(report)
+        };
+        shown.retain(|earlier| !same(earlier));
         shown.push(report.clone());
     }
     shown.sort_by_key(|report| place(&report.experiment));
@@ -58,11 +61,15 @@ fn opening(html: &mut Html, reports: &[Report], given: usize) {
     html.element("header", &[], |html| {
         html.own("<h1>netmem: the lab's report</h1>\n<p class=\"lead\">Every published experiment on packet memory, run again on this machine: what the sources claim, what is measured here, and whether it holds.</p>\n");
         tiles(html, reports);
-        if let Some(report) = reports.first() {
-            machine::write(html, report);
+        let mut machines: Vec<&Report> = Vec::new();
+        for report in reports {
+            if machines.iter().all(|other| machine::name(other) != machine::name(report)) {
+                machines.push(report);
+            }
         }
-        if reports.iter().any(|report| reports[0].machine != report.machine) {
-            html.own("<p class=\"warning\"><b>More than one machine.</b> The reports come from different machines; each experiment names its own under “Method and machine”.</p>");
+        machines.iter().for_each(|report| machine::write(html, report));
+        if machines.len() > 1 {
+            html.own("<p class=\"warning\"><b>More than one machine.</b> Of a claim the worst is told first, then what each machine says; a target counts on the machine where it is hardest; each report names its machine.</p>\n");
         }
         if given > reports.len() {
             let left_out = given - reports.len();
@@ -73,16 +80,10 @@ fn opening(html: &mut Html, reports: &[Report], given: usize) {
 }
 
 fn tiles(html: &mut Html, reports: &[Report]) {
-    let tally = Tally::of(reports);
     let checks = reports.iter().flat_map(|report| &report.checks);
     let failed = checks.clone().filter(|check| !check.ok).count();
-    let claims = [
-        (tally.holds, "claims hold", "good"),
-        (tally.smaller, "hold, but smaller", "fair"),
-        (tally.fails, "do not hold here", "bad"),
-        (tally.undecided, "undecided", "open"),
-        (tally.not_measured, "not measured", "open"),
-    ];
+    let claims =
+        Verdict::ALL.map(|verdict| (summary::count(reports, verdict), tile_words(verdict), verdict.class()));
     let lost: usize = losses::find(reports).len();
     html.element("ul", &[("class", "tiles")], |html| {
         let mut tile = |figure: usize, words: &str, class: &str| {
@@ -110,6 +111,17 @@ fn tiles(html: &mut Html, reports: &[Report]) {
     html.line();
 }
 
+fn tile_words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "claims hold",
+        Verdict::OtherRegime => "hold in another regime",
+        Verdict::Fails => "do not hold",
+        Verdict::CannotTell => "cannot be told",
+        Verdict::NotComparable => "not comparable",
+        Verdict::NotMeasured => "not measured",
+    }
+}
+
 /// A part of the page with its title.
 fn part(html: &mut Html, id: &'static str, title: &'static str, inside: impl FnOnce(&mut Html)) {
     html.element("section", &[("id", id)], |html| {
@@ -121,7 +133,7 @@ fn part(html: &mut Html, id: &'static str, title: &'static str, inside: impl FnO
 
 fn findings(html: &mut Html, reports: &[Report]) {
     part(html, "claims", "What the sources claim, and what holds here", |html| {
-        html.own("<p>A ratio is taken inside one run and has its 95 % interval behind it. A claim <em>holds</em> if at least half of its effect is seen, <em>holds, but smaller</em> if its direction is.</p>\n");
+        html.own("<p>A ratio is taken inside one run and has its 95 % interval behind it; verdicts go by the whole interval, never by a median. A claim <em>holds</em> if the interval lies between half of its effect and twice of it, <em>holds in another regime</em> if it lies on the claimed side and outside of that; it <em>does not hold</em> where no such effect is left in the interval; where the interval has more than one of these in it, the run <em>cannot tell</em>. <em>Not comparable</em> is what is measured otherwise than in the source, with the reason. A run that lost half of its time to pauses tells nothing but what it counted.</p>\n");
         summary::write(html, reports);
     });
     part(html, "targets", "What netmem has to reach", |html| {
@@ -135,18 +147,20 @@ fn findings(html: &mut Html, reports: &[Report]) {
 
 fn experiments(html: &mut Html, reports: &[Report]) {
     part(html, "experiments", "The experiments", |html| {
-        let of = |name: &str| reports.iter().find(|report| report.experiment == name);
         for known in EXPERIMENTS {
-            match of(known.name) {
-                Some(report) => experiment::write(html, report),
-                None => missing(html, known.name, known.question),
+            let here: Vec<&Report> = reports.iter().filter(|r| r.experiment == known.name).collect();
+            if here.is_empty() {
+                missing(html, known.name, known.question);
+            }
+            for (place, report) in here.into_iter().enumerate() {
+                experiment::write(html, report, place);
             }
         }
         let is_known = |name: &str| EXPERIMENTS.iter().any(|known| known.name == name);
         reports
             .iter()
             .filter(|r| !is_known(&r.experiment))
-            .for_each(|report| experiment::write(html, report));
+            .for_each(|report| experiment::write(html, report, 0));
     });
 }
 

@@ -2,33 +2,13 @@
 
 use super::claims::{Claim, Finding, SOURCES, Source, Verdict};
 use super::html::Html;
+use super::machine;
 use crate::json::Report;
 
-/// How many claims came out how.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) holds: usize,
-    pub(super) smaller: usize,
-    pub(super) fails: usize,
-    pub(super) undecided: usize,
-    pub(super) not_measured: usize,
-}
-
-impl Tally {
-    /// Of all claims in `reports`.
-    pub(super) fn of(reports: &[Report]) -> Self {
-        let mut tally = Self::default();
-        for claim in SOURCES.iter().flat_map(|source| source.claims) {
-            match claim.finding(reports).verdict {
-                Verdict::Holds => tally.holds += 1,
-                Verdict::Smaller => tally.smaller += 1,
-                Verdict::Fails => tally.fails += 1,
-                Verdict::Undecided => tally.undecided += 1,
-                Verdict::NotMeasured => tally.not_measured += 1,
-            }
-        }
-        tally
-    }
+/// How many claims came out so.
+pub(super) fn count(reports: &[Report], verdict: Verdict) -> usize {
+    let claims = SOURCES.iter().flat_map(|source| source.claims);
+    claims.filter(|claim| claim.finding(reports).verdict == verdict).count()
 }
 
 /// All sources.
@@ -39,11 +19,13 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
 fn of_source(html: &mut Html, source: &Source, reports: &[Report]) {
     html.element("section", &[("class", "source-claims")], |html| {
         html.element("h3", &[], |html| {
-            html.leaf("span", &[("class", "number")], source.text.key);
+            html.element("a", &[("href", source.text.link), ("class", "number")], |html| {
+                html.text(source.text.key);
+            });
             html.text(&format!(" {}", source.title));
         });
         html.element("ol", &[("class", "claims")], |html| {
-            source.claims.iter().for_each(|claim| of_claim(html, claim, &claim.finding(reports)));
+            source.claims.iter().for_each(|claim| of_claim(html, claim, &claim.findings(reports)));
         });
         if let Some(slip) = source.slip {
             html.element("p", &[("class", "slip")], |html| {
@@ -55,19 +37,35 @@ fn of_source(html: &mut Html, source: &Source, reports: &[Report]) {
     html.line();
 }
 
-fn of_claim(html: &mut Html, claim: &Claim, finding: &Finding) {
-    html.element("li", &[], |html| {
-        let mark = format!("mark {}", finding.verdict.class());
+/// The claim with the worst that was found of it, and under it each machine where there are several.
+fn of_claim(html: &mut Html, claim: &Claim, findings: &[(Option<&Report>, Finding)]) {
+    let Some((_, worst)) = findings.first() else { return };
+    html.element("li", &[("id", &format!("claim-{}", claim.name))], |html| {
         html.leaf("p", &[("class", "says")], claim.says);
         html.element("p", &[("class", "figures")], |html| {
-            html.leaf("span", &[("class", &mark)], finding.verdict.words());
+            mark(html, worst.verdict);
             html.text(" published ");
             html.leaf("b", &[], claim.published);
             html.text(" · here ");
-            html.leaf("b", &[], &finding.measured);
+            html.leaf("b", &[], &worst.measured);
             html.text(" · ");
             html.leaf("a", &[("href", &format!("#{}", claim.experiment))], claim.experiment);
         });
-        html.leaf("p", &[("class", "sentence")], &finding.sentence);
+        if findings.len() == 1 {
+            return html.leaf("p", &[("class", "sentence")], &worst.sentence);
+        }
+        html.element("ul", &[("class", "machines")], |html| {
+            for (report, finding) in findings {
+                html.element("li", &[], |html| {
+                    mark(html, finding.verdict);
+                    let name = report.map(machine::name).unwrap_or_default();
+                    html.text(&format!(" {name}: {}", finding.sentence));
+                });
+            }
+        });
     });
+}
+
+fn mark(html: &mut Html, verdict: Verdict) {
+    html.leaf("span", &[("class", &format!("mark {}", verdict.class()))], verdict.words());
 }

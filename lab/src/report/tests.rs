@@ -48,8 +48,14 @@ fn what_a_file_says_cannot_become_markup() {
 
 #[test]
 fn the_page_loads_nothing() {
-    let page = page(&[sample()]);
+    let mut page = page(&[sample()]);
     assert!(page.contains("default-src 'none'"));
+    // A link to a source loads nothing before a reader follows it.
+    for source in super::claims::SOURCES {
+        let link = format!("<a href=\"{}\"", source.text.link.replace('&', "&amp;").replace('\'', "&#39;"));
+        assert!(page.contains(&link), "{link}");
+        page = page.replace(&link, "<a");
+    }
     for forbidden in ["http://", "https://", "url(", "@import", "<script", "src="] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
@@ -95,7 +101,7 @@ fn a_failed_check_and_a_claim_that_does_not_hold_stand_in_the_open() {
     report.ratios.push(slower);
     let page = page(&[report]);
     assert!(page.contains("A check failed. </b>order kept: 2 of 9"));
-    assert!(page.contains("does not hold here") && page.contains("0.800 (0.700 to 0.900) times"));
+    assert!(page.contains(">does not hold<") && page.contains("0.800 (0.700 to 0.900) times"));
 }
 
 #[test]
@@ -108,6 +114,31 @@ fn a_lost_race_is_listed() {
         losses.starts_with("</h2>")
             && losses.contains("netmem over dpdk, 1 of 1 settings; at worst 2.00 times the cost")
     );
+}
+
+#[test]
+fn of_two_machines_both_are_shown_and_the_worst_verdict_counts() {
+    let handed = |cpu: &str, median: f64| {
+        let mut report = report_of("handoff");
+        report.machine.cpu = Some(cpu.into());
+        let [low, high] = [median - 0.05, median + 0.05];
+        let (a, b, metric) = ("netmem/handed".into(), "netmem/one".into(), "pps".into());
+        let params = crate::json::params([("load", "light".into())]);
+        report.ratios = vec![Ratio { a, b, metric, median, low, high, undecided: false, params }];
+        report
+    };
+    let reports = [handed("the first", 1.4), handed("the second", 0.8)];
+    let page = page(&reports);
+    assert!(page.contains("id=\"handoff\"") && page.contains("id=\"handoff-2\""));
+    assert!(page.contains("More than one machine."));
+    let value = serde_json::to_value(findings(&reports)).unwrap();
+    let claims = value["claims"].as_array().unwrap();
+    let claim = claims.iter().find(|claim| claim["name"] == "hand-off-light").unwrap();
+    assert_eq!(claim["verdict"], "fails");
+    let machines = claim["machines"].as_array().unwrap();
+    let told: Vec<_> = machines.iter().map(|one| one["verdict"].as_str().unwrap()).collect();
+    assert_eq!(told, ["fails", "holds"]);
+    assert!(machines[0]["machine"].as_str().unwrap().starts_with("the second"));
 }
 
 #[test]

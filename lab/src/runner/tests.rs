@@ -14,6 +14,8 @@ fn smallest() -> Options {
         quick: true,
         json: None,
         turns_by: None,
+        budget: None,
+        resume: false,
         set: set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
     }
 }
@@ -186,4 +188,42 @@ fn a_stop_in_the_second_turn_keeps_the_report_of_the_first() {
     let report = &reports.unwrap()[0];
     assert_eq!(report.rows[0].windows + report.rows[0].windows_dropped, 3 * 8);
     assert!(report.notes.contains(&"stopped: the rows are of 1 set-ups".to_owned()), "{:?}", report.notes);
+}
+
+#[test]
+fn a_budget_that_is_spent_keeps_what_was_measured_and_says_so() {
+    let set = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let mut options = smallest();
+    options.set.retain(|(key, _)| key != "setups");
+    options.set.extend([set("setups", "1000"), set("rounds-max", "10000"), set("rounds", "10000")]);
+    options.budget = Some(Duration::from_secs(2));
+    let reports = run(&names(&["page-fast-path"]), &options, &AtomicBool::new(false), &mut |_| ()).unwrap();
+    let note = reports[0].notes.iter().find(|note| note.starts_with("the time of the run was spent: "));
+    assert!(note.is_some(), "{:?}", reports[0].notes);
+    assert!(!reports[0].rows.is_empty() && !reports[0].interrupted);
+}
+
+#[test]
+fn a_resumed_run_measures_only_what_its_file_lacks() {
+    let file = Scratch::new("resumed.json");
+    let options = Options { json: Some(file.0.clone()), resume: true, ..smallest() };
+    let begun = |which: &[&str], stop: bool| {
+        let mut begun = Vec::new();
+        let mut note = |progress: Progress<'_>| {
+            if let Progress::Begin { experiment, .. } = progress {
+                begun.push(experiment.name);
+            }
+        };
+        let reports = run(&names(which), &options, &AtomicBool::new(stop), &mut note).unwrap();
+        let told: Vec<String> = reports.into_iter().map(|report| report.experiment).collect();
+        (begun, told)
+    };
+    assert_eq!(begun(&["page-order"], false).0, ["page-order"]);
+    let (ran, told) = begun(&["page-fast-path", "page-order"], false);
+    assert_eq!((ran, told), (vec!["page-fast-path"], names(&["page-fast-path", "page-order"])));
+    let written = crate::input::read(&file.0).unwrap();
+    let order: Vec<&str> = written.iter().map(|report| report.experiment.as_str()).collect();
+    assert_eq!(order, ["page-order", "page-fast-path"], "the file is appended to");
+    // A full run does not stand on quick ones, and one that is to stop begins nothing.
+    assert_eq!(begun(&["page-bulk", "page-order"], true), (vec![], names(&["page-order"])));
 }

@@ -16,6 +16,7 @@ use crate::method::clock::Tsc;
 use crate::method::layout::Shift;
 use crate::method::machine::Machine;
 use crate::method::pauses::Gaps;
+use crate::remaining::Remaining;
 use crate::settings::Settings;
 
 /// An experiment that is run in turns.
@@ -28,6 +29,8 @@ pub(super) struct Turns<'a> {
     pub(super) report: Option<Report>,
     /// Whether no turn is to come.
     pub(super) over: bool,
+    /// Seconds of the longest turn so far.
+    pub(super) slowest: f64,
 }
 
 /// What comes of a turn.
@@ -42,7 +45,8 @@ pub(super) struct Taken {
 
 impl<'a> Turns<'a> {
     pub(super) fn new(experiment: &'static Experiment, settings: &'a Settings, options: &'a Options) -> Self {
-        Self { experiment, settings, options, history: History::default(), report: None, over: false }
+        let (history, report) = (History::default(), None);
+        Self { experiment, settings, options, history, report, over: false, slowest: 0.0 }
     }
 
     /// Set-ups that there are at least.
@@ -59,6 +63,26 @@ impl<'a> Turns<'a> {
     /// Seconds that a turn takes, by the experiment's own word.
     pub(super) fn seconds(&self) -> f64 {
         f64::from(self.experiment.seconds) * self.settings.share_of_full("rounds") / self.least() as f64
+    }
+
+    /// Seconds that the next turn will take, by those before it, or by its own word and how right that of others was.
+    pub(super) fn will_take(&self, remaining: &Remaining) -> f64 {
+        if self.slowest > 0.0 { self.slowest } else { self.seconds() * remaining.pace() }
+    }
+
+    /// Half the width of the widest interval of a ratio, as a share of its median; of those that are undecided.
+    pub(super) fn widest(&self) -> f64 {
+        let open = self.report.iter().flat_map(|report| &report.ratios).filter(|ratio| ratio.undecided);
+        open.map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.median).fold(0.0, f64::max)
+    }
+
+    /// No turn is to come: the run's time is spent.
+    pub(super) fn spend(&mut self) {
+        self.over = true;
+        let setups = self.history.setups;
+        if let Some(report) = &mut self.report {
+            report.notes.push(format!("the time of the run was spent: the rows are of {setups} set-ups"));
+        }
     }
 
     /// Turns still to come if nothing stays undecided.
@@ -88,6 +112,8 @@ impl<'a> Turns<'a> {
             earlier.notes.push(format!("stopped: the rows are of {} set-ups", setups - 1));
             report = earlier;
         }
+        // Relaxed, as above.
+        report.interrupted = stop.load(Ordering::Relaxed);
         self.history = history;
         self.report = Some(report);
     }
@@ -175,6 +201,7 @@ fn empty(experiment: &Experiment, quick: bool, machine: Machine) -> Report {
         experiment: experiment.name.to_owned(),
         source: experiment.source.to_owned(),
         quick,
+        interrupted: false,
         machine,
         pauses: None,
         counters: None,

@@ -7,7 +7,7 @@ use netmem::slab::{Cache, CacheConfig, Layer, Object};
 use netmem::sync::Worker;
 
 use crate::bench::{Bench, SetUpError};
-use crate::json::Published;
+use crate::json::{Params, Published, params};
 
 /// Objects that the neighbour holds, each between two that were free for heads.
 const NEIGHBOURS: usize = 2_048;
@@ -45,7 +45,8 @@ const FOUND: Source = Source {
 };
 const BULK: Source = Source { mode: HeadCacheMode::Bulk, ..FOUND };
 const TUNED: Source = Source { cpu_partial: 256, min_partial: 9, ..BULK };
-const NOMERGE: Source = Source { merge: false, ..TUNED };
+/// Not tuned: the source has "Without SLUB tuning, same performance comes with kernel cmdline slab_nomerge".
+const NOMERGE: Source = Source { merge: false, ..BULK };
 
 const fn ready(refill: usize) -> Source {
     Source { mode: HeadCacheMode::TwoSided, refill, merge: false, ..FOUND }
@@ -67,12 +68,12 @@ pub(super) const VARIANTS: &[Kind] = &[
         ..kind("netmem/bulk", "cpu_slab, bulk", Free::Bulk, Some(BULK))
     },
     Kind {
-        published: Some((2_124_217.0, "bulk free, cpu_partial 256 and min_partial 9")),
+        published: Some((2_124_217.0, "bulk free, tuned: cpu_partial 256 and min_partial 9")),
         ..kind("netmem/tuned", "cpu_slab, bulk, tuned", Free::Bulk, Some(TUNED))
     },
     Kind {
-        published: Some((2_121_824.0, "bulk free, tuned, slab_nomerge")),
-        ..kind("netmem/nomerge", "cpu_slab, bulk, tuned, not merged", Free::Bulk, Some(NOMERGE))
+        published: Some((2_121_824.0, "bulk free, slab_nomerge, without tuning")),
+        ..kind("netmem/nomerge", "cpu_slab, bulk, not merged", Free::Bulk, Some(NOMERGE))
     },
     kind("netmem/ready-8", "cpu_slab, ready 64/8/32", Free::Bulk, Some(ready(8))),
     kind("netmem/ready-16", "cpu_slab, ready 64/16/32", Free::Bulk, Some(ready(16))),
@@ -89,6 +90,28 @@ impl Kind {
         let Source { layer, mode, refill, cpu_partial, min_partial, merge } = self.heads?;
         let cache = cache(self.name, layer, (cpu_partial, min_partial), merge);
         Some(HeadCacheConfig { cache, mode, size: 64, refill, free: 32, ..HeadCacheConfig::default() })
+    }
+
+    /// What heads are made with, as the rows tell it: by the configuration itself, not by its name.
+    pub(super) fn settings(&self) -> Params {
+        let Some(HeadCacheConfig { cache, mode, .. }) = self.heads() else { return Params::new() };
+        let layer = if cache.layer == Layer::CpuSlab { "cpu_slab" } else { "sheaf" };
+        let heads = match mode {
+            HeadCacheMode::Each => "one by one",
+            HeadCacheMode::Bulk => "in bulk",
+            HeadCacheMode::FlushOnly => "collected",
+            HeadCacheMode::TwoSided => "ready array",
+        };
+        let mut settings = params([
+            ("layer", layer.into()),
+            ("form", heads.into()),
+            ("min_partial", cache.min_partial.into()),
+            ("merge", cache.merge.into()),
+        ]);
+        if let Some(objects) = cache.cpu_partial {
+            settings.insert("cpu_partial".to_owned(), objects.into());
+        }
+        settings
     }
 
     /// What the source measured.

@@ -68,7 +68,10 @@ pub(super) fn measure(
     let comparisons = [compare(UNDER_WAY, NONE_OUT), compare(BESIDE, ALONE)];
     let series = bench.measure_with(&mut variants, &comparisons, Cores::Cross, bench.effort());
     drop(variants);
-    let single = cycles(145.0, "Linux 4.11-rc1, alloc_pages and put_page on one core, none outstanding");
+    let single = cycles(
+        145.0,
+        "Linux of early 2017, release not told, alloc_pages and put_page on one core, none outstanding",
+    );
     for (series, published) in series.iter().zip([Some(single), None, None, None]) {
         bench.row(series, Metric::NsPerOp, None);
         bench.row(series, Metric::CyclesPerOp, published);

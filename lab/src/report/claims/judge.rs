@@ -1,31 +1,38 @@
-//! How a published ratio and a measured one are held against each other.
+//! How a published ratio and a measured one are held against each other: by the whole interval, never by a median alone.
 
 use super::{Finding, Verdict};
 use crate::json::{Ratio, Report, Row};
 use crate::report::number;
 use crate::report::pick::{self, Fixed};
 
-/// The share of a published effect, in its logarithm, from which on it counts as seen in its size.
-const SEEN: f64 = 0.5;
+/// Shares of a published effect, in its logarithm. A claim holds if the whole interval lies between half of its effect and
+/// twice of it; below a twentieth there is no effect to speak of.
+const HALF: f64 = 0.5;
+const TWICE: f64 = 2.0;
+const HARDLY: f64 = 0.05;
 
-/// A measured ratio with what is known of its spread.
+/// A measured ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     pub(super) median: f64,
     pub(super) low: f64,
     pub(super) high: f64,
+    /// Whether the interval stayed wider than the method allows.
+    pub(super) undecided: bool,
 }
 
 impl Measured {
     /// A ratio of one run, taken inside its rounds.
     pub(super) fn of(ratio: &Ratio) -> Self {
-        Self { median: ratio.median, low: ratio.low, high: ratio.high }
+        let Ratio { median, low, high, undecided, .. } = *ratio;
+        Self { median, low, high, undecided }
     }
 
-    /// Two rows that no ratio joins, with the spread of their windows.
+    /// Two rows that no ratio joins, with the spread of their windows; exact where both are counted, not timed.
     pub(super) fn over(a: &Row, b: &Row) -> Option<Self> {
-        let measured = Self { median: a.median / b.median, low: a.p10 / b.p90, high: a.p90 / b.p10 };
-        [measured.median, measured.low, measured.high].iter().all(|x| x.is_finite()).then_some(measured)
+        let (median, low, high) = (a.median / b.median, a.p10 / b.p90, a.p90 / b.p10);
+        let finite = [median, low, high].iter().all(|x| x.is_finite());
+        finite.then_some(Self { median, low, high, undecided: false })
     }
 
     /// The ratio of these variants in `report`.
@@ -33,46 +40,77 @@ impl Measured {
         pick::ratio(report, a, b, fixed).map(Self::of)
     }
 
+    /// The ratio of these variants, or where the run took none, that of their rows of `metric`.
+    pub(super) fn find_or_over(report: &Report, a: &str, b: &str, metric: &str) -> Option<Self> {
+        let row = |variant| pick::row(report, variant, metric, &[]);
+        Self::find(report, a, b, &[]).or_else(|| Self::over(row(a)?, row(b)?))
+    }
+
     /// As text, with its interval.
     pub(super) fn text(self) -> String {
         number::with_interval(self.median, self.low, self.high)
     }
 
-    /// Held against the published ratio: which side of 1, and how far from it.
+    /// How much of the published effect is seen, at least and at most: 1 is all of it, below 0 the opposite.
+    fn seen(self, published: f64) -> (f64, f64) {
+        let seen = |here: f64| here.ln() / published.ln();
+        let (low, high) = (seen(self.low), seen(self.high));
+        (low.min(high), low.max(high))
+    }
+
+    /// Held against the published ratio.
     pub(super) fn against(self, published: f64) -> Verdict {
-        let there = published.ln();
-        // How much of the published effect is seen: 1 is all of it, below 0 the opposite.
-        let seen = |here: f64| here.ln() / there;
-        let most = seen(self.low).max(seen(self.high));
-        match (self.low <= 1.0 && self.high >= 1.0, seen(self.median)) {
-            (true, _) if most < SEEN => Verdict::Fails,
-            (true, _) => Verdict::Undecided,
-            (false, share) if share >= SEEN => Verdict::Holds,
-            (false, share) if share > 0.0 => Verdict::Smaller,
-            (false, _) => Verdict::Fails,
+        let (least, most) = self.seen(published);
+        match () {
+            () if self.undecided => Verdict::CannotTell,
+            () if most < HARDLY => Verdict::Fails,
+            () if least <= 0.0 && most < HALF => Verdict::Fails,
+            () if least <= 0.0 => Verdict::CannotTell,
+            () if least >= HALF && most <= TWICE => Verdict::Holds,
+            () if most < HALF || least > TWICE => Verdict::OtherRegime,
+            () => Verdict::CannotTell,
         }
     }
 
     /// Held against a claim of no difference: at most `share` away from 1.
     pub(super) fn is_near_one(self, share: f64) -> Verdict {
-        let within = |x: f64| x >= 1.0 - share && x <= 1.0 + share;
-        match (within(self.low) && within(self.high), within(self.median)) {
-            (true, _) => Verdict::Holds,
-            (false, true) => Verdict::Undecided,
-            (false, false) => Verdict::Fails,
+        match () {
+            () if self.undecided => Verdict::CannotTell,
+            () if self.low >= 1.0 - share && self.high <= 1.0 + share => Verdict::Holds,
+            () if self.low > 1.0 + share || self.high < 1.0 - share => Verdict::Fails,
+            () => Verdict::CannotTell,
+        }
+    }
+
+    /// Held against a claim without a figure: that it is more than 1.
+    pub(super) fn is_more(self) -> Verdict {
+        match () {
+            () if self.undecided => Verdict::CannotTell,
+            () if self.low > 1.0 => Verdict::Holds,
+            () if self.high < 1.0 => Verdict::Fails,
+            () => Verdict::CannotTell,
+        }
+    }
+
+    /// What a verdict against a published ratio says beyond its name.
+    fn addition(self, published: f64) -> &'static str {
+        let (least, most) = self.seen(published);
+        match self.against(published) {
+            Verdict::Fails if most < 0.0 => ", the other way",
+            Verdict::Fails => ", no such difference",
+            Verdict::OtherRegime if least > TWICE => ", more than twice the effect",
+            Verdict::OtherRegime => ", less than half of the effect",
+            Verdict::CannotTell if least > 0.0 && !self.undecided => {
+                ", in its direction, by how much cannot be told"
+            }
+            Verdict::CannotTell => ", too wide an interval to tell",
+            _ => "",
         }
     }
 
     /// The finding for a published ratio; `what` is completed by the ratio: "a page costs … times".
     pub(super) fn finding(self, published: f64, what: &str, of: &str) -> Finding {
-        let verdict = self.against(published);
-        let tie = self.low <= 1.0 && self.high >= 1.0;
-        let addition = match verdict {
-            Verdict::Undecided => ", too wide an interval to tell",
-            Verdict::Fails if tie => ", no difference",
-            Verdict::Fails => ", the other way",
-            _ => "",
-        };
+        let (verdict, addition) = (self.against(published), self.addition(published));
         let sentence =
             format!("Here {what} {} times {of}{addition}; the source: {published:.3}.", self.text());
         Finding { measured: format!("{:.3}", self.median), verdict, sentence }
@@ -84,20 +122,23 @@ mod tests {
     use super::*;
 
     fn measured(low: f64, median: f64, high: f64) -> Measured {
-        Measured { median, low, high }
+        Measured { median, low, high, undecided: false }
     }
 
     #[test]
     fn a_gain_is_held_against_the_published_one() {
         for (measured, published, verdict) in [
             (measured(1.30, 1.40, 1.50), 1.4, Verdict::Holds),
-            (measured(1.70, 1.80, 1.90), 1.02, Verdict::Holds),
-            (measured(1.01, 1.02, 1.03), 1.4, Verdict::Smaller),
+            (measured(1.70, 1.80, 1.90), 1.02, Verdict::OtherRegime),
+            (measured(1.001, 1.005, 1.01), 1.4, Verdict::Fails),
+            (measured(1.03, 1.05, 1.10), 1.4, Verdict::OtherRegime),
+            (measured(1.15, 1.20, 1.30), 1.4, Verdict::CannotTell),
             (measured(0.99, 1.02, 1.03), 1.4, Verdict::Fails),
-            (measured(0.90, 1.02, 1.30), 1.4, Verdict::Undecided),
-            (measured(0.99, 1.01, 1.03), 1.02, Verdict::Undecided),
+            (measured(0.90, 1.02, 1.30), 1.4, Verdict::CannotTell),
+            (measured(0.99, 1.01, 1.03), 1.02, Verdict::CannotTell),
             (measured(0.55, 0.56, 0.58), 1.4, Verdict::Fails),
             (measured(0.25, 0.27, 0.28), 0.3, Verdict::Holds),
+            (measured(0.05, 0.06, 0.07), 0.3, Verdict::OtherRegime),
             (measured(1.20, 1.27, 1.30), 0.7, Verdict::Fails),
         ] {
             assert_eq!(measured.against(published), verdict, "{measured:?} against {published}");
@@ -105,16 +146,40 @@ mod tests {
     }
 
     #[test]
+    fn what_the_method_calls_undecided_tells_nothing() {
+        let wide = Measured { undecided: true, ..measured(1.30, 1.40, 1.50) };
+        let verdicts = [wide.against(1.4), wide.is_near_one(0.9), wide.is_more()];
+        assert_eq!(verdicts, [Verdict::CannotTell; 3]);
+    }
+
+    #[test]
+    fn the_median_alone_decides_nothing() {
+        for median in [0.5, 1.0, 1.4, 3.0] {
+            assert_eq!(measured(1.30, median, 1.50).against(1.4), Verdict::Holds);
+            assert_eq!(measured(0.90, median, 1.30).against(1.4), Verdict::CannotTell);
+            assert_eq!(measured(0.99, median, 1.01).is_near_one(0.02), Verdict::Holds);
+        }
+    }
+
+    #[test]
     fn no_difference_must_show_within_the_whole_interval() {
         assert_eq!(measured(0.99, 1.0, 1.01).is_near_one(0.02), Verdict::Holds);
-        assert_eq!(measured(0.95, 1.0, 1.05).is_near_one(0.02), Verdict::Undecided);
+        assert_eq!(measured(0.95, 1.0, 1.05).is_near_one(0.02), Verdict::CannotTell);
+        assert_eq!(measured(1.01, 1.05, 1.12).is_near_one(0.02), Verdict::CannotTell);
         assert_eq!(measured(1.08, 1.10, 1.12).is_near_one(0.02), Verdict::Fails);
+    }
+
+    #[test]
+    fn a_claim_without_a_figure_has_a_direction() {
+        assert_eq!(measured(1.01, 1.1, 1.2).is_more(), Verdict::Holds);
+        assert_eq!(measured(0.99, 1.1, 1.2).is_more(), Verdict::CannotTell);
+        assert_eq!(measured(0.8, 0.9, 0.99).is_more(), Verdict::Fails);
     }
 
     #[test]
     fn a_claim_that_does_not_hold_is_said_so_in_a_sentence() {
         let finding = measured(0.55, 0.56, 0.58).finding(1.4, "it forwards", "as much");
-        assert_eq!(finding.verdict.words(), "does not hold here");
+        assert_eq!(finding.verdict.words(), "does not hold");
         assert_eq!(
             finding.sentence,
             "Here it forwards 0.560 (0.550 to 0.580) times as much, the other way; the source: 1.400."

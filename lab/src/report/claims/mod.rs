@@ -8,6 +8,7 @@ mod pages;
 mod ready_pool;
 
 use crate::json::Report;
+use crate::report::{machine, number};
 use crate::sources;
 
 /// A source: the texts in which its claims stand.
@@ -26,40 +27,69 @@ pub(super) struct Source {
 /// One thing that a source says and that can be measured.
 #[derive(Debug)]
 pub(super) struct Claim {
+    /// What programs call it.
+    pub(super) name: &'static str,
     /// The experiment that measures it.
     pub(super) experiment: &'static str,
     /// What the source says.
     pub(super) says: &'static str,
     /// Its figure.
     pub(super) published: &'static str,
+    /// Whether it stands on time, which a pause spoils, or on what was counted.
+    pub(super) timed: bool,
     /// What a report says about it; `None` where the report lacks the rows.
     judge: fn(&Report) -> Option<Finding>,
 }
 
-/// Whether a claim holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether a claim holds, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
-    /// It holds, and at least half of its size is seen.
-    Holds,
-    /// It holds in its direction; its size is not seen.
-    Smaller,
-    /// It does not hold here.
-    Fails,
-    /// Noise is larger than the effect.
-    Undecided,
     /// None of the reports has the rows.
     NotMeasured,
+    /// What is measured here is not what the source measured.
+    NotComparable,
+    /// The whole interval lies between half of the effect and twice of it.
+    Holds,
+    /// The whole interval lies on the claimed side, and outside of that.
+    OtherRegime,
+    /// The interval has more than one of these in it.
+    CannotTell,
+    /// The whole interval leaves no such effect.
+    Fails,
 }
 
 impl Verdict {
+    /// All of them, in the order in which they are told.
+    pub(super) const ALL: [Self; 6] = [
+        Self::Holds,
+        Self::OtherRegime,
+        Self::Fails,
+        Self::CannotTell,
+        Self::NotComparable,
+        Self::NotMeasured,
+    ];
+
     /// In words.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Holds => "holds",
-            Self::Smaller => "holds, but smaller",
-            Self::Fails => "does not hold here",
-            Self::Undecided => "undecided here",
+            Self::OtherRegime => "holds in another regime",
+            Self::Fails => "does not hold",
+            Self::CannotTell => "cannot tell",
+            Self::NotComparable => "not comparable",
             Self::NotMeasured => "not measured",
+        }
+    }
+
+    /// For programs.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::OtherRegime => "other-regime",
+            Self::Fails => "fails",
+            Self::CannotTell => "cannot-tell",
+            Self::NotComparable => "not-comparable",
+            Self::NotMeasured => "not-measured",
         }
     }
 
@@ -67,9 +97,9 @@ impl Verdict {
     pub(super) fn class(self) -> &'static str {
         match self {
             Self::Holds => "good",
-            Self::Smaller => "fair",
+            Self::OtherRegime => "fair",
             Self::Fails => "bad",
-            Self::Undecided | Self::NotMeasured => "open",
+            Self::CannotTell | Self::NotComparable | Self::NotMeasured => "open",
         }
     }
 }
@@ -81,23 +111,67 @@ pub(super) struct Finding {
     pub(super) measured: String,
     /// Whether the claim holds.
     pub(super) verdict: Verdict,
-    /// In one sentence, why.
+    /// In a sentence or two, why.
     pub(super) sentence: String,
 }
 
+impl Finding {
+    /// What is measured here is not what the source measured, and why.
+    fn not_comparable(measured: String, reason: &str) -> Self {
+        Self { measured, verdict: Verdict::NotComparable, sentence: format!("Not comparable: {reason}.") }
+    }
+
+    /// The same with one sentence more.
+    fn because(mut self, more: &str) -> Self {
+        self.sentence += " ";
+        self.sentence += more;
+        self
+    }
+}
+
 impl Claim {
-    /// Asks the report of its experiment.
+    /// Asks each report of its experiment, one for each machine; the worst first.
+    pub(super) fn findings<'r>(&self, reports: &'r [Report]) -> Vec<(Option<&'r Report>, Finding)> {
+        let of_it = reports.iter().filter(|report| report.experiment == self.experiment);
+        let mut findings: Vec<_> = of_it.map(|report| (Some(report), self.ask(report))).collect();
+        if findings.is_empty() {
+            let why = "The files have no run of this experiment; to make one:";
+            findings.push((None, self.lacking(why)));
+        }
+        // Stable: of two that are as bad, the first given stays first.
+        findings.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.verdict));
+        findings
+    }
+
+    /// The worst of its findings.
     pub(super) fn finding(&self, reports: &[Report]) -> Finding {
-        let report = reports.iter().find(|report| report.experiment == self.experiment);
-        let lacking = |why: &str| Finding {
+        let why = "The files have no run of this experiment; to make one:";
+        self.findings(reports).into_iter().next().map_or_else(|| self.lacking(why), |(_, finding)| finding)
+    }
+
+    fn lacking(&self, why: &str) -> Finding {
+        Finding {
             measured: "–".to_owned(),
             verdict: Verdict::NotMeasured,
             sentence: format!("{why} netmem lab run {}", self.experiment),
+        }
+    }
+
+    fn ask(&self, report: &Report) -> Finding {
+        let Some(finding) = (self.judge)(report) else {
+            return self.lacking("The run at hand lacks these rows; to make them:");
         };
-        match report {
-            None => lacking("The files have no run of this experiment; to make one:"),
-            Some(report) => (self.judge)(report)
-                .unwrap_or_else(|| lacking("The run at hand lacks these rows; to make them:")),
+        match machine::does_not_stand(report) {
+            Some(lost) if self.timed && finding.verdict != Verdict::NotComparable => Finding {
+                measured: finding.measured,
+                verdict: Verdict::CannotTell,
+                sentence: format!(
+                    "The run does not stand: {} % of its measured time was lost to pauses of the machine.",
+                    number::figure(lost)
+                ),
+            },
+            _ if report.interrupted => finding.because("The run was interrupted."),
+            _ => finding,
         }
     }
 }

@@ -27,6 +27,25 @@ fn what_was_not_run_and_what_lacks_the_rows_both_say_how_to_run_it() {
 }
 
 #[test]
+fn pauses_spoil_what_was_timed_and_nothing_that_was_counted() {
+    let pauses = crate::json::Pauses { before_percent: 1.0, during_percent: Some(60.0), longest_us: 1e3 };
+    let row = |variant: &str, median: f64| crate::json::Row {
+        variant: variant.into(),
+        metric: "bytes".into(),
+        params: crate::json::params([("per", "GiB".into())]),
+        median,
+        p10: median,
+        p90: median,
+        ..sample().rows.remove(0)
+    };
+    let rows = vec![row("netmem/56", 56.0), row("netmem/64", 64.0)];
+    let report = Report { experiment: "slab-descriptor".into(), rows, pauses: Some(pauses), ..sample() };
+    let memory = claims().find(|claim| claim.name == "memory").unwrap();
+    assert_eq!(memory.finding(&[report]).verdict, Verdict::Holds);
+    assert_eq!(claims().filter(|claim| !claim.timed).count(), 4);
+}
+
+#[test]
 fn the_slips_of_two_sources_are_stated() {
     let slip = |key| SOURCES.iter().find(|source| source.text.key == key).and_then(|source| source.slip);
     assert!(

@@ -2,7 +2,7 @@
 
 use super::frame::{self, line, px, text};
 use super::scale::Scale;
-use super::{Plot, Point};
+use super::{Look, Plot, Point, remarks};
 use crate::report::html::Html;
 use crate::report::number;
 
@@ -15,6 +15,7 @@ const BOTTOM: f64 = 46.0;
 struct Across {
     /// Texts, sorted, with their places.
     stops: Vec<(String, f64)>,
+    log: bool,
 }
 
 impl Across {
@@ -43,7 +44,7 @@ impl Across {
             };
             (text, from + share * (to - from))
         };
-        Self { stops: order.into_iter().enumerate().map(at).collect() }
+        Self { stops: order.into_iter().enumerate().map(at).collect(), log }
     }
 
     fn place(&self, at: &str) -> Option<f64> {
@@ -71,6 +72,17 @@ fn label(text: &str) -> String {
     text.parse().map_or_else(|_| text.to_owned(), number::tick)
 }
 
+/// Whether the axis below is logarithmic.
+pub(super) fn is_log_across(plot: &Plot) -> bool {
+    Across::new(plot, 0.0, 1.0).log
+}
+
+/// The axis of figures, with what is said of it where there is room.
+fn figures_name(plot: &Plot, height: f64) -> String {
+    let whole = format!("{}{}", plot.figures, remarks(plot));
+    if frame::width_of(&whole) <= height { whole } else { plot.figures.clone() }
+}
+
 /// One drawing.
 pub(super) fn draw(html: &mut Html, plot: &Plot, class: &str, width: f64) {
     let height = if width < 500.0 { 280.0 } else { 360.0 };
@@ -95,21 +107,21 @@ pub(super) fn draw(html: &mut Html, plot: &Plot, class: &str, width: f64) {
         html.leaf(
             "text",
             &[("class", "name"), ("transform", &turn), ("text-anchor", "middle")],
-            &plot.figures,
+            &figures_name(plot, height),
         );
         for budget in &plot.budgets {
             let y = figures.place(budget.at);
             line(html, "budget", (LEFT, y), (right, y));
             text(html, "tick", (right, y - 4.0), "end", &budget.name);
         }
-        for (number, series) in plot.series.iter().enumerate() {
-            curve(html, number, &series.points, &across, &figures);
+        for series in &plot.series {
+            curve(html, series.look, &series.points, &across, &figures);
         }
     });
 }
 
-fn curve(html: &mut Html, number: usize, points: &[Point], across: &Across, figures: &Scale) {
-    let class = frame::look(number);
+fn curve(html: &mut Html, look: Look, points: &[Point], across: &Across, figures: &Scale) {
+    let class = frame::look(look);
     let mut placed: Vec<(f64, &Point)> =
         points.iter().filter_map(|point| Some((across.place(&point.at)?, point))).collect();
     placed.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -129,9 +141,9 @@ fn curve(html: &mut Html, number: usize, points: &[Point], across: &Across, figu
     }
     for (x, point) in &placed {
         line(html, &class, (*x, figures.place(point.low)), (*x, figures.place(point.high)));
-        frame::mark(html, number, *x, figures.place(point.median));
+        frame::mark(html, look, *x, figures.place(point.median));
         if let Some(published) = point.published {
-            frame::published(html, number, *x, figures.place(published));
+            frame::published(html, look, *x, figures.place(published));
         }
     }
 }

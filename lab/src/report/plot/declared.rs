@@ -116,7 +116,7 @@ pub(super) const FIGURES: &[Figure] = &[
         only: &[("event", "last-level loads")],
         ..dots(
             "slab-descriptor",
-            "Loads from the last-level cache, simulated, 16.8 million objects of 32 bytes",
+            "Loads past a simulated first level of 256 KiB, 16.8 million objects of 32 bytes",
             "count",
         )
     },

@@ -2,7 +2,7 @@
 
 use super::frame::{self, line, text};
 use super::scale::Scale;
-use super::{Plot, Point};
+use super::{Look, Plot, Point, remarks};
 use crate::report::html::Html;
 use crate::report::number;
 
@@ -14,7 +14,7 @@ const MARGIN: f64 = 24.0;
 
 /// One variant with its place.
 struct Item<'p> {
-    number: usize,
+    look: Look,
     point: &'p Point,
     label: Vec<String>,
     /// Where the label begins, and where the dot is.
@@ -26,7 +26,7 @@ struct Item<'p> {
 fn lay_out(plot: &Plot, beside: Option<f64>, above: f64) -> (Vec<Item<'_>>, f64) {
     let mut y = if plot.budgets.is_empty() { 6.0 } else { 6.0 + TEXT * plot.budgets.len() as f64 };
     let mut items = Vec::new();
-    for (number, series) in plot.series.iter().enumerate() {
+    for series in &plot.series {
         for point in &series.points {
             let label = frame::wrapped(&point.at, beside.unwrap_or(above));
             let height = TEXT * label.len() as f64;
@@ -34,11 +34,17 @@ fn lay_out(plot: &Plot, beside: Option<f64>, above: f64) -> (Vec<Item<'_>>, f64)
                 Some(_) => (y + height.max(ROW) / 2.0, y + height.max(ROW) + 4.0),
                 None => (y + height + 10.0, y + height + ROW + 2.0),
             };
-            items.push(Item { number, point, label, top: y, middle });
+            items.push(Item { look: series.look, point, label, top: y, middle });
             y = next;
         }
     }
     (items, y)
+}
+
+/// The axis of figures, with what is said of it where there is room.
+fn figures_name(plot: &Plot, width: f64) -> String {
+    let whole = format!("{}{}", plot.figures, remarks(plot));
+    if frame::width_of(&whole) <= width { whole } else { plot.figures.clone() }
 }
 
 /// One drawing.
@@ -56,7 +62,13 @@ pub(super) fn draw(html: &mut Html, plot: &Plot, class: &str, width: f64) {
             text(html, "tick", (x, bottom + 18.0), "middle", &number::tick(tick));
         }
         line(html, "axis", (left, bottom), (right, bottom));
-        text(html, "name", (f64::midpoint(left, right), bottom + 38.0), "middle", &plot.figures);
+        text(
+            html,
+            "name",
+            (f64::midpoint(left, right), bottom + 38.0),
+            "middle",
+            &figures_name(plot, right - left),
+        );
         for (row, budget) in plot.budgets.iter().enumerate() {
             let (x, y) = (figures.place(budget.at), 4.0 + TEXT * (row + 1) as f64 - 5.0);
             line(html, "budget", (x, y - 10.0), (x, bottom));
@@ -71,7 +83,7 @@ pub(super) fn draw(html: &mut Html, plot: &Plot, class: &str, width: f64) {
 }
 
 fn one(html: &mut Html, item: &Item<'_>, figures: &Scale, beside: Option<f64>) {
-    let Item { number, point, middle, .. } = *item;
+    let Item { look, point, middle, .. } = *item;
     for (row, words) in item.label.iter().enumerate() {
         let baseline = match beside {
             Some(_) => middle + 5.0 + TEXT * (row as f64 - (item.label.len() - 1) as f64 / 2.0),
@@ -80,10 +92,10 @@ fn one(html: &mut Html, item: &Item<'_>, figures: &Scale, beside: Option<f64>) {
         let (x, anchor) = beside.map_or((0.0, "start"), |label| (label, "end"));
         text(html, "label", (x, baseline), anchor, words);
     }
-    let class = format!("range {}", frame::look(number));
+    let class = format!("range {}", frame::look(look));
     line(html, &class, (figures.place(point.low), middle), (figures.place(point.high), middle));
-    frame::mark(html, number, figures.place(point.median), middle);
+    frame::mark(html, look, figures.place(point.median), middle);
     if let Some(published) = point.published {
-        frame::published(html, number, figures.place(published), middle);
+        frame::published(html, look, figures.place(published), middle);
     }
 }

@@ -1,6 +1,6 @@
 //! What both kinds of plot are drawn with: text, lines, marks.
 
-use super::LOOKS;
+use super::Look;
 use crate::report::html::Html;
 
 /// A coordinate, with as many digits as a pixel needs.
@@ -8,9 +8,9 @@ pub(super) fn px(place: f64) -> String {
     format!("{place:.1}")
 }
 
-/// The classes of the series with number `look`.
-pub(super) fn look(look: usize) -> String {
-    format!("s{}", look % LOOKS)
+/// The class of a series's colour.
+pub(super) fn look(look: Look) -> String {
+    format!("s{}", look.colour)
 }
 
 /// An SVG of this size, with a text for those who do not see it.
@@ -40,9 +40,9 @@ pub(super) fn text(html: &mut Html, class: &str, at: (f64, f64), anchor: &str, t
 }
 
 /// The mark of a median; its shape tells series apart where colours do not.
-pub(super) fn mark(html: &mut Html, number: usize, x: f64, y: f64) {
-    let class = format!("dot {}", look(number));
-    let path = match number % 4 {
+pub(super) fn mark(html: &mut Html, of: Look, x: f64, y: f64) {
+    let class = format!("dot {}", look(of));
+    let path = match of.mark % 4 {
         0 => return html.empty("circle", &[("class", &class), ("cx", &px(x)), ("cy", &px(y)), ("r", "4")]),
         1 => format!("M{} {}h7v7h-7z", px(x - 3.5), px(y - 3.5)),
         2 => format!("M{} {}l4.5 8h-9z", px(x), px(y - 5.0)),
@@ -52,9 +52,9 @@ pub(super) fn mark(html: &mut Html, number: usize, x: f64, y: f64) {
 }
 
 /// The mark of a published figure.
-pub(super) fn published(html: &mut Html, number: usize, x: f64, y: f64) {
+pub(super) fn published(html: &mut Html, of: Look, x: f64, y: f64) {
     let path = format!("M{} {}l5.5 5.5l-5.5 5.5l-5.5 -5.5z", px(x), px(y - 5.5));
-    html.empty("path", &[("class", &format!("published {}", look(number))), ("d", &path)]);
+    html.empty("path", &[("class", &format!("published {}", look(of))), ("d", &path)]);
 }
 
 /// Width of a letter of the plots' 13 pixels in a wide font; what a browser takes instead is hardly wider.

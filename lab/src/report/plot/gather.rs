@@ -1,14 +1,21 @@
 //! The points of a plot, from the rows of a report.
 
 use super::figures::{Figure, Kind};
-use super::{Budget, Plot, Point, Series};
+use super::{Budget, Look, Plot, Point, Series, looks};
 use crate::json::{Params, Published, Report, Row};
 use crate::report::number;
 use crate::report::pick;
 use crate::table;
 
-/// Time for a packet of 84 bytes on the wire at 10 Gbit/s, and of 1,538 at 100 Gbit/s, in ns; both by [brouer17-pages].
-const BUDGETS: [(f64, &str); 2] = [(67.2, "67.2 ns: 10G"), (123.0, "123 ns: 100G")];
+/// Bytes that a packet takes on the wire beyond its own, which end with its check sum: preamble, start, gap. 64 bytes have 67.2 ns
+/// at 10 Gbit/s, as [brouer17-pages] has it.
+const WIRE: f64 = 20.0;
+
+/// Line rates that are marked, in Gbit/s.
+const RATES: [f64; 2] = [10.0, 100.0];
+
+/// A look that is given once all series are known.
+const NO_LOOK: Look = Look { colour: 0, mark: 0 };
 
 /// Points that one plot can show and a reader can take in.
 const DOTS_MAX: usize = 40;
@@ -27,16 +34,18 @@ pub(super) fn plot(figure: &Figure, report: &Report) -> Option<Plot> {
         let point = Point { at, median: row.median, low: row.p10, high: row.p90, published };
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
-            None => series.push(Series { name, points: vec![point] }),
+            None => series.push(Series { name, points: vec![point], look: NO_LOOK }),
         }
     }
+    looks::assign(&mut series, report);
     Some(Plot {
         title: figure.title.to_owned(),
+        better: better(figure.metric),
         figures: axis(figure.metric, report.machine.tsc_ghz),
         across: figure.over.1.to_owned(),
         log: figure.log,
         series,
-        budgets: budgets(figure, report.machine.tsc_ghz),
+        budgets: budgets(figure, &rows, report.machine.tsc_ghz),
         key: "A mark is the median, its bar the 10th to the 90th percentile of the windows.",
     })
 }
@@ -88,13 +97,30 @@ fn in_unit(published: &Published, metric: &str, tsc_ghz: f64) -> Option<f64> {
     }
 }
 
-fn budgets(figure: &Figure, tsc_ghz: f64) -> Vec<Budget> {
+/// Which way is better.
+fn better(metric: &str) -> &'static str {
+    match metric {
+        "count" => "",
+        metric if pick::more_is_better(metric) => "more is better",
+        _ => "less is better",
+    }
+}
+
+/// The time there is for a packet of the size that all rows have.
+fn budgets(figure: &Figure, rows: &[&Row], tsc_ghz: f64) -> Vec<Budget> {
     let ticks_per_unit = match (figure.budgets, figure.metric) {
         (true, "ns_per_packet") => 1.0,
         (true, "cycles_per_op") => tsc_ghz,
         _ => return Vec::new(),
     };
-    BUDGETS.iter().map(|(ns, name)| Budget { at: ns * ticks_per_unit, name: (*name).to_owned() }).collect()
+    let shared = table::common(rows.iter().map(|row| &row.params));
+    let Some(bytes) = shared.get("bytes").and_then(serde_json::Value::as_f64) else { return Vec::new() };
+    let mark = |rate: f64| {
+        let ns = (bytes + WIRE) * 8.0 / rate;
+        let name = format!("{} ns: {bytes} bytes at {rate}G", number::figure(ns));
+        Budget { at: ns * ticks_per_unit, name }
+    };
+    RATES.map(mark).into()
 }
 
 /// Every ratio of the report as a dot beside the line of 1, if there are few enough to be read.
@@ -115,10 +141,12 @@ pub(super) fn ratios(report: &Report) -> Option<Plot> {
         let point = Point { at, median: ratio.median, low: ratio.low, high: ratio.high, published: None };
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
-            None => series.push(Series { name, points: vec![point] }),
+            None => series.push(Series { name, points: vec![point], look: NO_LOOK }),
         }
     }
+    looks::assign(&mut series, report);
     Some(Plot {
+        better: if mixed { "" } else { better(&report.ratios[0].metric) },
         title: "Ratios within the run".to_owned(),
         figures: match mixed {
             true => "ratio".to_owned(),

@@ -1,7 +1,7 @@
 //! Plots as SVG, drawn for a telephone and for a screen: text keeps its size, so the drawing has to reflow.
 //!
 //! - `figures`: what a plot is declared by; `declared`: which an experiment has. `gather`: the points of one, from the rows of a report.
-//! - `scale`: figures to places, and ticks. `frame`: axes and budgets. `curves` and `dots`: the two kinds of plot.
+//! - `looks`: one colour a contender. `scale`: figures to places, and ticks. `frame`: axes and budgets. `curves` and `dots`: the two kinds of plot.
 
 mod curves;
 mod declared;
@@ -9,10 +9,12 @@ mod dots;
 mod figures;
 mod frame;
 mod gather;
+mod looks;
 mod scale;
 
 use super::html::Html;
 use crate::json::Report;
+use scale::Scale;
 
 /// A figure with its spread, and the source's beside it.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +32,15 @@ struct Point {
 struct Series {
     name: String,
     points: Vec<Point>,
+    /// Its colour, which is its contender's on the whole page, and its mark, by its place in the plot.
+    look: Look,
+}
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    colour: usize,
+    mark: usize,
 }
 
 /// A line of what there is time for.
@@ -45,6 +56,8 @@ struct Plot {
     title: String,
     /// The axis of figures, with its unit.
     figures: String,
+    /// Which way is better along it; empty where neither is.
+    better: &'static str,
     /// The other axis; empty for dots, which name themselves.
     across: String,
     log: bool,
@@ -70,9 +83,6 @@ impl Plot {
 /// The two drawings of every plot, by the width in CSS pixels that they are made for and the class that shows them.
 const WIDTHS: [(&str, f64); 2] = [("narrow", 320.0), ("wide", 760.0)];
 
-/// How many looks there are for series.
-const LOOKS: usize = 8;
-
 /// All plots of one report.
 pub(super) fn write(html: &mut Html, report: &Report) {
     for figure in figures::of(report) {
@@ -88,6 +98,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
 fn draw(html: &mut Html, plot: &Plot, kind: figures::Kind) {
     html.element("figure", &[], |html| {
         html.leaf("figcaption", &[], &plot.title);
+        html.leaf("p", &[("class", "key")], &axes(plot, kind));
         if kind == figures::Kind::Curves {
             legend(html, plot);
         }
@@ -107,20 +118,39 @@ fn draw(html: &mut Html, plot: &Plot, kind: figures::Kind) {
     html.line();
 }
 
+/// What the axes are, and which way is better.
+fn axes(plot: &Plot, kind: figures::Kind) -> String {
+    let figures = format!("{}{}", plot.figures, remarks(plot));
+    match kind {
+        figures::Kind::Dots => format!("Across: {figures}."),
+        figures::Kind::Curves => {
+            let log = if curves::is_log_across(plot) { ", logarithmic" } else { "" };
+            format!("Upwards: {figures}. Across: {}{log}.", plot.across)
+        }
+    }
+}
+
+/// What is said of the axis of figures beyond its unit.
+fn remarks(plot: &Plot) -> String {
+    let log = if Scale::new(plot.log, plot.all_figures(), 0.0, 1.0).is_log() { ", logarithmic" } else { "" };
+    let better = if plot.better.is_empty() { String::new() } else { format!(", {}", plot.better) };
+    format!("{log}{better}")
+}
+
 /// Names beside the looks of their series; it is text, so it wraps by itself.
 fn legend(html: &mut Html, plot: &Plot) {
     html.element("ul", &[("class", "legend")], |html| {
-        for (look, series) in plot.series.iter().enumerate() {
+        for series in &plot.series {
             html.element("li", &[], |html| {
                 let box_ =
                     [("viewBox", "0 0 28 14"), ("width", "28"), ("height", "14"), ("aria-hidden", "true")];
                 html.element("svg", &box_, |html| {
-                    let class = frame::look(look);
+                    let class = frame::look(series.look);
                     html.empty(
                         "line",
                         &[("x1", "1"), ("y1", "7"), ("x2", "27"), ("y2", "7"), ("class", &class)],
                     );
-                    frame::mark(html, look, 14.0, 7.0);
+                    frame::mark(html, series.look, 14.0, 7.0);
                 });
                 html.text(&series.name);
             });

@@ -34,6 +34,11 @@ impl Scale {
         Self { log, low: (low / step).floor() * step, high, from, to }
     }
 
+    /// Whether equal steps are equal ratios.
+    pub(super) fn is_log(&self) -> bool {
+        self.log
+    }
+
     /// Where `figure` is drawn; what is outside, or no number, at the nearer end.
     pub(super) fn place(&self, figure: f64) -> f64 {
         let share = if self.log {

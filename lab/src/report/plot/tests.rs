@@ -36,8 +36,10 @@ fn a_curve_has_named_axes_units_intervals_and_the_published_points_at_both_width
     for class in ["narrow", "wide"] {
         assert_eq!(markup.matches(&format!("<svg class=\"{class}\"")).count(), 1, "{class}");
     }
-    assert_eq!(markup.matches(">cycles per operation (of 2.6 GHz)</text>").count(), 2);
+    assert_eq!(markup.matches(">cycles per operation (of 2.6 GHz)").count(), 2);
     assert_eq!(markup.matches(">in one bulk</text>").count(), 2);
+    let said = "Upwards: cycles per operation (of 2.6 GHz), logarithmic, less is better. Across: in one bulk, logarithmic.";
+    assert!(markup.contains(said), "{markup}");
     assert_eq!(markup.matches("class=\"published ").count(), 2 * 4);
     assert_eq!(markup.matches("class=\"s1\" x1").count(), 2 * 2, "a bar for each point");
     assert_eq!(markup.matches(">128</text>").count(), 2);
@@ -47,11 +49,13 @@ fn a_curve_has_named_axes_units_intervals_and_the_published_points_at_both_width
 fn dots_have_the_budget_of_a_packet_and_rates_as_times() {
     let mut report = Report { experiment: "xdp-verdicts".into(), ratios: vec![], ..sample() };
     report.rows[0].metric = "ns_per_packet".into();
+    report.rows[0].params.insert("bytes".to_owned(), 64.into());
     report.rows[0].published = Some(Published { value: 17e6, unit: "pps".into(), of: "a card".into() });
     let markup = drawn(&report);
-    assert_eq!(markup.matches("67.2 ns: 10G").count(), 2);
+    assert_eq!(markup.matches("67.2 ns: 64 bytes at 10G").count(), 2);
+    assert_eq!(markup.matches("6.72 ns: 64 bytes at 100G").count(), 2);
     assert_eq!(markup.matches("class=\"published ").count(), 2);
-    assert!(markup.contains(">ns per packet</text>"));
+    assert!(markup.contains(">ns per packet, logarithmic, less is better</text>"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The lines of what netmem has to reach.
 
 use super::{Against, Target};
+use crate::report::causes;
 use crate::rivals::ALLOCATORS;
 
 const RIVALS: &str = "rivals";
@@ -38,7 +39,7 @@ pub(super) const TARGETS: &[Target] = &[
         against: Against::One("dpdk"),
         fixed: &[("work", "frame"), ("burst", "32"), ("touch", "true"), ("cores", "same")],
         made_by: RIVALS,
-        cause: "A frame carries the length of its data, so each write has a fifth store beside the four of the line, and 23 instructions; a mempool's element has no length. In some layouts of the binary both vary by a factor of two: stores to frames and loads of the batch that lie a multiple of 4 KiB apart.",
+        cause: causes::WRITTEN,
     },
     Target {
         work: "A packet, head and data, made, written and freed",
@@ -148,7 +149,7 @@ pub(super) const TARGETS: &[Target] = &[
         against: Against::FastestOf(&ALLOCATORS),
         fixed: &[("work", "page"), ("burst", "1"), ("bytes", "4096"), ("touch", "false"), ("cores", "same")],
         made_by: "page-fast-path",
-        cause: "58 instructions: the page's descriptor is written, its order looked up, and the list may be robbed by others; a general allocator pops a list of its thread.",
+        cause: causes::PAGE,
     },
     Target {
         work: "A page from core to core, one at a time, both sides looking again at once",
@@ -181,7 +182,7 @@ pub(super) const TARGETS: &[Target] = &[
         against: Against::One("limit"),
         fixed: &[],
         made_by: "forward-bulk-free xdp-verdicts",
-        cause: "",
+        cause: "The relay moves a descriptor and touches one line. Forwarding beside that checks the header and rewrites it, looks up a route, and takes each frame through a ring, a batch and the pool's cache; how much each of them costs was not found out.",
     },
     Target {
         work: "A packet from memif to memif, 64 bytes, one core",
@@ -214,7 +215,7 @@ pub(super) const TARGETS: &[Target] = &[
         against: Against::One("kernel"),
         fixed: &[("port", "xdp")],
         made_by: "forward-xdp",
-        cause: "In copy mode the kernel copies each packet out of its own into ours and into a new one of its own again, on two cores: about 585 ns on the sender's and as many on the device's were seen, 765 in all for the kernel, which copies none and stays on one; testpmd pays about what netmem pays. ADR 0032 has the samples: a third of the sender's time is receiving by AF_XDP, a quarter of the device's is its own packet and copy.",
+        cause: causes::COPIES,
     },
     Target {
         work: "Packets per second with bulk free",

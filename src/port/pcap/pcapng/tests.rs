@@ -52,8 +52,11 @@ impl Blocks {
 
 const BOTH: [Blocks; 2] = [Blocks { big: false }, Blocks { big: true }];
 
+/// What stands before a packet, and its bytes.
+type Read = (Record, Vec<u8>);
+
 /// The packets of a capture, and how it ends.
-fn read(mut bytes: &[u8]) -> (Vec<(Record, Vec<u8>)>, Result<(), Bad>) {
+fn read(mut bytes: &[u8]) -> (Vec<Read>, Result<(), Bad>) {
     let mut capture = Capture::of(bytes).expect("a pcapng file");
     let mut packets = Vec::new();
     loop {

@@ -1,0 +1,114 @@
+//! Whether a figure that was published stands beside the settings that it is of: what the sources printed, written down here
+//! once more, is held against the rows of the program.
+#![cfg(feature = "lab")]
+
+#[path = "../netmem/mod.rs"]
+mod netmem;
+mod figures;
+
+use figures::Figure;
+use netmem::{output, stderr};
+use serde_json::{Value, json};
+
+/// A run as short as it goes; how fast anything was is not asked.
+const SMALLEST: &str =
+    "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// What is wrong with the published figure of a row; `None` if it is the figure of these settings.
+fn wrong(row: &Value, figures: &[Figure]) -> Option<String> {
+    let published = &row["published"];
+    let told = format!("{}: {} beside {}", text(&row["variant"]), published, row["params"]);
+    let same = |figure: &&Figure| {
+        row["variant"] == figure.variant
+            && published["value"] == json!(figure.value)
+            && published["unit"] == figure.unit
+    };
+    let of: Vec<&Figure> = figures.iter().filter(same).collect();
+    if of.is_empty() {
+        return Some(format!("no source has this figure: {told}"));
+    }
+    let label = text(&published["of"]);
+    let fits = |figure: &&Figure| {
+        let set = |(name, value): &(&str, String)| text(&row["params"][*name]) == *value;
+        figure.settings.iter().all(set)
+            && figure.says.iter().all(|words| label.contains(words))
+            && figure.never.iter().all(|words| !label.contains(words))
+    };
+    (!of.iter().any(fits)).then(|| format!("another setting or another label than the source's: {told}"))
+}
+
+/// Runs `experiment` and says what is wrong with its rows.
+fn faults(experiment: &str) -> Vec<String> {
+    let file =
+        std::env::temp_dir().join(format!("netmem-published-{}-{experiment}.json", std::process::id()));
+    let out = output(&format!("lab run {experiment} {SMALLEST} --json {}", file.display()));
+    let report = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {}", stderr(&out)));
+    std::fs::remove_file(&file).expect("it was there");
+    let report: Value = serde_json::from_str(&report).expect("one JSON object");
+    let figures: Vec<Figure> =
+        figures::all().into_iter().filter(|figure| figure.experiment == experiment).collect();
+    let rows: Vec<&Value> =
+        report["rows"].as_array().expect("rows").iter().filter(|row| !row["published"].is_null()).collect();
+    let mut faults: Vec<String> = rows.iter().filter_map(|row| wrong(row, &figures)).collect();
+    for figure in &figures {
+        let here = |row: &&Value| {
+            row["variant"] == figure.variant && row["published"]["value"] == json!(figure.value)
+        };
+        if !rows.iter().any(here) {
+            // The machine stood still in all of its windows, there is one core, or no valgrind: then a note says so.
+            let notes = report["notes"].as_array().expect("notes").iter().map(text);
+            let said: Vec<String> =
+                notes.filter(|note| note.starts_with("no row") || note.starts_with("no share")).collect();
+            let one_core = report["checks"].to_string().contains("\"two cores\"");
+            match said.is_empty() && !one_core {
+                true => {
+                    faults.push(format!("no row has {} {} of {}", figure.value, figure.unit, figure.variant))
+                }
+                false => println!("SKIPPED {experiment}: no row of {}: {said:?}", figure.variant),
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn pages_stand_beside_the_figures_of_their_settings() {
+    for experiment in ["page-fast-path", "page-bulk", "page-cross-worker", "pool-recycle"] {
+        assert_eq!(faults(experiment), Vec::<String>::new(), "{experiment}");
+    }
+}
+
+#[test]
+fn forwarding_stands_beside_the_figures_of_its_settings() {
+    for experiment in ["xdp-verdicts", "cluster-pool", "forward-bulk-free", "handoff"] {
+        assert_eq!(faults(experiment), Vec::<String>::new(), "{experiment}");
+    }
+}
+
+#[test]
+fn objects_stand_beside_the_figures_of_their_settings() {
+    assert_eq!(faults("slab-bulk"), Vec::<String>::new());
+}
+
+#[test]
+fn a_figure_of_another_setting_is_noticed() {
+    let row = |merge: bool, cpu_partial: u64, of: &str| {
+        json!({"variant": "netmem/nomerge",
+            "params": {"layer": "cpu_slab", "form": "in bulk", "cpu_partial": cpu_partial,
+                "min_partial": 5, "merge": merge, "mode": "ip"},
+            "published": {"value": 2_121_824.0, "unit": "pps", "of": of}})
+    };
+    let label = "Linux 4.1.0-mmotm, i7-4790K, slab_nomerge, without tuning";
+    assert_eq!(wrong(&row(false, 13, label), &figures::all()), None);
+    assert!(wrong(&row(true, 13, label), &figures::all()).is_some(), "caches that are merged");
+    assert!(wrong(&row(false, 256, label), &figures::all()).is_some(), "caches that are tuned");
+    let tuned = "Linux 4.1.0-mmotm, i7-4790K, bulk free, tuned, slab_nomerge";
+    assert!(wrong(&row(false, 13, tuned), &figures::all()).is_some(), "a label that says so");
+    let mut moved = row(false, 13, label);
+    moved["published"]["value"] = json!(2_124_217.0);
+    assert!(wrong(&moved, &figures::all()).is_some(), "another row's figure");
+}

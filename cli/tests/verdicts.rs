@@ -1,0 +1,117 @@
+//! The verdicts of a page are those that a script of its own, `docs/report/verdicts.py`, finds in the JSON of the runs.
+//! Needs python3; without it each test says that it was skipped.
+#![cfg(feature = "lab")]
+
+mod netmem;
+
+use netmem::{output, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+fn published(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report").join(name)
+}
+
+/// A file of one test, gone at its end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, content: &str) -> Self {
+        let path = env::temp_dir().join(format!("netmem-verdicts-{}-{name}", std::process::id()));
+        fs::write(&path, content).expect("a file in the temporary directory");
+        Self(path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What the script says of runs and a page; `None` where there is no python3.
+fn recomputed(runs: &[&Path], page: &Path) -> Option<Output> {
+    let mut command = Command::new("python3");
+    command.arg(published("verdicts.py")).args(runs).arg("--page").arg(page);
+    match command.output() {
+        Ok(out) => Some(out),
+        Err(error) => {
+            assert!(env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "python3: {error}");
+            eprintln!("SKIPPED: python3: {error}");
+            None
+        }
+    }
+}
+
+/// A page of these runs by this program.
+fn page_of(name: &str, runs: &[&Path]) -> Temporary {
+    let page = Temporary::new(name, "");
+    let from: Vec<String> = runs.iter().map(|path| path.display().to_string()).collect();
+    let out = output(&format!("lab report --from {} --out {}", from.join(" "), page.0.display()));
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    page
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn the_published_page_and_a_new_one_say_what_the_json_says() {
+    let json = published("all.json");
+    let made = page_of("page.html", &[&json]);
+    for page in [&published("report.html"), &made.0] {
+        let Some(out) = recomputed(&[&json], page) else { return };
+        assert_eq!(out.status.code(), Some(0), "{}{}", stdout(&out), stderr(&out));
+        assert!(stdout(&out).starts_with("equal: 31 claims, 20 targets, "), "{}", stdout(&out));
+    }
+}
+
+#[test]
+fn a_verdict_that_was_planted_is_found() {
+    let (json, page) = (published("all.json"), text(&published("report.html")));
+    let claim = page.find("id=\"claim-hand-off-light\"").expect("the claim");
+    let (before, after) = page.split_at(claim);
+    let planted = format!("{before}{}", after.replacen("bad\">does not hold<", "good\">holds<", 1));
+    let planted = Temporary::new("planted.html", &planted);
+    let Some(out) = recomputed(&[&json], &planted.0) else { return };
+    assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+    assert_eq!(stdout(&out), "claim hand-off-light: the page says 'holds', the JSON 'does not hold'\n");
+}
+
+#[test]
+fn an_interval_that_was_planted_is_found() {
+    let json = text(&published("all.json"));
+    let mut runs: serde_json::Value = serde_json::from_str(&json).expect("an array");
+    let run =
+        runs.as_array_mut().expect("an array").iter_mut().find(|run| run["experiment"] == "xdp-verdicts");
+    let ratios = run.expect("the run")["ratios"].as_array_mut().expect("ratios");
+    let ratio = ratios.iter_mut().find(|ratio| ratio["a"] == "netmem/tx").expect("the ratio");
+    // The median stays: it is the interval that decides.
+    ratio["low"] = 0.9.into();
+    let planted = Temporary::new("planted.json", &runs.to_string());
+    let Some(out) = recomputed(&[&planted.0], &published("report.html")) else { return };
+    assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+    assert_eq!(stdout(&out), "claim xdp: the page says 'holds in another regime', the JSON 'cannot tell'\n");
+    // And a page that is made of it says so too.
+    let made = page_of("made.html", &[&planted.0]);
+    let again = recomputed(&[&planted.0], &made.0).expect("python3 was there");
+    assert_eq!(again.status.code(), Some(0), "{}", stdout(&again));
+}
+
+#[test]
+fn of_two_machines_the_worst_counts_in_both() {
+    let json = published("all.json");
+    let mut runs: serde_json::Value = serde_json::from_str(&text(&json)).expect("an array");
+    for run in runs.as_array_mut().expect("an array") {
+        run["machine"]["cpu"] = "another processor".into();
+        run["pauses"] = serde_json::json!({"before_percent": 1.0, "during_percent": 60.0, "longest_us": 1e3});
+    }
+    let other = Temporary::new("other.json", &runs.to_string());
+    let page = page_of("two.html", &[&json, &other.0]);
+    let said = text(&page.0);
+    assert!(said.contains("More than one machine.") && said.contains("The run does not stand: 60.0 %"));
+    let Some(out) = recomputed(&[&json, &other.0], &page.0) else { return };
+    assert_eq!(out.status.code(), Some(0), "{}{}", stdout(&out), stderr(&out));
+}

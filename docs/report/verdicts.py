@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+"""Recomputes every verdict of the lab's page from the JSON of the runs, by rules and figures of its own.
+
+    docs/report/verdicts.py docs/report/all.json --page docs/report/report.html
+
+Claims, targets and losses are judged here once more, from the intervals in the JSON, and held against what the page says.
+Prints each difference and ends with 1 if there is one, with 0 if all are equal, with 2 for bad input. Standard library only.
+"""
+
+import argparse
+import html
+import json
+import re
+import sys
+from math import log
+
+NEEDED = "not measured"
+COMPARABLE = "not comparable"
+HOLDS = "holds"
+REGIME = "holds in another regime"
+TELL = "cannot tell"
+FAILS = "does not hold"
+WORSE = [NEEDED, COMPARABLE, HOLDS, REGIME, TELL, FAILS]
+
+
+class Missing(Exception):
+    """The run lacks the rows."""
+
+
+# ---- what a run has ----------------------------------------------------------------------------------------------------
+
+def plain(value):
+    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def has(entry, fixed):
+    return all(name in entry["params"] and plain(entry["params"][name]) == wanted for name, wanted in fixed.items())
+
+
+def find_ratio(run, a, b, without=(), **fixed):
+    for ratio in run["ratios"]:
+        fits = (ratio["a"], ratio["b"]) == (a, b) and has(ratio, fixed)
+        if fits and not any(name in ratio["params"] for name in without):
+            return ratio["low"], ratio["high"], ratio.get("undecided", False)
+    raise Missing
+
+
+def find_row(run, variant, metric, **fixed):
+    for row in run["rows"]:
+        if (row["variant"], row["metric"]) == (variant, metric) and has(row, fixed):
+            return row
+    raise Missing
+
+
+def over(a, b):
+    """Two rows that no ratio joins, by the spread of their windows."""
+    if b["p10"] == 0 or b["p90"] == 0:
+        raise Missing
+    return a["p10"] / b["p90"], a["p90"] / b["p10"], False
+
+
+def ratio_or_rows(run, a, b, metric):
+    try:
+        return find_ratio(run, a, b)
+    except Missing:
+        return over(find_row(run, a, metric), find_row(run, b, metric))
+
+
+# ---- the rules ---------------------------------------------------------------------------------------------------------
+
+def against(interval, published):
+    """Half of a published effect to twice of it holds, in logarithms; below a twentieth there is none."""
+    low, high, undecided = interval
+    least, most = sorted(log(end) / log(published) for end in (low, high))
+    if undecided:
+        return TELL
+    if most < 0.05 or (least <= 0 and most < 0.5):
+        return FAILS
+    if least <= 0:
+        return TELL
+    if least >= 0.5 and most <= 2:
+        return HOLDS
+    return REGIME if most < 0.5 or least > 2 else TELL
+
+
+def near_one(interval, share):
+    low, high, undecided = interval
+    if undecided:
+        return TELL
+    if low >= 1 - share and high <= 1 + share:
+        return HOLDS
+    return FAILS if low > 1 + share or high < 1 - share else TELL
+
+
+def more(interval):
+    low, high, undecided = interval
+    if undecided or low <= 1 <= high:
+        return TELL
+    return HOLDS if low > 1 else FAILS
+
+
+# ---- the claims, with the sources' figures -----------------------------------------------------------------------------
+
+def nomerge(run):
+    params = find_row(run, "netmem/nomerge", "pps")["params"]
+    if params.get("cpu_partial") == 256 or "tuned" in params.get("heads", ""):
+        return COMPARABLE  # the source's was not tuned
+    return against(ratio_or_rows(run, "netmem/nomerge", "netmem/bulk", "pps"), 2121824 / 2090522)
+
+
+def slow_paths(run):
+    share = lambda variant: find_row(run, variant, "percent", by="callgrind")
+    return against(over(share("netmem/bulk"), share("netmem/base")), 0.76 / 3.73)
+
+
+def latency(run):
+    for variant in ("netmem/base", "netmem/bulk"):
+        find_row(run, variant, "latency_ns", quantile="p50")
+    return TELL  # one reading each
+
+
+VANILLA, PATCHED, LOCK = "netmem/64-cas128", "netmem/56-cas128", "netmem/64-lock-interrupts"
+
+
+def warm(run):
+    words = [r for r in run["ratios"] if r["b"] == VANILLA and r["a"] in ("netmem/64-lock", LOCK) and has(r, {"use": "warm"})]
+    if not words:
+        raise Missing
+    return max((near_one((r["low"], r["high"], r.get("undecided", False)), 0.02) for r in words), key=WORSE.index)
+
+
+def cold(run, a, size):
+    fixed = {"use": "cold+write", "bytes": size, "work": "object"}
+    return find_ratio(run, a, VANILLA, without=("threads", "noise"), **fixed)
+
+
+def by_size(run):
+    low, high, undecided = cold(run, PATCHED, "4096")
+    verdicts = [against(cold(run, PATCHED, "32"), 1.05), more((1 / high, 1 / low, undecided))]
+    return max(verdicts, key=WORSE.index)
+
+
+def counted(run, event, published):
+    row = lambda variant: find_row(run, variant, "count", event=event)
+    return against(over(row(PATCHED), row(VANILLA)), published)
+
+
+def memory(run):
+    after, before = (find_row(run, variant, "bytes", per="GiB")["median"] for variant in ("netmem/56", "netmem/64"))
+    return against((after / before, after / before, False), 14 / 16)
+
+
+def knee(run):
+    at = lambda metric, out: find_row(run, "netmem", metric, lists="brouer-2017", stats="on", outstanding=out)
+    spread = over(at("cycles_per_op", "8192"), at("cycles_per_op", "128"))
+    stands = at("count", "128")["p90"] == 0 and at("count", "129")["p10"] > 0
+    return more(spread) if stands else FAILS
+
+
+def bulk_pages(run):
+    row = lambda burst: find_row(run, "netmem", "cycles_per_op", burst=burst, touch="false")
+    return against(over(row("128"), row("1")), 110 / 202)
+
+
+def delayed(run):
+    row = lambda variant: find_row(run, variant, "cycles_per_op", side="B", touch="false")
+    return against(over(row("netmem/delay-1"), row("netmem")), 152 / 210)
+
+
+def only_if(*looks):
+    """Not comparable, where the run has what would be compared."""
+    def judge(run):
+        for look in looks:
+            look(run)
+        return COMPARABLE
+    return judge
+
+
+def plainly(a, b, published, **fixed):
+    return lambda run: against(find_ratio(run, a, b, **fixed), published)
+
+
+def handed(run, b, load):
+    return find_ratio(run, "netmem/handed", b, load=load)
+
+
+FORWARD = "forward-bulk-free"
+CLAIMS = {
+    "detached-freelists": ("slab-bulk", plainly("netmem/detached", "netmem/loop", 20 / 74, burst="64", order="in turn", touch="false")),
+    "bulk-free": (FORWARD, plainly("netmem/bulk", "netmem/base", 2090522 / 2043575)),
+    "tuned": (FORWARD, lambda run: against(ratio_or_rows(run, "netmem/tuned", "netmem/bulk", "pps"), 2124217 / 2090522)),
+    "nomerge": (FORWARD, nomerge),
+    "slow-paths": (FORWARD, slow_paths),
+    "latency": (FORWARD, latency),
+    "ready-heads": (FORWARD, lambda run: more(ratio_or_rows(run, "netmem/ready-16", "netmem/bulk", "pps"))),
+    "hand-off-light": ("handoff", lambda run: against(handed(run, "netmem/one", "light"), 1.4)),
+    "hand-off-heavy": ("handoff", lambda run: against(handed(run, "netmem/one", "heavy"), 1.4)),
+    "hand-off-equal-cores": ("handoff", lambda run: against(handed(run, "netmem/queues", "light"), 1.4)),
+    "cpumap": ("handoff", only_if(lambda run: handed(run, "netmem/one", "heavy"))),
+    "warm": ("slab-descriptor", warm),
+    "lock": ("slab-descriptor", lambda run: against(cold(run, LOCK, "256"), 1 / 0.7)),
+    "by-size": ("slab-descriptor", by_size),
+    "loads": ("slab-descriptor", lambda run: counted(run, "last-level loads", 556751 / 883412)),
+    "branch-misses": ("slab-descriptor", lambda run: counted(run, "branch misses", 1.15)),
+    "in-practice": ("slab-descriptor", lambda run: near_one(find_ratio(run, PATCHED, VANILLA, work="forward"), 0.02)),
+    "memory": ("slab-descriptor", memory),
+    "pairs-fast-lock": ("cluster-pool", plainly("netmem/fast-lock-50", "netmem/fast-lock-0", 355 / 276)),
+    "pairs-fast-free": ("cluster-pool", plainly("netmem/fast-free-50", "netmem/fast-free-0", 383 / 365)),
+    "pairs-full-lock": ("cluster-pool", plainly("netmem/full-lock-50", "netmem/full-lock-0", 227 / 195)),
+    "pairs-full-free": ("cluster-pool", plainly("netmem/full-free-50", "netmem/full-free-0", 146 / 142)),
+    "one-page": ("page-fast-path", only_if(lambda run: find_row(run, "netmem", "cycles_per_op", touch="false"))),
+    "statistics": ("page-fast-path", plainly("netmem", "netmem/stats-off", 143 / 97, touch="false")),
+    "orders": ("page-order", only_if(
+        lambda run: find_row(run, "netmem", "ns_per_op", order="0", per="block"),
+        lambda run: find_row(run, "netmem", "ns_per_op", order="1", per="block"))),
+    "knee": ("page-outstanding", knee),
+    "bulk-pages": ("page-bulk", bulk_pages),
+    "crossing": ("page-cross-worker", plainly("netmem", "limit", 210 / 31, policy="spin", side="both", touch="false")),
+    "delayed": ("page-cross-worker", delayed),
+    "recycling": ("pool-recycle", plainly("netmem", "netmem/page", 19 / 238, held="0", map_ns="0")),
+    "xdp": ("xdp-verdicts", plainly("netmem/tx", "netmem/drop", 1.7)),
+}
+
+
+# What was counted, which no pause of the machine spoils.
+COUNTED = {"slow-paths", "loads", "branch-misses", "memory"}
+
+
+def does_not_stand(run):
+    return ((run.get("pauses") or {}).get("during_percent") or 0) >= 50
+
+
+def claim(name, runs):
+    """The worst of the machines."""
+    experiment, judge = CLAIMS[name]
+    verdicts = []
+    for run in (run for run in runs if run["experiment"] == experiment):
+        try:
+            verdict = judge(run)
+        except Missing:
+            verdict = NEEDED
+        spoilt = does_not_stand(run) and name not in COUNTED and verdict not in (NEEDED, COMPARABLE)
+        verdicts.append(TELL if spoilt else verdict)
+    return max(verdicts, key=WORSE.index, default=NEEDED)
+
+
+# ---- the targets: must and aim, whose ratio, and its settings ----------------------------------------------------------
+
+ALLOCATORS = ("glibc", "jemalloc", "mimalloc", "snmalloc", "tcmalloc")
+FRAME, SAME, CROSS = {"work": "frame"}, {"cores": "same"}, {"cores": "cross"}
+WRITTEN, PACKETS = {"touch": "true"}, {"work": "packet", "burst": "32", **CROSS}
+RING = {"work": "ring", "burst": "32", "bytes": "8", **CROSS}
+OBJECT = {"work": "object", "bytes": "256", **WRITTEN}
+TARGETS = [
+    (0.45, 0.2, ["netmem"], ["dpdk"], {**FRAME, "burst": "1", "touch": "false", **SAME}),
+    (0.75, 0.5, ["netmem"], ["dpdk"], {**FRAME, "burst": "32", "touch": "false", **SAME}),
+    (1.15, 1.0, ["netmem"], ["dpdk"], {**FRAME, "burst": "32", **WRITTEN, **SAME}),
+    (0.5, 0.3, ["netmem"], ["dpdk"], {"work": "packet", "burst": "1", **WRITTEN, **SAME}),
+    (0.5, 0.33, ["netmem"], ["dpdk"], {"work": "packet", "burst": "32", **WRITTEN, **SAME}),
+    (0.5, 0.25, ["netmem"], ["dpdk"], PACKETS),
+    (0.7, 0.7, ["netmem"], "tenth", PACKETS),
+    (0.7, 0.5, ["netmem"], ["dpdk"], RING),
+    (0.7, 0.5, ["netmem"], ["rtrb"], RING),
+    (0.5, 0.3, ["netmem"], ALLOCATORS, {**OBJECT, "burst": "1", **SAME}),
+    (0.3, 0.2, ["netmem"], ["mimalloc"], {**OBJECT, "burst": "64", **SAME}),
+    (0.5, 0.3, ["netmem"], ["netmem/sheaf-loop"], {**OBJECT, "burst": "64"}),
+    (0.4, 0.2, ["netmem"], ALLOCATORS, {"work": "page", "burst": "1", "bytes": "4096", "touch": "false", **SAME}),
+    (2.0, 1.3, ["netmem"], ["limit"], {"side": "both", "policy": "spin", "touch": "false"}),
+    (2.0, 1.3, ["netmem"], ["limit"], {"side": "both", "policy": "back-off", "touch": "false"}),
+    (1.8, 1.3, ["netmem/frames-bulk", "netmem/route"], ["limit"], {}),
+    (1.0, 0.8, ["netmem"], ["dpdk"], {"port": "memif"}),
+    (1.0, 0.85, ["netmem"], ["dpdk"], {"port": "xdp"}),
+    (1.1, 0.9, ["netmem/ip"], ["kernel"], {"port": "xdp"}),
+    (1.0, 1.1, ["netmem/bulk"], ["netmem/base"], {}),
+]
+
+
+def over_tenth(run, fixed):
+    try:
+        ours, rival = (find_row(run, variant, "ns_per_op", **fixed) for variant in ("netmem", "dpdk"))
+    except Missing:
+        return []
+    bounds = {end: ours[of] / rival["p10"] for end, of in (("low", "p10"), ("median", "median"), ("high", "p90"))}
+    return [{"metric": "ns_per_op", **bounds}]
+
+
+def target(place, runs):
+    must, aim, ours, rivals, fixed = TARGETS[place]
+
+    def is_rival(variant):
+        return any(variant == rival or (len(rivals) == 1 and variant.startswith(rival + "/")) for rival in rivals)
+
+    reached = []
+    for run in runs:
+        if rivals == "tenth":
+            found = over_tenth(run, fixed)
+        else:
+            found = [r for r in run["ratios"] if r["a"] in ours and is_rival(r["b"]) and has(r, fixed)]
+        reached += [(run, ratio) for ratio in found]
+    # A run that does not stand counts only where there is no other.
+    reached = [pair for pair in reached if not does_not_stand(pair[0])] or reached
+    if not reached:
+        return "not measured"
+    cost = lambda ratio: -ratio["median"] if ratio["metric"] == "pps" else ratio["median"]
+    run, ratio = max(reached, key=lambda pair: cost(pair[1]))
+    rate = ratio["metric"] == "pps"
+    best, worst = (ratio["high"], ratio["low"]) if rate else (ratio["low"], ratio["high"])
+    within = (lambda x, bound: x > bound) if rate else (lambda x, bound: x <= bound)
+    if does_not_stand(run):
+        return "undecided"
+    if within(worst, must):
+        return "aim reached" if within(worst, aim) else "reached"
+    return "undecided" if within(best, must) else "missed"
+
+
+# ---- the losses --------------------------------------------------------------------------------------------------------
+
+def losses(runs):
+    """For each pair in each run: in how many settings the whole interval lies on the rival's side, of how many."""
+    ours = lambda variant: variant.split("/")[0] == "netmem"
+    rival = lambda variant: variant.split("/")[0] not in ("netmem", "limit")
+    found = []
+    for run in runs:
+        pairs = {}
+        for ratio in run["ratios"]:
+            a, b = ratio["a"], ratio["b"]
+            if not (ours(a) and rival(b) or rival(a) and ours(b)):
+                continue
+            inverse = (ratio["metric"] == "pps") != rival(a)
+            low, median = (1 / ratio["high"], 1 / ratio["median"]) if inverse else (ratio["low"], ratio["median"])
+            of = pairs.setdefault((run["experiment"], a, b, ratio["metric"]), [0, 0, 0.0])
+            of[1] += 1
+            if low > 1:
+                of[0], of[2] = of[0] + 1, max(of[2], median)
+        for (experiment, a, b, _), (lost, count, worst) in pairs.items():
+            if lost:
+                found.append(f"{experiment}: {a} over {b}, {lost} of {count} settings; at worst {worst:.2f} times the cost")
+    return sorted(found)
+
+
+# ---- the page ----------------------------------------------------------------------------------------------------------
+
+def words(markup):
+    return html.unescape(re.sub(r"<[^>]*>", "", markup)).strip()
+
+
+def of_page(page):
+    section = lambda name: re.search(rf'<section id="{name}">(.*?)<section id="', page, re.S).group(1)
+    claims = re.findall(r'<li id="claim-([\w-]+)">.*?<span class="mark \w+">([^<]*)</span>', section("claims"), re.S)
+    rows = re.findall(r"<tr>(.*?)</tr>", section("targets").split("<tbody>", 1)[1], re.S)
+    targets = [words(re.search(r'<span class="mark \w+">([^<]*)</span>', row).group(1)) for row in rows]
+    lost = re.findall(r'<details class="loss"><summary>(.*?)</summary>', section("losses"), re.S)
+    return dict(claims), targets, sorted(map(words, lost))
+
+
+def last_of_each(runs):
+    """Of two runs of one experiment on one machine the last."""
+    machine = lambda run: tuple(run["machine"].get(part) for part in ("cpu", "cores", "kernel"))
+    return list({(run["experiment"], machine(run)): run for run in runs}.values())
+
+
+def differences(runs, page):
+    claims, targets, lost = of_page(page)
+    yield from (f"claim {name}: only one of the two has it" for name in claims.keys() ^ CLAIMS.keys())
+    for name in claims.keys() & CLAIMS.keys():
+        if (here := claim(name, runs)) != claims[name]:
+            yield f"claim {name}: the page says {claims[name]!r}, the JSON {here!r}"
+    if len(targets) != len(TARGETS):
+        yield f"{len(targets)} targets on the page, {len(TARGETS)} here"
+    for place, said in enumerate(targets[: len(TARGETS)]):
+        if (here := target(place, runs)) != said:
+            yield f"target {place + 1}: the page says {said!r}, the JSON {here!r}"
+    here = losses(runs)
+    yield from (f"loss only on the page: {one}" for one in lost if one not in here)
+    yield from (f"loss only in the JSON: {one}" for one in here if one not in lost)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("json", nargs="+", help="what netmem lab run --json wrote")
+    parser.add_argument("--page", required=True, help="what netmem lab report made of it")
+    asked = parser.parse_args()
+    runs = []
+    try:
+        for path in asked.json:
+            with open(path, encoding="utf-8") as file:
+                one = json.load(file)
+            runs += one if isinstance(one, list) else [one]
+        with open(asked.page, encoding="utf-8") as file:
+            page = file.read()
+        found = sorted(differences(last_of_each(runs), page))
+    except (OSError, ValueError, KeyError, AttributeError, IndexError) as error:
+        print(f"error: {asked.json} or {asked.page}: {error!r}", file=sys.stderr)
+        return 2
+    for line in found:
+        print(line)
+    if not found:
+        print(f"equal: {len(CLAIMS)} claims, {len(TARGETS)} targets, {len(losses(last_of_each(runs)))} lines of losses")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

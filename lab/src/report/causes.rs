@@ -1,0 +1,128 @@
+//! Why netmem loses where it does, as far as that was found out: by experiment and setting.
+
+use serde_json::Value;
+
+use super::pick::{self, Fixed};
+use crate::json::{Params, Ratio, Report};
+
+/// A page alone: also the cause of a missed target.
+pub(super) const PAGE: &str = "58 instructions: the page's descriptor is written, its order looked up, and the list may be robbed by others; a general allocator pops a list of its thread.";
+/// Frames in bulk, written.
+pub(super) const WRITTEN: &str = "A frame carries the length of its data, so each write has a fifth store beside the four of the line, and 23 instructions; a mempool's element has no length. In some layouts of the binary both vary by a factor of two: stores to frames and loads of the batch that lie a multiple of 4 KiB apart.";
+/// Routing between veths beside the kernel.
+pub(super) const COPIES: &str = "In copy mode the kernel copies each packet out of its own into ours and into a new one of its own again, on two cores: about 585 ns on the sender's and as many on the device's were seen, 765 in all for the kernel, which copies none and stays on one; testpmd pays about what netmem pays. ADR 0032 has the samples: a third of the sender's time is receiving by AF_XDP, a quarter of the device's is its own packet and copy.";
+const ORDERS: &str = "From order 4 on a worker has no list of its own: the block is split off a larger one and joined again, each under the node's lock. A general allocator keeps a freed block of that size in a bin.";
+const HELD: &str = "More objects are held than a worker's sheaves and the barn keep, so that the rest come out of slabs and go back into them; a general allocator's list of its thread has no such end.";
+const UNKNOWN: &str = "The cause was not found out.";
+
+/// One reason to lose.
+struct Cause {
+    experiment: &'static str,
+    fits: fn(&Params) -> bool,
+    why: &'static str,
+}
+
+fn number(params: &Params, name: &str) -> u64 {
+    params.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+fn is(params: &Params, name: &str, value: &str) -> bool {
+    pick::has(params, &[(name, value)])
+}
+
+/// The first that fits is told.
+const CAUSES: &[Cause] = &[
+    Cause { experiment: "page-fast-path", fits: |_| true, why: PAGE },
+    Cause { experiment: "page-order", fits: |params| number(params, "order") > 3, why: ORDERS },
+    Cause { experiment: "page-order", fits: |_| true, why: PAGE },
+    Cause {
+        experiment: "rivals",
+        fits: |params| is(params, "work", "page") && number(params, "burst") == 1,
+        why: PAGE,
+    },
+    Cause {
+        experiment: "rivals",
+        fits: |params| is(params, "work", "object") && number(params, "burst") >= 1_024,
+        why: HELD,
+    },
+    Cause {
+        experiment: "rivals",
+        fits: |params| is(params, "work", "frame") && is(params, "touch", "true"),
+        why: WRITTEN,
+    },
+    Cause { experiment: "forward-xdp", fits: |params| is(params, "routes", "true"), why: COPIES },
+];
+
+/// Why this ratio is lost.
+pub(super) fn of(experiment: &str, ratio: &Ratio) -> &'static str {
+    let fits = |cause: &&Cause| cause.experiment == experiment && (cause.fits)(&ratio.params);
+    CAUSES.iter().find(fits).map_or(UNKNOWN, |cause| cause.why)
+}
+
+/// What is dear beside the bare bound of the same run, though no rival was there.
+struct Dear {
+    experiment: &'static str,
+    what: &'static str,
+    a: &'static str,
+    fixed: Fixed<'static>,
+    why: &'static str,
+}
+
+/// Times the bound's cost from which on it is told.
+const WORTH_TELLING: f64 = 4.0;
+
+const DEAR: &[Dear] = &[Dear {
+    experiment: "page-cross-worker",
+    what: "A frame of a pool that is freed by itself on another core, for that core",
+    a: "netmem/frame",
+    fixed: &[("side", "B"), ("touch", "false")],
+    why: "Each goes onto the way home alone, a line that its owner reads; frames that are freed as a batch pay that once for all of them.",
+}];
+
+/// Those that are dear for certain, a sentence each.
+pub(super) fn dear(reports: &[Report]) -> Vec<String> {
+    let all = DEAR.iter().flat_map(|dear| {
+        let of_it = reports.iter().filter(|report| report.experiment == dear.experiment);
+        of_it.filter_map(move |report| Some((dear, pick::ratio(report, dear.a, "limit", dear.fixed)?)))
+    });
+    let told = all.filter(|(_, ratio)| ratio.low > WORTH_TELLING);
+    told.map(|(dear, Ratio { median, low, high, .. })| {
+        format!(
+            "{}: {median:.1} ({low:.1} to {high:.1}) times the bare ring ({}). {}",
+            dear.what, dear.experiment, dear.why
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{params, tests::sample};
+
+    fn lost(experiment: &str, settings: Params) -> &'static str {
+        of(experiment, &Ratio { params: settings, ..sample().ratios.remove(0) })
+    }
+
+    #[test]
+    fn a_loss_has_the_cause_of_its_setting() {
+        assert_eq!(lost("page-order", params([("order", 4.into())])), ORDERS);
+        assert_eq!(lost("page-order", params([("order", 3.into())])), PAGE);
+        let objects = |burst: u64| params([("work", "object".into()), ("burst", burst.into())]);
+        assert_eq!(lost("rivals", objects(8_192)), HELD);
+        assert_eq!(lost("rivals", objects(8)), UNKNOWN);
+    }
+
+    #[test]
+    fn what_is_dear_is_told_where_the_whole_interval_says_so() {
+        let mut report = Report { experiment: "page-cross-worker".into(), ..sample() };
+        let ratio = &mut report.ratios[0];
+        (ratio.a, ratio.b) = ("netmem/frame".into(), "limit".into());
+        ratio.params = params([("side", "B".into()), ("touch", false.into())]);
+        (ratio.low, ratio.median, ratio.high) = (20.0, 30.0, 40.0);
+        let told = dear(&[report.clone()]);
+        assert!(told[0].contains("30.0 (20.0 to 40.0) times the bare ring"), "{told:?}");
+        report.ratios[0].low = 3.0;
+        assert!(dear(&[report]).is_empty());
+    }
+}
