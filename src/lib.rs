@@ -45,8 +45,6 @@
 pub mod limits;
 #[allow(unsafe_code)]
 mod sys;
-#[doc(hidden)]
-pub mod system;
 pub mod sync;
 pub mod stats;
 pub mod ring;
@@ -58,6 +56,8 @@ pub mod wire;
 pub mod steer;
 pub mod port;
 pub mod forward;
+#[doc(hidden)]
+pub mod system;
 
 // What a first program needs; everything else stands in its stage.
 pub use forward::{Decide, Forwarder, Reason, Verdict};

@@ -1,10 +1,8 @@
-//! System calls that the other crates of this workspace and the tests share: not part of the library's interface.
+//! System calls and messages that the other crates of this workspace and the tests share: not part of the library's interface.
 //!
 //! Everything here may change or go in any release. What the library's own types rest on (regions, the table of chunks,
 //! device rings) is not among it.
 
-#[cfg(feature = "memif")]
-pub use crate::sys::seqpacket;
 #[cfg(feature = "xdp")]
 pub use crate::sys::{bpf, xdp};
 pub use crate::sys::{clock, cpu, errno, event, memfd};
@@ -12,3 +10,5 @@ pub use crate::sys::{clock, cpu, errno, event, memfd};
 pub use crate::sys::{netdev, netns};
 #[cfg(feature = "comparisons")]
 pub use crate::sys::{perf, process};
+#[cfg(feature = "memif")]
+pub use crate::{port::memif::message as memif, sys::seqpacket};

@@ -6,10 +6,8 @@
 mod netmem;
 mod odd;
 
-use ::netmem::port::memif::message::{
-    AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION,
-};
 use ::netmem::system::event::Event;
+use ::netmem::system::memif::{AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Listener, Received};
 use netmem::{number, start};
 use odd::{Folder, frames, packets, pcap_at_intervals};

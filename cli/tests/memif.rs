@@ -5,8 +5,8 @@
 mod netmem;
 mod odd;
 
-use ::netmem::port::memif::message::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::event::Event;
+use ::netmem::system::memif::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Received};
 use netmem::{dropped, number, output, ports, start};
 use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};

@@ -21,7 +21,7 @@ mod poll;
 mod position;
 mod steered;
 pub mod tap;
-pub mod verdict;
+mod verdict;
 
 pub use decide::{Decide, Replies, Verdicts};
 pub use decisions::{CrossConnect, DropAll, PassAll, Reflect, Unpaired};

@@ -6,9 +6,9 @@
 use crate::end::{End, fresh_path, of_bytes};
 use netmem::page::Memory;
 use netmem::pool::PoolConfig;
-use netmem::port::memif::message::{Hello, Message, Text, VERSION};
 use netmem::port::memif::{Lend, MemifConfig, Sealing};
 use netmem::system::memfd::SharedMemory;
+use netmem::system::memif::{Hello, Message, Text, VERSION};
 use netmem::system::seqpacket::{Connection, Listener, Received};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

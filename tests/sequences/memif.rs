@@ -5,11 +5,11 @@
 use crate::end::{End, fresh_path, of_bytes};
 use netmem::page::Memory;
 use netmem::pool::PoolConfig;
-use netmem::port::memif::message::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use netmem::port::memif::{MemifConfig, Role, Sealing};
 use netmem::port::{Port, PortState};
 use netmem::system::errno::Errno;
 use netmem::system::event::Event;
+use netmem::system::memif::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use netmem::system::seqpacket::{Connection, Received};
 use std::fs::{File, remove_file};
 use std::os::fd::AsFd;

@@ -3,7 +3,7 @@
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
 use super::report::{LOST_BETWEEN, PortReport, Report, WorkerReport};
-use netmem::forward::verdict::Reason;
+use netmem::forward::Reason;
 use netmem::port::PortState;
 
 /// One line for everything that does not hold.

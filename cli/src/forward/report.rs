@@ -3,8 +3,8 @@
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
 use crate::args::{ModeArg, PathArg};
+use netmem::forward::Reason;
 use netmem::forward::filter::{FilterControl, RuleCount};
-use netmem::forward::verdict::Reason;
 use netmem::forward::{Meters, Protocols, SteeringControl};
 use netmem::packet::ReadyPacketsStats;
 use netmem::pool::{Ledger, StillOut};

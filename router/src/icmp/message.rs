@@ -1,6 +1,6 @@
 //! What an error says.
 
-use netmem::forward::verdict::Reason;
+use netmem::forward::Reason;
 
 /// What is said about a packet that is not forwarded, in either family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

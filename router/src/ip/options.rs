@@ -2,7 +2,7 @@
 
 use crate::interface::Allow;
 use crate::route::{Fib, own_address};
-use netmem::forward::verdict::Reason;
+use netmem::forward::Reason;
 use netmem::wire::Ipv4;
 use netmem::wire::options::{self, Stamp, Strictness};
 use std::net::{IpAddr, Ipv4Addr};

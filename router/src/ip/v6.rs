@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use super::{Packet, is_own, other_station, way};
 use crate::interface::Interface;
 use crate::route::{Fib, Hop};
-use netmem::forward::verdict::{Reason, Verdict};
+use netmem::forward::{Reason, Verdict};
 use netmem::wire::{Ethernet, Ipv6};
 
 /// Forwards the IPv6 packet in `frame`: one check after the other, and the first that fails names the reason. Without an `ingress` it

@@ -2,7 +2,7 @@
 
 use super::Protocols;
 use crate::forward::filter::{Action, Fields, Filter};
-use crate::forward::verdict::{Reason, Verdict};
+use crate::forward::{Reason, Verdict};
 use std::sync::Arc;
 
 /// What packets go through before the mode decides.

@@ -73,6 +73,7 @@ mod error;
 mod fill;
 #[allow(unsafe_code)]
 mod lend;
+#[doc(hidden)]
 pub mod message;
 mod offer;
 mod pair;

@@ -1,7 +1,7 @@
 //! How many errors there are, and what becomes of them where there is no place.
 
 use super::*;
-use netmem::forward::verdict::Reason;
+use netmem::forward::Reason;
 
 fn silences(router: &RouterRig, why: Silence) -> u64 {
     router.silences().into_iter().find(|(its, _)| *its == why).map_or(0, |(_, count)| count)
