@@ -246,15 +246,13 @@ impl Ipv4 {
     /// The source address.
     #[inline]
     pub const fn src(&self) -> Ipv4Addr {
-        let [a, b, c, d] = self.src;
-        Ipv4Addr::new(a, b, c, d)
+        Ipv4Addr::from_bits(u32::from_be_bytes(self.src))
     }
 
     /// The destination address.
     #[inline]
     pub const fn dst(&self) -> Ipv4Addr {
-        let [a, b, c, d] = self.dst;
-        Ipv4Addr::new(a, b, c, d)
+        Ipv4Addr::from_bits(u32::from_be_bytes(self.dst))
     }
 
     /// Whether this is an intact IPv4 header without options. The total length is not looked at: that

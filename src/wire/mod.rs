@@ -28,12 +28,14 @@ pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod options;
+pub mod tcp;
 pub mod udp;
 
 pub use ethernet::{Ethernet, MacAddr, MacAddrError};
 pub use icmp::Icmp;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
+pub use tcp::Tcp;
 pub use udp::Udp;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
