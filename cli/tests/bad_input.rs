@@ -420,3 +420,15 @@ fn what_does_not_fit_the_path_or_the_mode_is_refused() {
         "--route is for --mode ip: leave it out, or leave --mode drop out",
     );
 }
+
+/// Seen: pairs were never taken and never kept, without a word; only their counter `missed` went up.
+#[test]
+fn ready_pairs_that_steering_would_take_apart_are_refused() {
+    for options in ["--path full --ready-pairs 50", "--ready-pairs 0"] {
+        refused(
+            &format!("forward --workers 2 --generators 1 --steer hash=1 {options}"),
+            "--ready-pairs with --steer: frames travel to other workers without their heads, so that no pair would \
+             stay together; leave --ready-pairs out, or leave --steer out",
+        );
+    }
+}

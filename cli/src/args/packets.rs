@@ -32,7 +32,8 @@ pub struct PacketArgs {
     pub ready_heads: Option<ReadyHeads>,
 
     /// Ready pairs of head and frame at most, 0 to 65536: heads are then attached when fill rings are refilled, and pairs
-    /// stay together from completion to the next fill. Makes packets of frames on the fast path too.
+    /// stay together from completion to the next fill. Makes packets of frames on the fast path too. Not with --steer: frames
+    /// leave their heads when they go to another worker.
     #[arg(long, hide_short_help = true, value_name = "MAX", value_parser = whole(0..=PAIRS_MAX), allow_negative_numbers = true)]
     pub ready_pairs: Option<usize>,
 
