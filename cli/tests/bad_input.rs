@@ -162,7 +162,7 @@ fn a_malformed_route_is_told_which_part_is_wrong() {
         ),
         (
             "10.0.2/24,1,02:00:00:00:00:02",
-            "route prefix \"10.0.2/24\": write an IPv4 network and its length, as in 10.0.2.0/24",
+            "route prefix \"10.0.2/24\": write a network and its length, as in 10.0.2.0/24 or fd00:2::/64",
         ),
         (
             "10.0.2.1/24,1,02:00:00:00:00:02",

@@ -117,8 +117,8 @@ pub struct ForwardArgs {
     /// A route for --mode ip: destinations (or default), egress port (number or interface), MAC address of the next hop.
     /// Repeatable.
     ///
-    /// For example 10.0.2.0/24,1,02:00:00:00:00:02 or default,eth1,02:00:00:00:00:02. The longest prefix wins; default is
-    /// 0.0.0.0/0. Needs --port; the routes of the two mem ports are built in.
+    /// For example 10.0.2.0/24,1,02:00:00:00:00:02, default,eth1,02:00:00:00:00:02 or fd00:2::/64,1,02:00:00:00:00:02. The
+    /// longest prefix wins; default is 0.0.0.0/0, and that of IPv6 is ::/0. Needs --port; the routes of the two mem ports are built in.
     #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route, help_heading = ROUTING)]
     pub route: Vec<ByPort<Route>>,
 
