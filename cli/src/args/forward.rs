@@ -191,7 +191,7 @@ pub struct ForwardArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
     /// As a router of IPv4 and IPv6: validation, longest-prefix match, TTL, checksum, MAC addresses, ICMP errors; Ethernet
-    /// padding is cut off.
+    /// padding is cut off, and priority tags (802.1Q, VID 0) are taken off.
     Ip,
     /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged, with Ethernet padding.
     CrossConnect,

@@ -23,6 +23,7 @@ pub struct PacketArgs {
     /// ACTION is accept (go on as --mode says), drop, or pass (to the local queue). The keys are in (number of the port it
     /// came by), ethertype (a number, ipv4, ipv6, arp), src and dst (IPv4 prefixes), proto (a number, icmp, tcp, udp),
     /// sport and dport (a port of TCP or UDP, or a range). For example drop,in=0,proto=udp,dport=53.
+    /// Of a priority-tagged frame (802.1Q, VID 0) rules see what stands behind the tag.
     #[arg(long, value_name = "RULE", value_parser = rule)]
     pub rule: Vec<Rule>,
 
