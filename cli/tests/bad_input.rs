@@ -162,7 +162,7 @@ fn a_malformed_route_is_told_which_part_is_wrong() {
         ),
         (
             "10.0.2/24,1,02:00:00:00:00:02",
-            "route prefix \"10.0.2/24\": write an IPv4 network and its length, as in 10.0.2.0/24",
+            "route prefix \"10.0.2/24\": write a network and its length, as in 10.0.2.0/24 or fd00:2::/64",
         ),
         (
             "10.0.2.1/24,1,02:00:00:00:00:02",
@@ -419,4 +419,16 @@ fn what_does_not_fit_the_path_or_the_mode_is_refused() {
         &format!("{XDP} --mode drop --route 10.0.0.0/8,0,02:00:00:00:00:01"),
         "--route is for --mode ip: leave it out, or leave --mode drop out",
     );
+}
+
+/// Seen: pairs were never taken and never kept, without a word; only their counter `missed` went up.
+#[test]
+fn ready_pairs_that_steering_would_take_apart_are_refused() {
+    for options in ["--path full --ready-pairs 50", "--ready-pairs 0"] {
+        refused(
+            &format!("forward --workers 2 --generators 1 --steer hash=1 {options}"),
+            "--ready-pairs with --steer: frames travel to other workers without their heads, so that no pair would \
+             stay together; leave --ready-pairs out, or leave --steer out",
+        );
+    }
 }

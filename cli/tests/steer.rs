@@ -94,7 +94,7 @@ fn a_worker_that_gets_more_than_its_inbox_holds_drops_by_cause_and_everything_ad
 #[test]
 fn steered_packets_go_every_way_that_others_go() {
     for options in [
-        "--path full --rule drop,sport=49153 --ready-pairs 50",
+        "--path full --rule drop,sport=49153",
         "--mode cross-connect --ready-heads 8/8/8",
         "--mode reflect --free single",
         "--mode drop",

@@ -18,7 +18,8 @@ use netmem::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
 ///
 /// The routes of `fib` name ports by the numbers of its interfaces. If the verdict is a redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
 /// has changed, so that a frame that waits can be asked about again. Padding of the link behind the packet is looked at by
-/// nothing and is still there: [`unpadded`] says where it begins, and a [`Router`](crate::Router) cuts it.
+/// nothing and is still there: [`unpadded`] says where it begins, and a [`Router`](crate::Router) cuts it. A priority-tagged frame
+/// (802.1Q, VID 0) is of an unknown ethertype here: a router takes the tag off and asks again.
 ///
 /// # Cost
 /// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, beside a scan
@@ -31,7 +32,8 @@ pub fn forward_ip(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Verdict {
     decide(frame, ingress, fib).0
 }
 
-/// As [`forward_ip`], and whether there is padding behind the packet.
+/// As [`forward_ip`], and whether there is something about the frame that is not to leave: padding behind the packet, or a priority
+/// tag, for which it is dropped until somebody takes it off.
 #[inline(always)]
 pub(super) fn decide(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdict, bool) {
     match forward_plain(frame, ingress, fib) {
@@ -40,11 +42,12 @@ pub(super) fn decide(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdi
     }
 }
 
-/// The same of a frame that is not as usual: padded, of IPv6, or one about which there is something to be said.
+/// The same of a frame that is not as usual: padded, tagged, of IPv6, or one about which there is something to be said.
 #[inline(never)]
 pub(crate) fn decide_other(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdict, bool) {
     let (whole, len) = (frame.len(), unpadded(frame));
     let frame = &mut frame[..len];
+    let mut is_odd = len < whole;
     let decided = if frame.get(12..14) == Some(&ethernet::IPV6.to_be_bytes()) {
         v6::forward(frame, Some(ingress), fib)
     } else if len < whole
@@ -52,9 +55,10 @@ pub(crate) fn decide_other(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> 
     {
         Ok(Verdict::Redirect(port))
     } else {
+        is_odd |= ethernet::is_priority_tagged(frame);
         forward_any(frame, Some(ingress), fib)
     };
-    (decided.unwrap_or_else(Verdict::Drop), len < whole)
+    (decided.unwrap_or_else(Verdict::Drop), is_odd)
 }
 
 /// Bytes of `frame` without what the link put behind its IP packet, to make a frame of the smallest size (RFC 894, RFC 2464 §3):

@@ -1,6 +1,7 @@
 //! The router as a forwarder asks it.
 
 use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Silence};
+use crate::interface::Interface;
 use crate::ip::{decide, decide_other, forward_admitted, forward_plain, unpadded};
 use crate::route::{Fib, FibReader};
 use crate::waiting::Waiting;
@@ -9,6 +10,7 @@ use netmem::packet::Packet;
 use netmem::pool::{Batch, Frame};
 use netmem::stats::Writer;
 use netmem::steer::Source;
+use netmem::wire::ethernet;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +19,7 @@ use std::time::Instant;
 const AHEAD: usize = 24;
 
 /// An IP router on one worker: validation, longest-prefix match, TTL, checksum, MAC addresses, ICMP errors. Padding of the
-/// link does not leave with a packet.
+/// link and priority tags (802.1Q, VID 0) do not leave with a packet.
 ///
 /// The table may change while it works: each worker has a router of its own, with a clone of the [`FibReader`].
 #[derive(Debug)]
@@ -106,17 +108,17 @@ impl Decide for Router {
     fn decide_burst(&mut self, from: Source, burst: &mut Batch, verdicts: &mut Verdicts) {
         let fib = self.fib.fib();
         let ingress = fib.interfaces[usize::from(from.port)];
-        let mut padded = 0_u64;
+        let mut odd = 0_u64;
         burst.each_data_mut(AHEAD, |i, data| match forward_plain(data, &ingress, fib) {
             Some(port) => verdicts.set(i, Verdict::Redirect(port)),
             None => {
-                let (verdict, is_padded) = decide_other(data, &ingress, fib);
+                let (verdict, is_odd) = decide_other(data, &ingress, fib);
                 verdicts.set(i, verdict);
-                padded |= u64::from(is_padded) << i;
+                odd |= u64::from(is_odd) << i;
             }
         });
-        if padded != 0 {
-            cut(burst, padded);
+        if odd != 0 {
+            strip(burst, odd, (&ingress, fib), verdicts);
         }
     }
 
@@ -125,12 +127,11 @@ impl Decide for Router {
         let fib = self.fib.fib();
         // A packet just received is its frame's only holder, so this is never seen.
         let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
-        let (verdict, is_padded) = decide(data, &fib.interfaces[usize::from(from.port)], fib);
-        if is_padded {
-            // To no more than there is, which cannot fail.
-            let _ = packet.trim(unpadded(packet.data()));
+        let ingress = &fib.interfaces[usize::from(from.port)];
+        match decide(data, ingress, fib) {
+            (verdict, false) => verdict,
+            (verdict, true) => strip_packet(packet, verdict, (ingress, fib)),
         }
-        verdict
     }
 
     fn answers(&self, reason: Reason) -> bool {
@@ -190,13 +191,31 @@ impl Decide for Router {
     }
 }
 
-/// Cuts the padding off the frames whose bits are set: it is no part of their packets, and nobody said what is in it.
+/// Takes off the frames whose bits are set what the link put there: padding, which is no part of their packets and of which nobody
+/// said what is in it, and priority tags, behind which a frame is as untagged ones are, so that it is decided about once more.
 #[cold]
 #[inline(never)]
-fn cut(burst: &mut Batch, padded: u64) {
-    for i in (0..burst.len()).filter(|i| padded >> i & 1 == 1) {
+fn strip(burst: &mut Batch, odd: u64, (ingress, fib): (&Interface, &Fib), verdicts: &mut Verdicts) {
+    for i in (0..burst.len()).filter(|i| odd >> i & 1 == 1) {
+        if ethernet::cover_priority_tag(burst.data_mut(i)) {
+            burst.pull(i, ethernet::TAG_LEN);
+            verdicts.set(i, decide(burst.data_mut(i), ingress, fib).0);
+        }
         burst.trim(i, unpadded(burst[i].data()));
     }
+}
+
+/// The same of a packet; what becomes of it, which was `verdict` with a tag.
+#[cold]
+#[inline(never)]
+fn strip_packet(packet: &mut Packet, mut verdict: Verdict, (ingress, fib): (&Interface, &Fib)) -> Verdict {
+    if packet.data_mut().is_some_and(ethernet::cover_priority_tag) {
+        // There is a tag in front, and there is no more behind than there is: neither can fail.
+        let _ = packet.pull(ethernet::TAG_LEN);
+        verdict = packet.data_mut().map_or(verdict, |data| decide(data, ingress, fib).0);
+    }
+    let _ = packet.trim(unpadded(packet.data()));
+    verdict
 }
 
 /// How an error goes back.

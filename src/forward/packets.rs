@@ -54,7 +54,8 @@ impl PacketPath {
     }
 
     /// Packets are made when the fill rings are refilled, from ready `pairs` where there are; they must be of the
-    /// forwarder's pool and of these heads.
+    /// forwarder's pool and of these heads. A forwarder that steers keeps none: its frames leave their heads
+    /// before they may go to another worker, so that every refill misses.
     #[must_use]
     pub fn with_ready_packets(mut self, pairs: ReadyPackets) -> PacketPath {
         self.buffers.pairs = Some(pairs);

@@ -164,6 +164,20 @@ impl Batch {
         frames.get_mut(at).map(|frame| frame.trim(len));
     }
 
+    /// Begins the data of the frame at `at` `n` bytes later; nothing is done where there is no such frame, or it has less.
+    pub fn pull(&mut self, at: usize, n: usize) {
+        // SAFETY: the first `len` places are initialised.
+        let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
+        frames.get_mut(at).map(|frame| frame.pull(n));
+    }
+
+    /// The data of the frame at `at`, to write; none where there is no such frame.
+    pub fn data_mut(&mut self, at: usize) -> &mut [u8] {
+        // SAFETY: the first `len` places are initialised.
+        let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
+        frames.get_mut(at).map_or(&mut [], |frame| frame.data_mut())
+    }
+
     /// Where the region of all the frames would have chunk 0, which may be at address 0, if their pool is known.
     #[inline(always)]
     fn origin(&self) -> Option<*mut u8> {

@@ -16,13 +16,26 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// The key of the frame with these bytes, from its Ethernet header on; None for what is neither IPv4 nor IPv6.
+    /// The key of the frame with these bytes, from its Ethernet header on; None for what is neither IPv4 nor IPv6, behind a tag of
+    /// 802.1Q that names no VLAN too.
     ///
     /// Ports are those of TCP and UDP right behind the IP header (and IPv4 options). A fragment has none, also the first:
     /// so all fragments of a packet go one way. Nothing is checked that is not needed to find them.
     #[inline]
     pub fn of(frame: &[u8]) -> Option<FlowKey> {
         let (link, packet) = Ethernet::parse(frame).ok()?;
+        match link.ethertype() {
+            ethernet::IPV4 => FlowKey::of_ipv4(packet),
+            ethernet::IPV6 => FlowKey::of_ipv6(packet),
+            ethernet::VLAN => FlowKey::of_tagged(frame),
+            _ => None,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn of_tagged(frame: &[u8]) -> Option<FlowKey> {
+        let (link, packet) = Ethernet::parse(ethernet::behind_priority_tag(frame)?).ok()?;
         match link.ethertype() {
             ethernet::IPV4 => FlowKey::of_ipv4(packet),
             ethernet::IPV6 => FlowKey::of_ipv6(packet),

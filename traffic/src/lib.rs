@@ -78,8 +78,11 @@ pub const INTERFACES: [Interface; 2] = [
 
 /// The router's routes: each host's network lies behind the port of the same number.
 pub fn routes() -> [Route; 2] {
-    let route =
-        |port: u8, mac| Route { prefix: Ipv4Net::new_assert(Ipv4Addr::new(10, port, 0, 0), 16), port, mac };
+    let route = |port: u8, mac| Route {
+        prefix: Ipv4Net::new_assert(Ipv4Addr::new(10, port, 0, 0), 16).into(),
+        port,
+        mac,
+    };
     [route(0, HOSTS[0]), route(1, HOSTS[1])]
 }
 

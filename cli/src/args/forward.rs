@@ -117,8 +117,8 @@ pub struct ForwardArgs {
     /// A route for --mode ip: destinations (or default), egress port (number or interface), MAC address of the next hop.
     /// Repeatable.
     ///
-    /// For example 10.0.2.0/24,1,02:00:00:00:00:02 or default,eth1,02:00:00:00:00:02. The longest prefix wins; default is
-    /// 0.0.0.0/0. Needs --port; the routes of the two mem ports are built in.
+    /// For example 10.0.2.0/24,1,02:00:00:00:00:02, default,eth1,02:00:00:00:00:02 or fd00:2::/64,1,02:00:00:00:00:02. The
+    /// longest prefix wins; default is 0.0.0.0/0, and that of IPv6 is ::/0. Needs --port; the routes of the two mem ports are built in.
     #[arg(long, value_name = "PREFIX,PORT,MAC", value_parser = route, help_heading = ROUTING)]
     pub route: Vec<ByPort<Route>>,
 
@@ -191,7 +191,7 @@ pub struct ForwardArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
     /// As a router of IPv4 and IPv6: validation, longest-prefix match, TTL, checksum, MAC addresses, ICMP errors; Ethernet
-    /// padding is cut off.
+    /// padding is cut off, and priority tags (802.1Q, VID 0) are taken off.
     Ip,
     /// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged, with Ethernet padding.
     CrossConnect,

@@ -23,6 +23,7 @@ pub struct PacketArgs {
     /// ACTION is accept (go on as --mode says), drop, or pass (to the local queue). The keys are in (number of the port it
     /// came by), ethertype (a number, ipv4, ipv6, arp), src and dst (IPv4 prefixes), proto (a number, icmp, tcp, udp),
     /// sport and dport (a port of TCP or UDP, or a range). For example drop,in=0,proto=udp,dport=53.
+    /// Of a priority-tagged frame (802.1Q, VID 0) rules see what stands behind the tag.
     #[arg(long, value_name = "RULE", value_parser = rule)]
     pub rule: Vec<Rule>,
 
@@ -32,7 +33,8 @@ pub struct PacketArgs {
     pub ready_heads: Option<ReadyHeads>,
 
     /// Ready pairs of head and frame at most, 0 to 65536: heads are then attached when fill rings are refilled, and pairs
-    /// stay together from completion to the next fill. Makes packets of frames on the fast path too.
+    /// stay together from completion to the next fill. Makes packets of frames on the fast path too. Not with --steer: frames
+    /// leave their heads when they go to another worker.
     #[arg(long, hide_short_help = true, value_name = "MAX", value_parser = whole(0..=PAIRS_MAX), allow_negative_numbers = true)]
     pub ready_pairs: Option<usize>,
 

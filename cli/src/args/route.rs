@@ -114,6 +114,8 @@ mod tests {
         assert_eq!(number("10.0.0.0/8,tap0,02:00:00:00:00:02"), "10.0.0.0/8,2,02:00:00:00:00:02");
         assert_eq!(number("default,eth0,02:00:00:00:00:02"), "0.0.0.0/0,0,02:00:00:00:00:02");
         assert_eq!(number("default,3,02:00:00:00:00:02"), "0.0.0.0/0,3,02:00:00:00:00:02");
+        assert_eq!(number("fd00:2::/64,eth1,02:00:00:00:00:02"), "fd00:2::/64,1,02:00:00:00:00:02");
+        assert_eq!(number("::/0,3,02:00:00:00:00:02"), "::/0,3,02:00:00:00:00:02");
         let own = own_address("10.0.1.254/24,eth1").unwrap().resolved("--address", &ports()).unwrap();
         assert_eq!(own.port, 1);
     }

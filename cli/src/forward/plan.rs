@@ -121,6 +121,7 @@ impl Plan {
 
     fn new(args: &ForwardArgs) -> Result<Plan, Failure> {
         check_mode(args)?;
+        check_pairs(args)?;
         let (source, ports, ring, seconds) = if args.port.is_empty() {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
@@ -219,6 +220,17 @@ fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses ready pairs where frames go to other workers, for which they leave their heads behind.
+fn check_pairs(args: &ForwardArgs) -> Result<(), Failure> {
+    if args.way.ready_pairs.is_some() && args.team.share.steer.is_some() {
+        return refuse(
+            "--ready-pairs with --steer: frames travel to other workers without their heads, so that no pair would stay \
+             together; leave --ready-pairs out, or leave --steer out",
+        );
+    }
+    Ok(())
 }
 
 fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {

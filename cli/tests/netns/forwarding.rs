@@ -1,7 +1,7 @@
 //! Two hosts speak to each other through the forwarder.
 
 use crate::forwarder::Forwarder;
-use crate::testbed::{Testbed, Wiring};
+use crate::testbed::{Testbed, Wiring, host_mac, port_mac, wait_until};
 use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways, wait_for_the_path};
 
 #[test]
@@ -37,6 +37,31 @@ fn hosts_reach_each_other(wiring: Wiring, mode: &str, shown: &str) {
     assert!(summary.detail(0).contains(mode) && summary.detail(1).contains(mode), "{}", summary.detail(0));
     bed.assert_nothing_left();
     bed.assert_gone();
+}
+
+/// Seen: `--route` took IPv4 only, so that without `--routes kernel` nothing of IPv6 was forwarded.
+#[test]
+fn routed_hosts_reach_each_other_over_ipv6_by_given_routes() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    for (number, host) in [(1, &bed.h1), (2, &bed.h2)] {
+        host.set_ipv6(true);
+        host.ip(&format!("addr add fd77:{number}::1/64 dev eth0 nodad"));
+        host.ip(&format!("neigh add fd77:{number}::254 lladdr {} dev eth0", port_mac(number)));
+        host.ip(&format!("route add default via fd77:{number}::254"));
+    }
+    let [one, two] = [(1, "one"), (2, "1")]
+        .map(|(host, port)| format!("--route=fd77:{host}::/64,{port},{}", host_mac(host)));
+    let forwarder = Forwarder::start(&bed, &[&one, &two, "--path=full"]);
+    let once = ["-c", "1", "-W", "1", "fd77:2::1"];
+    let reply = || bed.h1.command("ping").args(once).output().expect("ping").status.success();
+    wait_until("h2 answers h1", reply);
+    bed.h1.ping("fd77:2::1", 5, "-i 0.2 -s 1000");
+    bed.h2.ping("fd77:1::1", 5, "-i 0.2 -s 1000");
+    assert_ping_both_ways(&bed);
+    let summary = forwarder.interrupt();
+    summary.assert_adds_up();
+    assert!(summary.number("filter.protocols.ipv6") >= 20, "{}", summary.dropped_in_all());
+    bed.assert_nothing_left();
 }
 
 #[test]

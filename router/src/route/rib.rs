@@ -49,7 +49,7 @@ impl From<Route> for RibRoute {
     /// A route that a person gives.
     fn from(Route { prefix, port, mac }: Route) -> RibRoute {
         let target = Target::Station { port, mac };
-        RibRoute { prefix: prefix.into(), origin: Origin::Given, metric: 0, target }
+        RibRoute { prefix, origin: Origin::Given, metric: 0, target }
     }
 }
 

@@ -206,13 +206,16 @@ impl Table {
     /// Allocates, and scans the hops; not for the hot path, nor for full tables.
     pub fn insert(&mut self, route: Route) -> Option<NextHop> {
         let Route { prefix, port, mac } = route;
-        let before = self.v4.get(&(prefix.network().to_bits(), prefix.prefix_len())).copied();
-        let before = before.and_then(|id| self.hop(id).copied());
+        let before = match prefix {
+            IpNet::V4(net) => self.v4.get(&(net.network().to_bits(), net.prefix_len())),
+            IpNet::V6(net) => self.v6.get(&(net.network().to_bits(), net.prefix_len())),
+        };
+        let before = before.and_then(|id| self.hop(*id).copied());
         let hop = NextHop::station(port, mac);
         let id = self.hops.iter().position(|other| *other == hop).unwrap_or(self.hops.len());
         let id = HopId(id as u32);
         self.change(&Change::Hop(id, hop));
-        self.change(&Change::Route(prefix.into(), id));
+        self.change(&Change::Route(prefix, id));
         self.compile();
         before
     }

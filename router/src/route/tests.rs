@@ -2,7 +2,7 @@
 
 mod model;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
@@ -44,6 +44,10 @@ fn an_empty_table_knows_no_way_and_a_replaced_route_leads_elsewhere() {
     assert_eq!((before.port, table.len()), (0, 1));
     assert_eq!(table.lookup(Ipv4Addr::new(10, 0, 0, 1)).unwrap().port, 1);
     assert_eq!(table.lookup(Ipv4Addr::new(11, 0, 0, 1)), None);
+    assert_eq!(table.insert(route("fd00::/8,0,02:00:00:00:00:01")), None);
+    assert_eq!(table.insert(route("fd00::/8,1,02:00:00:00:00:02")).map(|before| before.port), Some(0));
+    assert_eq!(table.lookup_v6("fd07::1".parse().unwrap()).map(|hop| hop.port), Some(1));
+    assert_eq!((table.len(), table.lookup_v6("fe00::1".parse().unwrap())), (2, None));
 }
 
 proptest! {
@@ -57,14 +61,15 @@ proptest! {
         let routes: Vec<Route> = routes.into_iter().map(|(address, length, port)| {
             // Few distinct networks, so that prefixes nest.
             let prefix = Ipv4Net::new((address & 0x0f00_8181).into(), length).unwrap().trunc();
-            Route { prefix, port, mac: MacAddr::new([2, 0, 0, 0, 0, port]) }
+            Route { prefix: prefix.into(), port, mac: MacAddr::new([2, 0, 0, 0, 0, port]) }
         }).collect();
         let table: Table = routes.iter().copied().collect();
         for (at, flip) in flips {
-            let near = if routes.is_empty() { 0 } else { at.get(&routes).prefix.network().to_bits() };
-            let address = Ipv4Addr::from_bits(near ^ 1u32.checked_shl(flip).unwrap_or(0));
+            let near = if routes.is_empty() { IpAddr::from([0; 4]) } else { at.get(&routes).prefix.network() };
+            let IpAddr::V4(near) = near else { panic!("{near}") };
+            let address = Ipv4Addr::from_bits(near.to_bits() ^ 1u32.checked_shl(flip).unwrap_or(0));
             // `max_by_key` keeps the last of equals: the route that replaced the others.
-            let model = routes.iter().filter(|route| route.prefix.contains(&address))
+            let model = routes.iter().filter(|route| route.prefix.contains(&IpAddr::from(address)))
                 .max_by_key(|route| route.prefix.prefix_len())
                 .map(|route| NextHop::station(route.port, route.mac));
             prop_assert_eq!(table.lookup(address).copied(), model, "{}", address);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 use netmem::wire::MacAddr;
 
@@ -15,12 +15,13 @@ use netmem::wire::MacAddr;
 /// let route: Route = "10.0.2.0/24,1,02:00:00:00:00:02".parse()?;
 /// assert_eq!(route.port, 1);
 /// assert_eq!(route.to_string(), "10.0.2.0/24,1,02:00:00:00:00:02");
+/// let route: Route = "fd00:2::/64,1,02:00:00:00:00:02".parse()?;
 /// # Ok::<(), netmem_router::route::RouteError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// The destinations it is for.
-    pub prefix: Ipv4Net,
+    /// The destinations it is for, of IPv4 or IPv6.
+    pub prefix: IpNet,
     /// The number of the egress port.
     pub port: u8,
     /// The link address of the next hop.
@@ -37,8 +38,8 @@ pub enum RouteError {
         /// The whole text.
         seen: String,
     },
-    /// The first part is no IPv4 prefix.
-    #[error("route prefix {seen:?}: write an IPv4 network and its length, as in 10.0.2.0/24")]
+    /// The first part is no prefix.
+    #[error("route prefix {seen:?}: write a network and its length, as in 10.0.2.0/24 or fd00:2::/64")]
     Prefix {
         /// The first part.
         seen: String,
@@ -49,7 +50,7 @@ pub enum RouteError {
         /// The first part.
         seen: String,
         /// The network that the host is in.
-        network: Ipv4Net,
+        network: IpNet,
     },
     /// The second part is no port number.
     #[error("route port {seen:?}: write the number of a --port in the order given, from 0 to 255")]
@@ -99,7 +100,7 @@ impl FromStr for Route {
     fn from_str(text: &str) -> Result<Self, RouteError> {
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
         let [prefix, port, mac] = parts[..] else { return Err(RouteError::Parts { seen: text.into() }) };
-        let network: Ipv4Net = prefix.parse().map_err(|_| RouteError::Prefix { seen: prefix.into() })?;
+        let network: IpNet = prefix.parse().map_err(|_| RouteError::Prefix { seen: prefix.into() })?;
         if network.trunc() != network {
             return Err(RouteError::HostBits { seen: prefix.into(), network: network.trunc() });
         }
@@ -137,6 +138,8 @@ mod tests {
             ("10.0.0/8,1,02:00:00:00:00:02", "prefix \"10.0.0/8\""),
             ("10.0.0.1,1,02:00:00:00:00:02", "prefix \"10.0.0.1\""),
             ("10.0.2.7/24,1,02:00:00:00:00:02", "write 10.0.2.0/24"),
+            ("fd00:2::7/64,1,02:00:00:00:00:02", "write fd00:2::/64"),
+            ("fd00:2::/129,1,02:00:00:00:00:02", "or fd00:2::/64"),
             ("10.0.0.0/8,-1,02:00:00:00:00:02", "port \"-1\""),
             ("10.0.0.0/8,256,02:00:00:00:00:02", "from 0 to 255"),
             ("10.0.0.0/8,1,02:00:00:00:00", "mac \"02:00:00:00:00\""),

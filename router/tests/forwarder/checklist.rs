@@ -3,6 +3,7 @@
 mod ipv4;
 mod ipv6;
 mod options;
+mod tags;
 
 use super::router::*;
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, ethernet};

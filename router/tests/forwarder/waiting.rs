@@ -16,7 +16,7 @@ fn unresolved() -> (FibReader, FibControl, Neighbour) {
     let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 9]) };
     let path = Path { port: Some(1), via: Some(neighbour.address), weight: 1 };
     let to = routes.iter().find(|route| route.port == 1).expect("a route out");
-    control.apply(vec![Change::Paths(HopId(0), [path].into()), Change::Route(to.prefix.into(), HopId(0))]);
+    control.apply(vec![Change::Paths(HopId(0), [path].into()), Change::Route(to.prefix, HopId(0))]);
     (reader, control, neighbour)
 }
 

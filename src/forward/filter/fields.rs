@@ -1,6 +1,6 @@
 //! What rules look at in a frame.
 
-use crate::wire::{Headers, ethernet, ipv4};
+use crate::wire::{Ethernet, Headers, ethernet, ipv4};
 use std::net::Ipv4Addr;
 
 /// Protocol number of TCP.
@@ -33,15 +33,29 @@ pub struct Ipv4Fields {
 }
 
 impl Fields {
-    /// Reads `frame`, which came by port `ingress`.
+    /// Reads `frame`, which came by port `ingress`: behind a tag of 802.1Q that names no VLAN what stands there.
     ///
     /// # Cost
     /// The first 38 bytes of the frame, more only with IPv4 options.
     #[inline]
     pub fn read(frame: &[u8], ingress: u8) -> Fields {
         let ethertype = frame.get(12..14).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
-        let ipv4 = if ethertype == ethernet::IPV4 { Ipv4Fields::read(frame) } else { None };
+        let ipv4 = match ethertype {
+            ethernet::IPV4 => Ipv4Fields::read(frame),
+            ethernet::VLAN => return Fields::read_tagged(frame, ingress),
+            _ => None,
+        };
         Fields { ingress, ethertype, ipv4 }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_tagged(frame: &[u8], ingress: u8) -> Fields {
+        let untagged = ethernet::behind_priority_tag(frame);
+        let ethertype =
+            untagged.and_then(|frame| Ethernet::parse(frame).ok()).map(|(link, _)| link.ethertype());
+        let ipv4 = untagged.filter(|_| ethertype == Some(ethernet::IPV4)).and_then(Ipv4Fields::read);
+        Fields { ingress, ethertype: ethertype.unwrap_or(ethernet::VLAN), ipv4 }
     }
 }
 

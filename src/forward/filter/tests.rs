@@ -93,6 +93,23 @@ fn ports_are_found_behind_options_and_not_in_later_fragments_nor_other_protocols
     assert_eq!(Fields::read(&six, 0).ipv4, None, "version 6 under IPv4's ethertype");
 }
 
+/// Seen: once a router forwards priority-tagged frames, rules that do not see behind the tag let them all by.
+#[test]
+fn rules_see_what_stands_behind_a_tag_that_names_no_vlan() {
+    let frame = udp([10, 1, 2, 3], [192, 168, 0, 9], (1000, 53));
+    let tagged = |tag: [u8; 4]| [&frame[..12], &tag, &frame[12..]].concat();
+    let priority = tagged([0x81, 0, 0xe0, 0]);
+    for rule in ["drop,ethertype=ipv4", "drop,src=10.1.2.3", "drop,proto=udp,dport=53"] {
+        assert!(judged(&[rule], &priority, 0).is_some(), "{rule}");
+        assert!(judged(&[rule], &tagged([0x81, 0, 0, 5]), 0).is_none(), "{rule}");
+    }
+    assert!(judged(&["drop,ethertype=0x8100"], &tagged([0x81, 0, 0, 5]), 0).is_some());
+    for length in 0..priority.len() {
+        let fields = Fields::read(&priority[..length], 0);
+        assert_eq!(fields.ipv4.is_some(), length >= 38, "{length} bytes");
+    }
+}
+
 #[test]
 fn a_rule_is_written_as_it_is_read() {
     for text in [

@@ -87,6 +87,17 @@ fn ports_are_found_behind_ipv4_options() {
 }
 
 #[test]
+fn priority_tagged_frames_hash_as_untagged_ones_and_those_of_a_vlan_by_queue() {
+    let hash = Toeplitz::default();
+    for (dst, src, ..) in SUITE {
+        let frame = frame(src.parse().unwrap(), dst.parse().unwrap(), IpNumber::UDP);
+        let tagged = |vid: u8| [&frame[..12], &[0x81, 0, 0xe0, vid], &frame[12..]].concat();
+        assert_eq!(hash.flow(&tagged(0), 3), hash.flow(&frame, 3));
+        assert_eq!(hash.flow(&tagged(5), 3), hash.flow(&[], 3));
+    }
+}
+
+#[test]
 fn what_is_not_ip_goes_by_its_queue() {
     let hash = Toeplitz::default();
     let mut arp = vec![0xff; 60];
