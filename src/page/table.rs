@@ -5,8 +5,8 @@
 //!         next   prev   refs   owner   order   state   word          more          │ padding of the wider strides
 //!                                                      └──────── the pair ─────────┘
 //! ```
-//! A descriptor takes 32 bytes (0.8 % of the memory); strides of 56 and 64 bytes stand for the layouts that source
-//! 002 compares. In the 56-byte stride every second descriptor begins 8 bytes off a 16-byte boundary, so its pair
+//! A descriptor takes 32 bytes (0.8 % of the memory); strides of 56 and 64 bytes stand for the layouts that
+//! [hansen14-page] compares. In the 56-byte stride every second descriptor begins 8 bytes off a 16-byte boundary, so its pair
 //! lies at byte 24 instead of 16: 56 bytes, with the pair aligned internally.
 //!
 //! Every field is an atomic; who may write which field, and when, stands beside it.

@@ -91,8 +91,8 @@ impl RawCache {
         filled
     }
 
-    /// Gives objects back at once: into the sheaf by a copy, or those of one slab by one change of its word (source
-    /// 000's detached freelists).
+    /// Gives objects back at once: into the sheaf by a copy, or those of one slab by one change of its word
+    /// (the detached freelists of [brouer15-bulk]).
     ///
     /// # Errors
     /// As [`RawCache::free`]; then none was given back.

@@ -23,8 +23,8 @@ pub enum WordForm {
     /// Under a lock bit of the descriptor.
     Lock,
     #[cfg(feature = "comparisons")]
-    /// As `Lock`, and two further cache lines of the thread's are written, as disabling interrupts did in source
-    /// 002. For comparison only.
+    /// As `Lock`, and two further cache lines of the thread's are written, as disabling interrupts did in
+    /// [hansen14-page]. For comparison only.
     LockInterrupts,
 }
 

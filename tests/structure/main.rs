@@ -388,7 +388,10 @@ fn what_a_router_owes_is_shown_by_tests_that_there_are_and_every_line_of_the_che
 
 /// The tests in a file, each with the file's path.
 fn tests_of(source: &Source) -> impl Iterator<Item = (&str, &str)> {
-    let name = |i: usize| words(source.code.get(i + 1)?.trim().strip_prefix("fn ")?).next();
+    let name = |i: usize| {
+        let mut below = source.code[i + 1..].iter().map(|line| line.trim());
+        words(below.find(|line| !line.starts_with("#["))?.strip_prefix("fn ")?).next()
+    };
     let tests = source.code.iter().enumerate().filter(|(_, line)| line.trim() == "#[test]");
     tests.filter_map(move |(i, _)| Some((source.path.as_str(), name(i)?)))
 }

@@ -1,7 +1,8 @@
 //! Words that no file of the product says.
 
-use crate::report;
 use crate::source::{Source, words};
+use crate::{everything, report, tests_of};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,6 +77,32 @@ fn each_key_in_brackets_has_a_section_in_the_page_of_sources() {
         }
     }
     report("docs/sources.md has no section of that key", &findings);
+}
+
+/// What the tables of the texts' items name in quotes is there: files by their path, tests by their name, which is a sentence.
+#[test]
+fn the_code_and_the_tests_of_each_item_of_a_published_text_are_there() {
+    let sources: Vec<Source> = everything().collect();
+    let tests: BTreeSet<&str> = sources.iter().flat_map(tests_of).map(|(_, test)| test).collect();
+    let (mut named, mut findings) = (0, Vec::new());
+    for (page, text) in texts().into_iter().filter(|(page, _)| page.starts_with("docs/sources")) {
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let folder = quoted.split_once('/').map(|(folder, _)| Path::new(folder));
+            let is_there = if quoted.ends_with(".rs") || folder.is_some_and(Path::is_dir) {
+                Path::new(quoted).is_file()
+            } else if quoted.matches('_').count() > 2 {
+                tests.contains(quoted)
+            } else {
+                continue;
+            };
+            named += 1;
+            if !is_there {
+                findings.push(format!("{}: there is no {quoted}", page.display()));
+            }
+        }
+    }
+    assert!(named > 200, "{named} files and tests are named under docs/sources");
+    report("what the tables of items name", &findings);
 }
 
 /// Whether `text` is author, two digits and one word.
