@@ -1,7 +1,7 @@
 //! Stage `forward`: the poll loop, and what becomes of a frame in it.
 //!
 //! [`poll`](Forwarder::poll) is the loop, on one screen; a [`Decide`] says what becomes of each frame, one of one's own or
-//! [`CrossConnect`], [`Reflect`], [`DropAll`], [`PassAll`] (the crate `netmem-router` has a router); [`verdict`] names every reason for
+//! [`CrossConnect`], [`Reflect`], [`DropAll`], [`PassAll`] (the crate `netmem-router` has a router); [`Reason`] names every reason for
 //! which a frame is dropped; [`filter`] holds the rules of the full path; [`local_queue`] is where passed frames go, a [`tap`] sees what was
 //! sent; [`idle`](Idle) is what a worker does without work, [`steered`](Steering) how workers share theirs.
 

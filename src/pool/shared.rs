@@ -294,7 +294,8 @@ impl Shared {
         let chunks = (PAGE_SIZE / CHUNK_SIZE) as u32;
         let (page, within) = (frame.id().get() / chunks, frame.id().get() % chunks);
         let desc = self.memory.desc(NonZeroU32::new(page)?)?;
-        let mapped = self.dma.is_mapping() && self.homes.of(frame.id()) == self.number;
+        // A closed pool whose pages have left has none that is mapped, and another pool may have its number.
+        let mapped = self.dma.pages() > 0 && self.homes.of(frame.id()) == self.number;
         let offset = within as usize * CHUNK_SIZE + frame.headroom();
         mapped.then(|| desc.word.load(Relaxed) + offset as u64)
     }

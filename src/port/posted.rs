@@ -1,7 +1,7 @@
 //! The posted frame: one that a device inside this process holds, and the ring it lies in.
 
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Frame, HandOver, NoRoom, Origin, Place};
+use crate::pool::{Batch, Frame, HandOver, NoRoom, Origin, Place, Pool};
 use crate::ring::Lender;
 use crate::sync::Worker;
 #[cfg(feature = "memif")]
@@ -27,6 +27,7 @@ use std::slice;
 /// let mut ring: Vec<_> = frames.post(&w, 2).collect();
 /// assert_eq!((pool.ledger().posted, pool.ledger().owned), (2, 1));
 ///
+/// assert!(ring[0].device_address(&pool).is_none(), "this pool has no mapping for a device");
 /// ring[0].room()[..5].copy_from_slice(b"hello"); // as a device does
 /// ring[0].set_len(5)?;
 ///
@@ -106,6 +107,13 @@ impl Posted {
     pub fn set_len(&mut self, len: usize) -> Result<(), NoRoom> {
         let now = self.0.len();
         if len <= now { self.0.trim(len) } else { self.0.put(len - now).map(drop) }
+    }
+
+    /// Where the pool's device finds the data, as [`Pool::device_address`] says it of a frame: what a port writes into its device's
+    /// descriptor.
+    #[inline]
+    pub fn device_address(&self, pool: &Pool) -> Option<u64> {
+        pool.device_address(&self.0)
     }
 
     /// The frame, which is the program's again where the caller counts it so.

@@ -4,7 +4,7 @@ use crate::pool::tests::planted::{Kept, Scene, Site, all_are_seen};
 use crate::pool::{Batch, Frame, Place};
 use crate::port::copying::{CopyingPort, Device, RxBuffers};
 use crate::port::mem::{MemConfig, MemDevice, MemPort, wire};
-use crate::port::posted::PostedQueue;
+use crate::port::posted::{Posted, PostedQueue};
 use crate::port::{Port, PortCounters, PortState};
 use crate::stats::Writer;
 use crate::steer::{Inbox, Mesh, MeshConfig, Outbox, Source};
@@ -131,6 +131,31 @@ fn a_frame_miscounted_by_a_mem_port_at_any_of_its_queues_is_seen() {
         }),
     ];
     assert!(all_are_seen(&sites) >= 200);
+}
+
+/// Frames that a port written elsewhere has posted by `Batch::post`.
+fn by_hand(scene: &Scene, mut frames: Batch) -> Vec<Posted> {
+    let n = frames.len();
+    let posted: Vec<_> = frames.post(&scene.workers[0], n).collect();
+    assert!(frames.is_empty() && posted.len() == n);
+    posted
+}
+
+#[test]
+fn a_frame_miscounted_by_post_or_claim_of_a_port_of_ones_own_is_seen() {
+    let sites = [
+        posted("post", |_, frames| Box::new(move |scene| Box::new(by_hand(scene, frames)))),
+        posted("claim", |scene, frames| {
+            let ring = by_hand(scene, frames);
+            Box::new(move |scene| {
+                let mut frames = Batch::new();
+                assert!(frames.claim(&scene.workers[0], ring) > 0);
+                Box::new(frames)
+            })
+        }),
+        posted("posted, dropped", |scene, frames| dropped(by_hand(scene, frames))),
+    ];
+    assert!(all_are_seen(&sites) >= 100);
 }
 
 #[test]
