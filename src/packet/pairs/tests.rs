@@ -289,23 +289,31 @@ fn packets_freed_in_bulk_beside_pairs_that_are_there_stay_only_up_to_the_most() 
     check(&pairs.stats());
 }
 
-/// A closed pool whose number another pool has, and a frame of that other pool, in a packet.
-fn closed_and_its_successor(bench: &mut Bench) -> (Pool, Pool, Packet) {
-    let Bench { memory, workers: [w, _], pool, heads } = bench;
-    let closed = pool.clone();
-    closed.wait(Duration::ZERO).unwrap();
+/// A closed pool, what `of` made of it before, the pool that has its number now, and a frame of that in a packet. Pools of
+/// other tests may take the number first; then it is tried with another.
+fn closed_and_its_successor<T>(
+    bench: &mut Bench,
+    of: impl Fn(&Pool, &HeadCache) -> T,
+) -> (Pool, T, Pool, Packet) {
+    let Bench { memory, workers: [w, _], heads, .. } = bench;
     let config = PoolConfig { frames: 16, cache: 16, refill: 8, ..PoolConfig::default() };
-    let successor = Pool::new(memory, w, &config).unwrap();
-    let frame = successor.alloc(w).unwrap();
-    assert!(closed.renewal().owns(&frame), "the number is used again");
-    let packet = heads.attach(w, frame).unwrap();
-    (closed, successor, packet)
+    loop {
+        let closed = Pool::new(memory, w, &config).unwrap();
+        let made = of(&closed, heads);
+        closed.wait(Duration::ZERO).unwrap();
+        let successor = Pool::new(memory, w, &config).unwrap();
+        let frame = successor.alloc(w).unwrap();
+        if closed.renewal().owns(&frame) {
+            let packet = heads.attach(w, frame).unwrap();
+            return (closed, made, successor, packet);
+        }
+    }
 }
 
 #[test]
 fn ready_pairs_of_a_closed_pool_keep_no_frame_of_its_successor() {
     let mut bench = bench(16);
-    let (closed, successor, packet) = closed_and_its_successor(&mut bench);
+    let (closed, (), successor, packet) = closed_and_its_successor(&mut bench, |_, _| ());
     let w = &mut bench.workers[0];
     let pairs = ReadyPackets::new(&closed, &bench.heads, 50);
     pairs.free(w, packet);
@@ -320,8 +328,8 @@ fn ready_pairs_of_a_closed_pool_keep_no_frame_of_its_successor() {
 #[test]
 fn a_stack_of_a_closed_pool_keeps_nothing_whatever_its_max_is() {
     let mut bench = bench(16);
-    let before = PairStack::new(&bench.pool, &bench.heads, 50, Reset::AtPut);
-    let (closed, successor, packet) = closed_and_its_successor(&mut bench);
+    let stack = |pool: &Pool, heads: &HeadCache| PairStack::new(pool, heads, 50, Reset::AtPut);
+    let (closed, before, successor, packet) = closed_and_its_successor(&mut bench, stack);
     let w = &mut bench.workers[0];
     let after = PairStack::new(&closed, &bench.heads, 50, Reset::AtGet);
     let mut packet = Some(packet);
