@@ -345,7 +345,7 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
 }
 
 #[test]
-fn rules_ready_pools_and_the_holder_are_turned_under_traffic_and_all_adds_up() {
+fn rules_ready_pools_and_the_local_queue_are_turned_under_traffic_and_all_adds_up() {
     let options = "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100";
     let run = Run::start_with("turn", options);
     let keys = run.json("set --json");

@@ -109,7 +109,7 @@ fn every_mode_accounts_for_every_packet() {
 }
 
 #[test]
-fn a_holder_frees_what_is_older_than_it_may_be() {
+fn a_local_queue_frees_what_is_older_than_it_may_be() {
     let run =
         object(&output("forward --mode pass --packets 200000 --hold 2000 --hold-seconds 0.000001 --json"));
     assert_adds_up(&run);
@@ -161,7 +161,7 @@ fn ready_heads_and_pairs_of_any_size_lose_no_packet() {
 }
 
 #[test]
-fn the_summary_shows_rules_pairs_and_the_holder() {
+fn the_summary_shows_rules_pairs_and_the_local_queue() {
     let out = output("forward --path full --rule pass,proto=udp --ready-pairs 50 --packets 3000");
     let text = stdout(&out);
     assert_eq!((out.status.code(), stderr(&out).as_str()), (Some(0), ""), "{text}");
@@ -209,7 +209,7 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
 }
 
 #[test]
-fn several_workers_pass_to_one_holder_and_one_tap_sees_what_all_sent() {
+fn several_workers_pass_to_one_local_queue_and_one_tap_sees_what_all_sent() {
     let run = object(&output("forward --workers 2 --mode pass --hold 100 --packets 20000 --json"));
     assert_adds_up(&run);
     let kept_at_most = number(&run, "local_queue.kept");

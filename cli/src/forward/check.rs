@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_took_other_packets_than_were_passed_and_one_that_lost_some_are_both_named() {
+    fn a_local_queue_that_took_other_packets_than_were_passed_and_one_that_lost_some_are_both_named() {
         let held_by = |local_queue| {
             said(|report, _| {
                 (report.passed, report.received, report.workers[0].received) = (5, 105, 105);

@@ -176,7 +176,7 @@ fn start<'scope>(
         threads::start(scope, "the generator", body)
     });
     let holding = holding.map(|holding| {
-        threads::start(scope, "the holder", move || phases.has_begun().then(|| holding.run(phases)))
+        threads::start(scope, "the local queue", move || phases.has_begun().then(|| holding.run(phases)))
     });
     let following = following.map(|following| {
         let body = move || phases.has_begun().then(|| following.run(phases));
@@ -231,7 +231,7 @@ fn threads(
         });
         let cores = cores.collect::<Result<_, _>>()?;
         let (local_queue, tap) =
-            local_queue.map_err(|why| died("the holder", &*why))?.flatten().unwrap_or_default();
+            local_queue.map_err(|why| died("the local queue", &*why))?.flatten().unwrap_or_default();
         let traveled = traveled.map_err(|why| died("the generator", &*why))?.flatten();
         let (network_core, traveled) = traveled.unzip();
         Ok(Ran { traveled, local_queue, tap, seconds, cores, network_core: network_core.flatten() })
