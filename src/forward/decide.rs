@@ -69,7 +69,7 @@ pub trait Decide: Send {
     fn decide_packet(&mut self, from: Source, packet: &mut Packet) -> Verdict {
         match packet.data_mut() {
             Some(data) => self.decide(from, data),
-            // A packet just received is its frame's only local queue, so this is never seen.
+            // A packet just received is its frame's only holder, so this is never seen.
             None => Verdict::Drop(Reason::Policy),
         }
     }

@@ -70,9 +70,8 @@ struct Marks {
 impl Marks {
     /// When the round began whose last frame has left, the oldest such round first; it is forgotten.
     fn next_left(&mut self) -> Option<u64> {
-        let &(last, received) = self.marks.front()?;
-        (last <= self.left).then(|| self.marks.pop_front())?;
-        Some(received)
+        self.marks.front().filter(|&&(last, _)| last <= self.left)?;
+        self.marks.pop_front().map(|(_, received)| received)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rx ─► verdict ─┬─ redirect, tx ─► that port's batch ─► tx      each round, per port
-//!                  ├─ pass ─► the local queue's queue
+//!                  ├─ pass ─► the local queue
 //!                  ├─ wait ─► the decision's own queue               until something changes
 //!                  └─ drop ─► counted ─► free in bulk
 //!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came

@@ -155,7 +155,7 @@ reasons! {
     TxRefused = "tx_refused",
     /// The mode, or a filter rule, says so.
     Policy = "policy",
-    /// It was to be passed, and the local queue had no place left.
+    /// It was to be passed, and the local queue was full.
     LocalQueueFull = "local_queue_full",
     /// It was to be passed, and there is no local queue, or its reader is gone.
     NoLocalQueue = "no_local_queue",

@@ -1,6 +1,6 @@
 //! The Internet checksum: RFC 1071, and its incremental update, RFC 1624.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A one's complement sum in the making, in the machine's own byte order.
 ///
@@ -24,6 +24,19 @@ impl Sum {
     /// The sum of nothing.
     pub const fn new() -> Self {
         Sum(0)
+    }
+
+    /// The sum over the pseudo-header of IPv4 that the checksums of TCP and UDP cover.
+    #[inline]
+    pub(super) fn pseudo_header(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, length: u16) -> Self {
+        Sum::new().double_word(src.to_bits()).double_word(dst.to_bits()).word(protocol.into()).word(length)
+    }
+
+    /// The same over IPv6 (RFC 8200 §8.1).
+    #[inline]
+    pub(super) fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, length: u32) -> Self {
+        let addresses = Sum::new().bytes(&src.octets()).bytes(&dst.octets());
+        addresses.double_word(length).double_word(protocol.into())
     }
 
     /// Adds `bytes`; an odd last byte counts as if a zero byte followed, so only the last piece of

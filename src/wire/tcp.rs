@@ -162,14 +162,13 @@ impl Tcp {
 /// The sum over the pseudo-header that TCP checksums cover: addresses, protocol, bytes of the segment.
 #[inline]
 pub fn pseudo_header(src: Ipv4Addr, dst: Ipv4Addr, length: u16) -> Sum {
-    Sum::new().double_word(src.to_bits()).double_word(dst.to_bits()).word(u16::from(ipv4::TCP)).word(length)
+    Sum::pseudo_header(src, dst, ipv4::TCP, length)
 }
 
 /// The same over IPv6 (RFC 8200 §8.1), where the length has 32 bits.
 #[inline]
 pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, length: u32) -> Sum {
-    let addresses = Sum::new().bytes(&src.octets()).bytes(&dst.octets());
-    addresses.double_word(length).double_word(ipv4::TCP.into())
+    Sum::pseudo_header_v6(src, dst, ipv4::TCP, length)
 }
 
 /// Whether `segment`, header and data, is as it was sent: its header is whole and its checksum right.

@@ -168,14 +168,13 @@ impl Udp {
 /// The sum over the pseudo-header that UDP checksums cover: addresses, protocol, UDP length.
 #[inline]
 pub fn pseudo_header(src: Ipv4Addr, dst: Ipv4Addr, length: u16) -> Sum {
-    Sum::new().double_word(src.to_bits()).double_word(dst.to_bits()).word(u16::from(ipv4::UDP)).word(length)
+    Sum::pseudo_header(src, dst, ipv4::UDP, length)
 }
 
 /// The same over IPv6 (RFC 8200 §8.1), where the length has 32 bits.
 #[inline]
 pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, length: u16) -> Sum {
-    let addresses = Sum::new().bytes(&src.octets()).bytes(&dst.octets());
-    addresses.double_word(length.into()).double_word(ipv4::UDP.into())
+    Sum::pseudo_header_v6(src, dst, ipv4::UDP, length.into())
 }
 
 /// The checksum as it is sent: a sum that comes out as 0 is sent as `0xffff`, its twin, because 0

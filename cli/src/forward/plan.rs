@@ -167,7 +167,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether somebody holds frames: a local queue or a tap.
+    /// Whether frames are held by a local queue or a tap.
     pub fn holds(&self) -> bool {
         self.hold.is_some() || self.tap.is_some()
     }
@@ -242,7 +242,7 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
     Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, pairs: args.ready_pairs }))
 }
 
-/// A local queue where something is passed, or may be once somebody changes the rules: that cannot make one.
+/// A local queue where something is passed, or where a change of the rules may pass something: such a change cannot make one.
 fn hold(args: &ForwardArgs) -> Result<Option<Hold>, Failure> {
     let PacketArgs { path, rule, hold: frames, hold_seconds, .. } = &args.way;
     let passes = args.mode == ModeArg::Pass || rule.iter().any(|rule| rule.action == Action::Pass);

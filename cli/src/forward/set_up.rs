@@ -25,7 +25,7 @@ use netmem::page::{Memory, MemoryConfig};
 use netmem::steer::MeshConfig;
 use std::sync::Arc;
 
-/// Places of a local queue's queue at least.
+/// Slots of a local queue at least.
 const QUEUE: u32 = 1024;
 
 /// Everything a run needs.

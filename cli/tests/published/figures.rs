@@ -1,4 +1,4 @@
-//! What was published, with the settings that it is of: from the sources' texts, not from the lab.
+//! The published figures, each with its settings, as the sources' texts print them and not as the lab has them.
 
 /// A published figure.
 pub struct Figure {
@@ -110,7 +110,7 @@ fn cells() -> Vec<Figure> {
 }
 
 /// [brouer15-bulk]: "Without SLUB tuning, same performance comes with kernel cmdline slab_nomerge"; the share of the slow paths
-/// is of the kernels before and after the patch, neither of which was tuned.
+/// belongs to the kernels before and after the patch, and neither was tuned.
 fn bulk_free() -> Vec<Figure> {
     const FOUND: [(&str, &str); 3] = [("layer", "cpu_slab"), ("cpu_partial", "13"), ("min_partial", "5")];
     const TUNED: [(&str, &str); 3] = [("layer", "cpu_slab"), ("cpu_partial", "256"), ("min_partial", "9")];
@@ -140,7 +140,7 @@ fn bulk_free() -> Vec<Figure> {
     all
 }
 
-/// [zhang09-handoff] tells 4 Mpps of 60 bytes for a machine, not for its patch; cpumap's notes are of another work.
+/// [zhang09-handoff] gives 4 Mpps of 60 bytes for a machine and not for its patch; cpumap's notes belong to another work.
 fn handed() -> Vec<Figure> {
     vec![
         Figure {

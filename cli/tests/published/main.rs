@@ -1,4 +1,4 @@
-//! Whether a figure that was published stands beside the settings that it is of: what the sources printed, written down here
+//! Whether each published figure stands in the row of its own settings: what the sources printed, written down here
 //! once more, is held against the rows of the program.
 #![cfg(feature = "lab")]
 

@@ -84,10 +84,10 @@ impl Capture {
         let Some(head) = bytes.first_chunk() else { return Ok(Next::More) };
         let record = format.record(head);
         let size = RECORD + record.len as usize;
-        match record.len as usize > PACKET_MAX {
-            true => Err(Bad::too_long(record.len)),
-            false if size > bytes.len() => Ok(Next::More),
-            false => Ok(Next::Packet(Located { record, start: RECORD, size: size as u64 })),
+        if record.len as usize > PACKET_MAX {
+            return Err(Bad::too_long(record.len));
         }
+        let here = bytes.len() >= size;
+        Ok(if here { Next::Packet(Located { record, start: RECORD, size: size as u64 }) } else { Next::More })
     }
 }
