@@ -22,6 +22,8 @@ pub const ARP: u16 = 0x0806;
 pub const IPV6: u16 = 0x86dd;
 /// Ethertype of an 802.1Q tag.
 pub const VLAN: u16 = 0x8100;
+/// The outer one of two VLAN tags follows (802.1ad).
+pub const SERVICE_VLAN: u16 = 0x88a8;
 
 /// Bytes of the two addresses, behind which a tag stands.
 const ADDRESSES_LEN: usize = 12;

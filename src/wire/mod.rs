@@ -27,7 +27,9 @@ pub mod ethernet;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod offload;
 pub mod options;
+pub mod segment;
 pub mod tcp;
 pub mod udp;
 

@@ -1,0 +1,348 @@
+//! What the sender of a packet has left to others: to fill in a checksum, to cut it into segments.
+//!
+//! A host hands such packets to its card, which does both while it sends. Where the card is a program (TAP, veth, a packet
+//! socket) they arrive as they are. The kernel says of each what is left to be done by a header of ten bytes, `struct
+//! virtio_net_hdr` ([`Offload::from_virtio`]); AF_XDP says nothing, and the checksum itself must tell ([`unfinished`]).
+//!
+//! Source: `linux/virtio_net.h`; virtio 1.3, 5.1.6 ("Device Operation").
+
+use super::checksum::Sum;
+use super::{Ethernet, Ipv4, Ipv6, ethernet, ipv4, tcp};
+use std::num::NonZeroU16;
+
+/// Bytes of `struct virtio_net_hdr`.
+pub const VIRTIO_LEN: usize = 10;
+
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+const NEEDS_CSUM: u8 = 1;
+/// `VIRTIO_NET_HDR_GSO_ECN`, set beside one of the kinds: the first segment alone bears CWR, which cutting sees to anyway.
+const GSO_ECN: u8 = 0x80;
+
+/// What is left to be done to a packet.
+///
+/// ```
+/// use netmem::wire::offload::{GsoKind, Offload};
+///
+/// // A TCP packet of many segments, as a Linux host on a little-endian machine hands it to a TAP interface.
+/// let header = [1, 1, 66, 0, 0xa8, 5, 34, 0, 16, 0];
+/// let offload = Offload::from_virtio(header)?;
+/// let (checksum, gso) = (offload.checksum.ok_or("none")?, offload.gso.ok_or("none")?);
+/// assert_eq!((checksum.start, checksum.offset), (34, 16));
+/// assert_eq!((gso.kind, gso.size.get()), (GsoKind::TcpV4, 1448));
+/// assert_eq!(offload.to_virtio(66), header);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offload {
+    /// The checksum that is not complete; None where all are.
+    pub checksum: Option<PartialChecksum>,
+    /// How it is to be cut; None where it is one segment.
+    pub gso: Option<Gso>,
+}
+
+/// A checksum whose place holds the sum of the pseudo-header alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartialChecksum {
+    /// Bytes from the packet's start to where the sum begins: the header of TCP or UDP.
+    pub start: u16,
+    /// Bytes from there to where the checksum stands.
+    pub offset: u16,
+}
+
+/// Generic segmentation offload: one packet that stands for several, which differ by their numbers only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gso {
+    /// What it carries.
+    pub kind: GsoKind,
+    /// Bytes of payload, behind all headers, of each segment but the last.
+    pub size: NonZeroU16,
+}
+
+/// What a packet that is to be cut carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GsoKind {
+    /// TCP over IPv4.
+    TcpV4,
+    /// TCP over IPv6.
+    TcpV6,
+    /// UDP datagrams of one size over either (`UDP_SEGMENT`); not the fragments of one datagram, which are long out of use.
+    Udp,
+}
+
+impl GsoKind {
+    const ALL: [GsoKind; 3] = [GsoKind::TcpV4, GsoKind::TcpV6, GsoKind::Udp];
+
+    /// `VIRTIO_NET_HDR_GSO_TCPV4`, `_TCPV6`, `_UDP_L4`.
+    const fn virtio(self) -> u8 {
+        match self {
+            GsoKind::TcpV4 => 1,
+            GsoKind::TcpV6 => 4,
+            GsoKind::Udp => 5,
+        }
+    }
+}
+
+/// What is said to be left to be done makes no sense for the packet, or is nothing that can be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadOffload {
+    /// A kind of segmentation that is not known here.
+    #[error("segmentation of kind {0} is not known")]
+    UnknownKind(u8),
+    /// The segments would be empty.
+    #[error("the segments would be empty")]
+    EmptySegments,
+    /// The checksum lies outside of the packet.
+    #[error("the checksum lies outside of the packet")]
+    Outside,
+    /// The packet's headers are not those of what is to be cut.
+    #[error("the packet's headers are not of the kind that is to be cut")]
+    NotOfKind,
+}
+
+impl Offload {
+    /// Whether nothing is left to be done.
+    #[inline]
+    pub const fn is_none(&self) -> bool {
+        self.checksum.is_none() && self.gso.is_none()
+    }
+
+    /// What a `struct virtio_net_hdr` says, in this machine's byte order.
+    ///
+    /// # Errors
+    /// [`BadOffload::UnknownKind`], [`BadOffload::EmptySegments`]. Whether it fits a packet is seen when it is done.
+    #[inline]
+    pub fn from_virtio(header: [u8; VIRTIO_LEN]) -> Result<Offload, BadOffload> {
+        let [flags, kind, _, _, size @ .., a, b, c, d] = header;
+        let checksum = (flags & NEEDS_CSUM != 0).then(|| PartialChecksum {
+            start: u16::from_ne_bytes([a, b]),
+            offset: u16::from_ne_bytes([c, d]),
+        });
+        let gso = match kind & !GSO_ECN {
+            0 => None,
+            kind => {
+                let of = GsoKind::ALL.into_iter().find(|of| of.virtio() == kind);
+                let kind = of.ok_or(BadOffload::UnknownKind(kind))?;
+                let size = NonZeroU16::new(u16::from_ne_bytes(size)).ok_or(BadOffload::EmptySegments)?;
+                Some(Gso { kind, size })
+            }
+        };
+        Ok(Offload { checksum, gso })
+    }
+
+    /// It as a `struct virtio_net_hdr`, in this machine's byte order, for a packet whose headers have `header_len` bytes.
+    pub fn to_virtio(&self, header_len: u16) -> [u8; VIRTIO_LEN] {
+        let PartialChecksum { start, offset } =
+            self.checksum.unwrap_or(PartialChecksum { start: 0, offset: 0 });
+        let (kind, size) = self.gso.map_or((0, 0), |gso| (gso.kind.virtio(), gso.size.get()));
+        let header_len = if self.gso.is_some() { header_len } else { 0 };
+        let [[e, f], [g, h], [i, j], [k, l]] = [header_len, size, start, offset].map(u16::to_ne_bytes);
+        [u8::from(self.checksum.is_some()) * NEEDS_CSUM, kind, e, f, g, h, i, j, k, l]
+    }
+
+    /// The same of a packet that has `bytes` more in front: a VLAN tag that was put back.
+    pub fn moved_by(self, bytes: u16) -> Offload {
+        let moved = |PartialChecksum { start, offset }| PartialChecksum {
+            start: start.saturating_add(bytes),
+            offset,
+        };
+        Offload { checksum: self.checksum.map(moved), gso: self.gso }
+    }
+}
+
+impl PartialChecksum {
+    /// Completes the checksum of `packet`: the sum over all from `start` to the end. 0 is written as `0xffff`, which is the
+    /// same number, as Linux does (`skb_checksum_help`) because UDP's 0 means that there is none.
+    ///
+    /// # Errors
+    /// [`BadOffload::Outside`]; nothing is changed then.
+    ///
+    /// # Cost
+    /// A pass over the bytes: one add for four of them.
+    pub fn finish(self, packet: &mut [u8]) -> Result<(), BadOffload> {
+        let summed = packet.get_mut(usize::from(self.start)..).ok_or(BadOffload::Outside)?;
+        let at = usize::from(self.offset);
+        let sum = match Sum::new().bytes(summed).checksum() {
+            0 => 0xffff,
+            sum => sum,
+        };
+        let place = summed.get_mut(at..at + 2).ok_or(BadOffload::Outside)?;
+        place.copy_from_slice(&sum.to_be_bytes());
+        Ok(())
+    }
+}
+
+/// Where a frame's network and transport headers begin, and what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layers {
+    /// Bytes before the IP header.
+    pub(super) ip: usize,
+    /// Bytes before the transport header.
+    pub(super) transport: usize,
+    /// Bytes before the end of the IP packet: what is behind is the link's padding.
+    pub(super) end: usize,
+    pub(super) is_v6: bool,
+    /// TCP or UDP.
+    pub(super) protocol: u8,
+}
+
+impl Layers {
+    /// Finds them behind at most two VLAN tags; None where the frame is no whole packet of TCP or UDP, or is a fragment. Extension
+    /// headers of IPv6 are not looked behind: hosts leave no checksum behind any.
+    #[inline]
+    pub(super) fn of(frame: &[u8]) -> Option<Layers> {
+        let (link, mut packet) = Ethernet::parse(frame).ok()?;
+        let (mut ethertype, mut ip) = (link.ethertype(), ethernet::HEADER_LEN);
+        while matches!(ethertype, ethernet::VLAN | ethernet::SERVICE_VLAN) && ip < ethernet::HEADER_LEN + 8 {
+            let ([_, _, a, b], behind) = packet.split_first_chunk()?;
+            (ethertype, packet, ip) = (u16::from_be_bytes([*a, *b]), behind, ip + ethernet::TAG_LEN);
+        }
+        let (header_len, total, protocol) = match ethertype {
+            ethernet::IPV4 => {
+                let (header, _) = Ipv4::parse(packet).ok().filter(|(header, _)| !header.is_fragment())?;
+                (header.header_len(), header.total_length(), header.protocol())
+            }
+            ethernet::IPV6 => {
+                let header = Ipv6::parse(packet).ok()?;
+                (super::ipv6::HEADER_LEN, header.total_length(), header.next_header())
+            }
+            _ => return None,
+        };
+        matches!(protocol, ipv4::TCP | ipv4::UDP).then_some(Layers {
+            ip,
+            transport: ip + header_len,
+            end: ip + total,
+            is_v6: ethertype == ethernet::IPV6,
+            protocol,
+        })
+    }
+
+    /// Bytes from the transport header to its checksum.
+    pub(super) const fn checksum_offset(&self) -> usize {
+        if self.protocol == ipv4::TCP { 16 } else { 6 }
+    }
+
+    /// The sum over the pseudo-header, for `length` bytes from the transport header on.
+    pub(super) fn pseudo_header(&self, frame: &[u8], length: usize) -> Sum {
+        let addresses = if self.is_v6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 };
+        let addresses = frame.get(addresses).unwrap_or_default();
+        // At most what the length fields of IP count.
+        Sum::new().bytes(addresses).double_word(length as u32).word(self.protocol.into())
+    }
+}
+
+/// The checksum of a frame of TCP or UDP that its sender has left to a card, seen by its being the sum of the pseudo-header and
+/// nothing else; None where it is not, or the frame carries neither.
+///
+/// Of complete checksums one in 65,535 looks like that by chance. To complete it once more does an intact packet no harm.
+///
+/// ```
+/// use netmem::wire::offload::unfinished;
+///
+/// assert_eq!(unfinished(&[0; 60]), None);
+/// ```
+///
+/// # Cost
+/// The lines of the headers; some thirty instructions.
+#[inline]
+pub fn unfinished(frame: &[u8]) -> Option<PartialChecksum> {
+    let layers = Layers::of(frame)?;
+    let at = layers.transport + layers.checksum_offset();
+    let checksum = frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))?;
+    let sum = layers.pseudo_header(frame, layers.end - layers.transport).fold();
+    (checksum == sum && at + 2 <= layers.end).then_some(PartialChecksum {
+        start: layers.transport as u16,
+        offset: layers.checksum_offset() as u16,
+    })
+}
+
+/// Completes the checksum of a frame whose sender has left it to a card ([`unfinished`]); whether there was one.
+///
+/// ```
+/// use netmem::wire::offload::finish_unfinished;
+///
+/// assert!(!finish_unfinished(&mut [0; 60]));
+/// ```
+///
+/// # Cost
+/// As [`unfinished`]; where there is one, a pass over the packet.
+#[inline]
+pub fn finish_unfinished(frame: &mut [u8]) -> bool {
+    match unfinished(frame) {
+        Some(checksum) => finish_ip(frame, checksum),
+        None => false,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn finish_ip(frame: &mut [u8], checksum: PartialChecksum) -> bool {
+    let Some(layers) = Layers::of(frame) else { return false };
+    // What is behind the IP packet is padding, and not summed.
+    frame.get_mut(..layers.end).is_some_and(|packet| checksum.finish(packet).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADERS: [(Offload, [u8; VIRTIO_LEN]); 4] = [
+        (Offload { checksum: None, gso: None }, [0; VIRTIO_LEN]),
+        (
+            Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), gso: None },
+            [1, 0, 0, 0, 0, 0, 34, 0, 6, 0],
+        ),
+        (
+            Offload {
+                checksum: Some(PartialChecksum { start: 54, offset: 16 }),
+                gso: Some(Gso { kind: GsoKind::TcpV6, size: NonZeroU16::new(1428).unwrap() }),
+            },
+            [1, 4, 86, 0, 0x94, 5, 54, 0, 16, 0],
+        ),
+        (
+            Offload {
+                checksum: Some(PartialChecksum { start: 34, offset: 6 }),
+                gso: Some(Gso { kind: GsoKind::Udp, size: NonZeroU16::new(1).unwrap() }),
+            },
+            [1, 5, 42, 0, 1, 0, 34, 0, 6, 0],
+        ),
+    ];
+
+    #[test]
+    fn a_header_of_virtio_says_what_it_was_written_of() {
+        for (offload, header) in HEADERS {
+            let of = |header: [u8; VIRTIO_LEN]| u16::from_ne_bytes([header[2], header[3]]);
+            assert_eq!(Offload::from_virtio(header), Ok(offload));
+            assert_eq!(offload.to_virtio(of(header)), header);
+        }
+    }
+
+    #[test]
+    fn ecn_is_no_kind_of_its_own_and_a_valid_checksum_is_nothing_to_do() {
+        let with_ecn = Offload::from_virtio([1, 0x81, 54, 0, 100, 0, 34, 0, 16, 0]).unwrap();
+        assert_eq!(with_ecn.gso.map(|gso| gso.kind), Some(GsoKind::TcpV4));
+        assert!(Offload::from_virtio([2, 0x80, 0, 0, 0, 0, 34, 0, 16, 0]).unwrap().is_none());
+    }
+
+    #[test]
+    fn kinds_that_are_not_known_and_segments_without_bytes_are_refused() {
+        for kind in [2, 3, 6, 0x20, 0x40, 0x7f, 0x83] {
+            let refused = Offload::from_virtio([1, kind, 0, 0, 1, 0, 34, 0, 16, 0]);
+            assert_eq!(refused, Err(BadOffload::UnknownKind(kind & 0x7f)));
+        }
+        assert_eq!(Offload::from_virtio([1, 1, 0, 0, 0, 0, 34, 0, 16, 0]), Err(BadOffload::EmptySegments));
+    }
+
+    #[test]
+    fn a_checksum_outside_of_the_packet_is_refused_and_nothing_is_written() {
+        for (start, offset) in [(60, 0), (58, 1), (59, 0), (61, 0), (u16::MAX, u16::MAX), (0, 59)] {
+            let mut packet = [7; 60];
+            assert_eq!(PartialChecksum { start, offset }.finish(&mut packet), Err(BadOffload::Outside));
+            assert_eq!(packet, [7; 60]);
+        }
+        let mut packet = [0; 60];
+        PartialChecksum { start: 58, offset: 0 }.finish(&mut packet).unwrap();
+        assert_eq!(packet[58..], [0xff, 0xff]);
+    }
+}

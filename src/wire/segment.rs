@@ -1,0 +1,201 @@
+//! Cutting a packet that stands for many into its segments, as a card or the kernel would (`tcp_gso_segment`,
+//! `__udp_gso_segment`, `inet_gso_segment` of Linux 6.18).
+//!
+//! ```text
+//!   ├─ link, IP, TCP ─┼─ payload ───────────────────────────────────┤        one packet of up to 64 KiB
+//!   ├─ link, IP, TCP ─┼─ size ─┤├─ link, IP, TCP ─┼─ size ─┤├─ ... ─┤        its segments
+//! ```
+//! In each segment the IP header has its own length, and over IPv4 an identification that is one more than the last one's; TCP its
+//! own sequence number; FIN and PSH are the last one's, CWR the first one's; UDP has its own length. Checksums are right.
+//!
+//! A *piece* is one segment or several that follow each other: several are a packet that is to be cut again, by the same rules.
+
+use super::checksum::Sum;
+use super::ipv4;
+use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload, PartialChecksum};
+use super::{Ipv4, tcp};
+
+/// How a packet is cut: where its headers end, and how much of what is behind them each piece gets.
+///
+/// It does not borrow the packet, which may wait while pieces of it are on their way; each call gets it again.
+///
+/// ```
+/// use netmem::wire::offload::{Gso, GsoKind, Offload};
+/// use netmem::wire::segment::Segments;
+/// use netmem::wire::{Ethernet, Ipv4, MacAddr, Tcp, ethernet, ipv4};
+/// use std::{net::Ipv4Addr, num::NonZeroU16};
+///
+/// let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+/// let mut packet = Ethernet::new(MacAddr::BROADCAST, MacAddr::new([2; 6]), ethernet::IPV4).to_bytes().to_vec();
+/// packet.extend(Ipv4::new(src, dst, ipv4::TCP, 64, 20 + 2500).to_bytes());
+/// packet.extend([0, 80, 0, 81, 0, 0, 0, 7, 0, 0, 0, 0, 5 << 4, 0x18, 1, 0, 0, 0, 0, 0]);
+/// packet.resize(packet.len() + 2500, 0xaa);
+///
+/// let gso = Gso { kind: GsoKind::TcpV4, size: NonZeroU16::new(1000).ok_or("0")? };
+/// let segments = Segments::of(&packet, &Offload { checksum: None, gso: Some(gso) })?;
+/// assert_eq!((segments.count(), segments.bytes(0), segments.bytes(2)), (3, 54 + 1000, 54 + 500));
+/// let mut last = vec![0; segments.bytes(2)];
+/// assert!(segments.write(&packet, 2, &mut last).is_none(), "nothing is left to be done to it");
+/// let (ip, segment) = Ipv4::parse(&last[14..])?;
+/// let (tcp, data) = Tcp::parse(segment).ok_or("no segment")?;
+/// assert_eq!((tcp.sequence(), data.len()), (2007, 500));
+/// assert!(netmem::wire::tcp::intact(ip.src(), ip.dst(), segment));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Segments {
+    layers: Layers,
+    gso: Gso,
+    /// Bytes of all headers.
+    headers: usize,
+    /// Bytes of payload in each piece but the last: `segments_each` times the segments' size.
+    piece: usize,
+    /// Segments in each piece but the last.
+    segments_each: usize,
+}
+
+impl Segments {
+    /// How `packet` is cut into segments.
+    ///
+    /// # Errors
+    /// [`BadOffload`], where nothing is to be cut, the headers are not whole or not of that kind, or the checksum is said to be
+    /// elsewhere: a packet within a tunnel, say, whose outer headers nothing here would keep right.
+    pub fn of(packet: &[u8], offload: &Offload) -> Result<Segments, BadOffload> {
+        let gso = offload.gso.ok_or(BadOffload::NotOfKind)?;
+        let layers = Layers::of(packet).ok_or(BadOffload::NotOfKind)?;
+        let fits = match gso.kind {
+            GsoKind::TcpV4 => (layers.is_v6, layers.protocol) == (false, ipv4::TCP),
+            GsoKind::TcpV6 => (layers.is_v6, layers.protocol) == (true, ipv4::TCP),
+            GsoKind::Udp => layers.protocol == ipv4::UDP,
+        };
+        let elsewhere = offload.checksum.is_some_and(|checksum| checksum != layers.checksum());
+        if !fits || elsewhere {
+            return Err(BadOffload::NotOfKind);
+        }
+        let behind = packet.get(layers.transport..layers.end).ok_or(BadOffload::NotOfKind)?;
+        let header = match gso.kind {
+            GsoKind::Udp => behind.get(..8).map(<[u8]>::len),
+            _ => super::Tcp::parse(behind).map(|(header, _)| header.header_len()),
+        };
+        let headers = layers.transport + header.ok_or(BadOffload::NotOfKind)?;
+        let piece = usize::from(gso.size.get());
+        Ok(Segments { layers, gso, headers, piece, segments_each: 1 })
+    }
+
+    /// The same in pieces of as many segments each as `room` bytes hold, headers and all; of one where not even that has room.
+    #[must_use]
+    pub fn in_pieces_of(self, room: usize) -> Segments {
+        let size = usize::from(self.gso.size.get());
+        let segments_each = (room.saturating_sub(self.headers) / size).max(1);
+        Segments { segments_each, piece: size * segments_each, ..self }
+    }
+
+    /// How many pieces there are: one at least, also of a packet without payload.
+    pub fn count(&self) -> usize {
+        self.payload().div_ceil(self.piece).max(1)
+    }
+
+    /// Bytes of the piece at `i`; of the headers alone where there is none.
+    pub fn bytes(&self, i: usize) -> usize {
+        self.headers + self.payload().saturating_sub(i.saturating_mul(self.piece)).min(self.piece)
+    }
+
+    /// Bytes of the headers, which every piece begins with.
+    pub fn headers(&self) -> usize {
+        self.headers
+    }
+
+    fn payload(&self) -> usize {
+        self.layers.end - self.headers
+    }
+
+    /// Writes the piece at `i` of `packet`, the one that this was made of, to the beginning of `to`, which has room for
+    /// [`bytes`](Self::bytes) of it; what is left to be done to it is nothing where it is one segment.
+    ///
+    /// Where `to` or `packet` is too short, or there is no such piece, nothing is written.
+    ///
+    /// # Cost
+    /// A copy of the piece, and a pass over it for the checksum where it is one segment.
+    pub fn write(&self, packet: &[u8], i: usize, to: &mut [u8]) -> Option<Offload> {
+        let len = self.bytes(i);
+        let first = self.headers + i * self.piece;
+        let parts = (packet.get(..self.headers), packet.get(first..first + len - self.headers));
+        let ((Some(headers), Some(payload)), Some(to)) = (parts, to.get_mut(..len)) else { return None };
+        to[..self.headers].copy_from_slice(headers);
+        to[self.headers..].copy_from_slice(payload);
+        self.complete(i, to)
+    }
+
+    /// Cuts `packet` to its first piece where it lies, which [`write`](Self::write) of 0 would have written; what is left to be done
+    /// to it. Its bytes behind [`bytes`](Self::bytes) of 0 are no longer of it.
+    ///
+    /// Whoever wants the other pieces writes them before this, of which the headers are changed.
+    pub fn keep_first(&self, packet: &mut [u8]) -> Option<Offload> {
+        self.complete(0, packet.get_mut(..self.bytes(0))?)
+    }
+
+    /// Makes the headers right of the piece at `i`; what is left to be done to it.
+    fn complete(&self, i: usize, piece: &mut [u8]) -> Option<Offload> {
+        self.number(i, piece);
+        let several = piece.len() - self.headers > usize::from(self.gso.size.get());
+        self.sum(piece, several);
+        several.then(|| Offload { checksum: Some(self.layers.checksum()), gso: Some(self.gso) })
+    }
+
+    /// Gives the piece at `i` the lengths and numbers that are its own.
+    fn number(&self, i: usize, piece: &mut [u8]) {
+        let is_last = i + 1 == self.count();
+        let total = (piece.len() - self.layers.ip) as u16;
+        let (outer, transport) = piece.split_at_mut(self.layers.transport);
+        let ip = &mut outer[self.layers.ip..];
+        if self.layers.is_v6 {
+            put(ip, 4, total - super::ipv6::HEADER_LEN as u16);
+        } else {
+            put(ip, 2, total);
+            let id = u16::from_be_bytes([ip[4], ip[5]]);
+            put(ip, 4, id.wrapping_add((i * self.segments_each) as u16));
+            Ipv4::seal(ip);
+        }
+        if self.gso.kind == GsoKind::Udp {
+            return put(transport, 4, transport.len() as u16);
+        }
+        let [a, b, c, d] = [transport[4], transport[5], transport[6], transport[7]];
+        let sequence = u32::from_be_bytes([a, b, c, d]).wrapping_add((i * self.piece) as u32);
+        transport[4..8].copy_from_slice(&sequence.to_be_bytes());
+        transport[13] &= match (i, is_last) {
+            (0, true) => 0xff,
+            (0, false) => !(tcp::FIN | tcp::PSH),
+            (_, true) => !tcp::CWR,
+            (_, false) => !(tcp::FIN | tcp::PSH | tcp::CWR),
+        };
+    }
+
+    /// Writes the piece's checksum: the pseudo-header's sum where it is `partial`, to be completed when it is cut.
+    fn sum(&self, piece: &mut [u8], partial: bool) {
+        let at = self.layers.checksum_offset();
+        let pseudo_header = self.layers.pseudo_header(piece, piece.len() - self.layers.transport);
+        let transport = &mut piece[self.layers.transport..];
+        put(transport, at, 0);
+        let checksum = match partial {
+            true => pseudo_header.fold(),
+            false => (pseudo_header + Sum::new().bytes(transport)).checksum(),
+        };
+        // Of UDP 0 would say that there is none.
+        put(transport, at, if checksum == 0 && self.gso.kind == GsoKind::Udp { 0xffff } else { checksum });
+    }
+}
+
+impl Layers {
+    /// Where the transport's checksum stands.
+    fn checksum(&self) -> PartialChecksum {
+        PartialChecksum { start: self.transport as u16, offset: self.checksum_offset() as u16 }
+    }
+}
+
+/// Writes a number of a header, which has room for it: [`Segments::of`] has looked.
+fn put(header: &mut [u8], at: usize, number: u16) {
+    header[at..at + 2].copy_from_slice(&number.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests;

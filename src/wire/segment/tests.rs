@@ -1,0 +1,279 @@
+//! Packets of every kind cut, and read again by another's eyes.
+
+use super::Segments;
+use crate::wire::offload::{
+    BadOffload, Gso, GsoKind, Offload, PartialChecksum, finish_unfinished, unfinished,
+};
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use proptest::prelude::*;
+use std::num::NonZeroU16;
+
+/// A packet as a host leaves it to its card: its checksum is the pseudo-header's sum.
+#[derive(Debug, Clone)]
+struct Left {
+    tags: usize,
+    is_v6: bool,
+    kind: GsoKind,
+    options: usize,
+    flags: u8,
+    size: u16,
+    payload: Vec<u8>,
+    padding: usize,
+}
+
+impl Left {
+    fn packet(&self) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        for tag in 0..self.tags {
+            frame.extend(if tag + 1 < self.tags { [0x88, 0xa8, 0, 7] } else { [0x81, 0, 0, 9] });
+        }
+        frame.extend(if self.is_v6 { [0x86, 0xdd] } else { [8, 0] });
+        let transport = match self.kind {
+            GsoKind::Udp => 8,
+            _ => 20 + 4 * self.options,
+        };
+        let (length, ip) = ((transport + self.payload.len()) as u16, frame.len());
+        let protocol = if self.kind == GsoKind::Udp { 17 } else { 6 };
+        if self.is_v6 {
+            frame.extend([0x60, 0, 0, 0]);
+            frame.extend(length.to_be_bytes());
+            frame.extend([protocol, 64]);
+            frame.extend([0xfd; 16].iter().chain(&[0xfe; 16]));
+        } else {
+            let options = self.options.min(10);
+            frame.push(0x45 + options as u8);
+            frame.push(0);
+            frame.extend((length + 20 + 4 * options as u16).to_be_bytes());
+            frame.extend([0xff, 0xfe, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+            frame.extend(vec![1; 4 * options]);
+            crate::wire::Ipv4::seal(&mut frame[ip..]);
+        }
+        let start = frame.len();
+        frame.extend([0x9c, 0x40, 0, 80]);
+        if self.kind == GsoKind::Udp {
+            frame.extend(length.to_be_bytes());
+            frame.extend([0, 0]);
+        } else {
+            frame.extend([0xff, 0xff, 0xff, 0, 0, 0, 0, 1, ((5 + self.options) as u8) << 4, self.flags]);
+            frame.extend([1, 0, 0, 0, 0, 0]);
+            frame.extend(vec![1; 4 * self.options]);
+        }
+        frame.extend(&self.payload);
+        let addresses = if self.is_v6 { &frame[ip + 8..ip + 40] } else { &frame[ip + 12..ip + 20] };
+        let sum = crate::wire::checksum::Sum::new()
+            .bytes(addresses)
+            .double_word(length.into())
+            .word(protocol.into());
+        let at = start + self.checksum().offset as usize;
+        frame[at..at + 2].copy_from_slice(&sum.fold().to_be_bytes());
+        frame.resize(frame.len() + self.padding, 0);
+        frame
+    }
+
+    fn checksum(&self) -> PartialChecksum {
+        let ip = if self.is_v6 { 40 } else { 20 + 4 * self.options.min(10) };
+        let offset = if self.kind == GsoKind::Udp { 6 } else { 16 };
+        PartialChecksum { start: (14 + 4 * self.tags + ip) as u16, offset }
+    }
+
+    fn offload(&self) -> Offload {
+        let gso = Gso { kind: self.kind, size: NonZeroU16::new(self.size).unwrap() };
+        Offload { checksum: Some(self.checksum()), gso: Some(gso) }
+    }
+}
+
+fn left() -> impl Strategy<Value = Left> {
+    let kinds = prop_oneof![Just(GsoKind::TcpV4), Just(GsoKind::TcpV6), Just(GsoKind::Udp)];
+    let payload = prop::collection::vec(any::<u8>(), 1..5000);
+    (0..3usize, any::<bool>(), kinds, 0..=10usize, any::<u8>(), 1..2000u16, payload, 0..20usize).prop_map(
+        |(tags, is_v6, kind, options, flags, size, payload, padding)| {
+            let is_v6 = match kind {
+                GsoKind::TcpV4 => false,
+                GsoKind::TcpV6 => true,
+                _ => is_v6,
+            };
+            Left { tags, is_v6, kind, options, flags, size, payload, padding }
+        },
+    )
+}
+
+fn cut(segments: &Segments, packet: &[u8]) -> Vec<(Vec<u8>, Option<Offload>)> {
+    let piece = |i| {
+        let mut piece = vec![0xee; segments.bytes(i)];
+        let offload = segments.write(packet, i, &mut piece);
+        (piece, offload)
+    };
+    (0..segments.count()).map(piece).collect()
+}
+
+/// Sequence number, flags and payload of a segment whose headers and checksums etherparse finds right.
+fn read(segment: &[u8], i: usize) -> (u32, u8, Vec<u8>) {
+    let packet = SlicedPacket::from_ethernet(segment).expect("a whole packet");
+    let net = packet.net.as_ref().expect("IP");
+    match (packet.transport.as_ref().expect("a transport"), net) {
+        (TransportSlice::Tcp(tcp), NetSlice::Ipv4(ip)) => {
+            let (header, tcp_header) = (ip.header().to_header(), tcp.to_header());
+            assert_eq!(header.header_checksum, header.calc_header_checksum());
+            assert_eq!(header.identification, 0xfffe_u16.wrapping_add(i as u16));
+            let sum = tcp_header.calc_checksum_ipv4(&header, tcp.payload()).unwrap();
+            assert_eq!(tcp_header.checksum, sum);
+            (tcp_header.sequence_number, tcp.slice()[13], tcp.payload().to_vec())
+        }
+        (TransportSlice::Tcp(tcp), NetSlice::Ipv6(ip)) => {
+            let header = tcp.to_header();
+            assert_eq!(
+                header.checksum,
+                header.calc_checksum_ipv6(&ip.header().to_header(), tcp.payload()).unwrap()
+            );
+            (header.sequence_number, tcp.slice()[13], tcp.payload().to_vec())
+        }
+        (TransportSlice::Udp(udp), net) => {
+            let header = udp.to_header();
+            let sum = match net {
+                NetSlice::Ipv4(ip) => header.calc_checksum_ipv4(&ip.header().to_header(), udp.payload()),
+                NetSlice::Ipv6(ip) => header.calc_checksum_ipv6(&ip.header().to_header(), udp.payload()),
+                _ => unreachable!("nothing else was made"),
+            };
+            assert_eq!((header.checksum, header.length as usize), (sum.unwrap(), 8 + udp.payload().len()));
+            (0, 0, udp.payload().to_vec())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn segments_carry_the_payload_once_and_in_order_with_numbers_of_their_own(left in left()) {
+        let packet = left.packet();
+        let segments = Segments::of(&packet, &left.offload()).unwrap();
+        let cut = cut(&segments, &packet);
+        prop_assert_eq!(cut.len(), left.payload.len().div_ceil(left.size.into()));
+        let mut carried = Vec::new();
+        for (i, (segment, offload)) in cut.iter().enumerate() {
+            prop_assert_eq!(*offload, None);
+            let (sequence, flags, payload) = read(segment, i);
+            if left.kind != GsoKind::Udp {
+                prop_assert_eq!(sequence, 0xffff_ff00_u32.wrapping_add(carried.len() as u32));
+                let mut of_all = left.flags;
+                of_all &= if i + 1 == cut.len() { 0xff } else { !0x09 };
+                of_all &= if i == 0 { 0xff } else { !0x80 };
+                prop_assert_eq!(flags, of_all);
+            }
+            carried.extend(payload);
+        }
+        prop_assert_eq!(carried, left.payload);
+    }
+
+    #[test]
+    fn pieces_of_several_segments_are_cut_again_into_the_same_segments(left in left(), room in 0..6000usize) {
+        let packet = left.packet();
+        let segments = Segments::of(&packet, &left.offload()).unwrap();
+        let pieces = segments.in_pieces_of(room);
+        let mut again = Vec::new();
+        for (piece, offload) in cut(&pieces, &packet) {
+            prop_assert!(piece.len() <= room.max(segments.bytes(0)));
+            match offload {
+                None => again.push((piece, None)),
+                Some(offload) => {
+                    prop_assert_eq!(unfinished(&piece), offload.checksum);
+                    again.extend(cut(&Segments::of(&piece, &offload).unwrap(), &piece));
+                }
+            }
+        }
+        prop_assert_eq!(again, cut(&segments, &packet));
+    }
+
+    #[test]
+    fn the_first_piece_cut_where_it_lies_is_the_first_one_written(left in left(), room in 0..6000usize) {
+        let mut packet = left.packet();
+        let pieces = Segments::of(&packet, &left.offload()).unwrap().in_pieces_of(room);
+        let first = cut(&pieces, &packet).swap_remove(0);
+        let offload = pieces.keep_first(&mut packet);
+        prop_assert_eq!((packet[..pieces.bytes(0)].to_vec(), offload), first);
+    }
+
+    #[test]
+    fn an_unfinished_checksum_is_seen_without_a_mark_and_finished_as_with_one(left in left()) {
+        let (mut told, mut seen) = (left.packet(), left.packet());
+        prop_assert_eq!(unfinished(&seen), Some(left.checksum()));
+        // Zeros behind the packet add nothing to a sum.
+        left.checksum().finish(&mut told).unwrap();
+        prop_assert!(finish_unfinished(&mut seen));
+        prop_assert_eq!(&told, &seen);
+        read(&seen[..seen.len() - left.padding], 0);
+        let at = usize::from(left.checksum().start + left.checksum().offset);
+        let complete = &seen[at..at + 2];
+        let sum = [left.packet()[at], left.packet()[at + 1]];
+        prop_assert_eq!(finish_unfinished(&mut seen.clone()), complete == sum);
+    }
+
+    #[test]
+    fn whatever_a_header_says_of_whatever_bytes_nothing_is_read_or_written_outside(
+        header in any::<[u8; 10]>(), left in left(), spoil in prop::collection::vec((0..90usize, any::<u8>()), 0..4),
+        len in 0..300usize, room in 0..3000usize,
+    ) {
+        let mut packet = left.packet();
+        for (at, byte) in spoil {
+            let at = at % packet.len();
+            packet[at] = byte;
+        }
+        packet.truncate(len.max(1));
+        for offload in [Offload::from_virtio(header).unwrap_or_default(), left.offload()] {
+            if let Ok(segments) = Segments::of(&packet, &offload) {
+                let pieces = segments.in_pieces_of(room);
+                let all = (0..pieces.count()).map(|i| pieces.bytes(i) - pieces.headers()).sum::<usize>();
+                prop_assert!(pieces.headers() + all <= packet.len());
+                cut(&pieces, &packet);
+            }
+            let _ = offload.checksum.map(|checksum| checksum.finish(&mut packet.clone()));
+            let mut finished = packet.clone();
+            prop_assert!(finish_unfinished(&mut finished) || finished == packet);
+        }
+    }
+}
+
+#[test]
+fn a_fragment_has_no_checksum_of_its_own_and_is_not_cut() {
+    let left = Left {
+        tags: 0,
+        is_v6: false,
+        kind: GsoKind::Udp,
+        options: 0,
+        flags: 0,
+        size: 100,
+        payload: vec![1; 300],
+        padding: 0,
+    };
+    for fragment in [[0x20, 0], [0, 5]] {
+        let mut packet = left.packet();
+        packet[20..22].copy_from_slice(&fragment);
+        crate::wire::Ipv4::seal(&mut packet[14..]);
+        assert_eq!(unfinished(&packet), None);
+        assert_eq!(Segments::of(&packet, &left.offload()).err(), Some(BadOffload::NotOfKind));
+    }
+}
+
+#[test]
+fn what_is_said_to_be_elsewhere_or_of_another_kind_is_not_cut() {
+    let left = Left {
+        tags: 1,
+        is_v6: true,
+        kind: GsoKind::TcpV6,
+        options: 3,
+        flags: 0x18,
+        size: 100,
+        payload: vec![1; 300],
+        padding: 0,
+    };
+    let (packet, right) = (left.packet(), left.offload());
+    assert!(Segments::of(&packet, &right).is_ok());
+    let gso = right.gso.unwrap();
+    for wrong in [
+        Offload { checksum: Some(PartialChecksum { start: 54, offset: 16 }), ..right },
+        Offload { gso: Some(Gso { kind: GsoKind::TcpV4, ..gso }), ..right },
+        Offload { gso: Some(Gso { kind: GsoKind::Udp, ..gso }), ..right },
+        Offload { gso: None, ..right },
+    ] {
+        assert_eq!(Segments::of(&packet, &wrong).err(), Some(BadOffload::NotOfKind));
+    }
+}
