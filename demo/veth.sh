@@ -30,7 +30,7 @@ clean_up() {
 check_requirements() {
     [ "$(id -u)" = 0 ] || fail "needs root for network namespaces and AF_XDP: sudo demo/veth.sh"
     local program package missing=()
-    for package in ip:iproute2 ping:iputils-ping iperf3:iperf3 ethtool:ethtool; do
+    for package in ip:iproute2 ping:iputils-ping iperf3:iperf3; do
         program=${package%%:*} package=${package##*:}
         command -v "$program" >/dev/null || missing+=("$package")
     done
@@ -63,8 +63,7 @@ host() {
     ip -n "$namespace" link set dev lo up
     ip -n "$namespace" link set dev eth0 up
     ip -n "$dut" link set dev "$port" up
-    # AF_XDP hands frames on as they are: checksums must be done and segments cut before.
-    ip netns exec "$namespace" ethtool -K eth0 tx off tso off gso off gro off >/dev/null
+
 }
 
 # router NAMESPACE NUMBER: sends everything to the machine in the middle, which answers no ARP.

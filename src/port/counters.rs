@@ -40,6 +40,14 @@ pub struct PortCounters {
     pub rx_too_long: Count,
     /// Frames received that whoever recorded them had cut short.
     pub rx_snapped: Count,
+    /// Frames received whose sender had left the checksum to a card, which the port completed.
+    pub csum_finished: Count,
+    /// Packets received that stood for many (GSO), which the port cut: their segments are counted in `rx`.
+    pub gso_cut: Count,
+    /// Of those the ones of which nothing said how long the segments were to be: they are cut to an MTU.
+    pub cut_without_size: Count,
+    /// Packets received that are longer than their link allows, and not TCP, so that nothing tells how to cut them; dropped.
+    pub udp_without_size: Count,
     /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller.
     pub foreign: Count,
     /// Descriptors from the device that made no sense; each takes the port down.
@@ -120,7 +128,7 @@ impl PortCounters {
         }
     }
 
-    fn all(&self) -> [(&'static str, &Count); 18] {
+    fn all(&self) -> [(&'static str, &Count); 22] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),
@@ -133,6 +141,10 @@ impl PortCounters {
             ("rx_dropped", &self.rx_dropped),
             ("rx_too_long", &self.rx_too_long),
             ("rx_snapped", &self.rx_snapped),
+            ("csum_finished", &self.csum_finished),
+            ("gso_cut", &self.gso_cut),
+            ("cut_without_size", &self.cut_without_size),
+            ("udp_without_size", &self.udp_without_size),
             ("foreign", &self.foreign),
             ("bad_descriptor", &self.bad_descriptor),
             ("tx_invalid", &self.tx_invalid),
@@ -145,6 +157,10 @@ impl PortCounters {
 
     /// Frames that reached the device and not the caller, for any cause.
     pub fn rx_drops(&self) -> u64 {
-        self.rx_no_frame.get() + self.rx_ring_full.get() + self.rx_dropped.get() + self.rx_too_long.get()
+        self.rx_no_frame.get()
+            + self.rx_ring_full.get()
+            + self.rx_dropped.get()
+            + self.rx_too_long.get()
+            + self.udp_without_size.get()
     }
 }

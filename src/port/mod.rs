@@ -38,6 +38,8 @@ pub mod tap;
 pub(crate) mod tests;
 #[cfg(feature = "pcap")]
 pub mod trace;
+#[cfg(any(feature = "xdp", feature = "af-packet"))]
+mod uncut;
 #[cfg(feature = "xdp")]
 pub mod xdp;
 

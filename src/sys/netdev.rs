@@ -16,6 +16,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 /// Asks for the numbers of channels (`linux/ethtool.h`).
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
+/// Asks for the driver (`linux/ethtool.h`).
+const ETHTOOL_GDRVINFO: u32 = 0x3;
+
+/// `struct ethtool_drvinfo` of `linux/ethtool.h`.
+#[repr(C)]
+struct EthtoolDriver {
+    cmd: u32,
+    names: [[u8; 32]; 3],
+    bus_info: [u8; 32],
+    rest: [u8; 64],
+}
+
 /// `struct ethtool_channels` of `linux/ethtool.h`.
 #[repr(C)]
 #[derive(Default)]
@@ -166,6 +178,23 @@ impl Netdev {
         }
     }
 
+    /// Whether it is a device of software alone (veth, tap): there is no bus that its driver names. Also where the driver names
+    /// nothing at all.
+    ///
+    /// # Errors
+    /// `NODEV` when the interface is gone.
+    pub fn is_virtual(&self) -> Result<bool, Errno> {
+        let (names, bus_info, rest) = ([[0; 32]; 3], [0; 32], [0; 64]);
+        let mut driver = EthtoolDriver { cmd: ETHTOOL_GDRVINFO, names, bus_info, rest };
+        let mut request = self.request()?;
+        request.ifr_ifru.ifru_data = (&raw mut driver).cast();
+        match self.ioctl(libc::SIOCETHTOOL, request) {
+            Ok(_) => Ok(driver.bus_info[0] == 0),
+            Err(Errno::OPNOTSUPP) => Ok(true),
+            Err(errno) => Err(errno),
+        }
+    }
+
     fn flags(&self) -> Result<i32, Errno> {
         let request = self.ioctl(libc::SIOCGIFFLAGS, self.request()?)?;
         // SAFETY: SIOCGIFFLAGS filled in the flags; any bytes are a valid integer.
@@ -183,8 +212,8 @@ impl Netdev {
     }
 
     fn ioctl(&self, code: libc::c_ulong, mut request: libc::ifreq) -> Result<libc::ifreq, Errno> {
-        // SAFETY: every code used here reads and writes one ifreq; ETHTOOL_GCHANNELS also the structure that
-        // ifru_data points to, which `queues` keeps alive over the call.
+        // SAFETY: every code used here reads and writes one ifreq; ETHTOOL_GCHANNELS and ETHTOOL_GDRVINFO also the
+        // structure that ifru_data points to, which their callers keep alive over the call.
         let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), code as libc::Ioctl, &raw mut request) };
         if done < 0 { Err(last_errno()) } else { Ok(request) }
     }
@@ -211,7 +240,7 @@ mod tests {
         assert_eq!(lo.name(), "lo");
         assert!(lo.mtu().unwrap() >= 1280);
         assert_eq!(lo.mac(), Err(Errno::AFNOSUPPORT));
-        assert_eq!(lo.queues(), Ok(None));
+        assert_eq!((lo.queues(), lo.is_virtual()), (Ok(None), Ok(true)));
         assert!(!lo.is_running().unwrap() || lo.is_up().unwrap());
     }
 

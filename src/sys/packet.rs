@@ -36,13 +36,21 @@ pub struct PacketSocketError {
     pub errno: Errno,
 }
 
+/// Bytes of `struct virtio_net_hdr`, which goes before each frame.
+const HEADER: usize = 10;
+
+/// What is left to be done to a frame, as `struct virtio_net_hdr` says it; nothing where it is all 0.
+pub type VirtioHeader = [u8; HEADER];
+
 /// One frame as it was received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes in its buffer.
+    /// Bytes in its two parts together.
     pub len: usize,
-    /// It was longer than the buffer.
+    /// It was longer than both.
     pub is_cut: bool,
+    /// What its sender left to be done.
+    pub header: VirtioHeader,
     /// The VLAN tag that the kernel took out of it, to stand behind the two addresses.
     pub tag: Option<[u8; 4]>,
 }
@@ -84,7 +92,7 @@ impl PacketSocket {
             socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(at(PacketStep::Open))?;
         let socket = PacketSocket(fd);
         let on: libc::c_int = 1;
-        for option in [libc::PACKET_AUXDATA, libc::PACKET_IGNORE_OUTGOING] {
+        for option in [libc::PACKET_AUXDATA, libc::PACKET_IGNORE_OUTGOING, libc::PACKET_VNET_HDR] {
             socket.set(libc::SOL_PACKET, option, &on).map_err(at(PacketStep::Configure))?;
         }
         // More than the limit only with CAP_NET_ADMIN; less than asked for is less burst, not less function.
@@ -136,31 +144,34 @@ impl PacketSocket {
         done < 0 || address.sll_ifindex > 0
     }
 
-    /// Receives into as many of `rooms` as there are frames, from the first on, at most [`BATCH_MAX`]; says of each what
-    /// came in `received`, and returns how many.
+    /// Receives into as many of `rooms` as there are frames, from the first on, at most [`BATCH_MAX`]: of each frame what its first
+    /// part has no room for into its second. Says of each what came in `received`, and returns how many.
     ///
     /// # Errors
-    /// `NETDOWN` once when the interface goes down or away; what recvmmsg(2) says otherwise.
+    /// `NETDOWN` once when the interface goes down or away, `INVAL` for a frame that is lost, what is left to be done to it being
+    /// nothing that the kernel can say; what recvmmsg(2) says otherwise.
     ///
     /// # Cost
     /// One system call for all, and one copy of each frame, by the kernel, into its room.
     pub fn receive(
         &self,
-        rooms: &mut [IoSliceMut<'_>],
+        rooms: &mut [[IoSliceMut<'_>; 2]],
         received: &mut [Received; BATCH_MAX],
     ) -> Result<usize, Errno> {
         let n = rooms.len().min(BATCH_MAX);
         let mut control = [Control([0; CONTROL]); BATCH_MAX];
-        // SAFETY: mmsghdr is plain integers and pointers, for which zero is valid.
-        let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { zeroed() };
-        for ((message, room), control) in messages.iter_mut().zip(&mut rooms[..n]).zip(&mut control) {
-            // An IoSliceMut has the layout of an iovec.
-            message.msg_hdr.msg_iov = (&raw mut *room).cast();
-            message.msg_hdr.msg_iovlen = 1;
-            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_hdr.msg_controllen = CONTROL as _;
+        // SAFETY: iovec and mmsghdr are plain integers and pointers, for which zero is valid.
+        let (mut parts, mut messages): ([[libc::iovec; 3]; BATCH_MAX], [libc::mmsghdr; BATCH_MAX]) =
+            unsafe { zeroed() };
+        for (i, [room, beyond]) in rooms[..n].iter_mut().enumerate() {
+            let header = (&raw mut received[i].header).cast();
+            parts[i] = [(header, HEADER), part(room), part(beyond)]
+                .map(|(iov_base, iov_len)| libc::iovec { iov_base, iov_len });
+            let message = &mut messages[i].msg_hdr;
+            (message.msg_iov, message.msg_iovlen) = (parts[i].as_mut_ptr(), 3);
+            (message.msg_control, message.msg_controllen) = (control[i].0.as_mut_ptr().cast(), CONTROL as _);
         }
-        // SAFETY: the first `n` messages point to rooms and control buffers that are borrowed or owned over the call.
+        // SAFETY: the first `n` messages point to headers, rooms and control buffers that are borrowed or owned over the call.
         let got = unsafe {
             let flags = libc::MSG_DONTWAIT;
             libc::recvmmsg(
@@ -177,34 +188,42 @@ impl PacketSocket {
                 errno => Err(errno),
             };
         };
-        for ((message, room), one) in messages.iter().zip(rooms.iter()).zip(received.iter_mut()).take(got) {
+        for ((message, [room, beyond]), one) in
+            messages.iter().zip(rooms.iter()).zip(received.iter_mut()).take(got)
+        {
             *one = Received {
-                len: (message.msg_len as usize).min(room.len()),
+                len: (message.msg_len as usize).saturating_sub(HEADER).min(room.len() + beyond.len()),
                 is_cut: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                header: one.header,
                 tag: tag(&message.msg_hdr),
             };
         }
         Ok(got.min(n))
     }
 
-    /// Sends `frames` from the first on, at most [`BATCH_MAX`]; returns how many the kernel took.
+    /// Sends `frames` from the first on, at most [`BATCH_MAX`], each with what is left to be done to it; returns how many the kernel
+    /// took.
     ///
     /// # Errors
-    /// Of the first frame only, none of them sent: `MSGSIZE` and `INVAL` for one that the interface does not send,
-    /// `NETDOWN` and `NXIO` when it is down or gone, `NOBUFS`, `NOMEM` and `AGAIN` when there is no room.
+    /// Of the first frame only, none of them sent: `MSGSIZE` and `INVAL` for one that the interface does not send, or with a
+    /// header that does not fit it, `NETDOWN` and `NXIO` when it is down or gone, `NOBUFS`, `NOMEM` and `AGAIN` when there is no
+    /// room.
     ///
     /// # Cost
     /// One system call for all, and one copy of each frame, by the kernel.
-    pub fn send(&self, frames: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    pub fn send(&self, frames: &[(VirtioHeader, IoSlice<'_>)]) -> Result<usize, Errno> {
         let n = frames.len().min(BATCH_MAX);
         // SAFETY: as in `receive`.
-        let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { zeroed() };
-        for (message, frame) in messages.iter_mut().zip(&frames[..n]) {
-            // An IoSlice has the layout of an iovec, which the kernel only reads here.
-            message.msg_hdr.msg_iov = (&raw const *frame).cast_mut().cast();
-            message.msg_hdr.msg_iovlen = 1;
+        let (mut parts, mut messages): ([[libc::iovec; 2]; BATCH_MAX], [libc::mmsghdr; BATCH_MAX]) =
+            unsafe { zeroed() };
+        for (i, (header, frame)) in frames[..n].iter().enumerate() {
+            // The kernel only reads here.
+            let header = libc::iovec { iov_base: header.as_ptr().cast_mut().cast(), iov_len: HEADER };
+            let frame = libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
+            parts[i] = [header, frame];
+            (messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen) = (parts[i].as_mut_ptr(), 2);
         }
-        // SAFETY: the first `n` messages point to frames that are borrowed over the call; nothing else is pointed to.
+        // SAFETY: the first `n` messages point to headers and frames that are borrowed over the call; nothing else is pointed to.
         let sent = unsafe {
             let flags = libc::MSG_DONTWAIT;
             libc::sendmmsg(self.0.as_raw_fd(), messages.as_mut_ptr(), n as _, flags as _)
@@ -229,6 +248,11 @@ impl PacketSocket {
         let come = tp_packets.saturating_sub(dropped);
         if done < 0 { Err(last_errno()) } else { Ok(PacketStatistics { come, dropped }) }
     }
+}
+
+/// Where a part of a room is, and how long.
+fn part(room: &mut IoSliceMut<'_>) -> (*mut libc::c_void, usize) {
+    (room.as_mut_ptr().cast(), room.len())
 }
 
 /// The tag that the kernel took out of a received frame, if it did.

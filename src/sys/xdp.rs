@@ -194,19 +194,35 @@ impl Socket {
         unsafe { libc::setsockopt(self.fd.as_raw_fd(), libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, value, len) };
     }
 
-    /// Binds to `queue` of the interface number `interface`, over the UMEM registered on this socket.
+    /// Binds to `queue` of the interface number `interface`, over the UMEM registered on this socket. With `several` a packet that is
+    /// longer than a chunk comes in several of them ([`Descriptor::CONTINUED`]), where the kernel can do that (Linux 6.6).
     ///
     /// # Errors
     /// `BUSY` when the queue is taken, `INVAL` when there is no such queue, `NODEV` when there is no such
     /// interface, `OPNOTSUPP` when zero-copy is required and its driver cannot.
-    pub fn bind(&self, interface: u32, queue: u32, zero_copy: ZeroCopy) -> Result<(), SocketError> {
+    pub fn bind(
+        &self,
+        interface: u32,
+        queue: u32,
+        zero_copy: ZeroCopy,
+        several: bool,
+    ) -> Result<(), SocketError> {
         let copy = match zero_copy {
             ZeroCopy::Never => SocketAddrXdpFlags::XDP_COPY,
             ZeroCopy::Try => SocketAddrXdpFlags::empty(),
             ZeroCopy::Require => SocketAddrXdpFlags::XDP_ZEROCOPY,
         };
         let flags = copy | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-        bind(&self.fd, &SocketAddrXdp::new(flags, interface, queue)).map_err(SocketStep::Bind.failed())
+        let bound = |flags| bind(&self.fd, &SocketAddrXdp::new(flags, interface, queue));
+        let done = match several {
+            true => match bound(flags | SocketAddrXdpFlags::XDP_USE_SG) {
+                // A kernel that does not know the flag.
+                Err(Errno::INVAL) => bound(flags),
+                done => done,
+            },
+            false => bound(flags),
+        };
+        done.map_err(SocketStep::Bind.failed())
     }
 
     /// Binds to `queue` of the interface number `interface`, over the UMEM of `first`, which is bound to another

@@ -7,7 +7,7 @@
 //! Source: `linux/virtio_net.h`; virtio 1.3, 5.1.6 ("Device Operation").
 
 use super::checksum::Sum;
-use super::{Ethernet, Ipv4, Ipv6, ethernet, ipv4, tcp};
+use super::{Ethernet, Ipv4, Ipv6, ethernet, ipv4};
 use std::num::NonZeroU16;
 
 /// Bytes of `struct virtio_net_hdr`.
@@ -108,6 +108,12 @@ impl Offload {
         self.checksum.is_none() && self.gso.is_none()
     }
 
+    /// Whether a `struct virtio_net_hdr` says that anything is left to be done.
+    #[inline]
+    pub const fn is_in(header: &[u8; VIRTIO_LEN]) -> bool {
+        header[0] & NEEDS_CSUM | header[1] != 0
+    }
+
     /// What a `struct virtio_net_hdr` says, in this machine's byte order.
     ///
     /// # Errors
@@ -149,6 +155,24 @@ impl Offload {
         };
         Offload { checksum: self.checksum.map(moved), gso: self.gso }
     }
+}
+
+/// How a frame of TCP that is longer than `mtu` allows was meant to be cut, where nothing says it: into segments whose packets have
+/// `mtu` bytes at most. None where it is no TCP, or `mtu` has no room for data.
+///
+/// ```
+/// use netmem::wire::offload::cut_to_mtu;
+///
+/// assert_eq!(cut_to_mtu(&[0; 3000], 1500), None);
+/// ```
+#[must_use]
+pub fn cut_to_mtu(frame: &[u8], mtu: u16) -> Option<Offload> {
+    let layers = Layers::of(frame).filter(|layers| layers.protocol == ipv4::TCP)?;
+    let (header, _) = super::Tcp::parse(frame.get(layers.transport..layers.end)?)?;
+    let headers = layers.transport - layers.ip + header.header_len();
+    let size = NonZeroU16::new(mtu.checked_sub(headers as u16)?)?;
+    let kind = if layers.is_v6 { GsoKind::TcpV6 } else { GsoKind::TcpV4 };
+    Some(Offload { checksum: None, gso: Some(Gso { kind, size }) })
 }
 
 impl PartialChecksum {

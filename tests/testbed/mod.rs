@@ -83,7 +83,6 @@ impl Testbed {
         self.dut.ip(&format!("link set dev {port} up"));
         host.ip(&format!("addr add {}/24 dev eth0", self.address(number)));
         host.ip("link set dev eth0 up");
-        host.run("ethtool", "-K eth0 tx off tso off gso off gro off");
         if self.wiring == Wiring::Routed {
             host.ip(&format!("neigh add 10.77.{number}.254 lladdr {port_mac} dev eth0"));
             host.ip(&format!("route add default via 10.77.{number}.254"));

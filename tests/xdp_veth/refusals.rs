@@ -46,7 +46,7 @@ fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
         // SAFETY: no address is ever published on this socket.
         unsafe { socket.register(here.memory.region(), 2048) }.unwrap();
         let rings = socket.rings(&small().rings).unwrap();
-        wait_for("the queue to be free again", || socket.bind(index, 0, ZeroCopy::Never).ok());
+        wait_for("the queue to be free again", || socket.bind(index, 0, ZeroCopy::Never, false).ok());
         assert_eq!(here.open("a0").unwrap_err(), bound(), "by a bare socket");
         drop((rings, socket));
 

@@ -197,7 +197,8 @@ impl Plan {
         };
         // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
         let punt = if self.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
-        PortSetup { workers: self.workers, ring: self.ring, frame_size: self.frame_size, xdp_mode, punt }
+        let (workers, ring, frame_size) = (self.workers, self.ring, self.frame_size);
+        PortSetup { workers, ring, frame_size, xdp_mode, punt, cut_mtu: None }
     }
 
     /// Whether packets go through hooks.

@@ -22,6 +22,8 @@ pub struct PortSetup {
     pub xdp_mode: XdpModePreference,
     /// What interfaces leave to the kernel, unless one says otherwise.
     pub punt: Punt,
+    /// The MTU of the narrowest interface, where TCP is cut that nothing says how to cut.
+    pub cut_mtu: Option<u16>,
 }
 
 impl PortSetup {

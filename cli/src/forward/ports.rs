@@ -56,7 +56,7 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
             Ok((ports, Shared { network, ..Shared::default() }))
         }
         Source::Ports { ports, .. } => {
-            let setup = plan.port_setup();
+            let setup = PortSetup { cut_mtu: narrowest(ports), ..plan.port_setup() };
             let umem = setup.umem(memory)?;
             let numbered = owners.iter_mut().zip(0..);
             let ports = numbered.map(|(owner, number)| {
@@ -67,6 +67,17 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
             Ok((ports, Shared { own: umem.own_addresses(), ..Shared::default() }))
         }
     }
+}
+
+/// The MTU of the narrowest of the interfaces that ports are on; None where none is, or is there.
+fn narrowest(ports: &[PortSpec]) -> Option<u16> {
+    let interfaces = ports.iter().filter_map(|spec| match &spec.device {
+        DeviceSpec::Xdp(spec) => Some(&spec.interface),
+        DeviceSpec::Packet(interface) | DeviceSpec::Tap { interface, .. } => Some(interface),
+        DeviceSpec::Memif { .. } | DeviceSpec::Pcap { .. } => None,
+    });
+    let mtu = |interface: &String| Netdev::open(interface).and_then(|netdev| netdev.mtu()).ok();
+    interfaces.filter_map(mtu).map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min()
 }
 
 /// A worker's two mem ports, numbered on from those of the workers before it, and their far ends.
@@ -190,9 +201,10 @@ fn xdp_port(
     spec: &XdpSpec,
     number: u32,
 ) -> Result<Opened, Failure> {
-    let &PortSetup { workers, ring, xdp_mode: mode, punt, .. } = setup;
+    let &PortSetup { workers, ring, xdp_mode: mode, punt, cut_mtu, .. } = setup;
     let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
-    let config = XdpConfig { rings, mode, punt: spec.punt.unwrap_or(punt), ..XdpConfig::default() };
+    let punt = spec.punt.unwrap_or(punt);
+    let config = XdpConfig { rings, mode, punt, cut_mtu, ..XdpConfig::default() };
     let Owner { worker, pool } = owner;
     let count = spec.count(workers).map_err(Failure::Input)?;
     let refused = |error: XdpError| {

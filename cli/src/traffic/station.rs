@@ -87,6 +87,7 @@ impl Station {
             frame_size,
             xdp_mode: args.xdp_mode.into(),
             punt: Punt::Nothing,
+            cut_mtu: None,
         };
         let umem = setup.umem(&memory)?;
         for (place, spec) in specs.iter().enumerate() {

@@ -47,7 +47,6 @@ pub fn lengthen(bed: &Testbed) -> Namespace {
         if net == 3 {
             host.ip(&format!("addr add 10.77.{net}.{last}/24 dev {link}"));
             host.ip(&format!("link set {link} up"));
-            host.run("ethtool", &format!("-K {link} tx off tso off gso off gro off"));
         }
         host.ip(&format!("addr add fd77:{net}::{last}/64 dev {link} nodad"));
     }

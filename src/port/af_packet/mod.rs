@@ -3,8 +3,11 @@
 //! All frames that the interface receives come here, to whatever address, and go to the kernel as well. What any program
 //! sends by the interface does not, so nothing transmitted comes back. VLAN tags that the kernel takes out of received
 //! frames are put back into the headroom; a tagged frame that was received into one with less than 4 bytes of it is dropped
-//! and counted (`rx_dropped`), which no pool with the usual headroom does. Checksums that a sender left to its card are
-//! unfinished, as on an AF_XDP port; switch offloads off.
+//! and counted (`rx_dropped`), which no pool with the usual headroom does.
+//!
+//! Nothing needs to be switched off in the hosts around: the kernel says of each packet what its sender has left to its card
+//! (`PACKET_VNET_HDR`). Checksums are completed (`csum_finished`), and packets that stand for many, of up to 64 KiB, are cut into
+//! their segments (`gso_cut`), each in a frame of its own ([`wire::offload`](crate::wire::offload)).
 //!
 //! Frames go straight from and into the port's own by recvmmsg(2) and sendmmsg(2): one copy, which is the kernel's, and
 //! one system call for a burst. ADR 0020 says why not by TPACKET rings.
@@ -25,7 +28,9 @@ pub use bind::{AfPacketError, open};
 use super::ENTER;
 use super::copying::{CopyingPort, Device, RxBuffers};
 use super::link::Link;
+use super::uncut::Uncut;
 use super::{PortCounters, PortState};
+use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::stats::Writer;
 use crate::sys::netdev::Netdev;
@@ -46,11 +51,14 @@ pub struct AfPacketLink {
     /// What came into the socket's buffer, as far as that was asked, and what was taken out of it.
     come: Cell<u64>,
     taken: u64,
+    /// What was received and is not in frames yet.
+    uncut: Uncut,
 }
 
 impl AfPacketLink {
     fn new(socket: PacketSocket, netdev: Netdev, burst: usize) -> AfPacketLink {
-        AfPacketLink { socket, link: Link::new(netdev), burst, come: Cell::new(0), taken: 0 }
+        let (link, come) = (Link::new(netdev), Cell::new(0));
+        AfPacketLink { socket, link, burst, come, taken: 0, uncut: Uncut::new(BATCH_MAX) }
     }
 
     /// The interface.
@@ -66,7 +74,10 @@ impl AfPacketLink {
         }
         let Some(netdev) = self.link.successor() else { return };
         match netdev.in_its_namespace(|| PacketSocket::open(netdev.index())) {
-            Ok(Ok(socket)) => *self = AfPacketLink::new(socket, netdev, self.burst),
+            Ok(Ok(socket)) => {
+                let uncut = std::mem::replace(&mut self.uncut, Uncut::new(0));
+                *self = AfPacketLink { uncut, ..AfPacketLink::new(socket, netdev, self.burst) };
+            }
             Ok(Err(error)) => self.link.refuse(format!("open a packet socket: {}", error.errno)),
             Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
         }
@@ -107,7 +118,7 @@ impl Device for AfPacketLink {
     #[cold]
     fn rx_pending(&mut self, counters: &Writer<PortCounters>) -> Option<usize> {
         self.publish(counters);
-        Some(self.come.get().saturating_sub(self.taken) as usize)
+        Some(self.come.get().saturating_sub(self.taken) as usize + self.uncut.len())
     }
 
     /// Looks at the interface, which no sleeper does every so many rounds.
@@ -115,7 +126,7 @@ impl Device for AfPacketLink {
         self.link.look();
         self.publish(counters);
         self.come_back();
-        false
+        !self.uncut.is_empty()
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {

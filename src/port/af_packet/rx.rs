@@ -5,7 +5,10 @@ use crate::limits::BATCH_MAX;
 use crate::pool::NoRoom;
 use crate::port::PortCounters;
 use crate::port::copying::{RxBuffer, RxBuffers};
+use crate::port::uncut::insert;
+use crate::sys::errno::Errno;
 use crate::sys::packet::Received;
+use crate::wire::offload::Offload;
 use std::io::IoSliceMut;
 
 /// Bytes of the two addresses, behind which a VLAN tag stands.
@@ -18,22 +21,25 @@ impl AfPacketLink {
         if !self.link.is_up() {
             return 0;
         }
+        if !self.uncut.is_empty() {
+            return self.uncut.cut(rooms, 0, counters);
+        }
         let want = rooms.len().min(self.burst);
         let mut received = [Received::default(); BATCH_MAX];
         let done = {
-            let mut open = rooms.iter_mut().take(want).map(RxBuffer::whole);
-            let mut slices = [(); BATCH_MAX].map(|()| IoSliceMut::new(open.next().unwrap_or_default()));
-            self.socket.receive(&mut slices[..want], &mut received)
+            let mut open = rooms.iter_mut().take(want).map(RxBuffer::whole).zip(self.uncut.beyond());
+            let mut parts = [(); BATCH_MAX].map(|()| {
+                let (room, beyond) = open.next().unwrap_or_default();
+                [room, beyond].map(IoSliceMut::new)
+            });
+            self.socket.receive(&mut parts[..want], &mut received)
         };
-        let got = done.unwrap_or_else(|errno| {
-            self.link.heed(errno);
-            0
-        });
+        let got = done.unwrap_or_else(|errno| self.lost(errno, counters));
         self.burst = if got == want { (2 * want).clamp(FEW, BATCH_MAX) } else { got.max(FEW) };
         self.taken += got as u64;
         let mut good = 0;
         for (i, one) in received[..got].iter().enumerate() {
-            if rooms.get(i).is_some_and(|mut room| is_whole(&mut room, one, counters)) {
+            if rooms.get(i).is_some_and(|mut room| self.is_whole(&mut room, i, one, counters)) {
                 rooms.swap(good, i);
                 good += 1;
             }
@@ -42,21 +48,73 @@ impl AfPacketLink {
             // To nothing, which is always less than there is.
             let _ = room.trim(0);
         }
-        good
+        if self.uncut.is_empty() { good } else { self.uncut.cut(rooms, good, counters) }
     }
-}
 
-/// Makes a frame what was received; false, and counted, where that is not all of it.
-#[inline]
-fn is_whole(room: &mut RxBuffer<'_>, received: &Received, counters: &PortCounters) -> bool {
-    if received.is_cut {
-        counters.rx_too_long.add(1);
-        return false;
+    /// The call failed: nothing came, or one that the kernel could not give.
+    #[cold]
+    fn lost(&mut self, errno: Errno, counters: &PortCounters) -> usize {
+        match errno {
+            Errno::INVAL => counters.rx_dropped.add(1),
+            _ => self.link.heed(errno),
+        }
+        0
     }
-    // No longer than its room.
-    let _ = room.trim(received.len);
-    let Some(tag) = received.tag else { return true };
-    put_back(room, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok()
+
+    /// Makes a frame what was received as number `i` of a burst; false where it is none yet, or none at all, which is counted.
+    #[inline]
+    fn is_whole(
+        &mut self,
+        room: &mut RxBuffer<'_>,
+        i: usize,
+        received: &Received,
+        counters: &PortCounters,
+    ) -> bool {
+        if received.is_cut {
+            counters.rx_too_long.add(1);
+            return false;
+        }
+        if Offload::is_in(&received.header) || received.len > room.len() || !self.uncut.is_empty() {
+            return self.is_finished(room, i, received, counters);
+        }
+        // No longer than its room.
+        let _ = room.trim(received.len);
+        let Some(tag) = received.tag else { return true };
+        put_back(room, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok()
+    }
+
+    /// The same where something is left to be done, or another waits for that.
+    #[cold]
+    #[inline(never)]
+    fn is_finished(
+        &mut self,
+        room: &mut RxBuffer<'_>,
+        i: usize,
+        received: &Received,
+        counters: &PortCounters,
+    ) -> bool {
+        let Ok(offload) = Offload::from_virtio(received.header) else {
+            counters.rx_dropped.add(1);
+            return false;
+        };
+        if offload.gso.is_some() || !self.uncut.is_empty() {
+            let here = received.len.min(room.len());
+            let front = &room.data_mut()[..here];
+            if self.uncut.wait(i, front, received.len - here, received.tag, offload).is_err() {
+                counters.rx_dropped.add(1);
+            }
+            return false;
+        }
+        if room.trim(received.len).is_err() {
+            counters.rx_too_long.add(1);
+            return false;
+        }
+        let finished = offload.checksum.is_none_or(|checksum| checksum.finish(room.data_mut()).is_ok());
+        counters.csum_finished.add(u64::from(finished && offload.checksum.is_some()));
+        let whole = finished && received.tag.is_none_or(|tag| put_back(room, tag).is_ok());
+        counters.rx_dropped.add(u64::from(!whole));
+        whole
+    }
 }
 
 /// Puts a VLAN tag back between the addresses and the type, into the headroom: the addresses move, which are fewer bytes
@@ -66,8 +124,6 @@ fn put_back(room: &mut RxBuffer<'_>, tag: [u8; 4]) -> Result<(), NoRoom> {
         return Ok(());
     }
     room.push(tag.len())?;
-    let data = room.data_mut();
-    data.copy_within(tag.len()..tag.len() + ADDRESSES, 0);
-    data[ADDRESSES..ADDRESSES + tag.len()].copy_from_slice(&tag);
+    insert(room.data_mut(), tag);
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortCounters;
 use crate::sys::errno::Errno;
+use crate::sys::packet::VirtioHeader;
 use std::io::IoSlice;
 
 impl AfPacketLink {
@@ -12,8 +13,9 @@ impl AfPacketLink {
         let mut taken = 0;
         while taken < frames.len() && self.link.is_up() {
             let rest = &frames[taken..];
-            let parts: [IoSlice<'_>; BATCH_MAX] =
-                std::array::from_fn(|i| IoSlice::new(rest.get(i).map_or(&[], |frame| frame.data())));
+            let parts: [(VirtioHeader, IoSlice<'_>); BATCH_MAX] = std::array::from_fn(|i| {
+                (VirtioHeader::default(), IoSlice::new(rest.get(i).map_or(&[], |frame| frame.data())))
+            });
             match self.socket.send(&parts[..rest.len().min(BATCH_MAX)]) {
                 Ok(0) => break,
                 Ok(sent) => taken += sent,

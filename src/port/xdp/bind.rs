@@ -9,7 +9,7 @@ use super::attach::{Attachment, QUEUES_MAX, own_addresses};
 use super::error::{Attempt, XdpError};
 use super::held::Held;
 use super::own::OwnAddresses;
-use super::{Binding, Punt, Queues, XdpConfig, XdpPort};
+use super::{Binding, Punt, Queues, XdpConfig, XdpPort, may_be_long};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
 use crate::pool::Pool;
@@ -109,7 +109,8 @@ impl Umem {
         let (interface, queue) = (netdev.index(), attempt.queue);
         let mut bound = lock(&self.bound);
         bound.forget_closed();
-        let (socket, rings) = bound.bind(self, interface, attempt, config, busy_tries)?;
+        let several = may_be_long(netdev, config);
+        let (socket, rings) = bound.bind(self, (interface, several), attempt, config, busy_tries)?;
         let attachment = bound.attach(interface, config, attempt)?;
         let socket = Arc::new(socket);
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
@@ -201,7 +202,7 @@ impl Bound {
     fn bind(
         &self,
         umem: &Umem,
-        interface: u32,
+        (interface, several): (u32, bool),
         attempt: &Attempt<'_>,
         config: &XdpConfig,
         busy_tries: u32,
@@ -222,7 +223,7 @@ impl Bound {
             }
             let rings = socket.rings(&config.rings)?;
             while_busy(busy_tries, || match &first {
-                None => socket.bind(interface, queue, config.zero_copy),
+                None => socket.bind(interface, queue, config.zero_copy, several),
                 Some(first) => socket.bind_shared(interface, queue, first),
             })?;
             Ok((socket, rings))

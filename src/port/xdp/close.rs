@@ -94,6 +94,9 @@ impl XdpPort {
         }
         self.stranded += self.filled.count() + self.sent.count();
         self.counters.tx_stranded.add(self.sent.count() as u64);
+        if let Some(gather) = &mut self.gather {
+            gather.forget_spare();
+        }
         self.filled = self.umem.nothing_held();
         self.sent = ours;
         Released { home, completed, unsent }

@@ -61,7 +61,7 @@ impl Fill for XdpPort {
         }
         let Some(queues) = &mut self.queues else { return 0 };
         match queues.fill.room() {
-            Ok(room) => room,
+            Ok(room) => room + self.gather.as_ref().map_or(0, |gather| gather.wanted()),
             Err(corrupt) => {
                 self.fault(&Fault::Corrupt("FILL", corrupt));
                 0
@@ -74,18 +74,25 @@ impl Fill for XdpPort {
         if self.birthplace.is_elsewhere() {
             return self.abandon();
         }
-        let Some(queues) = &mut self.queues else { return 0 };
+        if self.queues.is_none() {
+            return 0;
+        }
         if !frames.iter().all(|frame| self.filled.takes(frame)) {
             return self.fill_without_foreign(w, frames);
         }
+        let mut kept = 0;
+        if self.gather.as_ref().is_some_and(|gather| gather.is_waiting()) {
+            kept = self.fill_spare(w, frames);
+        }
+        let Some(queues) = &mut self.queues else { return kept };
         match queues.fill.burst(w, &mut self.filled, frames) {
             Ok(n) => {
                 self.counters.filled.add(n as u64);
-                n
+                kept + n
             }
             Err(corrupt) => {
                 self.fault(&Fault::Corrupt("FILL", corrupt));
-                0
+                kept
             }
         }
     }

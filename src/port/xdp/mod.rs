@@ -9,7 +9,9 @@
 //! A frame received on one port is sent by another of the same [`Umem`] as it lies: no copy in user space.
 //!
 //! A UMEM has chunks of 2,048 bytes, or of 4,096, which is as much as the kernel takes ([`Umem::with_chunks`]); each holds the
-//! kernel's 256 bytes of headroom and a packet. What is longer the kernel drops (`rx_dropped`).
+//! kernel's 256 bytes of headroom and a packet. What is longer the kernel drops (`rx_dropped`); from a device of software, and in
+//! generic mode where that is asked for, it comes in several chunks (Linux 6.6), and is put together and, where a host has left
+//! that to a card, cut.
 //!
 //! With [`Punt::Control`] the interface stays one of the kernel's: its addresses answer, its neighbours are found, and
 //! routing daemons use it, while everything else comes here. Own addresses are read when the first such port is opened;
@@ -41,6 +43,11 @@
 //! Zero-copy mode. The device writes the UMEM by itself; after release a work queue, later, makes the driver give
 //! up its buffers, and nothing tells when. All frames that the kernel held stay posted and are reported.
 //!
+//! # Checksums
+//! Hosts behind veths and taps leave checksums to a card that is none. AF_XDP does not say of which packets; so those that come
+//! by a device of software, or in generic mode, are looked at, and a checksum that is the pseudo-header's sum and nothing else is
+//! completed (`csum_finished`, [`wire::offload`](crate::wire::offload)). Behind a card in native mode none is looked at.
+//!
 //! # What other programs may do to it
 //! Whoever has CAP_NET_ADMIN or CAP_BPF can take the program off its interface, or the socket out of the program's map, and
 //! nothing comes in then. Both are looked for once a second; the port is down with the reason until the program is attached, and
@@ -62,6 +69,7 @@ mod close;
 mod complete;
 mod error;
 mod fill;
+mod gather;
 mod health;
 #[allow(unsafe_code)]
 mod held;
@@ -92,6 +100,7 @@ use absence::Presence;
 use attach::Attachment;
 use complete::CompletionQueue;
 use fill::FillQueue;
+use gather::Gather;
 use health::Health;
 use held::Held;
 use rx::RxQueue;
@@ -132,6 +141,9 @@ pub struct XdpConfig {
     pub zero_copy: ZeroCopy,
     /// Which packets are left to the kernel, the same for all ports of an interface. Default none.
     pub punt: Punt,
+    /// Bytes of the longest IP packets that TCP is cut into where a host sends what a card is to cut, and nothing says how: the
+    /// MTU of the narrowest link they may leave by. Default the interface's own.
+    pub cut_mtu: Option<u16>,
 }
 
 /// One queue of one interface. See [the module](self).
@@ -146,6 +158,10 @@ pub struct XdpPort {
     mode: XdpMode,
     native_refused: Option<String>,
     zero_copy: bool,
+    /// What comes may have checksums that its sender has left to a card, and nothing marks them.
+    may_be_unfinished: bool,
+    /// What puts packets together that are longer than a chunk; None where none was asked for.
+    gather: Option<Box<Gather>>,
     /// The four rings while they can be trusted.
     queues: Option<Queues>,
     /// The four rings afterwards, until close.
@@ -256,6 +272,8 @@ impl XdpPort {
         };
         XdpPort {
             name,
+            may_be_unfinished: may_be_unfinished(&netdev, binding.attachment.mode()),
+            gather: may_be_long(&netdev, config).then(|| Box::new(Gather::new(&netdev, config))),
             netdev,
             queue,
             config: *config,
@@ -284,8 +302,12 @@ impl XdpPort {
     /// Goes on with another socket, maybe on another interface of the same name.
     #[cold]
     fn adopt(&mut self, netdev: Netdev, binding: Binding, rings: Rings) {
-        self.netdev = netdev;
         self.mode = binding.attachment.mode();
+        self.may_be_unfinished = may_be_unfinished(&netdev, self.mode);
+        if let Some(gather) = &mut self.gather {
+            gather.follow(&netdev, &self.config);
+        }
+        self.netdev = netdev;
         self.native_refused = binding.attachment.native_refused().map(str::to_owned);
         self.zero_copy = binding.socket.is_zero_copy();
         self.queues = Some(Queues::new(rings));
@@ -349,6 +371,19 @@ impl XdpPort {
         self.down.get_or_insert_with(|| fault.to_string());
         self.stopped = self.queues.take().or(self.stopped.take());
     }
+}
+
+/// Whether packets that are longer than a chunk are asked for: where a device would not have to give up zero-copy for that.
+#[cold]
+fn may_be_long(netdev: &Netdev, config: &XdpConfig) -> bool {
+    config.mode == XdpModePreference::Generic || netdev.is_virtual().unwrap_or(false)
+}
+
+/// Whether packets with unfinished checksums can come: from a host at the other end of a device of software, and to a program that
+/// runs behind the driver, where those of guests come as well. A driver that has a card sees to them before it runs a program.
+#[cold]
+fn may_be_unfinished(netdev: &Netdev, mode: XdpMode) -> bool {
+    mode == XdpMode::Generic || netdev.is_virtual().unwrap_or(true)
 }
 
 impl Port for XdpPort {

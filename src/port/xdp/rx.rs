@@ -2,11 +2,21 @@
 
 use super::held::Held;
 use super::{Fault, XdpPort};
-use crate::pool::Batch;
+use crate::pool::{Batch, Frame};
 use crate::port::Rx;
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
+use crate::wire::offload::finish_unfinished;
+
+/// What is next in the ring, behind what was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing, or whatever comes next.
+    Any,
+    /// A packet that goes on in several descriptors.
+    Long,
+}
 
 /// Our end of the RX ring.
 #[derive(Debug)]
@@ -25,23 +35,47 @@ impl RxQueue {
     /// The kernel's address leads behind its headroom, so it is rebased: chunk = address / 2048, offset =
     /// address % 2048. An address whose chunk is not in `filled` is a fault; the frames before it are good.
     #[inline]
-    pub(super) fn burst(&mut self, filled: &mut Held, frames: &mut Batch) -> Result<(), Fault> {
-        let ready =
-            self.consumer.ready(frames.room() as u32).map_err(|corrupt| Fault::Corrupt("RX", corrupt))?;
+    pub(super) fn burst(&mut self, filled: &mut Held, frames: &mut Batch) -> Result<Next, Fault> {
+        let ready = self.ready(frames.room() as u32)?;
         for i in 0..ready {
-            let descriptor = self.ring.read(self.consumer.slot(i));
-            // Options mean that the packet goes on in the next descriptor, which was not asked for.
+            let descriptor = self.read(i);
             let frame =
                 if descriptor.options == 0 { filled.claim(descriptor.addr, descriptor.len) } else { None };
             let Some(frame) = frame else {
-                self.consumer.release(i);
-                return Err(Fault::Descriptor("RX", descriptor));
+                self.release(i);
+                return match descriptor.options {
+                    Descriptor::CONTINUED => Ok(Next::Long),
+                    _ => Err(Fault::Descriptor("RX", descriptor)),
+                };
             };
             // There is room: no more were asked for.
             let _ = frames.push(frame);
         }
-        self.consumer.release(ready);
-        Ok(())
+        self.release(ready);
+        Ok(Next::Any)
+    }
+
+    /// Descriptors that can be read, at most `most`.
+    #[inline]
+    pub(super) fn ready(&mut self, most: u32) -> Result<u32, Fault> {
+        self.consumer.ready(most.min(self.ring.size())).map_err(|corrupt| Fault::Corrupt("RX", corrupt))
+    }
+
+    /// The one at `i` of those that can be read.
+    #[inline]
+    pub(super) fn read(&self, i: u32) -> Descriptor {
+        self.ring.read(self.consumer.slot(i))
+    }
+
+    /// Gives the kernel the first `n` of them back.
+    #[inline]
+    pub(super) fn release(&mut self, n: u32) {
+        self.consumer.release(n);
+    }
+
+    /// Slots of the ring.
+    pub(super) fn size(&self) -> u32 {
+        self.ring.size()
     }
 
     /// Packets that are there and have not been taken. For teardown.
@@ -56,11 +90,48 @@ impl RxQueue {
     }
 }
 
+impl XdpPort {
+    /// Counts what the caller gets; how many frames that is.
+    #[inline]
+    pub(super) fn count_received(&self, received: &[Frame]) -> usize {
+        if !received.is_empty() {
+            self.counters.rx.add(received.len() as u64);
+            self.counters.rx_bytes.add(received.iter().map(|frame| frame.len() as u64).sum());
+        }
+        received.len()
+    }
+
+    /// Takes a packet of several descriptors.
+    #[cold]
+    #[inline(never)]
+    fn receive_long(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        match self.gather(w, frames) {
+            Ok(n) => n,
+            Err(fault) => {
+                self.fault(&fault);
+                0
+            }
+        }
+    }
+
+    /// Completes the checksums that senders left to a card, of the frames from the one at `first` on.
+    #[inline(never)]
+    fn finish_checksums(&self, frames: &mut Batch, first: usize) {
+        let finished = (first..frames.len()).filter(|&at| finish_unfinished(frames.data_mut(at))).count();
+        if finished > 0 {
+            self.counters.csum_finished.add(finished as u64);
+        }
+    }
+}
+
 impl Rx for XdpPort {
     #[inline]
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         if self.birthplace.is_elsewhere() {
             return self.abandon();
+        }
+        if self.gather.as_ref().is_some_and(|gather| gather.is_waiting()) {
+            return self.hand_out(w, frames);
         }
         let Some(queues) = &mut self.queues else { return 0 };
         let (before, held) = (frames.len(), self.filled.count());
@@ -68,15 +139,17 @@ impl Rx for XdpPort {
         if frames.len() > before {
             self.filled.taken_back(held, w, frames, before);
         }
-        let received = &frames[before..];
-        if !received.is_empty() {
-            self.counters.rx.add(received.len() as u64);
-            self.counters.rx_bytes.add(received.iter().map(|frame| frame.len() as u64).sum());
+        if self.may_be_unfinished {
+            self.finish_checksums(frames, before);
         }
-        let n = received.len();
-        if let Err(fault) = done {
-            self.fault(&fault);
+        let n = self.count_received(&frames[before..]);
+        match done {
+            Ok(Next::Any) => n,
+            Ok(Next::Long) => n + self.receive_long(w, frames),
+            Err(fault) => {
+                self.fault(&fault);
+                n
+            }
         }
-        n
     }
 }

@@ -3,6 +3,7 @@
 #[cfg(not(loom))]
 mod ledger;
 
+use super::rx::Next;
 use super::*;
 use crate::limits::CHUNK_SIZE;
 use crate::page::{Memory, MemoryConfig};
@@ -82,7 +83,7 @@ fn a_frame_goes_through_fill_and_rx_and_is_rebased() {
 
     kernel_rx.give(packet(chunks[3] + 256, 60));
     let mut received = Batch::new();
-    assert_eq!(rx.burst(&mut filled, &mut received), Ok(()));
+    assert_eq!(rx.burst(&mut filled, &mut received), Ok(Next::Any));
     assert_eq!((received[0].id(), received[0].headroom(), received[0].len()), (ids[3], 256, 60));
     Place::Posted.fetch(Some(&w), &received);
     Place::Posted.fetch(None, &std::iter::from_fn(|| filled.claim_any()).collect::<Vec<_>>());
@@ -124,7 +125,7 @@ fn hostile_descriptors_fault_and_the_frames_before_them_are_good() {
             packet(chunk + 2 * 2048, 60),
             packet(u64::MAX - 255, 60),
             packet(chunk + 256, 1793),
-            Descriptor { addr: chunk + 256, len: 60, options: 1 },
+            Descriptor { addr: chunk + 256, len: 60, options: 2 },
         ]
     };
     for which in 0..4 {
@@ -157,6 +158,73 @@ fn a_completion_of_a_frame_never_sent_faults() {
     let mut frames = Batch::new();
     assert!(matches!(complete.burst(&mut sent, &mut frames), Err(Fault::Descriptor("COMPLETION", _))));
     assert!(frames.is_empty());
+}
+
+/// A packet of as many descriptors as `parts` are long, each full of its number, and what became of its chunks.
+fn gathered(
+    parts: &[u32],
+    spoil: impl Fn(&mut [Descriptor]),
+    room: usize,
+) -> (Result<Option<usize>, Fault>, Vec<u8>, usize, usize) {
+    let Bench { memory, mut w, pool } = bench(64);
+    let rx_ring = Ring::plain(8);
+    let mut kernel = KernelProduces::of(&rx_ring);
+    let mut rx = RxQueue::new(rx_ring);
+    let mut filled = Held::new(memory.region(), CHUNK_SIZE);
+    let mut descriptors = Vec::new();
+    for (i, len) in parts.iter().enumerate() {
+        let mut frame = pool.alloc(&mut w).unwrap();
+        frame.push(frame.headroom()).unwrap();
+        frame.put(frame.tailroom()).unwrap();
+        frame.data_mut().fill(i as u8);
+        let options = if i + 1 < parts.len() { Descriptor::CONTINUED } else { 0 };
+        descriptors.push(Descriptor { addr: filled.post(frame) + 256, len: *len, options });
+    }
+    spoil(&mut descriptors);
+    descriptors.into_iter().for_each(|descriptor| kernel.give(descriptor));
+    let mut batch = Batch::new();
+    assert_eq!(rx.burst(&mut filled, &mut batch), Ok(Next::Long));
+    assert!(batch.is_empty());
+    let (mut to, mut spare) = (vec![0xff; room], Vec::new());
+    let done = rx.gather(&mut filled, &mut to, &mut spare);
+    (done, to, spare.len(), filled.count())
+}
+
+#[test]
+fn a_packet_of_several_chunks_is_put_together_and_its_chunks_stay_held() {
+    let (done, to, spare, held) = gathered(&[1792, 1792, 5], |_| (), 4000);
+    assert_eq!((done, spare, held), (Ok(Some(3589)), 3, 3));
+    assert!(to[..3589] == [vec![0; 1792], vec![1; 1792], vec![2; 5]].concat() && to[3589] == 0xff);
+    let (done, to, spare, held) = gathered(&[1792, 1792, 5], |_| (), 1800);
+    assert_eq!((done, spare, held), (Ok(Some(3589)), 3, 3));
+    assert!(to[1792..] == [0xff; 8], "the second part has no room, and is not cut");
+}
+
+#[test]
+fn a_packet_whose_end_has_not_come_is_waited_for_until_the_ring_is_full_of_it() {
+    let endless = |descriptors: &mut [Descriptor]| {
+        descriptors.iter_mut().for_each(|descriptor| descriptor.options = Descriptor::CONTINUED);
+    };
+    let (done, _, spare, held) = gathered(&[60; 7], endless, 4000);
+    assert_eq!((done, spare, held), (Ok(None), 0, 7));
+    let (done, _, spare, held) = gathered(&[60; 8], endless, 4000);
+    assert!(matches!(done, Err(Fault::Descriptor("RX", _))));
+    assert_eq!((spare, held), (0, 8));
+}
+
+#[test]
+fn hostile_parts_of_a_packet_fault_and_no_chunk_is_read_twice() {
+    for spoil in [
+        |descriptors: &mut [Descriptor]| descriptors[1].addr = descriptors[0].addr,
+        |descriptors: &mut [Descriptor]| descriptors[1].len = 1793,
+        |descriptors: &mut [Descriptor]| descriptors[1].addr = u64::MAX - 255,
+        |descriptors: &mut [Descriptor]| descriptors[1].options = 3,
+        |descriptors: &mut [Descriptor]| descriptors[2].options = 4,
+    ] {
+        let (done, _, spare, held) = gathered(&[60; 3], spoil, 4000);
+        assert!(matches!(done, Err(Fault::Descriptor("RX", _))), "{done:?}");
+        assert_eq!((spare, held), (0, 3));
+    }
 }
 
 #[test]
@@ -202,7 +270,7 @@ fn a_ring_wraps_and_keeps_every_frame() {
         for chunk in kernel_takes(&kernel_fill) {
             kernel_rx.give(packet(chunk + 256, 60));
         }
-        assert_eq!(rx.burst(&mut filled, &mut frames), Ok(()));
+        assert_eq!(rx.burst(&mut filled, &mut frames), Ok(Next::Any));
         assert_eq!((frames.len(), filled.count()), (n, 0));
         Place::Posted.fetch(Some(&w), &frames);
         frames.free(&mut w);

@@ -50,6 +50,7 @@ impl port::Wake for XdpPort {
         }
         self.look();
         self.queues.as_mut().is_some_and(|queues| queues.rx.is_ready())
+            || self.gather.as_ref().is_some_and(|gather| gather.is_waiting())
     }
 
     /// The socket, while it can be trusted. Polled in copy mode, the kernel sends as it does when it is kicked.

@@ -25,6 +25,11 @@ pub struct Descriptor {
     pub options: u32,
 }
 
+impl Descriptor {
+    /// The option that says: the packet goes on in the next descriptor (XDP_PKT_CONTD of `linux/if_xdp.h`).
+    pub const CONTINUED: u32 = 1;
+}
+
 /// What can stand in a slot: plain integers, valid whatever the bytes are.
 pub trait Entry: Copy + private::Sealed {}
 impl Entry for u64 {}

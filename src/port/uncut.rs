@@ -1,0 +1,178 @@
+//! Received packets that are to be cut into several frames, and what came behind them, until there are frames for all of it.
+//!
+//! A packet that stands for many (GSO) has up to 64 KiB, of which the frame that was posted has room for the beginning. The device
+//! writes the rest into a slot of this memory; the beginning is put before it, and segments are written to frames from there.
+
+use super::PortCounters;
+use super::copying::RxBuffers;
+use crate::limits::FRAME_SIZE_MAX;
+use crate::wire::offload::{BadOffload, Offload};
+use crate::wire::segment::Segments;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Bytes of the two addresses, behind which a VLAN tag stands.
+const ADDRESSES: usize = 12;
+/// Bytes of a slot before the rest of a packet: for a whole frame, and a tag.
+const FRONT: usize = FRAME_SIZE_MAX + 64;
+/// Bytes of a slot for the rest: for the longest packet of IP behind its link header.
+const BEYOND: usize = 68 << 10;
+const SLOT: usize = FRONT + BEYOND;
+
+/// Packets that are not in frames yet, oldest first.
+#[derive(Debug)]
+pub(super) struct Uncut {
+    /// A slot for each. The system backs none before it is written.
+    memory: Vec<u8>,
+    waiting: VecDeque<Waiting>,
+    /// Pieces of the first packet that are in frames.
+    cut: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// Where it is in `memory`.
+    place: Range<usize>,
+    offload: Offload,
+    /// How it is cut; None of one that is a single segment.
+    segments: Option<Segments>,
+}
+
+impl Uncut {
+    /// Room for so many packets.
+    pub(super) fn new(packets: usize) -> Uncut {
+        Uncut { memory: vec![0; packets * SLOT], waiting: VecDeque::new(), cut: 0 }
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Packets that wait, whole or in part.
+    #[cfg(feature = "af-packet")]
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Where the device may write what the frames of a burst have no room for, while nothing waits.
+    #[inline]
+    pub(super) fn beyond(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.memory.chunks_exact_mut(SLOT).map(|slot| &mut slot[FRONT..])
+    }
+
+    /// Lets packet number `i` of a burst wait: `front` of it is in the frame that it came in, the next `beyond` bytes are where
+    /// the device wrote them. A `tag` is put behind its addresses.
+    ///
+    /// # Errors
+    /// [`BadOffload`]: it cannot be cut, and is not kept.
+    ///
+    /// # Panics
+    /// Without a slot of that number.
+    #[cold]
+    pub(super) fn wait(
+        &mut self,
+        i: usize,
+        front: &[u8],
+        beyond: usize,
+        tag: Option<[u8; 4]>,
+        offload: Offload,
+    ) -> Result<(), BadOffload> {
+        let middle = i * SLOT + FRONT;
+        let mut place = middle - front.len()..middle + beyond.min(BEYOND);
+        self.memory[place.start..middle].copy_from_slice(front);
+        let mut offload = offload;
+        if let Some(tag) = tag.filter(|_| place.len() >= ADDRESSES) {
+            offload = offload.moved_by(tag.len() as u16);
+            place.start -= tag.len();
+            insert(&mut self.memory[place.clone()], tag);
+        }
+        let segments = match offload.gso {
+            Some(_) => Some(Segments::of(&self.memory[place.clone()], &offload)?),
+            None => None,
+        };
+        self.waiting.push_back(Waiting { place, offload, segments });
+        Ok(())
+    }
+
+    /// Pieces of what waits that are not in frames.
+    #[cfg(feature = "xdp")]
+    pub(super) fn pieces(&self) -> usize {
+        self.waiting.iter().map(Waiting::pieces).sum::<usize>() - self.cut
+    }
+
+    /// Bytes of the next piece; None where nothing waits.
+    #[inline]
+    pub(super) fn next_len(&self) -> Option<usize> {
+        self.waiting.front().map(|waiting| match &waiting.segments {
+            Some(segments) => segments.bytes(self.cut),
+            None => waiting.place.len(),
+        })
+    }
+
+    /// Writes the next piece to a frame that has room for it, or drops and counts it where there is none; true where the frame
+    /// has it, complete.
+    pub(super) fn write_next(&mut self, to: Option<&mut [u8]>, counters: &PortCounters) -> bool {
+        let Some(waiting) = self.waiting.front() else { return false };
+        let packet = &self.memory[waiting.place.clone()];
+        let written = match to {
+            Some(to) => waiting.write(packet, self.cut, to, counters),
+            None => {
+                counters.rx_too_long.add(1);
+                false
+            }
+        };
+        self.cut += 1;
+        if self.cut == waiting.pieces() {
+            counters.gso_cut.add(waiting.segments.is_some().into());
+            self.waiting.pop_front();
+            self.cut = 0;
+        }
+        written
+    }
+
+    /// Puts what waits into `rooms`, which are empty from the one at `n` on, as far as there are any; returns how many have data
+    /// then.
+    #[cfg(feature = "af-packet")]
+    #[cold]
+    #[inline(never)]
+    pub(super) fn cut(&mut self, rooms: &mut RxBuffers<'_>, mut n: usize, counters: &PortCounters) -> usize {
+        while let (Some(len), Some(mut room)) = (self.next_len(), rooms.get(n)) {
+            if self.write_next(room.put(len).ok(), counters) {
+                n += 1;
+            } else {
+                // To nothing, which is always less than there is.
+                let _ = room.trim(0);
+            }
+        }
+        n
+    }
+}
+
+impl Waiting {
+    fn pieces(&self) -> usize {
+        self.segments.map_or(1, |segments| segments.count())
+    }
+
+    /// Writes the piece at `i` of this packet; false, and counted, where it cannot be finished.
+    fn write(&self, packet: &[u8], i: usize, to: &mut [u8], counters: &PortCounters) -> bool {
+        if let Some(segments) = &self.segments {
+            segments.write(packet, i, to);
+            return true;
+        }
+        to.copy_from_slice(packet);
+        let Some(checksum) = self.offload.checksum else { return true };
+        let finished = checksum.finish(to).is_ok();
+        counters.csum_finished.add(finished.into());
+        counters.rx_dropped.add((!finished).into());
+        finished
+    }
+}
+
+/// Puts a tag between the addresses and the type of `frame`, whose first bytes are room for it: the addresses move, which are fewer
+/// bytes than the rest.
+pub(super) fn insert(frame: &mut [u8], tag: [u8; 4]) {
+    frame.copy_within(tag.len()..tag.len() + ADDRESSES, 0);
+    frame[ADDRESSES..ADDRESSES + tag.len()].copy_from_slice(&tag);
+}

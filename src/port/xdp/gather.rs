@@ -1,0 +1,197 @@
+//! COLD: packets that are longer than a chunk, which the kernel puts into several.
+//!
+//! ```text
+//!   RX  ─[ goes on ]─[ goes on ]─[ end ]─►  one slot of memory  ─► frames: the whole packet in one, or a segment each
+//!            chunks ─────────────────────►  spare  ─► those frames
+//! ```
+//! Such a packet is a jumbo frame, for which there are frames large enough or not; or it stands for many (GSO), which a host
+//! behind a device of software sends where its own card would cut it. AF_XDP says neither how long the segments are to be nor
+//! whether it is one; but a packet that is longer than its link's MTU allows is. TCP is cut to [`XdpConfig::cut_mtu`]
+//! (`cut_without_size`); datagrams of UDP cannot be told apart again, and are dropped (`udp_without_size`).
+//!
+//! A packet has more segments than chunks it came in: the port keeps frames back from the FILL ring for the rest (`spare`), which
+//! are posted as those in the ring are, and given to the caller with data in them.
+
+use super::held::Held;
+use super::rx::RxQueue;
+use super::{Fault, XdpConfig, XdpPort};
+use crate::limits::BATCH_MAX;
+use crate::pool::{Batch, Place};
+use crate::port::uncut::Uncut;
+use crate::sync::Worker;
+use crate::sys::netdev::Netdev;
+use crate::sys::xdp::{Descriptor, PACKET_HEADROOM};
+use crate::wire::offload::{Offload, cut_to_mtu, finish_unfinished};
+use crate::wire::{Ethernet, ethernet};
+
+/// Packets of several chunks on their way into frames.
+#[derive(Debug)]
+pub(super) struct Gather {
+    uncut: Uncut,
+    /// Addresses of chunks that are held, and in no ring.
+    spare: Vec<u64>,
+    /// Bytes of the longest packet of the link.
+    mtu: u16,
+    /// Bytes of the longest packet that is made of one that is longer than that.
+    cut_mtu: u16,
+}
+
+impl Gather {
+    pub(super) fn new(netdev: &Netdev, config: &XdpConfig) -> Gather {
+        let mut gather = Gather { uncut: Uncut::new(1), spare: Vec::new(), mtu: 0, cut_mtu: 0 };
+        gather.follow(netdev, config);
+        gather
+    }
+
+    /// Takes over what the link carries.
+    pub(super) fn follow(&mut self, netdev: &Netdev, config: &XdpConfig) {
+        // An interface that is gone is found out elsewhere.
+        self.mtu = netdev.mtu().map_or(1500, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
+        self.cut_mtu = config.cut_mtu.map_or(self.mtu, |most| most.min(self.mtu));
+    }
+
+    /// Whether pieces of a packet wait for frames.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.uncut.is_empty()
+    }
+
+    /// Frames that are wanted for what waits.
+    #[inline]
+    pub(super) fn wanted(&self) -> usize {
+        if self.is_waiting() { self.uncut.pieces().saturating_sub(self.spare.len()) } else { 0 }
+    }
+
+    /// The socket is gone, and all that it held is home.
+    pub(super) fn forget_spare(&mut self) {
+        self.spare.clear();
+    }
+}
+
+impl RxQueue {
+    /// Copies the packet that begins in the next descriptor and goes on in those behind it to `to`, as far as that has room; its
+    /// chunks stay held, and their addresses are appended to `spare`. Its length; None where its end has not come yet.
+    pub(super) fn gather(
+        &mut self,
+        filled: &mut Held,
+        to: &mut [u8],
+        spare: &mut Vec<u64>,
+    ) -> Result<Option<usize>, Fault> {
+        let ready = self.ready(BATCH_MAX as u32)?;
+        let Some(end) = (0..ready).find(|&i| self.read(i).options & Descriptor::CONTINUED == 0) else {
+            // No packet is longer than so many chunks, or than the ring.
+            let endless = ready == self.size().min(BATCH_MAX as u32);
+            return if endless { Err(Fault::Descriptor("RX", self.read(0))) } else { Ok(None) };
+        };
+        // All are claimed before one is held again: none is taken twice.
+        let mut parts = Batch::new();
+        for i in 0..=end {
+            let descriptor = self.read(i);
+            let claimed = match descriptor.options & !Descriptor::CONTINUED {
+                0 => filled.claim(descriptor.addr, descriptor.len),
+                _ => None,
+            };
+            let Some(frame) = claimed else {
+                self.release(i);
+                for frame in parts.drain() {
+                    filled.post(frame);
+                }
+                return Err(Fault::Descriptor("RX", descriptor));
+            };
+            // There is room: they are no more than that.
+            let _ = parts.push(frame);
+        }
+        self.release(end + 1);
+        let mut len = 0;
+        for frame in parts.drain() {
+            if let Some(to) = to.get_mut(len..len + frame.len()) {
+                to.copy_from_slice(frame.data());
+            }
+            len += frame.len();
+            spare.push(filled.post(frame));
+        }
+        Ok(Some(len))
+    }
+}
+
+impl XdpPort {
+    /// Takes the next packet, which goes on in several descriptors, and appends what it is cut into.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn gather(&mut self, w: &Worker, frames: &mut Batch) -> Result<usize, Fault> {
+        let Some(queues) = &mut self.queues else { return Ok(0) };
+        // It was not asked for.
+        let Some(gather) = &mut self.gather else { return Err(Fault::Descriptor("RX", queues.rx.read(0))) };
+        let Gather { uncut, spare, mtu, cut_mtu } = &mut **gather;
+        let Some(to) = uncut.beyond().next() else { return Ok(0) };
+        let Some(len) = queues.rx.gather(&mut self.filled, to, spare)? else { return Ok(0) };
+        let Some(packet) = to.get(..len) else {
+            self.counters.rx_too_long.add(1);
+            return Ok(0);
+        };
+        let offload = match length_beyond_link(packet) > usize::from(*mtu) {
+            true => cut_to_mtu(packet, *cut_mtu),
+            false => Some(Offload::default()),
+        };
+        let Some(offload) = offload else {
+            self.counters.udp_without_size.add(1);
+            return Ok(0);
+        };
+        match uncut.wait(0, &[], len, None, offload) {
+            Ok(()) => self.counters.cut_without_size.add(offload.gso.is_some().into()),
+            Err(_) => self.counters.rx_dropped.add(1),
+        }
+        Ok(self.hand_out(w, frames))
+    }
+
+    /// Appends pieces of the packet that waits, as far as there are frames for them; returns how many.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn hand_out(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let Some(Gather { uncut, spare, .. }) = self.gather.as_deref_mut() else { return 0 };
+        let (before, held) = (frames.len(), self.filled.count());
+        while frames.room() > 0
+            && let Some(len) = uncut.next_len()
+            && let Some(addr) = spare.pop()
+        {
+            // It was posted and is in no ring.
+            let Some(mut frame) = self.filled.claim(addr + PACKET_HEADROOM as u64, 0) else { continue };
+            if uncut.write_next(frame.put(len).ok(), &self.counters) {
+                self.counters.csum_finished.add(finish_unfinished(frame.data_mut()).into());
+                // There is room.
+                let _ = frames.push(frame);
+            } else {
+                spare.push(self.filled.post(frame));
+            }
+        }
+        if frames.len() > before {
+            self.filled.taken_back(held, w, frames, before);
+        }
+        self.counters.copied.add((frames.len() - before) as u64);
+        self.count_received(&frames[before..])
+    }
+
+    /// Keeps frames from the front of `frames`, all of which the UMEM takes, for the packet that waits; returns how many.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fill_spare(&mut self, w: &Worker, frames: &mut Batch) -> usize {
+        let Some(gather) = self.gather.as_deref_mut() else { return 0 };
+        let n = gather.wanted().min(frames.len());
+        Place::Posted.enter_batch(w, frames, n);
+        for frame in frames.hand_over(Place::Posted, w, n) {
+            gather.spare.push(self.filled.post(frame));
+        }
+        self.counters.filled.add(n as u64);
+        n
+    }
+}
+
+/// Bytes of a frame behind its link header and tags.
+fn length_beyond_link(frame: &[u8]) -> usize {
+    let tags = match Ethernet::parse(frame) {
+        Ok((link, _)) if link.ethertype() == ethernet::VLAN => 1,
+        Ok((link, _)) if link.ethertype() == ethernet::SERVICE_VLAN => 2,
+        _ => 0,
+    };
+    frame.len().saturating_sub(ethernet::HEADER_LEN + tags * ethernet::TAG_LEN)
+}
