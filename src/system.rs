@@ -3,6 +3,8 @@
 //! Everything here may change or go in any release. What the library's own types rest on (regions, the table of chunks,
 //! device rings) is not among it.
 
+#[cfg(feature = "af-packet")]
+pub use crate::sys::packet;
 #[cfg(feature = "xdp")]
 pub use crate::sys::{bpf, xdp};
 pub use crate::sys::{clock, cpu, errno, event, memfd};

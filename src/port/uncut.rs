@@ -4,7 +4,6 @@
 //! writes the rest into a slot of this memory; the beginning is put before it, and segments are written to frames from there.
 
 use super::PortCounters;
-use super::copying::RxBuffers;
 use crate::limits::FRAME_SIZE_MAX;
 use crate::wire::offload::{BadOffload, Offload};
 use crate::wire::segment::Segments;
@@ -25,7 +24,7 @@ pub(super) struct Uncut {
     /// A slot for each. The system backs none before it is written.
     memory: Vec<u8>,
     waiting: VecDeque<Waiting>,
-    /// Pieces of the first packet that are in frames.
+    /// Segments of the first packet that are in frames.
     cut: usize,
 }
 
@@ -96,13 +95,13 @@ impl Uncut {
         Ok(())
     }
 
-    /// Pieces of what waits that are not in frames.
+    /// Frames that what waits is to be put into.
     #[cfg(feature = "xdp")]
-    pub(super) fn pieces(&self) -> usize {
-        self.waiting.iter().map(Waiting::pieces).sum::<usize>() - self.cut
+    pub(super) fn frames(&self) -> usize {
+        self.waiting.iter().map(Waiting::frames).sum::<usize>() - self.cut
     }
 
-    /// Bytes of the next piece; None where nothing waits.
+    /// Bytes of the next frame; None where nothing waits.
     #[inline]
     pub(super) fn next_len(&self) -> Option<usize> {
         self.waiting.front().map(|waiting| match &waiting.segments {
@@ -111,7 +110,7 @@ impl Uncut {
         })
     }
 
-    /// Writes the next piece to a frame that has room for it, or drops and counts it where there is none; true where the frame
+    /// Writes what is next to a frame that has room for it, or drops and counts it where there is none; true where the frame
     /// has it, complete.
     pub(super) fn write_next(&mut self, to: Option<&mut [u8]>, counters: &PortCounters) -> bool {
         let Some(waiting) = self.waiting.front() else { return false };
@@ -124,42 +123,24 @@ impl Uncut {
             }
         };
         self.cut += 1;
-        if self.cut == waiting.pieces() {
+        if self.cut == waiting.frames() {
             counters.gso_cut.add(waiting.segments.is_some().into());
             self.waiting.pop_front();
             self.cut = 0;
         }
         written
     }
-
-    /// Puts what waits into `rooms`, which are empty from the one at `n` on, as far as there are any; returns how many have data
-    /// then.
-    #[cfg(feature = "af-packet")]
-    #[cold]
-    #[inline(never)]
-    pub(super) fn cut(&mut self, rooms: &mut RxBuffers<'_>, mut n: usize, counters: &PortCounters) -> usize {
-        while let (Some(len), Some(mut room)) = (self.next_len(), rooms.get(n)) {
-            if self.write_next(room.put(len).ok(), counters) {
-                n += 1;
-            } else {
-                // To nothing, which is always less than there is.
-                let _ = room.trim(0);
-            }
-        }
-        n
-    }
 }
 
 impl Waiting {
-    fn pieces(&self) -> usize {
+    fn frames(&self) -> usize {
         self.segments.map_or(1, |segments| segments.count())
     }
 
-    /// Writes the piece at `i` of this packet; false, and counted, where it cannot be finished.
+    /// Writes the segment at `i` of this packet, or all of it; false, and counted, where its checksum cannot be completed.
     fn write(&self, packet: &[u8], i: usize, to: &mut [u8], counters: &PortCounters) -> bool {
         if let Some(segments) = &self.segments {
-            segments.write(packet, i, to);
-            return true;
+            return segments.write(packet, i, to);
         }
         to.copy_from_slice(packet);
         let Some(checksum) = self.offload.checksum else { return true };

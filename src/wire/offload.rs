@@ -2,7 +2,7 @@
 //!
 //! A host hands such packets to its card, which does both while it sends. Where the card is a program (TAP, veth, a packet
 //! socket) they arrive as they are. The kernel says of each what is left to be done by a header of ten bytes, `struct
-//! virtio_net_hdr` ([`Offload::from_virtio`]); AF_XDP says nothing, and the checksum itself must tell ([`unfinished`]).
+//! virtio_net_hdr` ([`Offload::from_virtio`]); AF_XDP says nothing, and the checksum itself must tell ([`finish_unfinished`]).
 //!
 //! Source: `linux/virtio_net.h`; virtio 1.3, 5.1.6 ("Device Operation").
 
@@ -258,19 +258,8 @@ impl Layers {
 
 /// The checksum of a frame of TCP or UDP that its sender has left to a card, seen by its being the sum of the pseudo-header and
 /// nothing else; None where it is not, or the frame carries neither.
-///
-/// Of complete checksums one in 65,535 looks like that by chance. To complete it once more does an intact packet no harm.
-///
-/// ```
-/// use netmem::wire::offload::unfinished;
-///
-/// assert_eq!(unfinished(&[0; 60]), None);
-/// ```
-///
-/// # Cost
-/// The lines of the headers; some thirty instructions.
 #[inline]
-pub fn unfinished(frame: &[u8]) -> Option<PartialChecksum> {
+pub(super) fn unfinished(frame: &[u8]) -> Option<PartialChecksum> {
     let layers = Layers::of(frame)?;
     let at = layers.transport + layers.checksum_offset();
     let checksum = frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))?;
@@ -281,7 +270,10 @@ pub fn unfinished(frame: &[u8]) -> Option<PartialChecksum> {
     })
 }
 
-/// Completes the checksum of a frame whose sender has left it to a card ([`unfinished`]); whether there was one.
+/// Completes the checksum of a frame of TCP or UDP whose sender has left it to a card; whether there was one. It is seen by its being
+/// the sum of the pseudo-header and nothing else.
+///
+/// Of complete checksums one in 65,535 looks like that by chance. To complete it once more does an intact packet no harm.
 ///
 /// ```
 /// use netmem::wire::offload::finish_unfinished;
@@ -290,7 +282,7 @@ pub fn unfinished(frame: &[u8]) -> Option<PartialChecksum> {
 /// ```
 ///
 /// # Cost
-/// As [`unfinished`]; where there is one, a pass over the packet.
+/// The lines of the headers, and some thirty instructions; where there is one, a pass over the packet.
 #[inline]
 pub fn finish_unfinished(frame: &mut [u8]) -> bool {
     match unfinished(frame) {

@@ -7,17 +7,15 @@
 //! ```
 //! In each segment the IP header has its own length, and over IPv4 an identification that is one more than the last one's; TCP its
 //! own sequence number; FIN and PSH are the last one's, CWR the first one's; UDP has its own length. Checksums are right.
-//!
-//! A *piece* is one segment or several that follow each other: several are a packet that is to be cut again, by the same rules.
 
 use super::checksum::Sum;
 use super::ipv4;
 use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload, PartialChecksum};
 use super::{Ipv4, tcp};
 
-/// How a packet is cut: where its headers end, and how much of what is behind them each piece gets.
+/// How a packet is cut: where its headers end, and how much of what is behind them each segment gets.
 ///
-/// It does not borrow the packet, which may wait while pieces of it are on their way; each call gets it again.
+/// It does not borrow the packet, which may wait while segments of it are on their way; each call gets it again.
 ///
 /// ```
 /// use netmem::wire::offload::{Gso, GsoKind, Offload};
@@ -35,7 +33,7 @@ use super::{Ipv4, tcp};
 /// let segments = Segments::of(&packet, &Offload { checksum: None, gso: Some(gso) })?;
 /// assert_eq!((segments.count(), segments.bytes(0), segments.bytes(2)), (3, 54 + 1000, 54 + 500));
 /// let mut last = vec![0; segments.bytes(2)];
-/// assert!(segments.write(&packet, 2, &mut last).is_none(), "nothing is left to be done to it");
+/// assert!(segments.write(&packet, 2, &mut last));
 /// let (ip, segment) = Ipv4::parse(&last[14..])?;
 /// let (tcp, data) = Tcp::parse(segment).ok_or("no segment")?;
 /// assert_eq!((tcp.sequence(), data.len()), (2007, 500));
@@ -48,10 +46,6 @@ pub struct Segments {
     gso: Gso,
     /// Bytes of all headers.
     headers: usize,
-    /// Bytes of payload in each piece but the last: `segments_each` times the segments' size.
-    piece: usize,
-    /// Segments in each piece but the last.
-    segments_each: usize,
 }
 
 impl Segments {
@@ -78,29 +72,20 @@ impl Segments {
             _ => super::Tcp::parse(behind).map(|(header, _)| header.header_len()),
         };
         let headers = layers.transport + header.ok_or(BadOffload::NotOfKind)?;
-        let piece = usize::from(gso.size.get());
-        Ok(Segments { layers, gso, headers, piece, segments_each: 1 })
+        Ok(Segments { layers, gso, headers })
     }
 
-    /// The same in pieces of as many segments each as `room` bytes hold, headers and all; of one where not even that has room.
-    #[must_use]
-    pub fn in_pieces_of(self, room: usize) -> Segments {
-        let size = usize::from(self.gso.size.get());
-        let segments_each = (room.saturating_sub(self.headers) / size).max(1);
-        Segments { segments_each, piece: size * segments_each, ..self }
-    }
-
-    /// How many pieces there are: one at least, also of a packet without payload.
+    /// How many segments there are: one at least, also of a packet without payload.
     pub fn count(&self) -> usize {
-        self.payload().div_ceil(self.piece).max(1)
+        self.payload().div_ceil(self.size()).max(1)
     }
 
-    /// Bytes of the piece at `i`; of the headers alone where there is none.
+    /// Bytes of the segment at `i`; of the headers alone where there is none.
     pub fn bytes(&self, i: usize) -> usize {
-        self.headers + self.payload().saturating_sub(i.saturating_mul(self.piece)).min(self.piece)
+        self.headers + self.payload().saturating_sub(i.saturating_mul(self.size())).min(self.size())
     }
 
-    /// Bytes of the headers, which every piece begins with.
+    /// Bytes of the headers, which every segment begins with.
     pub fn headers(&self) -> usize {
         self.headers
     }
@@ -109,58 +94,47 @@ impl Segments {
         self.layers.end - self.headers
     }
 
-    /// Writes the piece at `i` of `packet`, the one that this was made of, to the beginning of `to`, which has room for
-    /// [`bytes`](Self::bytes) of it; what is left to be done to it is nothing where it is one segment.
-    ///
-    /// Where `to` or `packet` is too short, or there is no such piece, nothing is written.
+    fn size(&self) -> usize {
+        usize::from(self.gso.size.get())
+    }
+
+    /// Writes the segment at `i` of `packet`, the one that this was made of, to the beginning of `to`, which has room for
+    /// [`bytes`](Self::bytes) of it; false, and nothing is written, where it has not, or there is no such segment.
     ///
     /// # Cost
-    /// A copy of the piece, and a pass over it for the checksum where it is one segment.
-    pub fn write(&self, packet: &[u8], i: usize, to: &mut [u8]) -> Option<Offload> {
+    /// A copy of the segment, and a pass over it for the checksum.
+    pub fn write(&self, packet: &[u8], i: usize, to: &mut [u8]) -> bool {
         let len = self.bytes(i);
-        let first = self.headers + i * self.piece;
-        let parts = (packet.get(..self.headers), packet.get(first..first + len - self.headers));
-        let ((Some(headers), Some(payload)), Some(to)) = (parts, to.get_mut(..len)) else { return None };
+        let first = self.headers.saturating_add(i.saturating_mul(self.size()));
+        let payload = first.checked_add(len - self.headers).and_then(|end| packet.get(first..end));
+        let parts = (packet.get(..self.headers), payload, to.get_mut(..len));
+        let (Some(headers), Some(payload), Some(to)) = parts else { return false };
         to[..self.headers].copy_from_slice(headers);
         to[self.headers..].copy_from_slice(payload);
-        self.complete(i, to)
+        self.number(i, to);
+        self.sum(to);
+        true
     }
 
-    /// Cuts `packet` to its first piece where it lies, which [`write`](Self::write) of 0 would have written; what is left to be done
-    /// to it. Its bytes behind [`bytes`](Self::bytes) of 0 are no longer of it.
-    ///
-    /// Whoever wants the other pieces writes them before this, of which the headers are changed.
-    pub fn keep_first(&self, packet: &mut [u8]) -> Option<Offload> {
-        self.complete(0, packet.get_mut(..self.bytes(0))?)
-    }
-
-    /// Makes the headers right of the piece at `i`; what is left to be done to it.
-    fn complete(&self, i: usize, piece: &mut [u8]) -> Option<Offload> {
-        self.number(i, piece);
-        let several = piece.len() - self.headers > usize::from(self.gso.size.get());
-        self.sum(piece, several);
-        several.then(|| Offload { checksum: Some(self.layers.checksum()), gso: Some(self.gso) })
-    }
-
-    /// Gives the piece at `i` the lengths and numbers that are its own.
-    fn number(&self, i: usize, piece: &mut [u8]) {
+    /// Gives the segment at `i` the lengths and numbers that are its own.
+    fn number(&self, i: usize, segment: &mut [u8]) {
         let is_last = i + 1 == self.count();
-        let total = (piece.len() - self.layers.ip) as u16;
-        let (outer, transport) = piece.split_at_mut(self.layers.transport);
+        let total = (segment.len() - self.layers.ip) as u16;
+        let (outer, transport) = segment.split_at_mut(self.layers.transport);
         let ip = &mut outer[self.layers.ip..];
         if self.layers.is_v6 {
             put(ip, 4, total - super::ipv6::HEADER_LEN as u16);
         } else {
             put(ip, 2, total);
             let id = u16::from_be_bytes([ip[4], ip[5]]);
-            put(ip, 4, id.wrapping_add((i * self.segments_each) as u16));
+            put(ip, 4, id.wrapping_add(i as u16));
             Ipv4::seal(ip);
         }
         if self.gso.kind == GsoKind::Udp {
             return put(transport, 4, transport.len() as u16);
         }
         let [a, b, c, d] = [transport[4], transport[5], transport[6], transport[7]];
-        let sequence = u32::from_be_bytes([a, b, c, d]).wrapping_add((i * self.piece) as u32);
+        let sequence = u32::from_be_bytes([a, b, c, d]).wrapping_add((i * self.size()) as u32);
         transport[4..8].copy_from_slice(&sequence.to_be_bytes());
         transport[13] &= match (i, is_last) {
             (0, true) => 0xff,
@@ -170,16 +144,13 @@ impl Segments {
         };
     }
 
-    /// Writes the piece's checksum: the pseudo-header's sum where it is `partial`, to be completed when it is cut.
-    fn sum(&self, piece: &mut [u8], partial: bool) {
+    /// Writes the segment's checksum.
+    fn sum(&self, segment: &mut [u8]) {
         let at = self.layers.checksum_offset();
-        let pseudo_header = self.layers.pseudo_header(piece, piece.len() - self.layers.transport);
-        let transport = &mut piece[self.layers.transport..];
+        let pseudo_header = self.layers.pseudo_header(segment, segment.len() - self.layers.transport);
+        let transport = &mut segment[self.layers.transport..];
         put(transport, at, 0);
-        let checksum = match partial {
-            true => pseudo_header.fold(),
-            false => (pseudo_header + Sum::new().bytes(transport)).checksum(),
-        };
+        let checksum = (pseudo_header + Sum::new().bytes(transport)).checksum();
         // Of UDP 0 would say that there is none.
         put(transport, at, if checksum == 0 && self.gso.kind == GsoKind::Udp { 0xffff } else { checksum });
     }

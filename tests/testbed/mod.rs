@@ -57,7 +57,7 @@ impl Testbed {
     /// queue; which one follows from its hash, at whoever sends. None, after saying why on standard error, where
     /// that cannot be done; that is a failure if NETMEM_NO_SKIP is 1.
     ///
-    /// `programs` are those that the test runs, beside ip and ethtool.
+    /// `programs` are those that the test runs, beside ip.
     pub fn lay_with_queues(wiring: Wiring, queues: u32, programs: &[&str]) -> Option<Testbed> {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,7 +158,7 @@ fn obstacle(programs: &[&str]) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".into());
     }
-    let missing = ["ip", "ethtool"].iter().chain(programs).find(|program| !installed(program));
+    let missing = ["ip"].iter().chain(programs).find(|program| !installed(program));
     if let Some(program) = missing {
         return Some(format!("needs the program {program}: install {}", package(program)));
     }

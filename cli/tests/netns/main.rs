@@ -1,6 +1,6 @@
 //! The real thing: `netmem forward` over AF_XDP between two hosts, each in a network namespace of its own.
 //!
-//! Needs root, iproute2, iputils-ping, iperf3 and ethtool; without them each test says on standard error that it
+//! Needs root, iproute2, iputils-ping, iperf3 and python3; without them each test says on standard error that it
 //! was skipped and why. All traffic stays inside the namespaces and ends by itself.
 
 mod absence;
@@ -17,6 +17,7 @@ mod measured;
 mod mixed;
 #[path = "../odd/mod.rs"]
 mod odd;
+mod offloads;
 mod packets;
 mod punt;
 mod refusals;

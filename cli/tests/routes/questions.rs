@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::{env, fs, process, thread};
 
-/// What these need beside ip and ethtool.
+/// What these need beside ip.
 pub const PROGRAMS: [&str; 6] = ["ping", "traceroute", "tracepath", "iperf3", "curl", "python3"];
 
 /// Bytes of an IP packet on the link behind the router.

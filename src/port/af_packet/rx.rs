@@ -22,7 +22,7 @@ impl AfPacketLink {
             return 0;
         }
         if !self.uncut.is_empty() {
-            return self.uncut.cut(rooms, 0, counters);
+            return self.cut(rooms, 0, counters);
         }
         let want = rooms.len().min(self.burst);
         let mut received = [Received::default(); BATCH_MAX];
@@ -48,7 +48,23 @@ impl AfPacketLink {
             // To nothing, which is always less than there is.
             let _ = room.trim(0);
         }
-        if self.uncut.is_empty() { good } else { self.uncut.cut(rooms, good, counters) }
+        if self.uncut.is_empty() { good } else { self.cut(rooms, good, counters) }
+    }
+
+    /// Puts what waits into `rooms`, which are empty from the one at `n` on, as far as there are any; returns how many have data
+    /// then.
+    #[cold]
+    #[inline(never)]
+    fn cut(&mut self, rooms: &mut RxBuffers<'_>, mut n: usize, counters: &PortCounters) -> usize {
+        while let (Some(len), Some(mut room)) = (self.uncut.next_len(), rooms.get(n)) {
+            if self.uncut.write_next(room.put(len).ok(), counters) {
+                n += 1;
+            } else {
+                // To nothing, which is always less than there is.
+                let _ = room.trim(0);
+            }
+        }
+        n
     }
 
     /// The call failed: nothing came, or one that the kernel could not give.

@@ -50,7 +50,7 @@ impl Gather {
         self.cut_mtu = config.cut_mtu.map_or(self.mtu, |most| most.min(self.mtu));
     }
 
-    /// Whether pieces of a packet wait for frames.
+    /// Whether a packet, or segments of one, wait for frames.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
         !self.uncut.is_empty()
@@ -59,7 +59,7 @@ impl Gather {
     /// Frames that are wanted for what waits.
     #[inline]
     pub(super) fn wanted(&self) -> usize {
-        if self.is_waiting() { self.uncut.pieces().saturating_sub(self.spare.len()) } else { 0 }
+        if self.is_waiting() { self.uncut.frames().saturating_sub(self.spare.len()) } else { 0 }
     }
 
     /// The socket is gone, and all that it held is home.
@@ -144,7 +144,7 @@ impl XdpPort {
         Ok(self.hand_out(w, frames))
     }
 
-    /// Appends pieces of the packet that waits, as far as there are frames for them; returns how many.
+    /// Appends what the packet that waits is cut into, as far as there are frames for them; returns how many.
     #[cold]
     #[inline(never)]
     pub(super) fn hand_out(&mut self, w: &Worker, frames: &mut Batch) -> usize {

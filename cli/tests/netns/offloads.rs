@@ -1,0 +1,171 @@
+//! Hosts as they come: they leave checksums and segmentation to a card, which a veth is not, and nobody has switched that off.
+
+use crate::links::Pair;
+use crate::summary::Summary;
+use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
+use crate::traffic::wait_for_the_path;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+/// Bytes of a file.
+const FILE: usize = 8 << 20;
+/// How long nothing may come before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Seen: ping crossed, and every packet of TCP and UDP was lost without a counter moving.
+#[test]
+fn hosts_with_offloads_on_exchange_files_by_xdp_in_native_mode() {
+    let Some(summary) = files_cross(["xdp:one", "xdp:two"], &["--xdp-mode=native"]) else { return };
+    for port in ["one", "two"] {
+        assert!(summary.interface(port, "csum_finished") > 0);
+        // In native mode a veth has its peer cut.
+        assert_eq!(summary.interface(port, "gso_cut"), 0);
+    }
+}
+
+/// Seen: the same, and packets of 64 KiB, which nothing says how to cut, were dropped.
+#[test]
+fn hosts_with_offloads_on_exchange_files_by_xdp_in_generic_mode() {
+    let Some(summary) = files_cross(["xdp:one", "xdp:two"], &["--xdp-mode=generic"]) else { return };
+    for port in ["one", "two"] {
+        let [finished, cut, without] =
+            ["csum_finished", "gso_cut", "cut_without_size"].map(|counter| summary.interface(port, counter));
+        assert!(finished > 0 && cut > 0 && without == cut, "{finished} {cut} {without}");
+    }
+}
+
+/// Seen: as by xdp; and where a frame had no room for it, a packet of 64 KiB was dropped.
+#[test]
+fn hosts_with_offloads_on_exchange_files_by_packet_sockets() {
+    let Some(summary) = files_cross(["packet:one", "packet:two"], &[]) else { return };
+    for port in ["one", "two"] {
+        assert!(summary.interface(port, "csum_finished") > 0 && summary.interface(port, "gso_cut") > 0);
+        assert_eq!(summary.interface(port, "cut_without_size"), 0);
+    }
+}
+
+/// One kind of port on each side, and packets with heads between them.
+#[test]
+fn hosts_with_offloads_on_exchange_files_from_a_packet_socket_to_generic_xdp() {
+    files_cross(["packet:one", "xdp:two"], &["--xdp-mode=generic", "--path=full", "--workers=1"]);
+}
+
+/// A program sends ten datagrams by one call (UDP_SEGMENT): the packet socket says how long each is, AF_XDP does not.
+#[test]
+fn datagrams_sent_by_one_call_come_apart_by_packet_sockets_and_are_counted_drops_by_generic_xdp() {
+    const SEND: &str = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+                        s.setsockopt(17, 103, 1000); s.sendto(bytes(9500), ('10.77.2.1', 4000))";
+    for (ports, options, whole) in [
+        (["packet:one", "packet:two"], &[][..], true),
+        (["xdp:one", "xdp:two"], &["--xdp-mode=generic"], false),
+    ] {
+        let Some(bed) = Testbed::lay(Wiring::Routed, &["ping", "python3"]) else { return };
+        let forwarder = start(&bed, ports, options);
+        let socket = bed.h2.inside(|| UdpSocket::bind("10.77.2.1:4000").expect("a socket"));
+        bed.h1.command("python3").args(["-c", SEND]).status().expect("python3");
+        if whole {
+            socket.set_read_timeout(Some(PATIENCE)).expect("a time");
+            let mut datagram = [1; 2000];
+            let lengths: Vec<_> = (0..10).map(|_| socket.recv(&mut datagram).expect("a datagram")).collect();
+            assert_eq!(lengths, [[1000; 9].to_vec(), vec![500]].concat());
+        }
+        // It is behind them, and where it has crossed they have been seen.
+        wait_for_the_path(&bed);
+        let summary = end(forwarder);
+        let dropped = summary.interface("one", "udp_without_size");
+        assert_eq!((dropped, summary.interface("one", "gso_cut")), (u64::from(!whole), u64::from(whole)));
+        bed.assert_nothing_left();
+    }
+}
+
+/// TCP and UDP both ways, over IPv4 and IPv6; every byte is compared. What the run said at its end.
+fn files_cross(ports: [&str; 2], options: &[&str]) -> Option<Summary> {
+    let bed = Testbed::lay(Wiring::Routed, &["ping"])?;
+    for (number, host) in [(1, &bed.h1), (2, &bed.h2)] {
+        host.set_ipv6(true);
+        host.ip(&format!("addr add fd77:{number}::1/64 dev eth0 nodad"));
+        host.ip(&format!("neigh add fd77:{number}::254 lladdr {} dev eth0", port_mac(number)));
+        host.ip(&format!("route add default via fd77:{number}::254"));
+    }
+    let forwarder = start(&bed, ports, options);
+    for (from, to, addresses) in
+        [(&bed.h1, &bed.h2, ["10.77.2.1", "[fd77:2::1]"]), (&bed.h2, &bed.h1, ["10.77.1.1", "[fd77:1::1]"])]
+    {
+        for address in addresses {
+            file_crosses(from, to, &format!("{address}:5000"));
+            datagrams_cross(from, to, &format!("{address}:5001"));
+        }
+    }
+    let summary = end(forwarder);
+    bed.assert_nothing_left();
+    Some(summary)
+}
+
+fn start(bed: &Testbed, ports: [&str; 2], options: &[&str]) -> Pair {
+    let routes = [(0, 1), (1, 2)].map(|(port, host)| {
+        let mac = host_mac(host);
+        [format!("--route=10.77.{host}.0/24,{port},{mac}"), format!("--route=fd77:{host}::/64,{port},{mac}")]
+    });
+    let routes: Vec<&str> = routes.iter().flatten().map(String::as_str).collect();
+    let pair = Pair::start_as(&bed.dut, ports, &[&routes[..], options].concat());
+    wait_for_the_path(bed);
+    pair
+}
+
+fn end(forwarder: Pair) -> Summary {
+    let out = forwarder.end();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let summary = Summary::parse(&out.stdout);
+    summary.assert_adds_up();
+    summary
+}
+
+/// Bytes that no shift or swap of two of them leaves as they are.
+fn file() -> Vec<u8> {
+    let number = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    (0..FILE).map(|i| number(i) as u8).collect()
+}
+
+fn file_crosses(from: &Namespace, to: &Namespace, address: &str) {
+    let listener = to.inside(|| TcpListener::bind(address).expect("a listener"));
+    let mut sender = from.inside(|| {
+        let mut sender = None;
+        // An IPv6 address of a moment ago may not be usable yet.
+        wait_until("h1 reaches h2", || {
+            sender = TcpStream::connect(address).ok();
+            sender.is_some()
+        });
+        sender.expect("it is connected")
+    });
+    let (mut receiver, _) = listener.accept().expect("a connection");
+    receiver.set_read_timeout(Some(PATIENCE)).expect("a time");
+    thread::scope(|scope| {
+        scope.spawn(move || sender.write_all(&file()).expect("all is sent"));
+        let mut received = Vec::new();
+        receiver.read_to_end(&mut received).expect("all is received");
+        assert!(received == file(), "{} of {FILE} bytes came, or others", received.len());
+    });
+}
+
+/// Each is answered before the next is sent: none is lost to a full buffer.
+fn datagrams_cross(from: &Namespace, to: &Namespace, address: &str) {
+    let any = if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+    let server = to.inside(|| UdpSocket::bind(address).expect("a socket"));
+    let client = from.inside(|| UdpSocket::bind(any).expect("a socket"));
+    client.connect(address).expect("an address");
+    for socket in [&client, &server] {
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time");
+    }
+    let file = file();
+    for len in (0..1450).step_by(29) {
+        let (mut there, mut back) = ([0; 2000], [0; 2000]);
+        client.send(&file[len..2 * len]).expect("it is sent");
+        let (n, peer) = server.recv_from(&mut there).expect("it comes");
+        assert!(there[..n] == file[len..2 * len]);
+        server.send_to(&there[..n], peer).expect("it is sent back");
+        let n = client.recv(&mut back).expect("it comes back");
+        assert!(back[..n] == file[len..2 * len]);
+    }
+}

@@ -1,0 +1,143 @@
+//! Cutting and completing as Linux does it: packets with what is left to be done to them are given to an interface that can do
+//! none of it, and what comes out at the other end is compared byte for byte.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../netns/mod.rs"]
+mod netns;
+
+use netmem::system::netdev::Netdev;
+use netmem::system::packet::PacketSocket;
+use netmem::wire::checksum::Sum;
+use netmem::wire::offload::{Gso, GsoKind, Offload, PartialChecksum};
+use netmem::wire::segment::Segments;
+use netmem::wire::{Ipv4, ethernet};
+use netns::{Wire, in_namespace, ip, skip, veth};
+use std::io::IoSlice;
+use std::num::NonZeroU16;
+use std::process::Command;
+
+/// Pseudo-random numbers, the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn bytes(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+/// A packet of TCP or UDP with its checksum left open, and what is left to be done to it.
+fn packet(random: &mut Random) -> (Vec<u8>, Offload) {
+    let (is_v6, is_udp) = (random.below(2) == 1, random.below(3) == 0);
+    let options = if is_udp { 0 } else { random.below(11) };
+    let payload = {
+        let len = if random.below(8) == 0 { random.below(60_000) } else { random.below(6000) };
+        random.bytes(1 + len)
+    };
+    let protocol = if is_udp { 17 } else { 6 };
+    let header = if is_udp { 8 } else { 20 + 4 * options };
+    let length = (header + payload.len()) as u16;
+    let mut frame = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
+    let ip = ethernet::HEADER_LEN;
+    if is_v6 {
+        frame.extend([0x86, 0xdd, 0x60, random.below(16) as u8, 0, 7]);
+        frame.extend(length.to_be_bytes());
+        frame.extend([protocol, 64]);
+        frame.extend([[0xfd; 16], [0xfe; 16]].concat());
+    } else {
+        frame.extend([8, 0, 0x45, random.below(256) as u8]);
+        frame.extend((length + 20).to_be_bytes());
+        frame.extend(random.bytes(2));
+        frame.extend([if random.below(2) == 0 { 0x40 } else { 0 }, 0, 64, protocol, 0, 0]);
+        frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        Ipv4::seal(&mut frame[ip..]);
+    }
+    let start = frame.len();
+    frame.extend(random.bytes(4));
+    if is_udp {
+        frame.extend(length.to_be_bytes());
+        frame.extend([0, 0]);
+    } else {
+        frame.extend(random.bytes(8));
+        frame.extend([((5 + options) as u8) << 4, random.below(256) as u8, 1, 0, 0, 0, 0, 0]);
+        frame.extend(vec![1; 4 * options]);
+    }
+    frame.extend(&payload);
+    let addresses = if is_v6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
+    let sum = Sum::new().bytes(&frame[addresses]).double_word(length.into()).word(u16::from(protocol)).fold();
+    let offset = if is_udp { 6 } else { 16 };
+    frame[start + offset..start + offset + 2].copy_from_slice(&sum.to_be_bytes());
+    let checksum = PartialChecksum { start: start as u16, offset: offset as u16 };
+    let kind = match (is_udp, is_v6) {
+        (true, _) => GsoKind::Udp,
+        (false, true) => GsoKind::TcpV6,
+        (false, false) => GsoKind::TcpV4,
+    };
+    // No segment is longer than an MTU of 1,500 allows, nor are there more than a datagram may have.
+    let most = 1500 - (start - ip) - header;
+    let least = payload.len() / 60 + 1;
+    let size = NonZeroU16::new((least + random.below(most - least)) as u16).unwrap();
+    // What fits an MTU may be left to be completed alone.
+    let is_one = payload.len() <= usize::from(size.get());
+    let gso = (!is_one).then_some(Gso { kind, size });
+    (frame, Offload { checksum: Some(checksum), gso })
+}
+
+/// What is sent of it, by our own reckoning.
+fn cut(packet: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
+    if offload.gso.is_none() {
+        let mut packet = packet.to_vec();
+        offload.checksum.unwrap().finish(&mut packet).unwrap();
+        return vec![packet];
+    }
+    let segments = Segments::of(packet, offload).unwrap();
+    let segment = |i| {
+        let mut segment = vec![0; segments.bytes(i)];
+        assert!(segments.write(packet, i, &mut segment));
+        segment
+    };
+    (0..segments.count()).map(segment).collect()
+}
+
+/// A million packets: `NETMEM_STEPS=50000000`.
+#[test]
+fn packets_are_cut_and_completed_byte_for_byte_as_linux_does_it() {
+    let test = "packets_are_cut_and_completed_byte_for_byte_as_linux_does_it";
+    in_namespace(test, || {
+        veth("left", "right", 1);
+        let off = ["-K", "left", "tx", "off", "tso", "off", "gso", "off"];
+        match Command::new("ethtool").args(off).output() {
+            Ok(out) => assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr)),
+            Err(error) => return skip(test, &format!("no ethtool(8), install ethtool ({error})")),
+        }
+        ip("link set dev left gso_max_segs 1");
+        let (sender, receiver) =
+            (PacketSocket::open(Netdev::open("left").unwrap().index()), Wire::open("right"));
+        let (sender, mut random) = (sender.unwrap(), Random(7));
+        let steps = std::env::var("NETMEM_STEPS").ok().and_then(|steps| steps.parse().ok());
+        let mut segments = 0;
+        // A packet to which nothing is left to be done crosses as it is.
+        let (open, offload) = packet(&mut random);
+        let complete = cut(&open, &offload).swap_remove(0);
+        Wire::open("left").send(&complete);
+        assert_eq!(receiver.receive(), complete);
+        for round in 0..steps.unwrap_or(100_000_usize) / 50 {
+            let (packet, offload) = packet(&mut random);
+            let wanted = cut(&packet, &offload);
+            let header =
+                offload.to_virtio(Segments::of(&packet, &offload).map_or(0, |of| of.headers() as u16));
+            assert_eq!(sender.send(&[(header, IoSlice::new(&packet))]), Ok(1), "{round}: {offload:?}");
+            for (i, wanted) in wanted.iter().enumerate() {
+                let got = receiver.receive();
+                assert!(got == *wanted, "{round}, segment {i}: {offload:?}\n{got:02x?}\n{wanted:02x?}");
+            }
+            segments += wanted.len();
+        }
+        println!("{segments} segments are Linux's");
+    });
+}
