@@ -135,6 +135,15 @@ pub trait Tx {
     /// Frames posted for transmission and not yet completed.
     fn tx_posted(&self) -> usize;
 
+    /// Frames that were completed, copies of which a peer behind the device has not read yet: they are lost if the port is closed
+    /// now. A port whose last frames matter waits, for some time, until there are none.
+    ///
+    /// By default none: with most devices what is completed has been sent. A peer that has taken packets and not yet said so counts
+    /// as not having read them.
+    fn tx_unread(&mut self) -> usize {
+        0
+    }
+
     /// Whether a later [`Tx::tx`] may take what this one did not: there is no room, and there will be.
     ///
     /// By default where frames are posted, whose completion makes room.

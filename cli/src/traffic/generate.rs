@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long what is under way may take to be sent at the end.
+/// How long nothing of what is under way may be sent or read at the end until it is given up.
 const DRAIN: Duration = Duration::from_secs(2);
 /// The longest sleep; anything may happen meanwhile.
 const NAP: Duration = Duration::from_millis(1);
@@ -39,11 +39,17 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Fai
     let begun = Instant::now();
     let complaint = generator.send(args, begun, stop);
     let seconds = begun.elapsed().as_secs_f64();
-    generator.drain();
+    let unread = generator.drain();
+    let unread = (unread > 0).then(|| {
+        format!(
+            "port {}: its peer had not read {unread} of the packets when the run ended: they are lost",
+            args.port
+        )
+    });
     let Generator { station, waiting, sent, bytes, .. } = generator;
     drop(waiting);
     let Closed { ports, pool, mut broken } = station.close();
-    broken.extend(complaint);
+    broken.extend(complaint.into_iter().chain(unread));
     let report = Sent { seconds, sent, bytes, flows: args.flows, stream: args.stream, ports, pool };
     Ok((report, broken))
 }
@@ -154,11 +160,20 @@ impl Generator {
         }
     }
 
-    /// Gives what is under way some time to be sent.
-    fn drain(&mut self) {
-        let begun = Instant::now();
-        while self.station.ports[0].tx_posted() > 0 && begun.elapsed() < DRAIN {
-            self.station.ports[0].kick();
+    /// Gives what is under way some time to be sent, and a peer to read it, from the last time on that it did; how many packets
+    /// it has not read.
+    fn drain(&mut self) -> usize {
+        let (mut begun, mut least) = (Instant::now(), usize::MAX);
+        loop {
+            let port = &mut self.station.ports[0];
+            port.kick();
+            let (posted, unread) = (port.tx_posted(), port.tx_unread());
+            if posted + unread < least {
+                (begun, least) = (Instant::now(), posted + unread);
+            }
+            if least == 0 || begun.elapsed() >= DRAIN {
+                return unread;
+            }
             if self.station.free_sent() == 0 {
                 thread::yield_now();
             }

@@ -172,6 +172,7 @@ impl Tx for FaultPort {
     delegate!(within
         fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
         fn tx_posted(&self) -> usize;
+        fn tx_unread(&mut self) -> usize;
         fn can_retry_tx(&self) -> bool;
         fn take_unsendable(&self, frames: &mut Batch) -> Batch;
     );

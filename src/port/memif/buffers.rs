@@ -161,7 +161,16 @@ impl Copying {
                 ring.take_back(read);
                 Ok(ring.room())
             }
-            Copying::Peers { ring, .. } => ring.ready(),
+            Copying::Peers { ring, .. } => ring.lent(),
+        }
+    }
+
+    /// Slots with packets that the peer has not read yet; none where its index makes no sense.
+    #[cold]
+    pub(super) fn unread_by_peer(&mut self) -> u32 {
+        match self {
+            Copying::Own { .. } => self.free().map_or(0, |free| self.size() - free),
+            Copying::Peers { ring, .. } => ring.unread().unwrap_or(0),
         }
     }
 

@@ -246,6 +246,8 @@ impl Lending {
 pub(super) struct Serving {
     consumer: Consumer<WideIndex>,
     slots: SharedSlots,
+    /// The most slots that were seen to be ours at once: as many as the client lends.
+    most: u32,
     pub(super) wake: WakeFlag,
 }
 
@@ -260,7 +262,7 @@ impl Serving {
         // Where we begin, whatever the client thinks.
         tail.store_release(0);
         let consumer = Consumer::new(tail, head, slots.size());
-        Some(Serving { consumer, slots, wake: WakeFlag(flags) })
+        Some(Serving { consumer, slots, most: 0, wake: WakeFlag(flags) })
     }
 
     /// Slots in all.
@@ -276,6 +278,20 @@ impl Serving {
     #[inline]
     pub(super) fn ready(&mut self) -> Result<u32, Corrupt> {
         self.consumer.ready(self.size())
+    }
+
+    /// The same of a ring towards the client.
+    #[inline]
+    pub(super) fn lent(&mut self) -> Result<u32, Corrupt> {
+        let lent = self.ready()?;
+        self.most = self.most.max(lent);
+        Ok(lent)
+    }
+
+    /// Slots that were given back and that the client has not lent again: it has not read them yet.
+    pub(super) fn unread(&mut self) -> Result<u32, Corrupt> {
+        let lent = self.lent()?;
+        Ok(self.most - lent)
     }
 
     /// The position of the `i`-th of them.

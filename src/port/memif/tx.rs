@@ -1,7 +1,7 @@
 //! HOT: packets to the peer.
 
 use super::buffers::{AHEAD, Copying};
-use super::pair::{End, Lender, Pair};
+use super::pair::{End, Lender, Pair, Rings};
 use super::ring::{Descriptor, Lending};
 use super::{Fault, MemifPort};
 use crate::pool::{Batch, Frame};
@@ -157,6 +157,17 @@ impl Tx for MemifPort {
 
     fn tx_posted(&self) -> usize {
         self.pairs.iter().map(|pair| pair.sent.len()).sum()
+    }
+
+    /// Where frames are lent they are completed when they are read.
+    #[cold]
+    fn tx_unread(&mut self) -> usize {
+        let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
+        let unread = |rings: &mut Rings| match &mut rings.tx {
+            End::Copied(ring) => ring.unread_by_peer() as usize,
+            End::Lent(_) => 0,
+        };
+        rings.map(unread).sum()
     }
 
     fn take_unsendable(&self, frames: &mut Batch) -> Batch {

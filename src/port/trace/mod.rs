@@ -111,6 +111,7 @@ impl Tx for TracePort {
 
     delegate!(within
         fn tx_posted(&self) -> usize;
+        fn tx_unread(&mut self) -> usize;
         fn can_retry_tx(&self) -> bool;
         fn take_unsendable(&self, frames: &mut Batch) -> Batch;
     );

@@ -66,6 +66,30 @@ fn who_does_not_read_holds_up_who_sends_and_nothing_is_lost() {
     }
 }
 
+/// Seen: `gen` on a server left while a peer had not read the last of 20,000 packets, which were lost as completed ones.
+#[test]
+fn what_a_peer_has_not_read_is_told_until_it_has() {
+    for shared in [true, false] {
+        let (mut server, mut client) = connected(shared);
+        for _ in 0..300 {
+            assert_eq!(server.send(&[vec![1; 60], vec![2; 60], vec![3; 60]]), 3);
+            assert_eq!((server.complete(), server.port.tx_posted()), (3, 0), "copied");
+            assert_eq!(server.port.tx_unread(), 3);
+            assert_eq!(client.receive().len(), 3);
+            client.idle();
+            assert_eq!(server.port.tx_unread(), 0);
+            assert_eq!(client.send(&[vec![1; 60], vec![2; 60]]), 2);
+            // What is lent is not completed before it is read.
+            assert_eq!((client.complete(), client.port.tx_unread()), if shared { (0, 0) } else { (2, 2) });
+            assert_eq!(server.receive().len(), 2);
+            client.complete();
+            assert_eq!((client.port.tx_posted(), client.port.tx_unread()), (0, 0));
+        }
+        server.close();
+        client.close();
+    }
+}
+
 /// A server and a client that are connected by four queues.
 fn connected_by_four(shared: bool) -> (Side, Side) {
     let path = fresh_path();
