@@ -42,6 +42,7 @@ pub mod worker_setup;
 mod set_up;
 mod steer_registry;
 pub mod summary;
+mod twice;
 mod watchdog;
 
 use crate::args::ForwardArgs;
@@ -57,6 +58,7 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
     let dataplane = set_up::open(&plan)?;
+    twice::warnings(&plan).iter().for_each(|line| eprintln!("netmem: {line}"));
     let report = run::run(dataplane, &plan, &stop)?;
     output::print(&if args.json { json::object(&report) } else { summary::text(&report) })?;
     let broken = check::broken(&report);

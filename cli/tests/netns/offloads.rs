@@ -4,6 +4,7 @@ use crate::links::Pair;
 use crate::summary::Summary;
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
 use crate::traffic::wait_for_the_path;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -50,6 +51,19 @@ fn hosts_with_offloads_on_exchange_files_by_packet_sockets() {
 #[test]
 fn hosts_with_offloads_on_exchange_files_from_a_packet_socket_to_generic_xdp() {
     files_cross(["packet:one", "xdp:two"], &["--xdp-mode=generic", "--path=full", "--workers=1"]);
+}
+
+/// Seen: each ping came three times more than it was sent, and nobody said why.
+#[test]
+fn that_the_kernel_forwards_what_a_packet_port_receives_is_said_at_start_with_the_remedy() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/conf/two/forwarding", "1")).expect("forwarding");
+    let forwarder = start(&bed, ["packet:one", "packet:two"], &[]);
+    let out = forwarder.end();
+    let said = String::from_utf8_lossy(&out.stderr);
+    let wanted = "netmem: packet:two: the kernel forwards what comes by two as well, and packets arrive twice: \
+                  sysctl -w net.ipv4.conf.two.forwarding=0, or take xdp:two\n";
+    assert!(out.status.success() && said == wanted, "{said}");
 }
 
 /// A program sends ten datagrams by one call (UDP_SEGMENT): the packet socket says how long each is, AF_XDP does not.
