@@ -17,6 +17,7 @@ mod egress;
 mod latency;
 mod meters;
 mod packets;
+mod path;
 mod poll;
 mod position;
 mod steered;

@@ -9,6 +9,7 @@
 //! What a hook says goes before the decision: a packet that a rule drops is not rewritten.
 
 mod buffers;
+mod carry_out;
 mod hooks;
 mod protocols;
 
@@ -20,10 +21,7 @@ use super::decide::Decide;
 use super::egress::Egress;
 use super::filter::Filter;
 use super::free::Free;
-use super::poll::Forwarder;
-use super::position::Call;
-use super::verdict::{Reason, Verdict};
-use crate::limits::BATCH_MAX;
+use super::verdict::Verdict;
 use crate::packet::{HeadCache, InFlightHeads, Packet, Packets, ReadyPackets};
 use crate::pool::{Batch, Pool};
 use crate::steer::Source;
@@ -153,132 +151,5 @@ impl PacketPath {
             let said = self.hooks.as_ref().and_then(|hooks| hooks.judge(packet.data(), port));
             verdicts[i] = said.unwrap_or_else(|| decision.decide_packet(from, packet));
         }
-    }
-}
-
-impl Forwarder {
-    /// As `receive`, with packets.
-    #[inline(never)]
-    pub(super) fn receive_packets(&mut self, from: usize, w: &mut Worker) -> usize {
-        let Some(path) = &mut self.packets else { return 0 };
-        let Egress { port, filling, .. } = &mut self.egresses[from];
-        let mut burst = Batch::new();
-        self.meters.position.begin(from, Call::Rx);
-        let received = port.rx(w, &mut burst);
-        if received == 0 {
-            return 0;
-        }
-        self.meters.received.add(received as u64);
-        let packets = path.buffers.receive(&mut burst, filling, w);
-        self.forward_packets(Source { port: from as u8, queue: from as u16 }, packets, &mut burst, w);
-        received
-    }
-
-    /// As `forward`, with packets: of frames that another worker received, or that stayed here.
-    #[inline(never)]
-    pub(super) fn forward_as_packets(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
-        let Some(path) = &mut self.packets else { return };
-        let packets = path.buffers.attach(burst, w);
-        self.forward_packets(from, packets, burst, w);
-    }
-
-    /// Decides about each packet; the frames in `headless` found no head and are dropped.
-    #[inline]
-    fn forward_packets(&mut self, from: Source, mut packets: Packets, headless: &mut Batch, w: &mut Worker) {
-        if !headless.is_empty() {
-            self.meters.drops.add(Reason::NoHead, headless.len() as u64);
-            headless.free(w);
-        }
-        let Some(path) = &mut self.packets else { return };
-        let mut verdicts = [Verdict::Pass; BATCH_MAX];
-        path.decide_all(&mut *self.decision, from, &mut packets, &mut verdicts);
-        let ingress = usize::from(from.port);
-        let decided = packets.len();
-        let mut rest = packets.drain();
-        for run in verdicts[..decided].chunk_by(PartialEq::eq) {
-            let run_of = rest.by_ref().take(run.len());
-            match run[0] {
-                Verdict::Redirect(to) => self.redirect_packets(usize::from(to), run_of, w),
-                Verdict::Tx => self.redirect_packets(ingress, run_of, w),
-                Verdict::Drop(reason) if self.decision.answers(reason) => {
-                    self.answer_packets(from, reason, run_of, w);
-                }
-                Verdict::Drop(reason) => self.discard_packets(reason, run_of, w),
-                Verdict::Pass => self.pass_packets(run_of, w),
-                Verdict::Wait => self.wait_packets(from, run_of, w),
-            }
-        }
-        drop(rest);
-        if let Some(path) = &mut self.packets {
-            path.buffers.put_spare(packets);
-        }
-    }
-
-    /// Takes packets apart: their frames go to a port's batch, their heads wait; a full batch is sent.
-    #[inline]
-    fn redirect_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
-        if to >= self.egresses.len() {
-            return self.discard_packets(Reason::NoRoute, packets, w);
-        }
-        for packet in packets {
-            if self.egresses[to].out.room() == 0 && self.transmit(to, w) == BATCH_MAX {
-                self.give_up(to, Reason::TxFull, w);
-            }
-            let Egress { flight, out, .. } = &mut self.egresses[to];
-            if let Err(odd) = flight.depart(packet, out) {
-                self.discard_packets(Reason::TxRefused, std::iter::once(odd), w);
-            }
-        }
-    }
-
-    /// Drops packets.
-    #[inline(never)]
-    fn discard_packets(&mut self, reason: Reason, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
-        let Some(path) = &mut self.packets else { return };
-        let dropped = path.buffers.collect(packets);
-        self.meters.drops.add(reason, dropped.len() as u64);
-        path.buffers.free(dropped, self.free, w);
-    }
-
-    /// Drops packets and has them answered: without heads, and by no hooks, a reply being nothing that was received.
-    #[cold]
-    #[inline(never)]
-    fn answer_packets(
-        &mut self,
-        from: Source,
-        reason: Reason,
-        packets: impl Iterator<Item = Packet>,
-        w: &mut Worker,
-    ) {
-        let mut frames = self.detach(packets, w);
-        self.meters.drops.add(reason, frames.len() as u64);
-        self.answer(from, reason, &mut frames, w);
-        self.free(&mut frames, w);
-    }
-
-    /// Takes the heads off packets and gives their frames to the local queue.
-    #[inline(never)]
-    fn pass_packets(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
-        let mut frames = self.detach(packets, w);
-        self.hold(&mut frames, w);
-    }
-
-    /// Takes the heads off packets and lets their frames wait.
-    #[cold]
-    #[inline(never)]
-    fn wait_packets(&mut self, from: Source, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
-        let mut frames = self.detach(packets, w);
-        self.wait_all(from, &mut frames, w);
-    }
-
-    /// Takes the heads off packets.
-    fn detach(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) -> Batch {
-        let mut frames = Batch::new();
-        if let Some(path) = &mut self.packets {
-            let mut packets = path.buffers.collect(packets);
-            path.buffers.heads.detach_bulk(w, &mut packets, &mut frames);
-            path.buffers.put_spare(packets);
-        }
-        frames
     }
 }

@@ -19,6 +19,7 @@ use super::latency::Probe;
 use super::local_queue::LocalQueue;
 use super::meters::Meters;
 use super::packets::PacketPath;
+use super::path::Path;
 use super::position::Call;
 use super::steered::Steering;
 use super::tap::{Tap, offer_sent};
@@ -49,8 +50,8 @@ pub struct Forwarder {
     pub(super) decision: Box<dyn Decide>,
     pub(super) free: Free,
     pub(super) idle: IdleControl,
-    /// What makes frames packets; None where they stay frames.
-    pub(super) packets: Option<Box<PacketPath>>,
+    /// What frames are here: themselves, or packets.
+    pub(super) path: Path,
     /// Where passed frames go; without one they are dropped.
     pub(super) local_queue: Option<LocalQueue>,
     /// How frames travel to other workers and theirs here; None where they stay.
@@ -90,14 +91,14 @@ impl Forwarder {
         let egresses = ports.into_iter().map(Egress::new).collect();
         let meters = Meters { drops: Drops::with_own(decision.reasons()), ..Meters::default() };
         let (meters, watch) = (Arc::new(meters), Windows::stopwatch());
-        let (free, idle, packets, local_queue) = (Free::Bulk, IdleControl::default(), None, None);
+        let (free, idle, path, local_queue) = (Free::Bulk, IdleControl::default(), Path::Frames, None);
         Ok(Forwarder {
             egresses,
             pool,
             decision,
             free,
             idle,
-            packets,
+            path,
             local_queue,
             steering: None,
             waiting: 0,
@@ -129,7 +130,7 @@ impl Forwarder {
             egress.flight = InFlightHeads::new(self.pool.frames());
             egress.filling = InFlightHeads::new(self.pool.frames());
         }
-        self.packets = Some(Box::new(path));
+        self.path = Path::Packets(Box::new(path));
     }
 
     /// Shows what is sent from now on to one more tap. A tapped frame is not kept as a pair.
@@ -190,17 +191,12 @@ impl Forwarder {
             }
             let egress = &mut self.egresses[port];
             self.meters.position.begin(port, Call::Fill);
-            match &mut self.packets {
-                Some(path) => path.refill(egress, &self.pool, self.share, w),
-                None => drop(egress.port.refill_to(w, &self.pool, self.share)),
-            }
+            self.path.refill(egress, &self.pool, self.share, w);
             short |= egress.port.rx_posted() < self.share && egress.port.fill_room() > 0;
             self.meters.position.begin(port, Call::Kick);
             egress.port.kick();
         }
-        if let Some(path) = &self.packets {
-            path.end_round(w);
-        }
+        self.path.end_round(w);
         self.short = short;
         self.meters.held.set(held as u64);
         received
@@ -231,10 +227,7 @@ impl Forwarder {
         let mut unfit = port.take_unsendable(out);
         if !unfit.is_empty() {
             self.meters.drops.add(Reason::TxRefused, unfit.len() as u64);
-            match &mut self.packets {
-                Some(path) => path.free_unsent(flight, &mut unfit, w),
-                None => unfit.free(w),
-            }
+            self.path.free_unsent(flight, &mut unfit, w);
         }
     }
 
@@ -262,10 +255,7 @@ impl Forwarder {
     pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {
         let egress = &mut self.egresses[port];
         self.meters.drops.add(reason, egress.out.len() as u64);
-        match &mut self.packets {
-            Some(path) => path.free_unsent(&mut egress.flight, &mut egress.out, w),
-            None => egress.out.free(w),
-        }
+        self.path.free_unsent(&mut egress.flight, &mut egress.out, w);
         self.forget_stranded(port, w);
     }
 
@@ -274,9 +264,7 @@ impl Forwarder {
     #[inline(never)]
     pub(super) fn forget_stranded(&mut self, port: usize, w: &mut Worker) {
         let egress = &mut self.egresses[port];
-        if let Some(path) = &mut self.packets {
-            path.give_up_stranded(egress, w);
-        }
+        self.path.give_up_stranded(egress, w);
         if let Some(probe) = &mut self.probe {
             probe.stranded(port, egress.port.tx_posted(), &self.meters.latency);
         }
@@ -293,12 +281,10 @@ impl Forwarder {
             if let Some(probe) = &mut self.probe {
                 probe.left(port, n, clock::ticks(), &self.meters.latency);
             }
-            match &mut self.packets {
-                None if self.taps.is_empty() => self.free(&mut sent, w),
-                Some(path) if self.taps.is_empty() => {
-                    path.free_sent(&mut self.egresses[port], &mut sent, self.free, w);
-                }
-                _ => self.tap_sent(port, &mut sent, w),
+            if self.taps.is_empty() {
+                self.path.free_sent(&mut self.egresses[port], &mut sent, self.free, w);
+            } else {
+                self.tap_sent(port, &mut sent, w);
             }
             // Fewer than asked for: that was all, and another look would only fetch the device's index.
             if n < BATCH_MAX {
@@ -311,9 +297,7 @@ impl Forwarder {
     #[cold]
     #[inline(never)]
     fn tap_sent(&mut self, port: usize, sent: &mut Batch, w: &mut Worker) {
-        if let Some(path) = &mut self.packets {
-            path.detach_sent(&mut self.egresses[port], sent, w);
-        }
+        self.path.detach_sent(&mut self.egresses[port], sent, w);
         offer_sent(&mut self.taps, sent);
         self.free(sent, w);
     }
@@ -321,15 +305,16 @@ impl Forwarder {
     /// Takes a burst off a port and decides about each frame.
     #[inline]
     fn receive(&mut self, from: usize, w: &mut Worker) -> usize {
-        if self.packets.is_some() {
-            return self.receive_packets(from, w);
-        }
         let mut burst = Batch::new();
         self.meters.position.begin(from, Call::Rx);
         let received = self.egresses[from].port.rx(w, &mut burst);
         if received > 0 {
             self.meters.received.add(received as u64);
-            self.forward(Source { port: from as u8, queue: from as u16 }, &mut burst, w);
+            let source = Source { port: from as u8, queue: from as u16 };
+            match &mut self.path {
+                Path::Frames => self.forward(source, &mut burst, w),
+                Path::Packets(_) => self.forward_received(source, &mut burst, w),
+            }
         }
         received
     }
@@ -423,10 +408,7 @@ impl Forwarder {
 
     #[inline]
     pub(super) fn free(&self, batch: &mut Batch, w: &mut Worker) {
-        match self.free {
-            Free::Bulk => batch.free(w),
-            Free::Single => batch.drain().for_each(|frame| frame.free(w)),
-        }
+        self.free.batch(batch, w);
     }
 
     /// Polls until `stop` is set, and rests between rounds without work; time per frame goes into the meters' windows.

@@ -15,6 +15,7 @@
 //! each other. What another worker's inbox has no room for is dropped, by count: a worker that is slow holds up nobody else.
 //! (ADR 0018)
 
+use super::path::Path;
 use super::poll::Forwarder;
 use super::position::Call;
 use super::verdict::Reason;
@@ -224,9 +225,7 @@ impl Forwarder {
             return 0;
         }
         self.meters.received.add(received as u64);
-        if let Some(path) = &mut self.packets {
-            path.strip_received(&mut self.egresses[from], &mut burst, w);
-        }
+        self.path.strip_received(&mut self.egresses[from], &mut burst, w);
         let source = Source { port: from as u8, queue: steering.worker() as u16 };
         steering.outbox.steer_or_drop(w, source, &mut burst);
         self.meters.handed.add((received - burst.len()) as u64);
@@ -283,9 +282,9 @@ impl Forwarder {
             let n = burst.len();
             return self.discard_untold(Reason::NoRoute, &mut burst.drain(), n, w);
         }
-        match self.packets {
-            None => self.forward(from, burst, w),
-            Some(_) => self.forward_as_packets(from, burst, w),
+        match self.path {
+            Path::Frames => self.forward(from, burst, w),
+            Path::Packets(_) => self.forward_as_packets(from, burst, w),
         }
         self.leave(from, w);
     }
@@ -307,9 +306,7 @@ impl Forwarder {
     #[inline]
     fn send_back(&mut self, port: usize, worker: usize, queue: u16, w: &mut Worker) {
         let egress = &mut self.egresses[port];
-        if let Some(path) = &mut self.packets {
-            path.strip_unsent(egress, w);
-        }
+        self.path.strip_unsent(egress, w);
         let Some((outbox, _)) = self.steering.as_mut().and_then(|steering| steering.back.as_mut()) else {
             return;
         };

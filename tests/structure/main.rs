@@ -206,7 +206,7 @@ const LARGEST_CIRCLE: &[(&str, usize)] = &[
     ("src/packet", 2),
     ("src/steer", 5),
     ("src/port", 3),
-    ("src/forward", 4),
+    ("src/forward", 3),
     ("traffic/src", 2),
     ("cli/src", 2),
     ("lab/src", 2),

@@ -1,0 +1,130 @@
+//! HOT: what becomes of packets, by verdict: as the loop does with frames, and their heads with them.
+
+use crate::forward::egress::Egress;
+use crate::forward::path::Path;
+use crate::forward::poll::Forwarder;
+use crate::forward::verdict::{Reason, Verdict};
+use crate::limits::BATCH_MAX;
+use crate::packet::{Packet, Packets};
+use crate::pool::Batch;
+use crate::steer::Source;
+use crate::sync::Worker;
+
+impl Forwarder {
+    /// As `forward`, with packets: of frames just received, whose heads may wait since they were posted.
+    #[inline(never)]
+    pub(in crate::forward) fn forward_received(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
+        let Path::Packets(path) = &mut self.path else { return };
+        let filling = &mut self.egresses[usize::from(from.port)].filling;
+        let packets = path.buffers.receive(burst, filling, w);
+        self.forward_packets(from, packets, burst, w);
+    }
+
+    /// As `forward`, with packets: of frames that another worker received, or that stayed here.
+    #[inline(never)]
+    pub(in crate::forward) fn forward_as_packets(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
+        let Path::Packets(path) = &mut self.path else { return };
+        let packets = path.buffers.attach(burst, w);
+        self.forward_packets(from, packets, burst, w);
+    }
+
+    /// Decides about each packet; the frames in `headless` found no head and are dropped.
+    #[inline]
+    fn forward_packets(&mut self, from: Source, mut packets: Packets, headless: &mut Batch, w: &mut Worker) {
+        if !headless.is_empty() {
+            self.meters.drops.add(Reason::NoHead, headless.len() as u64);
+            headless.free(w);
+        }
+        let Path::Packets(path) = &mut self.path else { return };
+        let mut verdicts = [Verdict::Pass; BATCH_MAX];
+        path.decide_all(&mut *self.decision, from, &mut packets, &mut verdicts);
+        let ingress = usize::from(from.port);
+        let decided = packets.len();
+        let mut rest = packets.drain();
+        for run in verdicts[..decided].chunk_by(PartialEq::eq) {
+            let run_of = rest.by_ref().take(run.len());
+            match run[0] {
+                Verdict::Redirect(to) => self.redirect_packets(usize::from(to), run_of, w),
+                Verdict::Tx => self.redirect_packets(ingress, run_of, w),
+                Verdict::Drop(reason) if self.decision.answers(reason) => {
+                    self.answer_packets(from, reason, run_of, w);
+                }
+                Verdict::Drop(reason) => self.discard_packets(reason, run_of, w),
+                Verdict::Pass => self.pass_packets(run_of, w),
+                Verdict::Wait => self.wait_packets(from, run_of, w),
+            }
+        }
+        drop(rest);
+        if let Path::Packets(path) = &mut self.path {
+            path.buffers.put_spare(packets);
+        }
+    }
+
+    /// Takes packets apart: their frames go to a port's batch, their heads wait; a full batch is sent.
+    #[inline]
+    fn redirect_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        if to >= self.egresses.len() {
+            return self.discard_packets(Reason::NoRoute, packets, w);
+        }
+        for packet in packets {
+            if self.egresses[to].out.room() == 0 && self.transmit(to, w) == BATCH_MAX {
+                self.give_up(to, Reason::TxFull, w);
+            }
+            let Egress { flight, out, .. } = &mut self.egresses[to];
+            if let Err(odd) = flight.depart(packet, out) {
+                self.discard_packets(Reason::TxRefused, std::iter::once(odd), w);
+            }
+        }
+    }
+
+    /// Drops packets.
+    #[inline(never)]
+    fn discard_packets(&mut self, reason: Reason, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        let Path::Packets(path) = &mut self.path else { return };
+        let dropped = path.buffers.collect(packets);
+        self.meters.drops.add(reason, dropped.len() as u64);
+        path.buffers.free(dropped, self.free, w);
+    }
+
+    /// Drops packets and has them answered: without heads, and by no hooks, a reply being nothing that was received.
+    #[cold]
+    #[inline(never)]
+    fn answer_packets(
+        &mut self,
+        from: Source,
+        reason: Reason,
+        packets: impl Iterator<Item = Packet>,
+        w: &mut Worker,
+    ) {
+        let mut frames = self.detach(packets, w);
+        self.meters.drops.add(reason, frames.len() as u64);
+        self.answer(from, reason, &mut frames, w);
+        self.free(&mut frames, w);
+    }
+
+    /// Takes the heads off packets and gives their frames to the local queue.
+    #[inline(never)]
+    fn pass_packets(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        let mut frames = self.detach(packets, w);
+        self.hold(&mut frames, w);
+    }
+
+    /// Takes the heads off packets and lets their frames wait.
+    #[cold]
+    #[inline(never)]
+    fn wait_packets(&mut self, from: Source, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        let mut frames = self.detach(packets, w);
+        self.wait_all(from, &mut frames, w);
+    }
+
+    /// Takes the heads off packets.
+    fn detach(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) -> Batch {
+        let mut frames = Batch::new();
+        if let Path::Packets(path) = &mut self.path {
+            let mut packets = path.buffers.collect(packets);
+            path.buffers.heads.detach_bulk(w, &mut packets, &mut frames);
+            path.buffers.put_spare(packets);
+        }
+        frames
+    }
+}
