@@ -66,7 +66,7 @@ pub(crate) fn decide_other(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> 
 pub fn unpadded(frame: &[u8]) -> usize {
     let Ok((link, packet)) = Ethernet::parse(frame) else { return frame.len() };
     let length = match link.ethertype() {
-        ethernet::IPV4 => Headers::read(frame).map(|(headers, _)| headers.ip.total_length()),
+        ethernet::IPV4 => Headers::read(frame).map(|(headers, _)| headers.ip.total_length().into()),
         ethernet::IPV6 => Ipv6::read(packet).map(|(header, _)| header.total_length()),
         _ => None,
     };
@@ -92,7 +92,7 @@ pub(super) fn forward_admitted(frame: &mut [u8], fib: &Fib) -> Verdict {
 #[inline(always)]
 pub(crate) fn forward_plain(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Option<u8> {
     let (Headers { link, ip }, payload) = Headers::over(frame)?;
-    let length = ip.total_length();
+    let length = usize::from(ip.total_length());
     let usual = link.is_for(ingress.mac)
         && link.ethertype() == ethernet::IPV4
         && ip.is_plain()
@@ -207,7 +207,7 @@ fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet,
     }
     Ok(Packet {
         destination: header.dst().into(),
-        length: header.total_length(),
+        length: header.total_length().into(),
         hops: header.ttl(),
         may_be_cut: !header.dont_fragment(),
     })

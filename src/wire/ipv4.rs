@@ -87,7 +87,8 @@ impl Ipv4 {
     pub fn parse(packet: &[u8]) -> Result<(&Ipv4, &[u8]), Malformed> {
         let (header, _) = Ipv4::ref_from_prefix(packet).map_err(|_| Malformed::ShortHeader)?;
         header.check(packet)?;
-        let payload = packet.get(header.header_len()..header.total_length()).ok_or(Malformed::Truncated)?;
+        let payload =
+            packet.get(header.header_len()..header.total_length().into()).ok_or(Malformed::Truncated)?;
         Ok((header, payload))
     }
 
@@ -110,10 +111,10 @@ impl Ipv4 {
         if self.version_ihl != NO_OPTIONS {
             return self.check_with_options(packet);
         }
-        if self.total_length() < HEADER_LEN {
+        if usize::from(self.total_length()) < HEADER_LEN {
             return Err(Malformed::BadTotalLength);
         }
-        if self.total_length() > packet.len() {
+        if usize::from(self.total_length()) > packet.len() {
             return Err(Malformed::Truncated);
         }
         if !self.is_intact() {
@@ -131,10 +132,10 @@ impl Ipv4 {
         if self.header_len() < HEADER_LEN {
             return Err(Malformed::BadHeaderLength);
         }
-        if self.total_length() < self.header_len() {
+        if usize::from(self.total_length()) < self.header_len() {
             return Err(Malformed::BadTotalLength);
         }
-        if self.total_length() > packet.len() {
+        if usize::from(self.total_length()) > packet.len() {
             return Err(Malformed::Truncated);
         }
         let header = packet.get(..self.header_len()).ok_or(Malformed::Truncated)?;
@@ -159,6 +160,14 @@ impl Ipv4 {
         let word = |tos| u16::from_be_bytes([self.version_ihl, tos]);
         self.checksum = U16::new(checksum::replaced(self.checksum.get(), word(self.tos), word(tos)));
         self.tos = tos;
+    }
+
+    /// Changes how many bytes header and payload are together, and keeps the checksum right (RFC 1624): after bytes were put
+    /// behind the payload, or cut from it.
+    #[inline]
+    pub const fn set_total_length(&mut self, length: u16) {
+        self.checksum = U16::new(checksum::replaced(self.checksum.get(), self.total_length.get(), length));
+        self.total_length = U16::new(length);
     }
 
     /// Changes the source address, and keeps the header's checksum right (RFC 1624). Checksums of UDP and TCP cover the address
@@ -202,8 +211,8 @@ impl Ipv4 {
 
     /// Bytes of header and payload together.
     #[inline]
-    pub const fn total_length(&self) -> usize {
-        self.total_length.get() as usize
+    pub const fn total_length(&self) -> u16 {
+        self.total_length.get()
     }
 
     /// The identification that fragments of one packet share.

@@ -75,10 +75,10 @@ impl Ipv6 {
         if self.total_length() > len { Err(Malformed::Truncated) } else { Ok(()) }
     }
 
-    /// Bytes of header and payload together.
+    /// Bytes of header and payload together, which may be more than 16 bits can say.
     #[inline]
     pub const fn total_length(&self) -> usize {
-        HEADER_LEN + self.payload_length()
+        HEADER_LEN + self.payload_length() as usize
     }
 
     /// Takes one off the hop limit. One of 0 stays 0.
@@ -100,8 +100,15 @@ impl Ipv6 {
     }
 
     /// Bytes behind the header, extension headers among them.
-    pub const fn payload_length(&self) -> usize {
-        self.payload_length.get() as usize
+    #[inline]
+    pub const fn payload_length(&self) -> u16 {
+        self.payload_length.get()
+    }
+
+    /// Changes how many bytes are behind the header.
+    #[inline]
+    pub const fn set_payload_length(&mut self, length: u16) {
+        self.payload_length = U16::new(length);
     }
 
     /// How many more routers may forward the packet.
@@ -161,6 +168,9 @@ mod tests {
         assert_eq!((header.src(), header.dst(), header.hop_limit()), (src, dst, 61));
         assert_eq!((header.next_header(), header.payload_length(), datagram.len()), (17, 13, 13));
         assert_eq!(header.as_bytes(), Ipv6::new(src, dst, 17, 61, 13).as_bytes());
+        let mut longest = *header;
+        longest.set_payload_length(u16::MAX);
+        assert_eq!((longest.payload_length(), longest.total_length()), (u16::MAX, 65_575));
     }
 
     #[test]

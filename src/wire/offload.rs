@@ -225,7 +225,7 @@ impl Layers {
         let (header_len, total, protocol) = match ethertype {
             ethernet::IPV4 => {
                 let (header, _) = Ipv4::parse(packet).ok().filter(|(header, _)| !header.is_fragment())?;
-                (header.header_len(), header.total_length(), header.protocol())
+                (header.header_len(), header.total_length().into(), header.protocol())
             }
             ethernet::IPV6 => {
                 let header = Ipv6::parse(packet).ok()?;

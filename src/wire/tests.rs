@@ -194,7 +194,7 @@ proptest! {
         let _ = Ethernet::parse(&bytes);
         let _ = udp::intact(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, &bytes);
         if let Ok((header, payload)) = Ipv4::parse(&bytes) {
-            prop_assert_eq!(payload.len(), header.total_length() - header.header_len());
+            prop_assert_eq!(payload.len(), usize::from(header.total_length()) - header.header_len());
         }
         if bytes.len() > 3 && bytes[0] & 0xf >= 5 && bytes.len() >= usize::from(bytes[0] & 0xf) * 4 {
             let header_len = usize::from(bytes[0] & 0xf) * 4;
@@ -231,7 +231,13 @@ fn headers_that_are_rewritten_are_those_that_would_have_been_built() {
         udp.set_src_port(ports[2]);
         udp.set_dst_port(ports[3]);
         udp.swap_ports();
-        prop_assert_eq!(packet, build([new_dst, new_src], [ports[3], ports[2]], &payload));
+        prop_assert_eq!(&packet, &build([new_dst, new_src], [ports[3], ports[2]], &payload));
+        // Longer by bytes that add nothing to a sum.
+        let (longer, datagram) = ([&payload[..], &[0; 6]].concat(), 8 + payload.len() as u16 + 6);
+        packet.extend([0; 6]);
+        Ipv4::parse_mut(&mut packet).unwrap().set_total_length(20 + datagram);
+        Udp::parse_mut(&mut packet[20..]).unwrap().0.set_length(datagram);
+        prop_assert_eq!(packet, build([new_dst, new_src], [ports[3], ports[2]], &longer));
     });
 }
 
@@ -240,7 +246,8 @@ fn a_datagram_without_a_checksum_has_none_after_it_was_rewritten() {
     let mut udp = Udp::new(1, 2, 0);
     udp.set_src_port(7);
     udp.address_changed(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST);
-    assert_eq!((udp.src_port(), udp.checksum()), (7, 0));
+    udp.set_length(9);
+    assert_eq!((udp.src_port(), udp.length(), udp.checksum()), (7, 9, 0));
 }
 
 #[test]

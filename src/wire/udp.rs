@@ -101,6 +101,16 @@ impl Udp {
         self.dst_port = U16::new(port);
     }
 
+    /// Changes how many bytes header and payload are together, and keeps the checksum right for that, if there is one: it covers
+    /// the length twice, in the header and in the pseudo-header. Bytes that come or go at the end of the payload it covers too.
+    #[inline]
+    pub const fn set_length(&mut self, length: u16) {
+        let before = self.length.get();
+        self.replace(before, length);
+        self.replace(before, length);
+        self.length = U16::new(length);
+    }
+
     /// Turns the datagram round: it goes to the port that it comes from. The checksum does not change by that.
     #[inline]
     pub const fn swap_ports(&mut self) {

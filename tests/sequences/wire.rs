@@ -42,8 +42,9 @@ fn over_offloads(frame: &[u8]) {
 
 fn over_ipv4(packet: &[u8], plain: bool) {
     let Ok((header, payload)) = Ipv4::parse(packet) else { return };
-    assert!(header.total_length() <= packet.len() && header.header_len() <= header.total_length());
-    assert_eq!(payload.len(), header.total_length() - header.header_len());
+    let end = usize::from(header.total_length());
+    assert!(end <= packet.len() && header.header_len() <= end);
+    assert_eq!(payload.len(), end - header.header_len());
     assert_eq!(plain, header.header_len() == ipv4::HEADER_LEN);
     if let Some((_, datagram)) = Udp::parse(payload) {
         assert!(datagram.len() + 8 <= payload.len());
@@ -69,7 +70,7 @@ fn over_options(packet: &[u8]) {
         return;
     }
     let (header, payload) = Ipv4::parse(&recorded).expect("a recorded header is right");
-    assert_eq!(payload, &packet[header.header_len()..header.total_length()]);
+    assert_eq!(payload, &packet[header.header_len()..header.total_length().into()]);
     assert_eq!(unrecorded(packet, &recorded), packet);
 }
 
@@ -102,7 +103,7 @@ fn over_ipv6(packet: &[u8]) {
     let end = header.total_length();
     assert!((ipv6::HEADER_LEN..=packet.len()).contains(&end));
     if let Some(upper) = icmp::upper(packet) {
-        assert!(upper.bytes.len() <= header.payload_length());
+        assert!(upper.bytes.len() <= header.payload_length().into());
         let _ = icmp::is_query_v6(upper.bytes);
     }
     let (mut rewritten, hops) = (packet.to_vec(), header.hop_limit());

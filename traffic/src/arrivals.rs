@@ -179,7 +179,7 @@ fn open_v4(packet: &[u8]) -> Result<(u8, &[u8], bool), Fault> {
     if header.protocol() != ipv4::UDP || header.is_fragment() {
         return Err(Fault::Header);
     }
-    if header.total_length() != packet.len() {
+    if usize::from(header.total_length()) != packet.len() {
         return Err(Fault::Length);
     }
     Ok((header.ttl(), datagram, udp::intact(header.src(), header.dst(), datagram)))
@@ -192,7 +192,7 @@ fn open_v6(packet: &[u8]) -> Result<(u8, &[u8], bool), Fault> {
     if header.next_header() != ipv4::UDP || header.flow_label() != 0 {
         return Err(Fault::Header);
     }
-    if header.payload_length() != datagram.len() {
+    if usize::from(header.payload_length()) != datagram.len() {
         return Err(Fault::Length);
     }
     Ok((header.hop_limit(), datagram, udp::intact_v6(header.src(), header.dst(), datagram)))

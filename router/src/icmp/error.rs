@@ -83,7 +83,7 @@ impl IcmpError {
             let IpAddr::V4(own) = own else { return Err(Silence::NoAddress) };
             let room = LONGEST_V4.min(most).saturating_sub(ipv4::HEADER_LEN + icmp::HEADER_LEN);
             let between = Between::V4 { own, to: header.src(), tos: header.tos };
-            let quoted = header.total_length().min(room);
+            let quoted = usize::from(header.total_length()).min(room);
             Ok(IcmpError { says, rest, between, quoted, link, station: None })
         }))
     }

@@ -133,7 +133,7 @@ fn check(port: usize, frame: &[u8]) -> bool {
             let icmp = Icmp::read(payload).filter(|_| own && header.protocol() == icmp::PROTOCOL);
             let is =
                 |icmp: &Icmp| Message::ALL.iter().any(|says| says.v4() == Some((icmp.kind(), icmp.code())));
-            (own, icmp.is_some_and(|(icmp, _)| is(icmp)), header.total_length())
+            (own, icmp.is_some_and(|(icmp, _)| is(icmp)), header.total_length().into())
         }
         ethernet::IPV6 => {
             let header = Ipv6::parse(packet).unwrap();

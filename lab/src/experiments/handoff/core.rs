@@ -167,7 +167,7 @@ impl Core {
         frames.each_data_mut(AHEAD, |_, data| {
             let Some((headers, payload)) = Headers::over(data) else { return };
             std::mem::swap(&mut headers.link.dst, &mut headers.link.src);
-            let length = headers.ip.total_length().saturating_sub(ipv4::HEADER_LEN);
+            let length = usize::from(headers.ip.total_length()).saturating_sub(ipv4::HEADER_LEN);
             for _ in 0..sums {
                 let datagram = black_box(payload.get(..length).unwrap_or_default());
                 damaged += u64::from(!udp::intact(headers.ip.src(), headers.ip.dst(), datagram));
