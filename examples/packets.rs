@@ -38,13 +38,18 @@ fn tunnel(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     Ok(())
 }
 
-/// One packet, three readers; the last of them may write.
+/// One packet, three readers, of whom one is to be sent; the last of the others may write.
 fn flood(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let mut packet = heads.alloc(w, pool).ok_or("no packet")?;
     packet.put_slice(b"to everyone")?;
-    let copies: Vec<Packet> = (0..2).filter_map(|_| heads.share(w, &mut packet)).collect();
+    let mut copies: Vec<Packet> = (0..2).filter_map(|_| heads.share(w, &mut packet)).collect();
     println!("flood: {} readers of {} frame", 1 + copies.len(), pool.ledger().owned);
     let shared = packet.data_mut().is_none();
+    let mut sent = copies.pop().ok_or("no head")?;
+    heads.make_sendable(w, &mut sent, pool)?; // a port takes frames that nobody else reads: this one is a copy
+    let frame = heads.detach(w, sent).map_err(|_| "shared")?;
+    println!("flood: a frame of its own for a port, {} frames in all", pool.ledger().owned);
+    frame.free(w);
     copies.into_iter().for_each(|copy| heads.free(w, copy));
     let alone = packet.reclaim() && packet.data_mut().is_some();
     println!("flood: writable while shared: {}, when alone: {alone}", !shared);

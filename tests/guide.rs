@@ -38,6 +38,7 @@ const PRINTED: [(&str, &[&str], &[&str]); 10] = [
         &[
             "62 bytes with the outer header",
             "3 readers of 1 frame",
+            "a frame of its own for a port, 2 frames in all",
             "12 bytes in 2 parts",
             "60 bytes pin 124 bytes",
         ],

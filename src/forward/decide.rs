@@ -66,10 +66,13 @@ pub trait Decide: Send {
     }
 
     /// As [`decide`](Self::decide), of a frame that is a packet: [`PacketPath`](super::PacketPath).
+    ///
+    /// What it leaves in `packet` goes on. A packet that others read too, or of several parts, is copied before it goes to a port, to the
+    /// local queue or waits ([`Meters::copied`](super::Meters)).
     fn decide_packet(&mut self, from: Source, packet: &mut Packet) -> Verdict {
         match packet.data_mut() {
             Some(data) => self.decide(from, data),
-            // A packet just received is its frame's only holder, so this is never seen.
+            // A packet just received is its frame's only holder, so this is not seen here.
             None => Verdict::Drop(Reason::Policy),
         }
     }

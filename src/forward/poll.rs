@@ -46,7 +46,7 @@ const REAP: usize = 4 * BATCH_MAX;
 /// Ports, a pool for what they receive, and a decision: forwards on one worker.
 pub struct Forwarder {
     pub(super) egresses: Vec<Egress>,
-    pool: Pool,
+    pub(super) pool: Pool,
     pub(super) decision: Box<dyn Decide>,
     pub(super) free: Free,
     pub(super) idle: IdleControl,

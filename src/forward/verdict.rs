@@ -151,7 +151,8 @@ reasons! {
     PktTooBig = "pkt_too_big",
     /// The egress port's transmit ring had no place left.
     TxFull = "tx_full",
-    /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
+    /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames. Or a packet of several
+    /// parts does not fit into one frame.
     TxRefused = "tx_refused",
     /// The mode, or a filter rule, says so.
     Policy = "policy",
@@ -159,7 +160,7 @@ reasons! {
     LocalQueueFull = "local_queue_full",
     /// It was to be passed, and there is no local queue, or its reader is gone.
     NoLocalQueue = "no_local_queue",
-    /// There was no memory for a packet's head.
+    /// There was no memory for a packet's head, or for a copy of a packet that could not go on as it was.
     NoHead = "no_head",
     /// Its destination is the router itself: the kernel's, whose own copy of it, where there is one, is not counted here.
     LocalAddress = "local_address",

@@ -102,6 +102,55 @@ impl HeadCache {
         steps.end();
         Ok(())
     }
+
+    /// Makes a packet's bytes one frame that is the packet's alone, which is what a port takes ([`HeadCache::detach`],
+    /// [`InFlightHeads::depart`](super::InFlightHeads::depart)): what others read too is copied into a frame of `pool`, and so are a
+    /// chain and memory that is not a frame's own. Returns whether bytes were copied. What was recorded stays. (In Linux:
+    /// `skb_linearize_cow`.)
+    ///
+    /// ```
+    /// # use netmem::{Batch, HeadCache, Memory, MemoryConfig, Pool, PoolConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..Default::default() })?;
+    /// # let heads = HeadCache::new(&memory)?;
+    /// let mut packet = heads.alloc(&mut w, &pool).ok_or("no packet")?;
+    /// packet.put_slice(b"to be sent, and kept")?;
+    /// let mut sent = heads.share(&mut w, &mut packet).ok_or("no head")?;
+    ///
+    /// let mut frames = Batch::new(); // what a port's `tx` takes
+    /// assert!(heads.make_sendable(&mut w, &mut sent, &pool)?, "copied");
+    /// frames.push(heads.detach(&mut w, sent).map_err(|_| "not one frame")?).map_err(|_| "full")?;
+    /// assert_eq!((frames[0].data(), packet.data()), (&b"to be sent, and kept"[..], &b"to be sent, and kept"[..]));
+    /// # frames.free(&mut w);
+    /// # heads.free(&mut w, packet);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CopyError`], where there is no frame for the copy or the bytes do not fit into one; the bytes are the same.
+    ///
+    /// # Cost
+    /// One comparison where there is nothing to do. Else a look at each part, and, unless all who shared the bytes are gone, a copy of
+    /// them; of a chain whose first part can be written and has room, of the bytes behind that part only.
+    pub fn make_sendable(&self, w: &mut Worker, packet: &mut Packet, pool: &Pool) -> Result<bool, CopyError> {
+        if packet.frame().is_some() {
+            return Ok(false);
+        }
+        let was_linear = packet.is_linear();
+        self.linearize(w, packet, pool)?;
+        packet.reclaim();
+        if packet.frame().is_some() {
+            return Ok(!was_linear);
+        }
+        let frame = copied(w, pool, packet.len(), [packet.data()])?;
+        let before = mem::replace(&mut packet.put_down().data, Data::of(frame));
+        packet.pick_up();
+        before.free(w);
+        Ok(true)
+    }
 }
 
 /// A frame of `pool` with a copy of `segments`, which have `len` bytes together.

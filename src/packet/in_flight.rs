@@ -44,7 +44,8 @@ impl InFlightHeads {
     /// Takes a packet apart: its frame is appended to `frames`, its head waits.
     ///
     /// # Errors
-    /// The packet, when its bytes are not one frame that is its alone, or `frames` has no room.
+    /// The packet, when its bytes are not one frame that is its alone ([`HeadCache::make_sendable`] makes them so), or `frames` has
+    /// no room.
     ///
     /// # Cost
     /// The head's line. Allocates where more heads wait than there was room made for.
@@ -53,8 +54,19 @@ impl InFlightHeads {
         if frames.room() == 0 {
             return Err(packet);
         }
-        let Some(frame) = packet.take_frame() else { return Err(packet) };
+        let Some(frame) = packet.take_frame() else { return self.depart_odd(packet, frames) };
         // There is room.
+        let _ = frames.push(frame);
+        self.heads.push_back(packet.into_head());
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn depart_odd(&mut self, mut packet: Packet, frames: &mut Batch) -> Result<(), Packet> {
+        // Those who shared the frame may be gone.
+        packet.reclaim();
+        let Some(frame) = packet.take_frame() else { return Err(packet) };
         let _ = frames.push(frame);
         self.heads.push_back(packet.into_head());
         Ok(())

@@ -286,6 +286,11 @@ impl Scene {
                 Err(CopyError::NoFrame | CopyError::TooLong { .. }) => {}
                 Err(other) => panic!("{other}"),
             },
+            18 if op.b & 1 > 0 => match self.heads.make_sendable(w, packet, pool) {
+                Ok(_) => assert!(packet.is_linear() && packet.data_mut().is_some() && packet.data() == model),
+                Err(CopyError::NoFrame | CopyError::TooLong { .. }) => {}
+                Err(other) => panic!("{other}"),
+            },
             18 => match self.heads.linearize(w, packet, pool) {
                 Ok(()) => assert!(packet.is_linear() && packet.data() == model),
                 Err(CopyError::NoFrame | CopyError::TooLong { .. }) => {}

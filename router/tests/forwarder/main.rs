@@ -10,6 +10,7 @@ mod idling;
 mod odd;
 mod packets;
 mod router;
+mod shared;
 mod steering;
 mod tapping;
 mod waiting;

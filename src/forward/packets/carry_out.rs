@@ -5,10 +5,11 @@ use crate::forward::path::Path;
 use crate::forward::poll::Forwarder;
 use crate::forward::verdict::{Reason, Verdict};
 use crate::limits::BATCH_MAX;
-use crate::packet::{Packet, Packets};
+use crate::packet::{CopyError, Packet, Packets};
 use crate::pool::Batch;
 use crate::steer::Source;
 use crate::sync::Worker;
+use std::iter::once;
 
 impl Forwarder {
     /// As `forward`, with packets: of frames just received, whose heads may wait since they were posted.
@@ -72,9 +73,37 @@ impl Forwarder {
             }
             let Egress { flight, out, .. } = &mut self.egresses[to];
             if let Err(odd) = flight.depart(packet, out) {
-                self.discard_packets(Reason::TxRefused, std::iter::once(odd), w);
+                self.redirect_copy(to, odd, w);
             }
         }
+    }
+
+    /// Sends a packet as a copy: others read its bytes, or it has several parts. There is room in the port's batch.
+    #[cold]
+    #[inline(never)]
+    fn redirect_copy(&mut self, to: usize, packet: Packet, w: &mut Worker) {
+        let Some(copy) = self.copy_whole(packet, w) else { return };
+        let Egress { flight, out, .. } = &mut self.egresses[to];
+        if let Err(packet) = flight.depart(copy, out) {
+            self.discard_packets(Reason::TxRefused, once(packet), w);
+        }
+    }
+
+    /// Makes a packet one frame that is its alone, which is what ports and local queues take; where that fails it is dropped.
+    #[cold]
+    #[inline(never)]
+    fn copy_whole(&mut self, mut packet: Packet, w: &mut Worker) -> Option<Packet> {
+        let Path::Packets(path) = &mut self.path else { return None };
+        let reason = match path.buffers.heads.make_sendable(w, &mut packet, &self.pool) {
+            Ok(is_copied) => {
+                self.meters.copied.add(is_copied.into());
+                return Some(packet);
+            }
+            Err(CopyError::NoFrame) => Reason::NoHead,
+            Err(CopyError::TooLong { .. }) => Reason::TxRefused,
+        };
+        self.discard_packets(reason, once(packet), w);
+        None
     }
 
     /// Drops packets.
@@ -120,11 +149,30 @@ impl Forwarder {
     /// Takes the heads off packets.
     fn detach(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) -> Batch {
         let mut frames = Batch::new();
+        let Path::Packets(path) = &mut self.path else { return frames };
+        let mut packets = path.buffers.collect(packets);
+        path.buffers.heads.detach_bulk(w, &mut packets, &mut frames);
+        if !packets.is_empty() {
+            self.detach_copies(&mut packets, &mut frames, w);
+        }
         if let Path::Packets(path) = &mut self.path {
-            let mut packets = path.buffers.collect(packets);
-            path.buffers.heads.detach_bulk(w, &mut packets, &mut frames);
             path.buffers.put_spare(packets);
         }
         frames
+    }
+
+    /// Takes the heads off packets, of which some must be copied before.
+    #[cold]
+    #[inline(never)]
+    fn detach_copies(&mut self, packets: &mut Packets, frames: &mut Batch, w: &mut Worker) {
+        for packet in packets.drain() {
+            if let Some(packet) = self.copy_whole(packet, w)
+                && let Path::Packets(path) = &mut self.path
+                && let Ok(frame) = path.buffers.heads.detach(w, packet)
+            {
+                // There is room: a run is at most a burst.
+                let _ = frames.push(frame);
+            }
+        }
     }
 }

@@ -136,7 +136,7 @@ impl HeadCache {
     /// Takes a packet's head off: it becomes a frame again, without a copy.
     ///
     /// # Errors
-    /// The packet, when its bytes are not one frame that is its alone.
+    /// The packet, when its bytes are not one frame that is its alone; [`HeadCache::make_sendable`] makes them so.
     #[inline]
     pub fn detach(&self, w: &mut Worker, mut packet: Packet) -> Result<Frame, Packet> {
         match packet.take_frame() {

@@ -176,6 +176,70 @@ fn a_chain_becomes_one_part_in_the_first_ones_room_or_in_a_new_frame() {
 }
 
 #[test]
+fn a_packet_of_any_kind_is_made_one_frame_of_its_own_which_a_device_takes() {
+    let (_memory, mut w, pool, heads) = bench(16);
+    let mut pieces = Fragments::new(&pool);
+    let mut shared = packet(&mut w, &pool, &heads, b"hello");
+    shared.set_flow_hash(7);
+    let reader = heads.share(&mut w, &mut shared).unwrap();
+    let mut alone = packet(&mut w, &pool, &heads, b"hello");
+    let gone = heads.share(&mut w, &mut alone).unwrap();
+    heads.free(&mut w, gone);
+    let mut chain = packet(&mut w, &pool, &heads, b"hel");
+    chain.append(packet(&mut w, &pool, &heads, b"lo"));
+    let mut shared_chain = packet(&mut w, &pool, &heads, b"hel");
+    let part = heads.share(&mut w, &mut shared_chain).unwrap();
+    shared_chain.append(packet(&mut w, &pool, &heads, b"lo"));
+    let piece = pieces.alloc(&mut w, 64).unwrap();
+    let mut piece = heads.attach_fragment(&mut w, piece).unwrap();
+    piece.put_slice(b"hello").unwrap();
+    let external = heads.attach_external(&mut w, External::new(*b"hello", drop)).unwrap();
+    let plain = packet(&mut w, &pool, &heads, b"hello");
+
+    let (mut flight, mut frames) = (InFlightHeads::new(8), Batch::new());
+    let all = [
+        (shared, true),
+        (alone, false),
+        (chain, true),
+        (shared_chain, true),
+        (piece, true),
+        (external, true),
+    ];
+    for (mut packet, is_copied) in all.into_iter().chain([(plain, false)]) {
+        if is_copied {
+            packet = flight.depart(packet, &mut frames).unwrap_err();
+        }
+        let hash = packet.flow_hash();
+        assert_eq!(heads.make_sendable(&mut w, &mut packet, &pool), Ok(is_copied), "{packet:?}");
+        assert_eq!((packet.data(), packet.flow_hash()), (&b"hello"[..], hash));
+        flight.depart(packet, &mut frames).unwrap();
+    }
+    assert_eq!((frames.len(), reader.data(), part.data()), (7, &b"hello"[..], &b"hel"[..]));
+    frames.free(&mut w);
+    flight.give_up(7, &heads, &mut w);
+    heads.free(&mut w, reader);
+    heads.free(&mut w, part);
+    pieces.flush(&mut w);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn without_a_frame_for_the_copy_a_shared_packet_stays_as_it_is() {
+    let (_memory, mut w, pool, heads) = bench(4);
+    let mut first = packet(&mut w, &pool, &heads, b"hello");
+    let mut second = heads.share(&mut w, &mut first).unwrap();
+    let mut rest = Batch::new();
+    while pool.alloc_burst(&mut w, &mut rest, 64) > 0 {}
+    assert_eq!(heads.make_sendable(&mut w, &mut second, &pool), Err(CopyError::NoFrame));
+    assert_eq!((first.data(), second.data()), (&b"hello"[..], &b"hello"[..]));
+    heads.free(&mut w, first);
+    assert_eq!(heads.make_sendable(&mut w, &mut second, &pool), Ok(false), "the other reader is gone");
+    rest.free(&mut w);
+    heads.free(&mut w, second);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
 fn what_does_not_fit_into_one_frame_stays_a_chain() {
     let (_memory, mut w, pool, heads) = bench(8);
     let mut chain = packet(&mut w, &pool, &heads, &[1; 1500]);
@@ -183,6 +247,7 @@ fn what_does_not_fit_into_one_frame_stays_a_chain() {
     let error = heads.linearize(&mut w, &mut chain, &pool).unwrap_err();
     assert!(matches!(error, CopyError::TooLong { len: 3000, room } if room < 2048), "{error}");
     assert_eq!((chain.len(), chain.is_linear()), (3000, false));
+    assert_eq!(heads.make_sendable(&mut w, &mut chain, &pool), Err(error));
     let mut rest = Batch::new();
     while pool.alloc_burst(&mut w, &mut rest, 64) > 0 {}
     let mut second = heads.share(&mut w, &mut chain).unwrap();

@@ -215,6 +215,7 @@ impl AllPackets {
                 views.extend(end);
             }
             7 => _ = packet.make_writable(w, &pool).map(|()| assert!(packet.reclaim())),
+            8 if op.c & 2 > 0 => _ = self.heads[usize::from(op.c & 1)].make_sendable(w, packet, &pool),
             8 => drop(self.heads[usize::from(op.c & 1)].linearize(w, packet, &pool)),
             9 => _ = self.copy_break.apply(w, packet),
             10 => _ = packet.reclaim(),

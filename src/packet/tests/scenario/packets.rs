@@ -62,6 +62,11 @@ impl Scene {
         if self.got(linear).is_some() {
             assert_eq!(packet.data().len(), bytes.len());
         }
+        if let Some(packet) = &mut condensed {
+            let sendable = self.heads.make_sendable(&mut self.w, packet, &self.pool).ok();
+            let sendable = self.got(sendable).is_some();
+            assert!(!sendable || packet.data_mut().is_some());
+        }
         for (packet, from) in [Some(packet), condensed].into_iter().flatten().zip([1, 0]) {
             let mut copy = vec![0; bytes.len()];
             assert_eq!(packet.copy_to(&mut copy), bytes.len());

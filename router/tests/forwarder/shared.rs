@@ -1,0 +1,126 @@
+//! Packets that a decision makes of bytes that it shares with others: they go on as copies.
+
+use super::*;
+use netmem::forward::local_queue::local_queue;
+use netmem::forward::{PacketPath, Verdict};
+use netmem::packet::{HeadCache, Packet};
+use netmem::steer::Source;
+use std::mem;
+
+/// Puts prepared packets in the place of those received; every third has a shared trailer instead, every third goes as it came.
+struct Substitute {
+    ready: Vec<Packet>,
+    /// Those in whose place others went.
+    kept: Vec<Packet>,
+    verdict: Verdict,
+    seen: usize,
+}
+
+impl Decide for Substitute {
+    fn decide(&mut self, _from: Source, _frame: &mut [u8]) -> Verdict {
+        self.verdict
+    }
+
+    fn decide_packet(&mut self, _from: Source, packet: &mut Packet) -> Verdict {
+        self.seen += 1;
+        match (self.seen % 3, self.ready.pop()) {
+            (0, Some(shared)) => self.kept.push(mem::replace(packet, shared)),
+            (1, Some(shared)) => packet.append(shared),
+            (_, shared) => self.ready.extend(shared),
+        }
+        self.verdict
+    }
+}
+
+/// A rig whose decision has `n` packets that share the frame of the one that comes with it.
+fn substituting(frames: usize, n: usize, verdict: Verdict) -> (Rig, HeadCache, Packet) {
+    let mut rig = rig(frames, cross_connect());
+    let heads = HeadCache::new(&rig.memory).unwrap();
+    let mut original = heads.alloc(&mut rig.w, &rig.pool).unwrap();
+    original.put_slice(&[7; 100]).unwrap();
+    let ready = (0..n).map(|_| heads.share(&mut rig.w, &mut original).unwrap()).collect();
+    let decision = Box::new(Substitute { ready, kept: Vec::new(), verdict, seen: 0 });
+    let ((a, da), (b, db)) =
+        (wire("0", &MemConfig::default()).unwrap(), wire("1", &MemConfig::default()).unwrap());
+    rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), decision).unwrap();
+    rig.devices = [da, db];
+    rig.forwarder.set_packet_path(PacketPath::new(heads.clone()));
+    rig.forwarder.poll(&mut rig.w);
+    (rig, heads, original)
+}
+
+/// Whether the `i`-th that leaves is what the decision made of the `i`-th that came.
+fn is_due(i: usize, bytes: &[u8]) -> bool {
+    match (i + 1) % 3 {
+        0 => bytes == [7; 100],
+        1 => bytes == [&[1; 60][..], &[7; 100]].concat(),
+        _ => bytes == [1; 60],
+    }
+}
+
+fn deliver(rig: &mut Rig, n: usize) {
+    let sent = rig.devices[0].deliver(n, |room| {
+        room[..60].fill(1);
+        60
+    });
+    assert_eq!(sent, n);
+}
+
+#[test]
+fn what_others_read_too_is_sent_as_a_copy_and_read_on() {
+    let (mut rig, heads, original) = substituting(2048, 20, Verdict::Redirect(1));
+    deliver(&mut rig, 30);
+    let mut left = 0;
+    rig.settle(|bytes| {
+        assert!(is_due(left, bytes), "packet {left}: {bytes:?}");
+        left += 1;
+    });
+    let meters = rig.forwarder.meters();
+    assert_eq!((left, meters.copied.get(), meters.drops.total()), (30, 20, 0));
+    assert_eq!(original.data(), [7; 100]);
+    heads.free(&mut rig.w, original);
+    drop(heads);
+    rig.end();
+}
+
+#[test]
+fn what_others_read_too_is_passed_as_a_copy_in_order_with_the_others() {
+    let (mut rig, heads, original) = substituting(2048, 20, Verdict::Pass);
+    let (local_queue, mut reader) = local_queue(64);
+    rig.forwarder.set_local_queue(local_queue);
+    deliver(&mut rig, 30);
+    rig.settle(|_| panic!("one was sent"));
+    let (mut passed, mut batch) = (0, Batch::new());
+    while reader.read(&mut rig.w, &mut batch) > 0 {
+        for frame in batch.iter() {
+            assert!(is_due(passed, frame.data()), "packet {passed}: {:?}", frame.data());
+            passed += 1;
+        }
+        batch.free(&mut rig.w);
+    }
+    let meters = rig.forwarder.meters();
+    assert_eq!((passed, meters.copied.get(), meters.passed.get(), meters.drops.total()), (30, 20, 30, 0));
+    heads.free(&mut rig.w, original);
+    drop((heads, reader));
+    rig.end();
+}
+
+#[test]
+fn without_a_frame_for_the_copy_a_shared_packet_is_dropped_for_that_reason() {
+    let (mut rig, heads, original) = substituting(2048, 20, Verdict::Redirect(1));
+    let mut rest = Vec::new();
+    while let Some(frame) = rig.pool.alloc(&mut rig.w) {
+        rest.push(frame);
+    }
+    deliver(&mut rig, 30);
+    rig.forwarder.poll(&mut rig.w);
+    drop(rest);
+    rig.settle(|_| ());
+    let meters = rig.forwarder.meters();
+    // What was put behind a frame of its own is copied into that.
+    assert_eq!((meters.copied.get(), meters.drops.get(Reason::NoHead)), (10, 10));
+    assert_eq!((meters.drops.total(), meters.transmitted.get()), (10, 20));
+    heads.free(&mut rig.w, original);
+    drop(heads);
+    rig.end();
+}
