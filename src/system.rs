@@ -10,7 +10,5 @@ pub use crate::sys::{bpf, xdp};
 pub use crate::sys::{clock, cpu, errno, event, memfd};
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 pub use crate::sys::{netdev, netns};
-#[cfg(feature = "comparisons")]
-pub use crate::sys::{perf, process};
 #[cfg(feature = "memif")]
 pub use crate::{port::memif::message as memif, sys::seqpacket};

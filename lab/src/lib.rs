@@ -34,6 +34,7 @@ pub mod rivals;
 pub mod runner;
 pub mod settings;
 pub mod sources;
+mod system;
 pub mod table;
 
 pub use compare::Agreement;

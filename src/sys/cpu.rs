@@ -25,7 +25,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
 }
 
 /// That core alone.
-pub(super) fn only(cpu: usize) -> io::Result<CpuSet> {
+fn only(cpu: usize) -> io::Result<CpuSet> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("core {cpu}: no such core")));
     }

@@ -23,10 +23,6 @@ pub mod netdev;
 pub mod netns;
 #[cfg(feature = "af-packet")]
 pub mod packet;
-#[cfg(feature = "comparisons")]
-pub mod perf;
-#[cfg(feature = "comparisons")]
-pub mod process;
 pub mod region;
 #[cfg(feature = "memif")]
 pub mod seqpacket;

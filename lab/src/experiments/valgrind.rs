@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, fs, io, thread};
 
-use netmem::system::process;
-
 use super::scratch::Folder;
+use crate::system::process;
 
 /// How often it is looked whether it has ended, or is to end.
 const LOOK: Duration = Duration::from_millis(20);

@@ -154,7 +154,7 @@ pub fn take_turn() -> Result<(), String> {
         // Relaxed: the flag is a wish and carries no data.
         stop.store(true, Ordering::Relaxed);
         thread::sleep(FAREWELL);
-        netmem::system::process::kill_this();
+        crate::system::process::kill_this();
     });
     listening.map_err(|error| format!("no thread for the set-up: {error}: see `ulimit -u` and pids.max"))?;
     let tell = |told: &Told| line(told).and_then(|line| (&stream).write_all(&line));

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netmem::system::process;
+use crate::system::process;
 
 use super::super::scratch;
 

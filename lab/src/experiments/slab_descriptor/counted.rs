@@ -2,12 +2,11 @@
 
 use std::io::{Error, ErrorKind};
 
-use netmem::system::perf::{Counters, Event};
-
 use super::form::{FORMS, Form};
 use super::simulated::{SOURCE_PAIRS, label, published_loads, scene};
 use crate::bench::{Bench, SetUpError};
 use crate::metric::Metric;
+use crate::system::perf::{Counters, Event};
 
 /// What is counted, and its name in the report.
 const EVENTS: [(Event, &str); 6] = [

@@ -1,11 +1,10 @@
 //! Processes that this one has started: one stands still, and goes on; none outlives who started it.
 
-use super::cpu;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
     waitid,
 };
-use rustix::thread::sched_setaffinity;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -30,9 +29,13 @@ pub fn start(command: &mut Command) -> io::Result<Child> {
 /// # Errors
 /// What the system says, of the core too.
 pub fn start_on(core: usize, command: &mut Command) -> io::Result<Child> {
-    let core = cpu::only(core)?;
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("core {core}: no such core")));
+    }
+    let mut only = CpuSet::new();
+    only.set(core);
     // SAFETY: between fork and exec it makes one system call, which neither allocates nor takes a lock.
-    start(unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &core)?)) })
+    start(unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &only)?)) })
 }
 
 /// Ends this process at once, whatever its threads do (SIGKILL): nothing is run at its end.
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_child_that_stands_still_is_killed_with_the_thread_that_started_it() {
-        let core = cpu::allowed().unwrap()[0];
+        let core = netmem::system::cpu::allowed().unwrap()[0];
         let start = move || {
             let child = start_on(core, Command::new("sleep").arg("1000")).expect("sleep(1)");
             stop(&child).unwrap();
