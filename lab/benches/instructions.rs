@@ -8,7 +8,7 @@
 //! cargo bench --bench instructions -- --record   writes the record anew
 //! ```
 
-use netmem::forward::Forwarder;
+use netmem::forward::{Forwarder, PacketPath};
 use netmem::packet::{HeadCache, Packet, Packets, ReadyPackets};
 use netmem::page::{BackingPreference, Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
@@ -82,7 +82,12 @@ const PATHS: &[Path] = &[
     Path {
         name: "IPv4 frame through a router of mem ports, bulk 32, with both far ends, per frame",
         each: BULK as u64,
-        run: routed,
+        run: |memory, w, n| routed(memory, w, n, None),
+    },
+    Path {
+        name: "IPv4 packet with a head through a router of mem ports, bulk 32, with both far ends, per packet",
+        each: BULK as u64,
+        run: |memory, w, n| routed(memory, w, n, Some(PacketPath::new(HeadCache::new(memory)?))),
     },
     Path {
         name: "packet over memif and back, lent, bulk 32, both ends, per packet",
@@ -257,13 +262,14 @@ fn hand_off(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All that a frame costs on its way: a round of a forwarder, and its generator and sink.
-fn routed(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+/// All that a frame costs on its way, or a packet where there is a path for those: a round of a forwarder, and its generator and sink.
+fn routed(memory: &Memory, w: &mut Worker, n: u64, path: Option<PacketPath>) -> Result<(), Failure> {
     let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
     let ring = MemConfig::default();
     let ((a, mut near), (b, mut far)) = (wire("0", &ring)?, wire("1", &ring)?);
     let ports: Vec<Box<dyn Port>> = vec![Box::new(a), Box::new(b)];
     let mut forwarder = Forwarder::new(ports, pool, Box::new(Router::new(traffic::router().into())))?;
+    path.into_iter().for_each(|path| forwarder.set_packet_path(path));
     let mut traffic = Traffic::new(1, 64)?;
     forwarder.poll(w);
     for _ in 0..n {
