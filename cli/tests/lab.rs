@@ -163,7 +163,7 @@ fn help_and_version_succeed_and_document_flags_and_exit_codes() {
         assert!(help.contains(part), "{part} in {help}");
     }
     for part in
-        ["Exit codes:", "Examples:", "received + originated = transmitted + dropped + held", "ns_per_packet"]
+        ["Exit codes:", "Examples:", "= transmitted + dropped + held + passed + fragmented", "ns_per_packet"]
     {
         assert!(help.contains(part), "{part} in {help}");
     }

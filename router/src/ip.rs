@@ -3,10 +3,13 @@
 //! For IPv4 there are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
 //! as usual, which are nearly all. `forward_any` takes every frame, check by check, and alone names reasons.
 
+mod fragment;
 mod options;
 mod v6;
 
 use std::net::{IpAddr, Ipv4Addr};
+
+pub(crate) use fragment::fragment;
 
 use super::route::{Fib, Hop, Neighbour, Table};
 use crate::interface::Interface;
@@ -17,7 +20,7 @@ use netmem::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
 /// Forwards the IP packet in `frame`, which came in by `ingress`.
 ///
 /// The routes of `fib` name ports by the numbers of its interfaces. If the verdict is a redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
-/// has changed, so that a frame that waits can be asked about again. Padding of the link behind the packet is looked at by
+/// has changed, so that a frame that waits, or is to be cut, can be asked about again. Padding of the link behind the packet is looked at by
 /// nothing and is still there: [`unpadded`] says where it begins, and a [`Router`](crate::Router) cuts it. A priority-tagged frame
 /// (802.1Q, VID 0) is of an unknown ethertype here: a router takes the tag off and asks again.
 ///
@@ -123,6 +126,14 @@ fn forward_any(frame: &mut [u8], ingress: Option<&Interface>, fib: &Fib) -> Resu
     let way = way(frame, &packet, fib)?;
     let records = options::check(Ethernet::parse(frame)?.1, fib.allow)?;
     let Some(way) = way else { return Ok(Verdict::Wait) };
+    if packet.length > way.mtu {
+        return Ok(Verdict::Fragment);
+    }
+    leave(frame, way, records, fib)
+}
+
+/// Writes into a frame what is to be different when it leaves, also into its options if it `records`.
+fn leave(frame: &mut [u8], way: Way, records: bool, fib: &Fib) -> Result<Verdict, Reason> {
     let (link, bytes) = Ethernet::parse_mut(frame)?;
     Ipv4::parse_mut(bytes)?.decrement_ttl();
     if records {
@@ -149,6 +160,8 @@ struct Way {
     station: MacAddr,
     /// The router's end of the link.
     own: MacAddr,
+    /// Bytes of IP packet that may go this way in one frame.
+    mtu: usize,
 }
 
 impl Way {
@@ -163,7 +176,7 @@ impl Way {
 /// The way of a packet; None while its next hop's link address is not known.
 ///
 /// How many routers may forward it is asked once it is known that this is not its end (RFC 1812 §5.3.1), and its length where the
-/// link is known, so that its sender is told at once and not when a neighbour answers.
+/// link is known, so that its sender is told at once and not when a neighbour answers. One that may be cut waits whole.
 fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> {
     let hop = fib.table.next_hop(packet.destination, || flow_hash(frame)).ok_or(Reason::NoRoute)?;
     let (port, station) = match hop {
@@ -180,10 +193,11 @@ fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> 
         return Err(Reason::TtlExpired);
     }
     let egress = fib.interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
-    if packet.length > usize::from(egress.mtu) {
-        return Err(if packet.may_be_cut { Reason::FragNeeded } else { Reason::PktTooBig });
+    let mtu = usize::from(egress.mtu);
+    if packet.length > mtu && !packet.may_be_cut {
+        return Err(Reason::PktTooBig);
     }
-    Ok(station?.map(|station| Way { port, station, own: egress.mac }))
+    Ok(station?.map(|station| Way { port, station, own: egress.mac, mtu }))
 }
 
 /// Checks all that does not depend on the destination's route; for whom a frame is on its link, and who it may be from and to, where

@@ -2,10 +2,10 @@
 
 use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Silence};
 use crate::interface::Interface;
-use crate::ip::{decide, decide_other, forward_admitted, forward_plain, unpadded};
+use crate::ip::{decide, decide_other, forward_admitted, forward_plain, fragment, unpadded};
 use crate::route::{Fib, FibReader};
 use crate::waiting::Waiting;
-use netmem::forward::{Decide, Reason, Replies, Verdict, Verdicts};
+use netmem::forward::{Decide, Pieces, Reason, Replies, Verdict, Verdicts};
 use netmem::packet::Packet;
 use netmem::pool::{Batch, Frame};
 use netmem::stats::Writer;
@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Frames ahead of the one in work whose headers are prefetched.
 const AHEAD: usize = 24;
 
-/// An IP router on one worker: validation, longest-prefix match, TTL, checksum, MAC addresses, ICMP errors. Padding of the
+/// An IP router on one worker: validation, longest-prefix match, TTL, checksum, MAC addresses, fragments, ICMP errors. Padding of the
 /// link and priority tags (802.1Q, VID 0) do not leave with a packet.
 ///
 /// The table may change while it works: each worker has a router of its own, with a clone of the [`FibReader`].
@@ -164,6 +164,11 @@ impl Decide for Router {
             });
         }
         dropped.append(&mut silent);
+    }
+
+    #[cold]
+    fn fragment(&mut self, _: Source, frame: Frame, pieces: &mut Pieces<'_>) -> Result<(), Frame> {
+        fragment(frame, self.fib.fib(), pieces)
     }
 
     #[cold]

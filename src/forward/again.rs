@@ -1,6 +1,6 @@
-//! Frames that the decision has a second time: those that waited, and replies made of dropped ones. COLD.
+//! Frames that the decision has a second time: those that waited, those that are cut, and replies made of dropped ones. COLD.
 
-use super::decide::{Replies, Verdicts};
+use super::decide::{Pieces, Replies, Verdicts};
 use super::poll::Forwarder;
 use super::verdict::Reason;
 use crate::pool::{Batch, Drain};
@@ -45,6 +45,40 @@ impl Forwarder {
             self.leave(from, w);
         }
         self.waiting = self.decision.waiting();
+    }
+
+    /// Has the next `n` frames of a burst cut, each into several.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fragment(&mut self, from: Source, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+        let mut frames = Batch::new();
+        burst.move_to(&mut frames, n);
+        self.fragment_all(from, &mut frames, w);
+    }
+
+    /// Has frames cut, and sends the pieces; a frame that is not cut is dropped whole.
+    pub(super) fn fragment_all(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
+        let mut whole = Batch::new();
+        for frame in frames.drain() {
+            let mut pieces = Pieces::new(&self.pool, w);
+            match self.decision.fragment(from, frame, &mut pieces) {
+                Ok(()) => {
+                    let Replies { mut frames, verdicts } = pieces.into_replies();
+                    self.meters.fragmented.add(1);
+                    self.meters.fragments.add(frames.len() as u64);
+                    // What of several packets waits for one port may be more than it has room for, and would leave by this worker's
+                    // queue also where another is to transmit it.
+                    if self.steering.is_some() {
+                        self.leave(from, w);
+                    }
+                    self.carry_out(&verdicts, from, &mut frames, w);
+                }
+                // There is room: no more come back than there were.
+                Err(frame) => drop(whole.push(frame)),
+            }
+        }
+        self.meters.drops.add(Reason::FragNeeded, whole.len() as u64);
+        self.free(&mut whole, w);
     }
 
     /// Has replies made of frames that came from there and were dropped for `reason`, and sends them; the others stay in

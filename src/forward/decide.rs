@@ -3,8 +3,9 @@
 use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::packet::Packet;
-use crate::pool::{Batch, Frame};
+use crate::pool::{Batch, Frame, Pool};
 use crate::steer::Source;
+use crate::sync::Worker;
 use std::error::Error;
 
 /// Frames ahead of the one in work whose headers are prefetched.
@@ -100,6 +101,17 @@ pub trait Decide: Send {
         let _ = (from, reason, dropped, replies);
     }
 
+    /// Makes several frames of one with [`Verdict::Fragment`]: what is pushed to `pieces` is sent in its place, in that order, also
+    /// where it is the frame itself. Without an implementation none is cut.
+    ///
+    /// # Errors
+    /// The frame, where it cannot be cut, or there are no frames for the pieces: it is dropped as [`Reason::FragNeeded`], and nothing is
+    /// sent of it.
+    fn fragment(&mut self, from: Source, frame: Frame, pieces: &mut Pieces<'_>) -> Result<(), Frame> {
+        let _ = (from, pieces);
+        Err(frame)
+    }
+
     /// Takes frames with [`Verdict::Wait`] as its own; those that it leaves in `frames`, or exchanges for others (the oldest
     /// for the newest), are dropped as [`Reason::NeighQueueFull`]. Without an implementation all are.
     fn wait(&mut self, from: Source, frames: &mut Batch) {
@@ -177,5 +189,38 @@ impl Replies {
         self.frames.push(frame)?;
         self.verdicts.set(at, verdict);
         Ok(())
+    }
+}
+
+/// What becomes of a frame that is cut: the frames that are sent in its place.
+#[derive(Debug)]
+pub struct Pieces<'a> {
+    replies: Replies,
+    pool: &'a Pool,
+    w: &'a mut Worker,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn new(pool: &'a Pool, w: &'a mut Worker) -> Pieces<'a> {
+        Pieces { replies: Replies::new(), pool, w }
+    }
+
+    /// `n` empty frames of the forwarder's pool; None where there are not so many, or `n` is more than [`BATCH_MAX`].
+    pub fn alloc(&mut self, n: usize) -> Option<Batch> {
+        let mut frames = Batch::new();
+        self.pool.alloc_bulk(self.w, &mut frames, n).then_some(frames)
+    }
+
+    /// Sends a piece, as [`Replies::push`] does. One that is too long itself is dropped as [`Reason::FragNeeded`].
+    ///
+    /// # Errors
+    /// The frame, where there are [`BATCH_MAX`] already.
+    pub fn push(&mut self, piece: Frame, verdict: Verdict) -> Result<(), Frame> {
+        let verdict = if verdict == Verdict::Fragment { Verdict::Drop(Reason::FragNeeded) } else { verdict };
+        self.replies.push(piece, verdict)
+    }
+
+    pub(super) fn into_replies(self) -> Replies {
+        self.replies
     }
 }

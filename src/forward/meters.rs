@@ -7,8 +7,8 @@ use crate::stats::{Count, Windows};
 
 /// The forwarder's counters, written by its worker, where nothing else is said, and read by any thread.
 ///
-/// Conservation, at every quiescent point: `received + taken + originated == transmitted + drops.total() + held + passed +
-/// handed`; and once all ports of all workers are idle, `transmitted == completed`.
+/// Conservation, at every quiescent point: `received + taken + originated + fragments == transmitted + drops.total() + held +
+/// passed + handed + fragmented`; and once all ports of all workers are idle, `transmitted == completed`.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Meters {
@@ -34,6 +34,10 @@ pub struct Meters {
     /// Packets that the forwarder copied into a frame of its pool before they went on, since others read their bytes or these were in
     /// several parts ([`HeadCache::make_sendable`](crate::packet::HeadCache::make_sendable)).
     pub copied: Count,
+    /// Frames that were cut ([`Decide::fragment`](super::Decide::fragment)): they are gone, and neither transmitted nor dropped.
+    pub fragmented: Count,
+    /// The pieces that were made of them, which were not received.
+    pub fragments: Count,
     /// Rounds without work, from the 65th in a row on.
     pub idle_rounds: Count,
     /// How often the worker slept ([`Idle::Sleep`](super::Idle)).

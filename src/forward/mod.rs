@@ -24,7 +24,7 @@ mod steered;
 pub mod tap;
 mod verdict;
 
-pub use decide::{Decide, Replies, Verdicts};
+pub use decide::{Decide, Pieces, Replies, Verdicts};
 pub use decisions::{CrossConnect, DropAll, PassAll, Reflect, Unpaired};
 pub use error::ForwardError;
 pub use free::Free;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rx ─► heads ─► rules ─► statistics ─► the decision's verdict ─┬─ redirect, tx ─► frames to the port, heads wait
-//!                    └─ drop, pass                            ├─ pass, wait ─► the local queue, the decision: without heads
+//!                    └─ drop, pass                            ├─ pass, wait, fragment ─► the local queue, the decision: without heads
 //!                                                             └─ drop ─► heads and frames freed in bulk
 //!   complete ─► packets again ─► heads and frames freed in bulk, or kept together as pairs
 //! ```

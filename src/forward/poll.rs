@@ -4,6 +4,7 @@
 //!   rx ─► verdict ─┬─ redirect, tx ─► that port's batch ─► tx      each round, per port
 //!                  ├─ pass ─► the local queue
 //!                  ├─ wait ─► the decision's own queue               until something changes
+//!                  ├─ fragment ─► the decision cuts it ─► a verdict for each piece
 //!                  └─ drop ─► counted ─► free in bulk
 //!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came
 //!   refill the fill ring, kick     each round
@@ -340,6 +341,7 @@ impl Forwarder {
                 Verdict::Drop(reason) => self.discard(from, reason, &mut drain, n, w),
                 Verdict::Pass => self.pass(&mut drain, n, w),
                 Verdict::Wait => self.wait(from, &mut drain, n, w),
+                Verdict::Fragment => self.fragment(from, &mut drain, n, w),
             }
         }
     }

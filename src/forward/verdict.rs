@@ -16,6 +16,9 @@ pub enum Verdict {
     Pass,
     /// It waits with the decision, unchanged, until something changes (a router: its next hop's MAC address).
     Wait,
+    /// It is longer than what it is to leave by carries: the decision makes several frames of it
+    /// ([`Decide::fragment`](super::Decide::fragment)), which are sent in its place.
+    Fragment,
 }
 
 /// A verdict as a number, so that those of a burst are compared several at once: kind in the high byte.
@@ -28,6 +31,7 @@ impl Code {
     const TX: u16 = 2;
     const PASS: u16 = 3;
     const WAIT: u16 = 4;
+    const FRAGMENT: u16 = 5;
 
     /// The code of a redirect to port 0.
     pub(super) const FIRST: Code = Code(0);
@@ -40,6 +44,7 @@ impl Code {
             (Code::DROP, reason) => Verdict::Drop(Reason::at(usize::from(reason))),
             (Code::TX, _) => Verdict::Tx,
             (Code::WAIT, _) => Verdict::Wait,
+            (Code::FRAGMENT, _) => Verdict::Fragment,
             _ => Verdict::Pass,
         }
     }
@@ -74,6 +79,7 @@ impl From<Verdict> for Code {
             Verdict::Tx => Code::TX << 8,
             Verdict::Pass => Code::PASS << 8,
             Verdict::Wait => Code::WAIT << 8,
+            Verdict::Fragment => Code::FRAGMENT << 8,
         })
     }
 }
@@ -174,8 +180,9 @@ reasons! {
     NeighFailed = "neigh_failed",
     /// The next hop's link address is not known, and too many frames wait for it, or nobody would ask.
     NeighQueueFull = "neigh_queue_full",
-    /// The packet is longer than the egress interface's MTU and may be cut into fragments, which is not done here (RFC 791
-    /// §2.3): its sender is not told, as it would not be if it were cut.
+    /// The packet is longer than the egress interface's MTU and may be cut into fragments (RFC 791 §2.3), but was not: there were no
+    /// frames for them, or they would be more than [`BATCH_MAX`](crate::limits::BATCH_MAX), the MTU is none that IPv4 can have, or the
+    /// decision cuts nothing. Its sender is not told.
     FragNeeded = "frag_needed",
     /// Its IPv4 options are not as they must be (RFC 791 §3.1).
     BadOptions = "bad_options",
@@ -288,8 +295,8 @@ mod tests {
     fn codes_say_the_verdict_they_were_made_of_and_runs_keep_the_order() {
         let own = (0..Reason::OWN_MAX).map(|n| Reason::Own(n as u8));
         let drops = Reason::ALL.iter().copied().chain(own).map(Verdict::Drop);
-        let all =
-            (0..=255).map(Verdict::Redirect).chain(drops).chain([Verdict::Tx, Verdict::Pass, Verdict::Wait]);
+        let others = [Verdict::Tx, Verdict::Pass, Verdict::Wait, Verdict::Fragment];
+        let all = (0..=255).map(Verdict::Redirect).chain(drops).chain(others);
         let all = all.flat_map(|verdict| [verdict; 3]).collect::<Vec<_>>();
         let runs = |verdicts: &[Verdict]| {
             let codes = verdicts.iter().map(|&verdict| Code::from(verdict)).collect::<Vec<_>>();

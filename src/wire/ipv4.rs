@@ -16,6 +16,9 @@ pub const TCP: u8 = 6;
 /// Protocol number of UDP.
 pub const UDP: u8 = 17;
 
+/// Pieces of the larger packet follow.
+const MORE_FRAGMENTS: u16 = 0x2000;
+
 /// Version 4 with a header of five words: all but a few packets begin so.
 const NO_OPTIONS: u8 = 0x45;
 
@@ -230,10 +233,23 @@ impl Ipv4 {
         self.fragment.get() & 0x3fff != 0
     }
 
+    /// Whether pieces of the larger packet follow this one.
+    pub const fn more_fragments(&self) -> bool {
+        self.fragment.get() & MORE_FRAGMENTS != 0
+    }
+
     /// Where in the larger packet this piece begins, in units of eight bytes; 0 in the first, and in a whole packet.
     #[inline]
     pub const fn fragment_offset(&self) -> u16 {
         self.fragment.get() & 0x1fff
+    }
+
+    /// Makes it the header of a piece: one that begins at `offset`, in units of eight bytes, is followed by others or not, and is so many
+    /// bytes long, its header among them. That it may be cut again is part of it. The checksum is wrong until [`seal`](Self::seal)ed.
+    pub const fn set_fragment(&mut self, offset: u16, more: bool, total_length: u16) {
+        let more = if more { MORE_FRAGMENTS } else { 0 };
+        self.fragment = U16::from_bytes((offset & 0x1fff | more).to_be_bytes());
+        self.total_length = U16::from_bytes(total_length.to_be_bytes());
     }
 
     /// How many more routers may forward the packet, this one included.

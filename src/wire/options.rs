@@ -8,6 +8,8 @@ use std::net::Ipv4Addr;
 const END: u8 = 0;
 /// Nothing: one byte of padding.
 const NOTHING: u8 = 1;
+/// The bit of an option that every fragment has.
+const COPIED: u8 = 0x80;
 /// Record route.
 const RECORD_ROUTE: u8 = 7;
 /// Timestamps.
@@ -127,6 +129,19 @@ pub fn record(packet: &mut [u8], stamp: &Stamp<impl Fn(Ipv4Addr) -> bool>) {
         }
     }
     Ipv4::seal(header);
+}
+
+/// Makes the options of the header that `packet` begins with those of a later fragment: what is not to be copied into every piece
+/// (RFC 791 §3.1) is overwritten with padding, so that the header stays as long, as Linux has it. The checksum is wrong until
+/// [sealed](Ipv4::seal).
+pub fn retain_copied(packet: &mut [u8]) {
+    let (length, mut at) = (header(packet).len(), HEADER_LEN);
+    let header = &mut packet[..length];
+    while let Ok(Some(Place { at: option, length })) = next(header, &mut at) {
+        if header[option] & COPIED == 0 {
+            header[option..option + length].fill(NOTHING);
+        }
+    }
 }
 
 /// The bytes of the header, or as many as there are.

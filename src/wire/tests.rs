@@ -104,6 +104,44 @@ fn options_are_tolerated_and_under_the_checksum() {
 }
 
 #[test]
+fn the_header_of_a_piece_says_where_it_begins_and_whether_more_follow_as_etherparse_reads_it() {
+    for (offset, more, length) in [(0, true, 1400), (0x1fff, false, 60), (175, true, 60), (0, false, 60)] {
+        let mut packet = header_bytes(64, 17, [10, 0, 0, 1], [10, 1, 0, 1], 0, 10, 7);
+        let header = Ipv4::mut_from_prefix(&mut packet[..]).unwrap().0;
+        header.set_fragment(offset, more, length);
+        let said = (header.fragment_offset(), header.more_fragments(), header.total_length());
+        assert_eq!(said, (offset, more, usize::from(length)));
+        Ipv4::seal(&mut packet);
+        let (theirs, _) = Ipv4Header::from_slice(&packet).unwrap();
+        let read = (theirs.fragment_offset.value(), theirs.more_fragments, theirs.total_len);
+        assert_eq!((read, theirs.dont_fragment), ((offset, more, length), false));
+        assert_eq!(theirs.header_checksum, theirs.calc_header_checksum());
+    }
+}
+
+/// RFC 791 §3.1: options with the copied flag are in all fragments; in the place of others is padding.
+#[test]
+fn a_later_fragment_keeps_the_options_with_the_copied_flag_alone() {
+    for (options, kept) in [
+        ([0; 8], [0; 8]),
+        ([7, 7, 4, 9, 9, 9, 9, 0], [1, 1, 1, 1, 1, 1, 1, 0]),
+        ([1, 0x94, 4, 0, 0, 68, 2, 0], [1, 0x94, 4, 0, 0, 1, 1, 0]),
+        // Behind the end, and behind what is no option, nothing is looked at.
+        ([0, 7, 4, 9, 9, 9, 9, 9], [0, 7, 4, 9, 9, 9, 9, 9]),
+        ([7, 2, 7, 1, 7, 2, 7, 2], [1, 1, 7, 1, 7, 2, 7, 2]),
+        ([7, 2, 7, 9, 7, 2, 7, 2], [1, 1, 7, 9, 7, 2, 7, 2]),
+    ] {
+        let mut packet = header_bytes(64, 17, [10, 0, 0, 1], [10, 1, 0, 1], 3, 2, 7);
+        packet.extend([7, 7, 7]);
+        packet[20..28].copy_from_slice(&options);
+        let mut wanted = packet.clone();
+        wanted[20..28].copy_from_slice(&kept);
+        super::options::retain_copied(&mut packet);
+        assert_eq!(packet, wanted);
+    }
+}
+
+#[test]
 fn the_ttl_corner_gives_zero_and_not_all_ones() {
     // A checksum of 0xfeff must become 0x0000: RFC 1141's sum would leave 0xffff.
     let mut packet = header_bytes(64, 17, [10, 0, 0, 1], [10, 1, 0, 1], 0, 0, 0);

@@ -306,8 +306,9 @@ The object of --json:
   backing (of the memory: which pages, and why not larger ones),
   windows {counted, dropped, p10, p90} or null,
   generator {sent, refused} or null,
-  received, originated (ICMP errors, made of dropped frames), transmitted,
-  held, passed, dropped {reason: n} (with --steer also inbox_full, flow_limit,
+  received, originated (ICMP errors, made of dropped frames), fragmented
+  (packets that were cut), fragments (made of those), transmitted, held,
+  passed, dropped {reason: n} (with --steer also inbox_full, flow_limit,
   inbox_gone: dropped between workers),
   icmp {sent {message: n}, silent {why: n}} (silent: dropped packets about
   which an error could have been sent and was not),
@@ -322,9 +323,9 @@ The object of --json:
   steer {policy, tx_queue, workers [{kept, sent, received, and every other
   counter of its inbox}]} or null,
   workers [{core (or null), received, taken (from others), handed (to
-  others), originated, transmitted, dropped, held, passed, idle_rounds (idle
-  polls, counted after 64 in a row), sleeps, stalls (see --watchdog),
-  ns_per_packet or null}],
+  others), originated, fragmented, fragments, transmitted, dropped, held,
+  passed, idle_rounds (idle polls, counted after 64 in a row), sleeps, stalls
+  (see --watchdog), ns_per_packet or null}],
   ports [{worker (its number), name, kind, detail, rx, tx, and every other
   counter, with those of the ports around it: fault_dropped, trace_lost and
   so on}],
@@ -336,10 +337,11 @@ The object of --json:
 
 What is checked at the end, or the exit code is 1 and a line says which:
   sent = received + rx_no_frame + rx_ring_full + rx_dropped    (generator)
-  received + originated = transmitted + dropped + held + passed
-                                                             (all workers)
-  received + taken + originated
-      = transmitted + dropped + held + passed + handed       (each worker)
+  received + originated + fragments
+      = transmitted + dropped + held + passed + fragmented   (all workers)
+  received + taken + originated + fragments
+      = transmitted + dropped + held + passed + handed + fragmented
+                                                             (each worker)
   passed = taken = freed + kept                              (local_queue)
   completed by the forwarder = taken + missed                        (tap)
   transmitted = completed = received by the sink, none corrupt, none

@@ -10,11 +10,12 @@ use netmem::port::PortState;
 pub fn broken(report: &Report) -> Vec<String> {
     let mut broken = Vec::new();
     let Report { received, transmitted, held, passed, .. } = *report;
+    let (fragmented, fragments) = (report.fragmented(), report.fragments());
     let (originated, dropped) = (report.icmp.originated, report.dropped_total());
-    if received + originated != transmitted + dropped + held + passed {
+    if received + originated + fragments != transmitted + dropped + held + passed + fragmented {
         broken.push(format!(
-            "check failed: received {received} + originated {originated} = transmitted {transmitted} + dropped {dropped} \
-             + held {held} + passed {passed}"
+            "check failed: received {received} + originated {originated} + fragments {fragments} = transmitted {transmitted} \
+             + dropped {dropped} + held {held} + passed {passed} + fragmented {fragmented}"
         ));
     }
     check_workers(report, &mut broken);
@@ -78,11 +79,13 @@ fn for_no_port(report: &Report) -> Option<String> {
 fn check_workers(report: &Report, broken: &mut Vec<String>) {
     for (number, worker) in report.workers.iter().enumerate() {
         let WorkerReport { received, taken, handed, originated, transmitted, .. } = *worker;
-        let WorkerReport { dropped, held, passed, .. } = *worker;
-        if received + taken + originated != transmitted + dropped + held + passed + handed {
+        let WorkerReport { dropped, held, passed, fragmented, fragments, .. } = *worker;
+        let (came, went) = (received + taken + originated + fragments, transmitted + dropped + held + passed);
+        if came != went + handed + fragmented {
             broken.push(format!(
-                "check failed: worker {number}: received {received} + taken {taken} + originated {originated} = \
-                 transmitted {transmitted} + dropped {dropped} + held {held} + passed {passed} + handed {handed}"
+                "check failed: worker {number}: received {received} + taken {taken} + originated {originated} \
+                 + fragments {fragments} = transmitted {transmitted} + dropped {dropped} + held {held} + passed {passed} \
+                 + handed {handed} + fragmented {fragmented}"
             ));
         }
     }
@@ -140,13 +143,16 @@ mod tests {
     fn each_equality_that_does_not_hold_is_named_with_its_numbers() {
         assert_eq!(
             said(|report, _| report.held = 3),
-            ["check failed: received 100 + originated 3 = transmitted 93 + dropped 8 + held 3 + passed 0"]
+            [
+                "check failed: received 100 + originated 3 + fragments 3 = transmitted 93 + dropped 8 + held 3 + passed 0 \
+                 + fragmented 1"
+            ]
         );
         assert_eq!(
             said(|report, _| report.workers[0].taken = 5),
             [
-                "check failed: worker 0: received 100 + taken 5 + originated 3 = transmitted 93 + dropped 8 + held 2 \
-                 + passed 0 + handed 0"
+                "check failed: worker 0: received 100 + taken 5 + originated 3 + fragments 3 = transmitted 93 + dropped 8 + held 4 \
+                 + passed 0 + handed 0 + fragmented 1"
             ]
         );
         let local_queue = LocalQueueReport { taken: 5, freed: 3, kept: 1 };

@@ -21,6 +21,8 @@ struct Object<'a> {
     generator: Option<Generator>,
     received: u64,
     originated: u64,
+    fragmented: u64,
+    fragments: u64,
     transmitted: u64,
     held: u64,
     passed: u64,
@@ -81,6 +83,8 @@ struct Worker {
     taken: u64,
     handed: u64,
     originated: u64,
+    fragmented: u64,
+    fragments: u64,
     transmitted: u64,
     dropped: u64,
     held: u64,
@@ -163,6 +167,8 @@ pub fn object(report: &Report) -> String {
         generator: report.traveled.map(|t| Generator { sent: t.sent, refused: t.refused }),
         received: report.received,
         originated: report.icmp.originated,
+        fragmented: report.fragmented(),
+        fragments: report.fragments(),
         transmitted: report.transmitted,
         held: report.held,
         passed: report.passed,
@@ -240,6 +246,8 @@ fn worker(worker: &WorkerReport) -> Worker {
         taken: worker.taken,
         handed: worker.handed,
         originated: worker.originated,
+        fragmented: worker.fragmented,
+        fragments: worker.fragments,
         transmitted: worker.transmitted,
         dropped: worker.dropped,
         held: worker.held,
@@ -296,9 +304,9 @@ mod tests {
             "{\"seconds\":2.0,\"pps\":20000000.0,\"ns_per_packet\":50.0,\"pps_mean\":50.0,\"mode\":\"ip\",";
         assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         for part in [
-            "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"originated\":3,\"transmitted\":93,\"held\":2,\"passed\":0,",
+            "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"held\":4,\"passed\":0,",
             "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"local_queue\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
-            "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"transmitted\":93,\"dropped\":8,\"held\":2,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"stalls\":0,\"ns_per_packet\":50.0}],",
+            "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"dropped\":8,\"held\":4,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"stalls\":0,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"astray\":0,\"balanced\":true}]",
         ] {

@@ -71,12 +71,14 @@ fn sections(
 }
 
 /// What became of a worker's packets.
-fn counts(meters: &Meters) -> [(&'static str, u64); 9] {
+fn counts(meters: &Meters) -> [(&'static str, u64); 11] {
     [
         ("received", meters.received.get()),
         ("taken", meters.taken.get()),
         ("handed", meters.handed.get()),
         ("originated", meters.originated.get()),
+        ("fragmented", meters.fragmented.get()),
+        ("fragments", meters.fragments.get()),
         ("transmitted", meters.transmitted.get()),
         ("completed", meters.completed.get()),
         ("passed", meters.passed.get()),

@@ -190,6 +190,9 @@ pub struct WorkerReport {
     pub handed: u64,
     /// ICMP errors.
     pub originated: u64,
+    /// Packets that were cut, and the fragments that were made of them.
+    pub fragmented: u64,
+    pub fragments: u64,
     pub transmitted: u64,
     pub dropped: u64,
     pub held: u64,
@@ -212,6 +215,8 @@ impl WorkerReport {
             taken: meters.taken.get(),
             handed: meters.handed.get(),
             originated: meters.originated.get(),
+            fragmented: meters.fragmented.get(),
+            fragments: meters.fragments.get(),
             transmitted: meters.transmitted.get(),
             dropped: meters.drops.total(),
             held: meters.held.get(),
@@ -279,6 +284,16 @@ impl Report {
         self.dropped.iter().map(|(_, frames)| frames).sum()
     }
 
+    /// Packets that were cut, of all workers.
+    pub fn fragmented(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.fragmented).sum()
+    }
+
+    /// The fragments that were made of them.
+    pub fn fragments(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.fragments).sum()
+    }
+
     /// Packets per second while there is work: one by the median time per packet, summed over the workers.
     pub fn pps(&self) -> Option<f64> {
         let each = self.workers.iter().filter_map(|worker| Some(1e9 / worker.windows?.p50));
@@ -339,9 +354,11 @@ pub fn sample() -> Report {
         taken: 0,
         handed: 0,
         originated: 3,
+        fragmented: 1,
+        fragments: 3,
         transmitted: 93,
         dropped: 8,
-        held: 2,
+        held: 4,
         passed: 0,
         idle_rounds: 5,
         sleeps: 1,
@@ -358,7 +375,7 @@ pub fn sample() -> Report {
         received: 100,
         icmp: IcmpReport { originated: 3, sent: vec![("time_exceeded", 3)], silent: vec![("limited", 5)] },
         transmitted: 93,
-        held: 2,
+        held: 4,
         passed: 0,
         local_queue: None,
         tap: None,

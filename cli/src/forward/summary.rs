@@ -50,9 +50,11 @@ fn workers(report: &Report) -> String {
             ("taken", worker.taken),
             ("handed", worker.handed),
             ("originated", worker.originated),
+            ("fragments", worker.fragments),
             ("transmitted", worker.transmitted),
+            ("dropped", worker.dropped),
         ];
-        let more = [("dropped", worker.dropped), ("held", worker.held), ("passed", worker.passed)];
+        let more = [("held", worker.held), ("passed", worker.passed), ("fragmented", worker.fragmented)];
         let counts = listed(counts.into_iter().chain(more));
         let busy = worker.windows.map_or_else(String::new, |q| format!("  {:.1} ns per packet", q.p50));
         format!("  {number}  {core}{counts}{busy}\n")
@@ -76,14 +78,21 @@ fn packets(report: &Report) -> String {
     }
     let rx_drops: u64 = report.ports.iter().map(PortReport::rx_drops).sum();
     lines.push(("rx drops", rx_drops, "at the devices: no free buffer, or ring full".into()));
-    let icmp = &report.icmp;
-    if icmp.originated == 0 {
-        lines.push(("received", report.received, "= transmitted + dropped + held + passed".into()));
-    } else {
-        let sum = "+ originated = transmitted + dropped + held + passed";
-        lines.push(("received", report.received, sum.into()));
+    let (icmp, has_cut) = (&report.icmp, report.fragmented() > 0);
+    let sum = [
+        if icmp.originated > 0 { "+ originated " } else { "" },
+        if has_cut { "+ fragments " } else { "" },
+        "= transmitted + dropped + held + passed",
+        if has_cut { " + fragmented" } else { "" },
+    ];
+    lines.push(("received", report.received, sum.concat()));
+    if icmp.originated > 0 {
         let said = format!("ICMP errors: {}", listed(icmp.sent.iter().copied()));
         lines.push(("originated", icmp.originated, said));
+    }
+    if has_cut {
+        lines.push(("fragmented", report.fragmented(), "longer than the next link carries".into()));
+        lines.push(("fragments", report.fragments(), "made of those".into()));
     }
     lines.push(("transmitted", report.transmitted, String::new()));
     lines.push(("dropped", report.dropped_total(), listed(report.dropped.iter().copied())));

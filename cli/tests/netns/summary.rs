@@ -68,8 +68,8 @@ impl Summary {
     pub fn assert_adds_up(&self) {
         let (received, transmitted) = (self.number("received"), self.number("transmitted"));
         assert_eq!(received, self.ports("rx"), "received by the forwarder and by its ports: {}", self.0);
-        let left = self.number("held") + self.number("passed");
-        let came = received + self.number("originated");
+        let left = self.number("held") + self.number("passed") + self.number("fragmented");
+        let came = received + self.number("originated") + self.number("fragments");
         assert_eq!(came, transmitted + self.dropped_in_all() + left, "{}", self.0);
         assert_eq!(transmitted, self.ports("tx"), "{}", self.0);
         assert_eq!(transmitted, self.ports("completed"), "{}", self.0);

@@ -13,6 +13,8 @@ mod configured;
 mod flaps;
 mod flood;
 mod forged;
+mod fragments;
+mod frames;
 #[path = "../iperf3/mod.rs"]
 mod iperf3;
 mod questions;

@@ -251,7 +251,8 @@ fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them
                 assert_eq!(ours, frame);
                 let padded = || frame.len() > 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
                 let uncommon = || frame[14] != 0x45 || frame[26] == 169 || padded();
-                assert!(checked.is_err() || uncommon(), "{frame:?}");
+                let is_told = checked.is_err() || checked == Ok(Verdict::Fragment);
+                assert!(is_told || uncommon(), "{frame:?}");
             }
         }
     }
@@ -274,7 +275,7 @@ fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
     let frames =
         std::env::var("NETMEM_RANDOM_FRAMES").map_or(1_000_000, |n| n.parse().expect("a number of frames"));
     let (router, mut random) = (router(), Random(0x6e65_746d_656d_2026));
-    let (mut forwarded, mut dropped) = (0u64, [0u64; Reason::ALL.len()]);
+    let (mut forwarded, mut cut, mut dropped) = (0u64, 0u64, [0u64; Reason::ALL.len()]);
     for _ in 0..frames {
         let mut frame = random_frame(&mut random);
         let before = frame.clone();
@@ -292,12 +293,17 @@ fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
                 dropped[reason.index()] += 1;
                 assert_eq!(frame, before, "{reason:?}");
             }
+            Verdict::Fragment => {
+                cut += 1;
+                assert_eq!(frame, before);
+            }
             other => panic!("a router says {other:?}"),
         }
     }
-    assert_eq!(forwarded + dropped.iter().sum::<u64>(), frames);
+    assert_eq!(forwarded + cut + dropped.iter().sum::<u64>(), frames);
     if frames >= 100_000 {
         assert!(forwarded > frames / 6, "{forwarded} of {frames} forwarded");
+        assert!(cut > 0, "none was to be cut");
         for reason in Reason::ALL.iter().copied().take_while(|reason| *reason != Reason::TxFull) {
             assert!(dropped[reason.index()] > 0, "no frame was dropped as {}: {dropped:?}", reason.name());
         }

@@ -1,5 +1,6 @@
 //! What a router owes, line by line, on the fast path and on the full one: `docs/router.md` names the test of each line.
 
+mod fragments;
 mod ipv4;
 mod ipv6;
 mod options;
@@ -7,9 +8,9 @@ mod tags;
 
 use super::router::*;
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, ethernet};
-use netmem_router::Allow;
 use netmem_router::icmp::Message;
 use netmem_router::route::{Change, HopId, Neighbour, NextHop, OwnAddress, OwnSources, Path, Target};
+use netmem_router::{Allow, Interface};
 use zerocopy::IntoBytes;
 
 const HOST: [&str; 2] = ["10.0.0.1", "fd00:a::1"];

@@ -4,6 +4,7 @@
 
 mod checklist;
 mod copying;
+mod cutting;
 mod holding;
 mod icmp;
 mod idling;
@@ -87,8 +88,9 @@ impl Rig {
 
     fn check(&self) {
         let (meters, ledger) = (self.forwarder.meters(), self.pool.ledger());
+        let came = meters.received.get() + meters.originated.get() + meters.fragments.get();
         let gone = meters.transmitted.get() + meters.drops.total() + meters.passed.get();
-        assert_eq!(meters.received.get() + meters.originated.get(), gone + meters.held.get());
+        assert_eq!(came, gone + meters.held.get() + meters.fragmented.get());
         assert!(ledger.balanced(), "{ledger:?}");
     }
 

@@ -5,6 +5,7 @@ use super::*;
 use netmem::forward::PacketPath;
 use netmem::forward::filter::filter;
 use netmem::packet::HeadCache;
+use netmem::pool::Frame;
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, Udp, ethernet, ipv4, udp};
 use netmem_router::icmp::{IcmpControl, IcmpCounters, Message, Silence};
 use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, fib};
@@ -177,6 +178,20 @@ impl RouterRig {
         let meters = self.rig.forwarder.meters();
         let all = meters.drops.iter().map(|(reason, frames)| (reason.name(), frames));
         all.filter(|(_, frames)| *frames > 0).collect()
+    }
+
+    /// Packets that were cut so far, and the fragments made of them.
+    pub fn cut(&self) -> (u64, u64) {
+        let meters = self.rig.forwarder.meters();
+        (meters.fragmented.get(), meters.fragments.get())
+    }
+
+    /// Takes all free frames of the pool but so many.
+    pub fn leave_frames(&mut self, left: usize) -> Vec<Frame> {
+        let Rig { pool, w, .. } = &mut self.rig;
+        let mut taken: Vec<_> = std::iter::from_fn(|| pool.alloc(w)).collect();
+        taken.drain(..left).for_each(|frame| frame.free(w));
+        taken
     }
 
     /// What was said so far.

@@ -7,6 +7,7 @@ use netmem::pool::{Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::steer::{MeshConfig, Record};
 use netmem::sync::Worker;
+use netmem::wire::Ipv4;
 use netmem_router::route::{Change, HopId, NextHop, Path, fib};
 use netmem_router::{Router, waiting};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -49,7 +50,7 @@ fn team_in(decision: impl Fn(usize) -> Box<dyn Decide>, mesh: &MeshConfig, ring:
     let (control, ends) = Steering::between(mesh).unwrap();
     let one = |end: Steering| {
         let mut w = memory.worker().unwrap();
-        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1024, ..PoolConfig::default() }).unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 2048, ..PoolConfig::default() }).unwrap();
         let (a, da) = wire("0", &MemConfig::default()).unwrap();
         let (b, db) = wire("1", &MemConfig { ring, coalesce: 1 }).unwrap();
         let mut forwarder =
@@ -100,7 +101,8 @@ impl Team {
             let (meters, ledger) = (one.forwarder.meters(), one.pool.ledger());
             let gone =
                 meters.transmitted.get() + meters.drops.total() + meters.passed.get() + meters.handed.get();
-            assert_eq!(meters.received.get() + meters.taken.get(), gone + meters.held.get());
+            let came = meters.received.get() + meters.taken.get() + meters.fragments.get();
+            assert_eq!(came, gone + meters.held.get() + meters.fragmented.get());
             assert!(ledger.balanced() && ledger.queued == 0, "{ledger:?}");
         }
     }
@@ -139,6 +141,44 @@ fn packets_leave_by_the_queue_of_the_first_worker_or_of_the_second() {
         let transmitted: Vec<u64> = team.workers.iter().map(One::transmitted).collect();
         assert_eq!(transmitted[0] == 5_000, from_first, "{transmitted:?}");
         assert_eq!(transmitted[1] > 0 && transmitted[2] > 0, !from_first, "{transmitted:?}");
+        team.end();
+    }
+}
+
+/// The fragments of a whole burst are more than wait for a port at once, and leave by the queue of the worker that is to transmit them.
+#[test]
+fn fragments_leave_in_order_by_the_queue_that_their_packets_would() {
+    for (record, transmitter) in [(Record::First, 0), (Record::Second, 1)] {
+        let mut fib = traffic::router();
+        fib.interfaces[1].mtu = 100;
+        let mesh =
+            MeshConfig { workers: 2, policy: "hash=1".parse().unwrap(), record, ..MeshConfig::default() };
+        let mut team = team_in(|_| Box::new(Router::new(fib.clone().into())), &mesh, 512);
+        team.traffic = Traffic::new(FLOWS, 300).unwrap();
+        team.begin();
+        for first in (0..600).step_by(60) {
+            let (traffic, mut id) = (&mut team.traffic, first);
+            team.workers[0].devices[0].deliver(60, |room| {
+                let len = traffic.write(room);
+                room[18..20].copy_from_slice(&u16::to_be_bytes(id));
+                room[20] = 0;
+                Ipv4::seal(&mut room[14..]);
+                id += 1;
+                len
+            });
+            let mut left = Vec::new();
+            for _ in 0..16 {
+                team.workers.iter_mut().for_each(One::poll);
+                team.workers[transmitter].devices[1].collect(512, |data| {
+                    let (header, _) = Ipv4::parse(&data[14..]).unwrap();
+                    left.push((header.id(), header.fragment_offset()));
+                });
+            }
+            let wanted = (first..first + 60).flat_map(|id| [0, 10, 20, 30].map(|offset| (id, offset)));
+            assert_eq!(left, wanted.collect::<Vec<_>>());
+        }
+        team.settle();
+        assert_eq!(team.sink.tally().received, 0, "nothing left by another queue");
         team.end();
     }
 }

@@ -75,8 +75,9 @@ impl Scene {
             }
         }
         let meters = self.forwarder.meters();
-        let came = meters.received.get() + meters.originated.get();
-        assert_eq!(came, meters.transmitted.get() + meters.drops.total() + meters.held.get());
+        let came = meters.received.get() + meters.originated.get() + meters.fragments.get();
+        let left = meters.transmitted.get() + meters.drops.total() + meters.held.get();
+        assert_eq!(came, left + meters.fragmented.get());
         assert!(self.pool.ledger().balanced());
         errors
     }

@@ -53,6 +53,7 @@ impl Forwarder {
                 Verdict::Drop(reason) => self.discard_packets(reason, run_of, w),
                 Verdict::Pass => self.pass_packets(run_of, w),
                 Verdict::Wait => self.wait_packets(from, run_of, w),
+                Verdict::Fragment => self.fragment_packets(from, run_of, w),
             }
         }
         drop(rest);
@@ -144,6 +145,14 @@ impl Forwarder {
     fn wait_packets(&mut self, from: Source, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
         let mut frames = self.detach(packets, w);
         self.wait_all(from, &mut frames, w);
+    }
+
+    /// Takes the heads off packets and has their frames cut. The pieces have no heads, and go through no hooks, as replies do.
+    #[cold]
+    #[inline(never)]
+    fn fragment_packets(&mut self, from: Source, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        let mut frames = self.detach(packets, w);
+        self.fragment_all(from, &mut frames, w);
     }
 
     /// Takes the heads off packets.

@@ -1,0 +1,93 @@
+//! What a decision may make of frames that are to be cut.
+
+use super::*;
+use netmem::forward::{Pieces, Verdict};
+use netmem::pool::Frame;
+use netmem::steer::Source;
+
+/// Every frame is to be cut: as the function says.
+struct Cutting(fn(Frame, &mut Pieces<'_>) -> Result<(), Frame>);
+
+impl Decide for Cutting {
+    fn decide(&mut self, _: Source, _: &mut [u8]) -> Verdict {
+        Verdict::Fragment
+    }
+
+    fn fragment(&mut self, _: Source, frame: Frame, pieces: &mut Pieces<'_>) -> Result<(), Frame> {
+        (self.0)(frame, pieces)
+    }
+}
+
+/// The same without saying how.
+struct Blunt;
+
+impl Decide for Blunt {
+    fn decide(&mut self, _: Source, _: &mut [u8]) -> Verdict {
+        Verdict::Fragment
+    }
+}
+
+/// What leaves by each port, how many were cut and into how many, and what was dropped.
+type Outcome = ([usize; 2], (u64, u64), Vec<(&'static str, u64)>);
+
+/// What becomes of a burst of ten.
+fn cut(mode: Box<dyn Decide>) -> Outcome {
+    let mut rig = rig(2048, mode);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    rig.forwarder.poll(&mut rig.w);
+    assert_eq!(rig.devices[0].deliver(10, |room| traffic.write(room)), 10);
+    let mut left = [0; 2];
+    for _ in 0..16 {
+        rig.forwarder.poll(&mut rig.w);
+        for (device, left) in rig.devices.iter_mut().zip(&mut left) {
+            device.collect(64, |_| *left += 1);
+        }
+    }
+    rig.check();
+    let meters = rig.forwarder.meters();
+    let drops = meters.drops.iter().map(|(reason, frames)| (reason.name(), frames));
+    let drops = drops.filter(|(_, frames)| *frames > 0).collect();
+    let counts = (meters.fragmented.get(), meters.fragments.get());
+    rig.end();
+    (left, counts, drops)
+}
+
+/// Two frames more, of 60 bytes each, behind the frame itself.
+fn three(frame: Frame, pieces: &mut Pieces<'_>, last: Verdict) -> Result<(), Frame> {
+    let Some(more) = pieces.alloc(2) else { return Err(frame) };
+    pieces.push(frame, Verdict::Redirect(1))?;
+    for (mut piece, verdict) in more.into_iter().zip([Verdict::Tx, last]) {
+        piece.put_zeroed(60).unwrap();
+        pieces.push(piece, verdict)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn each_piece_goes_where_the_decision_says_and_every_frame_is_accounted_for() {
+    let to = |last: fn(Frame, &mut Pieces<'_>) -> Result<(), Frame>| cut(Box::new(Cutting(last)));
+    let all = to(|frame, pieces| three(frame, pieces, Verdict::Redirect(1)));
+    assert_eq!(all, ([10, 20], (10, 30), vec![]));
+    let some = to(|frame, pieces| three(frame, pieces, Verdict::Drop(Reason::NoRoute)));
+    assert_eq!(some, ([10, 10], (10, 30), vec![("no_route", 10)]));
+    let again = to(|frame, pieces| three(frame, pieces, Verdict::Fragment));
+    assert_eq!(again, ([10, 10], (10, 30), vec![("frag_needed", 10)]), "cut once, and no more");
+    let none = to(|_, _| Ok(()));
+    assert_eq!(none, ([0, 0], (10, 0), vec![]));
+}
+
+#[test]
+fn of_a_frame_that_is_not_cut_after_all_nothing_leaves() {
+    let half = cut(Box::new(Cutting(|frame, pieces| {
+        let mut more = pieces.alloc(1).unwrap();
+        pieces.push(more.pop().unwrap(), Verdict::Redirect(1))?;
+        Err(frame)
+    })));
+    assert_eq!(half, ([0, 0], (0, 0), vec![("frag_needed", 10)]));
+    let too_many = cut(Box::new(Cutting(|frame, pieces| match pieces.alloc(65) {
+        Some(_) => Ok(()),
+        None => Err(frame),
+    })));
+    assert_eq!(too_many, half);
+    assert_eq!(cut(Box::new(Blunt)), half);
+}
