@@ -1,6 +1,7 @@
 //! The router's ends of its links, and what it forwards that usually is not forwarded.
 
 use netmem::wire::MacAddr;
+use std::net::IpAddr;
 
 /// One of the router's own ends of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +10,18 @@ pub struct Interface {
     pub mac: MacAddr,
     /// Bytes of IP packet that one frame of the link carries at most.
     pub mtu: u16,
+}
+
+/// What every link of IPv6 carries (RFC 8200 §5): no route's MTU is less to a router.
+const LEAST_V6: u16 = 1280;
+
+impl Interface {
+    /// Bytes of IP packet that may leave for `destination` in one frame of the link, by a route that has this MTU of its own, or none:
+    /// the smaller of the two, as by Linux, where a route's may not be used to send what the link does not carry.
+    pub(crate) fn mtu_to(&self, destination: IpAddr, route: Option<u16>) -> u16 {
+        let least = if destination.is_ipv6() { LEAST_V6 } else { 0 };
+        route.map_or(self.mtu, |route| self.mtu.min(route.max(least)))
+    }
 }
 
 /// What a router forwards only where somebody wants it to.

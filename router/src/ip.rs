@@ -27,7 +27,8 @@ use netmem::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
 /// # Cost
 /// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, beside a scan
 /// of a small table: some 70 instructions, and not one of the branches depends on which of the first
-/// four routes it is. A frame that is padded costs a call. One that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths
+/// four routes it is. A frame that is padded costs a call. One that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths or
+/// an MTU of its own
 /// costs a call and the checks once more. An IPv6 packet costs a call. Of sources that are not the router's own one in some hundreds,
 /// by the number of its addresses, costs a search in those.
 #[inline]
@@ -178,7 +179,8 @@ impl Way {
 /// How many routers may forward it is asked once it is known that this is not its end (RFC 1812 §5.3.1), and its length where the
 /// link is known, so that its sender is told at once and not when a neighbour answers. One that may be cut waits whole.
 fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> {
-    let hop = fib.table.next_hop(packet.destination, || flow_hash(frame)).ok_or(Reason::NoRoute)?;
+    let (hop, own_mtu) =
+        fib.table.next_hop_and_mtu(packet.destination, || flow_hash(frame)).ok_or(Reason::NoRoute)?;
     let (port, station) = match hop {
         Hop::Station { port, mac } => (port, Ok(Some(mac))),
         Hop::Unresolved(neighbour) => (neighbour.port, Ok(None)),
@@ -193,7 +195,7 @@ fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> 
         return Err(Reason::TtlExpired);
     }
     let egress = fib.interfaces.get(usize::from(port)).ok_or(Reason::NoRoute)?;
-    let mtu = usize::from(egress.mtu);
+    let mtu = usize::from(egress.mtu_to(packet.destination, own_mtu));
     if packet.length > mtu && !packet.may_be_cut {
         return Err(Reason::PktTooBig);
     }

@@ -23,7 +23,7 @@ pub struct RouteLine {
     pub metric: u32,
     /// `unicast`, `local`, `blackhole`, `unreachable`, `prohibit`, `throw`.
     pub kind: &'static str,
-    /// Its ways: `via 10.1.0.1 dev eth0 weight 1`, joined by `; `.
+    /// Its ways: `via 10.1.0.1 dev eth0 weight 1`, behind that `mtu 1300` where the route has its own, joined by `; `.
     pub paths: String,
 }
 
@@ -107,6 +107,9 @@ fn paths(ways: &[Via], names: &BTreeMap<u32, String>) -> String {
             let _ = write!(text, "via {address} ");
         }
         let _ = write!(text, "dev {} weight {}", name(way.link, names), way.weight);
+        if let Some(mtu) = way.mtu {
+            let _ = write!(text, " mtu {mtu}");
+        }
     }
     text
 }

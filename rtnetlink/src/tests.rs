@@ -9,7 +9,7 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteNextHop,
+    RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop,
     RouteNextHopFlags, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -45,7 +45,7 @@ fn gateway(last: u8) -> RouteAttribute {
 }
 
 fn via(link: u32, last: u8, weight: u16) -> Via {
-    Via { link, address: Some(Ipv4Addr::new(10, 77, 0, last).into()), weight }
+    Via { link, address: Some(Ipv4Addr::new(10, 77, 0, last).into()), weight, mtu: None }
 }
 
 fn said(datagram: &[u8]) -> (Vec<Event>, usize) {
@@ -104,6 +104,29 @@ fn ways_whose_link_is_down_do_not_count_and_routes_without_any_other_leave_it_op
     let mut single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1)]);
     single.header.flags = RouteFlags::Dead;
     unsaid(single);
+}
+
+#[test]
+fn a_routes_own_mtu_goes_with_each_of_its_ways_locked_or_not() {
+    let metrics = |mtu: u32, more: &[RouteMetric]| {
+        RouteAttribute::Metrics([&[RouteMetric::Window(9), RouteMetric::Mtu(mtu)], more].concat())
+    };
+    let lock = [RouteMetric::Lock(1 << 2)];
+    for (told, mtu) in [
+        (metrics(1300, &[]), Some(1300)),
+        (metrics(1300, &lock), Some(1300)),
+        (metrics(65_520, &[]), Some(65_520)),
+        (metrics(1_000_000, &[]), Some(u16::MAX)),
+        (metrics(0, &[]), None),
+        (RouteAttribute::Metrics(lock.into()), None),
+    ] {
+        let with = |hop: Via| Via { mtu, ..hop };
+        let single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), told.clone()]);
+        assert_eq!(targets(single), [Target::paths(vec![with(via(3, 1, 1))])]);
+        let hops = [(3, 1), (4, 2)].map(|(link, last)| next_hop(link, last, 1, RouteNextHopFlags::empty()));
+        let several = route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops.into()), told]);
+        assert_eq!(targets(several), [Target::paths(vec![with(via(3, 1, 1)), with(via(4, 2, 1))])]);
+    }
 }
 
 #[test]

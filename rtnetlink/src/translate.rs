@@ -9,7 +9,7 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteNextHop,
+    RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop,
     RouteNextHopFlags, RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -237,6 +237,7 @@ fn bare(attributes: &[RouteAttribute], link: u32) -> u32 {
 
 /// A route's ways, without those whose link is down.
 fn ways(message: &RouteMessage) -> Vec<Via> {
+    let mtu = mtu(message);
     let several = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::MultiPath(hops) => Some(hops),
         _ => None,
@@ -247,6 +248,7 @@ fn ways(message: &RouteMessage) -> Vec<Via> {
             link: bare(&hop.attributes, hop.interface_index),
             address: gateway(&hop.attributes),
             weight: u16::from(hop.hops) + 1,
+            mtu,
         };
         return hops.iter().filter(alive).map(via).collect();
     }
@@ -255,8 +257,22 @@ fn ways(message: &RouteMessage) -> Vec<Via> {
         _ => None,
     });
     let link = link.filter(|_| !message.header.flags.contains(RouteFlags::Dead));
-    let via = |link| Via { link, address: gateway(&message.attributes), weight: 1 };
+    let via = |link| Via { link, address: gateway(&message.attributes), weight: 1, mtu };
     link.map(via).into_iter().collect()
+}
+
+/// A route's own MTU, of which the kernel has none that is longer than a packet. Whether it is locked, against what hosts on the way say,
+/// is nothing to a router that heeds none of them.
+fn mtu(message: &RouteMessage) -> Option<u16> {
+    let metrics = message.attributes.iter().filter_map(|attribute| match attribute {
+        RouteAttribute::Metrics(metrics) => Some(metrics),
+        _ => None,
+    });
+    let mtu = metrics.flatten().find_map(|metric| match metric {
+        RouteMetric::Mtu(mtu) => Some(*mtu),
+        _ => None,
+    });
+    mtu.filter(|mtu| *mtu > 0).map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX))
 }
 
 fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {

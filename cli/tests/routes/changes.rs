@@ -69,6 +69,32 @@ fn routes_with_several_paths() {
     ]);
 }
 
+/// Seen: a route's own MTU was not heeded.
+#[test]
+fn routes_with_an_mtu_of_their_own() {
+    after_each(&[
+        "route add 10.1.0.0/16 via 10.77.1.1 mtu 1300",
+        "route change 10.1.0.0/16 via 10.77.1.1 mtu 1200",
+        "route replace 10.1.0.0/16 via 10.77.1.1 mtu lock 1100",
+        "route append 10.1.0.0/16 via 10.77.2.1 mtu 1000 window 9000",
+        "route replace 10.1.0.0/16 via 10.77.1.1",
+        "route add 10.2.0.0/16 mtu 1250 nexthop via 10.77.1.1 nexthop via 10.77.2.1",
+        "route del 10.2.0.0/16",
+        "route add 10.3.0.0/16 dev two scope link mtu 1290",
+        "route add 10.4.0.0/16 via 10.77.1.1 mtu 100000",
+        "nexthop add id 1 via 10.77.1.1 dev one",
+        "nexthop add id 2 via 10.77.2.1 dev two",
+        "nexthop add id 3 group 1/2",
+        "route add 10.5.0.0/16 nhid 3 mtu 1280",
+        "route add 10.6.0.0/16 nhid 1 mtu 1270",
+        "nexthop replace id 1 via 10.77.1.7 dev one",
+        "-6 route add fd01::/32 via fd77:1::1 mtu 1300",
+        "-6 route change fd01::/32 via fd77:1::1 mtu lock 1290",
+        "-6 route del fd01::/32",
+        "-6 route add fd02::/32 mtu 1350 nexthop via fd77:1::1 nexthop via fd77:2::1",
+    ]);
+}
+
 #[test]
 fn routes_to_nowhere() {
     after_each(&[

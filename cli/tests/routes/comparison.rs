@@ -78,9 +78,10 @@ fn line(route: &Value, table: &str, bits: &str) -> Option<Line> {
         "local" | "broadcast" | "anycast" | "multicast" => "local",
         kind => kind,
     };
+    let mtu = route["metrics"][0]["mtu"].as_u64().map_or_else(String::new, |mtu| format!(" mtu {mtu}"));
     let paths = match (kind, route["nexthops"].as_array()) {
-        ("unicast", Some(hops)) => sorted(hops.iter().filter_map(path)),
-        ("unicast", None) => sorted(path(route).into_iter()),
+        ("unicast", Some(hops)) => sorted(hops.iter().filter_map(path).map(|path| path + &mtu)),
+        ("unicast", None) => sorted(path(route).into_iter().map(|path| path + &mtu)),
         _ => Vec::new(),
     };
     if kind == "unicast" && paths.is_empty() {

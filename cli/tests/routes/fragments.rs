@@ -2,7 +2,7 @@
 
 use crate::frames::Wire;
 use crate::router::{Router, addressed, set};
-use crate::testbed::Testbed;
+use crate::testbed::{Testbed, host_mac};
 use netmem::wire::{Ethernet, Ipv4, ethernet};
 use std::net::Ipv4Addr;
 
@@ -120,6 +120,40 @@ fn what_is_cut_is_byte_for_byte_what_the_kernel_sends() {
             assert_eq!(summary["dropped"]["frag_needed"], 0);
             assert_eq!(summary["fragments"], pieces);
         }
+    }
+}
+
+/// The same where it is not the link that is narrow but the route, one that is locked, or one of several paths.
+#[test]
+fn what_is_cut_by_a_routes_own_mtu_is_byte_for_byte_what_the_kernel_sends() {
+    let frames = packets();
+    for route in [
+        "10.77.2.1/32 via 10.77.2.9 dev two onlink mtu 1300",
+        "10.77.2.1/32 dev two mtu lock 600",
+        "10.77.2.1/32 mtu 577 nexthop via 10.77.2.9 dev two nexthop via 10.77.2.8 dev two",
+    ] {
+        let lay = || {
+            let bed = addressed(&["ping"])?;
+            bed.dut.ip(&format!("route add {route}"));
+            for last in [1, 8, 9] {
+                bed.dut.ip(&format!("neigh replace 10.77.2.{last} lladdr {} dev two", host_mac(2)));
+            }
+            Some(bed)
+        };
+        let Some(bed) = lay() else { return };
+        set(&bed.dut, &[("ipv4/ip_forward", "1")]);
+        bed.h1.ping("10.77.2.1", 1, "");
+        let kernel = come(&bed, &frames);
+        drop(bed);
+        let Some(bed) = lay() else { return };
+        let router = Router::start_in(bed, ["xdp:one", "xdp:two"], &[]);
+        router.bed.h1.ping("10.77.2.1", 1, "");
+        let netmem = come(&router.bed, &frames);
+        for ((sent, kernel), netmem) in frames.iter().zip(&kernel).zip(&netmem) {
+            assert_eq!(netmem, kernel, "of {sent:x?} by {route}");
+        }
+        assert!(router.number("forward", "fragmented") > 3, "{route}");
+        router.end();
     }
 }
 

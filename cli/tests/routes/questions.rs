@@ -66,10 +66,22 @@ pub fn lengthen(bed: &Testbed) -> Namespace {
         dut.ip(&format!("route add {kind} 10.{net}.0.0/16"));
         dut.ip(&format!("-6 route add {kind} fd{net}::/16"));
     }
+    for (net, mtu) in OWN_MTUS {
+        for (family, to, via) in
+            [("-4", format!("10.{net}.0"), "10.77.2.1"), ("-6", format!("fd{net}:"), "fd77:2::1")]
+        {
+            let (wide, host) = if family == "-4" { (".0/16", ".1/32") } else { (":/16", ":1/128") };
+            dut.ip(&format!("{family} route add {to}{wide} via {via} mtu {mtu}"));
+            h2.ip(&format!("{family} addr add {to}{host} dev lo"));
+        }
+    }
     dut.ip("route add 10.85.0.0/16 via 10.77.1.1");
     dut.ip("-6 route add fd85::/16 via fd77:1::1");
     far
 }
+
+/// Networks of h2's, of both families, to which the routes have an MTU of their own.
+const OWN_MTUS: [(u8, &str); 4] = [(86, "1300"), (87, "lock 1300"), (88, "1000"), (89, "2000")];
 
 /// Asks everything, in both families.
 pub fn ask_all(bed: &Testbed, far: &Namespace) -> Vec<Answer> {
@@ -85,8 +97,8 @@ pub fn ask_all(bed: &Testbed, far: &Namespace) -> Vec<Answer> {
     answers
 }
 
-/// Pings of sizes about that of the narrow link.
-const SIZES: [&str; 12] = [
+/// Pings of sizes about that of the narrow link, and of routes' own MTUs.
+const SIZES: [&str; 24] = [
     "-s 0 10.77.3.1",
     "-M do -s 1372 10.77.3.1",
     "-M do -s 1373 10.77.3.1",
@@ -99,6 +111,18 @@ const SIZES: [&str; 12] = [
     "-M do -s 1353 fd77:3::1",
     "-M do -s 1452 fd77:3::1",
     "-M want -s 4000 fd77:3::1",
+    "-M do -s 1272 10.86.0.1",
+    "-M do -s 1273 10.86.0.1",
+    "-M dont -s 1273 10.86.0.1",
+    "-M do -s 1273 10.87.0.1",
+    "-M dont -s 1472 10.87.0.1",
+    "-M do -s 973 10.88.0.1",
+    "-M do -s 1472 10.89.0.1",
+    "-M do -s 1252 fd86::1",
+    "-M do -s 1253 fd86::1",
+    "-M do -s 1253 fd87::1",
+    "-M do -s 1232 fd88::1",
+    "-M do -s 1353 fd89::1",
 ];
 
 /// Pings with other settings, to the router itself, and to where nobody is. Five of them are errors for want of a route to a
@@ -140,8 +164,16 @@ const ELSEWHERE: [&str; 29] = [
 const BACK: &str = "10.85.0.1";
 
 /// Those of the pings that netmem, or neither router, answers.
-const SILENT: [&str; 7] =
-    ["10.77.2.255", "10.83.0.1", "169.254.9.9", "240.0.0.1", "fd83::1", "fd85::1", BACK];
+const SILENT: [&str; 8] = [
+    "-M do -s 1472 10.89.0.1",
+    "10.77.2.255",
+    "10.83.0.1",
+    "169.254.9.9",
+    "240.0.0.1",
+    "fd83::1",
+    "fd85::1",
+    BACK,
+];
 /// How long an answer to those is waited for, in seconds. All others are waited for with patience: one that comes late is no
 /// silence.
 const SILENCE: u64 = 6;

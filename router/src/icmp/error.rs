@@ -106,7 +106,7 @@ impl IcmpError {
                 let sender = Ethernet::parse(frame).map(|(link, _)| link.src).ok();
                 let sender = sender.filter(|sender| !sender.is_group()).ok_or(Silence::FromNobody)?;
                 let own = own_address(fib.addresses_of(from), to.into()).ok_or(Silence::NoAddress)?;
-                (Back { own, most: room(from, fib).ok_or(Silence::NoWayBack)? }, Some(sender))
+                (Back { own, most: link_mtu(from, fib).ok_or(Silence::NoWayBack)? }, Some(sender))
             } else {
                 (back(to.into(), from, fib)?, None)
             };
@@ -225,7 +225,7 @@ fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
             break;
         }
     }
-    let most = room(egress(to, hash_between(own, to), fib)?, fib).ok_or(Silence::NoWayBack)?;
+    let most = room(to, hash_between(own, to), fib).ok_or(Silence::NoWayBack)?;
     Ok(Back { own, most })
 }
 
@@ -251,13 +251,18 @@ fn hash_between(own: IpAddr, to: IpAddr) -> u32 {
 }
 
 /// Bytes of IP packet that a port's link carries.
-fn room(port: u8, fib: &Fib) -> Option<usize> {
+fn link_mtu(port: u8, fib: &Fib) -> Option<usize> {
     fib.interfaces.get(usize::from(port)).map(|interface| usize::from(interface.mtu))
 }
 
-/// The MTU of the link that the packet in `frame` was for: what the sender is told (RFC 1191 §4, RFC 4443 §3.2).
+/// Bytes of IP packet that may leave for `to` in one frame.
+fn room(to: IpAddr, hash: u32, fib: &Fib) -> Option<usize> {
+    let (hop, own_mtu) = fib.table.next_hop_and_mtu(to, || hash)?;
+    let egress = fib.interfaces.get(usize::from(hop.port()?))?;
+    Some(usize::from(egress.mtu_to(to, own_mtu)))
+}
+
+/// The MTU of the link that the packet in `frame` was for, or of the route: what the sender is told (RFC 1191 §4, RFC 4443 §3.2).
 fn mtu(frame: &[u8], destination: IpAddr, fib: &Fib) -> u32 {
-    let port = fib.table.next_hop(destination, || flow_hash(frame)).and_then(Hop::port);
-    let egress = port.and_then(|port| fib.interfaces.get(usize::from(port)));
-    egress.map_or(0, |egress| u32::from(egress.mtu))
+    room(destination, flow_hash(frame), fib).map_or(0, |mtu| mtu as u32)
 }

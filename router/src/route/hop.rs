@@ -61,6 +61,8 @@ pub struct Path {
     pub via: Option<IpAddr>,
     /// Its share of the flows, beside those of the other paths.
     pub weight: u16,
+    /// Bytes of IP packet that may go this way, where the route says so: also where the link carries more.
+    pub mtu: Option<u16>,
 }
 
 /// A next hop as the table holds it.
@@ -88,7 +90,7 @@ pub(super) enum Kind {
     Station,
     /// The destination is on the link of the port whose number goes with it.
     OnLink,
-    /// The paths of the hop whose number goes with it: several, or one whose neighbour is not resolved.
+    /// The paths of the hop whose number goes with it: several, or one whose neighbour is not resolved or that has an MTU of its own.
     Paths,
     Local,
     Blackhole,

@@ -84,6 +84,8 @@ pub struct Via {
     pub address: Option<IpAddr>,
     /// Its share of the flows beside the other ways, from 1.
     pub weight: u16,
+    /// The route's own MTU, bytes of IP packet; None where the link's counts.
+    pub mtu: Option<u16>,
 }
 
 impl Target {
@@ -260,7 +262,7 @@ impl Rib {
             Link::Silent => Change::Neighbour(neighbour, None),
             Link::Unknown => Change::Forget(neighbour),
         });
-        let by = Target::Paths([Via { link, address: Some(address), weight: 1 }].into());
+        let by = Target::Paths([Via { link, address: Some(address), weight: 1, mtu: None }].into());
         if let Some(hop) = self.targets.find(&by) {
             self.compile(hop);
         }
@@ -355,7 +357,8 @@ impl Rib {
     fn adjacency(&self, address: IpAddr) -> Option<Target> {
         let route = self.entries.longest(address)?;
         let Target::Paths(paths) = self.targets.get(route.hop)? else { return None };
-        let [Via { link, address: None, .. }] = paths[..] else { return None };
+        // By way of an adjacency the route's own MTU would be lost.
+        let [Via { link, address: None, mtu: None, .. }] = paths[..] else { return None };
         let Link::Known(mac) = self.neighbours.get(link, address) else { return None };
         (route.prefix != IpNet::from(address)).then_some(Target::Station { port: self.port(link)?, mac })
     }

@@ -107,34 +107,44 @@ impl Table {
     /// # Cost
     /// Beside the lookup, one in a hash map where the link address does not lie in the route's own hop.
     pub fn next_hop(&self, destination: IpAddr, flow: impl FnOnce() -> u32) -> Option<Hop> {
+        self.next_hop_and_mtu(destination, flow).map(|(hop, _)| hop)
+    }
+
+    /// As [`next_hop`](Self::next_hop), and the route's own MTU, where it has one.
+    pub fn next_hop_and_mtu(
+        &self,
+        destination: IpAddr,
+        flow: impl FnOnce() -> u32,
+    ) -> Option<(Hop, Option<u16>)> {
         let hop = match destination {
             IpAddr::V4(address) => self.lookup(address)?,
             IpAddr::V6(address) => self.lookup_v6(address)?,
         };
-        Some(match hop.kind() {
+        let hop = match hop.kind() {
+            Kind::Paths => return Some(self.by_path(hop.number(), destination, flow)),
             Kind::Station => Hop::Station { port: hop.port, mac: hop.mac },
             Kind::OnLink => self.neighbour(Neighbour { port: hop.number() as u8, address: destination }),
-            Kind::Paths => self.by_path(hop.number(), destination, flow),
             Kind::Local => Hop::Local,
             Kind::Blackhole => Hop::Blackhole,
             Kind::Unreachable => Hop::Unreachable,
             Kind::Prohibit => Hop::Prohibit,
             Kind::Elsewhere => Hop::Elsewhere,
-        })
+        };
+        Some((hop, None))
     }
 
     /// By the path that the flow's hash falls to: each has a share of the hashes by its weight (hash-threshold, RFC 2992).
-    fn by_path(&self, number: u32, destination: IpAddr, flow: impl FnOnce() -> u32) -> Hop {
+    fn by_path(&self, number: u32, destination: IpAddr, flow: impl FnOnce() -> u32) -> (Hop, Option<u16>) {
         let paths: &[Path] = self.paths.get(number as usize).map_or(&[], |paths| paths);
         let path = match paths {
-            [] => return Hop::Elsewhere,
+            [] => return (Hop::Elsewhere, None),
             [one] => one,
             several => share_of(several, flow()),
         };
-        match path.port {
-            None => Hop::Elsewhere,
-            Some(port) => self.neighbour(Neighbour { port, address: path.via.unwrap_or(destination) }),
-        }
+        let hop = path.port.map_or(Hop::Elsewhere, |port| {
+            self.neighbour(Neighbour { port, address: path.via.unwrap_or(destination) })
+        });
+        (hop, path.mtu)
     }
 
     fn neighbour(&self, neighbour: Neighbour) -> Hop {

@@ -80,7 +80,12 @@ proptest! {
 #[test]
 fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
     let mut rib = Rib::new([(11, 0), (12, 1), (13, 2)]);
-    let via = |link, weight| Via { link, address: Some(Ipv4Addr::new(10, 9, link as u8, 1).into()), weight };
+    let via = |link, weight| Via {
+        link,
+        address: Some(Ipv4Addr::new(10, 9, link as u8, 1).into()),
+        weight,
+        mtu: None,
+    };
     rib.insert(&RibRoute {
         prefix: "10.0.0.0/8".parse().unwrap(),
         origin: Origin::Main,
@@ -106,7 +111,12 @@ fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
 fn a_table_that_leads_by_more_paths_takes_more_memory() {
     let bytes = |links: u32| {
         let mut rib = Rib::new((1..=links).map(|link| (link, 0)));
-        let via = |link| Via { link, address: Some(Ipv4Addr::new(10, 9, link as u8, 1).into()), weight: 1 };
+        let via = |link| Via {
+            link,
+            address: Some(Ipv4Addr::new(10, 9, link as u8, 1).into()),
+            weight: 1,
+            mtu: None,
+        };
         rib.insert(&RibRoute {
             prefix: "10.0.0.0/8".parse().unwrap(),
             origin: Origin::Main,

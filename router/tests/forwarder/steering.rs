@@ -210,7 +210,7 @@ fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
 #[test]
 fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker() {
     let (mut control, reader) = fib(traffic::router());
-    let via = Path { port: Some(1), via: Some([10, 9, 9, 9].into()), weight: 1 };
+    let via = Path { port: Some(1), via: Some([10, 9, 9, 9].into()), weight: 1, mtu: None };
     let silent = "10.1.0.0/27".parse().unwrap();
     let hop = HopId(7);
     control.apply(vec![Change::Paths(hop, [via].into()), Change::Route(silent, hop)]);

@@ -14,7 +14,7 @@ fn unresolved() -> (FibReader, FibControl, Neighbour) {
     let (control, reader) = fib(Fib { interfaces: traffic::INTERFACES.to_vec(), ..Fib::default() });
     let mut control = control;
     let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 9]) };
-    let path = Path { port: Some(1), via: Some(neighbour.address), weight: 1 };
+    let path = Path { port: Some(1), via: Some(neighbour.address), weight: 1, mtu: None };
     let to = routes.iter().find(|route| route.port == 1).expect("a route out");
     control.apply(vec![Change::Paths(HopId(0), [path].into()), Change::Route(to.prefix, HopId(0))]);
     (reader, control, neighbour)

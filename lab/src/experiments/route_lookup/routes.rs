@@ -63,7 +63,8 @@ impl Way {
             Way::Blackhole => Target::Blackhole,
             way => {
                 let stations = way.stations().into_iter();
-                let via = |number| Via { link: LINK, address: Some(station(family, number)), weight: 1 };
+                let via =
+                    |number| Via { link: LINK, address: Some(station(family, number)), weight: 1, mtu: None };
                 Target::paths(stations.map(via).collect())
             }
         }

@@ -88,20 +88,26 @@ impl Targets {
             Target::Prohibit => NextHop::PROHIBIT,
             Target::Paths(paths) => match **paths {
                 [] => NextHop::ELSEWHERE,
-                [Via { link, address: None, .. }] => port(link).map_or(NextHop::ELSEWHERE, NextHop::on_link),
-                [Via { link, address: Some(address), .. }] => {
+                [Via { link, address: None, mtu: None, .. }] => {
+                    port(link).map_or(NextHop::ELSEWHERE, NextHop::on_link)
+                }
+                [Via { link, address: Some(address), mtu: None, .. }] => {
                     match (port(link), neighbours.get(link, address)) {
                         (None, _) => NextHop::ELSEWHERE,
                         (Some(port), Link::Known(mac)) => NextHop::station(port, mac),
                         (Some(port), _) => {
-                            let path = Path { port: Some(port), via: Some(address), weight: 1 };
+                            let path = Path { port: Some(port), via: Some(address), weight: 1, mtu: None };
                             return Some(Change::Paths(id, [path].into()));
                         }
                     }
                 }
                 _ => {
-                    let path =
-                        |via: &Via| Path { port: port(via.link), via: via.address, weight: via.weight };
+                    let path = |via: &Via| Path {
+                        port: port(via.link),
+                        via: via.address,
+                        weight: via.weight,
+                        mtu: via.mtu,
+                    };
                     return Some(Change::Paths(id, paths.iter().map(path).collect()));
                 }
             },

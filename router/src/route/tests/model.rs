@@ -39,13 +39,13 @@ fn rank(route: &RibRoute) -> Rank {
 }
 
 impl Model {
-    fn next_hop(&self, address: IpAddr, hash: u32) -> Option<Hop> {
+    fn way(&self, address: IpAddr, hash: u32) -> Option<(Hop, Option<u16>)> {
         let covering = self.routes.iter().filter(|route| route.prefix.contains(&address));
         let longest = covering.clone().map(|route| route.prefix.prefix_len()).max()?;
         let best = covering
             .filter(|route| route.prefix.prefix_len() == longest)
             .min_by_key(|route| (route.origin, route.metric))?;
-        Some(match &best.target {
+        let hop = match &best.target {
             Target::Station { port, mac } => Hop::Station { port: *port, mac: *mac },
             Target::Local => Hop::Local,
             Target::Blackhole => Hop::Blackhole,
@@ -55,11 +55,12 @@ impl Model {
                 let shares: Vec<&Via> =
                     paths.iter().flat_map(|via| vec![via; usize::from(via.weight)]).collect();
                 match shares.get(((u64::from(hash) * shares.len() as u64) >> 32) as usize) {
-                    Some(via) => self.over(via.link, via.address.unwrap_or(address)),
+                    Some(via) => return Some((self.over(via.link, via.address.unwrap_or(address)), via.mtu)),
                     None => Hop::Elsewhere,
                 }
             }
-        })
+        };
+        Some((hop, None))
     }
 
     fn over(&self, link: u32, address: IpAddr) -> Hop {
@@ -90,11 +91,9 @@ fn prefix() -> impl Strategy<Value = IpNet> {
 
 fn via() -> impl Strategy<Value = Via> {
     let gateway = prop::option::of(address());
-    (prop::sample::select(&LINKS[..]), gateway, 1..4_u16).prop_map(|(link, address, weight)| Via {
-        link,
-        address,
-        weight,
-    })
+    let mtu = prop::option::weighted(0.3, 1300..1303_u16);
+    let parts = (prop::sample::select(&LINKS[..]), gateway, 1..4_u16, mtu);
+    parts.prop_map(|(link, address, weight, mtu)| Via { link, address, weight, mtu })
 }
 
 fn target() -> impl Strategy<Value = Target> {
@@ -210,8 +209,8 @@ proptest! {
             if hash & 7 > 0 {
                 reader.refresh();
                 for address in addresses {
-                    let seen = reader.fib().table.next_hop(address, || hash);
-                    prop_assert_eq!(seen, model.next_hop(address, hash), "{}", address);
+                    let seen = reader.fib().table.next_hop_and_mtu(address, || hash);
+                    prop_assert_eq!(seen, model.way(address, hash), "{}", address);
                 }
             }
             let mut routes = model.routes.clone();

@@ -287,3 +287,56 @@ fn a_packet_waits_for_its_neighbour_whole_and_leaves_in_fragments() {
         assert_eq!(left.collect::<Vec<_>>(), linux(&forwarded(&sent), MTU).unwrap());
     });
 }
+
+/// Leads 10.7/16 and fd00:7::/32 to hosts by a route with an MTU of its own; port 1 carries 1,400 bytes.
+fn lead_by_own_mtu(router: &mut RouterRig, mtu: u16) {
+    let via = ["10.1.0.9", "fd00:b::9"].map(|via| Neighbour { port: 1, address: via.parse().unwrap() });
+    let mut changes = Vec::new();
+    for ((net, neighbour), id) in ["10.7.0.0/16", "fd00:7::/32"].into_iter().zip(via).zip(70..) {
+        let path = Path { port: Some(1), via: Some(neighbour.address), weight: 1, mtu: Some(mtu) };
+        changes.extend([
+            Change::Neighbour(neighbour, Some(HOSTS[1])),
+            Change::Paths(HopId(id), [path].into()),
+            Change::Route(net.parse().unwrap(), HopId(id)),
+        ]);
+    }
+    router.control.apply(changes);
+}
+
+/// RFC 1191 §3 and §4: a route may carry less than its link; what is told, and what is cut, is by the smaller of the two, as by Linux.
+#[test]
+fn rfc1191_3_a_routes_own_mtu_is_told_and_cut_by_where_it_is_less_than_the_links() {
+    on_each_way(|router| {
+        for (own, counts) in [(1300, 1300), (600, 600), (68, 68), (1400, 1400), (1500, 1400)] {
+            lead_by_own_mtu(router, own);
+            let of = |length: usize, may_be_cut: bool| {
+                with_v4(datagram(HOST[0], "10.7.0.1", 64, length - 28), |packet| {
+                    packet[6] = if may_be_cut { 0 } else { 0x40 };
+                })
+            };
+            assert_eq!(pieces(router, &of(counts, false)).len(), 1, "{own}");
+            let left = router.pass(0, &of(counts + 1, false));
+            let [(0, error)] = &left[..] else { panic!("{} frames left", left.len()) };
+            let said = read(error);
+            assert_eq!((said.kind, said.code, said.rest), (3, 4, counts as u32));
+            let sent = of(counts + 1, true);
+            assert_eq!(pieces(router, &sent), linux(&forwarded(&sent), counts).unwrap());
+        }
+    });
+}
+
+/// RFC 8200 §5: the same of IPv6, but that every link carries 1,280 bytes.
+#[test]
+fn rfc8200_5_a_routes_own_mtu_is_told_where_it_is_less_than_the_links_and_1280_or_more() {
+    on_each_way(|router| {
+        for (own, counts) in [(1300, 1300), (1000, 1280), (1500, 1400)] {
+            lead_by_own_mtu(router, own);
+            let of = |length: usize| datagram(HOST[1], "fd00:7::1", 64, length - 48);
+            assert_eq!(router.forward(&of(counts)).len(), ethernet::HEADER_LEN + counts);
+            let left = router.pass(0, &of(counts + 1));
+            let [(0, error)] = &left[..] else { panic!("{} frames left", left.len()) };
+            let said = read(error);
+            assert_eq!((said.kind, said.code, said.rest), (2, 0, counts as u32));
+        }
+    });
+}

@@ -282,7 +282,7 @@ fn rfc2992_1_flows_keep_to_one_of_several_paths_and_take_all_of_them() {
             let mac = MacAddr::new([2, 0, 0, 0, 1, last]);
             router.control.apply(vec![Change::Neighbour(neighbour, Some(mac))]);
         }
-        let path = |last| Path { port: Some(1), via: Some([10, 5, 0, last].into()), weight: 1 };
+        let path = |last| Path { port: Some(1), via: Some([10, 5, 0, last].into()), weight: 1, mtu: None };
         let net = "10.8.0.0/16".parse().unwrap();
         let paths = [path(1), path(2)].into();
         router.control.apply(vec![Change::Paths(HopId(90), paths), Change::Route(net, HopId(90))]);

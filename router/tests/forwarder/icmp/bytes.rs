@@ -104,7 +104,8 @@ fn an_error_is_no_longer_than_the_link_that_it_leaves_by_carries() {
 #[test]
 fn an_error_with_several_ways_back_fits_the_one_that_it_takes() {
     let mut router = RouterRig::new(Way::Fast);
-    let path = |port, via: &str| Path { port: Some(port), via: Some(via.parse().unwrap()), weight: 1 };
+    let path =
+        |port, via: &str| Path { port: Some(port), via: Some(via.parse().unwrap()), weight: 1, mtu: None };
     let known = |port: u8, via: &str| {
         let neighbour = Neighbour { port, address: via.parse().unwrap() };
         Change::Neighbour(neighbour, Some(HOSTS[usize::from(port)]))
