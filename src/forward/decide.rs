@@ -11,7 +11,7 @@ use std::error::Error;
 /// Frames ahead of the one in work whose headers are prefetched.
 const AHEAD: usize = 24;
 
-/// What a forwarder asks about the frames that it received: forward, drop, pass, or wait.
+/// What a forwarder asks about the frames that it received: forward, drop, pass, wait, or cut.
 ///
 /// A dataplane of one's own is an implementation of this trait: [`decide`](Self::decide) alone is required, everything else
 /// (several workers, sleep, latency, rules, taps, counters, what the control socket shows) is the

@@ -196,3 +196,30 @@ pub fn listed(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
     let texts = counts.map(|(name, count)| format!("{name} {}", thousands(count))).collect::<Vec<_>>();
     texts.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::report::sample;
+
+    #[test]
+    fn the_sum_of_the_packets_names_errors_and_fragments_where_there_are_any() {
+        let mut report = sample();
+        let lines = |report: &Report| packets(report).lines().map(str::to_owned).collect::<Vec<_>>();
+        let all = lines(&report);
+        let sum = "  received     100  + originated + fragments = transmitted + dropped + held + passed + fragmented";
+        let found = all.iter().position(|line| line == sum).expect("the sum");
+        assert_eq!(
+            all[found + 1..found + 4],
+            [
+                "  originated     3  ICMP errors: time_exceeded 3",
+                "  fragmented     1  longer than the next link carries",
+                "  fragments      3  made of those",
+            ]
+        );
+        report.workers[0].fragmented = 0;
+        report.icmp.originated = 0;
+        let sum = "  received     100  = transmitted + dropped + held + passed";
+        assert!(lines(&report).iter().any(|line| line == sum), "{}", packets(&report));
+    }
+}
