@@ -110,7 +110,7 @@ fn the_header_of_a_piece_says_where_it_begins_and_whether_more_follow_as_etherpa
         let header = Ipv4::mut_from_prefix(&mut packet[..]).unwrap().0;
         header.set_fragment(offset, more, length);
         let said = (header.fragment_offset(), header.more_fragments(), header.total_length());
-        assert_eq!(said, (offset, more, usize::from(length)));
+        assert_eq!(said, (offset, more, length));
         Ipv4::seal(&mut packet);
         let (theirs, _) = Ipv4Header::from_slice(&packet).unwrap();
         let read = (theirs.fragment_offset.value(), theirs.more_fragments, theirs.total_len);

@@ -70,7 +70,8 @@ fn packets() -> Vec<Vec<u8>> {
 fn experiment(frame: &[u8]) -> Option<(u16, Vec<u8>)> {
     let (link, packet) = Ethernet::parse(frame).ok()?;
     let header = Ipv4::parse(packet).ok().filter(|_| link.ethertype() == ethernet::IPV4)?.0;
-    (header.protocol() == EXPERIMENT).then(|| (header.id(), frame[..14 + header.total_length()].to_vec()))
+    (header.protocol() == EXPERIMENT)
+        .then(|| (header.id(), frame[..14 + usize::from(header.total_length())].to_vec()))
 }
 
 /// What comes to h2 of each of these frames of h1's.

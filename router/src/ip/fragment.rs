@@ -42,7 +42,7 @@ impl Cut {
     /// How a packet of which this is the header goes through what carries `mtu` bytes; None where IPv4 cannot do that.
     fn of(header: &Ipv4, mtu: usize) -> Option<Cut> {
         let length = header.header_len();
-        let (room, data) = (mtu.checked_sub(length)?, header.total_length() - length);
+        let (room, data) = (mtu.checked_sub(length)?, usize::from(header.total_length()) - length);
         let each = room / UNIT * UNIT;
         if mtu < LEAST_MTU || each == 0 {
             return None;
