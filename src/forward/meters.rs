@@ -31,13 +31,13 @@ pub struct Meters {
     /// Frames that the decision made of dropped ones ([`Decide::answer`](super::Decide::answer)), ICMP errors say; they were not
     /// received.
     pub originated: Count,
-    /// Packets that the forwarder copied into a frame of its pool before they went on, since others read their bytes or these were in
-    /// several parts ([`HeadCache::make_sendable`](crate::packet::HeadCache::make_sendable)).
-    pub copied: Count,
     /// Frames that were cut ([`Decide::fragment`](super::Decide::fragment)): they are gone, and neither transmitted nor dropped.
     pub fragmented: Count,
     /// The pieces that were made of them, which were not received.
     pub fragments: Count,
+    /// Packets that the forwarder copied into a frame of its pool before they went on, since others read their bytes or these were in
+    /// several parts ([`HeadCache::make_sendable`](crate::packet::HeadCache::make_sendable)).
+    pub copied: Count,
     /// Rounds without work, from the 65th in a row on.
     pub idle_rounds: Count,
     /// How often the worker slept ([`Idle::Sleep`](super::Idle)).

@@ -248,8 +248,8 @@ impl Ipv4 {
     /// bytes long, its header among them. That it may be cut again is part of it. The checksum is wrong until [`seal`](Self::seal)ed.
     pub const fn set_fragment(&mut self, offset: u16, more: bool, total_length: u16) {
         let more = if more { MORE_FRAGMENTS } else { 0 };
-        self.fragment = U16::from_bytes((offset & 0x1fff | more).to_be_bytes());
-        self.total_length = U16::from_bytes(total_length.to_be_bytes());
+        self.fragment = U16::new(offset & 0x1fff | more);
+        self.total_length = U16::new(total_length);
     }
 
     /// How many more routers may forward the packet, this one included.
