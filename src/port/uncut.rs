@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Bytes of the two addresses, behind which a VLAN tag stands.
-const ADDRESSES: usize = 12;
+pub(super) const ADDRESSES: usize = 12;
 /// Bytes of a slot before the rest of a packet: for a whole frame, and a tag.
 const FRONT: usize = FRAME_SIZE_MAX + 64;
 /// Bytes of a slot for the rest: for the longest packet of IP behind its link header.

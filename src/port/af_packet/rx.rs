@@ -5,14 +5,12 @@ use crate::limits::BATCH_MAX;
 use crate::pool::NoRoom;
 use crate::port::PortCounters;
 use crate::port::copying::{RxBuffer, RxBuffers};
-use crate::port::uncut::insert;
+use crate::port::uncut::{ADDRESSES, insert};
 use crate::sys::errno::Errno;
 use crate::sys::packet::Received;
 use crate::wire::offload::Offload;
 use std::io::IoSliceMut;
 
-/// Bytes of the two addresses, behind which a VLAN tag stands.
-const ADDRESSES: usize = 12;
 /// Frames that are asked for when none was there.
 const FEW: usize = 8;
 
