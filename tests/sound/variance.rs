@@ -4,7 +4,7 @@
 //! Changes of a lifetime that must not compile stand as `compile_fail` examples in the documentation of the types:
 //! `Constructed`, `ConstructedCache`, `Sender`, `Receiver`.
 
-use netmem::forward::Forwarder;
+use netmem::forward::{Forwarder, Pieces};
 use netmem::packet::{
     CopyBreak, External, HeadCache, InFlightHeads, Packet, Packets, PairStack, ReadyPackets,
 };
@@ -157,6 +157,10 @@ mod becomes_shorter {
         port
     }
 
+    pub fn pieces<'s>(pieces: Pieces<'static>) -> Pieces<'s> {
+        pieces
+    }
+
     pub fn posting<'s>(posting: Posting<'static>) -> Posting<'s> {
         posting
     }
@@ -184,7 +188,7 @@ mod becomes_shorter {
 
 /// Every public generic type outside of `sys`, and where it is looked at: `shorter` above, `fixed` by examples in its
 /// documentation that must not compile, `none` where it has no lifetime or type inside.
-const GENERIC: [(&str, &str); 16] = [
+const GENERIC: [(&str, &str); 17] = [
     ("Cache", "shorter"),
     ("Constructed", "fixed"),
     ("ConstructedCache", "fixed"),
@@ -192,6 +196,7 @@ const GENERIC: [(&str, &str); 16] = [
     ("Drain", "shorter"),
     ("Live", "shorter"),
     ("Object", "shorter"),
+    ("Pieces", "shorter"),
     ("Posting", "shorter"),
     ("Receiver", "fixed"),
     ("RxBuffer", "shorter"),
