@@ -94,6 +94,24 @@ fn datagrams_sent_by_one_call_come_apart_by_packet_sockets_and_are_counted_drops
     }
 }
 
+/// Chunks of packets that are dropped, or made fewer frames, go back to the FILL ring: else a host that sends enough of them ends
+/// all reception.
+#[test]
+fn any_number_of_datagrams_that_cannot_be_told_apart_cost_no_packet_behind_them() {
+    const SEND: &str = "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                        s.setsockopt(17, 103, 1000)\n\
+                        for _ in range(3000): s.sendto(bytes(9500), ('10.77.2.1', 4000)); time.sleep(0.001)";
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping", "python3"]) else { return };
+    let forwarder =
+        start(&bed, ["xdp:one", "xdp:two"], &["--xdp-mode=generic", "--ring=256", "--frames=1024"]);
+    bed.h1.command("python3").args(["-c", SEND]).status().expect("python3");
+    wait_for_the_path(&bed);
+    file_crosses(&bed.h1, &bed.h2, "10.77.2.1:5000");
+    let summary = end(forwarder);
+    assert!(summary.interface("one", "udp_without_size") > 0);
+    bed.assert_nothing_left();
+}
+
 /// TCP and UDP both ways, over IPv4 and IPv6; every byte is compared. What the run said at its end.
 fn files_cross(ports: [&str; 2], options: &[&str]) -> Option<Summary> {
     let bed = Testbed::lay(Wiring::Routed, &["ping"])?;

@@ -46,6 +46,17 @@ impl FillQueue {
         Ok(n as usize)
     }
 
+    /// Gives chunks back that are held already, from the end of `addresses`, while there is room.
+    pub(super) fn put_back(&mut self, addresses: &mut Vec<u64>) -> Result<(), Corrupt> {
+        let n = self.producer.room(addresses.len() as u32)?;
+        let rest = addresses.len() - n as usize;
+        for (i, address) in (0..n).zip(addresses.drain(rest..)) {
+            self.ring.write(self.producer.slot(i), address);
+        }
+        self.producer.publish(n);
+        Ok(())
+    }
+
     /// Whether the driver sleeps until it is told that there are frames again.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
@@ -81,8 +92,9 @@ impl Fill for XdpPort {
             return self.fill_without_foreign(w, frames);
         }
         let mut kept = 0;
-        if self.gather.as_ref().is_some_and(|gather| gather.is_waiting()) {
+        if self.gather.as_ref().is_some_and(|gather| gather.is_busy()) {
             kept = self.fill_spare(w, frames);
+            self.return_spare();
         }
         let Some(queues) = &mut self.queues else { return kept };
         match queues.fill.burst(w, &mut self.filled, frames) {

@@ -10,7 +10,7 @@
 //! (`cut_without_size`); datagrams of UDP cannot be told apart again, and are dropped (`udp_without_size`).
 //!
 //! A packet has more segments than chunks it came in: the port keeps frames back from the FILL ring for the rest (`spare`), which
-//! are posted as those in the ring are, and given to the caller with data in them.
+//! are posted as those in the ring are, and given to the caller with data in them. What no packet waits for goes back to the ring.
 
 use super::held::Held;
 use super::rx::RxQueue;
@@ -54,6 +54,12 @@ impl Gather {
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
         !self.uncut.is_empty()
+    }
+
+    /// Whether it has chunks, or wants some.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_waiting() || !self.spare.is_empty()
     }
 
     /// Frames that are wanted for what waits.
@@ -169,6 +175,19 @@ impl XdpPort {
         }
         self.counters.copied.add((frames.len() - before) as u64);
         self.count_received(&frames[before..])
+    }
+
+    /// Gives the kernel those chunks back that no packet waits for: of one that was dropped, or made fewer frames than it had chunks.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn return_spare(&mut self) {
+        let (Some(queues), Some(gather)) = (&mut self.queues, &mut self.gather) else { return };
+        if gather.is_waiting() {
+            return;
+        }
+        if let Err(corrupt) = queues.fill.put_back(&mut gather.spare) {
+            self.fault(&Fault::Corrupt("FILL", corrupt));
+        }
     }
 
     /// Keeps frames from the front of `frames`, all of which the UMEM takes, for the packet that waits; returns how many.

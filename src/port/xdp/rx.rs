@@ -106,7 +106,10 @@ impl XdpPort {
     #[inline(never)]
     fn receive_long(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         match self.gather(w, frames) {
-            Ok(n) => n,
+            Ok(n) => {
+                self.return_spare();
+                n
+            }
             Err(fault) => {
                 self.fault(&fault);
                 0
@@ -131,7 +134,9 @@ impl Rx for XdpPort {
             return self.abandon();
         }
         if self.gather.as_ref().is_some_and(|gather| gather.is_waiting()) {
-            return self.hand_out(w, frames);
+            let n = self.hand_out(w, frames);
+            self.return_spare();
+            return n;
         }
         let Some(queues) = &mut self.queues else { return 0 };
         let (before, held) = (frames.len(), self.filled.count());
