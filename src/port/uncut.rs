@@ -5,13 +5,12 @@
 
 use super::PortCounters;
 use crate::limits::FRAME_SIZE_MAX;
+use crate::wire::ethernet::ADDRESSES_LEN;
 use crate::wire::offload::{BadOffload, Offload};
 use crate::wire::segment::Segments;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes of the two addresses, behind which a VLAN tag stands.
-pub(super) const ADDRESSES: usize = 12;
 /// Bytes of a slot before the rest of a packet: for a whole frame, and a tag.
 const FRONT: usize = FRAME_SIZE_MAX + 64;
 /// Bytes of a slot for the rest: for the longest packet of IP behind its link header.
@@ -82,7 +81,7 @@ impl Uncut {
         let mut place = middle - front.len()..middle + beyond.min(BEYOND);
         self.memory[place.start..middle].copy_from_slice(front);
         let mut offload = offload;
-        if let Some(tag) = tag.filter(|_| place.len() >= ADDRESSES) {
+        if let Some(tag) = tag.filter(|_| place.len() >= ADDRESSES_LEN) {
             offload = offload.moved_by(tag.len() as u16);
             place.start -= tag.len();
             insert(&mut self.memory[place.clone()], tag);
@@ -154,6 +153,6 @@ impl Waiting {
 /// Puts a tag between the addresses and the type of `frame`, whose first bytes are room for it: the addresses move, which are fewer
 /// bytes than the rest.
 pub(super) fn insert(frame: &mut [u8], tag: [u8; 4]) {
-    frame.copy_within(tag.len()..tag.len() + ADDRESSES, 0);
-    frame[ADDRESSES..ADDRESSES + tag.len()].copy_from_slice(&tag);
+    frame.copy_within(tag.len()..tag.len() + ADDRESSES_LEN, 0);
+    frame[ADDRESSES_LEN..ADDRESSES_LEN + tag.len()].copy_from_slice(&tag);
 }

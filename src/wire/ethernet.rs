@@ -26,7 +26,7 @@ pub const VLAN: u16 = 0x8100;
 pub const SERVICE_VLAN: u16 = 0x88a8;
 
 /// Bytes of the two addresses, behind which a tag stands.
-const ADDRESSES_LEN: usize = 12;
+pub(crate) const ADDRESSES_LEN: usize = 12;
 
 /// Whether the frame is priority-tagged: its 802.1Q tag names no VLAN (VID 0), so that it belongs where untagged frames do.
 #[inline]

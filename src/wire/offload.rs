@@ -247,6 +247,11 @@ impl Layers {
         if self.protocol == ipv4::TCP { 16 } else { 6 }
     }
 
+    /// Where the transport's checksum stands.
+    pub(super) fn checksum(&self) -> PartialChecksum {
+        PartialChecksum { start: self.transport as u16, offset: self.checksum_offset() as u16 }
+    }
+
     /// The sum over the pseudo-header, for `length` bytes from the transport header on.
     pub(super) fn pseudo_header(&self, frame: &[u8], length: usize) -> Sum {
         let addresses = if self.is_v6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 };
@@ -256,18 +261,15 @@ impl Layers {
     }
 }
 
-/// The checksum of a frame of TCP or UDP that its sender has left to a card, seen by its being the sum of the pseudo-header and
-/// nothing else; None where it is not, or the frame carries neither.
+/// Where the headers are of a frame of TCP or UDP whose checksum its sender has left to a card, seen by its being the sum of the
+/// pseudo-header and nothing else; None where it is not, or the frame carries neither.
 #[inline]
-pub(super) fn unfinished(frame: &[u8]) -> Option<PartialChecksum> {
+pub(super) fn unfinished(frame: &[u8]) -> Option<Layers> {
     let layers = Layers::of(frame)?;
     let at = layers.transport + layers.checksum_offset();
     let checksum = frame.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))?;
     let sum = layers.pseudo_header(frame, layers.end - layers.transport).fold();
-    (checksum == sum && at + 2 <= layers.end).then_some(PartialChecksum {
-        start: layers.transport as u16,
-        offset: layers.checksum_offset() as u16,
-    })
+    (checksum == sum && at + 2 <= layers.end).then_some(layers)
 }
 
 /// Completes the checksum of a frame of TCP or UDP whose sender has left it to a card; whether there was one. It is seen by its being
@@ -286,17 +288,16 @@ pub(super) fn unfinished(frame: &[u8]) -> Option<PartialChecksum> {
 #[inline]
 pub fn finish_unfinished(frame: &mut [u8]) -> bool {
     match unfinished(frame) {
-        Some(checksum) => finish_ip(frame, checksum),
+        Some(layers) => finish_ip(frame, &layers),
         None => false,
     }
 }
 
 #[cold]
 #[inline(never)]
-fn finish_ip(frame: &mut [u8], checksum: PartialChecksum) -> bool {
-    let Some(layers) = Layers::of(frame) else { return false };
+fn finish_ip(frame: &mut [u8], layers: &Layers) -> bool {
     // What is behind the IP packet is padding, and not summed.
-    frame.get_mut(..layers.end).is_some_and(|packet| checksum.finish(packet).is_ok())
+    frame.get_mut(..layers.end).is_some_and(|packet| layers.checksum().finish(packet).is_ok())
 }
 
 #[cfg(test)]

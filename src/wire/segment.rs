@@ -10,7 +10,7 @@
 
 use super::checksum::Sum;
 use super::ipv4;
-use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload, PartialChecksum};
+use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload};
 use super::{Ipv4, tcp};
 
 /// How a packet is cut: where its headers end, and how much of what is behind them each segment gets.
@@ -153,13 +153,6 @@ impl Segments {
         let checksum = (pseudo_header + Sum::new().bytes(transport)).checksum();
         // Of UDP 0 would say that there is none.
         put(transport, at, if checksum == 0 && self.gso.kind == GsoKind::Udp { 0xffff } else { checksum });
-    }
-}
-
-impl Layers {
-    /// Where the transport's checksum stands.
-    fn checksum(&self) -> PartialChecksum {
-        PartialChecksum { start: self.transport as u16, offset: self.checksum_offset() as u16 }
     }
 }
 

@@ -71,13 +71,8 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
 
 /// The MTU of the narrowest of the interfaces that ports are on; None where none is, or is there.
 fn narrowest(ports: &[PortSpec]) -> Option<u16> {
-    let interfaces = ports.iter().filter_map(|spec| match &spec.device {
-        DeviceSpec::Xdp(spec) => Some(&spec.interface),
-        DeviceSpec::Packet(interface) | DeviceSpec::Tap { interface, .. } => Some(interface),
-        DeviceSpec::Memif { .. } | DeviceSpec::Pcap { .. } => None,
-    });
-    let mtu = |interface: &String| Netdev::open(interface).and_then(|netdev| netdev.mtu()).ok();
-    interfaces.filter_map(mtu).map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min()
+    let mtu = |spec: &PortSpec| Netdev::open(spec.attached().name()?).ok()?.mtu().ok();
+    ports.iter().filter_map(mtu).map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min()
 }
 
 /// A worker's two mem ports, numbered on from those of the workers before it, and their far ends.

@@ -5,9 +5,10 @@ use crate::limits::BATCH_MAX;
 use crate::pool::NoRoom;
 use crate::port::PortCounters;
 use crate::port::copying::{RxBuffer, RxBuffers};
-use crate::port::uncut::{ADDRESSES, insert};
+use crate::port::uncut::insert;
 use crate::sys::errno::Errno;
 use crate::sys::packet::Received;
+use crate::wire::ethernet::ADDRESSES_LEN;
 use crate::wire::offload::Offload;
 use std::io::IoSliceMut;
 
@@ -134,7 +135,7 @@ impl AfPacketLink {
 /// Puts a VLAN tag back between the addresses and the type, into the headroom: the addresses move, which are fewer bytes
 /// than the rest.
 fn put_back(room: &mut RxBuffer<'_>, tag: [u8; 4]) -> Result<(), NoRoom> {
-    if room.len() < ADDRESSES {
+    if room.len() < ADDRESSES_LEN {
         return Ok(());
     }
     room.push(tag.len())?;

@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn an_unfinished_checksum_is_seen_without_a_mark_and_finished_as_with_one(left in left()) {
         let (mut told, mut seen) = (left.packet(), left.packet());
-        prop_assert_eq!(unfinished(&seen), Some(left.checksum()));
+        prop_assert_eq!(unfinished(&seen).map(|layers| layers.checksum()), Some(left.checksum()));
         // Zeros behind the packet add nothing to a sum.
         left.checksum().finish(&mut told).unwrap();
         prop_assert!(finish_unfinished(&mut seen));

@@ -223,8 +223,8 @@ fn random_packets_are_cut_as_linux_cuts_them_and_make_the_packet_again() {
     }
 }
 
-/// RFC 791 §3.2: every link of IPv4 carries 68 bytes. Less is a mistake in somebody's settings, and no reason to send more than 64 frames
-/// for one.
+/// RFC 791 §3.2: every link of IPv4 carries packets of 68 bytes. A smaller MTU is a wrong setting, and the packet is dropped. So is
+/// one that would become more than 64 fragments.
 #[test]
 fn rfc791_3_2_what_would_be_more_than_64_fragments_or_fits_no_link_of_ipv4_is_dropped_whole() {
     on_each_way(|router| {
