@@ -53,14 +53,14 @@ pub(crate) fn decide_other(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> 
     let frame = &mut frame[..len];
     let mut is_odd = len < whole;
     let decided = if frame.get(12..14) == Some(&ethernet::IPV6.to_be_bytes()) {
-        v6::forward(frame, Some(ingress), fib)
+        v6::forward(frame, Some(ingress), None, fib)
     } else if len < whole
         && let Some(port) = forward_plain(frame, ingress, fib)
     {
         Ok(Verdict::Redirect(port))
     } else {
         is_odd |= ethernet::is_priority_tagged(frame);
-        forward_any(frame, Some(ingress), fib)
+        forward_any(frame, Some(ingress), None, fib)
     };
     (decided.unwrap_or_else(Verdict::Drop), is_odd)
 }
@@ -81,9 +81,20 @@ pub fn unpadded(frame: &[u8]) -> usize {
 /// Forwards the IP packet in `frame`, which was let in before and waited since, or which the router made itself: only its way is asked
 /// for, not again what it may come from. COLD.
 pub(super) fn forward_admitted(frame: &mut [u8], fib: &Fib) -> Verdict {
+    forward_checked(frame, None, None, fib)
+}
+
+/// Forwards the IP packet in `frame`: one check after the other. Without an `ingress` it was let in before. Where it stands for several
+/// segments the packet of none of these has more than `longest` bytes. COLD.
+pub(super) fn forward_checked(
+    frame: &mut [u8],
+    ingress: Option<&Interface>,
+    longest: Option<usize>,
+    fib: &Fib,
+) -> Verdict {
     let decided = match Ethernet::parse(frame).map(|(link, _)| link.ethertype()) {
-        Ok(ethernet::IPV6) => v6::forward(frame, None, fib),
-        _ => forward_any(frame, None, fib),
+        Ok(ethernet::IPV6) => v6::forward(frame, ingress, longest, fib),
+        _ => forward_any(frame, ingress, longest, fib),
     };
     decided.unwrap_or_else(Verdict::Drop)
 }
@@ -119,11 +130,16 @@ pub(crate) fn forward_plain(frame: &mut [u8], ingress: &Interface, fib: &Fib) ->
     Some(hop.port)
 }
 
-/// Forwards any frame: one check after the other, and the first that fails names the reason. Without an `ingress` it was let in before.
+/// Forwards any frame: one check after the other, and the first that fails names the reason ([`forward_checked`]).
 #[cold]
 #[inline(never)]
-fn forward_any(frame: &mut [u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Verdict, Reason> {
-    let packet = check(frame, ingress, fib)?;
+fn forward_any(
+    frame: &mut [u8],
+    ingress: Option<&Interface>,
+    longest: Option<usize>,
+    fib: &Fib,
+) -> Result<Verdict, Reason> {
+    let packet = check(frame, ingress, fib)?.in_segments(longest);
     let way = way(frame, &packet, fib)?;
     let records = options::check(Ethernet::parse(frame)?.1, fib.allow)?;
     let Some(way) = way else { return Ok(Verdict::Wait) };
@@ -152,6 +168,13 @@ struct Packet {
     hops: u8,
     /// A router may cut it into fragments.
     may_be_cut: bool,
+}
+
+impl Packet {
+    /// The same that leaves in segments of so many bytes at most.
+    fn in_segments(self, longest: Option<usize>) -> Packet {
+        Packet { length: longest.unwrap_or(self.length), ..self }
+    }
 }
 
 /// How a packet leaves.

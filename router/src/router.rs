@@ -2,7 +2,7 @@
 
 use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Silence};
 use crate::interface::Interface;
-use crate::ip::{decide, decide_other, forward_admitted, forward_plain, fragment, unpadded};
+use crate::ip::{decide, decide_other, forward_admitted, forward_checked, forward_plain, fragment, unpadded};
 use crate::route::{Fib, FibReader};
 use crate::waiting::Waiting;
 use netmem::forward::{Decide, Pieces, Reason, Replies, Verdict, Verdicts};
@@ -11,6 +11,8 @@ use netmem::pool::{Batch, Frame};
 use netmem::stats::Writer;
 use netmem::steer::Source;
 use netmem::wire::ethernet;
+use netmem::wire::offload::Offload;
+use netmem::wire::segment::Segments;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
@@ -98,6 +100,10 @@ impl Decide for Router {
         has_changed
     }
 
+    fn takes_offloads(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
         let fib = self.fib.fib();
@@ -108,17 +114,21 @@ impl Decide for Router {
     fn decide_burst(&mut self, from: Source, burst: &mut Batch, verdicts: &mut Verdicts) {
         let fib = self.fib.fib();
         let ingress = fib.interfaces[usize::from(from.port)];
-        let mut odd = 0_u64;
+        let (mut odd, mut long) = (0_u64, 0_u64);
         burst.each_data_mut(AHEAD, |i, data| match forward_plain(data, &ingress, fib) {
             Some(port) => verdicts.set(i, Verdict::Redirect(port)),
             None => {
                 let (verdict, is_odd) = decide_other(data, &ingress, fib);
                 verdicts.set(i, verdict);
                 odd |= u64::from(is_odd) << i;
+                long |= u64::from(is_too_long(verdict)) << i;
             }
         });
         if odd != 0 {
-            strip(burst, odd, (&ingress, fib), verdicts);
+            long |= strip(burst, odd, (&ingress, fib), verdicts);
+        }
+        if long != 0 {
+            decide_by_segment(burst, long, (Some(&ingress), fib), verdicts);
         }
     }
 
@@ -128,9 +138,13 @@ impl Decide for Router {
         // A packet just received is its frame's only holder, so this is never seen.
         let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
         let ingress = &fib.interfaces[usize::from(from.port)];
-        match decide(data, ingress, fib) {
+        let verdict = match decide(data, ingress, fib) {
             (verdict, false) => verdict,
             (verdict, true) => strip_packet(packet, verdict, (ingress, fib)),
+        };
+        match (is_too_long(verdict), packet.offload()) {
+            (true, Some(offload)) => decide_packet_by_segment(packet, &offload, verdict, (ingress, fib)),
+            _ => verdict,
         }
     }
 
@@ -147,6 +161,8 @@ impl Decide for Router {
         let (now, fib) = (self.now(), self.fib.fib());
         let mut silent = Batch::new();
         for mut frame in dropped.drain() {
+            // It becomes another packet; that nothing is left to be done to that has always room.
+            let _ = frame.set_offload(Offload::default());
             let said = say(&mut frame, (message, from.port, fib), || self.limiter.take(now));
             match said {
                 Some(Ok(_)) => IcmpCounters::sent(&self.icmp, message),
@@ -191,22 +207,74 @@ impl Decide for Router {
 
     #[cold]
     fn decide_again(&mut self, _: Source, frames: &mut Batch, verdicts: &mut Verdicts) {
-        let fib = self.fib.fib();
-        frames.each_data_mut(0, |i, data| verdicts.set(i, forward_admitted(data, fib)));
+        let (fib, mut long) = (self.fib.fib(), 0_u64);
+        frames.each_data_mut(0, |i, data| {
+            let verdict = forward_admitted(data, fib);
+            verdicts.set(i, verdict);
+            long |= u64::from(is_too_long(verdict)) << i;
+        });
+        decide_by_segment(frames, long, (None, fib), verdicts);
     }
 }
 
 /// Takes off the frames whose bits are set what the link put there: padding, which is no part of their packets and of which nobody
-/// said what is in it, and priority tags, behind which a frame is as untagged ones are, so that it is decided about once more.
+/// said what is in it, and priority tags, behind which a frame is as untagged ones are, so that it is decided about once more. Returns
+/// the bits of those that are too long then.
 #[cold]
 #[inline(never)]
-fn strip(burst: &mut Batch, odd: u64, (ingress, fib): (&Interface, &Fib), verdicts: &mut Verdicts) {
+fn strip(burst: &mut Batch, odd: u64, (ingress, fib): (&Interface, &Fib), verdicts: &mut Verdicts) -> u64 {
+    let mut long = 0;
     for i in (0..burst.len()).filter(|i| odd >> i & 1 == 1) {
         if ethernet::cover_priority_tag(burst.data_mut(i)) {
             burst.pull(i, ethernet::TAG_LEN);
-            verdicts.set(i, decide(burst.data_mut(i), ingress, fib).0);
+            let verdict = decide(burst.data_mut(i), ingress, fib).0;
+            verdicts.set(i, verdict);
+            long |= u64::from(is_too_long(verdict)) << i;
         }
         burst.trim(i, unpadded(burst[i].data()));
+    }
+    long
+}
+
+/// Whether a frame is longer than its way allows; so may those be that stand for several segments.
+fn is_too_long(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Fragment | Verdict::Drop(Reason::PktTooBig))
+}
+
+/// Bytes of the longest packet of IP that a frame is to be cut into; None where it is one packet.
+fn longest_segment(frame: &[u8], offload: &Offload) -> Option<usize> {
+    Segments::of(frame, offload).ok().map(|segments| segments.packet_len())
+}
+
+/// Decides once more about the frames whose bits are set, which are too long, by the segments that they stand for.
+#[cold]
+#[inline(never)]
+fn decide_by_segment(
+    burst: &mut Batch,
+    long: u64,
+    (ingress, fib): (Option<&Interface>, &Fib),
+    verdicts: &mut Verdicts,
+) {
+    for i in (0..burst.len()).filter(|i| long >> i & 1 == 1) {
+        let offload = burst[i].offload();
+        if let Some(longest) = offload.and_then(|offload| longest_segment(burst[i].data(), &offload)) {
+            verdicts.set(i, forward_checked(burst.data_mut(i), ingress, Some(longest), fib));
+        }
+    }
+}
+
+/// The same of a packet; what becomes of it, which was `verdict` by its length.
+#[cold]
+#[inline(never)]
+fn decide_packet_by_segment(
+    packet: &mut Packet,
+    offload: &Offload,
+    verdict: Verdict,
+    (ingress, fib): (&Interface, &Fib),
+) -> Verdict {
+    match (longest_segment(packet.data(), offload), packet.data_mut()) {
+        (Some(longest), Some(data)) => forward_checked(data, Some(ingress), Some(longest), fib),
+        _ => verdict,
     }
 }
 

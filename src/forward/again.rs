@@ -56,8 +56,18 @@ impl Forwarder {
         self.fragment_all(from, &mut frames, w);
     }
 
-    /// Has frames cut, and sends the pieces; a frame that is not cut is dropped whole.
+    /// Has frames cut, and sends the pieces; a frame that is not cut is dropped whole. One that stands for several segments is cut into
+    /// those before.
     pub(super) fn fragment_all(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
+        if !frames.may_have_offloads() {
+            return self.fragment_complete(from, frames, w);
+        }
+        for frame in frames.drain() {
+            self.complete_each(frame, w, |forwarder, done, w| forwarder.fragment_complete(from, done, w));
+        }
+    }
+
+    fn fragment_complete(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
         let mut whole = Batch::new();
         for frame in frames.drain() {
             let mut pieces = Pieces::new(&self.pool, w);

@@ -55,6 +55,18 @@ pub trait Decide: Send {
         Ok(())
     }
 
+    /// Whether frames may come with what their senders left to be done ([`Frame::offload`]): then they stay so between ports that can
+    /// say and hear it, checksums are not completed and packets of up to 32 KiB not cut. Asked once, when the forwarder is made.
+    ///
+    /// A decision that says yes asks what is longer than a link allows how it is to be cut, takes the offload from a frame of which it
+    /// makes another packet, and does not look at checksums of TCP and UDP, nor at what they sum. Where a frame leaves by a port that
+    /// does not [carry offloads](crate::port::Tx::carries_offloads), or is to be cut into fragments, the forwarder does what is left.
+    ///
+    /// By default no: all frames come complete, each a packet of its own.
+    fn takes_offloads(&self) -> bool {
+        false
+    }
+
     /// What becomes of a frame that came from there. Its bytes may be rewritten.
     fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict;
 

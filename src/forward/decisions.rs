@@ -31,6 +31,10 @@ pub struct PassAll;
 pub struct Unpaired(pub usize);
 
 impl Decide for CrossConnect {
+    fn takes_offloads(&self) -> bool {
+        true
+    }
+
     fn check(&self, ports: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
         if ports.is_multiple_of(2) { Ok(()) } else { Err(Box::new(Unpaired(ports))) }
     }
@@ -46,6 +50,10 @@ impl Decide for CrossConnect {
 }
 
 impl Decide for Reflect {
+    fn takes_offloads(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn decide(&mut self, _: Source, frame: &mut [u8]) -> Verdict {
         let Ok((link, _)) = Ethernet::parse_mut(frame) else { return Verdict::Drop(Reason::Short) };
@@ -55,6 +63,10 @@ impl Decide for Reflect {
 }
 
 impl Decide for DropAll {
+    fn takes_offloads(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, _: Source, _: &mut [u8]) -> Verdict {
         Verdict::Drop(Reason::Policy)
     }

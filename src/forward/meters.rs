@@ -31,7 +31,9 @@ pub struct Meters {
     /// Frames that the decision made of dropped ones ([`Decide::answer`](super::Decide::answer)), ICMP errors say; they were not
     /// received.
     pub originated: Count,
-    /// Frames that were cut ([`Decide::fragment`](super::Decide::fragment)): they are gone, and neither transmitted nor dropped.
+    /// Frames that were cut, for a narrower link ([`Decide::fragment`](super::Decide::fragment)) or into the segments that they stood for, by
+    /// a port that cannot say how ([`Tx::carries_offloads`](crate::port::Tx::carries_offloads)): they are gone, and neither transmitted
+    /// nor dropped.
     pub fragmented: Count,
     /// The pieces that were made of them, which were not received.
     pub fragments: Count,

@@ -16,6 +16,7 @@ mod idle;
 mod egress;
 mod latency;
 mod meters;
+mod offload;
 mod packets;
 mod path;
 mod poll;

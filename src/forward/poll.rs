@@ -89,7 +89,10 @@ impl Forwarder {
         }
         decision.check(ports.len()).map_err(ForwardError::Decision)?;
         let share = (pool.frames() / ports.len()).max(1);
-        let egresses = ports.into_iter().map(Egress::new).collect();
+        let mut egresses: Vec<_> = ports.into_iter().map(Egress::new).collect();
+        if decision.takes_offloads() {
+            Forwarder::keep_offloads(&mut egresses);
+        }
         let meters = Meters { drops: Drops::with_own(decision.reasons()), ..Meters::default() };
         let (meters, watch) = (Arc::new(meters), Windows::stopwatch());
         let (free, idle, path, local_queue) = (Free::Bulk, IdleControl::default(), Path::Frames, None);
@@ -348,10 +351,19 @@ impl Forwarder {
 
     /// Puts the next `n` frames of a burst into a port's batch; when it is full, sends it.
     #[inline]
-    pub(super) fn redirect(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
+    pub(super) fn redirect(&mut self, to: usize, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         if to >= self.egresses.len() {
             return self.discard_untold(Reason::NoRoute, burst, n, w);
         }
+        if self.egresses[to].wants_complete {
+            return self.redirect_complete(to, burst, n, w);
+        }
+        self.redirect_all(to, burst, n, w);
+    }
+
+    /// As [`redirect`](Self::redirect) of frames that the port carries as they are.
+    #[inline]
+    pub(super) fn redirect_all(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
         loop {
             n -= burst.move_to(&mut self.egresses[to].out, n);
             if n == 0 {

@@ -184,6 +184,9 @@ reasons! {
     /// frames for them, or they would be more than [`BATCH_MAX`](crate::limits::BATCH_MAX), the MTU is none that IPv4 can have, or the
     /// decision cuts nothing. Its sender is not told.
     FragNeeded = "frag_needed",
+    /// What its sender left to a card to be done (checksum, segments) could not be done where it leaves: it makes no sense for the
+    /// packet, or there were no frames for the segments.
+    GsoSeg = "gso_seg",
     /// Its IPv4 options are not as they must be (RFC 791 §3.1).
     BadOptions = "bad_options",
     /// It asks for a source route, and those are not followed (RFC 7126 §4.3, §4.4).

@@ -85,7 +85,8 @@ impl HeadCache {
     }
 
     /// Cuts a packet after its first `at` bytes; what is behind becomes a packet of its own, with what is recorded of the
-    /// first. Where the cut goes through a part, the two share it: see [`HeadCache::share`].
+    /// first. Where the cut goes through a part, the two share it: see [`HeadCache::share`]. What is left to be done to that part
+    /// ([`Packet::offload`]) is said of both.
     ///
     /// # Errors
     /// [`SplitError`]; the packet is as it was.

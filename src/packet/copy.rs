@@ -6,6 +6,7 @@ use super::heads::HeadCache;
 use super::packet::Packet;
 use crate::pool::{Frame, Pool};
 use crate::sync::{Steps, Worker};
+use crate::wire::offload::Offload;
 use std::mem;
 
 /// Why bytes could not be copied into frames; the packet is as it was.
@@ -40,7 +41,7 @@ impl Packet {
         let (mut failed, mut steps) = (None, Steps::new());
         self.each_data_mut(|data| {
             if !data.reclaim() {
-                match copied(w, pool, data.len(), [data.bytes()]) {
+                match copied(w, pool, data.len(), [data.bytes()], data.offload()) {
                     Ok(frame) => {
                         let before = mem::replace(data, Data::of(frame));
                         steps.run(|| before.free(w));
@@ -86,7 +87,7 @@ impl HeadCache {
             rest.copy_to(room);
         } else {
             let segments = [data.bytes()].into_iter().chain(rest.segments());
-            match copied(w, pool, len, segments) {
+            match copied(w, pool, len, segments, data.offload()) {
                 Ok(frame) => before = mem::replace(data, Data::of(frame)),
                 Err(error) => {
                     *next = Some(rest);
@@ -145,7 +146,7 @@ impl HeadCache {
         if packet.frame().is_some() {
             return Ok(!was_linear);
         }
-        let frame = copied(w, pool, packet.len(), [packet.data()])?;
+        let frame = copied(w, pool, packet.len(), [packet.data()], packet.offload())?;
         let before = mem::replace(&mut packet.put_down().data, Data::of(frame));
         packet.pick_up();
         before.free(w);
@@ -153,15 +154,17 @@ impl HeadCache {
     }
 }
 
-/// A frame of `pool` with a copy of `segments`, which have `len` bytes together.
+/// A frame of `pool` with a copy of `segments`, which have `len` bytes together, and what is left to be done to them.
 fn copied<'a>(
     w: &mut Worker,
     pool: &Pool,
     len: usize,
     segments: impl IntoIterator<Item = &'a [u8]>,
+    offload: Option<Offload>,
 ) -> Result<Frame, CopyError> {
     let mut frame = pool.alloc(w).ok_or(CopyError::NoFrame)?;
-    if let Err(no) = frame.put(len) {
+    let room = frame.put(len).map(drop).and_then(|()| frame.set_offload(offload.unwrap_or_default()));
+    if let Err(no) = room {
         frame.free(w);
         return Err(CopyError::TooLong { len, room: no.room as usize });
     }

@@ -65,7 +65,8 @@ impl CopyBreak {
     }
 
     /// Copies out the parts of a packet that pin too much, and gives up what they pinned; returns how many bytes fewer the
-    /// packet pins. A part for whose copy there is no memory stays as it is.
+    /// packet pins. A part for whose copy there is no memory stays as it is, and so does one to which something
+    /// is left to be done ([`Packet::offload`]).
     ///
     /// # Cost
     /// A look at each part; a copy of at most `pinned / bound` bytes for those that pin too much.
@@ -73,6 +74,7 @@ impl CopyBreak {
         let (before, mut steps) = (packet.pinned(), Steps::new());
         packet.each_data_mut(|data| {
             if !self.allows(data.len(), data.pinned())
+                && data.offload().is_none()
                 && let Some(copy) = self.sizes.bytes_from(w, data.bytes())
             {
                 let of_others = mem::replace(data, Data::External(External::new(Copied(copy), drop)));

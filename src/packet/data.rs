@@ -3,6 +3,7 @@
 use super::external::External;
 use crate::pool::{Fragment, Frame, NoRoom, SharedFrame};
 use crate::sync::Worker;
+use crate::wire::offload::Offload;
 use std::mem;
 
 /// Where the bytes of one part of a packet are.
@@ -106,6 +107,16 @@ impl Data {
 
     pub(super) fn len(&self) -> usize {
         self.bytes().len()
+    }
+
+    /// What is left to be done to the bytes, where they are in a frame.
+    #[cold]
+    pub(super) fn offload(&self) -> Option<Offload> {
+        match self {
+            Data::Frame(Some(frame)) => frame.offload(),
+            Data::Shared(shared) => shared.offload(),
+            Data::Frame(None) | Data::Fragment(_) | Data::External(_) => None,
+        }
     }
 
     #[cold]

@@ -5,6 +5,7 @@ use super::head::{Head, Origin, Record};
 use crate::limits::CACHE_LINE;
 use crate::pool::{Frame, NoRoom};
 use crate::slab::Object;
+use crate::wire::offload::Offload;
 use std::iter::successors;
 
 /// A packet that is yours alone: sixteen bytes, move-only.
@@ -190,6 +191,15 @@ impl Packet {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// As [`Frame::offload`]: what the packet's sender left to be done to it, which its first part says.
+    #[inline]
+    pub fn offload(&self) -> Option<Offload> {
+        match &self.frame {
+            Some(frame) => frame.offload(),
+            None => self.head.data.offload(),
+        }
     }
 
     /// Bytes before the data that [`Packet::push`] can take; 0 while others may read the first part.

@@ -12,7 +12,8 @@
 //! `frame_size / B rounded up to 64` times what it was given, 32 times at most with frames of 2 KiB, 512 times with
 //! frames of 32 KiB. Who lets others hold pieces for long takes small frames, or copies the bytes out.
 
-use super::frame::{Desc, Frame, NoRoom};
+use super::desc::{Desc, NoRoom};
+use super::frame::Frame;
 use super::frame_table;
 use super::pool::Pool;
 use super::share::{SharedFrame, release};

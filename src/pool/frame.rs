@@ -8,6 +8,7 @@
 //! do not all fall into two sets of the first-level cache.
 
 use super::colour::Start;
+use super::desc::{Desc, NoRoom, OFFLOAD_LEN, OFFLOADED};
 use super::frame_table;
 use super::shared::Shared;
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
@@ -17,53 +18,8 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
 
-/// There are fewer bytes of room than asked for; nothing has changed. Eight bytes, so that it travels in a register.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{wanted} bytes wanted where there are {room}")]
-pub struct NoRoom {
-    /// Bytes asked for; `u32::MAX` for more than that.
-    pub wanted: u32,
-    /// Bytes there are; `u32::MAX` for more than that.
-    pub room: u32,
-}
-
-impl NoRoom {
-    /// `wanted` bytes were asked for where there are `room`.
-    #[cold]
-    pub(crate) fn of(wanted: usize, room: usize) -> NoRoom {
-        let [wanted, room] = [wanted, room].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
-        NoRoom { wanted, room }
-    }
-
-    /// `wanted`, if there is that much room, which no frame has more of than its 32 KiB.
-    #[inline(always)]
-    pub(super) fn check(wanted: usize, room: usize) -> Result<u16, NoRoom> {
-        if wanted > room { Err(NoRoom::of(wanted, room)) } else { Ok(wanted as u16) }
-    }
-}
-
 /// Frames that are written without a loop, by fours, which is what fits a vector register of every x86-64.
 pub(crate) const RUN: usize = 8;
-
-/// What a frame says, without the claim: what lies in rings and comes back from devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Desc {
-    /// Process-wide number of the frame's first chunk.
-    pub(crate) id: NonZeroU32,
-    /// Bytes from the chunk's start to the data.
-    pub(crate) off: u16,
-    /// Bytes of data.
-    pub(crate) len: u16,
-}
-
-impl Desc {
-    /// As it stands in a [`Frame`].
-    #[inline(always)]
-    fn word(self) -> NonZeroU64 {
-        NonZeroU64::from(self.id) | u64::from(self.off) << 32 | u64::from(self.len) << 48
-    }
-}
 
 /// A frame that is yours alone: eight bytes, move-only, `Option<Frame>` is eight too.
 ///
@@ -95,8 +51,9 @@ pub struct Frame {
     /// A [`Desc`] in one word: the id in the lower half, then `off`, then `len`. One word, so that a frame stays in a
     /// register; as three fields it went over the stack in parts, and was waited for when it was read whole.
     ///
-    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it. The id is not 0.
-    word: NonZeroU64,
+    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it. The id is not 0. With an
+    /// offload there is data, which begins behind it and ends before [`OFFLOADED`].
+    pub(super) word: NonZeroU64,
 }
 
 const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Option<Frame>>() == 8);
@@ -119,7 +76,7 @@ impl Frame {
 
     /// What the frame says.
     #[inline(always)]
-    fn desc(&self) -> Desc {
+    pub(super) fn desc(&self) -> Desc {
         let word = self.word.get();
         Desc { id: self.id(), off: (word >> 32) as u16, len: (word >> 48) as u16 }
     }
@@ -219,26 +176,41 @@ impl Frame {
     /// The address of the data's first byte.
     #[inline(always)]
     pub(super) fn start(&self) -> *mut u8 {
-        region::address(self.id().get()).wrapping_add(self.headroom())
+        self.desc().start()
     }
 
-    /// Bytes before the data.
+    /// Bytes from the chunk's start to the data; 0 for empty data at the end of the longest frame.
+    #[inline(always)]
+    #[cfg(any(feature = "xdp", feature = "memif"))]
+    pub(crate) fn off(&self) -> usize {
+        self.desc().begins_at()
+    }
+
+    /// Bytes before the data, without those of an [offload](Frame::set_offload).
     #[inline(always)]
     pub fn headroom(&self) -> usize {
-        usize::from(self.desc().off)
+        let off = self.desc().off;
+        if off > OFFLOADED { usize::from(off - OFFLOADED) - OFFLOAD_LEN } else { usize::from(off) }
+    }
+
+    /// Whether its sender left something to be done ([`Frame::offload`]).
+    #[inline(always)]
+    pub fn has_offload(&self) -> bool {
+        self.desc().off > OFFLOADED
     }
 
     /// Bytes from the chunk's start to the data's end, which lies within 32 KiB of it.
     #[inline(always)]
     fn end(&self) -> usize {
         // `off` and `len` are the halves of a word: times this it has their sum in its upper half.
-        ((self.word.get() >> 32) as u32).wrapping_mul(0x1_0001) as usize >> 16
+        let end = ((self.word.get() >> 32) as u32).wrapping_mul(0x1_0001) as usize >> 16;
+        if self.has_offload() { end - usize::from(OFFLOADED) } else { end }
     }
 
     /// Bytes after the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
-        self.size() - self.end()
+        end_of(self.size(), self.has_offload()) - self.end()
     }
 
     /// Bytes of the whole frame.
@@ -271,7 +243,7 @@ impl Frame {
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.len())?;
         let Desc { id, off, len } = self.desc();
-        self.word = Desc { id, off: off + n, len: len - n }.word();
+        self.word = Desc { id, off: off + n, len: len - n }.or_empty().word();
         Ok(())
     }
 
@@ -346,7 +318,7 @@ impl Frame {
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         let len = NoRoom::check(len, self.len())?;
-        self.word = Desc { len, ..self.desc() }.word();
+        self.word = Desc { len, ..self.desc() }.or_empty().word();
         Ok(())
     }
 
@@ -419,7 +391,14 @@ pub(super) unsafe fn free_missed(w: &mut Worker, id: NonZeroU32) {
 fn room_beyond(desc: Desc) -> usize {
     // SAFETY: the caller has the frame, so it is out and keeps its pool.
     let size = unsafe { frame_table::frame_size(desc.id) };
-    size - usize::from(desc.off) - usize::from(desc.len)
+    let Desc { off, len, .. } = desc.plain();
+    end_of(size, desc.off > OFFLOADED) - usize::from(off) - usize::from(len)
+}
+
+/// Bytes from the chunk's start to where the data of a frame of `size` may end.
+#[inline]
+fn end_of(size: usize, has_offload: bool) -> usize {
+    if has_offload { size.min(usize::from(OFFLOADED) - 1) } else { size }
 }
 
 impl std::fmt::Debug for Frame {

@@ -22,6 +22,7 @@
 mod batch;
 mod colour;
 mod config;
+mod desc;
 mod dma;
 #[allow(unsafe_code)]
 mod fragment;
@@ -32,6 +33,8 @@ mod home;
 mod inflight;
 mod ledger;
 mod local;
+#[allow(unsafe_code)]
+mod offload;
 #[allow(unsafe_code)]
 mod origin;
 mod place;
@@ -62,12 +65,15 @@ pub use crate::sys::table::TableError;
 pub use batch::{Batch, Drain, IntoFrames};
 pub(crate) use batch::{HandOver, LINE_MAX, Line};
 pub use config::{PoolConfig, PoolError};
+#[cfg(feature = "xdp")]
+pub(crate) use desc::Desc;
+pub use desc::NoRoom;
+#[cfg(any(feature = "af-packet", feature = "tap"))]
+pub(crate) use desc::OFFLOAD_LEN;
 pub use dma::DmaMap;
 pub use fragment::{Fragment, Fragments};
-#[cfg(feature = "xdp")]
-pub(crate) use frame::Desc;
+pub use frame::Frame;
 pub(crate) use frame::RUN;
-pub use frame::{Frame, NoRoom};
 pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;
 pub use place::Place;

@@ -1,6 +1,7 @@
 //! Data that is put behind a frame's own without an old byte in it.
 
-use super::frame::{Frame, NoRoom};
+use super::desc::NoRoom;
+use super::frame::Frame;
 
 impl Frame {
     /// As [`Frame::put`], of bytes that are all 0.

@@ -3,11 +3,12 @@
 //! The claims are counted in the frame table, one count a frame; a [`Frame`] never touches it. Only the last claim's end
 //! makes a `Frame` again, and only a `Frame` can be freed: so a frame goes home at one reference, by its type.
 
-use super::frame::{Desc, Frame, NoRoom};
+use super::desc::{Desc, NoRoom};
+use super::frame::Frame;
 use super::frame_table;
 use crate::page::{Left, Refs};
 use crate::sync::Worker;
-use crate::sys::region;
+use crate::wire::offload::Offload;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
 
@@ -102,10 +103,16 @@ impl SharedFrame {
     /// The data in this claim's view.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
-        let start = region::address(self.desc.id.get()).wrapping_add(usize::from(self.desc.off));
+        let start = self.desc.start();
         // SAFETY: the frame is mapped while a claim on it is out, and by the invariant of `desc` the bytes lie within it
         // and nobody writes them; memory from the system is initialised.
         unsafe { std::slice::from_raw_parts(start, self.len()) }
+    }
+
+    /// As [`Frame::offload`], of this claim's view.
+    #[inline]
+    pub fn offload(&self) -> Option<Offload> {
+        self.desc.offload()
     }
 
     /// Begins this claim's view `n` bytes later.
@@ -115,8 +122,8 @@ impl SharedFrame {
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.len())?;
-        self.desc.off += n;
-        self.desc.len -= n;
+        let Desc { id, off, len } = self.desc;
+        self.desc = Desc { id, off: off + n, len: len - n }.or_empty();
         Ok(())
     }
 
@@ -126,7 +133,8 @@ impl SharedFrame {
     /// [`NoRoom`] when there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
-        self.desc.len = NoRoom::check(len, self.len())?;
+        let len = NoRoom::check(len, self.len())?;
+        self.desc = Desc { len, ..self.desc }.or_empty();
         Ok(())
     }
 

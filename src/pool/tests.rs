@@ -7,6 +7,7 @@ mod faults;
 mod fragment;
 pub(crate) mod interleavings;
 mod lines;
+mod offload;
 mod old_bytes;
 pub(crate) mod panics;
 mod places;

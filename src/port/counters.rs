@@ -42,9 +42,11 @@ pub struct PortCounters {
     pub rx_snapped: Count,
     /// Frames received whose sender had left the checksum to a card, which the port completed.
     pub csum_finished: Count,
-    /// Packets received that stood for many (GSO), which the port cut: their segments are counted in `rx`.
+    /// Packets received that stood for many (GSO), which the port cut: what they were cut into is counted in `rx`.
     pub gso_cut: Count,
-    /// Of those the ones of which nothing said how long the segments were to be: they are cut to an MTU.
+    /// Frames received that stand for several segments and were not cut ([`Rx::keep_offloads`](super::Rx::keep_offloads)).
+    pub gso_kept: Count,
+    /// Of those that were cut the ones of which nothing said how long the segments were to be: they are cut to an MTU.
     pub cut_without_size: Count,
     /// Packets received that are longer than their link allows, and not TCP, so that nothing tells how to cut them; dropped.
     pub udp_without_size: Count,
@@ -128,7 +130,7 @@ impl PortCounters {
         }
     }
 
-    fn all(&self) -> [(&'static str, &Count); 22] {
+    fn all(&self) -> [(&'static str, &Count); 23] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),
@@ -143,6 +145,7 @@ impl PortCounters {
             ("rx_snapped", &self.rx_snapped),
             ("csum_finished", &self.csum_finished),
             ("gso_cut", &self.gso_cut),
+            ("gso_kept", &self.gso_kept),
             ("cut_without_size", &self.cut_without_size),
             ("udp_without_size", &self.udp_without_size),
             ("foreign", &self.foreign),

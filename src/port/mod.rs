@@ -38,12 +38,13 @@ pub mod tap;
 pub(crate) mod tests;
 #[cfg(feature = "pcap")]
 pub mod trace;
-#[cfg(any(feature = "xdp", feature = "af-packet"))]
+#[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 mod uncut;
+#[cfg(any(feature = "af-packet", feature = "tap"))]
+mod virtio;
 #[cfg(feature = "xdp")]
 pub mod xdp;
 
-#[cfg(any(feature = "xdp", feature = "memif"))]
 use crate::pool::{Batch, Frame};
 pub use counters::{PortCounters, WrapCounters};
 pub use posted::{Posted, Posting};
@@ -70,7 +71,6 @@ pub enum PortState {
 }
 
 /// Takes those frames out of `frames` that `keep` does not keep; all stay in order.
-#[cfg(any(feature = "xdp", feature = "memif"))]
 #[cold]
 fn set_aside(frames: &mut Batch, keep: impl Fn(&Frame) -> bool) -> Batch {
     frames.extract(|frame| !keep(frame))

@@ -103,6 +103,16 @@ pub trait Rx {
     fn rx_finished(&self) -> bool {
         false
     }
+
+    /// Whether frames are to come with what their senders left to be done ([`Frame::offload`](crate::pool::Frame::offload)), where the
+    /// device says it, instead of complete and cut, as they come unless this is asked for. One that is longer than a frame comes as
+    /// several, each of as many segments as have room.
+    ///
+    /// Returns whether they do. By default nothing changes: the device says nothing of the kind.
+    fn keep_offloads(&mut self, keep: bool) -> bool {
+        let _ = keep;
+        false
+    }
 }
 
 /// The transmit queue: full frames for the device to send.
@@ -149,6 +159,14 @@ pub trait Tx {
     /// By default where frames are posted, whose completion makes room.
     fn can_retry_tx(&self) -> bool {
         self.tx_posted() > 0
+    }
+
+    /// Whether what is left to be done to a frame ([`Frame::offload`](crate::pool::Frame::offload)) is done behind this port, or told to
+    /// whoever is there. One that does not carry it counts such a frame in [`PortCounters::tx_invalid`] and does not send it.
+    ///
+    /// By default not.
+    fn carries_offloads(&self) -> bool {
+        false
     }
 
     /// Takes those frames out of `frames` that the port can never carry; all stay in order. A caller that has frames left

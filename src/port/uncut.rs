@@ -1,11 +1,12 @@
-//! Received packets that are to be cut into several frames, and what came behind them, until there are frames for all of it.
+//! Received packets to which their senders left something to be done: kept so, completed, or cut, and those that are to be cut until
+//! there are frames for all of them.
 //!
-//! A packet that stands for many (GSO) has up to 64 KiB, of which the frame that was posted has room for the beginning. The device
-//! writes the rest into a slot of this memory; the beginning is put before it, and segments are written to frames from there.
+//! A packet that stands for many (GSO) has up to 64 KiB, of which the frame that was posted may have room for the beginning alone. The
+//! device writes the rest into a slot of this memory; the beginning is put before it, and segments are written to frames from there.
 
 use super::PortCounters;
 use crate::limits::FRAME_SIZE_MAX;
-use crate::wire::ethernet::ADDRESSES_LEN;
+use crate::wire::ethernet::{ADDRESSES_LEN, TAG_LEN};
 use crate::wire::offload::{BadOffload, Offload};
 use crate::wire::segment::Segments;
 use std::collections::VecDeque;
@@ -34,6 +35,8 @@ struct Waiting {
     offload: Offload,
     /// How it is cut; None of one that is a single segment.
     segments: Option<Segments>,
+    /// What is left to be done to it goes on with it.
+    keeps: bool,
 }
 
 impl Uncut {
@@ -61,7 +64,8 @@ impl Uncut {
     }
 
     /// Lets packet number `i` of a burst wait: `front` of it is in the frame that it came in, the next `beyond` bytes are where
-    /// the device wrote them. A `tag` is put behind its addresses.
+    /// the device wrote them. A `tag` is put behind its addresses. With `most` it is cut into pieces of so many bytes, which go on with
+    /// what is left to be done to them.
     ///
     /// # Errors
     /// [`BadOffload`]: it cannot be cut, and is not kept.
@@ -74,8 +78,9 @@ impl Uncut {
         i: usize,
         front: &[u8],
         beyond: usize,
-        tag: Option<[u8; 4]>,
+        tag: Option<[u8; TAG_LEN]>,
         offload: Offload,
+        most: Option<usize>,
     ) -> Result<(), BadOffload> {
         let middle = i * SLOT + FRONT;
         let mut place = middle - front.len()..middle + beyond.min(BEYOND);
@@ -90,7 +95,11 @@ impl Uncut {
             Some(_) => Some(Segments::of(&self.memory[place.clone()], &offload)?),
             None => None,
         };
-        self.waiting.push_back(Waiting { place, offload, segments });
+        let segments = segments.map(|segments| match most {
+            Some(most) => segments.in_pieces(most),
+            None => segments,
+        });
+        self.waiting.push_back(Waiting { place, offload, segments, keeps: most.is_some() });
         Ok(())
     }
 
@@ -109,16 +118,16 @@ impl Uncut {
         })
     }
 
-    /// Writes what is next to a frame that has room for it, or drops and counts it where there is none; true where the frame
-    /// has it, complete.
-    pub(super) fn write_next(&mut self, to: Option<&mut [u8]>, counters: &PortCounters) -> bool {
-        let Some(waiting) = self.waiting.front() else { return false };
+    /// Writes what is next to a frame that has room for it, or drops and counts it where there is none; what is left to be done to it
+    /// where the frame has it.
+    pub(super) fn write_next(&mut self, to: Option<&mut [u8]>, counters: &PortCounters) -> Option<Offload> {
+        let waiting = self.waiting.front()?;
         let packet = &self.memory[waiting.place.clone()];
         let written = match to {
             Some(to) => waiting.write(packet, self.cut, to, counters),
             None => {
                 counters.rx_too_long.add(1);
-                false
+                None
             }
         };
         self.cut += 1;
@@ -136,23 +145,35 @@ impl Waiting {
         self.segments.map_or(1, |segments| segments.count())
     }
 
-    /// Writes the segment at `i` of this packet, or all of it; false, and counted, where its checksum cannot be completed.
-    fn write(&self, packet: &[u8], i: usize, to: &mut [u8], counters: &PortCounters) -> bool {
+    /// Writes the segment at `i` of this packet, or all of it; what is left to be done to it. None, and counted, where its checksum
+    /// cannot be completed.
+    fn write(&self, packet: &[u8], i: usize, to: &mut [u8], counters: &PortCounters) -> Option<Offload> {
         if let Some(segments) = &self.segments {
-            return segments.write(packet, i, to);
+            let offload = segments.offload(i);
+            counters.gso_kept.add(offload.gso.is_some().into());
+            return segments.write(packet, i, to).then_some(offload);
         }
         to.copy_from_slice(packet);
-        let Some(checksum) = self.offload.checksum else { return true };
-        let finished = checksum.finish(to).is_ok();
-        counters.csum_finished.add(finished.into());
+        if self.keeps {
+            return Some(self.offload);
+        }
+        let finished = finish(to, self.offload, counters);
         counters.rx_dropped.add((!finished).into());
-        finished
+        finished.then(Offload::default)
     }
+}
+
+/// Completes a packet's checksum where that is left to be done; false where it cannot be.
+pub(super) fn finish(packet: &mut [u8], offload: Offload, counters: &PortCounters) -> bool {
+    let Some(checksum) = offload.checksum else { return true };
+    let finished = checksum.finish(packet).is_ok();
+    counters.csum_finished.add(finished.into());
+    finished
 }
 
 /// Puts a tag between the addresses and the type of `frame`, whose first bytes are room for it: the addresses move, which are fewer
 /// bytes than the rest.
-pub(super) fn insert(frame: &mut [u8], tag: [u8; 4]) {
+pub(super) fn insert(frame: &mut [u8], tag: [u8; TAG_LEN]) {
     frame.copy_within(tag.len()..tag.len() + ADDRESSES_LEN, 0);
     frame[ADDRESSES_LEN..ADDRESSES_LEN + tag.len()].copy_from_slice(&tag);
 }

@@ -35,5 +35,7 @@ pub mod table;
 pub mod tap;
 #[cfg(feature = "memif")]
 pub mod user;
+#[cfg(any(feature = "af-packet", feature = "tap"))]
+pub mod virtio;
 #[cfg(feature = "xdp")]
 pub mod xdp;

@@ -2,6 +2,7 @@
 //! buffers.
 
 use super::errno::last_errno;
+use super::virtio::{HEADER, VirtioHeader};
 use crate::limits::BATCH_MAX;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -35,12 +36,6 @@ pub struct PacketSocketError {
     /// What the kernel said.
     pub errno: Errno,
 }
-
-/// Bytes of `struct virtio_net_hdr`, which goes before each frame.
-const HEADER: usize = 10;
-
-/// What is left to be done to a frame, as `struct virtio_net_hdr` says it; nothing where it is all 0.
-pub type VirtioHeader = [u8; HEADER];
 
 /// One frame as it was received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,18 @@
 //! TAP interfaces: a program at the far end of an Ethernet interface (Documentation/networking/tuntap.rst).
 
+use super::virtio::{HEADER, VirtioHeader};
 use super::{errno::last_errno, netdev::request};
 use rustix::fd::AsFd as _;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
-use std::io::{IoSliceMut, Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
+
+/// What a host may leave to be done to what it sends.
+const ALL: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN | UDP;
+/// The kinds that Linux knows from 6.2 on. UDP's fragments, which `TUN_F_UFO` is about, are never asked for.
+const UDP: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 /// What was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +55,16 @@ impl TapQueue {
         let file = opened.map_err(|error| at(TapStep::Open)(errno(error)))?;
         let mut request = request(name);
         let several = if several { libc::IFF_MULTI_QUEUE } else { 0 };
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | several) as i16;
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
+        request.ifr_ifru.ifru_flags = flags as i16;
         // SAFETY: TUNSETIFF reads and writes one ifreq, which lives over the call.
         let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+        if done < 0 {
+            return Err(at(TapStep::Attach)(last_errno()));
+        }
+        let length = HEADER as libc::c_int;
+        // SAFETY: TUNSETVNETHDRSZ reads a number, which lives over the call.
+        let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const length) };
         if done < 0 { Err(at(TapStep::Attach)(last_errno())) } else { Ok(TapQueue(file)) }
     }
 
@@ -66,34 +79,62 @@ impl TapQueue {
         done == 0
     }
 
-    /// Reads one frame into `room`; None where there is none. One that is longer gives more than the room's length, and
-    /// its end is lost.
+    /// Says what the host may leave to be done to the frames that it sends: checksums, segments of TCP and, from Linux 6.2 on, of UDP.
+    /// Without it frames come complete.
+    ///
+    /// # Errors
+    /// `BADFD` when the interface is gone.
+    pub fn accept_offloads(&self, accept: bool) -> Result<(), Errno> {
+        let kinds: &[_] = if accept { &[ALL, ALL & !UDP, 0] } else { &[0] };
+        let mut refused = Errno::INVAL;
+        for kinds in kinds {
+            // SAFETY: TUNSETOFFLOAD takes a number.
+            let done =
+                unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(*kinds)) };
+            if done == 0 {
+                return Ok(());
+            }
+            // INVAL: a kind that it does not know.
+            refused = last_errno();
+        }
+        Err(refused)
+    }
+
+    /// Reads one frame into `room`, what that has no room for into `beyond`, and what is left to be done to it; None where there is
+    /// none. One that is longer than both gives more than their length, and its end is lost.
     ///
     /// # Errors
     /// `BADFD` when the interface is gone.
     ///
     /// # Cost
     /// One system call, and one copy by the kernel.
-    pub fn receive(&self, room: &mut [u8]) -> Result<Option<usize>, Errno> {
+    pub fn receive(
+        &self,
+        header: &mut VirtioHeader,
+        room: &mut [u8],
+        beyond: &mut [u8],
+    ) -> Result<Option<usize>, Errno> {
         // A frame that is longer reaches into this.
-        let mut beyond = [0];
-        let mut parts = [IoSliceMut::new(room), IoSliceMut::new(&mut beyond)];
-        outcome((&self.0).read_vectored(&mut parts))
+        let mut rest = [0];
+        let mut parts = [header.as_mut_slice(), room, beyond, &mut rest].map(IoSliceMut::new);
+        Ok(outcome((&self.0).read_vectored(&mut parts))?.map(|n| n.saturating_sub(HEADER)))
     }
 
-    /// Writes one frame; false where there is no room for it.
+    /// Writes one frame, with what is left to be done to it; false where there is no room for it.
     ///
     /// # Errors
-    /// `IO` when the interface is down, `BADFD` when it is gone, `INVAL` for a frame shorter than a header.
+    /// `IO` when the interface is down, `BADFD` when it is gone, `INVAL` for a frame shorter than its headers, or with a header that
+    /// does not fit it.
     ///
     /// # Cost
     /// As [`TapQueue::receive`].
-    pub fn send(&self, frame: &[u8]) -> Result<bool, Errno> {
-        match outcome((&self.0).write(frame))? {
+    pub fn send(&self, header: &VirtioHeader, frame: &[u8]) -> Result<bool, Errno> {
+        if frame.is_empty() {
             // The system may take nothing at all for written, and never ask the driver.
-            Some(0) => Err(Errno::INVAL),
-            sent => Ok(sent.is_some()),
+            return Err(Errno::INVAL);
         }
+        let parts = [header, frame].map(IoSlice::new);
+        Ok(outcome((&self.0).write_vectored(&parts))?.is_some())
     }
 
     /// Becomes readable by the next frame.
@@ -119,7 +160,7 @@ mod tests {
     #[test]
     fn an_empty_frame_is_refused_also_where_the_system_would_take_it() {
         let queue = TapQueue(OpenOptions::new().write(true).open("/dev/null").unwrap());
-        assert_eq!(queue.send(&[]), Err(Errno::INVAL));
-        assert_eq!(queue.send(&[0; 60]), Ok(true));
+        assert_eq!(queue.send(&[0; HEADER], &[]), Err(Errno::INVAL));
+        assert_eq!(queue.send(&[0; HEADER], &[0; 60]), Ok(true));
     }
 }

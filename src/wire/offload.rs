@@ -29,7 +29,9 @@ const GSO_ECN: u8 = 0x80;
 /// let (checksum, gso) = (offload.checksum.ok_or("none")?, offload.gso.ok_or("none")?);
 /// assert_eq!((checksum.start, checksum.offset), (34, 16));
 /// assert_eq!((gso.kind, gso.size.get()), (GsoKind::TcpV4, 1448));
-/// assert_eq!(offload.to_virtio(66), header);
+/// let mut packet = [0; 1500];
+/// packet[34 + 12] = 8 << 4; // a TCP header of 32 bytes
+/// assert_eq!(offload.to_virtio(&packet), header);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,6 +70,16 @@ pub enum GsoKind {
     TcpV6,
     /// UDP datagrams of one size over either (`UDP_SEGMENT`); not the fragments of one datagram, which are long out of use.
     Udp,
+}
+
+impl Gso {
+    /// Bytes of the transport header that `packet` begins with; 0 where there is none.
+    fn header_len(&self, packet: &[u8]) -> u16 {
+        match self.kind {
+            GsoKind::Udp => packet.get(..8).map_or(0, |header| header.len() as u16),
+            _ => super::Tcp::parse(packet).map_or(0, |(header, _)| header.header_len() as u16),
+        }
+    }
 }
 
 impl GsoKind {
@@ -137,12 +149,14 @@ impl Offload {
         Ok(Offload { checksum, gso })
     }
 
-    /// It as a `struct virtio_net_hdr`, in this machine's byte order, for a packet whose headers have `header_len` bytes.
-    pub fn to_virtio(&self, header_len: u16) -> [u8; VIRTIO_LEN] {
+    /// It as a `struct virtio_net_hdr` before `packet`, in this machine's byte order.
+    pub fn to_virtio(&self, packet: &[u8]) -> [u8; VIRTIO_LEN] {
         let PartialChecksum { start, offset } =
             self.checksum.unwrap_or(PartialChecksum { start: 0, offset: 0 });
         let (kind, size) = self.gso.map_or((0, 0), |gso| (gso.kind.virtio(), gso.size.get()));
-        let header_len = if self.gso.is_some() { header_len } else { 0 };
+        let header_len =
+            self.gso.map_or(0, |gso| gso.header_len(packet.get(start.into()..).unwrap_or_default()));
+        let header_len = if header_len == 0 { 0 } else { start.saturating_add(header_len) };
         let [[e, f], [g, h], [i, j], [k, l]] = [header_len, size, start, offset].map(u16::to_ne_bytes);
         [u8::from(self.checksum.is_some()) * NEEDS_CSUM, kind, e, f, g, h, i, j, k, l]
     }
@@ -176,6 +190,11 @@ pub fn cut_to_mtu(frame: &[u8], mtu: u16) -> Option<Offload> {
 }
 
 impl PartialChecksum {
+    /// Whether it lies within `packet`, so that it can be completed.
+    pub fn is_in(self, packet: &[u8]) -> bool {
+        usize::from(self.start) + usize::from(self.offset) + 2 <= packet.len()
+    }
+
     /// Completes the checksum of `packet`: the sum over all from `start` to the end. 0 is written as `0xffff`, which is the
     /// same number, as Linux does (`skb_checksum_help`) because UDP's 0 means that there is none.
     ///
@@ -329,9 +348,12 @@ mod tests {
     #[test]
     fn a_header_of_virtio_says_what_it_was_written_of() {
         for (offload, header) in HEADERS {
-            let of = |header: [u8; VIRTIO_LEN]| u16::from_ne_bytes([header[2], header[3]]);
+            let mut packet = [0; 100];
+            packet[54 + 12] = 8 << 4;
             assert_eq!(Offload::from_virtio(header), Ok(offload));
-            assert_eq!(offload.to_virtio(of(header)), header);
+            assert_eq!(offload.to_virtio(&packet), header);
+            let without_header = [&header[..2], &[0; 2], &header[4..]].concat();
+            assert_eq!(offload.to_virtio(&packet[..34])[..], without_header);
         }
     }
 

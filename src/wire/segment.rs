@@ -46,6 +46,10 @@ pub struct Segments {
     gso: Gso,
     /// Bytes of all headers.
     headers: usize,
+    /// Segments in each piece but the last: one, unless pieces are to be cut further.
+    together: usize,
+    /// Pieces go on with what is left to be done to them.
+    keeps: bool,
 }
 
 impl Segments {
@@ -72,7 +76,29 @@ impl Segments {
             _ => super::Tcp::parse(behind).map(|(header, _)| header.header_len()),
         };
         let headers = layers.transport + header.ok_or(BadOffload::NotOfKind)?;
-        Ok(Segments { layers, gso, headers })
+        Ok(Segments { layers, gso, headers, together: 1, keeps: false })
+    }
+
+    /// The same in pieces of as many segments as `room` bytes have room for, one at least. What is left to be done to each of them,
+    /// its checksum among it, [`offload`](Self::offload) says. All other methods speak of pieces then.
+    #[must_use]
+    pub fn in_pieces(self, room: usize) -> Segments {
+        let together = room.saturating_sub(self.headers) / usize::from(self.gso.size.get());
+        Segments { together: together.max(1), keeps: true, ..self }
+    }
+
+    /// What is left to be done to the piece at `i`; nothing to a segment.
+    pub fn offload(&self, i: usize) -> Offload {
+        let is_several = self.bytes(i) - self.headers > usize::from(self.gso.size.get());
+        Offload {
+            checksum: self.keeps.then(|| self.layers.checksum()),
+            gso: Some(self.gso).filter(|_| self.keeps && is_several),
+        }
+    }
+
+    /// Bytes of the longest segment's IP packet, which is what a link's MTU bounds.
+    pub fn packet_len(&self) -> usize {
+        self.headers - self.layers.ip + self.payload().min(self.gso.size.get().into())
     }
 
     /// How many segments there are: one at least, also of a packet without payload.
@@ -94,15 +120,16 @@ impl Segments {
         self.layers.end - self.headers
     }
 
+    /// Bytes of payload of each segment, or piece, but the last.
     fn size(&self) -> usize {
-        usize::from(self.gso.size.get())
+        self.together * usize::from(self.gso.size.get())
     }
 
     /// Writes the segment at `i` of `packet`, the one that this was made of, to the beginning of `to`, which has room for
     /// [`bytes`](Self::bytes) of it; false, and nothing is written, where it has not, or there is no such segment.
     ///
     /// # Cost
-    /// A copy of the segment, and a pass over it for the checksum.
+    /// A copy of the segment, and a pass over it for the checksum, unless that is left to others.
     pub fn write(&self, packet: &[u8], i: usize, to: &mut [u8]) -> bool {
         let len = self.bytes(i);
         let first = self.headers.saturating_add(i.saturating_mul(self.size()));
@@ -127,7 +154,7 @@ impl Segments {
         } else {
             put(ip, 2, total);
             let id = u16::from_be_bytes([ip[4], ip[5]]);
-            put(ip, 4, id.wrapping_add(i as u16));
+            put(ip, 4, id.wrapping_add((i * self.together) as u16));
             Ipv4::seal(ip);
         }
         if self.gso.kind == GsoKind::Udp {
@@ -144,11 +171,14 @@ impl Segments {
         };
     }
 
-    /// Writes the segment's checksum.
+    /// Writes the segment's checksum; of a piece the part that its completion begins with.
     fn sum(&self, segment: &mut [u8]) {
         let at = self.layers.checksum_offset();
         let pseudo_header = self.layers.pseudo_header(segment, segment.len() - self.layers.transport);
         let transport = &mut segment[self.layers.transport..];
+        if self.keeps {
+            return put(transport, at, pseudo_header.fold());
+        }
         put(transport, at, 0);
         let checksum = (pseudo_header + Sum::new().bytes(transport)).checksum();
         // Of UDP 0 would say that there is none.

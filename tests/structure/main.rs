@@ -29,6 +29,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "pool::batch",
     "pool::fragment",
     "pool::frame",
+    "pool::offload",
     "pool::origin",
     "pool::share",
     "pool::shared",

@@ -7,8 +7,7 @@
 //!   10.77.1.1/24, via .254   (no addresses)   10.77.2.1/24, via .254     Wiring::Routed
 //! ```
 //! Frames cross only if a program in `dut` carries them: the kernel there has no address and does not forward.
-//! The hosts finish their checksums and cut their segments themselves, as AF_XDP needs it. IPv6 is off, so that
-//! nobody speaks unasked. Where hosts are routed their neighbours are static.
+//! The hosts leave checksums and segments to their cards, as hosts do. IPv6 is off, so that nobody speaks unasked. Where hosts are routed their neighbours are static.
 
 mod child;
 mod namespace;

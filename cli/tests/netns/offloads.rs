@@ -1,6 +1,7 @@
 //! Hosts as they come: they leave checksums and segmentation to a card, which a veth is not, and nobody has switched that off.
 
 use crate::links::Pair;
+use crate::odd::Folder;
 use crate::summary::Summary;
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
 use crate::traffic::wait_for_the_path;
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 /// Bytes of a file.
 const FILE: usize = 8 << 20;
+/// Frames that have room for half of the longest packet.
+const LARGE: &[&str] = &["--frame-size=32768", "--frames=2048"];
 /// How long nothing may come before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -42,8 +45,94 @@ fn hosts_with_offloads_on_exchange_files_by_xdp_in_generic_mode() {
 fn hosts_with_offloads_on_exchange_files_by_packet_sockets() {
     let Some(summary) = files_cross(["packet:one", "packet:two"], &[]) else { return };
     for port in ["one", "two"] {
-        assert!(summary.interface(port, "csum_finished") > 0 && summary.interface(port, "gso_cut") > 0);
-        assert_eq!(summary.interface(port, "cut_without_size"), 0);
+        assert!(summary.interface(port, "gso_cut") > 0);
+        // The kernel hears of checksums again, and completes them if it must.
+        let not = ["csum_finished", "gso_kept", "cut_without_size"];
+        assert_eq!(not.map(|counter| summary.interface(port, counter)), [0; 3]);
+    }
+}
+
+/// Frames with room for many segments, which nobody cuts between two ports that can say and hear how.
+#[test]
+fn packets_of_many_segments_cross_whole_in_large_frames_by_packet_sockets() {
+    for path in ["--path=fast", "--path=full"] {
+        let Some(summary) = files_cross(["packet:one", "packet:two"], &[LARGE, &[path]].concat()) else {
+            return;
+        };
+        for port in ["one", "two"] {
+            assert!(summary.interface(port, "gso_kept") > 0);
+            assert_eq!(summary.interface(port, "csum_finished"), 0);
+        }
+    }
+}
+
+/// The longest of their segments counts, not the packet: the sender is told of the link that is too narrow, and sends shorter ones.
+#[test]
+fn packets_of_many_segments_are_too_long_where_one_of_these_is() {
+    let Some(bed) = lay_for_files() else { return };
+    bed.dut.ip("link set dev two mtu 1300");
+    bed.h2.ip("link set dev eth0 mtu 1300");
+    let forwarder = start(&bed, ["packet:one", "packet:two"], LARGE);
+    for address in ["10.77.2.1", "[fd77:2::1]"] {
+        file_crosses(&bed.h1, &bed.h2, &format!("{address}:5000"));
+    }
+    let summary = end(forwarder);
+    assert!(summary.interface("one", "gso_kept") > 0);
+    bed.assert_nothing_left();
+}
+
+/// What comes by ports that keep it and leaves by one that hears nothing of it is completed there.
+#[test]
+fn what_is_left_to_be_done_is_done_where_a_packet_leaves_by_a_port_that_cannot_say_it() {
+    let Some(bed) = lay_for_files() else { return };
+    let forwarder = start(&bed, ["packet:one", "xdp:two"], &["--port=tap:t9", "--workers=1"]);
+    files_cross_both_ways(&bed);
+    let summary = end(forwarder);
+    assert_eq!(summary.interface("one", "csum_finished"), 0);
+    bed.assert_nothing_left();
+}
+
+/// The same of packets of many segments, which a peer by memif gets cut.
+#[test]
+fn packets_of_many_segments_are_cut_where_they_leave_by_memif() {
+    let Some(bed) = lay_for_files() else { return };
+    let folder = Folder::new("cut-by-memif");
+    let socket = folder.path("socket");
+    let far = format!("memif:{},role=server", socket.display());
+    let far = Pair::start_with(&bed.dut, [&far, "packet:two"], &[]);
+    // The router's own address on a link without one.
+    for router in ["10.77.2.254", "fd77:2::254"] {
+        bed.h2.ip(&format!("neigh replace {router} lladdr 02:6e:65:74:00:01 dev eth0"));
+    }
+    let near = format!("memif:{}", socket.display());
+    let forwarder = start(&bed, ["packet:one", &near], &[LARGE, &["--port=tap:t9"]].concat());
+    files_cross_both_ways(&bed);
+    let summary = end(forwarder);
+    assert!(summary.interface("one", "gso_kept") > 0 && summary.number("fragmented") > 0);
+    drop(far);
+    bed.assert_nothing_left();
+}
+
+/// The host at the near end of a TAP interface leaves to be done what it would leave to a card.
+#[test]
+fn packets_of_many_segments_cross_whole_between_a_tap_interface_and_a_packet_socket() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let forwarder = Pair::start_with(&bed.dut, ["tap:t0", "packet:one"], LARGE);
+    wait_until("t0 is there", || bed.dut.ip("-br link").contains("t0"));
+    bed.dut.ip("link set dev t0 address 02:00:00:00:09:01");
+    bed.dut.ip("addr add 10.77.0.9/24 dev t0");
+    bed.dut.ip(&format!("neigh add 10.77.0.1 lladdr {} dev t0", host_mac(1)));
+    bed.h1.ip("neigh add 10.77.0.9 lladdr 02:00:00:00:09:01 dev eth0");
+    wait_until("h1 reaches the host behind t0", || {
+        let ping = bed.h1.command("ping").args(["-c1", "-W1", "10.77.0.9"]).output();
+        ping.is_ok_and(|ping| ping.status.success())
+    });
+    file_crosses(&bed.h1, &bed.dut, "10.77.0.9:5000");
+    file_crosses(&bed.dut, &bed.h1, "10.77.0.1:5000");
+    let summary = end(forwarder);
+    for port in ["t0", "one"] {
+        assert!(summary.interface(port, "gso_kept") > 0, "{port}");
+        assert_eq!(summary.interface(port, "csum_finished"), 0);
     }
 }
 
@@ -114,6 +203,16 @@ fn any_number_of_datagrams_that_cannot_be_told_apart_cost_no_packet_behind_them(
 
 /// TCP and UDP both ways, over IPv4 and IPv6; every byte is compared. What the run said at its end.
 fn files_cross(ports: [&str; 2], options: &[&str]) -> Option<Summary> {
+    let bed = lay_for_files()?;
+    let forwarder = start(&bed, ports, options);
+    files_cross_both_ways(&bed);
+    let summary = end(forwarder);
+    bed.assert_nothing_left();
+    Some(summary)
+}
+
+/// Hosts with addresses of both families.
+fn lay_for_files() -> Option<Testbed> {
     let bed = Testbed::lay(Wiring::Routed, &["ping"])?;
     for (number, host) in [(1, &bed.h1), (2, &bed.h2)] {
         host.set_ipv6(true);
@@ -121,7 +220,10 @@ fn files_cross(ports: [&str; 2], options: &[&str]) -> Option<Summary> {
         host.ip(&format!("neigh add fd77:{number}::254 lladdr {} dev eth0", port_mac(number)));
         host.ip(&format!("route add default via fd77:{number}::254"));
     }
-    let forwarder = start(&bed, ports, options);
+    Some(bed)
+}
+
+fn files_cross_both_ways(bed: &Testbed) {
     for (from, to, addresses) in
         [(&bed.h1, &bed.h2, ["10.77.2.1", "[fd77:2::1]"]), (&bed.h2, &bed.h1, ["10.77.1.1", "[fd77:1::1]"])]
     {
@@ -130,9 +232,6 @@ fn files_cross(ports: [&str; 2], options: &[&str]) -> Option<Summary> {
             datagrams_cross(from, to, &format!("{address}:5001"));
         }
     }
-    let summary = end(forwarder);
-    bed.assert_nothing_left();
-    Some(summary)
 }
 
 fn start(bed: &Testbed, ports: [&str; 2], options: &[&str]) -> Pair {

@@ -88,7 +88,8 @@ impl Cut {
     }
 }
 
-/// Cuts the packet in `frame`, which was decided about, and sends the pieces the way it was to go.
+/// Cuts the packet in `frame`, which was decided about, and sends the pieces the way it was to go; all of it where that fits, as the last
+/// segment of a longer packet may.
 ///
 /// # Errors
 /// The frame, where it cannot be cut, or there are no frames: nothing is sent of it.
@@ -107,6 +108,9 @@ pub(crate) fn fragment(mut frame: Frame, fib: &Fib, pieces: &mut Pieces<'_>) -> 
 /// Makes the frame that holds the packet the first piece; the others, and where all of them go.
 fn cut(frame: &mut Frame, fib: &Fib, pieces: &mut Pieces<'_>) -> Option<(Verdict, Batch)> {
     let (cut, way, records) = plan(frame.data(), fib)?;
+    let Some(cut) = cut else {
+        return Some((leave(frame.data_mut(), way, records, fib).ok()?, Batch::new()));
+    };
     let empty = pieces.alloc(cut.pieces - 1)?;
     let verdict = leave(frame.data_mut(), way, records, fib).ok()?;
     let later = cut.later(frame.data(), empty)?;
@@ -115,12 +119,16 @@ fn cut(frame: &mut Frame, fib: &Fib, pieces: &mut Pieces<'_>) -> Option<(Verdict
     Some((verdict, later))
 }
 
-/// How the packet in `frame` is cut, its way, and whether its options record that. It was let in before, and is as it came.
-fn plan(frame: &[u8], fib: &Fib) -> Option<(Cut, Way, bool)> {
+/// How the packet in `frame` is cut, if it does not fit its way, that way, and whether its options record it. It was let in before, and
+/// is as it came.
+fn plan(frame: &[u8], fib: &Fib) -> Option<(Option<Cut>, Way, bool)> {
     let packet = check(frame, None, fib).ok()?;
     let way = way(frame, &packet, fib).ok()??;
     let (_, bytes) = Ethernet::parse(frame).ok()?;
     let records = options::check(bytes, fib.allow).ok()?;
-    let cut = Cut::of(Ipv4::parse(bytes).ok()?.0, way.mtu)?;
+    let cut = match packet.length > way.mtu {
+        true => Some(Cut::of(Ipv4::parse(bytes).ok()?.0, way.mtu)?),
+        false => None,
+    };
     Some((cut, way, records))
 }

@@ -236,7 +236,7 @@ fn the_hot_path_forwards_as_the_checks_one_by_one_do_or_leaves_the_frame_to_them
     for _ in 0..100_000 {
         let frame = random_frame(&mut random);
         let (mut ours, mut theirs) = (frame.clone(), frame.clone());
-        let checked = forward_any(&mut theirs, Some(&ROUTER[0]), &router);
+        let checked = forward_any(&mut theirs, Some(&ROUTER[0]), None, &router);
         if let Some(&[a, b, c, d]) = frame.get(26..30)
             && router.own.has(Ipv4Addr::new(a, b, c, d).into())
         {

@@ -17,8 +17,13 @@ use netmem::wire::{Ethernet, Ipv6};
 /// # Cost
 /// Bytes 0..54 of the frame, and a walk down the tree of routes; no call beyond that where the route names a station.
 #[inline(never)]
-pub(super) fn forward(frame: &mut [u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Verdict, Reason> {
-    let packet = check(frame, ingress, fib)?;
+pub(super) fn forward(
+    frame: &mut [u8],
+    ingress: Option<&Interface>,
+    longest: Option<usize>,
+    fib: &Fib,
+) -> Result<Verdict, Reason> {
+    let packet = check(frame, ingress, fib)?.in_segments(longest);
     let Some(way) = way(frame, &packet, fib)? else {
         return Ok(Verdict::Wait);
     };

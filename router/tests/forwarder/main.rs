@@ -9,6 +9,7 @@ mod holding;
 mod icmp;
 mod idling;
 mod odd;
+mod offloads;
 mod packets;
 mod router;
 mod shared;

@@ -68,6 +68,34 @@ impl Forwarder {
         if to >= self.egresses.len() {
             return self.discard_packets(Reason::NoRoute, packets, w);
         }
+        if self.egresses[to].wants_complete {
+            return self.redirect_packets_complete(to, packets, w);
+        }
+        self.redirect_all_packets(to, packets, w);
+    }
+
+    /// The same by a port that carries complete ones alone: those to which something is left to be done have their heads taken off.
+    #[cold]
+    #[inline(never)]
+    fn redirect_packets_complete(
+        &mut self,
+        to: usize,
+        packets: impl Iterator<Item = Packet>,
+        w: &mut Worker,
+    ) {
+        for packet in packets {
+            if packet.offload().is_none() {
+                self.redirect_all_packets(to, once(packet), w);
+            } else {
+                let mut frames = self.detach(once(packet), w);
+                let n = frames.len();
+                self.redirect_complete(to, &mut frames.drain(), n, w);
+            }
+        }
+    }
+
+    #[inline]
+    fn redirect_all_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
         for packet in packets {
             if self.egresses[to].out.room() == 0 && self.transmit(to, w) == BATCH_MAX {
                 self.give_up(to, Reason::TxFull, w);

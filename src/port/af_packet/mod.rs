@@ -7,7 +7,9 @@
 //!
 //! Nothing needs to be switched off in the hosts around: the kernel says of each packet what its sender has left to its card
 //! (`PACKET_VNET_HDR`). Checksums are completed (`csum_finished`), and packets that stand for many, of up to 64 KiB, are cut into
-//! their segments (`gso_cut`), each in a frame of its own ([`wire::offload`](crate::wire::offload)).
+//! their segments (`gso_cut`), each in a frame of its own ([`wire::offload`](crate::wire::offload)). Where it is asked for
+//! ([`Rx::keep_offloads`](super::Rx::keep_offloads)) both stay as they are (`gso_kept`), as far as a frame has room, and the kernel
+//! hears of it again when they are transmitted by such a port.
 //!
 //! Frames go straight from and into the port's own by recvmmsg(2) and sendmmsg(2): one copy, which is the kernel's, and
 //! one system call for a burst. ADR 0020 says why not by TPACKET rings.
@@ -53,12 +55,22 @@ pub struct AfPacketLink {
     taken: u64,
     /// What was received and is not in frames yet.
     uncut: Uncut,
+    /// What is left to be done to frames goes on with them.
+    keeps_offloads: bool,
 }
 
 impl AfPacketLink {
     fn new(socket: PacketSocket, netdev: Netdev, burst: usize) -> AfPacketLink {
         let (link, come) = (Link::new(netdev), Cell::new(0));
-        AfPacketLink { socket, link, burst, come, taken: 0, uncut: Uncut::new(BATCH_MAX) }
+        AfPacketLink {
+            socket,
+            link,
+            burst,
+            come,
+            taken: 0,
+            uncut: Uncut::new(BATCH_MAX),
+            keeps_offloads: false,
+        }
     }
 
     /// The interface.
@@ -76,7 +88,9 @@ impl AfPacketLink {
         match netdev.in_its_namespace(|| PacketSocket::open(netdev.index())) {
             Ok(Ok(socket)) => {
                 let uncut = std::mem::replace(&mut self.uncut, Uncut::new(0));
-                *self = AfPacketLink { uncut, ..AfPacketLink::new(socket, netdev, self.burst) };
+                let keeps_offloads = self.keeps_offloads;
+                *self =
+                    AfPacketLink { uncut, keeps_offloads, ..AfPacketLink::new(socket, netdev, self.burst) };
             }
             Ok(Err(error)) => self.link.refuse(format!("open a packet socket: {}", error.errno)),
             Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
@@ -97,6 +111,16 @@ impl Device for AfPacketLink {
     #[inline]
     fn send(&mut self, frames: &[Frame], counters: &Writer<PortCounters>) -> usize {
         self.send_burst(frames, counters)
+    }
+
+    /// The kernel completes and cuts what its interface cannot.
+    fn carries_offloads(&self) -> bool {
+        true
+    }
+
+    fn keep_offloads(&mut self, keep: bool) -> bool {
+        self.keeps_offloads = keep;
+        keep
     }
 
     fn end_round(&mut self, counters: &Writer<PortCounters>) {

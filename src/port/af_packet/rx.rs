@@ -2,13 +2,11 @@
 
 use super::AfPacketLink;
 use crate::limits::BATCH_MAX;
-use crate::pool::NoRoom;
 use crate::port::PortCounters;
 use crate::port::copying::{RxBuffer, RxBuffers};
-use crate::port::uncut::insert;
+use crate::port::virtio::{Received, put_back};
 use crate::sys::errno::Errno;
-use crate::sys::packet::Received;
-use crate::wire::ethernet::ADDRESSES_LEN;
+use crate::sys::packet as sys;
 use crate::wire::offload::Offload;
 use std::io::IoSliceMut;
 
@@ -21,10 +19,10 @@ impl AfPacketLink {
             return 0;
         }
         if !self.uncut.is_empty() {
-            return self.cut(rooms, 0, counters);
+            return self.uncut.fill(rooms, 0, counters);
         }
         let want = rooms.len().min(self.burst);
-        let mut received = [Received::default(); BATCH_MAX];
+        let mut received = [sys::Received::default(); BATCH_MAX];
         let done = {
             let mut open = rooms.iter_mut().take(want).map(RxBuffer::whole).zip(self.uncut.beyond());
             let mut parts = [(); BATCH_MAX].map(|()| {
@@ -47,23 +45,7 @@ impl AfPacketLink {
             // To nothing, which is always less than there is.
             let _ = room.trim(0);
         }
-        if self.uncut.is_empty() { good } else { self.cut(rooms, good, counters) }
-    }
-
-    /// Puts what waits into `rooms`, which are empty from the one at `n` on, as far as there are any; returns how many have data
-    /// then.
-    #[cold]
-    #[inline(never)]
-    fn cut(&mut self, rooms: &mut RxBuffers<'_>, mut n: usize, counters: &PortCounters) -> usize {
-        while let (Some(len), Some(mut room)) = (self.uncut.next_len(), rooms.get(n)) {
-            if self.uncut.write_next(room.put(len).ok(), counters) {
-                n += 1;
-            } else {
-                // To nothing, which is always less than there is.
-                let _ = room.trim(0);
-            }
-        }
-        n
+        if self.uncut.is_empty() { good } else { self.uncut.fill(rooms, good, counters) }
     }
 
     /// The call failed: nothing came, or one that the kernel could not give.
@@ -82,7 +64,7 @@ impl AfPacketLink {
         &mut self,
         room: &mut RxBuffer<'_>,
         i: usize,
-        received: &Received,
+        received: &sys::Received,
         counters: &PortCounters,
     ) -> bool {
         if received.is_cut {
@@ -90,55 +72,17 @@ impl AfPacketLink {
             return false;
         }
         if Offload::is_in(&received.header) || received.len > room.len() || !self.uncut.is_empty() {
-            return self.is_finished(room, i, received, counters);
+            let sys::Received { len, header, tag, .. } = *received;
+            return self.uncut.settle(
+                i,
+                room,
+                Received { len, tag, header, keeps: self.keeps_offloads },
+                counters,
+            );
         }
         // No longer than its room.
         let _ = room.trim(received.len);
         let Some(tag) = received.tag else { return true };
         put_back(room, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok()
     }
-
-    /// The same where something is left to be done, or another waits for that.
-    #[cold]
-    #[inline(never)]
-    fn is_finished(
-        &mut self,
-        room: &mut RxBuffer<'_>,
-        i: usize,
-        received: &Received,
-        counters: &PortCounters,
-    ) -> bool {
-        let Ok(offload) = Offload::from_virtio(received.header) else {
-            counters.rx_dropped.add(1);
-            return false;
-        };
-        if offload.gso.is_some() || !self.uncut.is_empty() {
-            let here = received.len.min(room.len());
-            let front = &room.data_mut()[..here];
-            if self.uncut.wait(i, front, received.len - here, received.tag, offload).is_err() {
-                counters.rx_dropped.add(1);
-            }
-            return false;
-        }
-        if room.trim(received.len).is_err() {
-            counters.rx_too_long.add(1);
-            return false;
-        }
-        let finished = offload.checksum.is_none_or(|checksum| checksum.finish(room.data_mut()).is_ok());
-        counters.csum_finished.add(u64::from(finished && offload.checksum.is_some()));
-        let whole = finished && received.tag.is_none_or(|tag| put_back(room, tag).is_ok());
-        counters.rx_dropped.add(u64::from(!whole));
-        whole
-    }
-}
-
-/// Puts a VLAN tag back between the addresses and the type, into the headroom: the addresses move, which are fewer bytes
-/// than the rest.
-fn put_back(room: &mut RxBuffer<'_>, tag: [u8; 4]) -> Result<(), NoRoom> {
-    if room.len() < ADDRESSES_LEN {
-        return Ok(());
-    }
-    room.push(tag.len())?;
-    insert(room.data_mut(), tag);
-    Ok(())
 }

@@ -4,8 +4,9 @@ use super::AfPacketLink;
 use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortCounters;
+use crate::port::virtio::header;
 use crate::sys::errno::Errno;
-use crate::sys::packet::VirtioHeader;
+use crate::sys::virtio::VirtioHeader;
 use std::io::IoSlice;
 
 impl AfPacketLink {
@@ -13,9 +14,11 @@ impl AfPacketLink {
         let mut taken = 0;
         while taken < frames.len() && self.link.is_up() {
             let rest = &frames[taken..];
-            let parts: [(VirtioHeader, IoSlice<'_>); BATCH_MAX] = std::array::from_fn(|i| {
-                (VirtioHeader::default(), IoSlice::new(rest.get(i).map_or(&[], |frame| frame.data())))
-            });
+            let parts: [(VirtioHeader, IoSlice<'_>); BATCH_MAX] =
+                std::array::from_fn(|i| match rest.get(i) {
+                    Some(frame) => (header(frame), IoSlice::new(frame.data())),
+                    None => (VirtioHeader::default(), IoSlice::new(&[])),
+                });
             match self.socket.send(&parts[..rest.len().min(BATCH_MAX)]) {
                 Ok(0) => break,
                 Ok(sent) => taken += sent,

@@ -40,6 +40,17 @@ pub trait Device: Send {
     /// behind counts in [`PortCounters::tx_invalid`].
     fn send(&mut self, frames: &[Frame], counters: &Writer<PortCounters>) -> usize;
 
+    /// Whether [`Device::send`] hears what is left to be done to a frame: see [`Tx::carries_offloads`](super::Tx::carries_offloads).
+    fn carries_offloads(&self) -> bool {
+        false
+    }
+
+    /// As [`Rx::keep_offloads`](super::Rx::keep_offloads).
+    fn keep_offloads(&mut self, keep: bool) -> bool {
+        let _ = keep;
+        false
+    }
+
     /// A poll round ends: what was put off is done now.
     fn end_round(&mut self, _counters: &Writer<PortCounters>) {}
 

@@ -37,4 +37,8 @@ impl<D: Device> Rx for CopyingPort<D> {
     fn rx_finished(&self) -> bool {
         self.device.rx_finished()
     }
+
+    fn keep_offloads(&mut self, keep: bool) -> bool {
+        self.device.keep_offloads(keep)
+    }
 }

@@ -1,6 +1,11 @@
 //! Where a device receives into: the bytes of empty frames, without the frames.
 
+#[cfg(any(feature = "af-packet", feature = "tap"))]
+use crate::pool::OFFLOAD_LEN;
 use crate::pool::{Frame, NoRoom};
+#[cfg(any(feature = "af-packet", feature = "tap"))]
+use crate::wire::ethernet::TAG_LEN;
+use crate::wire::offload::Offload;
 
 /// The empty frames that a [`Device`](super::Device) may receive into, oldest first. Their bytes are the device's for as long
 /// as a call lasts; the frames stay with the port.
@@ -132,5 +137,19 @@ impl<'a> RxBuffer<'a> {
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         self.0.trim(len)
+    }
+
+    /// As [`Frame::set_offload`]: says what is left to be done to the data.
+    ///
+    /// # Errors
+    /// [`NoRoom`] where the headroom has no room for it.
+    pub fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
+        self.0.set_offload(offload)
+    }
+
+    /// Whether there is headroom for an offload, with a VLAN tag before the data.
+    #[cfg(any(feature = "af-packet", feature = "tap"))]
+    pub(crate) fn has_room_for_offload(&self) -> bool {
+        self.0.headroom() >= OFFLOAD_LEN + TAG_LEN
     }
 }

@@ -2,12 +2,40 @@
 
 use super::{CopyingPort, Device};
 use crate::pool::{Batch, Place};
-use crate::port::Tx;
+use crate::port::{Tx, set_aside};
 use crate::sync::Worker;
 
 impl<D: Device> Tx for CopyingPort<D> {
     #[inline]
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if !self.device.carries_offloads() && frames.may_have_offloads() {
+            return self.tx_without_offloads(w, frames);
+        }
+        self.send(w, frames)
+    }
+
+    fn tx_posted(&self) -> usize {
+        self.sent.len()
+    }
+
+    fn can_retry_tx(&self) -> bool {
+        self.device.can_retry_tx()
+    }
+
+    fn carries_offloads(&self) -> bool {
+        self.device.carries_offloads()
+    }
+
+    #[cold]
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+        let carries = self.device.carries_offloads();
+        set_aside(frames, |frame| carries || !frame.has_offload())
+    }
+}
+
+impl<D: Device> CopyingPort<D> {
+    #[inline]
+    fn send(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let want = frames.len().min(self.size - self.sent.len());
         if want == 0 {
             return 0;
@@ -21,11 +49,14 @@ impl<D: Device> Tx for CopyingPort<D> {
         n
     }
 
-    fn tx_posted(&self) -> usize {
-        self.sent.len()
-    }
-
-    fn can_retry_tx(&self) -> bool {
-        self.device.can_retry_tx()
+    /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn tx_without_offloads(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let mut stay = self.take_unsendable(frames);
+        self.counters.tx_invalid.add(stay.len() as u64);
+        let n = self.send(w, frames);
+        frames.append(&mut stay);
+        n
     }
 }

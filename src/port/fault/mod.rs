@@ -174,6 +174,7 @@ impl Tx for FaultPort {
         fn tx_posted(&self) -> usize;
         fn tx_unread(&mut self) -> usize;
         fn can_retry_tx(&self) -> bool;
+        fn carries_offloads(&self) -> bool;
         fn take_unsendable(&self, frames: &mut Batch) -> Batch;
     );
 }

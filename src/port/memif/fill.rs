@@ -3,7 +3,7 @@
 use super::MemifPort;
 use super::pair::{End, Lender, Pair};
 use crate::pool::Batch;
-use crate::port::Fill;
+use crate::port::{Fill, set_aside};
 use crate::sync::Worker;
 
 impl Pair {
@@ -56,7 +56,7 @@ impl Fill for MemifPort {
         if let Some(lender) = self.lender
             && !frames.iter().all(|frame| lender.owns(frame.id()))
         {
-            return self.without_foreign(w, frames, MemifPort::fill);
+            return self.fill_without_foreign(w, frames, lender);
         }
         let mut filled = 0;
         for pair in &mut self.pairs[..self.receiving] {
@@ -71,5 +71,18 @@ impl Fill for MemifPort {
 
     fn rx_posted(&self) -> usize {
         self.pairs.iter().map(|pair| pair.filled.len()).sum()
+    }
+}
+
+impl MemifPort {
+    /// Posts the frames that can be lent; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn fill_without_foreign(&mut self, w: &mut Worker, frames: &mut Batch, lender: Lender) -> usize {
+        let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
+        self.counters.foreign.add(foreign.len() as u64);
+        let n = self.fill(w, frames);
+        frames.append(&mut foreign);
+        n
     }
 }

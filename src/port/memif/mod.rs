@@ -91,11 +91,9 @@ pub use crate::sys::seqpacket::Access;
 pub use error::MemifError;
 pub use lend::Lend;
 
-use super::{Port, PortCounters, PortState, inherited, set_aside};
+use super::{Port, PortCounters, PortState, inherited};
 use crate::limits::CHUNK_SIZE;
-use crate::pool::Batch;
 use crate::steer::Toeplitz;
-use crate::sync::Worker;
 use crate::sys::event::Watch;
 use crate::sys::fork::Birthplace;
 use crate::sys::seqpacket::Connection;
@@ -302,23 +300,6 @@ impl MemifPort {
     /// Whether frames are lent, not copied.
     pub fn is_zero_copy(&self) -> bool {
         self.lender.is_some()
-    }
-
-    /// Does `work` with the frames that can be lent; the others stay, behind those for which there is no room.
-    #[cold]
-    #[inline(never)]
-    fn without_foreign(
-        &mut self,
-        w: &mut Worker,
-        frames: &mut Batch,
-        work: fn(&mut MemifPort, &mut Worker, &mut Batch) -> usize,
-    ) -> usize {
-        let Some(lender) = self.lender else { return 0 };
-        let mut foreign = set_aside(frames, |frame| lender.owns(frame.id()));
-        self.counters.foreign.add(foreign.len() as u64);
-        let n = work(self, w, frames);
-        frames.append(&mut foreign);
-        n
     }
 }
 

@@ -140,7 +140,7 @@ impl Lender {
     /// Where the frame's data begins, which lies within 4 GiB.
     #[inline]
     fn offset(&self, frame: &Frame) -> u32 {
-        (frame.id().get().wrapping_sub(self.first) << CHUNK_SHIFT).wrapping_add(frame.headroom() as u32)
+        (frame.id().get().wrapping_sub(self.first) << CHUNK_SHIFT).wrapping_add(frame.off() as u32)
     }
 
     /// The frame's data.

@@ -11,8 +11,9 @@ mod traffic;
 
 use super::*;
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Pool, PoolConfig};
+use crate::pool::{Batch, Pool, PoolConfig};
 use crate::port::{Complete, Fill, Rx, Tx, Wake};
+use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -143,16 +143,11 @@ impl Tx for MemifPort {
         if self.birthplace.is_elsewhere() {
             return self.abandon();
         }
-        if let Some(lender) = self.lender
-            && !frames.iter().all(|frame| lender.owns(frame.id()))
-        {
-            return self.without_foreign(w, frames, MemifPort::tx);
+        let lends = |lender: Lender| frames.iter().all(|frame| lender.owns(frame.id()));
+        if frames.may_have_offloads() || !self.lender.is_none_or(lends) {
+            return self.tx_without_unsendable(w, frames);
         }
-        match self.active {
-            0 => 0,
-            1 => self.tx_queue(w, 0, frames),
-            _ => self.tx_by_flow(w, frames),
-        }
+        self.tx_queues(w, frames)
     }
 
     fn tx_posted(&self) -> usize {
@@ -171,11 +166,34 @@ impl Tx for MemifPort {
     }
 
     fn take_unsendable(&self, frames: &mut Batch) -> Batch {
-        self.lender.map_or_else(Batch::new, |lender| set_aside(frames, |frame| lender.owns(frame.id())))
+        let lends = |frame: &Frame| self.lender.is_none_or(|lender| lender.owns(frame.id()));
+        set_aside(frames, |frame| lends(frame) && !frame.has_offload())
     }
 }
 
 impl MemifPort {
+    #[inline]
+    fn tx_queues(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        match self.active {
+            0 => 0,
+            1 => self.tx_queue(w, 0, frames),
+            _ => self.tx_by_flow(w, frames),
+        }
+    }
+
+    /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn tx_without_unsendable(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let mut stay = self.take_unsendable(frames);
+        let with_offload = stay.iter().filter(|frame| frame.has_offload()).count();
+        self.counters.tx_invalid.add(with_offload as u64);
+        self.counters.foreign.add((stay.len() - with_offload) as u64);
+        let n = self.tx_queues(w, frames);
+        frames.append(&mut stay);
+        n
+    }
+
     /// Sends by one queue.
     #[inline]
     fn tx_queue(&mut self, w: &Worker, queue: usize, frames: &mut Batch) -> usize {

@@ -3,6 +3,7 @@
 use super::{TapLink, TapPort};
 use crate::port::copying::CopyingPort;
 use crate::port::link::Link;
+use crate::port::uncut::Uncut;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::tap::{TapError, TapQueue, TapStep};
@@ -74,7 +75,8 @@ pub fn open(name: &str, config: &TapConfig) -> Result<TapPort, TapPortError> {
     if !was_there {
         netdev.set_up().map_err(failed("set the interface up"))?;
     }
-    let device = TapLink { queue, several: config.several, link: Link::new(netdev) };
+    let (several, link, uncut) = (config.several, Link::new(netdev), Uncut::new(1));
+    let device = TapLink { queue, several, link, uncut, keeps_offloads: false };
     Ok(CopyingPort::new(format!("tap:{name}"), device, config.ring))
 }
 

@@ -8,6 +8,10 @@
 //! One system call and one copy for each frame, either way: the kernel offers no more than one frame a call. In idle rounds
 //! one call for each round.
 //!
+//! Where it is asked for ([`Rx::keep_offloads`](super::Rx::keep_offloads)) the host leaves to be done what it would leave to a card
+//! (`IFF_VNET_HDR`, `TUNSETOFFLOAD`): packets of up to 64 KiB come as they are (`gso_kept`), as far as a frame has room. Else they come
+//! cut and complete. What is transmitted may have something left to be done in either case.
+//!
 //! VLAN tags stand where they belong. Frames shorter than a header are refused by the kernel and counted (`tx_invalid`).
 //!
 //! What the host sends faster than it is received here waits in the interface's queue (`txqueuelen`); what finds that full the
@@ -29,6 +33,7 @@ pub use bind::{TapConfig, TapPortError, open};
 use super::ENTER;
 use super::copying::{CopyingPort, Device, RxBuffers};
 use super::link::Link;
+use super::uncut::Uncut;
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::stats::Writer;
@@ -46,6 +51,10 @@ pub struct TapLink {
     /// Whether the interface has several queues.
     several: bool,
     link: Link,
+    /// What was received and is not in frames yet.
+    uncut: Uncut,
+    /// What is left to be done to frames goes on with them.
+    keeps_offloads: bool,
 }
 
 impl TapLink {
@@ -63,10 +72,19 @@ impl TapLink {
         }
         let Some(netdev) = self.link.successor() else { return };
         match netdev.in_its_namespace(|| TapQueue::open(netdev.name(), self.several)) {
-            Ok(Ok(queue)) => (self.queue, self.link) = (queue, Link::new(netdev)),
+            Ok(Ok(queue)) => {
+                (self.queue, self.link) = (queue, Link::new(netdev));
+                self.accept_offloads();
+            }
             Ok(Err(error)) => self.link.refuse(format!("attach to it: {}", error.errno)),
             Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
         }
+    }
+
+    /// Lets the host leave to be done what is kept here. Where it does not, frames come complete, which is never wrong.
+    #[cold]
+    fn accept_offloads(&self) {
+        let _ = self.queue.accept_offloads(self.keeps_offloads);
     }
 }
 
@@ -85,6 +103,17 @@ impl Device for TapLink {
         self.send_burst(frames, counters)
     }
 
+    /// The host completes and cuts what is left to be done, as far as it is not its own.
+    fn carries_offloads(&self) -> bool {
+        true
+    }
+
+    fn keep_offloads(&mut self, keep: bool) -> bool {
+        self.keeps_offloads = keep;
+        self.accept_offloads();
+        keep
+    }
+
     fn end_round(&mut self, _counters: &Writer<PortCounters>) {
         if self.link.end_round() {
             self.come_back();
@@ -95,7 +124,7 @@ impl Device for TapLink {
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         self.link.look();
         self.come_back();
-        false
+        !self.uncut.is_empty()
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {

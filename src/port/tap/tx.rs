@@ -3,6 +3,7 @@
 use super::TapLink;
 use crate::pool::Frame;
 use crate::port::PortCounters;
+use crate::port::virtio::header;
 use crate::sys::errno::Errno;
 
 impl TapLink {
@@ -11,7 +12,7 @@ impl TapLink {
             if !self.link.is_up() {
                 return i;
             }
-            match self.queue.send(frame.data()) {
+            match self.queue.send(&header(frame), frame.data()) {
                 Ok(true) => {}
                 // There is no room: what is left stays with the caller.
                 Ok(false) | Err(Errno::NOBUFS | Errno::NOMEM) => return i,

@@ -97,6 +97,7 @@ impl Rx for TracePort {
     delegate!(within
         fn rx_pending(&mut self) -> Option<usize>;
         fn rx_finished(&self) -> bool;
+        fn keep_offloads(&mut self, keep: bool) -> bool;
     );
 }
 
@@ -113,6 +114,7 @@ impl Tx for TracePort {
         fn tx_posted(&self) -> usize;
         fn tx_unread(&mut self) -> usize;
         fn can_retry_tx(&self) -> bool;
+        fn carries_offloads(&self) -> bool;
         fn take_unsendable(&self, frames: &mut Batch) -> Batch;
     );
 }

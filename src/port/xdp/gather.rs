@@ -143,7 +143,7 @@ impl XdpPort {
             self.counters.udp_without_size.add(1);
             return Ok(0);
         };
-        match uncut.wait(0, &[], len, None, offload) {
+        match uncut.wait(0, &[], len, None, offload, None) {
             Ok(()) => self.counters.cut_without_size.add(offload.gso.is_some().into()),
             Err(_) => self.counters.rx_dropped.add(1),
         }
@@ -162,7 +162,7 @@ impl XdpPort {
         {
             // It was posted and is in no ring.
             let Some(mut frame) = self.filled.claim(addr + PACKET_HEADROOM as u64, 0) else { continue };
-            if uncut.write_next(frame.put(len).ok(), &self.counters) {
+            if uncut.write_next(frame.put(len).ok(), &self.counters).is_some() {
                 self.counters.csum_finished.add(finish_unfinished(frame.data_mut()).into());
                 // There is room.
                 let _ = frames.push(frame);

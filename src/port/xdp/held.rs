@@ -57,10 +57,10 @@ impl Held {
         self.owns(frame.id()) && (self.within < CHUNK_SIZE || frame.size() > self.within)
     }
 
-    /// Whether the frame's data ends within its first chunk.
+    /// Whether the frame's data ends within its first chunk, and nothing is left to be done to it.
     #[inline]
     pub(super) fn reaches(&self, frame: &Frame) -> bool {
-        frame.headroom() + frame.len() <= self.within + 1
+        frame.off() + frame.len() <= self.within + 1 && !frame.has_offload()
     }
 
     /// Gives up the claim to a frame that this UMEM [takes](Held::takes); returns the address of its chunk.

@@ -38,7 +38,7 @@ impl TxQueue {
         Place::Posted.enter_batch(w, frames, n as usize);
         let mut bytes = 0;
         for (i, frame) in (0..n).zip(frames.hand_over(Place::Posted, w, n as usize)) {
-            let (off, len) = (frame.headroom() as u64, frame.len() as u32);
+            let (off, len) = (frame.off() as u64, frame.len() as u32);
             bytes += u64::from(len);
             self.ring
                 .write(self.producer.slot(i), Descriptor { addr: sent.post(frame) + off, len, options: 0 });
@@ -69,7 +69,7 @@ impl TxQueue {
     }
 }
 
-/// Whether the kernel would send this frame: it lies in the UMEM, all in its first chunk, and is no shorter than a header.
+/// Whether the kernel would send this frame: it lies in the UMEM, all in its first chunk, complete, and is no shorter than a header.
 #[inline]
 fn carries(sent: &Held, frame: &Frame) -> bool {
     sent.takes(frame) && sent.reaches(frame) && frame.len() >= ETHERNET_HEADER

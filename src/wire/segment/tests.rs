@@ -164,6 +164,33 @@ proptest! {
     }
 
     #[test]
+    fn pieces_are_cut_into_the_segments_that_the_whole_is_cut_into(left in left(), room in 0..6000usize) {
+        let packet = left.packet();
+        let whole = Segments::of(&packet, &left.offload()).unwrap();
+        let pieces = whole.in_pieces(room);
+        let mut segments = Vec::new();
+        for (i, piece) in cut(&pieces, &packet).iter().enumerate() {
+            let offload = pieces.offload(i);
+            prop_assert_eq!(offload.checksum, Some(left.checksum()));
+            prop_assert!(piece.len() <= room.max(whole.bytes(0)), "{} in {}", piece.len(), room);
+            match offload.gso {
+                Some(gso) => {
+                    prop_assert_eq!(Some(gso), left.offload().gso);
+                    segments.extend(cut(&Segments::of(piece, &offload).unwrap(), piece));
+                }
+                None => {
+                    let mut one = piece.clone();
+                    left.checksum().finish(&mut one).unwrap();
+                    segments.push(one);
+                }
+            }
+        }
+        prop_assert_eq!(segments, cut(&whole, &packet));
+        let ip = usize::from(left.checksum().start) - if left.is_v6 { 40 } else { 20 + 4 * left.options.min(10) };
+        prop_assert_eq!(whole.packet_len(), whole.bytes(0) - ip);
+    }
+
+    #[test]
     fn an_unfinished_checksum_is_seen_without_a_mark_and_finished_as_with_one(left in left()) {
         let (mut told, mut seen) = (left.packet(), left.packet());
         prop_assert_eq!(unfinished(&seen).map(|layers| layers.checksum()), Some(left.checksum()));

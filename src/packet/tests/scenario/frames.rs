@@ -2,6 +2,11 @@
 
 use super::{CAPACITY, FRAMES, Scene};
 use crate::pool::{Batch, Frame};
+use crate::wire::offload::{Offload, PartialChecksum};
+
+/// What may be left to be done to a packet of 40 bytes.
+pub(super) const OFFLOAD: Offload =
+    Offload { checksum: Some(PartialChecksum { start: 30, offset: 6 }), gso: None };
 
 impl Scene {
     pub(super) fn one_frame(&mut self) {
@@ -15,6 +20,9 @@ impl Scene {
         frame.trim(70).unwrap();
         frame.prefetch();
         frame.prefetch_write();
+        frame.set_offload(OFFLOAD).unwrap();
+        assert!(frame.has_offload() && frame.offload() == Some(OFFLOAD));
+        frame.set_offload(Offload::default()).unwrap();
         assert_eq!((frame.len(), frame.data()), (70, &[7; 70][..]));
         assert_eq!(frame.headroom() + frame.len() + frame.tailroom(), frame.size());
         assert!(self.pool.device_address(&frame).is_some());
@@ -62,8 +70,10 @@ impl Scene {
         let frame = self.pool.alloc(&mut self.w);
         let Some(mut frame) = self.got(frame) else { return };
         frame.put(40).unwrap();
+        frame.set_offload(OFFLOAD).unwrap();
         let whole = frame.share();
         let mut end = whole.clone();
+        assert_eq!(end.offload(), Some(OFFLOAD));
         end.pull(30).unwrap();
         end.trim(5).unwrap();
         assert_eq!((whole.holders(), end.is_unique(), end.is_empty(), whole.len()), (2, false, false, 40));

@@ -1,0 +1,210 @@
+//! Frames to which their senders left something to be done, between ports that say and hear it and one that does not.
+
+use super::*;
+use netmem::port::mem::MemPort;
+use netmem::port::{Complete, Fill, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::wire::offload::{Gso, GsoKind, Offload};
+use netmem::wire::{Ethernet, Ipv4, Udp};
+use std::num::NonZeroU16;
+
+/// Bytes of payload of a segment.
+const SIZE: u16 = 400;
+/// Bytes of UDP's payload of a packet: three segments and 158 bytes.
+const PAYLOAD: usize = 1358;
+
+/// A port whose device says of each frame how it is to be cut, where that is asked for.
+struct Telling {
+    within: MemPort,
+    kind: GsoKind,
+    keeps: bool,
+}
+
+impl Rx for Telling {
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let before = frames.len();
+        let n = self.within.rx(w, frames);
+        let gso = Gso { kind: self.kind, size: NonZeroU16::new(SIZE).unwrap() };
+        for frame in frames[before..].iter_mut().filter(|_| self.keeps) {
+            frame.set_offload(Offload { checksum: None, gso: Some(gso) }).unwrap();
+        }
+        n
+    }
+
+    fn keep_offloads(&mut self, keep: bool) -> bool {
+        self.keeps = keep;
+        keep
+    }
+}
+
+impl Tx for Telling {
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.tx(w, frames)
+    }
+
+    fn tx_posted(&self) -> usize {
+        self.within.tx_posted()
+    }
+
+    fn carries_offloads(&self) -> bool {
+        true
+    }
+}
+
+impl Fill for Telling {
+    fn fill_room(&mut self) -> usize {
+        self.within.fill_room()
+    }
+
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.fill(w, frames)
+    }
+
+    fn rx_posted(&self) -> usize {
+        self.within.rx_posted()
+    }
+}
+
+impl Complete for Telling {
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.complete(w, frames)
+    }
+}
+
+impl Wake for Telling {
+    fn kick(&mut self) {
+        self.within.kick();
+    }
+}
+
+impl Port for Telling {
+    fn name(&self) -> &str {
+        "telling"
+    }
+
+    fn kind(&self) -> &'static str {
+        "telling"
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        self.within.counters()
+    }
+}
+
+/// What becomes of ten packets by a router whose second port says nothing of offloads, or does if it `hears`: what leaves by it.
+struct Run {
+    mtu: u16,
+    hears: bool,
+    kind: GsoKind,
+    /// Frames of the pool that somebody else has.
+    taken: bool,
+    heads: bool,
+}
+
+const PLAIN: Run = Run { mtu: 1500, hears: false, kind: GsoKind::Udp, taken: false, heads: false };
+
+impl Run {
+    fn left(&self) -> (Vec<Vec<u8>>, Arc<netmem::forward::Meters>) {
+        let mut fib = traffic::router();
+        fib.interfaces[1].mtu = self.mtu;
+        fib.interfaces.push(fib.interfaces[1]);
+        let mut rig = rig(1024, ip());
+        let telling = |within| Telling { within, kind: self.kind, keeps: false };
+        let [(a, first), (b, second), (c, third)] = ["0", "1", "2"].map(|name| {
+            let config = MemConfig { ring: 128, ..MemConfig::default() };
+            wire(name, &config).unwrap()
+        });
+        let other: Box<dyn Port> = if self.hears { Box::new(telling(b)) } else { Box::new(b) };
+        let ports: Vec<Box<dyn Port>> = vec![Box::new(telling(a)), other, Box::new(telling(c))];
+        rig.forwarder = Forwarder::new(ports, rig.pool.clone(), Box::new(Router::new(fib.into()))).unwrap();
+        if self.heads {
+            let heads = netmem::packet::HeadCache::new(&rig.memory).unwrap();
+            rig.forwarder.set_packet_path(netmem::forward::PacketPath::new(heads));
+        }
+        rig.devices = [first, second];
+        rig.forwarder.poll(&mut rig.w);
+        let mut taken = Vec::new();
+        while self.taken
+            && let Some(frame) = rig.pool.alloc(&mut rig.w)
+        {
+            taken.push(frame);
+        }
+        let mut traffic = Traffic::new(1, 14 + 20 + 8 + PAYLOAD).unwrap();
+        let sent = rig.devices[0].deliver(10, |room| {
+            let len = traffic.write(room);
+            // Routers may cut it.
+            room[20] &= !0x40;
+            Ipv4::seal(&mut room[14..34]);
+            len
+        });
+        assert_eq!(sent, 10);
+        let mut left = Vec::new();
+        rig.settle(|data| left.push(data.to_vec()));
+        drop((taken, third));
+        let meters = rig.forwarder.meters();
+        rig.settle(|_| ());
+        rig.end();
+        (left, meters)
+    }
+}
+
+/// The payload of UDP of a whole packet whose checksums are right.
+fn payload(frame: &[u8]) -> Vec<u8> {
+    let (_, packet) = Ethernet::parse(frame).unwrap();
+    let (ip, datagram) = Ipv4::parse(packet).unwrap();
+    let (udp, data) = Udp::parse(datagram).unwrap();
+    assert_eq!(usize::from(udp.length()), 8 + data.len());
+    assert!(netmem::wire::udp::intact(ip.src(), ip.dst(), datagram));
+    data.to_vec()
+}
+
+#[test]
+fn packets_of_many_segments_leave_whole_by_a_port_that_hears_how_they_are_to_be_cut() {
+    for heads in [false, true] {
+        let (left, meters) = Run { hears: true, heads, ..PLAIN }.left();
+        assert_eq!((left.len(), meters.fragmented.get()), (10, 0));
+        assert!(left.iter().all(|frame| frame.len() == 42 + PAYLOAD));
+    }
+}
+
+#[test]
+fn they_are_cut_and_complete_where_they_leave_by_another() {
+    for heads in [false, true] {
+        let (left, meters) = Run { heads, ..PLAIN }.left();
+        assert_eq!((left.len(), meters.fragmented.get(), meters.fragments.get()), (40, 10, 40));
+        for packet in left.chunks(4) {
+            let payload: Vec<Vec<u8>> = packet.iter().map(|frame| payload(frame)).collect();
+            let lengths: Vec<usize> = payload.iter().map(Vec::len).collect();
+            assert_eq!(lengths, [400, 400, 400, 158]);
+        }
+    }
+}
+
+/// 428 bytes of IP are too long for 300, and may be cut: each of the first three segments is two fragments, the last fits.
+#[test]
+fn segments_that_are_too_long_themselves_leave_in_fragments() {
+    for hears in [false, true] {
+        let (left, meters) = Run { mtu: 300, hears, ..PLAIN }.left();
+        let lengths: Vec<usize> = left[..7].iter().map(Vec::len).collect();
+        assert_eq!((left.len(), lengths), (70, vec![314, 162, 314, 162, 314, 162, 200]));
+        assert_eq!(meters.drops.total(), 0);
+    }
+}
+
+#[test]
+fn segments_for_which_there_are_no_frames_are_drops_with_a_name() {
+    let (left, meters) = Run { taken: true, ..PLAIN }.left();
+    let dropped = meters.drops.iter().find(|(reason, _)| *reason == Reason::GsoSeg).map(|(_, n)| n).unwrap();
+    assert!(dropped > 0);
+    assert_eq!((left.len() as u64 + dropped, meters.drops.total()), (40, dropped));
+}
+
+#[test]
+fn what_makes_no_sense_for_a_packet_is_a_drop_and_nothing_leaves() {
+    let (left, meters) = Run { kind: GsoKind::TcpV4, ..PLAIN }.left();
+    assert_eq!((left.len(), meters.drops.total()), (0, 10));
+    assert!(meters.drops.iter().any(|(reason, n)| (reason, n) == (Reason::GsoSeg, 10)));
+}

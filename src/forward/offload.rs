@@ -1,0 +1,104 @@
+//! What senders left to be done to frames, where these leave by a port that does not carry it, or are to be cut into fragments. COLD.
+
+use super::egress::Egress;
+use super::poll::Forwarder;
+use super::verdict::Reason;
+use crate::limits::BATCH_MAX;
+use crate::pool::{Batch, Drain, Frame};
+use crate::sync::Worker;
+use crate::wire::offload::Offload;
+use crate::wire::segment::Segments;
+
+impl Forwarder {
+    /// Has each port keep what is left to be done to frames, if another one carries it.
+    #[cold]
+    pub(super) fn keep_offloads(egresses: &mut [Egress]) {
+        let carries: Vec<bool> = egresses.iter().map(|egress| egress.port.carries_offloads()).collect();
+        let carriers = carries.iter().filter(|carries| **carries).count();
+        let mut are_kept = false;
+        for (egress, &carries) in egresses.iter_mut().zip(&carries) {
+            are_kept |= egress.port.keep_offloads(carriers > usize::from(carries));
+        }
+        for (egress, carries) in egresses.iter_mut().zip(carries) {
+            egress.wants_complete = are_kept && !carries;
+        }
+    }
+
+    /// Puts the next `n` frames of a burst into the batch of a port that carries complete ones alone.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn redirect_complete(&mut self, to: usize, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+        let mut frames = Batch::new();
+        burst.move_to(&mut frames, n);
+        for frame in frames.drain() {
+            self.complete_each(frame, w, |forwarder, done, w| {
+                let n = done.len();
+                forwarder.redirect_all(to, &mut done.drain(), n, w);
+            });
+        }
+    }
+
+    /// Calls `then` with a frame to which nothing is left to be done, or with the segments that it is cut into, all of them in order. What
+    /// cannot be done is dropped.
+    pub(super) fn complete_each(
+        &mut self,
+        mut frame: Frame,
+        w: &mut Worker,
+        mut then: impl FnMut(&mut Forwarder, &mut Batch, &mut Worker),
+    ) {
+        let offload = frame.offload().unwrap_or_default();
+        if offload.gso.is_some() {
+            return self.cut(frame, &offload, w, then);
+        }
+        let finished = offload.checksum.is_none_or(|checksum| checksum.finish(frame.data_mut()).is_ok());
+        let mut done = Batch::new();
+        // Neither can fail: there is room, and nothing is left.
+        let _ = frame.set_offload(Offload::default());
+        let _ = done.push(frame);
+        if finished {
+            then(self, &mut done, w);
+        } else {
+            self.drop_incomplete(&mut done, w);
+        }
+    }
+
+    /// Calls `then` with the segments of a frame, by as many as a batch holds.
+    fn cut(
+        &mut self,
+        frame: Frame,
+        offload: &Offload,
+        w: &mut Worker,
+        mut then: impl FnMut(&mut Forwarder, &mut Batch, &mut Worker),
+    ) {
+        let Ok(segments) = Segments::of(frame.data(), offload) else {
+            let mut bad = Batch::new();
+            // There is room.
+            let _ = bad.push(frame);
+            return self.drop_incomplete(&mut bad, w);
+        };
+        let count = segments.count();
+        self.meters.fragmented.add(1);
+        self.meters.fragments.add(count as u64);
+        for first in (0..count).step_by(BATCH_MAX) {
+            let n = (count - first).min(BATCH_MAX);
+            let (mut empty, mut done) = (Batch::new(), Batch::new());
+            self.pool.alloc_burst(w, &mut empty, n);
+            for (i, mut segment) in (first..).zip(empty.drain()) {
+                let room = segment.put(segments.bytes(i)).unwrap_or_default();
+                if segments.write(frame.data(), i, room) {
+                    // There is room.
+                    let _ = done.push(segment);
+                }
+            }
+            // For which there was no frame.
+            self.meters.drops.add(Reason::GsoSeg, (n - done.len()) as u64);
+            then(self, &mut done, w);
+        }
+        frame.free(w);
+    }
+
+    fn drop_incomplete(&mut self, frames: &mut Batch, w: &mut Worker) {
+        self.meters.drops.add(Reason::GsoSeg, frames.len() as u64);
+        self.free(frames, w);
+    }
+}

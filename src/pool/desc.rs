@@ -1,0 +1,83 @@
+//! What a frame says, without the claim to it: where its data is.
+
+use crate::limits::FRAME_SIZE_MAX;
+use crate::sys::region;
+use crate::wire::offload::VIRTIO_LEN;
+use std::num::{NonZeroU32, NonZeroU64};
+
+/// There are fewer bytes of room than asked for; nothing has changed. Eight bytes, so that it travels in a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{wanted} bytes wanted where there are {room}")]
+pub struct NoRoom {
+    /// Bytes asked for; `u32::MAX` for more than that.
+    pub wanted: u32,
+    /// Bytes there are; `u32::MAX` for more than that.
+    pub room: u32,
+}
+
+impl NoRoom {
+    /// `wanted` bytes were asked for where there are `room`.
+    #[cold]
+    pub(crate) fn of(wanted: usize, room: usize) -> NoRoom {
+        let [wanted, room] = [wanted, room].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+        NoRoom { wanted, room }
+    }
+
+    /// `wanted`, if there is that much room, which no frame has more of than its 32 KiB.
+    #[inline(always)]
+    pub(super) fn check(wanted: usize, room: usize) -> Result<u16, NoRoom> {
+        if wanted > room { Err(NoRoom::of(wanted, room)) } else { Ok(wanted as u16) }
+    }
+}
+
+/// The bit of `off` that says that an offload stands at the frame's start ([`Frame::set_offload`](super::Frame::set_offload)): free, since no frame is longer. By
+/// itself it is the end of the longest frame, where data may begin that is empty.
+pub(super) const OFFLOADED: u16 = FRAME_SIZE_MAX as u16;
+
+/// Bytes of an offload at the frame's start.
+pub(crate) const OFFLOAD_LEN: usize = VIRTIO_LEN;
+
+/// What a frame says, without the claim: what lies in rings and comes back from devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Desc {
+    /// Process-wide number of the frame's first chunk.
+    pub(crate) id: NonZeroU32,
+    /// Bytes from the chunk's start to the data; above [`OFFLOADED`] so many beyond it, and an offload stands at the chunk's start.
+    pub(crate) off: u16,
+    /// Bytes of data.
+    pub(crate) len: u16,
+}
+
+impl Desc {
+    /// As it stands in a [`Frame`](super::Frame).
+    #[inline(always)]
+    pub(super) fn word(self) -> NonZeroU64 {
+        NonZeroU64::from(self.id) | u64::from(self.off) << 32 | u64::from(self.len) << 48
+    }
+
+    /// Bytes from the chunk's start to the data; 0 for empty data at the end of the longest frame.
+    #[inline(always)]
+    pub(super) fn begins_at(self) -> usize {
+        usize::from(self.off & (OFFLOADED - 1))
+    }
+
+    /// The address of the data's first byte. Nobody reads at that of empty data.
+    #[inline(always)]
+    pub(super) fn start(self) -> *mut u8 {
+        region::address(self.id.get()).wrapping_add(self.begins_at())
+    }
+
+    /// The same; where there is no data nothing is left to be done to it.
+    #[inline(always)]
+    pub(super) fn or_empty(self) -> Desc {
+        if self.len == 0 { self.plain() } else { self }
+    }
+
+    /// Where the data begins, and nothing of an offload.
+    #[inline(always)]
+    pub(super) fn plain(self) -> Desc {
+        let off = if self.off > OFFLOADED { self.off - OFFLOADED } else { self.off };
+        Desc { off, ..self }
+    }
+}

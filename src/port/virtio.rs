@@ -1,0 +1,108 @@
+//! Frames of the kernel's sockets and TAP interfaces, which say by a `struct virtio_net_hdr` what is left to be done to each.
+
+use super::PortCounters;
+use super::copying::{RxBuffer, RxBuffers};
+use super::uncut::{Uncut, finish, insert};
+use crate::pool::{Frame, NoRoom};
+use crate::wire::ethernet::{ADDRESSES_LEN, TAG_LEN};
+use crate::wire::offload::{Offload, VIRTIO_LEN};
+use crate::wire::segment::Segments;
+
+/// A packet as the device gave it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Received {
+    /// Bytes, in its frame and beyond.
+    pub(super) len: usize,
+    /// The tag to be put behind its addresses.
+    pub(super) tag: Option<[u8; TAG_LEN]>,
+    /// What is left to be done to it.
+    pub(super) header: [u8; VIRTIO_LEN],
+    /// That is to go on with it.
+    pub(super) keeps: bool,
+}
+
+/// What is left to be done to a frame, before which this goes to the kernel.
+#[inline]
+pub(super) fn header(frame: &Frame) -> [u8; VIRTIO_LEN] {
+    frame.offload().map_or([0; VIRTIO_LEN], |offload| offload.to_virtio(frame.data()))
+}
+
+impl Uncut {
+    /// Makes a frame what was received as number `i` of a burst, of which `room` is full; false where it is none yet, or none at all,
+    /// which is counted. For packets to which something is left to be done, and those behind one that waits.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle(
+        &mut self,
+        i: usize,
+        room: &mut RxBuffer<'_>,
+        received: Received,
+        counters: &PortCounters,
+    ) -> bool {
+        let Received { len, tag, header, keeps } = received;
+        let Ok(offload) = Offload::from_virtio(header) else {
+            counters.rx_dropped.add(1);
+            return false;
+        };
+        // One byte less: the data of the longest frame must not end with it.
+        let most = if keeps && room.has_room_for_offload() { room.len().checked_sub(1) } else { None };
+        let is_kept = most.is_some_and(|most| len <= most);
+        if !self.is_empty() || offload.gso.is_some() && !is_kept {
+            let here = len.min(room.len());
+            let waits = self.wait(i, &room.data_mut()[..here], len - here, tag, offload, most);
+            counters.rx_dropped.add(waits.is_err().into());
+            return false;
+        }
+        if room.trim(len).is_err() {
+            counters.rx_too_long.add(1);
+            return false;
+        }
+        let done =
+            if is_kept { keep(room, offload, counters) } else { finish(room.data_mut(), offload, counters) };
+        let whole = done && tag.is_none_or(|tag| put_back(room, tag).is_ok());
+        counters.rx_dropped.add((!whole).into());
+        whole
+    }
+
+    /// Puts what waits into `rooms`, which are empty from the one at `n` on, as far as there are any; returns how many have data
+    /// then.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fill(&mut self, rooms: &mut RxBuffers<'_>, mut n: usize, counters: &PortCounters) -> usize {
+        while let (Some(len), Some(mut room)) = (self.next_len(), rooms.get(n)) {
+            let offload = self.write_next(room.put(len).ok(), counters);
+            let kept = offload.map(|offload| room.set_offload(offload));
+            if let Some(Ok(())) = kept {
+                n += 1;
+            } else {
+                counters.rx_dropped.add(kept.is_some().into());
+                // To nothing, which is always less than there is.
+                let _ = room.trim(0);
+            }
+        }
+        n
+    }
+}
+
+/// Lets what is left to be done to the packet in a frame, which has room for that, go on with it; false where it makes no sense for it.
+fn keep(room: &mut RxBuffer<'_>, offload: Offload, counters: &PortCounters) -> bool {
+    let packet = room.data_mut();
+    let fits = match offload {
+        Offload { gso: Some(_), .. } => Segments::of(packet, &offload).is_ok(),
+        Offload { checksum, .. } => checksum.is_none_or(|checksum| checksum.is_in(packet)),
+    };
+    let kept = fits && room.set_offload(offload).is_ok();
+    counters.gso_kept.add(u64::from(kept && offload.gso.is_some()));
+    kept
+}
+
+/// Puts a VLAN tag back between the addresses and the type, into the headroom: the addresses move, which are fewer bytes
+/// than the rest.
+pub(super) fn put_back(room: &mut RxBuffer<'_>, tag: [u8; TAG_LEN]) -> Result<(), NoRoom> {
+    if room.len() < ADDRESSES_LEN {
+        return Ok(());
+    }
+    room.push(tag.len())?;
+    insert(room.data_mut(), tag);
+    Ok(())
+}
