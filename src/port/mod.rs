@@ -38,6 +38,8 @@ pub mod tap;
 pub(crate) mod tests;
 #[cfg(feature = "pcap")]
 pub mod trace;
+#[cfg(any(feature = "af-packet", feature = "tap"))]
+mod spread;
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 mod uncut;
 #[cfg(any(feature = "af-packet", feature = "tap"))]

@@ -2,6 +2,7 @@
 
 use super::PortCounters;
 use super::copying::{RxBuffer, RxBuffers};
+use super::spread;
 use super::uncut::{Uncut, finish, insert};
 use crate::pool::{Frame, NoRoom};
 use crate::wire::ethernet::{ADDRESSES_LEN, TAG_LEN};
@@ -27,7 +28,60 @@ pub(super) fn header(frame: &Frame) -> [u8; VIRTIO_LEN] {
     frame.offload().map_or([0; VIRTIO_LEN], |offload| offload.to_virtio(frame.data()))
 }
 
+/// How many of `rooms` the device receives a packet into from the one at `at` on: one, unless what is left to be done goes on with
+/// packets, and any is whole in [`spread::FRAMES`].
+#[inline]
+pub(super) fn frames_each(rooms: &mut RxBuffers<'_>, at: usize, keeps: bool) -> usize {
+    let last = at + spread::FRAMES - 1;
+    let spreads = keeps && rooms.get(last).is_some_and(|room| spread::have_room(room.tailroom()));
+    if spreads { spread::FRAMES } else { 1 }
+}
+
+/// Where the device receives a packet to: all of `each` frames, and, where that is one, what lies beyond it.
+pub(super) fn parts<'a>(
+    each: usize,
+    rooms: &mut impl Iterator<Item = RxBuffer<'a>>,
+    beyond: &'a mut [u8],
+) -> [&'a mut [u8]; 3] {
+    let mut next = || rooms.next().map(RxBuffer::whole).unwrap_or_default();
+    if each == 1 {
+        return [next(), beyond, &mut []];
+    }
+    let (first, second, third) = (next(), next(), next());
+    [spread::room_of(0, first), spread::room_of(1, second), spread::room_of(2, third)]
+}
+
 impl Uncut {
+    /// Makes frames what was received as number `i` of a burst into `each` of `rooms` from the one at `first` on, which are full; how many
+    /// they are. None, where it is not in frames yet, or none at all, which is counted.
+    #[inline]
+    pub(super) fn land(
+        &mut self,
+        i: usize,
+        (first, each): (usize, usize),
+        rooms: &mut RxBuffers<'_>,
+        received: Received,
+        counters: &PortCounters,
+    ) -> usize {
+        let Some(mut room) = rooms.get(first) else { return 0 };
+        let most = if each == 1 { room.len() } else { room.len() - 1 };
+        if !Offload::is_in(&received.header) && received.len <= most && self.is_empty() {
+            // No longer than its room.
+            let _ = room.trim(received.len);
+            let Some(tag) = received.tag else { return 1 };
+            return put_back(&mut room, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok().into();
+        }
+        if received.len > most && each > 1 {
+            if self.is_empty()
+                && let Some(n) = spread::part(rooms, first, &received, counters)
+            {
+                return n;
+            }
+            spread::gather(rooms, first, received.len, self.beyond().nth(i).unwrap_or_default());
+        }
+        rooms.get(first).is_some_and(|mut room| self.settle(i, &mut room, received, counters)).into()
+    }
+
     /// Makes a frame what was received as number `i` of a burst, of which `room` is full; false where it is none yet, or none at all,
     /// which is counted. For packets to which something is left to be done, and those behind one that waits.
     #[cold]

@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Bytes that the socket may hold of what is not received yet.
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
+/// Parts that a frame may be received into.
+pub const PARTS: usize = 3;
 /// The tag's type where the kernel does not say: 802.1Q.
 const VLAN: u16 = 0x8100;
 
@@ -140,7 +142,7 @@ impl PacketSocket {
     }
 
     /// Receives into as many of `rooms` as there are frames, from the first on, at most [`BATCH_MAX`]: of each frame what its first
-    /// part has no room for into its second. Says of each what came in `received`, and returns how many.
+    /// part has no room for into the second, and then into the third. Says of each what came in `received`, and returns how many.
     ///
     /// # Errors
     /// `NETDOWN` once when the interface goes down or away, `INVAL` for a frame that is lost, what is left to be done to it being
@@ -150,20 +152,21 @@ impl PacketSocket {
     /// One system call for all, and one copy of each frame, by the kernel, into its room.
     pub fn receive(
         &self,
-        rooms: &mut [[IoSliceMut<'_>; 2]],
+        rooms: &mut [[IoSliceMut<'_>; PARTS]],
         received: &mut [Received; BATCH_MAX],
     ) -> Result<usize, Errno> {
         let n = rooms.len().min(BATCH_MAX);
         let mut control = [Control([0; CONTROL]); BATCH_MAX];
         // SAFETY: iovec and mmsghdr are plain integers and pointers, for which zero is valid.
-        let (mut parts, mut messages): ([[libc::iovec; 3]; BATCH_MAX], [libc::mmsghdr; BATCH_MAX]) =
+        let (mut parts, mut messages): ([[libc::iovec; 1 + PARTS]; BATCH_MAX], [libc::mmsghdr; BATCH_MAX]) =
             unsafe { zeroed() };
-        for (i, [room, beyond]) in rooms[..n].iter_mut().enumerate() {
+        for (i, [room, second, third]) in rooms[..n].iter_mut().enumerate() {
             let header = (&raw mut received[i].header).cast();
-            parts[i] = [(header, HEADER), part(room), part(beyond)]
+            let none = usize::from(third.is_empty());
+            parts[i] = [(header, HEADER), part(room), part(second), part(third)]
                 .map(|(iov_base, iov_len)| libc::iovec { iov_base, iov_len });
             let message = &mut messages[i].msg_hdr;
-            (message.msg_iov, message.msg_iovlen) = (parts[i].as_mut_ptr(), 3);
+            (message.msg_iov, message.msg_iovlen) = (parts[i].as_mut_ptr(), (1 + PARTS - none) as _);
             (message.msg_control, message.msg_controllen) = (control[i].0.as_mut_ptr().cast(), CONTROL as _);
         }
         // SAFETY: the first `n` messages point to headers, rooms and control buffers that are borrowed or owned over the call.
@@ -183,11 +186,11 @@ impl PacketSocket {
                 errno => Err(errno),
             };
         };
-        for ((message, [room, beyond]), one) in
-            messages.iter().zip(rooms.iter()).zip(received.iter_mut()).take(got)
-        {
+        for ((message, parts), one) in messages.iter().zip(rooms.iter()).zip(received.iter_mut()).take(got) {
             *one = Received {
-                len: (message.msg_len as usize).saturating_sub(HEADER).min(room.len() + beyond.len()),
+                len: (message.msg_len as usize)
+                    .saturating_sub(HEADER)
+                    .min(parts.iter().map(|part| part.len()).sum()),
                 is_cut: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
                 header: one.header,
                 tag: tag(&message.msg_hdr),

@@ -100,23 +100,19 @@ impl TapQueue {
         Err(refused)
     }
 
-    /// Reads one frame into `room`, what that has no room for into `beyond`, and what is left to be done to it; None where there is
-    /// none. One that is longer than both gives more than their length, and its end is lost.
+    /// Reads one frame into `rooms`, one after the other, and what is left to be done to it; None where there is none. One that is
+    /// longer than all gives more than their length, and its end is lost.
     ///
     /// # Errors
     /// `BADFD` when the interface is gone.
     ///
     /// # Cost
     /// One system call, and one copy by the kernel.
-    pub fn receive(
-        &self,
-        header: &mut VirtioHeader,
-        room: &mut [u8],
-        beyond: &mut [u8],
-    ) -> Result<Option<usize>, Errno> {
+    pub fn receive(&self, header: &mut VirtioHeader, rooms: [&mut [u8]; 3]) -> Result<Option<usize>, Errno> {
         // A frame that is longer reaches into this.
         let mut rest = [0];
-        let mut parts = [header.as_mut_slice(), room, beyond, &mut rest].map(IoSliceMut::new);
+        let [first, second, third] = rooms;
+        let mut parts = [header.as_mut_slice(), first, second, third, &mut rest].map(IoSliceMut::new);
         Ok(outcome((&self.0).read_vectored(&mut parts))?.map(|n| n.saturating_sub(HEADER)))
     }
 

@@ -88,11 +88,18 @@ impl Ipv4 {
     /// `BadVersion`, `BadHeaderLength`, `BadTotalLength`, `Truncated`, `BadChecksum`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<(&Ipv4, &[u8]), Malformed> {
-        let (header, _) = Ipv4::ref_from_prefix(packet).map_err(|_| Malformed::ShortHeader)?;
-        header.check(packet)?;
+        let header = Ipv4::parse_front(packet, packet.len())?;
         let payload =
             packet.get(header.header_len()..header.total_length().into()).ok_or(Malformed::Truncated)?;
         Ok((header, payload))
+    }
+
+    /// The header of a packet of `len` bytes, of which `front` are the first.
+    #[inline]
+    pub(super) fn parse_front(front: &[u8], len: usize) -> Result<&Ipv4, Malformed> {
+        let (header, _) = Ipv4::ref_from_prefix(front).map_err(|_| Malformed::ShortHeader)?;
+        header.check(front, len)?;
+        Ok(header)
     }
 
     /// The header of `packet`, to rewrite.
@@ -104,20 +111,20 @@ impl Ipv4 {
     /// Reads the header only: the first 20 bytes, and the options if there are any.
     #[inline]
     pub fn parse_mut(packet: &mut [u8]) -> Result<&mut Ipv4, Malformed> {
-        Ipv4::ref_from_prefix(packet).map_err(|_| Malformed::ShortHeader)?.0.check(packet)?;
+        Ipv4::parse_front(packet, packet.len())?;
         Ipv4::mut_from_prefix(packet).map(|(header, _)| header).map_err(|_| Malformed::ShortHeader)
     }
 
-    /// The checks of RFC 1812 §5.2.2 past the first, on the header that `packet` begins with.
+    /// The checks of RFC 1812 §5.2.2 past the first, on the header that a packet of `len` bytes begins with.
     #[inline]
-    fn check(&self, packet: &[u8]) -> Result<(), Malformed> {
+    fn check(&self, front: &[u8], len: usize) -> Result<(), Malformed> {
         if self.version_ihl != NO_OPTIONS {
-            return self.check_with_options(packet);
+            return self.check_with_options(front, len);
         }
         if usize::from(self.total_length()) < HEADER_LEN {
             return Err(Malformed::BadTotalLength);
         }
-        if usize::from(self.total_length()) > packet.len() {
+        if usize::from(self.total_length()) > len {
             return Err(Malformed::Truncated);
         }
         if !self.is_intact() {
@@ -128,7 +135,7 @@ impl Ipv4 {
 
     /// The same for any version and header length.
     #[cold]
-    fn check_with_options(&self, packet: &[u8]) -> Result<(), Malformed> {
+    fn check_with_options(&self, front: &[u8], len: usize) -> Result<(), Malformed> {
         if self.version() != 4 {
             return Err(Malformed::BadVersion);
         }
@@ -138,10 +145,10 @@ impl Ipv4 {
         if usize::from(self.total_length()) < self.header_len() {
             return Err(Malformed::BadTotalLength);
         }
-        if usize::from(self.total_length()) > packet.len() {
+        if usize::from(self.total_length()) > len {
             return Err(Malformed::Truncated);
         }
-        let header = packet.get(..self.header_len()).ok_or(Malformed::Truncated)?;
+        let header = front.get(..self.header_len()).ok_or(Malformed::Truncated)?;
         if Sum::new().bytes(header).intact() { Ok(()) } else { Err(Malformed::BadChecksum) }
     }
 

@@ -50,8 +50,14 @@ impl Ipv6 {
     /// [`Malformed::ShortHeader`], `BadVersion` or `Truncated`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<&Ipv6, Malformed> {
-        let (header, _) = Ipv6::ref_from_prefix(packet).map_err(|_| Malformed::ShortHeader)?;
-        header.check(packet.len())?;
+        Ipv6::parse_front(packet, packet.len())
+    }
+
+    /// The header of a packet of `len` bytes, of which `front` are the first.
+    #[inline]
+    pub(super) fn parse_front(front: &[u8], len: usize) -> Result<&Ipv6, Malformed> {
+        let (header, _) = Ipv6::ref_from_prefix(front).map_err(|_| Malformed::ShortHeader)?;
+        header.check(len)?;
         Ok(header)
     }
 

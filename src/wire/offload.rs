@@ -235,7 +235,13 @@ impl Layers {
     /// headers of IPv6 are not looked behind: hosts leave no checksum behind any.
     #[inline]
     pub(super) fn of(frame: &[u8]) -> Option<Layers> {
-        let (link, mut packet) = Ethernet::parse(frame).ok()?;
+        Layers::of_front(frame, frame.len())
+    }
+
+    /// The same of a frame of `len` bytes, of which `front` are the first.
+    #[inline]
+    pub(super) fn of_front(front: &[u8], len: usize) -> Option<Layers> {
+        let (link, mut packet) = Ethernet::parse(front).ok()?;
         let (mut ethertype, mut ip) = (link.ethertype(), ethernet::HEADER_LEN);
         while matches!(ethertype, ethernet::VLAN | ethernet::SERVICE_VLAN) && ip < ethernet::HEADER_LEN + 8 {
             let ([_, _, a, b], behind) = packet.split_first_chunk()?;
@@ -243,11 +249,14 @@ impl Layers {
         }
         let (header_len, total, protocol) = match ethertype {
             ethernet::IPV4 => {
-                let (header, _) = Ipv4::parse(packet).ok().filter(|(header, _)| !header.is_fragment())?;
+                let header = Ipv4::parse_front(packet, len.checked_sub(ip)?).ok()?;
+                if header.is_fragment() {
+                    return None;
+                }
                 (header.header_len(), header.total_length().into(), header.protocol())
             }
             ethernet::IPV6 => {
-                let header = Ipv6::parse(packet).ok()?;
+                let header = Ipv6::parse_front(packet, len.checked_sub(ip)?).ok()?;
                 (super::ipv6::HEADER_LEN, header.total_length(), header.next_header())
             }
             _ => return None,

@@ -59,8 +59,16 @@ impl Segments {
     /// [`BadOffload`], where nothing is to be cut, the headers are not whole or not of that kind, or the checksum is said to be
     /// elsewhere: a packet within a tunnel, say, whose outer headers nothing here would keep right.
     pub fn of(packet: &[u8], offload: &Offload) -> Result<Segments, BadOffload> {
+        Segments::of_front(packet, packet.len(), offload)
+    }
+
+    /// The same of a packet of `len` bytes, of which `front` are the first, all headers among them.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub(crate) fn of_front(front: &[u8], len: usize, offload: &Offload) -> Result<Segments, BadOffload> {
         let gso = offload.gso.ok_or(BadOffload::NotOfKind)?;
-        let layers = Layers::of(packet).ok_or(BadOffload::NotOfKind)?;
+        let layers = Layers::of_front(front, len).ok_or(BadOffload::NotOfKind)?;
         let fits = match gso.kind {
             GsoKind::TcpV4 => (layers.is_v6, layers.protocol) == (false, ipv4::TCP),
             GsoKind::TcpV6 => (layers.is_v6, layers.protocol) == (true, ipv4::TCP),
@@ -70,7 +78,7 @@ impl Segments {
         if !fits || elsewhere {
             return Err(BadOffload::NotOfKind);
         }
-        let behind = packet.get(layers.transport..layers.end).ok_or(BadOffload::NotOfKind)?;
+        let behind = front.get(layers.transport..layers.end.min(front.len())).ok_or(BadOffload::NotOfKind)?;
         let header = match gso.kind {
             GsoKind::Udp => behind.get(..8).map(<[u8]>::len),
             _ => super::Tcp::parse(behind).map(|(header, _)| header.header_len()),
@@ -89,7 +97,12 @@ impl Segments {
 
     /// What is left to be done to the piece at `i`; nothing to a segment.
     pub fn offload(&self, i: usize) -> Offload {
-        let is_several = self.bytes(i) - self.headers > usize::from(self.gso.size.get());
+        self.offload_of(self.bytes(i))
+    }
+
+    /// The same of a piece of so many bytes.
+    pub(crate) fn offload_of(&self, bytes: usize) -> Offload {
+        let is_several = bytes - self.headers > usize::from(self.gso.size.get());
         Offload {
             checksum: self.keeps.then(|| self.layers.checksum()),
             gso: Some(self.gso).filter(|_| self.keeps && is_several),
@@ -138,14 +151,21 @@ impl Segments {
         let (Some(headers), Some(payload), Some(to)) = parts else { return false };
         to[..self.headers].copy_from_slice(headers);
         to[self.headers..].copy_from_slice(payload);
-        self.number(i, to);
-        self.sum(to);
+        self.seal(i * self.together, to);
         true
     }
 
-    /// Gives the segment at `i` the lengths and numbers that are its own.
-    fn number(&self, i: usize, segment: &mut [u8]) {
-        let is_last = i + 1 == self.count();
+    /// Gives a piece, which has the packet's headers and payload from the segment numbered `first` on, what is its own: lengths,
+    /// numbers and checksums.
+    pub(crate) fn seal(&self, first: usize, piece: &mut [u8]) {
+        self.number(first, piece);
+        self.sum(piece);
+    }
+
+    /// Gives a piece from the segment numbered `first` on the lengths and numbers that are its own.
+    fn number(&self, first: usize, segment: &mut [u8]) {
+        let before = first * usize::from(self.gso.size.get());
+        let is_last = before + segment.len() == self.layers.end;
         let total = (segment.len() - self.layers.ip) as u16;
         let (outer, transport) = segment.split_at_mut(self.layers.transport);
         let ip = &mut outer[self.layers.ip..];
@@ -154,16 +174,16 @@ impl Segments {
         } else {
             put(ip, 2, total);
             let id = u16::from_be_bytes([ip[4], ip[5]]);
-            put(ip, 4, id.wrapping_add((i * self.together) as u16));
+            put(ip, 4, id.wrapping_add(first as u16));
             Ipv4::seal(ip);
         }
         if self.gso.kind == GsoKind::Udp {
             return put(transport, 4, transport.len() as u16);
         }
         let [a, b, c, d] = [transport[4], transport[5], transport[6], transport[7]];
-        let sequence = u32::from_be_bytes([a, b, c, d]).wrapping_add((i * self.size()) as u32);
+        let sequence = u32::from_be_bytes([a, b, c, d]).wrapping_add(before as u32);
         transport[4..8].copy_from_slice(&sequence.to_be_bytes());
-        transport[13] &= match (i, is_last) {
+        transport[13] &= match (first, is_last) {
             (0, true) => 0xff,
             (0, false) => !(tcp::FIN | tcp::PSH),
             (_, true) => !tcp::CWR,

@@ -3,11 +3,10 @@
 use super::AfPacketLink;
 use crate::limits::BATCH_MAX;
 use crate::port::PortCounters;
-use crate::port::copying::{RxBuffer, RxBuffers};
-use crate::port::virtio::{Received, put_back};
+use crate::port::copying::RxBuffers;
+use crate::port::virtio::{Received, frames_each, parts};
 use crate::sys::errno::Errno;
 use crate::sys::packet as sys;
-use crate::wire::offload::Offload;
 use std::io::IoSliceMut;
 
 /// Frames that are asked for when none was there.
@@ -21,13 +20,15 @@ impl AfPacketLink {
         if !self.uncut.is_empty() {
             return self.uncut.fill(rooms, 0, counters);
         }
-        let want = rooms.len().min(self.burst);
+        let each = frames_each(rooms, 0, self.keeps_offloads);
+        let want = (rooms.len() / each).min(self.burst);
         let mut received = [sys::Received::default(); BATCH_MAX];
         let done = {
-            let mut open = rooms.iter_mut().take(want).map(RxBuffer::whole).zip(self.uncut.beyond());
-            let mut parts = [(); BATCH_MAX].map(|()| {
-                let (room, beyond) = open.next().unwrap_or_default();
-                [room, beyond].map(IoSliceMut::new)
+            let (mut open, mut beyond) = (rooms.iter_mut(), self.uncut.beyond());
+            let mut parts: [_; BATCH_MAX] = std::array::from_fn(|i| {
+                let beyond = if i < want { beyond.next() } else { None };
+                let parts = beyond.map(|beyond| parts(each, &mut open, beyond));
+                parts.unwrap_or_default().map(IoSliceMut::new)
             });
             self.socket.receive(&mut parts[..want], &mut received)
         };
@@ -36,16 +37,36 @@ impl AfPacketLink {
         self.taken += got as u64;
         let mut good = 0;
         for (i, one) in received[..got].iter().enumerate() {
-            if rooms.get(i).is_some_and(|mut room| self.is_whole(&mut room, i, one, counters)) {
-                rooms.swap(good, i);
+            let first = i * each;
+            for at in 0..self.land(i, (first, each), rooms, one, counters) {
+                rooms.swap(good, first + at);
                 good += 1;
             }
         }
-        for mut room in rooms.iter_mut().take(want).skip(good) {
+        for mut room in rooms.iter_mut().take(want * each).skip(good) {
             // To nothing, which is always less than there is.
             let _ = room.trim(0);
         }
         if self.uncut.is_empty() { good } else { self.uncut.fill(rooms, good, counters) }
+    }
+
+    /// Makes frames what was received as number `i` of a burst ([`Uncut::land`](crate::port::uncut::Uncut)); how many.
+    #[inline]
+    fn land(
+        &mut self,
+        i: usize,
+        place: (usize, usize),
+        rooms: &mut RxBuffers<'_>,
+        received: &sys::Received,
+        counters: &PortCounters,
+    ) -> usize {
+        let sys::Received { len, is_cut, header, tag } = *received;
+        if is_cut {
+            counters.rx_too_long.add(1);
+            return 0;
+        }
+        let received = Received { len, tag, header, keeps: self.keeps_offloads };
+        self.uncut.land(i, place, rooms, received, counters)
     }
 
     /// The call failed: nothing came, or one that the kernel could not give.
@@ -56,33 +77,5 @@ impl AfPacketLink {
             _ => self.link.heed(errno),
         }
         0
-    }
-
-    /// Makes a frame what was received as number `i` of a burst; false where it is none yet, or none at all, which is counted.
-    #[inline]
-    fn is_whole(
-        &mut self,
-        room: &mut RxBuffer<'_>,
-        i: usize,
-        received: &sys::Received,
-        counters: &PortCounters,
-    ) -> bool {
-        if received.is_cut {
-            counters.rx_too_long.add(1);
-            return false;
-        }
-        if Offload::is_in(&received.header) || received.len > room.len() || !self.uncut.is_empty() {
-            let sys::Received { len, header, tag, .. } = *received;
-            return self.uncut.settle(
-                i,
-                room,
-                Received { len, tag, header, keeps: self.keeps_offloads },
-                counters,
-            );
-        }
-        // No longer than its room.
-        let _ = room.trim(received.len);
-        let Some(tag) = received.tag else { return true };
-        put_back(room, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok()
     }
 }

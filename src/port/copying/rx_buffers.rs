@@ -130,6 +130,15 @@ impl<'a> RxBuffer<'a> {
         self.0.push(n)
     }
 
+    /// As [`Frame::pull`]: begins the data `n` bytes later.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is less data.
+    #[inline]
+    pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
+        self.0.pull(n)
+    }
+
     /// As [`Frame::trim`]: cuts the data to its first `len` bytes.
     ///
     /// # Errors

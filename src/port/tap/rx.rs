@@ -2,19 +2,16 @@
 
 use super::TapLink;
 use crate::port::PortCounters;
-use crate::port::copying::{RxBuffer, RxBuffers};
-use crate::port::virtio::Received;
-use crate::wire::offload::{Offload, VIRTIO_LEN};
+use crate::port::copying::RxBuffers;
+use crate::port::virtio::{Received, frames_each, parts};
+use crate::wire::offload::VIRTIO_LEN;
 
 impl TapLink {
     pub(super) fn receive_burst(&mut self, rooms: &mut RxBuffers<'_>, counters: &PortCounters) -> usize {
         let mut n = self.uncut.fill(rooms, 0, counters);
-        while self.uncut.is_empty()
-            && self.link.is_up()
-            && let Some(mut room) = rooms.get(n)
-        {
-            let Some(good) = self.receive_one(&mut room, counters) else { break };
-            n += usize::from(good);
+        while self.uncut.is_empty() && self.link.is_up() && n < rooms.len() {
+            let Some(got) = self.receive_one(rooms, n, counters) else { break };
+            n += got;
             if !self.uncut.is_empty() {
                 n = self.uncut.fill(rooms, n, counters);
             }
@@ -22,35 +19,41 @@ impl TapLink {
         n
     }
 
-    /// Receives a frame into `room`, which is empty again where none came; whether it is a whole one, None where there is none.
+    /// Receives a packet into `rooms` from the one at `first` on; how many are whole frames then, the others being empty again. None
+    /// where there is no packet.
     #[inline]
-    fn receive_one(&mut self, room: &mut RxBuffer<'_>, counters: &PortCounters) -> Option<bool> {
-        let (most, mut header) = (room.tailroom(), [0; VIRTIO_LEN]);
-        let beyond = self.uncut.beyond().next().unwrap_or_default();
-        let longest = most + beyond.len();
-        // There is as much.
-        let read = self.queue.receive(&mut header, room.put(most).unwrap_or_default(), beyond);
-        let good = match read {
+    fn receive_one(
+        &mut self,
+        rooms: &mut RxBuffers<'_>,
+        first: usize,
+        counters: &PortCounters,
+    ) -> Option<usize> {
+        let (each, keeps) = (frames_each(rooms, first, self.keeps_offloads), self.keeps_offloads);
+        let mut header = [0; VIRTIO_LEN];
+        let (longest, read) = {
+            let beyond = self.uncut.beyond().next().unwrap_or_default();
+            let parts = parts(each, &mut rooms.iter_mut().skip(first), beyond);
+            (parts.iter().map(|part| part.len()).sum::<usize>(), self.queue.receive(&mut header, parts))
+        };
+        let got = match read {
             Ok(Some(len)) if len > longest => {
                 counters.rx_too_long.add(1);
-                Some(false)
+                Some(0)
             }
-            Ok(Some(len)) if Offload::is_in(&header) || len > most => {
-                let received = Received { len, tag: None, header, keeps: self.keeps_offloads };
-                Some(self.uncut.settle(0, room, received, counters))
+            Ok(Some(len)) => {
+                let received = Received { len, tag: None, header, keeps };
+                Some(self.uncut.land(0, (first, each), rooms, received, counters))
             }
-            // No longer than the room.
-            Ok(Some(len)) => Some(room.trim(len).is_ok()),
             Ok(None) => None,
             Err(errno) => {
                 self.link.heed(errno);
                 None
             }
         };
-        if good != Some(true) {
+        for mut room in rooms.iter_mut().take(first + each).skip(first + got.unwrap_or(0)) {
             // To nothing, which is always less than there is.
             let _ = room.trim(0);
         }
-        good
+        got
     }
 }

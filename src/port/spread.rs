@@ -1,0 +1,133 @@
+//! Received packets of many segments that lie in several frames as the device wrote them, one behind the other, made packets of fewer
+//! segments in place: the headers are copied to each, and what of a segment lies before the end of a frame goes to the next.
+//!
+//! ```text
+//!   received   ├ headers ┼ segments ... ┼ part┤        ├ rest ┼ segments ... ┤
+//!   made       ├ headers ┼ segments ... ┤      ├ headers ┼ part ┼ rest ┼ segments ... ┤
+//!                                              ├─── BEFORE, at most ───┤
+//! ```
+
+use super::PortCounters;
+use super::copying::{RxBuffer, RxBuffers};
+use super::virtio::{Received, put_back};
+use crate::wire::offload::Offload;
+use crate::wire::segment::Segments;
+use std::ops::Range;
+
+/// Frames that a packet may lie in.
+pub(super) const FRAMES: usize = 3;
+/// Bytes that the device leaves free in all of them but the first.
+const BEFORE: usize = 2048;
+/// Bytes of the longest packet, with its link header and tags.
+const LONGEST: usize = (64 << 10) + 64;
+/// Bytes of the longest headers.
+const HEADERS: usize = 256;
+
+/// Whether frames with room for so many bytes have it for any packet together.
+pub(super) const fn have_room(room: usize) -> bool {
+    room > BEFORE && bytes_of(0, room) + (FRAMES - 1) * bytes_of(1, room) >= LONGEST
+}
+
+/// Bytes that the device may write to the frame numbered `i` of a packet's, which has room for so many. The last byte stays free: the
+/// data of the longest frame must not end with it.
+const fn bytes_of(i: usize, room: usize) -> usize {
+    room.saturating_sub(if i == 0 { 1 } else { BEFORE + 1 })
+}
+
+/// Those bytes.
+pub(super) fn room_of(i: usize, whole: &mut [u8]) -> &mut [u8] {
+    let (from, bytes) = (if i == 0 { 0 } else { BEFORE }, bytes_of(i, whole.len()));
+    whole.get_mut(from..).and_then(|room| room.get_mut(..bytes)).unwrap_or_default()
+}
+
+/// Makes what was received into the [`FRAMES`] frames from the one at `first` on, all of them full, several packets, each in the frame
+/// where most of it lies; returns how many. None, and nothing has changed, where it is none that can be parted so.
+#[cold]
+#[inline(never)]
+pub(super) fn part(
+    rooms: &mut RxBuffers<'_>,
+    first: usize,
+    received: &Received,
+    counters: &PortCounters,
+) -> Option<usize> {
+    let offload = Offload::from_virtio(received.header).ok()?;
+    let mut there = 0;
+    for i in 0..FRAMES {
+        let frame = rooms.get(first + i)?;
+        there += if frame.has_room_for_offload() { bytes_of(i, frame.len()) } else { 0 };
+    }
+    let mut frames = rooms.iter_mut().skip(first).take(FRAMES);
+    let mut frame = frames.next()?;
+    let (mut begin, mut end) = (0, received.len.min(bytes_of(0, frame.len())));
+    let segments = Segments::of_front(&frame.data_mut()[..end], received.len, &offload).ok()?.in_pieces(0);
+    let (headers, size) = (segments.headers(), usize::from(offload.gso?.size.get()));
+    if headers > HEADERS || headers + size > BEFORE || there < received.len {
+        return None;
+    }
+    let mut copy = [0; HEADERS];
+    copy[..headers].copy_from_slice(&frame.data_mut()[..headers]);
+    let (mut rest, mut number, mut made) = (received.len - end, 0, 0);
+    loop {
+        let (payload, next) = (end - begin - headers, frames.next().filter(|_| rest > 0));
+        // Of the segment that ends in the next frame.
+        let beyond = if next.is_some() { payload % size } else { 0 };
+        let (piece, mut later) = (begin..end - beyond, next);
+        if let Some(later) = &mut later {
+            let (whole, before) = (later.data_mut(), BEFORE - beyond);
+            whole[before - headers..before].copy_from_slice(&copy[..headers]);
+            whole[before..BEFORE].copy_from_slice(&frame.data_mut()[end - beyond..end]);
+            let here = rest.min(bytes_of(1, whole.len()));
+            (begin, end, rest) = (before - headers, BEFORE + here, rest - here);
+        }
+        let whole = finish(&mut frame, piece, number, &segments, received, counters);
+        made += usize::from(whole);
+        counters.rx_dropped.add((!whole).into());
+        number += (payload - beyond) / size;
+        match later {
+            Some(later) => frame = later,
+            None => break,
+        }
+    }
+    counters.gso_cut.add(1);
+    Some(made)
+}
+
+/// Copies what was received into the frames behind the one at `first` to `to`, one behind the other, and ends that one's data where the
+/// device's bytes end: for packets that cannot be parted here.
+#[cold]
+#[inline(never)]
+pub(super) fn gather(rooms: &mut RxBuffers<'_>, first: usize, len: usize, to: &mut [u8]) {
+    let Some(mut frame) = rooms.get(first) else { return };
+    let mut done = bytes_of(0, frame.len());
+    // To less than there is.
+    let _ = frame.trim(done);
+    let (mut to, last) = (to, first + FRAMES);
+    for mut later in rooms.iter_mut().take(last).skip(first + 1) {
+        let bytes = room_of(1, later.data_mut());
+        let n = bytes.len().min(len.saturating_sub(done)).min(to.len());
+        let (here, behind) = to.split_at_mut(n);
+        here.copy_from_slice(&bytes[..n]);
+        (to, done) = (behind, done + n);
+    }
+}
+
+/// Makes the bytes of a frame that are a piece from the segment numbered `first` on a packet; whether it is one.
+fn finish(
+    frame: &mut RxBuffer<'_>,
+    piece: Range<usize>,
+    first: usize,
+    segments: &Segments,
+    received: &Received,
+    counters: &PortCounters,
+) -> bool {
+    if frame.trim(piece.end).and_then(|()| frame.pull(piece.start)).is_err() {
+        return false;
+    }
+    segments.seal(first, frame.data_mut());
+    let offload = segments.offload_of(piece.len());
+    counters.gso_kept.add(offload.gso.is_some().into());
+    frame.set_offload(offload).is_ok() && received.tag.is_none_or(|tag| put_back(frame, tag).is_ok())
+}
+
+#[cfg(test)]
+mod tests;
