@@ -117,6 +117,40 @@ impl Frame {
         ManuallyDrop::new(self).desc()
     }
 
+    /// Gives the claim up as a word, to be kept where no `Frame` can be: by a program in another language, in memory that is
+    /// not Rust's. [`Frame::from_raw`] makes it a frame again; without that the frame never comes home.
+    ///
+    /// The word is the [id](Frame::id) in its lower 32 bits, the [headroom](Frame::headroom) in 16 above, and the
+    /// [length](Frame::len) in the upper 16.
+    #[inline(always)]
+    pub fn into_raw(self) -> NonZeroU64 {
+        ManuallyDrop::new(self).word
+    }
+
+    /// The frame of a word that [`Frame::into_raw`] gave.
+    ///
+    /// ```
+    /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Frame, Pool, PoolConfig}};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// let mut frame = pool.alloc(&mut w).ok_or("no frame")?;
+    /// frame.put_slice(b"kept")?;
+    /// let word = frame.into_raw();
+    /// // SAFETY: it was given a line above, and is taken once.
+    /// let frame = unsafe { Frame::from_raw(word) };
+    /// assert_eq!((word.get() >> 48, frame.data()), (4, &b"kept"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `into_raw` gave the word, and it is made a frame once: it is a claim. Its headroom and length may be others than they
+    /// were, if both together lie within the frame.
+    #[inline(always)]
+    pub unsafe fn from_raw(word: NonZeroU64) -> Frame {
+        Frame { word }
+    }
+
     /// Process-wide number of the frame's first 2 KiB chunk.
     #[inline(always)]
     pub fn id(&self) -> NonZeroU32 {

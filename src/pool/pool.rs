@@ -211,6 +211,15 @@ impl Pool {
         }
     }
 
+    /// Whether the frame is one of this pool's.
+    ///
+    /// # Cost
+    /// The frame's entry in the table of pools.
+    #[inline]
+    pub fn owns(&self, frame: &Frame) -> bool {
+        self.shared.homes.of(frame.id()) == self.shared.number
+    }
+
     /// Where the pool's device finds the frame's data (its offset in the UMEM); None for a frame of another pool
     /// and where there is no device mapping.
     pub fn device_address(&self, frame: &Frame) -> Option<u64> {

@@ -8,6 +8,12 @@ use crate::wire::offload::{Offload, PartialChecksum};
 pub(super) const OFFLOAD: Offload =
     Offload { checksum: Some(PartialChecksum { start: 30, offset: 6 }), gso: None };
 
+#[allow(unsafe_code)]
+fn kept_as_a_word(frame: Frame) -> Frame {
+    // SAFETY: the word was just given, and is taken once.
+    unsafe { Frame::from_raw(frame.into_raw()) }
+}
+
 impl Scene {
     pub(super) fn one_frame(&mut self) {
         let frame = self.pool.alloc(&mut self.w);
@@ -29,6 +35,9 @@ impl Scene {
         let before = self.pool.synced_bytes();
         self.pool.sync_for_device(&self.w, &frame);
         assert_eq!(self.pool.synced_bytes() - before, 70);
+        assert!(self.pool.owns(&frame));
+        let frame = kept_as_a_word(frame);
+        assert_eq!((frame.len(), frame.data()), (70, &[7; 70][..]));
         let second = self.pool.alloc(&mut self.other);
         if let Some(second) = self.got(second) {
             assert_ne!(second.id(), frame.id());
