@@ -74,6 +74,10 @@ def tests_for(mistake, filters):
             yield program(PROGRAM[place])
         yield program(ALL_PROGRAM)
         return
+    if parts[0] == "ports":
+        yield Tests(("-p", "netmem-ports"))
+        yield program(("bad_input", "ports"))
+        return
     if parts[0] in ("router", "traffic"):
         yield BESIDE
         yield program(("forward", "ports", "steer", "traffic"))
@@ -132,7 +136,7 @@ class Tree:
 
     def numbers(self):
         """Those of the mistakes that are in the copy."""
-        sources = (path.read_text() for folder in ("src", "router/src", "traffic/src", "cli/src") for path in (self.root / folder).rglob("*.rs"))
+        sources = (path.read_text() for folder in ("src", "router/src", "traffic/src", "ports/src", "cli/src") for path in (self.root / folder).rglob("*.rs"))
         return {int(found) for text in sources for found in re.findall(r"::mistake\((\d+)\)", text)}
 
     def environment(self, tests, mistake=None):
@@ -149,7 +153,7 @@ class Tree:
     def cargo(self, verb, tests, *more):
         """The messages of a cargo command, and whether it succeeded."""
         # Without debug information, which takes long and which nobody looks at.
-        quick = [f"--config=profile.dev.package.{package}.debug=0" for package in ("netmem", "netmem-router", "netmem-traffic", "netmem-cli")]
+        quick = [f"--config=profile.dev.package.{package}.debug=0" for package in ("netmem", "netmem-router", "netmem-traffic", "netmem-ports", "netmem-cli")]
         done = subprocess.run(
             ["cargo", verb, "--quiet", *quick, *tests.build, *more, "--message-format=json"], cwd=self.root,
             env=self.environment(tests), text=True, stdout=subprocess.PIPE, check=False,

@@ -4,10 +4,10 @@ mod screen;
 
 use crate::args::{LabCompareArgs, LabReportArgs, LabRunArgs};
 use crate::failure::Failure;
-use crate::nearest::nearest;
 use crate::{output, stop};
 use netmem_lab::report::{self, files};
 use netmem_lab::{Agreement, LabError, Options, Report, input};
+use netmem_ports::nearest;
 use screen::Screen;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -11,7 +11,6 @@ mod failure;
 mod forward;
 #[cfg(feature = "lab")]
 mod lab;
-mod nearest;
 mod output;
 mod set;
 mod stat;

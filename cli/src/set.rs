@@ -3,8 +3,8 @@
 use crate::args::SetArgs;
 use crate::control::{Record, client, default_path};
 use crate::failure::Failure;
-use crate::nearest::nearest;
 use crate::output;
+use netmem_ports::nearest;
 use serde_json::json;
 use std::fmt::Write;
 

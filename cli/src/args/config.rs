@@ -6,10 +6,10 @@
 
 use super::fold::one_line;
 use crate::failure::Failure;
-use crate::nearest::nearest;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use netmem_ports::nearest;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};

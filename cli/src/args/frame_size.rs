@@ -1,10 +1,10 @@
 //! How large frames are, and what follows from that.
 
-use super::PortSpec;
 use super::number::power_of_two;
 use netmem::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
 use netmem::pool::PoolConfig;
 use netmem::wire::ethernet::{HEADER_LEN, TAG_LEN};
+use netmem_ports::PortSpec;
 use std::fmt;
 
 /// Bytes of all frames of one pool at most.

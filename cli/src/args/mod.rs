@@ -1,27 +1,23 @@
 //! What can be asked for on the command line.
 
+mod attached;
 mod config;
 mod fold;
 mod forward;
 mod frame_size;
 #[cfg(feature = "lab")]
 mod lab;
-#[allow(unsafe_code)]
-mod lend;
-mod memif;
 mod number;
 mod observe;
-mod options;
 mod packets;
-mod port;
 mod route;
 mod router;
 mod steer;
 mod switch;
 mod traffic;
 mod workers;
-mod xdp;
 
+pub use attached::attached;
 pub use forward::{ForwardArgs, ModeArg, RoutesArg, XdpModeArg};
 pub use frame_size::FrameSize;
 #[cfg(feature = "lab")]
@@ -29,14 +25,10 @@ pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
 pub use observe::{SetArgs, StatArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
-#[cfg(test)]
-pub use port::port_spec;
-pub use port::{DeviceSpec, PortSpec, WrapSpec};
 pub use route::{ByPort, OfPort};
 pub use switch::Switch;
 pub use traffic::{GenArgs, LimitArgs, SinkArgs, StationArgs};
 pub use workers::WorkerArgs;
-pub use xdp::XdpSpec;
 
 use crate::failure::Failure;
 use crate::output;

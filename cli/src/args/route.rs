@@ -1,6 +1,7 @@
 //! `--route` and `--address`: what is written, with ports by number or by the interface's name.
 
-use super::port::PortSpec;
+use super::attached;
+use netmem_ports::PortSpec;
 use netmem_router::route::{OwnAddress, Route};
 use netmem_rtnetlink::Attached;
 use std::fmt::Display;
@@ -42,7 +43,7 @@ impl<T: OfPort> ByPort<T> {
     /// One line with the interfaces that there are.
     pub fn resolved(&self, option: &str, ports: &[PortSpec]) -> Result<T, String> {
         let Some(wanted) = &self.interface else { return Ok(self.value) };
-        let names: Vec<Option<String>> = ports.iter().map(|port| name_of(port.attached())).collect();
+        let names: Vec<Option<String>> = ports.iter().map(|port| name_of(attached(port))).collect();
         match names.iter().position(|name| name.as_ref() == Some(wanted)) {
             Some(number) => Ok(self.value.with_port(number.min(usize::from(u8::MAX)) as u8)),
             None => {
@@ -99,7 +100,7 @@ fn by_port<T: FromStr<Err: Display>>(text: &str, interface: Option<&str>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::port_spec;
+    use netmem_ports::port_spec;
 
     fn ports() -> Vec<PortSpec> {
         ["xdp:eth0:3", "fault:drop=0.1/packet:eth1", "tap:tap0", "memif:/run/a"]

@@ -3,9 +3,9 @@
 use super::XdpModeArg;
 use super::frame_size::{FrameSize, frame_size};
 use super::number::{power_of_two, seconds, whole};
-use super::port::{PortSpec, port_spec};
 use clap::Args;
 use netmem::wire::MacAddr;
+use netmem_ports::{PortSpec, port_spec};
 use netmem_traffic::{FLOWS_MAX, SIZE_MAX, SIZE_MIN, Span};
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use super::record::Record;
 use crate::args::number;
-use crate::nearest::nearest;
+use netmem_ports::nearest;
 use std::fmt::Display;
 
 /// Something that can be turned while it runs.

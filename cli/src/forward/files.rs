@@ -1,7 +1,7 @@
 //! The files of all ports, checked against each other: none that is written is read or written by another.
 
-use crate::args::PortSpec;
 use crate::failure::Failure;
+use netmem_ports::PortSpec;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ fn place(path: &Path) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::port_spec;
+    use netmem_ports::port_spec;
     use std::fs;
     use std::os::unix::fs::symlink;
 

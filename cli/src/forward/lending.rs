@@ -1,5 +1,5 @@
-//! Memory for frames, private or one that peers map: the program's only unsafe call beside that of `args::lend`, the word with
-//! which a port lends frames of it.
+//! Memory for frames, private or one that peers map: the program's only unsafe call; the word with which a port lends
+//! frames of it is `netmem_ports`'s.
 
 use netmem::page::{Memory, MemoryConfig, MemoryError};
 

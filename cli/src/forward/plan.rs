@@ -4,8 +4,8 @@ use super::files;
 use super::offer::Offer;
 use super::port_setup::PortSetup;
 use crate::args::{
-    ByPort, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, PortSpec, ReadyHeads, RoutesArg,
-    Switch, WorkerArgs, XdpModeArg, XdpSpec,
+    ByPort, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads, RoutesArg, Switch,
+    WorkerArgs, XdpModeArg,
 };
 use crate::failure::Failure;
 use netmem::forward::filter::{Action, Rule};
@@ -13,6 +13,7 @@ use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem::steer::{FlowLimitConfig, MeshConfig};
+use netmem_ports::{PortSpec, XdpSpec};
 use netmem_router::Allow;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{OwnAddress, RibRoute, Route};

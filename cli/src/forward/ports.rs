@@ -5,7 +5,7 @@ use super::offer::Offer;
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::worker_setup::Owner;
-use crate::args::{DeviceSpec, ModeArg, PortSpec, WrapSpec, XdpSpec};
+use crate::args::{ModeArg, attached};
 use crate::failure::Failure;
 use crate::stop;
 use netmem::page::Memory;
@@ -21,6 +21,7 @@ use netmem::port::xdp::{
     Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues,
 };
 use netmem::wire::MacAddr;
+use netmem_ports::{DeviceSpec, PortSpec, WrapSpec, XdpSpec};
 use netmem_router::Interface;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,7 +72,7 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
 
 /// The MTU of the narrowest of the interfaces that ports are on; None where none is, or is there.
 fn narrowest(ports: &[PortSpec]) -> Option<u16> {
-    let mtu = |spec: &PortSpec| Netdev::open(spec.attached().name()?).ok()?.mtu().ok();
+    let mtu = |spec: &PortSpec| Netdev::open(attached(spec).name()?).ok()?.mtu().ok();
     ports.iter().filter_map(mtu).map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min()
 }
 

@@ -5,7 +5,7 @@ use super::own_addresses::Told;
 use super::phases::Phases;
 use super::plan::{Plan, Source};
 use super::worker_setup::Icmp;
-use crate::args::{ModeArg, PortSpec, RoutesArg};
+use crate::args::{ModeArg, RoutesArg, attached};
 use crate::control::Record;
 use crate::control::registry::Registry;
 use crate::failure::Failure;
@@ -84,7 +84,7 @@ impl GivenRoutes {
     pub fn links(&self, source: &Source, interfaces: Vec<Interface>) -> Links {
         match (self, source) {
             (GivenRoutes::Alone(table), Source::Ports { ports, .. }) => {
-                Links::new(Arc::clone(table), ports.iter().map(PortSpec::attached).zip(interfaces))
+                Links::new(Arc::clone(table), ports.iter().map(attached).zip(interfaces))
             }
             _ => Links::default(),
         }
@@ -132,7 +132,7 @@ fn routes(
         return Ok((Ways::Ip(reader), Some(given), None));
     }
     let setup = Setup {
-        ports: interfaces.into_iter().zip(ports.iter().map(PortSpec::attached)).collect(),
+        ports: interfaces.into_iter().zip(ports.iter().map(attached)).collect(),
         given: routes.iter().map(|route| RibRoute::from(*route)).collect(),
         allow: plan.allow,
     };

@@ -1,7 +1,8 @@
 //! Whether the kernel forwards what packet ports receive: it gets a copy of each packet, and hosts would get all of them twice. COLD.
 
 use super::plan::{Plan, Source};
-use crate::args::{DeviceSpec, ModeArg};
+use crate::args::ModeArg;
+use netmem_ports::DeviceSpec;
 use std::fs;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Where packets are sent or received: ports, and the frames that they need. COLD but for `free_sent`.
 
-use crate::args::{DeviceSpec, PortSpec, StationArgs};
+use crate::args::StationArgs;
 use crate::failure::Failure;
 use crate::forward::files;
 use crate::forward::lending;
@@ -14,6 +14,7 @@ use netmem::port::Port;
 use netmem::port::xdp::Punt;
 use netmem::system::cpu;
 use netmem::wire::MacAddr;
+use netmem_ports::{DeviceSpec, PortSpec};
 use std::time::Duration;
 
 /// How long frames may take home once the ports are closed.
@@ -175,7 +176,7 @@ fn queues_of(spec: &PortSpec) -> Result<usize, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::port_spec;
+    use netmem_ports::port_spec;
 
     #[test]
     fn a_port_tells_of_what_it_lost_and_of_what_went_with_its_interface() {

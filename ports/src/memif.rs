@@ -2,12 +2,11 @@
 
 use super::lend;
 use super::options::options;
-use super::port::DeviceSpec;
 use netmem::port::memif::{MemifConfig, PeerUser, Role, Sealing};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Names the options that there are, after one that there is not.
 const OPTIONS: &str = "memif: give role=client or role=server, id=N, queues=N, secret=TEXT or secret-file=PATH, mode=OCTAL, \
@@ -15,11 +14,11 @@ const OPTIONS: &str = "memif: give role=client or role=server, id=N, queues=N, s
 /// Bytes of a secret at most, as the protocol has it.
 const SECRET_MAX: usize = 23;
 
-/// Reads what stands behind `memif:`.
+/// Reads what stands behind `memif:`: the socket, and how it is used.
 ///
 /// # Errors
 /// One line with the form, or what is wrong with a file that is named.
-pub fn memif(text: &str) -> Result<DeviceSpec, String> {
+pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
     let (path, rest) = text.split_once(',').unwrap_or((text, ""));
     if path.is_empty() {
         return Err("memif: give the path of a socket, as in memif:/run/memif.sock,role=server".into());
@@ -66,7 +65,7 @@ pub fn memif(text: &str) -> Result<DeviceSpec, String> {
             "memif: lend=yes is for role=client: a server copies from and to its client's memory".into()
         );
     }
-    Ok(DeviceSpec::Memif { path: path.into(), config })
+    Ok((path.into(), config))
 }
 
 /// The permission bits of a server's socket.
@@ -116,7 +115,7 @@ fn secret_of(path: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::port_spec;
+    use crate::{DeviceSpec, port_spec};
     use netmem::port::memif::Access;
 
     fn of(text: &str) -> (std::path::PathBuf, MemifConfig) {

@@ -9,7 +9,6 @@ use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{PcapConfig, Speed};
 use netmem::port::trace::{TraceConfig, TraceFormat};
 use netmem::wire::MacAddr;
-use netmem_rtnetlink::Attached;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -79,16 +78,6 @@ impl PortSpec {
         }
     }
 
-    /// The kernel's interface on its link. A TAP interface is the host's end of it, not the port's.
-    pub fn attached(&self) -> Attached {
-        match &self.device {
-            DeviceSpec::Xdp(spec) => Attached::Own(spec.interface.clone()),
-            DeviceSpec::Packet(name) => Attached::Own(name.clone()),
-            DeviceSpec::Tap { interface, .. } => Attached::Opposite(interface.clone()),
-            DeviceSpec::Memif { .. } | DeviceSpec::Pcap { .. } => Attached::Nothing,
-        }
-    }
-
     /// Whether it would lend frames to a peer.
     pub fn lends(&self) -> bool {
         matches!(&self.device, DeviceSpec::Memif { config, .. } if config.lend.is_some())
@@ -145,6 +134,9 @@ impl fmt::Display for PortSpec {
 }
 
 /// Reads one `--port`: any number of wrapping ports, each with a `/` behind it, and what is inside.
+///
+/// # Errors
+/// One line, with the form or what was probably meant.
 pub fn port_spec(full: &str) -> Result<PortSpec, String> {
     let (mut wraps, mut rest) = (Vec::new(), full);
     loop {
@@ -163,7 +155,10 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
                 let text = spec.to_string();
                 (DeviceSpec::Xdp(spec), text)
             }
-            "memif" => (memif(options)?, rest.to_owned()),
+            "memif" => {
+                let (path, config) = memif(options)?;
+                (DeviceSpec::Memif { path, config }, rest.to_owned())
+            }
             "packet" => (DeviceSpec::Packet(interface(kind, options)?), rest.to_owned()),
             "tap" => (tap(options)?, rest.to_owned()),
             "pcap" => (pcap(options)?, rest.to_owned()),

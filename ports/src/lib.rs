@@ -1,0 +1,24 @@
+//! Ports as they are written: `xdp:eth0:1`, `memif:PATH`, `packet:eth0`, `tap:tap0`, `pcap:in=FILE`, and what is around them.
+//!
+//! ```
+//! use netmem_ports::{DeviceSpec, port_spec};
+//!
+//! let spec = port_spec("fault:drop=1/100/pcap:in=a.pcap")?;
+//! assert!(spec.ends() && spec.wraps.len() == 1);
+//! assert!(matches!(spec.device, DeviceSpec::Pcap { .. }));
+//! assert!(port_spec("eth0").unwrap_err().contains("did you mean packet:eth0 or xdp:eth0?"));
+//! # Ok::<(), String>(())
+//! ```
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod lend;
+mod memif;
+mod nearest;
+mod options;
+mod spec;
+mod xdp;
+
+pub use nearest::nearest;
+pub use spec::{DeviceSpec, PortSpec, WrapSpec, port_spec};
+pub use xdp::{QueueCount, XdpSpec};
