@@ -1,0 +1,403 @@
+/* libnetmem: the memory system of a packet dataplane, with handles that catch every misuse. See libnetmem(3).
+ *
+ * Made by `NETMEM_WRITE_HEADER=1 cargo test -p netmem-capi --test header`: change capi/src/api, not this file.
+ *
+ * Calls return a number that is not negative, or a negative errno; netmem_last_error() has the line that goes with it. Calls that
+ * move or name frames are macros over functions that end in _at and take the place of the call too, for reports.
+ * SPDX-License-Identifier: MIT OR Apache-2.0 */
+
+#ifndef NETMEM_H
+#define NETMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is done about misuse: it is counted; and there is a line on standard error; and the process ends. */
+#define NETMEM_COUNT 0
+#define NETMEM_REPORT 1
+#define NETMEM_ABORT 2
+/* In the place of a number that is usual where it is 0: none at all. */
+#define NETMEM_NONE UINT32_MAX
+
+
+/* A counter. */
+typedef struct {
+    /* Its name, ended by 0. */
+    char name[32];
+    uint64_t value;
+} netmem_count;
+
+/* How a memory is made. What is 0 is as usual. */
+typedef struct {
+    /* Bytes of pages, rounded up to 2 MiB; 0: 64 MiB. */
+    uint64_t bytes;
+    /* Workers at most, to 64; 0: 4. */
+    uint32_t workers;
+    /* 1: small pages, without a try to have huge ones. */
+    uint32_t small_pages;
+    /* 1: in a file that a peer process can map (netmem_memory_fd). Ports hand its frames to the peers they are told to lend to. */
+    uint32_t in_file;
+    /* 0. */
+    uint32_t reserved[5];
+} netmem_memory_config;
+
+/* A memory: pages, and the workers that may take them. 0 in `word` is none, here and in the other handles. */
+typedef struct {
+    uint64_t word;
+} netmem_memory;
+
+/* A worker of a memory, for one thread at a time. */
+typedef struct {
+    uint64_t word;
+} netmem_worker;
+
+/* How a pool is made. What is 0 is as usual. */
+typedef struct {
+    /* What it is called in reports; NULL: "pool". */
+    const char *name;
+    /* Frames at most; 0: 4096. */
+    uint32_t frames;
+    /* Bytes of a frame: 2048, 4096, 8192, 16384 or 32768; 0: 2048. */
+    uint32_t frame_size;
+    /* Frames that its worker keeps at hand; 0: 512. To have none, NETMEM_NONE. */
+    uint32_t cache;
+    /* 1: all bytes of a frame are 0 when it is given out. */
+    uint32_t cleared;
+    /* 0. */
+    uint32_t reserved[8];
+} netmem_pool_config;
+
+/* A pool of frames. */
+typedef struct {
+    uint64_t word;
+} netmem_pool;
+
+/* A frame, and the use it was given out for. It is good until that use ends: by netmem_free, by netmem_port_tx. */
+typedef struct {
+    uint64_t word;
+} netmem_frame;
+
+/* A frame's data, and the room around it. */
+typedef struct {
+    /* The first byte; NULL where the word was refused. */
+    void *data;
+    /* Bytes of data. */
+    uint32_t len;
+    /* Bytes before it. */
+    uint16_t headroom;
+    /* Bytes after it. */
+    uint16_t tailroom;
+} netmem_span;
+
+/* How a port is opened. What is 0 is as usual. */
+typedef struct {
+    /* Places of each ring, a power of two; 0: 2048. */
+    uint32_t ring;
+    /* 0. */
+    uint32_t reserved[7];
+} netmem_port_config;
+
+/* A port of a worker. */
+typedef struct {
+    uint64_t word;
+} netmem_port;
+
+/* Where a pool's frames are: free + cached + ready + owned + posted + queued + returning is total while nobody moves one. */
+typedef struct {
+    uint64_t total;
+    uint64_t free;
+    uint64_t cached;
+    uint64_t ready;
+    /* With the program. */
+    uint64_t owned;
+    /* With devices. */
+    uint64_t posted;
+    uint64_t queued;
+    uint64_t returning;
+    uint64_t astray;
+} netmem_ledger;
+
+/* Frames that were given out at one place of the program and have not come back. */
+typedef struct {
+    /* Where, as "FILE:LINE"; NULL where that was before netmem_trace(1). */
+    const char *site;
+    /* How many. */
+    uint64_t frames;
+} netmem_holder;
+
+/* A frame without a generation: nothing that is done with it is checked. Bits 32 to 47 are its headroom, 48 to 63 its length. */
+typedef struct {
+    uint64_t word;
+} netmem_raw;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/* The library's version, as "0.1.0". */
+const char *netmem_version(void);
+
+/* What went wrong with the last call of this thread that failed, in one line; good until its next failure. */
+const char *netmem_last_error(void);
+
+/* Says what is done about misuse: NETMEM_COUNT, NETMEM_REPORT (a line on standard error, the default) or NETMEM_ABORT (and
+ * the process ends). In each case it is counted, and the call does nothing and returns a negative errno. */
+int netmem_set_policy(int policy);
+
+/* Notes from now on where each frame is given out and where its use ends, for reports and netmem_pool_holders; 0: no longer. */
+int netmem_trace(int on);
+
+/* Misuse so far, by kind: writes at most `room` counters and returns how many there are. */
+int netmem_misuses(netmem_count *counts, size_t room);
+
+/* Opens a memory of its own; `config` may be NULL. */
+int netmem_memory_open(const netmem_memory_config *config, netmem_memory *memory);
+
+/* Opens a memory over `bytes` bytes at `base`, which are the caller's: mapped, readable and writable, and touched by nobody else
+ * until netmem_memory_close has returned 0. A mapping of a memfd is such memory. `config` may be NULL. */
+int netmem_memory_lend(void *base,
+                       size_t bytes,
+                       const netmem_memory_config *config,
+                       netmem_memory *memory);
+
+/* The descriptor of the file that a memory with `in_file` lies in, for a peer to map. It is closed with the memory. */
+int netmem_memory_fd(netmem_memory memory);
+
+/* Closes a memory, whose workers and pools were closed before, and waits up to `milliseconds` until the last of its frames is home.
+ * Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again. */
+int netmem_memory_close(netmem_memory memory,
+                        uint32_t milliseconds);
+
+/* Opens a worker of a memory, for the thread that calls. Every call that moves frames wants one, and only its own thread may make
+ * them; threads that use the library at the same time have a worker each. */
+int netmem_worker_open(netmem_memory memory,
+                       netmem_worker *worker);
+
+/* Closes a worker, which has no port any more and holds no frame (else -EBUSY). */
+int netmem_worker_close(netmem_worker worker);
+
+/* Makes the worker no thread's, for another one to call netmem_worker_enter. A thread that ends leaves or closes its workers first. */
+int netmem_worker_leave(netmem_worker worker);
+
+/* Makes a worker that no thread has the calling thread's. */
+int netmem_worker_enter(netmem_worker worker);
+
+/* Ends every use that the worker has not given back, and sends the frames home: for what a program has lost. Returns how many. */
+int netmem_worker_reclaim(netmem_worker worker);
+
+/* Frames that the worker was given and has not given back. */
+int netmem_worker_held(netmem_worker worker);
+
+/* Opens a pool of frames, whose owner is the worker: what it allocates and frees there costs least. `config` may be NULL. */
+int netmem_pool_open(netmem_worker worker,
+                     const netmem_pool_config *config,
+                     netmem_pool *pool);
+
+/* Closes a pool, from which nothing is allocated any more, and waits up to `milliseconds` until its frames are home. Returns 0 when they are,
+ * and -ETIMEDOUT when some are not (netmem_last_error says how many): the pool is closed, its frames stay good until they are freed, and it may be
+ * called again. */
+int netmem_pool_close(netmem_pool pool,
+                      uint32_t milliseconds);
+
+/* Allocates up to `n` empty frames of a pool; returns how many, which are fewer only when the pool has no more. */
+int netmem_alloc_at(netmem_worker worker,
+                    netmem_pool pool,
+                    netmem_frame *frames,
+                    uint32_t n,
+                    const char *site);
+
+/* Frees frames of whatever pool. Those whose word is good are freed, also when another's is not: then the result is the negative errno
+ * of the first that is not, and 0 else. */
+int netmem_free_at(netmem_worker worker,
+                   const netmem_frame *frames,
+                   uint32_t n,
+                   const char *site);
+
+/* As netmem_free, of frames that must be this pool's: others are refused (-EXDEV), and stay with the caller. */
+int netmem_pool_free_at(netmem_worker worker,
+                        netmem_pool pool,
+                        const netmem_frame *frames,
+                        uint32_t n,
+                        const char *site);
+
+/* Says of each frame where its data is, how long it is and what room is around it. Where a word is not good its span's `data` is
+ * NULL, and the result the negative errno of the first such; 0 else. */
+int netmem_spans_at(netmem_worker worker,
+                    const netmem_frame *frames,
+                    uint32_t n,
+                    netmem_span *spans,
+                    const char *site);
+
+/* The frame's data; NULL where the word is not good. */
+void *netmem_data_at(netmem_worker worker, netmem_frame frame, const char *site);
+
+/* Bytes of data. */
+int netmem_len_at(netmem_worker worker, netmem_frame frame, const char *site);
+
+/* Ends the data `n` bytes later. Returns where those bytes are, to be written: they hold what an earlier use left there. NULL where the
+ * word is not good, or there is no room. */
+void *netmem_put_at(netmem_worker worker,
+                    netmem_frame frame,
+                    uint32_t n,
+                    const char *site);
+
+/* Begins the data `n` bytes earlier, for a header in front. Returns its new start, or NULL where the word is not good, or the headroom is
+ * smaller. */
+void *netmem_push_at(netmem_worker worker,
+                     netmem_frame frame,
+                     uint32_t n,
+                     const char *site);
+
+/* Begins the data `n` bytes later. Returns its new start, or NULL where the word is not good, or there is less data. */
+void *netmem_pull_at(netmem_worker worker,
+                     netmem_frame frame,
+                     uint32_t n,
+                     const char *site);
+
+/* Cuts the data to its first `len` bytes; -ENOBUFS where there are fewer. */
+int netmem_trim_at(netmem_worker worker, netmem_frame frame, uint32_t len, const char *site);
+
+/* Makes frames nobody's, to be given to another thread, and replaces each word by the one under which that thread attaches the frame.
+ * Returns how many. Where a word is not good, it and those behind it are as they were; where that is the first one the result is the negative errno. */
+int netmem_detach_at(netmem_worker worker,
+                     netmem_frame *frames,
+                     uint32_t n,
+                     const char *site);
+
+/* Makes detached frames this worker's, and replaces each word by the one that is good from now on. Returns as netmem_detach does. Of several that
+ * try, one gets the frame. */
+int netmem_attach_at(netmem_worker worker,
+                     netmem_frame *frames,
+                     uint32_t n,
+                     const char *site);
+
+/* Opens a port of the worker by what is written behind `--port` of the program netmem ("xdp:eth0", "memif:/run/memif.sock", "packet:eth0",
+ * "tap:tap0", "pcap:in=FILE", with "fault:" and "trace:" around them), which receives into frames of `pool`. `config` may be NULL. A port
+ * that receives wants frames first: netmem_port_refill. */
+int netmem_port_open(netmem_worker worker,
+                     netmem_pool pool,
+                     const char *text,
+                     const netmem_port_config *config,
+                     netmem_port *port);
+
+/* Receives up to `n` frames; returns how many. */
+int netmem_port_rx_at(netmem_worker worker,
+                      netmem_port port,
+                      netmem_frame *frames,
+                      uint32_t n,
+                      const char *site);
+
+/* Posts frames for transmission; returns how many. What was taken is the port's: its words are good no longer. The others stay the
+ * caller's, and stand behind those in `frames`, in order. Where a word is not good nothing is posted at all from it on, and where it
+ * is among the first 64 the result is the negative errno. */
+int netmem_port_tx_at(netmem_worker worker,
+                      netmem_port port,
+                      netmem_frame *frames,
+                      uint32_t n,
+                      const char *site);
+
+/* Posts empty frames for reception; returns as netmem_port_tx does. */
+int netmem_port_fill_at(netmem_worker worker,
+                        netmem_port port,
+                        netmem_frame *frames,
+                        uint32_t n,
+                        const char *site);
+
+/* Tops the port up with empty frames of `pool`, to receive into; returns how many. To be called once a round. */
+int netmem_port_refill(netmem_worker worker,
+                       netmem_port port,
+                       netmem_pool pool);
+
+/* Takes back the frames that were sent, and frees them; returns how many. Completions do not come by themselves: to be called once a round. */
+int netmem_port_complete(netmem_worker worker,
+                         netmem_port port);
+
+/* Wakes the device where it asked for that; to be called once a round, after the other calls. */
+int netmem_port_kick(netmem_worker worker, netmem_port port);
+
+/* Before the thread sleeps on netmem_port_fd: 1 where there is something already, and it had better not. */
+int netmem_port_arm(netmem_worker worker,
+                    netmem_port port);
+
+/* After the thread has slept. */
+int netmem_port_disarm(netmem_worker worker, netmem_port port);
+
+/* The descriptor that is readable when something comes while the port is armed. It is the port's, and closed with it. -EINVAL where nothing
+ * would wake. */
+int netmem_port_fd(netmem_worker worker,
+                   netmem_port port);
+
+/* 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. */
+int netmem_port_state(netmem_worker worker, netmem_port port);
+
+/* 1 where nothing will be received any more, since all of a file was (which netmem_port_kick finds out); 0 else. */
+int netmem_port_finished(netmem_worker worker,
+                         netmem_port port);
+
+/* The port's name, as "xdp:eth0"; good until it is closed. */
+int netmem_port_name(netmem_worker worker, netmem_port port, const char **name);
+
+/* A port's counters under the names of `netmem stat ports`: writes at most `room` and returns how many there are. */
+int netmem_port_counts(netmem_worker worker,
+                       netmem_port port,
+                       netmem_count *counts,
+                       size_t room);
+
+/* Closes a port. Frames that it had go home, as far as its device is done with them. */
+int netmem_port_close(netmem_worker worker, netmem_port port);
+
+/* Counts where a pool's frames are; exact while nobody moves one. Returns 1 where they add up, and 0 where not. */
+int netmem_pool_ledger(netmem_pool pool,
+                       netmem_ledger *ledger);
+
+/* A pool's counters under the names of `netmem stat pools`: writes at most `room` and returns how many there are. */
+int netmem_pool_counts(netmem_pool pool,
+                       netmem_count *counts,
+                       size_t room);
+
+/* Who holds frames of a pool that were given out while tracing was on, the one with most first: writes at most `room` and returns how many there
+ * are. */
+int netmem_pool_holders(netmem_pool pool,
+                        netmem_holder *holders,
+                        size_t room);
+
+/* As netmem_alloc, of frames whose words nothing checks. */
+int netmem_raw_alloc(netmem_worker worker, netmem_pool pool, netmem_raw *frames, uint32_t n);
+
+/* Frees frames of netmem_raw_alloc, each of which is given back by this once. A word of 0 is passed over. */
+int netmem_raw_free(netmem_worker worker,
+                    const netmem_raw *frames,
+                    uint32_t n);
+
+/* The data of a raw frame; NULL for a word of 0. */
+void *netmem_raw_data(netmem_raw frame);
+
+/* Ends the data of a raw frame `n` bytes later, which changes its word. Returns where those bytes are, or NULL where there is no room. */
+void *netmem_raw_put(netmem_raw *frame,
+                     uint32_t n);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+/* The place of a call. */
+#define NETMEM_TEXT_(x) #x
+#define NETMEM_TEXT(x) NETMEM_TEXT_(x)
+#define NETMEM_SITE __FILE__ ":" NETMEM_TEXT(__LINE__)
+#define netmem_alloc(worker, pool, frames, n) netmem_alloc_at((worker), (pool), (frames), (n), NETMEM_SITE)
+#define netmem_free(worker, frames, n) netmem_free_at((worker), (frames), (n), NETMEM_SITE)
+#define netmem_pool_free(worker, pool, frames, n) netmem_pool_free_at((worker), (pool), (frames), (n), NETMEM_SITE)
+#define netmem_spans(worker, frames, n, spans) netmem_spans_at((worker), (frames), (n), (spans), NETMEM_SITE)
+#define netmem_data(worker, frame) netmem_data_at((worker), (frame), NETMEM_SITE)
+#define netmem_len(worker, frame) netmem_len_at((worker), (frame), NETMEM_SITE)
+#define netmem_put(worker, frame, n) netmem_put_at((worker), (frame), (n), NETMEM_SITE)
+#define netmem_push(worker, frame, n) netmem_push_at((worker), (frame), (n), NETMEM_SITE)
+#define netmem_pull(worker, frame, n) netmem_pull_at((worker), (frame), (n), NETMEM_SITE)
+#define netmem_trim(worker, frame, len) netmem_trim_at((worker), (frame), (len), NETMEM_SITE)
+#define netmem_detach(worker, frames, n) netmem_detach_at((worker), (frames), (n), NETMEM_SITE)
+#define netmem_attach(worker, frames, n) netmem_attach_at((worker), (frames), (n), NETMEM_SITE)
+#define netmem_port_rx(worker, port, frames, n) netmem_port_rx_at((worker), (port), (frames), (n), NETMEM_SITE)
+#define netmem_port_tx(worker, port, frames, n) netmem_port_tx_at((worker), (port), (frames), (n), NETMEM_SITE)
+#define netmem_port_fill(worker, port, frames, n) netmem_port_fill_at((worker), (port), (frames), (n), NETMEM_SITE)
+
+#endif  /* NETMEM_H */

@@ -1,0 +1,128 @@
+//! COLD: ports by the strings of `--port`.
+
+use super::pool::find;
+use super::types::{netmem_pool, netmem_port, netmem_port_config, netmem_worker, place, string};
+use super::worker::cold;
+use crate::errno::{EINVAL, EIO};
+use crate::failure::Failure;
+use crate::registry;
+use crate::sites::Site;
+use crate::word;
+use crate::workers::{OpenPort, State};
+use netmem::limits::PAGE_SIZE;
+use netmem::port::af_packet;
+use netmem::port::fault::FaultPort;
+use netmem::port::memif::MemifConfig;
+use netmem::port::pcap::{self, PcapConfig};
+use netmem::port::tap::{self, TapConfig};
+use netmem::port::trace::TracePort;
+use netmem::port::xdp::{RingSizes, XdpConfig, XdpQueues};
+use netmem::{Batch, MemifPort, Pool, Port, Umem, Worker, XdpPort};
+use netmem_ports::{DeviceSpec, PortSpec, WrapSpec, XdpSpec, port_spec};
+use std::ffi::{CString, c_char, c_int};
+use std::sync::Arc;
+
+/// Places of a ring, where nothing else is said.
+const RING: u32 = 2048;
+
+/// Opens a port of the worker by what is written behind `--port` of the program netmem ("xdp:eth0", "memif:/run/memif.sock", "packet:eth0",
+/// "tap:tap0", "pcap:in=FILE", with "fault:" and "trace:" around them), which receives into frames of `pool`. `config` may be NULL. A port
+/// that receives wants frames first: netmem_port_refill.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_port_open(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    text: *const c_char,
+    config: *const netmem_port_config,
+    port: *mut netmem_port,
+) -> c_int {
+    cold(worker, "netmem_port_open", |mut inside| {
+        // SAFETY: the promise of C.
+        let (port, text, config) = unsafe { (place("port", port)?, string("text", text)?, config.as_ref()) };
+        let spec = port_spec(text.ok_or_else(|| Failure::null("text"))?).map_err(Failure::invalid)?;
+        let ring = config.map_or(0, |config| config.ring);
+        let ring = if ring == 0 { RING } else { ring };
+        let State { pools, ports, worker, memory_word, .. } = &mut *inside;
+        let found = find(pools, *memory_word, pool.word, "netmem_port_open", Site::UNKNOWN);
+        let found =
+            found.map_err(|errno| Failure::new(-errno, "the pool is none of this worker's memory"))?;
+        let opened = opened(&spec, (*memory_word, ring), worker, found)?;
+        let place = ports.iter().position(Option::is_none).unwrap_or(ports.len());
+        ports.resize_with(ports.len().max(place + 1), || None);
+        port.word = word::new(place);
+        let name = CString::new(opened.name()).unwrap_or_default();
+        ports[place] =
+            Some(OpenPort { word: port.word, port: opened, pool: pool.word, received: Batch::new(), name });
+        Ok(0)
+    })
+}
+
+/// The port, with what is around it.
+fn opened(
+    spec: &PortSpec,
+    (memory, ring): (u64, u32),
+    worker: &mut Worker,
+    pool: &Pool,
+) -> Result<Box<dyn Port>, Failure> {
+    fn failed(error: impl ToString) -> Failure {
+        Failure::new(EIO, error)
+    }
+    let mut port: Box<dyn Port> = match &spec.device {
+        DeviceSpec::Xdp(spec) => xdp(spec, (memory, ring), worker, pool)?,
+        DeviceSpec::Memif { path, config } => {
+            let config = MemifConfig { ring, frame_size: pool.frame_size(), ..config.clone() };
+            let memory = registry::with_memory(memory, |open| open.memory.clone())?;
+            let memory = memory.ok_or_else(|| Failure::new(EINVAL, "the memory was closed"))?;
+            Box::new(MemifPort::open(path, &memory, &config).map_err(failed)?)
+        }
+        DeviceSpec::Packet(interface) => Box::new(af_packet::open(interface, ring as usize).map_err(failed)?),
+        DeviceSpec::Tap { interface, .. } => {
+            let config = TapConfig { several: false, ring: ring as usize };
+            Box::new(tap::open(interface, &config).map_err(failed)?)
+        }
+        DeviceSpec::Pcap { config, .. } => {
+            let config = PcapConfig { ring: ring as usize, ..config.clone() };
+            Box::new(pcap::open("0", &config).map_err(failed)?)
+        }
+    };
+    for wrap in spec.wraps.iter().rev() {
+        port = match wrap {
+            WrapSpec::Fault(config) => Box::new(FaultPort::new(port, pool.clone(), config.clone())),
+            WrapSpec::Trace(config) => Box::new(TracePort::new(port, config).map_err(failed)?),
+        };
+    }
+    Ok(port)
+}
+
+/// A port on queues of an interface, over the UMEM that all of the memory's have.
+fn xdp(
+    spec: &XdpSpec,
+    (memory, ring): (u64, u32),
+    worker: &mut Worker,
+    pool: &Pool,
+) -> Result<Box<dyn Port>, Failure> {
+    let chunk = pool.frame_size().min(PAGE_SIZE);
+    let umem = registry::with_memory(memory, |open| -> Result<Arc<Umem>, Failure> {
+        if let (None, Some(memory)) = (&open.umem, &open.memory) {
+            open.umem = Some(Umem::with_chunks(memory, chunk).map_err(|error| Failure::new(EINVAL, error))?);
+        }
+        open.umem.clone().ok_or_else(|| Failure::new(EINVAL, "the memory was closed"))
+    })??;
+    let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
+    let config = XdpConfig { rings, punt: spec.punt.unwrap_or_default(), ..XdpConfig::default() };
+    let count = spec.count(1).map_err(Failure::invalid)?;
+    let failed = |error: netmem::port::xdp::XdpError| Failure::new(EIO, error);
+    match spec.of_worker(0, 1, count)[..] {
+        [queue] => {
+            let port = XdpPort::open(&umem, worker, pool, &spec.interface, queue, &config).map_err(failed)?;
+            Ok(Box::new(port))
+        }
+        ref queues => {
+            let ports = XdpQueues::open(&umem, worker, pool, &spec.interface, queues, &config);
+            Ok(Box::new(ports.map_err(failed)?))
+        }
+    }
+}

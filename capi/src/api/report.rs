@@ -1,0 +1,98 @@
+//! What a pool says of itself.
+
+use super::types::{list, netmem_count, netmem_holder, netmem_ledger, netmem_pool, place};
+use crate::failure::answer;
+use crate::{registry, sites, table};
+use netmem::pool::{AllocStats, PoolStats, RecycleStats};
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+
+/// Counts where a pool's frames are; exact while nobody moves one. Returns 1 where they add up, and 0 where not.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_pool_ledger(pool: netmem_pool, ledger: *mut netmem_ledger) -> c_int {
+    answer(|| {
+        // SAFETY: the promise of C.
+        let to = unsafe { place("ledger", ledger) }?;
+        let ledger = registry::pool(pool.word)?.pool.ledger();
+        *to = netmem_ledger {
+            total: ledger.total,
+            free: ledger.free,
+            cached: ledger.cached,
+            ready: ledger.ready,
+            owned: ledger.owned,
+            posted: ledger.posted,
+            queued: ledger.queued,
+            returning: ledger.returning,
+            astray: ledger.astray,
+        };
+        Ok(ledger.balanced().into())
+    })
+}
+
+/// A pool's counters under the names of `netmem stat pools`: writes at most `room` and returns how many there are.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_pool_counts(
+    pool: netmem_pool,
+    counts: *mut netmem_count,
+    room: usize,
+) -> c_int {
+    answer(|| {
+        let PoolStats { alloc, recycle, released, failed, .. } = registry::pool(pool.word)?.pool.stats();
+        let AllocStats { fast, slow, slow_high_order, empty, refill, waive, .. } = alloc;
+        let RecycleStats { cached, cache_full, ring, ring_full, released_refcnt, .. } = recycle;
+        let all = [
+            ("alloc_fast", fast),
+            ("alloc_slow", slow),
+            ("alloc_slow_high_order", slow_high_order),
+            ("alloc_empty", empty),
+            ("alloc_refill", refill),
+            ("alloc_waive", waive),
+            ("recycle_cached", cached),
+            ("recycle_cache_full", cache_full),
+            ("recycle_ring", ring),
+            ("recycle_ring_full", ring_full),
+            ("recycle_released_refcnt", released_refcnt),
+            ("released", released),
+            ("failed", failed),
+        ];
+        let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));
+        // SAFETY: the promise of C.
+        Ok(unsafe { list(counts, room, all) })
+    })
+}
+
+/// Who holds frames of a pool that were given out while tracing was on, the one with most first: writes at most `room` and returns how many there
+/// are.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_pool_holders(
+    pool: netmem_pool,
+    holders: *mut netmem_holder,
+    room: usize,
+) -> c_int {
+    answer(|| {
+        registry::pool(pool.word)?;
+        let mut by_site = BTreeMap::new();
+        table::each_held(|number| {
+            if let Some(sites) = sites::of(number).filter(|sites| sites.pool() == pool.word) {
+                let site = sites.given();
+                by_site
+                    .entry(site.text())
+                    .or_insert(netmem_holder { site: site.address(), frames: 0 })
+                    .frames += 1;
+            }
+        });
+        let mut all: Vec<netmem_holder> = by_site.into_values().collect();
+        all.sort_by_key(|holder| std::cmp::Reverse(holder.frames));
+        // SAFETY: the promise of C.
+        Ok(unsafe { list(holders, room, all.into_iter()) })
+    })
+}

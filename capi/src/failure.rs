@@ -1,0 +1,85 @@
+//! What a call answers: a number, or a negative errno with a line of text, which the thread keeps.
+
+use crate::errno::{ECHILD, EFAULT, EINVAL, ENOTRECOVERABLE};
+use crate::process;
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Why a call did nothing.
+#[derive(Debug)]
+pub struct Failure {
+    /// Positive.
+    pub errno: i32,
+    /// One line.
+    pub text: String,
+}
+
+impl Failure {
+    /// With this text.
+    #[cold]
+    pub fn new(errno: i32, text: impl ToString) -> Failure {
+        Failure { errno, text: text.to_string() }
+    }
+
+    /// An argument that cannot be.
+    #[cold]
+    pub fn invalid(text: impl ToString) -> Failure {
+        Failure::new(EINVAL, text)
+    }
+
+    /// A pointer that must not be null.
+    #[cold]
+    pub fn null(what: &str) -> Failure {
+        Failure::new(EFAULT, format!("{what} is NULL"))
+    }
+
+    /// Keeps the text for this thread and gives the number that the call returns.
+    #[cold]
+    pub fn keep(self) -> i32 {
+        let text: Vec<u8> = self.text.into_bytes().into_iter().filter(|&byte| byte != 0).collect();
+        // A thread that is ending keeps nothing.
+        let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).ok());
+        -self.errno
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+/// The text of the last failure of this thread; good until its next one.
+pub fn last() -> *const c_char {
+    let text = LAST.try_with(|last| last.borrow().as_ref().map(|text| text.as_ptr()));
+    text.ok().flatten().unwrap_or(c"".as_ptr())
+}
+
+/// Does what a call is for that is not made for each packet. No panic gets out of it, and in a child of the process nothing is done.
+#[cold]
+pub fn answer(work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+    if process::is_child() { Failure::new(ECHILD, CHILD).keep() } else { contained(work) }
+}
+
+/// As [`answer`], of what a child may ask too.
+#[cold]
+pub fn contained(work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(number)) => number,
+        Ok(Err(failure)) => failure.keep(),
+        Err(panic) => Failure::new(ENOTRECOVERABLE, format!("a bug in netmem: {}", said(&*panic))).keep(),
+    }
+}
+
+/// What a child of fork(2) is told.
+pub const CHILD: &str = "this process is a child of the one that opened netmem: a child has none of its parent's handles (fork(2))";
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without text")
+}
+
+/// The text of a C string that is UTF-8.
+pub fn text<'a>(what: &str, text: &'a CStr) -> Result<&'a str, Failure> {
+    text.to_str().map_err(|_| Failure::invalid(format!("{what} is not UTF-8")))
+}

@@ -1,0 +1,27 @@
+//! libnetmem: netmem's memory from C, with handles that catch every misuse.
+//!
+//! What C holds of a frame is a 64-bit word that names the frame and the use it was given out for. `table.rs` has the uses
+//! and is the only place that turns words into frames; `workers.rs` lets one thread at a time be a worker; `misuse.rs` says
+//! what becomes of a word that is refused. The functions of `netmem.h` stand in `api/`, one file for each part of the header,
+//! and do nothing but read arguments and call the library. [ADR 0039] has the argument.
+//!
+//! [ADR 0039]: ../docs/adr/0039-handles.md
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod api;
+mod errno;
+mod failure;
+mod misuse;
+#[allow(unsafe_code)]
+mod process;
+mod registry;
+#[allow(unsafe_code)]
+mod sites;
+#[allow(unsafe_code)]
+mod table;
+#[allow(unsafe_code)]
+mod thread;
+mod word;
+#[allow(unsafe_code)]
+mod workers;

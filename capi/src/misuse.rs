@@ -1,0 +1,134 @@
+//! What becomes of a word that is refused: it is counted, reported, or the end of the process.
+
+use crate::errno::{EBADF, EBUSY, ECHILD, EPERM, ESTALE, EXDEV};
+use crate::failure::{CHILD, Failure};
+use crate::sites::{self, Site};
+use crate::table::{Bad, End};
+use crate::workers::Out;
+use std::io::Write;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Misuse is counted, and the call says so.
+pub const COUNT: u32 = 0;
+/// And there is a line on standard error.
+pub const REPORT: u32 = 1;
+/// And the process ends after it.
+pub const ABORT: u32 = 2;
+
+static POLICY: AtomicU32 = AtomicU32::new(REPORT);
+static COUNTS: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];
+
+/// What a caller did that must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Kind {
+    MadeUp,
+    FreedTwice,
+    UsedAfterFree,
+    UsedAfterTx,
+    Stale,
+    WrongPool,
+    WrongMemory,
+    WrongWorker,
+    Detached,
+    WrongThread,
+    Closed,
+    Child,
+    Reentered,
+}
+
+/// Each kind's name in the counters, the errno it is answered by, and what is said of it.
+const KINDS: [(&str, i32, &str); 13] = [
+    ("made_up", EBADF, "no frame was ever given out by this word"),
+    ("freed_twice", ESTALE, "the frame was freed already"),
+    ("used_after_free", ESTALE, "the frame was freed"),
+    ("used_after_tx", ESTALE, "the frame was given to a port"),
+    ("stale", ESTALE, "this use of the frame is over, and it has been given out again"),
+    ("wrong_pool", EXDEV, "the frame is another pool's"),
+    ("wrong_memory", EXDEV, "the pool is of another memory than the worker"),
+    ("wrong_worker", EPERM, "the frame is another worker's: netmem_detach there, netmem_attach here"),
+    ("detached", EPERM, "the frame was detached: netmem_attach it with the word that netmem_detach gave"),
+    (
+        "wrong_thread",
+        EPERM,
+        "the worker is another thread's: netmem_worker_leave there, netmem_worker_enter here",
+    ),
+    ("closed", ESTALE, "it was closed, or never opened"),
+    ("child", ECHILD, CHILD),
+    ("reentered", EBUSY, "a call with this worker is under way: none may be made out of a signal handler"),
+];
+
+impl Kind {
+    /// What was done with a word that the table refuses, by a call that frees or another one.
+    pub fn of(bad: Bad, frees: bool) -> Kind {
+        match bad {
+            Bad::MadeUp => Kind::MadeUp,
+            Bad::Over(Some(End::Sent | End::Filled)) => Kind::UsedAfterTx,
+            Bad::Over(Some(End::Freed)) if frees => Kind::FreedTwice,
+            Bad::Over(_) => Kind::UsedAfterFree,
+            Bad::Again => Kind::Stale,
+            Bad::Loose => Kind::Detached,
+            Bad::OtherWorkers => Kind::WrongWorker,
+        }
+    }
+}
+
+impl From<Out> for Kind {
+    fn from(out: Out) -> Kind {
+        match out {
+            Out::Closed => Kind::Closed,
+            Out::OtherThread => Kind::WrongThread,
+            Out::Busy => Kind::Reentered,
+            Out::Child => Kind::Child,
+        }
+    }
+}
+
+/// What is done about misuse from now on; false where there is no such policy.
+pub fn set_policy(policy: u32) -> bool {
+    let known = [COUNT, REPORT, ABORT].contains(&policy);
+    if known {
+        POLICY.store(policy, Relaxed);
+    }
+    known
+}
+
+/// Each kind's name and how often it was seen.
+pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
+    KINDS.iter().zip(&COUNTS).map(|((name, ..), count)| (*name, count.load(Relaxed)))
+}
+
+/// Counts it, says it as far as the policy wants, and gives the number that the call returns. `what` is what was given: a frame, a
+/// worker.
+#[cold]
+#[inline(never)]
+pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32 {
+    COUNTS[kind as usize].fetch_add(1, Relaxed);
+    let (name, errno, why) = KINDS[kind as usize];
+    let at = site.text().map_or(String::new(), |site| format!(" at {site}"));
+    let text = format!("{call}{at}: {name}: {what} {word:#018x}: {why}{}", history(what, word));
+    let policy = POLICY.load(Relaxed);
+    if policy != COUNT {
+        // Standard error may be closed; the count stands.
+        let _ = writeln!(std::io::stderr(), "netmem: {text}");
+    }
+    if policy == ABORT {
+        std::process::abort();
+    }
+    Failure::new(errno, text).keep()
+}
+
+/// Where the frame's last use began and ended, as far as that was traced.
+fn history(what: &str, word: u64) -> String {
+    if what != FRAME {
+        return String::new();
+    }
+    let Some(sites) = sites::of(word as u32) else { return String::new() };
+    let said =
+        |what: &str, site: Site| site.text().map_or(String::new(), |site| format!("; {what} at {site}"));
+    said("last given out", sites.given()) + &said("last given back", sites.ended())
+}
+
+/// A word of a frame.
+pub const FRAME: &str = "frame";

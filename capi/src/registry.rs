@@ -1,0 +1,146 @@
+//! COLD: the memories and pools by their words.
+
+use crate::errno::{ENFILE, ESTALE};
+use crate::failure::Failure;
+use crate::word;
+use netmem::page::Region;
+use netmem::{Memory, Pool, Umem};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Pools at most.
+const POOLS: usize = 4096;
+
+/// The word of the pool at each place; 0 for none. Read by every allocation.
+static POOL_WORDS: [AtomicU64; POOLS] = [const { AtomicU64::new(0) }; POOLS];
+static POOLS_OPEN: Mutex<Vec<Option<OpenPool>>> = Mutex::new(Vec::new());
+static MEMORIES: Mutex<Vec<Option<OpenMemory>>> = Mutex::new(Vec::new());
+
+/// A pool.
+#[derive(Clone)]
+pub struct OpenPool {
+    pub word: u64,
+    pub pool: Pool,
+    /// Of which memory.
+    pub memory: u64,
+}
+
+/// A memory.
+#[derive(Clone)]
+pub struct OpenMemory {
+    pub word: u64,
+    /// None once it was closed, while some of it is still out.
+    pub memory: Option<Memory>,
+    /// Gone when nothing of it is in use any more.
+    pub region: Weak<Region>,
+    /// What its AF_XDP ports share, made by the first.
+    pub umem: Option<Arc<Umem>>,
+}
+
+fn memories() -> MutexGuard<'static, Vec<Option<OpenMemory>>> {
+    MEMORIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pools() -> MutexGuard<'static, Vec<Option<OpenPool>>> {
+    POOLS_OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether this is the word of a pool that is open.
+#[inline(always)]
+pub fn is_pool(word: u64) -> bool {
+    POOL_WORDS.get(word::place(word)).is_some_and(|at| at.load(Relaxed) == word)
+}
+
+/// Puts a thing into the first free place; its word. `at_most` places there are.
+fn put<T>(list: &mut Vec<Option<T>>, at_most: usize, make: impl FnOnce(u64) -> T) -> Option<u64> {
+    let place = list.iter().position(Option::is_none).unwrap_or(list.len());
+    if place >= at_most {
+        return None;
+    }
+    let word = word::new(place);
+    list.resize_with(list.len().max(place + 1), || None);
+    list[place] = Some(make(word));
+    Some(word)
+}
+
+/// Takes a memory in; its word.
+///
+/// # Errors
+/// There are too many.
+pub fn add_memory(memory: Memory) -> Result<u64, Failure> {
+    let region = Arc::downgrade(memory.region());
+    let open = |word| OpenMemory { word, memory: Some(memory), region, umem: None };
+    let word = put(&mut memories(), 1 << 12, open);
+    word.ok_or_else(|| Failure::new(ENFILE, "the process has 4096 memories already: close one"))
+}
+
+/// Calls `with` with the memory of this word.
+///
+/// # Errors
+/// There is none.
+pub fn with_memory<R>(word: u64, with: impl FnOnce(&mut OpenMemory) -> R) -> Result<R, Failure> {
+    let mut memories = memories();
+    let found = memories.get_mut(word::place(word)).and_then(Option::as_mut).filter(|open| open.word == word);
+    found.map(with).ok_or_else(|| Failure::new(ESTALE, "the memory was closed, or never opened"))
+}
+
+/// Forgets a memory.
+pub fn remove_memory(word: u64) {
+    let mut memories = memories();
+    if let Some(place) = memories.get_mut(word::place(word)) {
+        place.take_if(|open| open.word == word);
+    }
+}
+
+/// Takes a pool in; its word.
+///
+/// # Errors
+/// There are too many.
+pub fn add_pool(pool: Pool, memory: u64) -> Result<u64, Failure> {
+    let mut pools = pools();
+    let word = put(&mut pools, POOLS, |word| OpenPool { word, pool, memory });
+    let word = word.ok_or_else(|| Failure::new(ENFILE, "the process has 4096 pools already: close one"))?;
+    // Release: for a thread that hears of the word in another way than from this one; it looks the pool up under the lock.
+    POOL_WORDS[word::place(word)].store(word, Release);
+    Ok(word)
+}
+
+/// The pool of this word.
+///
+/// # Errors
+/// There is none.
+pub fn pool(word: u64) -> Result<OpenPool, Failure> {
+    let pools = pools();
+    let found = pools.get(word::place(word)).and_then(Option::as_ref).filter(|open| open.word == word);
+    found.cloned().ok_or_else(|| Failure::new(ESTALE, "the pool was closed, or never opened"))
+}
+
+/// A pool that nobody allocates from any more by its word; it is here until it is removed.
+///
+/// # Errors
+/// There is none.
+pub fn close_pool(word: u64) -> Result<OpenPool, Failure> {
+    let open = pool(word)?;
+    POOL_WORDS[word::place(word)].store(0, Relaxed);
+    Ok(open)
+}
+
+/// Forgets a closed pool.
+pub fn remove_pool(word: u64) {
+    let taken = pools().get_mut(word::place(word)).and_then(|place| place.take_if(|open| open.word == word));
+    // Without the lock: it may be the last to hold the pool.
+    drop(taken);
+}
+
+/// How many pools of this memory are open.
+pub fn pools_of(memory: u64) -> usize {
+    pools().iter().flatten().filter(|open| open.memory == memory && is_pool(open.word)).count()
+}
+
+/// Forgets the pools of this memory that were closed and whose frames nobody waited for.
+pub fn remove_closed_pools(memory: u64) {
+    let closed = |open: &mut OpenPool| open.memory == memory && !is_pool(open.word);
+    let taken: Vec<_> = pools().iter_mut().filter_map(|place| place.take_if(closed)).collect();
+    drop(taken);
+}

@@ -1,0 +1,335 @@
+/* Every kind of misuse, planted once: the call returns the errno, one counter moves by one, and nothing else happens. */
+#include "first.h"
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Each plants one misuse in a fresh state and returns what the call said. */
+static int freed_twice(void)
+{
+    netmem_frame frame = one();
+    CHECK(netmem_free(worker, &frame, 1) == 0);
+    return netmem_free(worker, &frame, 1);
+}
+
+static int freed_twice_in_one_burst(void)
+{
+    netmem_frame frame = one(), twice[3] = {frame, one(), frame};
+    return netmem_free(worker, twice, 3);
+}
+
+static int freed_twice_by_its_pool(void)
+{
+    netmem_frame frame = one();
+    CHECK(netmem_pool_free(worker, pool, &frame, 1) == 0);
+    return netmem_pool_free(worker, pool, &frame, 1);
+}
+
+static netmem_frame freed(void)
+{
+    netmem_frame frame = one();
+    CHECK(netmem_free(worker, &frame, 1) == 0);
+    return frame;
+}
+
+static int read_after_free(void)
+{
+    return netmem_len(worker, freed());
+}
+
+static int looked_at_after_free(void)
+{
+    netmem_frame frame = freed();
+    netmem_span span;
+    int said = netmem_spans(worker, &frame, 1, &span);
+    CHECK(span.data == NULL);
+    return said;
+}
+
+static int errno_of_null(const void *data)
+{
+    CHECK(data == NULL);
+    return 0;
+}
+
+static int data_after_free(void)
+{
+    return errno_of_null(netmem_data(worker, freed()));
+}
+
+static int put_after_free(void)
+{
+    return errno_of_null(netmem_put(worker, freed(), 1));
+}
+
+static int trimmed_after_free(void)
+{
+    return netmem_trim(worker, freed(), 0);
+}
+
+static int detached_after_free(void)
+{
+    netmem_frame frame = freed();
+    return netmem_detach(worker, &frame, 1);
+}
+
+/* The place is given out again, and the old word is not good for the new use. */
+static int freed_after_its_place_was_given_out_again(void)
+{
+    netmem_frame old = freed(), again = one();
+    CHECK((uint32_t)old.word == (uint32_t)again.word && old.word != again.word);
+    int said = netmem_free(worker, &old, 1);
+    CHECK(netmem_len(worker, again) == 0 && netmem_free(worker, &again, 1) == 0);
+    return said;
+}
+
+static netmem_port port;
+
+static netmem_frame sent(void)
+{
+    CHECK(netmem_port_open(worker, pool, "pcap:out=/dev/null", NULL, &port) == 0);
+    netmem_frame frame = one(), gone = frame;
+    CHECK(netmem_put(worker, frame, 60) != NULL && netmem_port_tx(worker, port, &frame, 1) == 1);
+    return gone;
+}
+
+static int done_with(int said)
+{
+    netmem_port_complete(worker, port);
+    CHECK(netmem_port_close(worker, port) == 0);
+    return said;
+}
+
+static int read_after_tx(void)
+{
+    return done_with(netmem_len(worker, sent()));
+}
+
+static int freed_after_tx(void)
+{
+    netmem_frame frame = sent();
+    return done_with(netmem_free(worker, &frame, 1));
+}
+
+static int sent_twice(void)
+{
+    netmem_frame frame = sent();
+    return done_with(netmem_port_tx(worker, port, &frame, 1));
+}
+
+static int used_by_a_closed_port(void)
+{
+    sent();
+    done_with(0);
+    netmem_frame frame = one();
+    int said = netmem_port_tx(worker, port, &frame, 1);
+    CHECK(netmem_free(worker, &frame, 1) == 0);
+    return said;
+}
+
+static int made_up(void)
+{
+    netmem_frame frame = {0x0123456789abcdef};
+    return netmem_free(worker, &frame, 1);
+}
+
+static int none_at_all(void)
+{
+    netmem_frame frame = {0};
+    return netmem_len(worker, frame);
+}
+
+static int of_the_use_to_come(void)
+{
+    netmem_frame frame = one(), next = {frame.word + (1ull << 39)};
+    CHECK(netmem_free(worker, &frame, 1) == 0);
+    return netmem_free(worker, &next, 1);
+}
+
+static int freed_to_another_pool(void)
+{
+    netmem_pool other;
+    netmem_frame frame;
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_alloc(worker, other, &frame, 1) == 1);
+    int said = netmem_pool_free(worker, pool, &frame, 1);
+    CHECK(netmem_pool_free(worker, other, &frame, 1) == 0 && netmem_pool_close(other, 1000) == 0);
+    return said;
+}
+
+static int allocated_from_a_closed_pool(void)
+{
+    netmem_pool other;
+    netmem_frame frame;
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_pool_close(other, 1000) == 0);
+    return netmem_alloc(worker, other, &frame, 1);
+}
+
+static int allocated_from_a_pool_of_another_memory(void)
+{
+    netmem_memory memory2;
+    netmem_worker worker2;
+    netmem_pool pool2;
+    netmem_frame frame;
+    CHECK(netmem_memory_open(NULL, &memory2) == 0 && netmem_worker_open(memory2, &worker2) == 0);
+    CHECK(netmem_pool_open(worker2, NULL, &pool2) == 0);
+    int said = netmem_alloc(worker, pool2, &frame, 1);
+    CHECK(netmem_pool_close(pool2, 1000) == 0 && netmem_worker_close(worker2) == 0);
+    CHECK(netmem_memory_close(memory2, 1000) == 0);
+    return said;
+}
+
+static int used_by_another_worker(void)
+{
+    netmem_worker second;
+    netmem_frame frame = one();
+    CHECK(netmem_worker_open(memory, &second) == 0);
+    int said = netmem_free(second, &frame, 1);
+    CHECK(netmem_worker_close(second) == 0 && netmem_free(worker, &frame, 1) == 0);
+    return said;
+}
+
+static int used_while_detached(void)
+{
+    netmem_frame frame = one();
+    CHECK(netmem_detach(worker, &frame, 1) == 1);
+    int said = netmem_len(worker, frame);
+    CHECK(netmem_attach(worker, &frame, 1) == 1 && netmem_free(worker, &frame, 1) == 0);
+    return said;
+}
+
+static int used_by_its_old_word_after_it_was_detached(void)
+{
+    netmem_frame frame = one(), passed = frame;
+    CHECK(netmem_detach(worker, &passed, 1) == 1);
+    int said = netmem_free(worker, &frame, 1);
+    CHECK(netmem_attach(worker, &passed, 1) == 1 && netmem_free(worker, &passed, 1) == 0);
+    return said;
+}
+
+static int attached_twice(void)
+{
+    netmem_frame frame = one();
+    CHECK(netmem_detach(worker, &frame, 1) == 1);
+    netmem_frame again = frame;
+    CHECK(netmem_attach(worker, &frame, 1) == 1);
+    int said = netmem_attach(worker, &again, 1);
+    CHECK(netmem_free(worker, &frame, 1) == 0);
+    return said;
+}
+
+static int by_a_closed_worker(void)
+{
+    netmem_worker second;
+    netmem_frame frame;
+    CHECK(netmem_worker_open(memory, &second) == 0 && netmem_worker_close(second) == 0);
+    return netmem_alloc(second, pool, &frame, 1);
+}
+
+static void *alloc_elsewhere(void *said)
+{
+    netmem_frame frame;
+    *(int *)said = netmem_alloc(worker, pool, &frame, 1);
+    return NULL;
+}
+
+static int by_another_thread(void)
+{
+    pthread_t thread;
+    int said = 0;
+    CHECK(pthread_create(&thread, NULL, alloc_elsewhere, &said) == 0 && pthread_join(thread, NULL) == 0);
+    return said;
+}
+
+/* A frame that was reclaimed is its program's no longer. */
+static int kept_over_a_reclaim(void)
+{
+    netmem_frame frame = one();
+    CHECK(netmem_worker_reclaim(worker) == 1);
+    return netmem_len(worker, frame);
+}
+
+/* A word of a memory that was closed, in which the next memory may lie. */
+static int kept_over_a_close(void)
+{
+    netmem_frame frame = freed();
+    close_all();
+    open_all();
+    return netmem_len(worker, frame);
+}
+
+static int in_a_child(void)
+{
+    netmem_frame frame = one();
+    pid_t child = fork();
+    if (child == 0) {
+        netmem_memory own;
+        int said = netmem_free(worker, &frame, 1);
+        int opened = netmem_memory_open(NULL, &own);
+        _exit(said == -ECHILD && opened == -ECHILD && misuses("child") == 1 ? 0 : 1);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(netmem_free(worker, &frame, 1) == 0);
+    return -ECHILD;
+}
+
+static const struct {
+    const char *name;
+    int (*plant)(void);
+    int says;
+    /* The counter that moves; NULL where that is in another process. */
+    const char *kind;
+} CASES[] = {
+#define CASE(plant, says, kind) {#plant, plant, says, kind}
+    CASE(freed_twice, -ESTALE, "freed_twice"),
+    CASE(freed_twice_in_one_burst, -ESTALE, "freed_twice"),
+    CASE(freed_twice_by_its_pool, -ESTALE, "freed_twice"),
+    CASE(read_after_free, -ESTALE, "used_after_free"),
+    CASE(looked_at_after_free, -ESTALE, "used_after_free"),
+    CASE(data_after_free, 0, "used_after_free"),
+    CASE(put_after_free, 0, "used_after_free"),
+    CASE(trimmed_after_free, -ESTALE, "used_after_free"),
+    CASE(detached_after_free, -ESTALE, "used_after_free"),
+    CASE(freed_after_its_place_was_given_out_again, -ESTALE, "stale"),
+    CASE(read_after_tx, -ESTALE, "used_after_tx"),
+    CASE(freed_after_tx, -ESTALE, "used_after_tx"),
+    CASE(sent_twice, -ESTALE, "used_after_tx"),
+    CASE(used_by_a_closed_port, -ESTALE, "closed"),
+    CASE(made_up, -EBADF, "made_up"),
+    CASE(none_at_all, -EBADF, "made_up"),
+    CASE(of_the_use_to_come, -EBADF, "made_up"),
+    CASE(freed_to_another_pool, -EXDEV, "wrong_pool"),
+    CASE(allocated_from_a_closed_pool, -ESTALE, "closed"),
+    CASE(allocated_from_a_pool_of_another_memory, -EXDEV, "wrong_memory"),
+    CASE(used_by_another_worker, -EPERM, "wrong_worker"),
+    CASE(used_while_detached, -EPERM, "detached"),
+    CASE(used_by_its_old_word_after_it_was_detached, -EPERM, "detached"),
+    CASE(attached_twice, -ESTALE, "stale"),
+    CASE(by_a_closed_worker, -ESTALE, "closed"),
+    CASE(by_another_thread, -EPERM, "wrong_thread"),
+    CASE(kept_over_a_reclaim, -ESTALE, "used_after_free"),
+    CASE(kept_over_a_close, -ESTALE, "used_after_free"),
+    CASE(in_a_child, -ECHILD, NULL),
+};
+
+int main(void)
+{
+    int failed = 0;
+    CHECK(netmem_set_policy(NETMEM_COUNT) == 0 && netmem_set_policy(7) == -EINVAL);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        open_all();
+        uint64_t all = all_misuses(), kind = CASES[i].kind ? misuses(CASES[i].kind) : 0;
+        int said = CASES[i].plant();
+        uint64_t more = CASES[i].kind ? 1 : 0;
+        int seen = said == CASES[i].says && all_misuses() == all + more
+            && (!CASES[i].kind || misuses(CASES[i].kind) == kind + 1);
+        if (!seen)
+            printf("NOT FOUND: %s: %d, %s\n", CASES[i].name, said, netmem_last_error());
+        failed += !seen;
+        check_home();
+        CHECK(netmem_worker_held(worker) == 0);
+        close_all();
+    }
+    printf("%zu kinds of misuse, %d not found\n", sizeof CASES / sizeof *CASES, failed);
+    return failed != 0;
+}

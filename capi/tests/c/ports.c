@@ -1,0 +1,59 @@
+/* A port's calls, over a capture: usage: ports IN OUT */
+#include "first.h"
+#include <unistd.h>
+
+static uint64_t counted(netmem_port port, const char *name)
+{
+    netmem_count counts[32];
+    int n = netmem_port_counts(worker, port, counts, 32);
+    for (int i = 0; i < n && i < 32; i++)
+        if (strcmp(counts[i].name, name) == 0)
+            return counts[i].value;
+    return UINT64_MAX;
+}
+
+static void refused(void)
+{
+    netmem_port port;
+    CHECK(netmem_port_open(worker, pool, "eth0", NULL, &port) == -EINVAL);
+    CHECK(strstr(netmem_last_error(), "did you mean packet:eth0 or xdp:eth0?") != NULL);
+    CHECK(netmem_port_open(worker, pool, "packet:nosuch0", NULL, &port) == -EIO && netmem_last_error()[0] != 0);
+    CHECK(netmem_port_open(worker, pool, NULL, NULL, &port) == -EFAULT);
+}
+
+int main(int argc, char **argv)
+{
+    char text[4096];
+    const char *name;
+    netmem_port port;
+    netmem_frame frames[10];
+    unsigned long received = 0, sent = 0;
+    CHECK(argc == 3);
+    open_all();
+    refused();
+    snprintf(text, sizeof text, "pcap:in=%s,out=%s", argv[1], argv[2]);
+    CHECK(netmem_port_open(worker, pool, text, NULL, &port) == 0 && netmem_port_state(worker, port) == 0);
+    CHECK(netmem_port_name(worker, port, &name) == 0 && strncmp(name, "pcap:", 5) == 0);
+    CHECK(netmem_port_fd(worker, port) >= -EINVAL && netmem_worker_close(worker) == -EBUSY);
+    CHECK(netmem_alloc(worker, pool, frames, 4) == 4 && netmem_port_fill(worker, port, frames, 4) == 4);
+    while (netmem_port_finished(worker, port) == 0) {
+        CHECK(netmem_port_refill(worker, port, pool) >= 0);
+        int n = netmem_port_rx(worker, port, frames, 10);
+        CHECK(n >= 0);
+        received += n;
+        int taken = netmem_port_tx(worker, port, frames, n);
+        CHECK(taken >= 0);
+        sent += taken;
+        CHECK(netmem_free(worker, frames + taken, n - taken) == 0);
+        CHECK(netmem_port_complete(worker, port) >= 0 && netmem_port_kick(worker, port) == 0);
+    }
+    while (counted(port, "completed") < sent)
+        CHECK(netmem_port_complete(worker, port) >= 0);
+    CHECK(received == counted(port, "rx") && sent == counted(port, "tx") && netmem_worker_held(worker) == 0);
+    CHECK(netmem_port_arm(worker, port) >= 0 && netmem_port_disarm(worker, port) == 0);
+    CHECK(netmem_port_close(worker, port) == 0);
+    printf("%lu received, %lu sent\n", received, sent);
+    check_home();
+    close_all();
+    return received == 0 || received != sent;
+}

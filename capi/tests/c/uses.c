@@ -1,0 +1,111 @@
+/* Every call of the memory's part of netmem.h, used as it should be. Compiled as C11 and as C++17. */
+#include "first.h"
+
+static void single_frames(void)
+{
+    netmem_frame frame = one();
+    char *data = (char *)netmem_put(worker, frame, 5);
+    CHECK(data != NULL);
+    memcpy(data, "hello", 5);
+    CHECK(netmem_len(worker, frame) == 5 && memcmp(netmem_data(worker, frame), "hello", 5) == 0);
+    CHECK(netmem_pull(worker, frame, 2) == data + 2 && netmem_len(worker, frame) == 3);
+    CHECK(netmem_push(worker, frame, 3) == data - 1 && netmem_len(worker, frame) == 6);
+    CHECK(netmem_trim(worker, frame, 4) == 0 && netmem_trim(worker, frame, 5) == -ENOBUFS);
+    CHECK(netmem_put(worker, frame, 4000) == NULL && strstr(netmem_last_error(), "4000 bytes") != NULL);
+    netmem_span span;
+    CHECK(netmem_spans(worker, &frame, 1, &span) == 0);
+    CHECK(span.data == data - 1 && span.len == 4 && span.headroom + span.len + span.tailroom == 2048);
+    CHECK(netmem_free(worker, &frame, 1) == 0);
+}
+
+static void bursts(void)
+{
+    netmem_frame frames[100];
+    CHECK(netmem_alloc(worker, pool, frames, 100) == 100 && netmem_worker_held(worker) == 100);
+    CHECK(netmem_pool_free(worker, pool, frames, 60) == 0);
+    CHECK(netmem_free(worker, frames + 60, 40) == 0 && netmem_worker_held(worker) == 0);
+    CHECK(netmem_alloc(worker, pool, NULL, 0) == 0 && netmem_alloc(worker, pool, NULL, 1) == -EFAULT);
+    CHECK(netmem_alloc(worker, pool, frames, 3) == 3 && netmem_worker_close(worker) == -EBUSY);
+    CHECK(netmem_worker_reclaim(worker) == 3 && netmem_worker_held(worker) == 0);
+}
+
+static void raw_frames(void)
+{
+    netmem_raw frames[70];
+    CHECK(netmem_raw_alloc(worker, pool, frames, 70) == 70);
+    void *tail = netmem_raw_put(&frames[0], 9);
+    CHECK(tail != NULL && tail == netmem_raw_data(frames[0]) && frames[0].word >> 48 == 9);
+    CHECK(netmem_raw_put(&frames[0], 4000) == NULL);
+    CHECK(netmem_raw_free(worker, frames, 70) == 0);
+}
+
+static void holders(void)
+{
+    netmem_holder holders[4];
+    netmem_frame frames[3];
+    CHECK(netmem_trace(1) == 0);
+    CHECK(netmem_alloc(worker, pool, frames, 2) == 2); CHECK(netmem_alloc(worker, pool, frames + 2, 1) == 1);
+    CHECK(netmem_pool_holders(pool, holders, 4) >= 1);
+    CHECK(strstr(holders[0].site, "uses.c:") != NULL && holders[0].frames >= 2);
+    CHECK(netmem_free(worker, frames, 3) == 0 && netmem_pool_holders(pool, holders, 4) == 0);
+    CHECK(netmem_trace(0) == 0);
+}
+
+static void counters(void)
+{
+    netmem_count counts[32];
+    int n = netmem_pool_counts(pool, counts, 32);
+    CHECK(n > 5 && n <= 32 && strcmp(counts[0].name, "alloc_fast") == 0 && counts[0].value > 0);
+    CHECK(netmem_pool_counts(pool, NULL, 0) == n);
+}
+
+/* Memory of the caller's own, which it has again when it was closed. */
+static void lent_memory(void)
+{
+    size_t bytes = 4u << 20;
+    void *base = aligned_alloc(4096, bytes);
+    netmem_memory lent;
+    netmem_worker own;
+    netmem_pool few;
+    netmem_frame frame;
+    CHECK(base != NULL && netmem_memory_lend(base, bytes, NULL, &lent) == 0);
+    CHECK(netmem_worker_open(lent, &own) == 0 && netmem_pool_open(own, NULL, &few) == 0);
+    CHECK(netmem_alloc(own, few, &frame, 1) == 1);
+    char *data = (char *)netmem_data(own, frame);
+    CHECK(data >= (char *)base && data < (char *)base + bytes);
+    CHECK(netmem_memory_close(lent, 0) == -EBUSY && netmem_pool_close(few, 0) == -ETIMEDOUT);
+    CHECK(netmem_free(own, &frame, 1) == 0 && netmem_pool_close(few, 1000) == 0);
+    CHECK(netmem_worker_close(own) == 0 && netmem_memory_close(lent, 1000) == 0);
+    memset(base, 1, bytes);
+    free(base);
+}
+
+static void memory_in_a_file(void)
+{
+    netmem_memory_config config;
+    netmem_memory shared;
+    memset(&config, 0, sizeof config);
+    config.bytes = 4u << 20;
+    config.in_file = 1;
+    CHECK(netmem_memory_fd(memory) == -EINVAL);
+    CHECK(netmem_memory_open(&config, &shared) == 0 && netmem_memory_fd(shared) >= 0);
+    CHECK(netmem_memory_close(shared, 1000) == 0 && netmem_memory_close(shared, 1000) == -ESTALE);
+}
+
+int main(void)
+{
+    CHECK(strchr(netmem_version(), '.') != NULL);
+    open_all();
+    single_frames();
+    bursts();
+    raw_frames();
+    holders();
+    counters();
+    lent_memory();
+    memory_in_a_file();
+    check_home();
+    close_all();
+    CHECK(all_misuses() == 0);
+    puts("all as it should be");
+    return 0;
+}

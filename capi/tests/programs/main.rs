@@ -1,0 +1,128 @@
+//! Programs in C, C++ and Python against the installed library, as users write them.
+
+mod capture;
+mod examples;
+mod prefix;
+#[path = "../../../tests/testbed/mod.rs"]
+#[allow(dead_code)]
+mod testbed;
+
+use prefix::{Compiler, GCC, command, compiled, good, linked, output, prefix, said, scratch};
+use std::os::unix::process::ExitStatusExt;
+use std::{env, fs};
+
+/// Runs a program of `tests/c`; what it said.
+fn run(source: &str, words: &[&str]) -> String {
+    good(command(compiled(source, &GCC)).args(words))
+}
+
+#[test]
+fn every_call_works_from_c11_and_cpp17_by_gcc_and_clang() {
+    for (program, flags) in [
+        ("gcc", &["-std=c11", "-O2"][..]),
+        ("clang", &["-std=c11", "-O2"]),
+        ("g++", &["-std=c++17", "-O2"]),
+        ("clang++", &["-std=c++17", "-x", "c++"]),
+    ] {
+        let flags = if program == "g++" { &["-std=c++17", "-x", "c++"] } else { flags };
+        let said = good(&mut command(compiled("tests/c/uses.c", &Compiler { program, flags })));
+        assert_eq!(said, "all as it should be\n", "{program}");
+    }
+}
+
+#[test]
+fn a_program_linked_against_the_archive_needs_no_libnetmem_so() {
+    let flags = good(command("pkg-config").args(["--static", "--cflags", "--libs", "netmem"]));
+    let archive = prefix().join("lib/libnetmem.a").display().to_string();
+    let flags = flags.replace("-lnetmem", &archive);
+    let program = linked("tests/c/uses.c", &GCC, flags.split_whitespace());
+    let needs = good(command("readelf").arg("-d").arg(&program));
+    assert!(needs.contains("libc.so") && !needs.contains("libnetmem"), "{needs}");
+    assert_eq!(good(&mut command(program)), "all as it should be\n");
+}
+
+#[test]
+fn the_library_has_a_version_and_exports_nothing_but_its_own() {
+    let so = prefix().join("lib/libnetmem.so");
+    let names = good(command("readelf").arg("-d").arg(&so));
+    assert!(names.contains("[libnetmem.so.0]"), "{names}");
+    let symbols = good(command("nm").args(["-D", "--defined-only"]).arg(&so));
+    let header = fs::read_to_string(prefix().join("include/netmem.h")).unwrap();
+    for symbol in symbols.lines().filter_map(|line| line.rsplit(' ').next()) {
+        let name = symbol.strip_suffix("@@NETMEM_0").unwrap_or(symbol);
+        assert!(name == "NETMEM_0" || header.contains(&format!("{name}(")), "{symbol}");
+    }
+    assert!(symbols.lines().count() > 40, "{symbols}");
+}
+
+#[test]
+fn every_kind_of_misuse_is_found_in_the_build_that_ships() {
+    let said = run("tests/c/misuse.c", &[]);
+    assert_eq!(said, "29 kinds of misuse, 0 not found\n");
+}
+
+/// NETMEM_MUTATIONS=10000000: so many.
+#[test]
+fn a_stale_word_and_mutations_of_good_ones_are_never_accepted() {
+    let number = env::var("NETMEM_MUTATIONS").unwrap_or_else(|_| "200000".into());
+    let said = run("tests/c/reuse.c", &[&number]);
+    assert!(said.contains("accepted 0 times in 2^20 reuses"), "{said}");
+    assert!(said.contains(&format!("0 of {number} mutations")), "{said}");
+}
+
+#[test]
+fn of_two_threads_that_misuse_the_same_words_one_gets_each_frame() {
+    let said = run("tests/c/race.c", &["2000"]);
+    assert!(said.contains("by the other thread"), "{said}");
+}
+
+#[test]
+fn a_full_port_gives_back_the_words_that_it_has_no_room_for() {
+    assert_eq!(run("tests/c/full.c", &[]), "16 of 200 taken\n");
+}
+
+#[test]
+fn a_capture_passes_a_port_from_c_whole() {
+    let (input, output) = (capture::write("ports.pcap", 500), scratch().join("ports-out.pcap"));
+    let said = run("tests/c/ports.c", &[input.to_str().unwrap(), output.to_str().unwrap()]);
+    assert_eq!(said, "500 received, 500 sent\n");
+    assert!(capture::packets(&output) == capture::packets(&input));
+}
+
+#[test]
+fn a_report_names_the_call_and_where_the_frame_was_freed_before() {
+    let program = compiled("tests/c/report.c", &GCC);
+    let out = output(&mut command(&program));
+    let said_now = said(&out);
+    let line = |text: &str| {
+        let source = fs::read_to_string(prefix::folder().join("tests/c/report.c")).unwrap();
+        let at = source.lines().position(|line| line.contains(text)).unwrap();
+        format!("report.c:{}", at + 1)
+    };
+    assert!(out.status.success(), "{said_now}");
+    let (first, again) = (line("given back here"), line("and here again"));
+    let (before, after) = said_now.split_once("; last given back at ").expect("where it was freed before");
+    assert!(
+        before.contains(&format!("{again}: freed_twice")) && after.trim_end().ends_with(&first),
+        "{said_now}"
+    );
+    let aborted = output(command(program).arg("abort"));
+    assert!(
+        aborted.status.signal() == Some(6) && said(&aborted).contains("freed_twice"),
+        "{}",
+        said(&aborted)
+    );
+}
+
+#[test]
+fn valgrind_and_the_address_sanitizer_find_nothing() {
+    // Once: to valgrind the library's tables, of which next to nothing is ever touched, cost fifteen seconds a process.
+    let mut valgrind = command("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+    good(valgrind.arg(compiled("tests/c/uses.c", &GCC)));
+    for source in ["tests/c/uses.c", "tests/c/full.c", "tests/c/misuse.c"] {
+        let asan =
+            Compiler { program: "gcc", flags: &["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined"] };
+        good(&mut command(compiled(source, &asan)));
+    }
+}
