@@ -121,7 +121,7 @@ impl Frame {
     /// not Rust's. [`Frame::from_raw`] makes it a frame again; without that the frame never comes home.
     ///
     /// The word is the [id](Frame::id) in its lower 32 bits, the [headroom](Frame::headroom) in 16 above, and the
-    /// [length](Frame::len) in the upper 16.
+    /// [length](Frame::len) in the upper 16; with an [offload](Frame::set_offload) those in the middle are for [`Frame::from_raw`] alone.
     #[inline(always)]
     pub fn into_raw(self) -> NonZeroU64 {
         ManuallyDrop::new(self).word
