@@ -79,7 +79,7 @@ fn frames_and_packets_that_do_not_fit_together_are_told_what_does() {
 #[test]
 fn ports_of_an_unknown_kind_or_form_are_told_the_form() {
     let port = "KIND:NAME";
-    let kinds = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+    let kinds = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...][,take=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
     refused_values("--port", port, &["veth:0"], kinds);
     let meant = "give the kind of port too: did you mean packet:eth0 or xdp:eth0?";
     refused_values("--port", port, &["eth0"], meant);

@@ -1,7 +1,7 @@
-//! `--port xdp:…`: queues of an interface, and what of their packets stays with the kernel.
+//! `--port xdp:…`: queues of an interface, what of their packets is taken, and what stays with the kernel.
 
 use super::options::options;
-use netmem::port::xdp::{Netdev, Punt, XdpError};
+use netmem::port::xdp::{Netdev, Punt, Take, XdpError};
 use std::fmt;
 
 /// An AF_XDP port.
@@ -15,6 +15,8 @@ pub struct XdpSpec {
     pub queues: QueueCount,
     /// What is left to the kernel; None where the mode says.
     pub punt: Option<Punt>,
+    /// What alone is taken of the rest; None for all of it.
+    pub take: Option<Take>,
 }
 
 /// How many queues of an interface a port has.
@@ -74,6 +76,9 @@ impl XdpSpec {
     }
 }
 
+/// What is said of an option that there is none of.
+const OPTIONS: &str = "xdp: give queues=N or queues=all, kernel=none or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1";
+
 /// Reads what follows `xdp:`.
 pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     let (place, rest) = text.split_once(',').unwrap_or((text, ""));
@@ -84,7 +89,7 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     }
     let queue =
         queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
-    let mut spec = XdpSpec { interface, queue, queues: QueueCount::EachWorker, punt: None };
+    let mut spec = XdpSpec { interface, queue, queues: QueueCount::EachWorker, punt: None, take: None };
     for option in options(rest) {
         match option {
             ("queues", "all") => spec.queues = QueueCount::All,
@@ -94,7 +99,10 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
             }
             ("kernel", "none") => spec.punt = Some(Punt::Nothing),
             ("kernel", "control") => spec.punt = Some(Punt::Control),
-            _ => return Err("xdp: give queues=N or queues=all, kernel=none or kernel=control".into()),
+            ("take", rules) => {
+                spec.take = Some(rules.parse().map_err(|error| format!("xdp: take={rules}: {error}"))?);
+            }
+            _ => return Err(OPTIONS.into()),
         }
     }
     Ok(spec)
@@ -113,10 +121,11 @@ impl fmt::Display for XdpSpec {
             QueueCount::All => f.write_str(",queues=all")?,
         }
         match self.punt {
-            None => Ok(()),
-            Some(Punt::Nothing) => f.write_str(",kernel=none"),
-            Some(Punt::Control) => f.write_str(",kernel=control"),
+            None => {}
+            Some(Punt::Nothing) => f.write_str(",kernel=none")?,
+            Some(Punt::Control) => f.write_str(",kernel=control")?,
         }
+        self.take.as_ref().map_or(Ok(()), |take| write!(f, ",take={take}"))
     }
 }
 
@@ -133,11 +142,28 @@ mod tests {
         ] {
             let spec = xdp(text).unwrap();
             let queues = QueueCount::EachWorker;
-            assert_eq!(spec, XdpSpec { interface: "eth0".into(), queue, queues, punt });
+            assert_eq!(spec, XdpSpec { interface: "eth0".into(), queue, queues, punt, take: None });
             assert_eq!(spec.to_string(), format!("xdp:{text}"));
         }
         for bad in ["eth0,kernel", "eth0,kernel=all", "eth0,punt=none"] {
             assert!(xdp(bad).unwrap_err().contains("kernel=control"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_is_rules_behind_the_interface() {
+        for text in [
+            "eth0,take=udp:53",
+            "eth0:1,kernel=control,take=ip@192.0.2.0/24+udp:443@2001:db8::1",
+            "eth0,take=none",
+        ] {
+            assert_eq!(xdp(text).unwrap().to_string(), format!("xdp:{text}"));
+        }
+        for (bad, said) in
+            [("take=udp:dns", "no port \"dns\""), ("take=", "write udp, tcp"), ("takes=udp", "take=RULES")]
+        {
+            let error = xdp(&format!("eth0,{bad}")).unwrap_err();
+            assert!(error.starts_with("xdp: ") && error.contains(said) && !error.contains('\n'), "{error}");
         }
     }
 

@@ -38,6 +38,8 @@ pub struct PortCounters {
     pub rx_dropped: Count,
     /// Frames the device dropped because they are longer than the empty frames posted.
     pub rx_too_long: Count,
+    /// Frames that came by the port's queue and were left to the kernel, which has them: no loss.
+    pub rx_kernel: Count,
     /// Frames received that whoever recorded them had cut short.
     pub rx_snapped: Count,
     /// Frames received whose sender had left the checksum to a card, which the port completed.
@@ -142,6 +144,7 @@ impl PortCounters {
             ("rx_ring_full", &self.rx_ring_full),
             ("rx_dropped", &self.rx_dropped),
             ("rx_too_long", &self.rx_too_long),
+            ("rx_kernel", &self.rx_kernel),
             ("rx_snapped", &self.rx_snapped),
             ("csum_finished", &self.csum_finished),
             ("gso_cut", &self.gso_cut),

@@ -11,6 +11,7 @@ mod elsewhere;
 mod netns;
 mod punt;
 mod refusals;
+mod take;
 
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Frame, Pool, PoolConfig};

@@ -7,7 +7,7 @@ use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpModePreference, XdpPort};
 use netmem::port::{Rx, Wake};
-use netmem::system::bpf::{AddressMaps, RedirectProgram, SocketMap};
+use netmem::system::bpf::{AddressMaps, KernelCounts, RedirectProgram, Selection, SocketMap};
 use netmem::system::xdp::Socket;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -221,9 +221,13 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
             own.insert(address.parse().unwrap()).unwrap();
         }
         let all = RedirectProgram::load(&sockets, None).unwrap();
-        let control = RedirectProgram::load(&sockets, Some(&own)).unwrap();
+        let counts = KernelCounts::new(1).unwrap();
+        let selection = Selection { own: Some(&own), take: None, counts: &counts };
+        let control = RedirectProgram::load(&sockets, Some(&selection)).unwrap();
         for (case, frame, expected) in cases() {
+            let left = counts.get(0);
             assert_eq!(control.verdict(&frame).unwrap(), expected, "{case}");
+            assert_eq!(counts.get(0) - left, u64::from(expected == PASS), "{case}, counted");
             assert_eq!(all.verdict(&frame).unwrap(), REDIRECT, "{case}, where nothing is punted");
         }
         own.remove(OWN_V4.parse().unwrap()).unwrap();

@@ -46,14 +46,17 @@ pub struct ForwardArgs {
     /// A port: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE. Repeatable; the first is
     /// number 0.
     ///
-    /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control]  a queue (default 0) of an interface, which must be
+    /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control][,take=RULES]  a queue (default 0) of an interface, which must be
     /// up, through AF_XDP. Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, with CAP_IPC_LOCK
     /// or a sufficient ulimit -l. With queues, that one and those behind it, spread over the workers, each of which
     /// transmits by its first; without, one for each worker. Only those queues are redirected here; what arrives on others
     /// goes on to the kernel. So does, with kernel=control (the default with --mode ip), what the kernel's own addresses and
     /// neighbours need: everything that is not IP (ARP, 802.1X, PPPoE), IPv6 neighbour discovery, answers of DHCP servers to
     /// the client whose MAC address they are sent to, broadcast and multicast, and packets to the addresses of this host, as
-    /// they come and go. With --mode cross-connect all of these are then missing at the far end.
+    /// they come and go. With --mode cross-connect all of these are then missing at the far end. With take, of the rest only
+    /// what RULES match comes here, and the kernel has all else as if no port were there: rules with + between them, each
+    /// PROTOCOL[:PORT][@ADDRESS], as in take=udp:53+tcp:53@192.0.2.1+ip@2001:db8::/64, or none. Fragments and frames with VLAN
+    /// tags, IPv4 options or IPv6 extension headers go to the kernel. `netmem set xdp.IFNAME.take RULES` changes it.
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT|,secret-file=PATH][,mode=OCTAL][,group=GROUP]
     /// [,peer=UID|any][,unsealed=ok][,lend=yes]  a peer process (VPP, DPDK, netmem) through shared memory; they meet at a

@@ -42,6 +42,7 @@ pub mod worker_setup;
 mod set_up;
 mod steer_registry;
 pub mod summary;
+mod take_registry;
 mod twice;
 mod watchdog;
 

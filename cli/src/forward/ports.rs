@@ -18,7 +18,7 @@ use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::trace::TracePort;
 use netmem::port::xdp::{
-    Netdev, OwnAddresses, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues,
+    Netdev, OwnAddresses, Punt, RingSizes, TakeControl, Umem, XdpConfig, XdpError, XdpPort, XdpQueues,
 };
 use netmem::wire::MacAddr;
 use netmem_ports::{DeviceSpec, PortSpec, WrapSpec, XdpSpec};
@@ -42,6 +42,8 @@ pub struct Shared {
     pub network: Option<Network>,
     /// The addresses whose packets xdp ports leave to the kernel, where one does.
     pub own: Option<Arc<OwnAddresses>>,
+    /// What xdp ports take that do not take all, a control for each interface.
+    pub takes: Vec<Arc<TakeControl>>,
 }
 
 /// Opens each worker's ports.
@@ -65,7 +67,8 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
                 Ok(queues(plan.mode, ports.iter().enumerate().map(port).collect::<Result<_, _>>()?))
             });
             let ports = ports.collect::<Result<_, _>>()?;
-            Ok((ports, Shared { own: umem.own_addresses(), ..Shared::default() }))
+            let (own, takes) = (umem.own_addresses(), umem.take_controls());
+            Ok((ports, Shared { own, takes, ..Shared::default() }))
         }
     }
 }
@@ -200,7 +203,8 @@ fn xdp_port(
     let &PortSetup { workers, ring, xdp_mode: mode, punt, cut_mtu, .. } = setup;
     let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
     let punt = spec.punt.unwrap_or(punt);
-    let config = XdpConfig { rings, mode, punt, cut_mtu, ..XdpConfig::default() };
+    let take = spec.take.clone();
+    let config = XdpConfig { rings, mode, punt, take, cut_mtu, ..XdpConfig::default() };
     let Owner { worker, pool } = owner;
     let count = spec.count(workers).map_err(Failure::Input)?;
     let refused = |error: XdpError| {
@@ -256,7 +260,7 @@ pub fn interface_of(netdev: &Netdev) -> Result<Interface, Failure> {
     Ok(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
 }
 
-/// `generic mode (native: Operation not supported), copied by the kernel, control traffic left to the kernel`
+/// `generic mode (native: Operation not supported), copied by the kernel, control traffic left to the kernel, takes udp:53 alone`
 fn detail(port: &XdpPort) -> String {
     let refused = port.native_refused().map_or_else(String::new, |why| format!(" ({why})"));
     let copy = if port.is_zero_copy() { "zero-copy" } else { "copied by the kernel" };
@@ -264,5 +268,7 @@ fn detail(port: &XdpPort) -> String {
         Punt::Nothing => "",
         Punt::Control => ", control traffic left to the kernel",
     };
-    format!("{} mode{refused}, {copy}{kept}", port.mode())
+    let takes =
+        port.take_control().map(|taking| format!(", takes {} alone", taking.get())).unwrap_or_default();
+    format!("{} mode{refused}, {copy}{kept}{takes}", port.mode())
 }

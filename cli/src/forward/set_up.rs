@@ -14,6 +14,7 @@ use super::ports::{self, Ports, Shared};
 use super::registry::registry;
 use super::reload::Reload;
 use super::routing::{self, Following};
+use super::take_registry;
 use super::worker_setup::{Icmp, Owner, WorkerSetup, owners};
 use crate::control::server::Server;
 use crate::failure::Failure;
@@ -60,7 +61,7 @@ pub struct Dataplane {
 pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
-    let (ports, Shared { network, own }) = ports::open(plan, &memory, &mut owners)?;
+    let (ports, Shared { network, own, takes }) = ports::open(plan, &memory, &mut owners)?;
     let interfaces = ports.first().map_or_else(Vec::new, |ports| ports.interfaces.clone());
     let (ways, routes, follower) = routing::ways(plan, interfaces.clone())?;
     let links = routes.as_ref().map_or_else(Links::default, |routes| routes.links(&plan.source, interfaces));
@@ -81,6 +82,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan)).transpose()?;
     let listen = |path| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), plan.mode);
+        take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks));
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
         let listing = following.as_ref().map(|following| following.follower.listing());
@@ -101,13 +103,12 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         })
     });
     let reload = reload.transpose()?;
-    // Where the kernel's routes are followed, so are its addresses.
-    let own = Followed::new(own.filter(|_| following.is_none()));
     Ok(Dataplane {
         memory,
         setups,
         network,
-        own,
+        // Where the kernel's routes are followed, so are its addresses.
+        own: Followed::new(own.filter(|_| following.is_none())),
         links,
         holding,
         hooks,

@@ -1,7 +1,7 @@
 //! The machine between the hosts is one of the kernel's as well: it has addresses, neighbours find it, and what is for
 //! itself stays with it, while everything else is forwarded by netmem.
 
-use crate::forwarder::Forwarder;
+use crate::forwarder::{Forwarder, netmem};
 use crate::testbed::{Namespace, Testbed, Wiring, port_mac, wait_until};
 use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways};
 
@@ -69,6 +69,38 @@ fn in_cross_connect_mode_nothing_stays_with_a_kernel_that_has_addresses_unless_i
     let forwarder = Forwarder::start_on(&bed, ["xdp:one,kernel=control", "xdp:two,kernel=none"], &[]);
     answers(&bed.h1, "10.77.0.254");
     forwarder.interrupt().assert_adds_up();
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn ports_take_what_their_rules_say_and_the_control_socket_changes_that_while_they_are_open() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    give_addresses(&bed);
+    let socket = std::env::temp_dir().join(format!("netmem-take-{}", std::process::id()));
+    let control = format!("--control={}", socket.display());
+    let ports = ["xdp:one,take=icmp@10.77.2.0/24", "xdp:two,take=icmp@10.77.1.0/24"];
+    let forwarder = Forwarder::start_on(&bed, ports, &["--mode=ip", &control]);
+    assert_ping_both_ways(&bed);
+    answers(&bed.h1, "10.77.1.254");
+    let ask = |words: &str| {
+        let out = netmem(&bed).args(words.split_whitespace()).arg(&control).output().expect("netmem");
+        assert!(out.status.success(), "{words}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    ask("set xdp.one.take none");
+    assert!(!ping_once(&bed.h1, &bed.address(2)), "no kernel forwards here");
+    answers(&bed.h1, "10.77.1.254");
+    ask("set xdp.one.take udp:9+icmp");
+    assert_ping_both_ways(&bed);
+    let bad = netmem(&bed).args(["set", "xdp.one.take", "icmp:7", &control]).output().expect("netmem");
+    let said = String::from_utf8_lossy(&bad.stderr).into_owned();
+    assert!(said.contains("port 7 of icmp: only udp, tcp and sctp have ports"), "{said}");
+    let of_port = |port: &serde_json::Value| port["rx_kernel"].as_u64().expect("a count");
+    let ports: serde_json::Value = serde_json::from_str(&ask("stat ports --json")).expect("JSON");
+    assert!(ports["ports"].as_array().expect("ports").iter().all(|port| of_port(port) > 0), "{ports}");
+    let summary = forwarder.interrupt();
+    summary.assert_adds_up();
+    assert_eq!(summary.dropped("arp"), 0);
     bed.assert_nothing_left();
 }
 

@@ -123,12 +123,13 @@ impl XdpPort {
     }
 
     fn bind_again(&mut self) -> Result<(), XdpError> {
-        let config = self.config;
+        let config = self.config.clone();
         let name = self.netdev.name().to_owned();
         let attempt = Attempt::new(&self.umem, &name, self.queue, &config);
         let netdev = self.netdev.again().map_err(|errno| attempt.netdev("find the interface", errno))?;
         // Socket and program belong to the namespace of the thread that makes them, which may poll in another one.
-        let bound = netdev.in_its_namespace(|| self.umem.bind(&netdev, &attempt, &config, 0));
+        let bound =
+            netdev.in_its_namespace(|| self.umem.bind(&netdev, &attempt, &config, (self.taking.clone(), 0)));
         let elsewhere =
             |error| XdpError::Refused { interface: name.clone(), cause: format!("{ENTER}: {error}") };
         let (binding, rings) = bound.map_err(elsewhere)??;

@@ -1,28 +1,23 @@
 //! The redirect program on an interface, shared by the ports of its queues. COLD.
 
-use super::XdpModePreference;
 use super::error::{Attempt, XdpError, mode_refused};
+use super::installed::{Installed, Maps};
 use super::own::{OwnAddresses, OwnAddressesError};
-use crate::sync::shim::{Mutex, lock};
-use crate::sys::bpf::{BpfError, BpfStep, Punt, RedirectLink, RedirectProgram, SocketMap, XdpMode};
+use super::take::TakeControl;
+use super::{XdpConfig, XdpModePreference};
+use crate::sys::bpf::{BpfError, BpfStep, Punt, RedirectLink, RedirectProgram, XdpMode};
 use crate::sys::errno::Errno;
+use crate::sys::netdev::Netdev;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Queues that one redirect program can tell apart.
-pub(super) const QUEUES_MAX: u32 = 1024;
-
 /// The redirect program on one interface; the last of its ports detaches it.
 #[derive(Debug)]
 pub(super) struct Attachment {
-    interface: u32,
-    /// Dropped first: the program goes before its map.
-    link: Mutex<RedirectLink>,
-    mode: XdpMode,
-    program: RedirectProgram,
-    map: SocketMap,
-    punt: Punt,
+    installed: Arc<Installed>,
+    /// What its program takes; None where that is all.
+    taking: Option<Arc<TakeControl>>,
     /// Why it is not in native mode, where that was tried.
     native_refused: Option<String>,
     /// Its interface is known to be gone. Relaxed: who says so lets go of the socket afterwards, and who asks for the
@@ -31,39 +26,64 @@ pub(super) struct Attachment {
 }
 
 impl Attachment {
-    /// The program on the interface number `interface`, which leaves to the kernel what `punt` says.
+    /// The program on the interface, which leaves control traffic to the kernel where there are own addresses, and of the rest what
+    /// `taking` does not take.
     pub(super) fn new(
-        interface: u32,
+        netdev: &Netdev,
         wish: XdpModePreference,
-        own: Option<&Arc<OwnAddresses>>,
+        own: Option<Arc<OwnAddresses>>,
+        taking: Option<Arc<TakeControl>>,
         attempt: &Attempt<'_>,
     ) -> Result<Attachment, XdpError> {
         let refused = |error: BpfError| attempt.bpf(&error);
-        let map = SocketMap::new(QUEUES_MAX).map_err(refused)?;
-        let program = RedirectProgram::load(&map, own.map(|own| own.maps())).map_err(refused)?;
-        let (link, native_refused) = attach_as_wished(&program, interface, wish, attempt)?;
-        let punt = own.map_or(Punt::Nothing, |_| Punt::Control);
-        let (mode, link, lost) = (link.mode(), Mutex::new(link), AtomicBool::new(false));
-        Ok(Attachment { interface, link, mode, program, map, punt, native_refused, lost })
+        let maps = Maps::new(own, taking.is_some()).map_err(refused)?;
+        let mut held = taking.as_ref().map(|taking| taking.hold());
+        held.iter_mut().for_each(|held| held.mac = station(netdev));
+        let program = maps.load(held.as_ref().map(|held| (&held.take, held.mac))).map_err(refused)?;
+        let (link, native_refused) = attach_as_wished(&program, netdev.index(), wish, attempt)?;
+        let installed = Arc::new(Installed::new(netdev.index(), link, program, maps));
+        held.iter_mut().for_each(|held| held.installed = Arc::downgrade(&installed));
+        drop(held);
+        Ok(Attachment { installed, taking, native_refused, lost: AtomicBool::new(false) })
+    }
+
+    /// Lets go of it. A program that is replaced meanwhile is detached with it: whoever replaces one waits.
+    pub(super) fn release(self: Arc<Self>) {
+        let taking = self.taking.clone();
+        let _held = taking.as_ref().map(|taking| taking.hold());
+        drop(self);
+    }
+
+    /// What its program takes; None where that is all.
+    pub(super) fn taking(&self) -> Option<&Arc<TakeControl>> {
+        self.taking.as_ref()
+    }
+
+    /// Frames of `queue` that its program left to the kernel so far.
+    pub(super) fn left(&self, queue: u32) -> u64 {
+        self.installed.maps.left(queue)
+    }
+
+    /// The interface may have another MAC address by now. What the kernel refuses is tried with the next look.
+    pub(super) fn follow_station(&self, netdev: &Netdev) {
+        if let Some(taking) = &self.taking {
+            taking.follow(station(netdev)).ok();
+        }
     }
 
     /// Whether another program has taken the program off the interface.
     pub(super) fn is_detached(&self) -> bool {
-        lock(&self.link).is_detached()
+        self.installed.is_detached()
     }
 
     /// Whether another program has taken `socket` out of the map.
     pub(super) fn lacks(&self, queue: u32, socket: BorrowedFd<'_>) -> bool {
-        self.map.lacks(queue, socket)
+        self.installed.maps.sockets.lacks(queue, socket)
     }
 
     /// Puts the program on its interface again, in the mode it had, unless it is there.
     pub(super) fn attach_again(&self) -> Result<(), BpfError> {
-        let mut link = lock(&self.link);
-        if link.is_detached() {
-            *link = self.program.attach(self.interface, self.mode)?;
-        }
-        Ok(())
+        self.installed.attach_again()
     }
 
     /// Its interface is gone, and the program with it: another one that has the same number is not its own.
@@ -73,11 +93,11 @@ impl Attachment {
 
     /// Whether the program is on the interface of that number.
     pub(super) fn is_on(&self, interface: u32) -> bool {
-        self.interface == interface && !self.lost.load(Relaxed)
+        self.installed.interface == interface && !self.lost.load(Relaxed)
     }
 
     pub(super) fn mode(&self) -> XdpMode {
-        self.mode
+        self.installed.mode
     }
 
     pub(super) fn native_refused(&self) -> Option<&str> {
@@ -85,18 +105,17 @@ impl Attachment {
     }
 
     /// Whether another port may share it that asks for this.
-    pub(super) fn check(
-        &self,
-        wish: XdpModePreference,
-        punt: Punt,
-        attempt: &Attempt<'_>,
-    ) -> Result<(), XdpError> {
+    pub(super) fn check(&self, config: &XdpConfig, attempt: &Attempt<'_>) -> Result<(), XdpError> {
         let interface = || attempt.interface.to_owned();
-        if !wish.allows(self.mode()) {
+        if !config.mode.allows(self.mode()) {
             let refused = format!("another port attached it in {} mode", self.mode());
             return Err(XdpError::NoMode { interface: interface(), refused });
         }
-        if punt != self.punt {
+        let takes_alike = match (&self.taking, &config.take) {
+            (Some(taking), Some(take)) => taking.suits(take),
+            (taking, take) => taking.is_none() && take.is_none(),
+        };
+        if !takes_alike || (config.punt == Punt::Control) != self.installed.maps.punts_control() {
             return Err(XdpError::PuntDiffers { interface: interface() });
         }
         Ok(())
@@ -104,14 +123,19 @@ impl Attachment {
 
     /// From now on what comes in by `queue` goes to `socket`.
     pub(super) fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
-        self.map.insert(queue, socket)
+        self.installed.maps.sockets.insert(queue, socket)
     }
 
     /// From now on what comes in by `queue` stays with the kernel. It fails only for a queue that was never inserted, and
     /// a socket that closes leaves the map by itself.
     pub(super) fn remove(&self, queue: u32) {
-        self.map.remove(queue).ok();
+        self.installed.maps.sockets.remove(queue).ok();
     }
+}
+
+/// The MAC address of frames for the interface; zeros where it has none, as those of a loopback interface have.
+fn station(netdev: &Netdev) -> [u8; 6] {
+    netdev.mac().unwrap_or_default()
 }
 
 /// The own addresses of this thread's network namespace, for a program to look into.

@@ -5,10 +5,12 @@
 //! the program learn of the socket. What another program may refuse comes before any frame is posted. A failure at
 //! any step drops what was made before it.
 
-use super::attach::{Attachment, QUEUES_MAX, own_addresses};
+use super::attach::{Attachment, own_addresses};
 use super::error::{Attempt, XdpError};
 use super::held::Held;
+use super::installed::QUEUES_MAX;
 use super::own::OwnAddresses;
+use super::take::TakeControl;
 use super::{Binding, Punt, Queues, XdpConfig, XdpPort, may_be_long};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::Memory;
@@ -48,6 +50,8 @@ struct Bound {
     attachments: Vec<Weak<Attachment>>,
     /// There from the first program on that punts control traffic.
     own: Option<Arc<OwnAddresses>>,
+    /// One for each interface whose ports do not take all; its ports have it.
+    takes: Vec<Weak<TakeControl>>,
 }
 
 #[derive(Debug)]
@@ -96,14 +100,28 @@ impl Umem {
         lock(&self.bound).own.clone()
     }
 
-    /// A socket bound to the queue and a program attached, which passes packets on to the kernel's stack still. A queue
-    /// that is busy is tried so many times more.
+    /// What the ports of each interface take, of those that do not take all.
+    ///
+    /// ```
+    /// # let memory = netmem::Memory::new(&netmem::MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// let umem = netmem::Umem::new(&memory);
+    /// for control in umem.take_controls() {
+    ///     println!("{}: {}", control.interface(), control.get());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn take_controls(&self) -> Vec<Arc<TakeControl>> {
+        lock(&self.bound).takes.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// A socket bound to the queue and a program attached, which passes packets on to the kernel's stack still; a port that has lost
+    /// its interface says what it took. A queue that is busy is tried so many times more.
     pub(super) fn bind(
         &self,
         netdev: &Netdev,
         attempt: &Attempt<'_>,
         config: &XdpConfig,
-        busy_tries: u32,
+        (taking, busy_tries): (Option<Arc<TakeControl>>, u32),
     ) -> Result<(Binding, Rings), XdpError> {
         check_usable(netdev, attempt)?;
         let (interface, queue) = (netdev.index(), attempt.queue);
@@ -111,7 +129,7 @@ impl Umem {
         bound.forget_closed();
         let several = may_be_long(netdev, config);
         let (socket, rings) = bound.bind(self, (interface, several), attempt, config, busy_tries)?;
-        let attachment = bound.attach(interface, config, attempt)?;
+        let attachment = bound.attach(netdev, taking, config, attempt)?;
         let socket = Arc::new(socket);
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
         Ok((Binding { attachment, socket }, rings))
@@ -126,7 +144,7 @@ impl Umem {
             // Other queues stay.
             attachment.remove(queue);
         }
-        drop(attachment);
+        attachment.release();
         drop(queues);
         drop(socket);
         bound.forget_closed();
@@ -175,7 +193,7 @@ impl XdpPort {
         check_rings(&config.rings)?;
         let attempt = Attempt::new(umem, interface, queue, config);
         let netdev = Netdev::open(interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
-        let (binding, rings) = umem.bind(&netdev, &attempt, config, BUSY_TRIES)?;
+        let (binding, rings) = umem.bind(&netdev, &attempt, config, (None, BUSY_TRIES))?;
         let mut port = XdpPort::new(umem.clone(), netdev, queue, config, binding, rings);
         port.refill_to(w, pool, most);
         // A driver that found the FILL ring empty when the socket was bound sleeps until it is told.
@@ -196,6 +214,7 @@ impl Bound {
     fn forget_closed(&mut self) {
         self.sockets.retain(|one| one.socket.strong_count() > 0);
         self.attachments.retain(|one| one.strong_count() > 0);
+        self.takes.retain(|one| one.strong_count() > 0);
     }
 
     /// A socket on the queue, over the UMEM of the sockets there are, or over a newly registered one.
@@ -231,22 +250,30 @@ impl Bound {
         open().map_err(|error| attempt.socket(error))
     }
 
-    /// The program on the interface: the one that another port of this UMEM attached, or a new one.
+    /// The program on the interface: the one that another port of this UMEM attached, or a new one, which takes what `taking` says, or
+    /// what the configuration does.
     fn attach(
         &mut self,
-        interface: u32,
+        netdev: &Netdev,
+        taking: Option<Arc<TakeControl>>,
         config: &XdpConfig,
         attempt: &Attempt<'_>,
     ) -> Result<Arc<Attachment>, XdpError> {
-        let there = self.attachments.iter().find_map(|one| one.upgrade().filter(|a| a.is_on(interface)));
-        if let Some(attachment) = there {
-            return attachment.check(config.mode, config.punt, attempt).map(|()| attachment);
+        let is_there = |one: &Weak<Attachment>| one.upgrade().filter(|one| one.is_on(netdev.index()));
+        if let Some(attachment) = self.attachments.iter().find_map(is_there) {
+            return attachment.check(config, attempt).map(|()| attachment);
         }
         let own = match config.punt {
             Punt::Nothing => None,
             Punt::Control => Some(self.own_addresses(attempt)?),
         };
-        let attachment = Arc::new(Attachment::new(interface, config.mode, own.as_ref(), attempt)?);
+        let new = || {
+            let taking = Arc::new(TakeControl::new(netdev.name(), config.take.as_ref()?));
+            self.takes.push(Arc::downgrade(&taking));
+            Some(taking)
+        };
+        let taking = taking.or_else(new);
+        let attachment = Arc::new(Attachment::new(netdev, config.mode, own, taking, attempt)?);
         self.attachments.push(Arc::downgrade(&attachment));
         Ok(attachment)
     }

@@ -3,7 +3,8 @@
 //! Looked for once a second, within the look at the interface that is taken anyway. What another program has taken away makes the
 //! port down until it is put back, which is tried with the next look: so that it is seen and said first. Whether the program is
 //! still attached is asked only where nothing was received since the last look, because that question waits for the kernel's lock
-//! of all interfaces.
+//! of all interfaces. Whether the interface has another MAC address is looked for by the same clock, where a program takes
+//! only frames for that.
 
 use super::XdpPort;
 use super::absence::Presence;
@@ -57,6 +58,9 @@ impl XdpPort {
             None => self.health.lost = self.find_lost(),
         }
         self.health.received = self.counters.rx.get();
+        if let Some(binding) = &self.binding {
+            binding.attachment.follow_station(&self.netdev);
+        }
     }
 
     fn find_lost(&self) -> Option<Lost> {

@@ -17,6 +17,12 @@
 //! routing daemons use it, while everything else comes here. Own addresses are read when the first such port is opened;
 //! whoever knows that they have changed says so ([`Umem::own_addresses`]).
 //!
+//! # A part of an interface
+//! With [`XdpConfig::take`] only the packets come here that [`Take`] names, say those to UDP port 53, and the kernel goes on using the
+//! interface for all others as if no port were there: a server of one's own stands beside ping, ssh and every other program of the
+//! host. [`XdpPort::take_control`] changes that while packets come. What was left to the kernel is counted (`rx_kernel`), also by
+//! [`Punt::Control`]; where both are given, what is punted stays with the kernel whatever the rules say.
+//!
 //! # What is trusted
 //! Nothing that is read from a ring: an index further away than the ring is long, an address outside the UMEM,
 //! of a chunk that this port does not hold, or with a length that leaves its chunk, is no read and no frame but
@@ -73,15 +79,17 @@ mod gather;
 mod health;
 #[allow(unsafe_code)]
 mod held;
+mod installed;
 mod own;
 mod queues;
 mod rx;
+mod take;
 #[cfg(test)]
 mod tests;
 mod tx;
 mod wake;
 
-pub use crate::sys::bpf::{BpfError, Punt, XdpMode};
+pub use crate::sys::bpf::{BpfError, Punt, Take, TakeError, TakeRule, XdpMode};
 pub use crate::sys::netdev::{Netdev, Queues as NetdevQueues};
 pub use crate::sys::xdp::{RingSizes, ZeroCopy};
 pub use bind::Umem;
@@ -89,6 +97,7 @@ pub use close::Closed;
 pub use error::XdpError;
 pub use own::{OwnAddresses, OwnAddressesError};
 pub use queues::XdpQueues;
+pub use take::TakeControl;
 
 use super::{Port, PortCounters, PortState, inherited, set_aside};
 use crate::ring::Corrupt;
@@ -131,7 +140,7 @@ impl XdpModePreference {
 }
 
 /// What a port is opened with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct XdpConfig {
     /// Entries of the four rings, each a power of two up to 65,536. Default 2,048 each.
     pub rings: RingSizes,
@@ -141,6 +150,9 @@ pub struct XdpConfig {
     pub zero_copy: ZeroCopy,
     /// Which packets are left to the kernel, the same for all ports of an interface. Default none.
     pub punt: Punt,
+    /// Which packets alone come to the port, the same for all ports of an interface; the rest is left to the kernel. Default None:
+    /// all that is not punted.
+    pub take: Option<Take>,
     /// Bytes of the longest IP packets that TCP is cut into where a host sends what a card is to cut, and nothing says how: the
     /// MTU of the narrowest link they may leave by. Default the interface's own.
     pub cut_mtu: Option<u16>,
@@ -186,8 +198,12 @@ pub struct XdpPort {
     rounds: u32,
     health: Health,
     birthplace: Birthplace,
+    /// What its interface's ports take; None where that is all.
+    taking: Option<Arc<TakeControl>>,
     /// What of the kernel's counters is in `counters` already.
     told: Cell<Told>,
+    /// What of the program's count is there already.
+    left: Cell<u64>,
     counters: Arc<PortCounters>,
 }
 
@@ -276,7 +292,9 @@ impl XdpPort {
             gather: may_be_long(&netdev, config).then(|| Box::new(Gather::new(&netdev, config))),
             netdev,
             queue,
-            config: *config,
+            config: config.clone(),
+            taking: binding.attachment.taking().cloned(),
+            left: Cell::new(binding.attachment.left(queue)),
             mode: binding.attachment.mode(),
             native_refused: binding.attachment.native_refused().map(str::to_owned),
             zero_copy: binding.socket.is_zero_copy(),
@@ -311,6 +329,8 @@ impl XdpPort {
         self.native_refused = binding.attachment.native_refused().map(str::to_owned);
         self.zero_copy = binding.socket.is_zero_copy();
         self.queues = Some(Queues::new(rings));
+        self.left.set(binding.attachment.left(self.queue));
+        self.taking = binding.attachment.taking().cloned();
         self.binding = Some(binding);
         self.sockets = self.sockets.wrapping_add(1);
     }
@@ -345,6 +365,12 @@ impl XdpPort {
     /// What of its queue is left to the kernel.
     pub fn punt(&self) -> Punt {
         self.config.punt
+    }
+
+    /// What it takes of its queue, with the other ports of its interface, and what changes that; None where it takes all that is not
+    /// punted ([`XdpConfig::take`]).
+    pub fn take_control(&self) -> Option<Arc<TakeControl>> {
+        self.taking.clone()
     }
 
     /// Why it is not in native mode, where that was tried.

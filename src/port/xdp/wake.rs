@@ -121,6 +121,8 @@ impl XdpPort {
     #[cold]
     pub(super) fn publish_statistics(&self) {
         let Some(binding) = &self.binding else { return };
+        let left = binding.attachment.left(self.queue);
+        self.counters.rx_kernel.add(left.saturating_sub(self.left.replace(left)));
         let Ok(kernel) = binding.socket.statistics() else { return };
         let no_frame = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
         // In copy mode the kernel counts a packet without a frame twice: as this and as dropped.

@@ -1,4 +1,4 @@
-//! The maps that the redirect program looks into: from receive queue to socket, and of own addresses.
+//! The maps of the redirect program: from receive queue to socket, of own addresses, and of what it left to the kernel.
 
 use super::{BpfError, BpfStep, bpf, bpf_fd};
 use rustix::io::Errno;
@@ -202,6 +202,35 @@ impl AddressMaps {
 
     pub(super) fn raw(&self) -> (i32, i32) {
         (self.v4.raw(), self.v6.raw())
+    }
+}
+
+/// How many frames of each receive queue the redirect program left to the kernel's stack.
+#[derive(Debug)]
+pub struct KernelCounts(Map<4, 8>);
+
+impl KernelCounts {
+    /// Makes counts of 0 for the queues 0 to `queues` − 1.
+    ///
+    /// # Errors
+    /// [`BpfError`] with `PERM` without CAP_BPF.
+    pub fn new(queues: u32) -> Result<KernelCounts, BpfError> {
+        Map::new(BPF_MAP_TYPE_ARRAY, queues, 0, b"netmem_kernel\0\0\0")
+            .map(KernelCounts)
+            .map_err(failed(BpfStep::CreateCounts))
+    }
+
+    /// The count of `queue`; 0 where there is none.
+    ///
+    /// # Cost
+    /// One system call.
+    #[cold]
+    pub fn get(&self, queue: u32) -> u64 {
+        self.0.get(queue.to_ne_bytes()).map_or(0, u64::from_ne_bytes)
+    }
+
+    pub(super) fn raw(&self) -> i32 {
+        self.0.raw()
     }
 }
 

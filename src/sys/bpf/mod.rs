@@ -3,7 +3,7 @@
 //!
 //! The program gives each packet to the socket that is bound to the receive queue the packet came in by, and
 //! passes it to the kernel's stack when there is none, or when it is one of those that are to stay with the kernel
-//! ([`Punt`]). It is a few instructions, so it is written here and needs no compiler and no ELF loader.
+//! ([`Punt`], [`Take`]). It is a few instructions, so it is written here and needs no compiler and no ELF loader.
 //!
 //! It is attached by a link (BPF_LINK_CREATE, Linux 5.9), whose file descriptor *is* the attachment: when the
 //! descriptor closes the program is gone from the interface, and the kernel closes it on every way out of a
@@ -15,15 +15,17 @@ mod instruction;
 mod lookup;
 mod map;
 mod program;
+mod take;
 mod test_run;
 
 pub use lookup::{Answer, RouteLookup};
-pub use map::{AddressMaps, SocketMap};
+pub use map::{AddressMaps, KernelCounts, SocketMap};
 pub use program::Punt;
+pub use take::{Take, TakeError, TakeRule};
 
 use super::errno::last_errno;
 use instruction::Instruction;
-use program::{Maps, redirect_program};
+use program::{Left, redirect_program};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fmt;
@@ -33,6 +35,7 @@ use test_run::test_run;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_LINK_TYPE_XDP: u32 = 6;
 
 /// A program on the stack's way (BPF_PROG_TYPE_SCHED_CLS), and what may be attached for it: nothing of its own.
@@ -61,6 +64,10 @@ pub enum BpfStep {
     AddSocket,
     /// Taking a socket out of the map.
     RemoveSocket,
+    /// Making the counts of what is left to the kernel.
+    CreateCounts,
+    /// Putting another program in the place of an attached one.
+    ReplaceProgram,
     /// Making the maps of own addresses.
     CreateAddressMap,
     /// Putting an own address into its map.
@@ -86,6 +93,8 @@ impl fmt::Display for BpfStep {
             BpfStep::AttachGeneric => "attach redirect program in generic mode",
             BpfStep::AddSocket => "put socket into XSKMAP",
             BpfStep::RemoveSocket => "take socket out of XSKMAP",
+            BpfStep::CreateCounts => "create counts of frames left to the kernel",
+            BpfStep::ReplaceProgram => "replace redirect program",
             BpfStep::CreateAddressMap => "create map of own addresses",
             BpfStep::AddAddress => "put address into map of own addresses",
             BpfStep::RemoveAddress => "take address out of map of own addresses",
@@ -127,19 +136,33 @@ impl fmt::Display for XdpMode {
     }
 }
 
+/// What the redirect program leaves to the kernel.
+#[derive(Clone, Copy)]
+pub struct Selection<'a> {
+    /// Own addresses, which are punted with the rest of [`Punt::Control`]; None where nothing is punted.
+    pub own: Option<&'a AddressMaps>,
+    /// What alone is taken of the rest, of frames for the station with this MAC address; None for all of it.
+    pub take: Option<(&'a Take, [u8; 6])>,
+    /// Where it is counted.
+    pub counts: &'a KernelCounts,
+}
+
 /// The redirect program, loaded.
 #[derive(Debug)]
 pub struct RedirectProgram(OwnedFd);
 
 impl RedirectProgram {
-    /// Loads the program over `sockets`; what `own` holds is punted with the rest of [`Punt::Control`], and without it
-    /// nothing is.
+    /// Loads the program over `sockets`, which leaves to the kernel what `selection` says, or nothing.
     ///
     /// # Errors
     /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN; with the verifier's words if it was the verifier.
-    pub fn load(sockets: &SocketMap, own: Option<&AddressMaps>) -> Result<RedirectProgram, BpfError> {
-        let maps = Maps { sockets: sockets.raw(), own: own.map(AddressMaps::raw) };
-        let code = &redirect_program(maps);
+    pub fn load(sockets: &SocketMap, selection: Option<&Selection<'_>>) -> Result<RedirectProgram, BpfError> {
+        let left = selection.map(|&Selection { own, take, counts }| Left {
+            own: own.map(AddressMaps::raw),
+            take,
+            counts: counts.raw(),
+        });
+        let code = &redirect_program(sockets.raw(), left);
         let program = Program { kind: XDP, name: b"netmem_redirect\0", license: c"MIT", code };
         load_or_say_why(BpfStep::LoadProgram, &program).map(RedirectProgram)
     }
@@ -200,6 +223,30 @@ impl RedirectLink {
     /// The mode it runs in.
     pub fn mode(&self) -> XdpMode {
         self.mode
+    }
+
+    /// Puts `program` in the place of the one that is attached: each packet is given to one of the two, and those that come when
+    /// this has returned to `program`.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `NOLINK` when it is on no interface any more.
+    pub fn replace(&self, program: &RedirectProgram) -> Result<(), BpfError> {
+        #[repr(C)]
+        struct LinkUpdate {
+            link_fd: u32,
+            new_prog_fd: u32,
+            flags: u32,
+            old_prog_fd: u32,
+        }
+        let attributes = LinkUpdate {
+            link_fd: self.link.as_raw_fd() as u32,
+            new_prog_fd: program.0.as_raw_fd() as u32,
+            flags: 0,
+            old_prog_fd: 0,
+        };
+        // SAFETY: the attributes of BPF_LINK_UPDATE hold no pointers.
+        let done = unsafe { bpf(BPF_LINK_UPDATE, &attributes) };
+        done.map(drop).map_err(|errno| BpfError::new(BpfStep::ReplaceProgram, errno))
     }
 
     /// Whether it is on no interface any more: the interface is gone, or another program has detached the link

@@ -22,9 +22,16 @@
 //! redirected, whoever reads the socket. Where a driver takes VLAN tags out of frames before the program runs, as
 //! generic mode does behind an interface that offloads them, no tag is seen.
 //!
-//! A queue without a socket passes everything.
+//! Of what would be redirected, [`Take`] takes what its rules match, and leaves the rest to the kernel as well (`take.rs`).
+//! A program that leaves anything counts it, for each queue.
+//!
+//! A queue without a socket passes everything, and counts none of what it would have redirected.
 
-use super::instruction::{Assembler, Instruction, Label, Load, When};
+mod take;
+
+use super::instruction::{Assembler, Instruction, Label, Load, Store, When};
+use super::take::Take;
+use take::take_what_matches;
 
 /// Which packets of a queue are left to the kernel's stack (in routers: punted) and never reach the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -37,12 +44,15 @@ pub enum Punt {
     Control,
 }
 
-/// File descriptors of the maps that the program looks into.
+/// What is left to the kernel, and the descriptors of the maps that say so.
 #[derive(Clone, Copy)]
-pub(super) struct Maps {
-    pub(super) sockets: i32,
-    /// Of own addresses of IPv4 and IPv6; None where nothing is punted.
+pub(super) struct Left<'a> {
+    /// Maps of own addresses of IPv4 and IPv6; None where nothing is punted.
     pub(super) own: Option<(i32, i32)>,
+    /// What alone is taken of the rest, of frames for a station; None for all of it.
+    pub(super) take: Option<(&'a Take, [u8; 6])>,
+    /// The map from queue to how many frames were left.
+    pub(super) counts: i32,
 }
 
 /// Functions of the kernel (`linux/bpf.h`).
@@ -61,9 +71,12 @@ const RX_QUEUE_INDEX: i16 = 16;
 /// where the frame ends; the last four bytes of the link address it goes to.
 const ARGUMENT: u8 = 1;
 const CONTEXT: u8 = 6;
+const STACK: u8 = 10;
 const AT: u8 = 7;
 const END: u8 = 8;
 const TO: u8 = 9;
+/// On the stack, a map's key.
+const KEY: i16 = -4;
 
 const ETHERNET_HEADER: i32 = 14;
 const VLAN_TAG: i32 = 4;
@@ -102,22 +115,46 @@ const VLAN_8021AD: i32 = half(0x88a8);
 const FRAGMENT: i32 = half(0x3fff);
 const DHCP_CLIENT_PORT: i32 = half(68);
 
-/// The program over these maps.
-pub(super) fn redirect_program(maps: Maps) -> Vec<Instruction> {
+/// The program over this map of sockets.
+pub(super) fn redirect_program(sockets: i32, left: Option<Left<'_>>) -> Vec<Instruction> {
     let mut a = Assembler::new();
-    let Some(own) = maps.own else {
-        redirect(&mut a, ARGUMENT, maps.sockets);
+    let Some(Left { own, take, counts }) = left else {
+        redirect(&mut a, ARGUMENT, sockets);
         return a.finish();
     };
-    let (others, pass) = (a.label(), a.label());
+    let (others, unpunted, pass) = (a.label(), a.label(), a.label());
     a.copy(CONTEXT, ARGUMENT);
-    punt(&mut a, own, others, pass);
+    if let Some(own) = own {
+        punt(&mut a, own, unpunted, pass);
+        a.go(pass);
+    }
+    a.here(unpunted);
+    match take {
+        Some(take) => take_what_matches(&mut a, take, others, pass),
+        None => a.go(others),
+    }
     a.here(pass);
+    count(&mut a, counts);
     a.set(0, XDP_PASS);
     a.exit();
     a.here(others);
-    redirect(&mut a, CONTEXT, maps.sockets);
+    redirect(&mut a, CONTEXT, sockets);
     a.finish()
+}
+
+/// `counts[context->rx_queue_index] += 1`, where the map has that index.
+fn count(a: &mut Assembler, counts: i32) {
+    let absent = a.label();
+    a.load(Load::Word, 3, CONTEXT, RX_QUEUE_INDEX);
+    a.store(Store::Word, STACK, KEY, 3);
+    a.set_map(1, counts);
+    a.copy(2, STACK);
+    a.add(2, KEY.into());
+    a.call(MAP_LOOKUP);
+    a.go_when(0, When::Equal, 0, absent);
+    a.set(1, 1);
+    a.add_to(0, 0, 1);
+    a.here(absent);
 }
 
 /// `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS);` — the low bits of the flags are the
@@ -130,7 +167,7 @@ fn redirect(a: &mut Assembler, context: u8, sockets: i32) {
     a.exit();
 }
 
-/// Goes to `redirect`; or to `pass`, which follows.
+/// Goes to `redirect`; or to `pass`, or on behind all of this, which means the same.
 fn punt(a: &mut Assembler, (own_v4, own_v6): (i32, i32), redirect: Label, pass: Label) {
     a.load(Load::Word, AT, CONTEXT, DATA);
     a.load(Load::Word, END, CONTEXT, DATA_END);
@@ -223,8 +260,9 @@ mod tests {
 
     #[test]
     fn to_punt_nothing_is_six_instructions_and_to_punt_control_some_eighty() {
-        let program = |own| redirect_program(Maps { sockets: 5, own }).len();
+        let program = |own| redirect_program(5, own).len();
         assert_eq!(program(None), 6);
-        assert!((60..90).contains(&program(Some((6, 7)))), "{}", program(Some((6, 7))));
+        let control = program(Some(Left { own: Some((6, 7)), take: None, counts: 8 }));
+        assert!((60..90).contains(&control), "{control}");
     }
 }

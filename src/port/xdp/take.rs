@@ -1,0 +1,100 @@
+//! Which packets the ports of an interface take, changed while they do. COLD.
+
+use super::installed::Installed;
+use crate::sync::shim::{Mutex, MutexGuard, lock};
+use crate::sys::bpf::{BpfError, Take};
+use std::sync::Weak;
+
+/// What the ports of one interface take from it ([`XdpConfig::take`](super::XdpConfig::take)), to be read and changed from any thread.
+///
+/// It lives on while the interface is gone: when there is one of its name again, its ports take what this says.
+///
+/// ```no_run
+/// # use netmem::{Memory, MemoryConfig, Pool, PoolConfig, Umem, XdpPort, port::xdp::XdpConfig};
+/// # let memory = Memory::new(&MemoryConfig::default())?;
+/// # let mut w = memory.worker()?;
+/// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+/// let umem = Umem::new(&memory);
+/// let config = XdpConfig { take: Some("udp:53".parse()?), ..XdpConfig::default() };
+/// let port = XdpPort::open(&umem, &mut w, &pool, "eth0", 0, &config)?;
+/// let control = port.take_control().ok_or("the port takes all")?;
+/// control.set(&"udp:53+udp:853".parse()?)?; // DNS over QUIC comes here as well, from now on
+/// control.set(&"none".parse()?)?; // and now all goes to the kernel again; the port stays open
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TakeControl {
+    interface: String,
+    /// What it began with, by which further ports of the interface know it.
+    first: Take,
+    taking: Mutex<Taking>,
+}
+
+/// Held while a program is attached or detached, so that the one that is there takes what this says.
+#[derive(Debug)]
+pub(super) struct Taking {
+    pub(super) take: Take,
+    /// The MAC address of the station whose frames are taken.
+    pub(super) mac: [u8; 6],
+    /// None while the interface is gone.
+    pub(super) installed: Weak<Installed>,
+}
+
+impl TakeControl {
+    pub(super) fn new(interface: &str, take: &Take) -> TakeControl {
+        let taking = Taking { take: take.clone(), mac: [0; 6], installed: Weak::new() };
+        TakeControl { interface: interface.to_owned(), first: take.clone(), taking: Mutex::new(taking) }
+    }
+
+    /// The name of the interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// What is taken.
+    pub fn get(&self) -> Take {
+        lock(&self.taking).take.clone()
+    }
+
+    /// Takes these packets from now on, and leaves the others to the kernel. Each packet is judged by the rules before or by those
+    /// after, whole; none is lost, and no socket is touched. Those that come after this has returned are judged by `take`. What the
+    /// ports had received before is received still.
+    ///
+    /// # Errors
+    /// [`BpfError`] where the kernel does not take the new program; the old one stays then.
+    ///
+    /// # Cost
+    /// Three system calls, among them the verifier's work, and a copy of the rules.
+    #[cold]
+    pub fn set(&self, take: &Take) -> Result<(), BpfError> {
+        self.change(|taking| taking.take = take.clone())
+    }
+
+    /// The interface has this MAC address now.
+    #[cold]
+    pub(super) fn follow(&self, mac: [u8; 6]) -> Result<(), BpfError> {
+        if lock(&self.taking).mac == mac { Ok(()) } else { self.change(|taking| taking.mac = mac) }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Taking)) -> Result<(), BpfError> {
+        let mut taking = lock(&self.taking);
+        let Taking { take, mac, installed } = &*taking;
+        let mut changed = Taking { take: take.clone(), mac: *mac, installed: installed.clone() };
+        change(&mut changed);
+        if let Some(installed) = installed.upgrade() {
+            installed.take(Some((&changed.take, changed.mac)))?;
+        }
+        *taking = changed;
+        Ok(())
+    }
+
+    /// Nobody changes it meanwhile.
+    pub(super) fn hold(&self) -> MutexGuard<'_, Taking> {
+        lock(&self.taking)
+    }
+
+    /// Whether a port that asks for `take` may share it: it is what was asked for at first, or what is taken now.
+    pub(super) fn suits(&self, take: &Take) -> bool {
+        self.first == *take || lock(&self.taking).take == *take
+    }
+}
