@@ -265,6 +265,15 @@ impl Ipv4 {
         self.ttl
     }
 
+    /// Changes how many more routers may forward the packet, and keeps the checksum right (RFC 1624).
+    #[inline]
+    pub const fn set_ttl(&mut self, ttl: u8) {
+        let (old, new) = ([self.ttl, self.protocol], [ttl, self.protocol]);
+        let (old, new) = (u16::from_be_bytes(old), u16::from_be_bytes(new));
+        self.checksum = U16::new(checksum::replaced(self.checksum.get(), old, new));
+        self.ttl = ttl;
+    }
+
     /// What the payload is: [`UDP`], …
     pub const fn protocol(&self) -> u8 {
         self.protocol

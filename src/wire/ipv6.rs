@@ -122,6 +122,11 @@ impl Ipv6 {
         self.hop_limit
     }
 
+    /// Changes how many more routers may forward the packet.
+    pub const fn set_hop_limit(&mut self, hop_limit: u8) {
+        self.hop_limit = hop_limit;
+    }
+
     /// The source address.
     #[inline]
     pub const fn src(&self) -> Ipv6Addr {

@@ -23,6 +23,7 @@
 //! ```
 
 pub mod checksum;
+pub mod datagram;
 pub mod ethernet;
 pub mod icmp;
 pub mod ipv4;
@@ -33,6 +34,7 @@ pub mod segment;
 pub mod tcp;
 pub mod udp;
 
+pub use datagram::{Datagram, NoDatagram};
 pub use ethernet::{Ethernet, MacAddr, MacAddrError};
 pub use icmp::Icmp;
 pub use ipv4::Ipv4;
