@@ -94,6 +94,8 @@ mod pages {
     mod ports {}
     #[doc = include_str!("../docs/guide/loop.md")]
     mod round {}
+    #[doc = include_str!("../docs/guide/endpoint.md")]
+    mod endpoint {}
     #[doc = include_str!("../docs/guide/packets.md")]
     mod packets {}
     #[doc = include_str!("../docs/guide/cores.md")]

@@ -14,6 +14,7 @@ const CHAPTERS: [(&str, &[&str]); 11] = [
     ("ledger.md", &["ledger"]),
     ("ports.md", &["replay"]),
     ("loop.md", &["echo", "redirect"]),
+    ("endpoint.md", &["udp_echo", "dns"]),
     ("packets.md", &["packets"]),
     ("cores.md", &["pipeline", "balancer"]),
     ("decision.md", &["acl", "balancer"]),
@@ -24,7 +25,7 @@ const CHAPTERS: [(&str, &[&str]); 11] = [
     ("moving.md", &["redirect"]),
 ];
 
-/// Programs with what they are given, and what each prints, among other things. `redirect` needs interfaces: `tests/redirect.rs`.
+/// Programs with what they are given, and what each prints, among other things. Those that need interfaces are run by `tests/redirect.rs` and `tests/endpoint`.
 const PRINTED: [(&str, &[&str], &[&str]); 10] = [
     ("memory", &[], &["out: 1000 pages, 500 objects", "500 packets were counted", "4096 of 4096 pages free"]),
     (

@@ -174,6 +174,7 @@ fn installed(program: &str) -> bool {
 fn package(program: &str) -> &str {
     match program {
         "bird" | "birdc" => "bird2",
+        "dig" => "bind9-dnsutils",
         "ip" => "iproute2",
         "ping" => "iputils-ping",
         "tracepath" => "iputils-tracepath",

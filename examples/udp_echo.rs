@@ -1,0 +1,73 @@
+//! A UDP echo on an interface that the kernel goes on using: `udp_echo eth0 7` sends datagrams to port 7 back in the frame that
+//! brought them, and the kernel has all else. It sleeps while none comes. Needs root; Ctrl-C ends it, and leaves nothing behind.
+
+use netmem::limits::BATCH_MAX;
+use netmem::port::xdp::{Take, TakeRule, XdpConfig};
+use netmem::wire::{Datagram, ipv4};
+use netmem::{
+    Batch, Complete, DmaMap, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Tx, Umem, Wake, Worker,
+    XdpPort,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::error::Error;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (Some(interface), Some(Ok(port))) = (words.first(), words.get(1).map(|port| port.parse())) else {
+        eprintln!("usage: udp_echo INTERFACE PORT");
+        std::process::exit(2);
+    };
+    if let Err(error) = serve(interface, port) {
+        eprintln!("udp_echo: {error}");
+        std::process::exit(2);
+    }
+}
+
+fn serve(interface: &str, port: u16) -> Result<(), Box<dyn Error>> {
+    let memory = Memory::new(&MemoryConfig::default())?;
+    let mut worker = memory.worker()?;
+    let config = PoolConfig { frames: 16384, dma: DmaMap::Umem, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut worker, &config)?;
+    let rule = TakeRule { protocol: Some(ipv4::UDP), port: Some(port), to: None };
+    let config = XdpConfig { take: Some(Take::new([rule])?), ..XdpConfig::default() };
+    let mut port = XdpPort::open(&Umem::new(&memory), &mut worker, &pool, interface, 0, &config)?;
+    let mut frames = Batch::new();
+    loop {
+        let moved = round(&mut port, &mut worker, &pool, &mut frames);
+        if moved == 0 && frames.is_empty() {
+            sleep(&mut port)?;
+        }
+    }
+}
+
+/// Receives, answers and sends once; how many frames were moved. What the ring has no room for stays in `frames`.
+fn round(port: &mut XdpPort, w: &mut Worker, pool: &Pool, frames: &mut Batch) -> usize {
+    port.refill(w, pool);
+    let mut moved = 0;
+    if frames.is_empty() {
+        moved += port.rx(w, frames);
+        let mut is_echo = [false; BATCH_MAX];
+        frames.each_data_mut(4, |i, data| is_echo[i] = Datagram::turn_round(data).is_ok());
+        let mut verdicts = is_echo.into_iter();
+        frames.retain(w, |_| verdicts.next() == Some(true));
+    }
+    port.tx(w, frames);
+    port.kick();
+    let mut sent = Batch::new();
+    moved += port.complete(w, &mut sent);
+    sent.free(w);
+    moved
+}
+
+/// Sleeps until there may be something to receive: armed first, then looked at once more, then asleep.
+fn sleep(port: &mut XdpPort) -> Result<(), Box<dyn Error>> {
+    if !port.arm() {
+        let at_most = Timespec { tv_sec: 0, tv_nsec: 50_000_000 }; // what wakes nobody is looked for then
+        match port.wakeup_fd() {
+            Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_most))),
+            None => std::thread::sleep(at_most.try_into()?), // the interface is gone for now
+        }
+    }
+    port.disarm();
+    Ok(())
+}
