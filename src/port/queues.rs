@@ -196,6 +196,43 @@ pub trait Complete {
 ///
 /// By default nothing wakes, and the port is polled when the sleep's time is up.
 ///
+/// # The order
+/// First forget what the descriptor said before, then arm, then look, and only then wait:
+///
+/// 1. [`Rx::rx`] and the other calls gave nothing.
+/// 2. [`Wake::arm`]. True: something came since; go on with the next round.
+/// 3. False: wait for [`Wake::wakeup_fd`] to become readable. What came after the second step made it so already.
+/// 4. [`Wake::disarm`], and the next round.
+///
+/// The wait has a limit (50 ms, say) while something is under way that wakes nobody: frames posted for transmission, whose completion some
+/// devices tell only when they are asked; frames that come home to a dry pool; an interface that is gone.
+///
+/// ```
+/// use netmem::port::mem::{MemConfig, wire};
+/// use netmem::{Batch, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Wake};
+/// use rustix::event::{PollFd, PollFlags, Timespec, poll};
+///
+/// # let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..Default::default() })?;
+/// # let mut w = memory.worker()?;
+/// # let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..Default::default() })?;
+/// let (mut port, mut device) = wire("0", &MemConfig::default())?;
+/// port.refill(&mut w, &pool);
+/// let mut frames = Batch::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| device.deliver(1, |_room| 60)); // before, in between, or after
+///     while port.rx(&mut w, &mut frames) == 0 {
+///         if !port.arm() {
+///             let limit = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+///             let fd = port.wakeup_fd().expect("a mem port has one");
+///             let _ = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&limit));
+///         }
+///         port.disarm();
+///     }
+/// });
+/// assert_eq!(frames.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+/// The crate `netmem-tokio` does all this for tasks. Step by step:
 /// ```
 /// use netmem::port::{Fill, Wake, mem};
 /// # let config = netmem::page::MemoryConfig { bytes: 2 << 20, ..Default::default() };
@@ -223,7 +260,9 @@ pub trait Wake {
 
     /// The descriptor to sleep on while the port is armed; None where nothing would wake.
     ///
-    /// It borrows the port. An event loop that keeps it duplicates it (`try_clone_to_owned`).
+    /// It borrows the port, and may be another one after [`Wake::arm`]. An event loop that waits for long registers it in an epoll set of
+    /// its own (epoll(7)), which forgets it when the port closes it. It must not be duplicated for longer than the port lives: of an
+    /// AF_XDP port it is the socket, by whose last descriptor the kernel gives the frames back.
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }

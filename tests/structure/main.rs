@@ -79,16 +79,17 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
 /// Where the code of the product lies.
-const PRODUCT: [&str; 8] =
-    ["src", "router/src", "traffic/src", "rtnetlink/src", "ports/src", "capi/src", "lab/src", "cli/src"];
+const PRODUCT: [&str; 9] =
+    ["src", "router/src", "traffic/src", "rtnetlink/src", "ports/src", "capi/src", "tokio/src", "lab/src", "cli/src"];
 
 /// Where beside it the tests, benchmarks and examples lie.
-const AROUND: [&str; 8] = [
+const AROUND: [&str; 9] = [
     "tests",
     "examples",
     "router/tests",
     "rtnetlink/tests",
     "capi/tests",
+    "tokio/tests",
     "lab/benches",
     "lab/tests",
     "cli/tests",
@@ -183,12 +184,13 @@ fn a_stage_names_only_itself_and_stages_before_it() {
 }
 
 /// The crates beside the library, each after those that it may use.
-const BESIDE: [&str; 7] = [
+const BESIDE: [&str; 8] = [
     "netmem-traffic",
     "netmem-router",
     "netmem-rtnetlink",
     "netmem-ports",
     "netmem-capi",
+    "netmem-tokio",
     "netmem-lab",
     "netmem-cli",
 ];
@@ -244,7 +246,7 @@ fn no_circle_of_imports_is_larger_than_is_stated() {
     for folder in PRODUCT {
         let imports = Imports::of(folder);
         let graph = imports.graph();
-        assert!(graph.values().any(|files| files.len() > 1), "no file of {folder} imports any other");
+        assert!(graph.values().any(|files| !files.is_empty()), "no file of {folder} imports any other");
         for circle in circles(&graph) {
             let first = circle.first().expect("files of a circle");
             let whole = stage_of(first).map_or(folder.to_owned(), |stage| format!("src/{stage}"));

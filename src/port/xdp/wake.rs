@@ -41,8 +41,8 @@ impl port::Wake for XdpPort {
         self.look_now_and_then();
     }
 
-    /// Looks at the interface, which no sleeper does every so many rounds; the kernel then wakes all that poll the socket by
-    /// itself.
+    /// Looks at the interface, which no sleeper does every so many rounds. That it has gone wakes none: the kernel rings, but what polls
+    /// a socket that is not bound any more hears nothing (xsk_poll of Linux 6.18). So no sleep may be without a limit.
     #[cold]
     fn arm(&mut self) -> bool {
         if self.birthplace.is_elsewhere() {

@@ -1,0 +1,157 @@
+//! A port that many tasks share, by a task of its own and two queues of frames.
+
+use crate::port::AsyncPort;
+use netmem::{Batch, Frame};
+use std::fmt;
+use std::time::Duration;
+use tokio::sync::mpsc::{self, error::TryRecvError};
+use tokio::task::coop::consume_budget;
+use tokio::time::sleep;
+
+/// How long the driver pauses where received frames wait for a reader and others for the device.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Frames that a shared port has received.
+///
+/// Where nobody takes them, the queue fills, the driver receives no more, and the device drops and counts (`rx_ring_full`,
+/// `rx_no_frame`).
+pub struct Incoming {
+    frames: mpsc::Receiver<Frame>,
+}
+
+/// Frames that a shared port is to transmit; a clone for each task.
+#[derive(Clone)]
+pub struct Outgoing {
+    frames: mpsc::Sender<Frame>,
+}
+
+/// The task of a shared port, to be spawned: `tokio::spawn(driver.run())`.
+#[must_use = "nothing is received or sent unless it runs"]
+#[derive(Debug)]
+pub struct Driver {
+    port: AsyncPort,
+    incoming: mpsc::Sender<Frame>,
+    outgoing: mpsc::Receiver<Frame>,
+    received: Batch,
+    to_send: Batch,
+    /// There are senders still.
+    is_open: bool,
+}
+
+impl AsyncPort {
+    /// Gives the port to a task of its own, the [`Driver`], which other tasks share by queues of `depth` frames each way.
+    ///
+    /// # Panics
+    /// With a depth of 0.
+    pub fn share(self, depth: usize) -> (Incoming, Outgoing, Driver) {
+        let ((incoming, received), (send, outgoing)) = (mpsc::channel(depth), mpsc::channel(depth));
+        let (to_send, in_hand) = (Batch::new(), Batch::new());
+        let driver = Driver { port: self, incoming, outgoing, received: in_hand, to_send, is_open: true };
+        (Incoming { frames: received }, Outgoing { frames: send }, driver)
+    }
+}
+
+impl Incoming {
+    /// Waits for the next frame; None once the driver has ended and all were taken.
+    ///
+    /// # Cancelling
+    /// A call that does not return has taken no frame.
+    pub async fn receive(&mut self) -> Option<Frame> {
+        self.frames.recv().await
+    }
+}
+
+impl Outgoing {
+    /// Transmits a frame, waiting for room in the queue.
+    ///
+    /// # Errors
+    /// The frame, where the driver has ended.
+    ///
+    /// # Cancelling
+    /// A frame that was not queued yet goes home to its pool unsent. One that must not be lost so waits in [`Outgoing::room`] first.
+    pub async fn transmit(&self, frame: Frame) -> Result<(), Frame> {
+        self.frames.send(frame).await.map_err(|refused| refused.0)
+    }
+
+    /// Waits until a frame has room; what then transmits it does not wait. None where the driver has ended.
+    ///
+    /// # Cancelling
+    /// The room is another's.
+    pub async fn room(&self) -> Option<impl FnOnce(Frame)> {
+        let permit = self.frames.reserve().await.ok()?;
+        Some(move |frame| permit.send(frame))
+    }
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing").finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// Moves frames until [`Incoming`] and every [`Outgoing`] are dropped and what they gave has been handed to the device; gives the
+    /// port back.
+    ///
+    /// # Cancelling
+    /// The port closes, and frames on their way go home.
+    pub async fn run(mut self) -> AsyncPort {
+        loop {
+            consume_budget().await;
+            if self.round() > 0 {
+                self.port.worked();
+                continue;
+            }
+            let is_read = !self.incoming.is_closed();
+            if !is_read && !self.is_open && self.to_send.is_empty() {
+                return self.port;
+            }
+            let has_received = !self.received.is_empty();
+            let Driver { port, incoming, outgoing, to_send, is_open, .. } = &mut self;
+            tokio::select! {
+                frame = outgoing.recv(), if *is_open && to_send.is_empty() => match frame {
+                    // It is empty, so there is room.
+                    Some(frame) => drop(to_send.push(frame)),
+                    None => *is_open = false,
+                },
+                // Room, or nobody to receive: the next round sees which.
+                _ = incoming.reserve(), if has_received && is_read => {}
+                () = incoming.closed(), if is_read => {}
+                () = port.wait(), if !has_received => {}
+                // The device wakes nobody for room.
+                () = sleep(PAUSE), if has_received && !to_send.is_empty() => {}
+            }
+        }
+    }
+
+    /// Moves what can be moved now; how many frames that were.
+    fn round(&mut self) -> usize {
+        let before = self.received.len();
+        if self.incoming.is_closed() {
+            self.received.free(self.port.worker());
+        } else if before == 0 {
+            self.port.try_receive(&mut self.received);
+        }
+        let room = self.received.len().min(self.incoming.capacity());
+        let handed = match self.incoming.try_reserve_many(room) {
+            Ok(room) => room.zip(self.received.drain()).map(|(permit, frame)| permit.send(frame)).count(),
+            Err(_) => 0,
+        };
+        while self.is_open && self.to_send.room() > 0 {
+            match self.outgoing.try_recv() {
+                Ok(frame) => drop(self.to_send.push(frame)),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => self.is_open = false,
+            }
+        }
+        let sent = self.port.try_transmit(&mut self.to_send);
+        self.port.tend();
+        handed + sent
+    }
+}

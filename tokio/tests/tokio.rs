@@ -1,0 +1,329 @@
+//! Ports in tokio: by one task, and shared by many that are cancelled at random points.
+
+#![allow(clippy::unwrap_used)]
+
+use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::{Batch, Frame, Memory, MemoryConfig, Pool, PoolConfig, Worker};
+use netmem_tokio::{AsyncPort, closed};
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::timeout;
+
+/// Guards against hangs, nothing else: the machine may stand still.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// A memory with so many ports, each with a pool of its own.
+fn ports(number: usize, frames: usize) -> Vec<(netmem::MemPort, MemDevice, Worker, Pool)> {
+    let config = MemoryConfig { bytes: 16 << 20, workers: number, ..MemoryConfig::default() };
+    let memory = Memory::new(&config).unwrap();
+    let port = |number: usize| {
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+        let (port, device) = wire(&number.to_string(), &MemConfig { ring: 16, coalesce: 1 }).unwrap();
+        (port, device, w, pool)
+    };
+    (0..number).map(port).collect()
+}
+
+/// Delivers one frame with this number in it, once there is room.
+async fn deliver(device: &mut MemDevice, number: u64) {
+    while device.deliver(1, |room| {
+        room[..8].copy_from_slice(&number.to_be_bytes());
+        60
+    }) == 0
+    {
+        yield_now().await;
+    }
+}
+
+fn number(frame: &[u8]) -> u64 {
+    u64::from_be_bytes(frame[..8].try_into().unwrap())
+}
+
+/// Numbers that look random, and are the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+#[test]
+fn calls_that_are_cancelled_lose_no_frame_and_double_none() {
+    const FRAMES: u64 = 3000;
+    runtime().block_on(async {
+        let (port, mut device, w, pool) = ports(1, 64).remove(0);
+        let mut port = AsyncPort::new(Box::new(port), w, pool.clone()).unwrap();
+        let network: JoinHandle<()> = tokio::spawn(async move {
+            let (mut sent, mut back) = (0, 0);
+            while back < FRAMES {
+                if sent < FRAMES && sent - back < 40 {
+                    deliver(&mut device, sent).await;
+                    sent += 1;
+                }
+                device.collect(16, |frame| {
+                    assert_eq!(number(frame), back, "in order, each once");
+                    back += 1;
+                });
+                yield_now().await;
+            }
+        });
+        let (mut frames, mut numbers, mut cancelled) = (Batch::new(), Numbers(7), 0);
+        while !network.is_finished() {
+            let pause = async {
+                for _ in 0..numbers.below(4) {
+                    yield_now().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = pause => cancelled += 1,
+                _ = async { if frames.is_empty() { port.receive(&mut frames).await } else { port.transmit(&mut frames).await } } => {}
+            }
+        }
+        timeout(PATIENCE, network).await.unwrap().unwrap();
+        assert!(cancelled > 100, "{cancelled} calls were cancelled");
+        drop((port, frames));
+        timeout(PATIENCE, closed(&pool)).await.unwrap();
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    });
+}
+
+/// Answers a probe after a few steps, at each of which it may be cancelled.
+async fn answer(mut frame: Frame, outgoing: netmem_tokio::Outgoing, steps: u64) {
+    for _ in 0..steps {
+        yield_now().await;
+    }
+    frame.data_mut()[8] = b'A';
+    if steps.is_multiple_of(2) {
+        drop(outgoing.transmit(frame).await);
+    } else if let Some(transmit) = outgoing.room().await {
+        transmit(frame);
+    }
+}
+
+#[test]
+fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_nothing() {
+    const PROBES: u64 = 4000;
+    runtime().block_on(async {
+        let (port, mut device, w, pool) = ports(1, 128).remove(0);
+        let port = AsyncPort::new(Box::new(port), w, pool.clone()).unwrap();
+        let (mut incoming, outgoing, driver) = port.share(8);
+        let driver = tokio::spawn(driver.run());
+        let server = tokio::spawn(async move {
+            let (mut numbers, mut cancelled) = (Numbers(3), 0_u64);
+            while let Some(frame) = incoming.receive().await {
+                let task = tokio::spawn(answer(frame, outgoing.clone(), numbers.below(8)));
+                if numbers.below(3) == 0 {
+                    for _ in 0..numbers.below(4) {
+                        yield_now().await;
+                    }
+                    task.abort();
+                    cancelled += 1;
+                }
+            }
+            cancelled
+        });
+        // A probe is sent again until it is answered, as a client does.
+        let probes = async {
+            let (mut waiting, mut next, mut answers) = (BTreeMap::new(), 0, 0_u64);
+            while next < PROBES || !waiting.is_empty() {
+                while waiting.len() < 24 && next < PROBES {
+                    waiting.insert(next, 0_u32);
+                    next += 1;
+                }
+                for (probe, tries) in &mut waiting {
+                    if tries.is_multiple_of(64) {
+                        deliver(&mut device, *probe).await;
+                    }
+                    *tries += 1;
+                }
+                device.collect(64, |frame| {
+                    assert_eq!(frame[8], b'A');
+                    waiting.remove(&number(frame));
+                    answers += 1;
+                });
+                yield_now().await;
+            }
+            answers
+        };
+        let answers = timeout(PATIENCE, probes).await.expect("every probe is answered");
+        assert!(answers >= PROBES);
+        server.abort();
+        // Its end drops both ends of the queues, and the driver gives the port back.
+        let port = timeout(PATIENCE, driver).await.unwrap().unwrap();
+        let counters = port.port().counters();
+        assert_eq!((counters.tx_invalid.get(), counters.foreign.get()), (0, 0));
+        drop((port, device));
+        timeout(PATIENCE, closed(&pool)).await.expect("all frames come home");
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    });
+}
+
+#[test]
+fn a_driver_that_is_cancelled_closes_its_port_and_every_frame_comes_home() {
+    runtime().block_on(async {
+        let (port, mut device, w, pool) = ports(1, 64).remove(0);
+        let (mut incoming, outgoing, driver) =
+            AsyncPort::new(Box::new(port), w, pool.clone()).unwrap().share(4);
+        let driver = tokio::spawn(driver.run());
+        for probe in 0..12 {
+            deliver(&mut device, probe).await;
+        }
+        let first = timeout(PATIENCE, incoming.receive()).await.unwrap().unwrap();
+        assert_eq!(number(first.data()), 0);
+        driver.abort();
+        assert!(driver.await.unwrap_err().is_cancelled());
+        let mut taken = 1;
+        while let Some(frame) = incoming.receive().await {
+            assert_eq!(number(frame.data()), taken);
+            taken += 1;
+        }
+        assert!(taken >= 4, "what was in the queue is there still");
+        let refused = outgoing.transmit(first).await.unwrap_err();
+        assert!(outgoing.room().await.is_none());
+        assert!(pool.wait(Duration::ZERO).is_err(), "one is out");
+        drop((refused, device));
+        timeout(PATIENCE, closed(&pool)).await.unwrap();
+    });
+}
+
+/// A port that counts how often it is armed.
+struct Counted(netmem::MemPort, Arc<AtomicUsize>);
+
+impl Fill for Counted {
+    fn fill_room(&mut self) -> usize {
+        self.0.fill_room()
+    }
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.0.fill(w, frames)
+    }
+    fn rx_posted(&self) -> usize {
+        self.0.rx_posted()
+    }
+}
+
+impl Rx for Counted {
+    fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.0.rx(w, frames)
+    }
+}
+
+impl Tx for Counted {
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.0.tx(w, frames)
+    }
+    fn tx_posted(&self) -> usize {
+        self.0.tx_posted()
+    }
+}
+
+impl Complete for Counted {
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.0.complete(w, frames)
+    }
+}
+
+impl Wake for Counted {
+    fn kick(&mut self) {
+        self.0.kick();
+    }
+    fn arm(&mut self) -> bool {
+        self.1.fetch_add(1, SeqCst);
+        self.0.arm()
+    }
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.wakeup_fd()
+    }
+    fn disarm(&mut self) {
+        self.0.disarm();
+    }
+}
+
+impl Port for Counted {
+    fn name(&self) -> &str {
+        "counted"
+    }
+    fn kind(&self) -> &'static str {
+        "counted"
+    }
+    fn state(&self) -> PortState {
+        self.0.state()
+    }
+    fn counters(&self) -> Arc<PortCounters> {
+        self.0.counters()
+    }
+}
+
+#[test]
+fn ports_that_wait_are_not_looked_at_while_nothing_comes_and_wake_when_it_does() {
+    runtime().block_on(async {
+        let (mut devices, mut tasks, mut armed) = (Vec::new(), Vec::new(), Vec::new());
+        // A memory has at most 64 workers, and each port one of its own.
+        for (port, device, w, pool) in ports(50, 16).into_iter().chain(ports(50, 16)) {
+            let count = Arc::new(AtomicUsize::new(0));
+            let port = Counted(port, count.clone());
+            let mut port = AsyncPort::new(Box::new(port), w, pool).unwrap();
+            tasks.push(tokio::spawn(async move {
+                let mut frames = Batch::new();
+                assert_eq!(port.receive(&mut frames).await, 1);
+                number(frames[0].data())
+            }));
+            devices.push(device);
+            armed.push(count);
+        }
+        // All have posted their frames, and wait.
+        for count in &armed {
+            timeout(PATIENCE, async {
+                while count.load(SeqCst) == 0 {
+                    yield_now().await
+                }
+            })
+            .await
+            .unwrap();
+        }
+        // A second in which a poll every fifty milliseconds would be twenty looks each.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let looks: usize = armed.iter().map(|count| count.load(SeqCst)).sum();
+        assert!(looks <= 3 * armed.len(), "{looks} looks at {} idle ports", armed.len());
+        for (number, device) in devices.iter_mut().enumerate() {
+            deliver(device, number as u64).await;
+        }
+        for (number, task) in tasks.into_iter().enumerate() {
+            assert_eq!(timeout(PATIENCE, task).await.expect("it wakes").unwrap(), number as u64);
+        }
+    });
+}
+
+#[test]
+fn a_pool_that_is_closed_is_waited_for_until_the_last_frame_is_home() {
+    runtime().block_on(async {
+        let (_, _, mut w, pool) = ports(1, 16).remove(0);
+        let frame = pool.alloc(&mut w).unwrap();
+        let is_home = Arc::new(AtomicBool::new(false));
+        let (waiting, seen) = (pool.clone(), is_home.clone());
+        let end = tokio::spawn(async move {
+            closed(&waiting).await;
+            assert!(seen.load(SeqCst), "a frame was out");
+        });
+        assert!(timeout(Duration::from_millis(20), closed(&pool)).await.is_err());
+        assert!(pool.alloc(&mut w).is_none(), "it stays closed");
+        is_home.store(true, SeqCst);
+        tokio::task::spawn_blocking(move || drop(frame)).await.unwrap();
+        timeout(PATIENCE, end).await.unwrap().unwrap();
+    });
+}

@@ -1,0 +1,69 @@
+//! A port of AF_XDP in tokio, between network namespaces: its socket wakes the task, and so does the next one's, after the interface was
+//! removed and made again.
+
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+#[path = "../../tests/testbed/mod.rs"]
+mod testbed;
+
+use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
+use netmem::wire::Datagram;
+use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};
+use netmem_tokio::{AsyncPort, closed};
+use std::net::UdpSocket;
+use std::time::Duration;
+use testbed::{Testbed, Wiring, wait_until};
+
+const SERVER: (&str, u16) = ("10.77.0.254", 7);
+
+/// Asks until the echo answers.
+fn ask(bed: &Testbed, question: &[u8]) {
+    let socket = bed.h1.inside(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap());
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    wait_until("the echo answers", || {
+        // While there is no wire there is no route.
+        let _ = socket.send_to(question, SERVER);
+        let mut answer = [0; 64];
+        socket.recv(&mut answer).is_ok_and(|len| answer[..len] == *question)
+    });
+}
+
+#[test]
+fn an_echo_is_woken_by_its_socket_and_by_the_one_after_its_interface_came_back() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let address = || bed.dut.ip("addr add 10.77.0.254/24 dev one");
+    address();
+    let memory =
+        Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 1, ..MemoryConfig::default() }).unwrap();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1024, ..PoolConfig::default() }).unwrap();
+    let umem = Umem::new(&memory);
+    let config = XdpConfig { take: Some("udp:7".parse().unwrap()), ..XdpConfig::default() };
+    let port = bed.dut.inside(|| XdpPort::open(&umem, &mut w, &pool, "one", 0, &config).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut port = runtime.block_on(async { AsyncPort::new(Box::new(port), w, pool.clone()).unwrap() });
+    let server = runtime.spawn(async move {
+        let mut frames = Batch::new();
+        loop {
+            port.receive(&mut frames).await;
+            frames.each_data_mut(0, |_, data| {
+                let _ = Datagram::turn_round(data);
+            });
+            port.transmit(&mut frames).await;
+            // Of an interface that is gone.
+            frames.free(port.worker());
+        }
+    });
+    ask(&bed, b"one");
+    bed.dut.ip("link del dev one");
+    bed.wire(1, 1);
+    address();
+    ask(&bed, b"two");
+    server.abort();
+    runtime.block_on(async {
+        assert!(server.await.unwrap_err().is_cancelled());
+        tokio::time::timeout(Duration::from_secs(60), closed(&pool)).await.expect("all frames are home");
+    });
+    bed.assert_nothing_left();
+}
