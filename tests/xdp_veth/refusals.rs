@@ -55,7 +55,13 @@ fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
             let link = RedirectProgram::load(&map, None).unwrap().attach(index, mode).unwrap();
             let there = program_on("a0");
             let error = here.open("a0").unwrap_err();
-            assert_eq!(error, XdpError::ProgramAttached { interface: "a0".into() }, "{mode}");
+            let XdpError::ProgramAttached { interface, program: Some(program) } = &error else {
+                panic!("{mode}: {error}")
+            };
+            let comm = std::fs::read_to_string("/proc/self/comm").unwrap().trim().to_owned();
+            assert_eq!((&interface[..], &program.name[..]), ("a0", "netmem_redirect"));
+            assert_eq!(program.holder, Some((std::process::id(), comm)), "{error}");
+            assert!(error.to_string().contains("\"netmem_redirect\" (number "), "{error}");
             assert!(error.to_string().contains("ip link set dev a0 xdp off"));
             assert_eq!(program_on("a0"), there);
             drop(link);

@@ -1,7 +1,7 @@
 //! Why a port could not be opened: the step, what refused, and what to do about it, in one line each.
 
 use super::{Umem, XdpConfig};
-use crate::sys::bpf::{BpfError, BpfStep, XdpMode};
+use crate::sys::bpf::{AttachedProgram, BpfError, BpfStep, XdpMode};
 use crate::sys::capability;
 use crate::sys::errno::Errno;
 use crate::sys::xdp::{SocketError, SocketStep, ZeroCopy};
@@ -59,12 +59,15 @@ pub enum XdpError {
     },
     /// The interface has an XDP program, which is not ours to replace.
     #[error(
-        "interface {interface} has an XDP program attached already: stop the program that holds it, \
-         or `ip link set dev {interface} xdp off`"
+        "interface {interface} has an XDP program attached already{}: stop the program that holds it, \
+         or `ip link set dev {interface} xdp off`",
+        program.as_ref().map_or_else(String::new, |program| format!(", {program}"))
     )]
     ProgramAttached {
         /// The interface.
         interface: String,
+        /// The program, and who holds it; None where the kernel does not say.
+        program: Option<AttachedProgram>,
     },
     /// The kernel says that this process may not.
     #[error("{step} for {interface}: not permitted; {}", permission_remedy(.missing))]
@@ -220,7 +223,10 @@ impl Attempt<'_> {
         let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
         match error.errno {
             Errno::PERM => self.not_permitted(error.step.to_string()),
-            Errno::BUSY | Errno::EXIST if attach => XdpError::ProgramAttached { interface },
+            Errno::BUSY | Errno::EXIST if attach => {
+                let program = AttachedProgram::on(&interface);
+                XdpError::ProgramAttached { interface, program }
+            }
             Errno::NODEV if attach => XdpError::UnknownInterface { interface },
             Errno::NOSYS => {
                 XdpError::Unsupported { interface, step: error.step.to_string(), errno: error.errno }

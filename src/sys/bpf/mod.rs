@@ -11,6 +11,7 @@
 //!
 //! Source: bpf(2), `linux/bpf.h`, Documentation/bpf/map_xskmap.rst.
 
+mod attached;
 mod instruction;
 mod lookup;
 mod map;
@@ -18,6 +19,7 @@ mod program;
 mod take;
 mod test_run;
 
+pub use attached::AttachedProgram;
 pub use lookup::{Answer, RouteLookup};
 pub use map::{AddressMaps, KernelCounts, SocketMap};
 pub use program::Punt;
@@ -256,12 +258,6 @@ impl RedirectLink {
     /// One system call, which waits for the kernel's lock of all interfaces.
     #[cold]
     pub fn is_detached(&self) -> bool {
-        #[repr(C)]
-        struct InfoByFd {
-            bpf_fd: u32,
-            info_len: u32,
-            info: u64,
-        }
         /// `struct bpf_link_info` of a link of XDP.
         #[repr(C)]
         #[derive(Default)]
@@ -283,6 +279,14 @@ impl RedirectLink {
         let asked = unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) };
         asked.is_ok() && info.link_type == BPF_LINK_TYPE_XDP && info.interface == 0
     }
+}
+
+/// The attributes of BPF_OBJ_GET_INFO_BY_FD.
+#[repr(C)]
+struct InfoByFd {
+    bpf_fd: u32,
+    info_len: u32,
+    info: u64,
 }
 
 /// What kind of program it is: which functions it may call, and where it may be attached.

@@ -1,0 +1,160 @@
+//! Whose XDP program is on an interface: asked of the kernel by netlink, and of /proc for the process that holds it. COLD.
+//!
+//! Source: rtnetlink(7), `linux/if_link.h` (IFLA_XDP), `struct bpf_prog_info` of `linux/bpf.h`, fdinfo of programs and links.
+
+use super::{BPF_OBJ_GET_INFO_BY_FD, InfoByFd, bpf, bpf_fd};
+use crate::sys::netdev::Netdev;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
+use std::fmt;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
+
+const RTM_GETLINK: u16 = 18;
+const NLM_F_REQUEST: u16 = 1;
+const RTM_NEWLINK: u16 = 16;
+/// Bytes of `struct nlmsghdr` and `struct ifinfomsg`.
+const HEADERS: usize = 16 + 16;
+const IFLA_XDP: u16 = 43;
+/// The program's number, in whichever mode it is.
+const IFLA_XDP_PROG_ID: u16 = 4;
+/// Bits of an attribute's type that say how it is written.
+const TYPE: u16 = 0x3fff;
+
+/// An XDP program on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AttachedProgram {
+    /// The kernel's number for it.
+    pub id: u32,
+    /// Its name, as its author gave it; empty where it has none, or may not be asked.
+    pub name: String,
+    /// The number and the name of a process that holds it; None where none that may be looked at does: it was attached by ip(8), or is
+    /// pinned in a file system.
+    pub holder: Option<(u32, String)>,
+}
+
+impl AttachedProgram {
+    /// The one on the interface of that name in the calling thread's network namespace; None where there is none, or the kernel does not
+    /// say.
+    #[cold]
+    pub fn on(interface: &str) -> Option<AttachedProgram> {
+        let id = program_on(Netdev::open(interface).ok()?.index())?;
+        Some(AttachedProgram { id, name: name_of(id).unwrap_or_default(), holder: holder_of(id) })
+    }
+}
+
+/// `"netmem_redirect" (number 42), held by netmem (process 1234)`
+impl fmt::Display for AttachedProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AttachedProgram { id, name, holder } = self;
+        write!(f, "{name:?} (number {id}), ")?;
+        match holder {
+            Some((process, name)) => write!(f, "held by {name} (process {process})"),
+            None => f.write_str("held by no process that can be seen"),
+        }
+    }
+}
+
+/// The number of the program on the interface with that number.
+fn program_on(index: u32) -> Option<u32> {
+    let flags = SocketFlags::CLOEXEC;
+    // Without a number the protocol is NETLINK_ROUTE, which has 0.
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None).ok()?;
+    let mut request = [0; HEADERS];
+    request[..4].copy_from_slice(&(HEADERS as u32).to_ne_bytes());
+    request[4..6].copy_from_slice(&RTM_GETLINK.to_ne_bytes());
+    request[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
+    request[20..24].copy_from_slice(&index.to_ne_bytes());
+    send(&socket, &request, SendFlags::empty()).ok()?;
+    let mut answer = vec![0; 64 << 10];
+    let (length, _) = recv(&socket, &mut answer[..], RecvFlags::empty()).ok()?;
+    let answer = answer.get(..length)?;
+    let is_link = answer.get(4..6)? == RTM_NEWLINK.to_ne_bytes();
+    let attributes = answer.get(HEADERS..).filter(|_| is_link)?;
+    let id = attribute(attribute(attributes, IFLA_XDP)?, IFLA_XDP_PROG_ID)?;
+    Some(u32::from_ne_bytes(id.try_into().ok()?))
+}
+
+/// The value of the first attribute of that type.
+fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+    loop {
+        let ([l0, l1, t0, t1], _) = attributes.split_first_chunk::<4>()?;
+        let length = usize::from(u16::from_ne_bytes([*l0, *l1]));
+        let value = attributes.get(4..length)?;
+        if u16::from_ne_bytes([*t0, *t1]) & TYPE == wanted {
+            return Some(value);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+/// The name of the program with that number, where this process may ask (CAP_BPF).
+fn name_of(id: u32) -> Option<String> {
+    #[repr(C)]
+    struct ById {
+        id: u32,
+        next: u32,
+        flags: u32,
+    }
+    /// `struct bpf_prog_info`, up to the name.
+    #[repr(C)]
+    #[derive(Default)]
+    struct ProgramInfo {
+        before: [u64; 8],
+        name: [u8; 16],
+    }
+    let attributes = ById { id, next: 0, flags: 0 };
+    // SAFETY: the attributes of BPF_PROG_GET_FD_BY_ID hold no pointers.
+    let program: OwnedFd = unsafe { bpf_fd(BPF_PROG_GET_FD_BY_ID, &attributes) }.ok()?;
+    let mut info = ProgramInfo::default();
+    let attributes = InfoByFd {
+        bpf_fd: program.as_raw_fd() as u32,
+        info_len: size_of::<ProgramInfo>() as u32,
+        info: (&raw mut info).expose_provenance() as u64,
+    };
+    // SAFETY: the information is integers alone, zero where it asks for more, has the length given, and outlives the call.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) }.ok()?;
+    let name = info.name.split(|&byte| byte == 0).next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// A process with a descriptor of the program, or of a link that holds it.
+fn holder_of(id: u32) -> Option<(u32, String)> {
+    let line = format!("prog_id:\t{id}");
+    let holds = |process: &u32| {
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fdinfo")) else { return false };
+        let mut shown = descriptors.flatten().filter_map(|one| fs::read_to_string(one.path()).ok());
+        shown.any(|shown| shown.lines().any(|one| one == line))
+    };
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut processes = processes.filter_map(|one| one.file_name().to_str()?.parse::<u32>().ok());
+    let process = processes.find(holds)?;
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    Some((process, name.trim_end().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_found_by_type_and_bad_lengths_end_the_search() {
+        let of = |length: u16, kind: u16, value: &[u8]| {
+            [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
+        };
+        let both = [of(5, 1, &[7, 0, 0, 0]), of(8, 0x8000 | IFLA_XDP, &[1, 2, 3, 4])].concat();
+        assert_eq!(attribute(&both, IFLA_XDP), Some(&[1, 2, 3, 4][..]));
+        assert_eq!((attribute(&both, 1), attribute(&both, 2)), (Some(&[7][..]), None));
+        for bad in [of(0, 2, &[]), of(3, 1, &[]), of(9, 1, &[1, 2, 3, 4]), vec![1, 2, 3]] {
+            assert_eq!(attribute(&bad, 1), None);
+        }
+    }
+
+    #[test]
+    fn an_interface_without_a_program_or_without_itself_has_none() {
+        assert_eq!(AttachedProgram::on("nosuch0"), None);
+        assert_eq!(program_on(u32::MAX >> 1), None);
+    }
+}
