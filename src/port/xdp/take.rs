@@ -64,7 +64,7 @@ impl TakeControl {
     /// [`BpfError`] where the kernel does not take the new program; the old one stays then.
     ///
     /// # Cost
-    /// Three system calls, among them the verifier's work, and a copy of the rules.
+    /// Two system calls: the verifier's work, and the exchange, for which the kernel waits for its cores: some 20 ms on a busy machine.
     #[cold]
     pub fn set(&self, take: &Take) -> Result<(), BpfError> {
         self.change(|taking| taking.take = take.clone())
