@@ -53,8 +53,8 @@ impl AsyncPort {
         }
     }
 
-    /// Transmits all of `frames`, waiting for room; returns how many. What is left in `frames` the port does not take: of a frame that it
-    /// can never carry, and all where it is down without a frame on its way.
+    /// Transmits all of `frames`, waiting for room; returns how many. Frames that the port can never carry are freed, and counted by it
+    /// (`foreign`, `tx_invalid`). What is left in `frames` finds no room and none is to come: the port is down.
     ///
     /// They are given to the device; [`AsyncPort::drained`] waits until it has sent them.
     ///
@@ -64,12 +64,10 @@ impl AsyncPort {
         let mut taken = 0;
         loop {
             consume_budget().await;
-            let now = self.port.0.tx(&mut self.worker, frames);
+            let now = self.try_transmit(frames);
             taken += now;
             self.tend();
-            let unsendable = self.port.0.take_unsendable(frames);
             let is_done = frames.is_empty() || !self.port.0.can_retry_tx();
-            give_back(unsendable, frames);
             if is_done {
                 self.watch.worked();
                 return taken;
@@ -86,7 +84,7 @@ impl AsyncPort {
             consume_budget().await;
             self.tend();
             if self.port.0.tx_posted() == 0 {
-                return;
+                return self.watch.worked();
             }
             self.wait().await;
         }
@@ -144,9 +142,4 @@ impl AsyncPort {
     pub(crate) async fn wait(&mut self) {
         self.watch.wait(&mut *self.port.0).await;
     }
-}
-
-/// Puts frames behind those of `to`, which had them before.
-fn give_back(mut frames: Batch, to: &mut Batch) {
-    to.append(&mut frames);
 }
