@@ -9,7 +9,7 @@ use std::{env, fs};
 const GUIDE: &str = "docs/guide";
 
 /// Each chapter with its programs, in the order of the guide.
-const CHAPTERS: [(&str, &[&str]); 11] = [
+const CHAPTERS: [(&str, &[&str]); 12] = [
     ("memory.md", &["memory"]),
     ("ledger.md", &["ledger"]),
     ("ports.md", &["replay"]),

@@ -132,7 +132,7 @@ impl PortCounters {
         }
     }
 
-    fn all(&self) -> [(&'static str, &Count); 23] {
+    fn all(&self) -> [(&'static str, &Count); 24] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),

@@ -79,8 +79,17 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
 /// Where the code of the product lies.
-const PRODUCT: [&str; 9] =
-    ["src", "router/src", "traffic/src", "rtnetlink/src", "ports/src", "capi/src", "tokio/src", "lab/src", "cli/src"];
+const PRODUCT: [&str; 9] = [
+    "src",
+    "router/src",
+    "traffic/src",
+    "rtnetlink/src",
+    "ports/src",
+    "capi/src",
+    "tokio/src",
+    "lab/src",
+    "cli/src",
+];
 
 /// Where beside it the tests, benchmarks and examples lie.
 const AROUND: [&str; 9] = [
