@@ -261,8 +261,7 @@ pub trait Wake {
     /// The descriptor to sleep on while the port is armed; None where nothing would wake.
     ///
     /// It borrows the port, and may be another one after [`Wake::arm`]. An event loop that waits for long registers it in an epoll set of
-    /// its own (epoll(7)), which forgets it when the port closes it. It must not be duplicated for longer than the port lives: of an
-    /// AF_XDP port it is the socket, by whose last descriptor the kernel gives the frames back.
+    /// its own (epoll(7)), which forgets it when the port closes it. A duplicate says nothing more once the port is closed.
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -187,6 +187,22 @@ fn frames_cross_from_one_interface_to_another_without_being_copied() {
     });
 }
 
+/// Seen: a duplicate of what a sleeper polls was one of the socket, which so outlived its port and the port's frames.
+#[test]
+fn a_duplicate_of_what_a_sleeper_polls_keeps_no_socket() {
+    in_namespace("a_duplicate_of_what_a_sleeper_polls_keeps_no_socket", || {
+        veth("a0", "a1", 1);
+        let mut here = bench(64);
+        let port = here.open("a0").unwrap();
+        let kept = port.wakeup_fd().unwrap().try_clone_to_owned().unwrap();
+        drop(port);
+        assert!(here.pool.ledger().all_home());
+        // The queue is free, which it is not while any socket is bound to it.
+        let again = here.open("a0").unwrap();
+        drop((again, kept));
+    });
+}
+
 #[test]
 fn frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller() {
     in_namespace("frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller", || {

@@ -6,7 +6,7 @@
 //! any step drops what was made before it.
 
 use super::attach::{Attachment, own_addresses};
-use super::error::{Attempt, XdpError};
+use super::error::{Attempt, XdpError, watch};
 use super::held::Held;
 use super::installed::QUEUES_MAX;
 use super::own::OwnAddresses;
@@ -125,27 +125,29 @@ impl Umem {
     ) -> Result<(Binding, Rings), XdpError> {
         check_usable(netdev, attempt)?;
         let (interface, queue) = (netdev.index(), attempt.queue);
+        let watch = watch(attempt.interface)?;
         let mut bound = lock(&self.bound);
         bound.forget_closed();
         let several = may_be_long(netdev, config);
         let (socket, rings) = bound.bind(self, (interface, several), attempt, config, busy_tries)?;
         let attachment = bound.attach(netdev, taking, config, attempt)?;
         let socket = Arc::new(socket);
+        watch.add(socket.as_fd());
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
-        Ok((Binding { attachment, socket }, rings))
+        Ok((Binding { attachment, socket, watch }, rings))
     }
 
     /// Takes a port's socket and its part of the program away: first no more packets are redirected to it, then
     /// its mappings go (`queues`), then its last descriptor. When this returns the kernel has released the socket.
     pub(super) fn unbind(&self, queue: u32, binding: Binding, queues: Queues) {
-        let Binding { attachment, socket } = binding;
+        let Binding { attachment, socket, watch } = binding;
         let mut bound = lock(&self.bound);
         if Arc::strong_count(&attachment) > 1 {
             // Other queues stay.
             attachment.remove(queue);
         }
         attachment.release();
-        drop(queues);
+        drop((queues, watch));
         drop(socket);
         bound.forget_closed();
     }
@@ -205,7 +207,7 @@ impl XdpPort {
 
     /// From now on the program redirects the queue's packets to the socket.
     fn let_packets_in(&self, attempt: &Attempt<'_>) -> Result<(), XdpError> {
-        let Some(Binding { attachment, socket }) = &self.binding else { return Ok(()) };
+        let Some(Binding { attachment, socket, .. }) = &self.binding else { return Ok(()) };
         attachment.insert(self.queue, socket.as_fd()).map_err(|error| attempt.bpf(&error))
     }
 }

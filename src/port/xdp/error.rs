@@ -4,6 +4,7 @@ use super::{Umem, XdpConfig};
 use crate::sys::bpf::{AttachedProgram, BpfError, BpfStep, XdpMode};
 use crate::sys::capability;
 use crate::sys::errno::Errno;
+use crate::sys::event::Watch;
 use crate::sys::xdp::{SocketError, SocketStep, ZeroCopy};
 
 /// Why an AF_XDP port could not be opened. Nothing is left behind.
@@ -166,6 +167,15 @@ fn zero_copy_remedy(wish: ZeroCopy) -> &'static str {
         ZeroCopy::Require => "do not require it",
         _ => "the first port of its UMEM does, so open that one with ZeroCopy::Never",
     }
+}
+
+/// What a sleeper polls in the place of a socket, or of several: a duplicate of it keeps none of them, by whose release frames come home.
+#[cold]
+pub(super) fn watch(interface: &str) -> Result<Watch, XdpError> {
+    Watch::new().map_err(|error| XdpError::Refused {
+        interface: interface.to_owned(),
+        cause: format!("watch its sockets: {error}"),
+    })
 }
 
 /// Where an error belongs: which interface and queue, what was asked, how large the region is.

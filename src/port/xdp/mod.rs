@@ -103,6 +103,7 @@ use super::{Port, PortCounters, PortState, inherited, set_aside};
 use crate::ring::Corrupt;
 use crate::ring::cursor::Index;
 use crate::sys::errno::Errno;
+use crate::sys::event::Watch;
 use crate::sys::fork::Birthplace;
 use crate::sys::xdp::{Descriptor, Rings, SharedIndex, Socket};
 use absence::Presence;
@@ -221,6 +222,8 @@ struct Queues {
 struct Binding {
     attachment: Arc<Attachment>,
     socket: Arc<Socket>,
+    /// Watches the socket for whoever sleeps.
+    watch: Watch,
 }
 
 /// Why a port cannot go on.

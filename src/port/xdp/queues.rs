@@ -3,6 +3,7 @@
 //! What comes by any of the queues is received; everything is transmitted by the first one. A flow comes by one queue and
 //! leaves by one, so it keeps its order.
 
+use super::error::watch;
 use super::{Umem, XdpConfig, XdpError, XdpPort};
 use crate::pool::{Batch, Pool};
 use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
@@ -57,17 +58,13 @@ impl XdpQueues {
         let mut ports = queues.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
         let counters = Arc::default();
         ports.iter_mut().for_each(|port| port.count_into(&counters));
-        let refused = |error: std::io::Error| XdpError::Refused {
-            interface: interface.into(),
-            cause: format!("watch its queues: {error}"),
-        };
         let others = queues[1..].iter().map(|queue| format!(",{queue}"));
         Ok(XdpQueues {
             name: format!("xdp:{interface}:{first}{}", others.collect::<String>()),
             watched: vec![None; ports.len()],
             queues: ports,
             turn: 0,
-            watch: Watch::new().map_err(refused)?,
+            watch: watch(interface)?,
             counters,
         })
     }

@@ -48,15 +48,16 @@ impl port::Wake for XdpPort {
         if self.birthplace.is_elsewhere() {
             return self.abandon() > 0;
         }
+        self.binding.iter().for_each(|binding| binding.watch.clear());
         self.look();
         self.queues.as_mut().is_some_and(|queues| queues.rx.is_ready())
             || self.gather.as_ref().is_some_and(|gather| gather.is_waiting())
     }
 
-    /// The socket, while it can be trusted. Polled in copy mode, the kernel sends as it does when it is kicked.
+    /// What watches the socket, while that can be trusted.
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         self.queues.as_ref()?;
-        Some(self.binding.as_ref()?.socket.as_fd())
+        Some(self.binding.as_ref()?.watch.as_fd())
     }
 }
 
