@@ -63,6 +63,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "lab::src::experiments::slab_objects",
     "lab::src::rivals::dpdk::shim",
     "lab::src::rivals::shim",
+    "lab::src::system::cpu_time",
     "lab::src::system::perf",
     "lab::src::system::process",
     "ports::src::lend",

@@ -3,6 +3,7 @@
 mod cluster_pool;
 mod forward_bulk_free;
 mod forward_memif;
+mod forward_offload;
 mod forward_xdp;
 mod handoff;
 mod namespace;
@@ -27,6 +28,7 @@ mod slab_objects;
 mod slab_windows;
 mod slab_working_set;
 mod valgrind;
+mod veths;
 mod xdp_verdicts;
 
 use netmem::pool::Pool;
@@ -69,6 +71,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     route_lookup::EXPERIMENT,
     forward_memif::EXPERIMENT,
     forward_xdp::EXPERIMENT,
+    forward_offload::EXPERIMENT,
     rivals::EXPERIMENT,
 ];
 

@@ -1,5 +1,8 @@
-//! System calls that only experiments make: the processor's counters, and processes that stand still and go on.
+//! System calls that only experiments make: the processor's counters, the time that processes have had a core, and processes that stand
+//! still and go on.
 
+#[allow(unsafe_code)]
+pub(crate) mod cpu_time;
 #[allow(unsafe_code)]
 pub(crate) mod perf;
 #[allow(unsafe_code)]

@@ -1,8 +1,6 @@
 //! `forward-xdp`: what a packet costs from one veth to another, through netmem and DPDK's testpmd over AF_XDP, and through the
 //! kernel's own forwarding, between the same two hosts.
 
-mod veths;
-
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::path;
@@ -17,13 +15,13 @@ use super::Experiment;
 use super::peers::middle;
 use super::peers::{Borrowed, Ends, Flow, Middle, PACKET_BYTES, Path, Tools};
 use super::scratch::Folder;
+use super::veths::{Veths, host_mac, port_mac};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
 use crate::method::round::{Label, Variant};
 use crate::metric::Metric;
 use crate::settings::Key;
 use crate::sources;
-use veths::{Veths, host_mac, port_mac};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "forward-xdp",

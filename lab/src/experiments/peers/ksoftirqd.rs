@@ -7,13 +7,13 @@ use std::os::unix::fs::FileExt;
 
 /// The thread of one core.
 #[derive(Debug)]
-pub(super) struct Ksoftirqd {
+pub(in crate::experiments) struct Ksoftirqd {
     schedstat: File,
 }
 
 impl Ksoftirqd {
     /// That of `core`; None where the kernel does not show it.
-    pub(super) fn of(core: usize) -> Option<Ksoftirqd> {
+    pub(in crate::experiments) fn of(core: usize) -> Option<Ksoftirqd> {
         let name = format!("ksoftirqd/{core}");
         let is_it = |path: &std::path::Path| {
             fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
@@ -24,7 +24,7 @@ impl Ksoftirqd {
     }
 
     /// Nanoseconds that it has run.
-    pub(super) fn ns(&self) -> u64 {
+    pub(in crate::experiments) fn ns(&self) -> u64 {
         let mut room = [0; 64];
         let len = self.schedstat.read_at(&mut room, 0).unwrap_or(0);
         let digits = room[..len].iter().take_while(|byte| byte.is_ascii_digit());

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::system::cpu_time::CpuClock;
 use crate::system::process;
 
 use super::super::scratch;
@@ -42,6 +43,14 @@ impl Middle {
         command.env("RUNTIME_DIRECTORY", kept);
         let child = process::start_on(core, &mut command)?;
         Ok(Middle { child, stands: false, said: said.to_owned() })
+    }
+
+    /// The clock of its time on cores.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(in crate::experiments) fn cpu_clock(&self) -> io::Result<CpuClock> {
+        CpuClock::of(&self.child)
     }
 
     /// Waits until it has made these files, or has ended.

@@ -26,6 +26,7 @@ mod tests;
 pub(super) use backlog::Backlog;
 pub(super) use ends::{Ends, Tools};
 pub(super) use flow::Flow;
+pub(super) use ksoftirqd::Ksoftirqd;
 pub(super) use middle::Middle;
 pub(super) use path::{Borrowed, Path};
 

@@ -5,14 +5,21 @@
 //!   eth0 ═══════════════════ one       two ═══════════════════ eth0
 //!   10.77.1.1                10.77.1.254 10.77.2.254           10.77.2.1
 //! ```
-//! The hosts' addresses are in packets only: nobody answers. The machine has its own two where the kernel is the router.
+//! The hosts' addresses are in packets only, and nobody answers, unless they are told them. The machine has its own two where the kernel is
+//! the router.
 
+use std::io;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::time::Duration;
 
 use netmem::port::Port;
 use netmem::port::af_packet;
 
-use super::super::namespace::{Namespace, written};
+use super::namespace::{Namespace, written};
+
+/// How long a connection may take to be made.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The link address of host 1 or 2, and that of the interface that faces it.
 pub(super) fn host_mac(host: u8) -> [u8; 6] {
@@ -72,6 +79,33 @@ impl Veths {
             dut.ip(&format!("neigh add 10.77.{host}.1 lladdr {mac} dev {port}"))?;
         }
         dut.set("ipv4/ip_forward", "1")
+    }
+
+    /// Gives the hosts their addresses, and the machine between them as the way to each other.
+    ///
+    /// # Errors
+    /// What ip(8) says.
+    pub(super) fn address(&self) -> Result<(), String> {
+        for (host, place) in [(1, H1), (2, H2)] {
+            let space = &self.spaces[place];
+            space.ip(&format!("addr add 10.77.{host}.1/24 dev eth0"))?;
+            space.ip(&format!("neigh add 10.77.{host}.254 lladdr {} dev eth0", written(port_mac(host))))?;
+            space.ip(&format!("route add default via 10.77.{host}.254"))?;
+        }
+        Ok(())
+    }
+
+    /// A connection of TCP from the first host to the second, which have [addresses](Veths::address): its two ends.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn connect(&self) -> Result<[TcpStream; 2], String> {
+        let said = |error: io::Error| error.to_string();
+        let listener = self.spaces[H2].inside(|| TcpListener::bind("10.77.2.1:0"))?.map_err(said)?;
+        let to = listener.local_addr().map_err(said)?;
+        let sender = self.spaces[H1].inside(|| TcpStream::connect_timeout(&to, PATIENCE))?.map_err(said)?;
+        let (receiver, _) = listener.accept().map_err(said)?;
+        Ok([sender, receiver])
     }
 
     /// A program that is to run on the machine between the hosts.
