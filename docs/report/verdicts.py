@@ -271,6 +271,8 @@ TARGETS = [
     (1.0, 0.8, ["netmem"], ["dpdk"], {"port": "memif"}),
     (1.0, 0.85, ["netmem"], ["dpdk"], {"port": "xdp"}),
     (1.1, 0.9, ["netmem/ip"], ["kernel"], {"port": "xdp"}),
+    (0.333, 0.25, ["netmem"], ["netmem/cut"], {"work": "tcp"}),
+    (2.2, 1.6, ["netmem"], ["kernel"], {"work": "tcp"}),
     (1.0, 1.1, ["netmem/bulk"], ["netmem/base"], {}),
 ]
 
