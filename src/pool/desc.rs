@@ -68,7 +68,7 @@ impl Desc {
         region::address(self.id.get()).wrapping_add(self.begins_at())
     }
 
-    /// The same; where there is no data nothing is left to be done to it.
+    /// This without an offload where there is no data: nothing is left to be done to it then.
     #[inline(always)]
     pub(super) fn or_empty(self) -> Desc {
         if self.len == 0 { self.plain() } else { self }

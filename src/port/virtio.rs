@@ -53,7 +53,7 @@ pub(super) fn parts<'a>(
 
 impl Uncut {
     /// Makes frames what was received as number `i` of a burst into `each` of `rooms` from the one at `first` on, which are full; how many
-    /// they are. None, where it is not in frames yet, or none at all, which is counted.
+    /// they are. There are 0 where the packet waits for frames, or is dropped, which is counted.
     #[inline]
     pub(super) fn land(
         &mut self,
@@ -82,7 +82,7 @@ impl Uncut {
         rooms.get(first).is_some_and(|mut room| self.settle(i, &mut room, received, counters)).into()
     }
 
-    /// Makes a frame what was received as number `i` of a burst, of which `room` is full; false where it is none yet, or none at all,
+    /// Makes a frame what was received as number `i` of a burst, of which `room` is full; false where it waits for frames, or is dropped,
     /// which is counted. For packets to which something is left to be done, and those behind one that waits.
     #[cold]
     #[inline(never)]
