@@ -212,4 +212,4 @@ fn put(header: &mut [u8], at: usize, number: u16) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

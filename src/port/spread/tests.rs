@@ -4,6 +4,7 @@ use super::*;
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Frame, Pool, PoolConfig};
 use crate::wire::offload::{Gso, GsoKind, PartialChecksum};
+use crate::wire::segment::tests::cut;
 use crate::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -50,13 +51,7 @@ fn segments(packet: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
         offload.checksum.unwrap().finish(&mut packet).unwrap();
         return vec![packet];
     }
-    let segments = Segments::of(packet, offload).unwrap();
-    let segment = |i| {
-        let mut segment = vec![0; segments.bytes(i)];
-        assert!(segments.write(packet, i, &mut segment));
-        segment
-    };
-    (0..segments.count()).map(segment).collect()
+    cut(&Segments::of(packet, offload).unwrap(), packet)
 }
 
 proptest! {

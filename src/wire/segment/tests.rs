@@ -97,7 +97,8 @@ fn left() -> impl Strategy<Value = Left> {
     )
 }
 
-fn cut(segments: &Segments, packet: &[u8]) -> Vec<Vec<u8>> {
+/// What a packet is cut into.
+pub(crate) fn cut(segments: &Segments, packet: &[u8]) -> Vec<Vec<u8>> {
     let segment = |i| {
         let mut segment = vec![0xee; segments.bytes(i)];
         assert!(segments.write(packet, i, &mut segment));
