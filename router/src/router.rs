@@ -138,13 +138,9 @@ impl Decide for Router {
         // A packet just received is its frame's only holder, so this is never seen.
         let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
         let ingress = &fib.interfaces[usize::from(from.port)];
-        let verdict = match decide(data, ingress, fib) {
-            (verdict, false) => verdict,
-            (verdict, true) => strip_packet(packet, verdict, (ingress, fib)),
-        };
-        match (is_too_long(verdict), packet.offload()) {
-            (true, Some(offload)) => decide_packet_by_segment(packet, &offload, verdict, (ingress, fib)),
-            _ => verdict,
+        match forward_plain(data, ingress, fib) {
+            Some(port) => Verdict::Redirect(port),
+            None => decide_other_packet(packet, (ingress, fib)),
         }
     }
 
@@ -263,24 +259,25 @@ fn decide_by_segment(
     }
 }
 
-/// The same of a packet; what becomes of it, which was `verdict` by its length.
-#[cold]
+/// What becomes of a packet that is not as usual: it is stripped, and decided about by segment, as frames are.
 #[inline(never)]
-fn decide_packet_by_segment(
-    packet: &mut Packet,
-    offload: &Offload,
-    verdict: Verdict,
-    (ingress, fib): (&Interface, &Fib),
-) -> Verdict {
-    match (longest_segment(packet.data(), offload), packet.data_mut()) {
+fn decide_other_packet(packet: &mut Packet, (ingress, fib): (&Interface, &Fib)) -> Verdict {
+    let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
+    let verdict = match decide_other(data, ingress, fib) {
+        (verdict, false) => verdict,
+        (verdict, true) => strip_packet(packet, verdict, (ingress, fib)),
+    };
+    if !is_too_long(verdict) {
+        return verdict;
+    }
+    let longest = packet.offload().and_then(|offload| longest_segment(packet.data(), &offload));
+    match (longest, packet.data_mut()) {
         (Some(longest), Some(data)) => forward_checked(data, Some(ingress), Some(longest), fib),
         _ => verdict,
     }
 }
 
-/// The same of a packet; what becomes of it, which was `verdict` with a tag.
-#[cold]
-#[inline(never)]
+/// Takes off a packet what the link put there; what becomes of it, which was `verdict` with a tag.
 fn strip_packet(packet: &mut Packet, mut verdict: Verdict, (ingress, fib): (&Interface, &Fib)) -> Verdict {
     if packet.data_mut().is_some_and(ethernet::cover_priority_tag) {
         // There is a tag in front, and there is no more behind than there is: neither can fail.

@@ -31,7 +31,8 @@ impl NoRoom {
 }
 
 /// The bit of `off` that says that an offload stands at the frame's start ([`Frame::set_offload`](super::Frame::set_offload)): free, since no frame is longer. By
-/// itself it is the end of the longest frame, where data may begin that is empty.
+/// itself it is the end of the longest frame, where data may begin that is empty. Where there is no data it says nothing:
+/// to take data off needs no look at it.
 pub(super) const OFFLOADED: u16 = FRAME_SIZE_MAX as u16;
 
 /// Bytes of an offload at the frame's start.
@@ -68,15 +69,34 @@ impl Desc {
         region::address(self.id.get()).wrapping_add(self.begins_at())
     }
 
-    /// This without an offload where there is no data: nothing is left to be done to it then.
+    /// Bytes from the chunk's start to the data's end, which lies within 32 KiB of it.
     #[inline(always)]
-    pub(super) fn or_empty(self) -> Desc {
-        if self.len == 0 { self.plain() } else { self }
+    pub(super) fn end(self) -> usize {
+        usize::from(self.plain().off) + usize::from(self.len)
+    }
+
+    /// Whether an offload stands at the chunk's start.
+    #[inline(always)]
+    pub(super) fn has_offload(self) -> bool {
+        self.off > OFFLOADED && self.len > 0
+    }
+
+    /// This without the bit of an offload where there is no data: nothing is left to be done to it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settled(self) -> Desc {
+        if self.has_offload() { self } else { self.plain() }
     }
 
     /// Where the data begins, and nothing of an offload.
     #[inline(always)]
     pub(super) fn plain(self) -> Desc {
+        if self.off & OFFLOADED == 0 { self } else { self.plain_rarely() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn plain_rarely(self) -> Desc {
         let off = if self.off > OFFLOADED { self.off - OFFLOADED } else { self.off };
         Desc { off, ..self }
     }

@@ -223,28 +223,21 @@ impl Frame {
     /// Bytes before the data, without those of an [offload](Frame::set_offload).
     #[inline(always)]
     pub fn headroom(&self) -> usize {
-        let off = self.desc().off;
-        if off > OFFLOADED { usize::from(off - OFFLOADED) - OFFLOAD_LEN } else { usize::from(off) }
+        let desc = self.desc();
+        if desc.off & OFFLOADED == 0 { usize::from(desc.off) } else { room_before(desc) }
     }
 
     /// Whether its sender left something to be done ([`Frame::offload`]).
     #[inline(always)]
     pub fn has_offload(&self) -> bool {
-        self.desc().off > OFFLOADED
-    }
-
-    /// Bytes from the chunk's start to the data's end, which lies within 32 KiB of it.
-    #[inline(always)]
-    fn end(&self) -> usize {
-        // `off` and `len` are the halves of a word: times this it has their sum in its upper half.
-        let end = ((self.word.get() >> 32) as u32).wrapping_mul(0x1_0001) as usize >> 16;
-        if self.has_offload() { end - usize::from(OFFLOADED) } else { end }
+        self.desc().has_offload()
     }
 
     /// Bytes after the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
-        end_of(self.size(), self.has_offload()) - self.end()
+        let desc = self.desc();
+        if desc.off & OFFLOADED == 0 { self.size() - desc.end() } else { room_beyond(desc) }
     }
 
     /// Bytes of the whole frame.
@@ -263,6 +256,7 @@ impl Frame {
     /// [`NoRoom`] when the headroom is smaller.
     #[inline]
     pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
+        self.settle();
         let n = NoRoom::check(n, self.headroom())?;
         let Desc { id, off, len } = self.desc();
         self.word = Desc { id, off: off - n, len: len + n }.word();
@@ -277,7 +271,7 @@ impl Frame {
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.len())?;
         let Desc { id, off, len } = self.desc();
-        self.word = Desc { id, off: off + n, len: len - n }.or_empty().word();
+        self.word = Desc { id, off: off + n, len: len - n }.word();
         Ok(())
     }
 
@@ -308,6 +302,27 @@ impl Frame {
         Ok(unsafe { slice::from_raw_parts_mut(tail, n) })
     }
 
+    /// Makes the data `n` bytes from where it begins, whatever it was, and gives them to be written. They hold what was there.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when there is less room; nothing has changed then.
+    #[inline(always)]
+    #[cfg(feature = "memif")]
+    pub(crate) fn rewrite(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
+        let empty = self.word.get() << 16 >> 16;
+        let (word, off) = if n <= CHUNK_SIZE && empty >> 32 <= (CHUNK_SIZE - n) as u64 {
+            (empty | (n as u64) << 48, (empty >> 32) as usize)
+        } else {
+            let desc = rewritten(self.desc(), n)?;
+            (desc.word().get(), desc.begins_at())
+        };
+        // SAFETY: the id, in the lower half, is what it was.
+        self.word = unsafe { NonZeroU64::new_unchecked(word) };
+        let start = region::address(self.id().get()).wrapping_add(off);
+        // SAFETY: as in `data_mut`.
+        Ok(unsafe { slice::from_raw_parts_mut(start, n) })
+    }
+
     /// As [`Frame::put`] for a run of frames. None, and nothing changes, where one has data already or may have no room in its
     /// first chunk.
     #[inline(always)]
@@ -335,14 +350,24 @@ impl Frame {
         Some(starts.map(|start| unsafe { slice::from_raw_parts_mut(start, n) }))
     }
 
-    /// Where the data ends, if there is room for `n` bytes after it.
+    /// Where the data ends, if there is room for `n` bytes after it. An offload of no data is none any more then.
     #[inline]
-    fn end_with_room(&self, n: usize) -> Result<usize, NoRoom> {
-        let end = self.end();
+    fn end_with_room(&mut self, n: usize) -> Result<usize, NoRoom> {
+        self.settle();
+        let end = self.desc().end();
         if n > CHUNK_SIZE || end > CHUNK_SIZE - n {
             NoRoom::check(n, room_beyond(self.desc()))?;
         }
         Ok(end)
+    }
+
+    /// Takes the bit of an offload off where there is no data any more: nothing is left to be done to it.
+    #[inline(always)]
+    fn settle(&mut self) {
+        let desc = self.desc();
+        if desc.off & OFFLOADED != 0 {
+            self.word = desc.settled().word();
+        }
     }
 
     /// Cuts the data to its first `len` bytes.
@@ -352,7 +377,7 @@ impl Frame {
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         let len = NoRoom::check(len, self.len())?;
-        self.word = Desc { len, ..self.desc() }.or_empty().word();
+        self.word = Desc { len, ..self.desc() }.word();
         Ok(())
     }
 
@@ -418,6 +443,24 @@ pub(super) unsafe fn free_missed(w: &mut Worker, id: NonZeroU32) {
     unsafe { Shared::free_run(frame_table::pool(id), Some(w), slice::from_ref(&*frame)) }
 }
 
+/// What a frame that is out says with `n` bytes of data from where it begins.
+#[cold]
+#[inline(never)]
+#[cfg(feature = "memif")]
+fn rewritten(desc: Desc, n: usize) -> Result<Desc, NoRoom> {
+    let empty = Desc { len: 0, ..desc }.plain();
+    let len = NoRoom::check(n, room_beyond(empty))?;
+    Ok(Desc { len, ..empty })
+}
+
+/// The headroom of a frame that may have an offload.
+#[cold]
+#[inline(never)]
+fn room_before(desc: Desc) -> usize {
+    let off = usize::from(desc.plain().off);
+    if desc.has_offload() { off - OFFLOAD_LEN } else { off }
+}
+
 /// The tailroom of a frame that is out, beyond its first chunk too. By value: a frame whose address nobody asks for stays
 /// in a register.
 #[cold]
@@ -425,14 +468,9 @@ pub(super) unsafe fn free_missed(w: &mut Worker, id: NonZeroU32) {
 fn room_beyond(desc: Desc) -> usize {
     // SAFETY: the caller has the frame, so it is out and keeps its pool.
     let size = unsafe { frame_table::frame_size(desc.id) };
-    let Desc { off, len, .. } = desc.plain();
-    end_of(size, desc.off > OFFLOADED) - usize::from(off) - usize::from(len)
-}
-
-/// Bytes from the chunk's start to where the data of a frame of `size` may end.
-#[inline]
-fn end_of(size: usize, has_offload: bool) -> usize {
-    if has_offload { size.min(usize::from(OFFLOADED) - 1) } else { size }
+    // Data with an offload ends before the bit that says so.
+    let size = if desc.has_offload() { size.min(usize::from(OFFLOADED) - 1) } else { size };
+    size - desc.end()
 }
 
 impl std::fmt::Debug for Frame {

@@ -18,7 +18,7 @@ impl Desc {
     /// What is left to be done to the data of a frame that is out.
     #[inline(always)]
     pub(super) fn offload(self) -> Option<Offload> {
-        if self.off > OFFLOADED { self.stored_offload() } else { None }
+        if self.has_offload() { self.stored_offload() } else { None }
     }
 
     #[cold]

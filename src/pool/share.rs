@@ -123,7 +123,7 @@ impl SharedFrame {
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.len())?;
         let Desc { id, off, len } = self.desc;
-        self.desc = Desc { id, off: off + n, len: len - n }.or_empty();
+        self.desc = Desc { id, off: off + n, len: len - n };
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl SharedFrame {
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         let len = NoRoom::check(len, self.len())?;
-        self.desc = Desc { len, ..self.desc }.or_empty();
+        self.desc.len = len;
         Ok(())
     }
 

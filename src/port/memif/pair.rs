@@ -152,8 +152,8 @@ impl Lender {
     /// The frame's room from where its data begins; of a frame that is not asked, to the end of its first chunk.
     #[inline]
     pub(super) fn empty(&self, frame: &Frame) -> Descriptor {
-        let size = if self.large { frame.size() } else { CHUNK_SIZE };
-        let len = size.saturating_sub(frame.headroom()) as u32;
-        Descriptor { next: false, region: FRAMES, len, offset: self.offset(frame) }
+        let room =
+            if self.large { frame.len() + frame.tailroom() } else { CHUNK_SIZE.saturating_sub(frame.off()) };
+        Descriptor { next: false, region: FRAMES, len: room as u32, offset: self.offset(frame) }
     }
 }

@@ -79,9 +79,7 @@ fn receive_lent(
 /// Makes an empty frame hold `len` bytes that were written into it; false where they cannot have been.
 #[inline]
 fn holds(frame: &mut Frame, len: u32) -> bool {
-    // It cannot fail: nothing is less than there is.
-    let _ = frame.trim(0);
-    frame.put(len as usize).is_ok()
+    frame.rewrite(len as usize).is_ok()
 }
 
 /// The oldest packet lies in several frames: its parts are put together in the first one, which becomes the last of
@@ -158,8 +156,7 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
             }
         }
         got.slots += 1;
-        let _ = frame.trim(0);
-        match frame.put(said.len as usize) {
+        match frame.rewrite(said.len as usize) {
             // It was seen to lie inside.
             Ok(room) => drop(memory.read(offset, room)),
             Err(_) => {

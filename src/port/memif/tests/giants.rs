@@ -1,6 +1,8 @@
 //! Packets longer than an Ethernet frame's, and those that lie in several slots.
 
 use super::*;
+use crate::pool::Frame;
+use crate::wire::offload::{Offload, PartialChecksum};
 use ring::{Descriptor, Lending};
 
 /// Two ports with frames of these sizes that are connected, the server first.
@@ -148,4 +150,32 @@ fn frames_of_no_size_that_a_pool_has_are_refused_and_so_are_more_buffers_than_of
     let error =
         refused(MemifConfig { frame_size: 32_768, ring: 1 << 14, queues: 4, ..MemifConfig::default() });
     assert_eq!(error, MemifError::Queues { queues: 4, most: 3 });
+}
+
+#[test]
+fn a_frame_that_has_an_offload_lends_no_byte_beyond_its_end() {
+    for frame_size in [2048, 4096, 32_768] {
+        let config = MemifConfig { frame_size, ..MemifConfig::default() };
+        let mut side = Side::open(&fresh_path(), true, &config);
+        let lender = side.port.lender.unwrap();
+        let mut frame = side.pool.alloc(&mut side.w).unwrap();
+        let base = lender.empty(&frame).offset as usize - frame.headroom();
+        let end = |frame: &Frame| {
+            let room = lender.empty(frame);
+            room.offset as usize + room.len as usize - base
+        };
+        assert_eq!(end(&frame), frame_size);
+        frame.put_zeroed(60).unwrap();
+        frame
+            .set_offload(Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), gso: None })
+            .unwrap();
+        assert!(end(&frame) <= frame_size, "{frame_size}: {}", end(&frame));
+        frame.pull(60).unwrap();
+        assert!(end(&frame) <= frame_size, "{frame_size}, empty: {}", end(&frame));
+        frame.put(frame.tailroom()).unwrap();
+        frame.pull(frame.len()).unwrap();
+        assert!(end(&frame) <= frame_size, "{frame_size}, at the end: {}", end(&frame));
+        frame.free(&mut side.w);
+        side.close();
+    }
 }
