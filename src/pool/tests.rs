@@ -206,7 +206,7 @@ fn play(ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn no_sequence_of_operations_loses_doubles_or_spoils_a_frame(ops in prop::collection::vec(op(), 1..200)) {
         play(&ops);

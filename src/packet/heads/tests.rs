@@ -394,7 +394,7 @@ fn last(held: &mut Vec<Packet>, n: usize) -> Packets {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
     #[test]
     fn any_sequence_in_any_form_loses_nothing(settings in settings(), ops in prop::collection::vec(op(), 1..120)) {
         let mut bench = bench(&settings);

@@ -359,7 +359,7 @@ fn play(options: DebugOptions, ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn right_use_is_never_reported_whatever_is_chosen(bits in 1..16u32, ops in prop::collection::vec(op(), 1..120)) {
         let options = DebugOptions {

@@ -306,7 +306,7 @@ fn play(layer: Layer, ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 32 }, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn right_use_of_a_cache_is_never_reported(ops in prop::collection::vec(op(), 1..150)) {
         play(Layer::Sheaf, &ops);

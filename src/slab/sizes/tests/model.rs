@@ -78,7 +78,7 @@ fn play(debug: DebugOptions, ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 32 }, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn no_sequence_of_operations_loses_overlaps_or_spoils_memory(ops in prop::collection::vec(op(), 1..150)) {
         play(DebugOptions::default(), &ops);
