@@ -6,7 +6,7 @@
 //! ```text
 //!  OS memory ─ sys ─► page ─► pool ──────► packet ──► port fill ─► [device] ─► port rx ─► steer ───┐
 //!                       └──► slab (heads) ──┘                                                      ▼
-//!    home ◄─ pool (owner: its cache · anyone else: the way home) ◄─ port complete ◄─ [device] ◄─ forward ─► port tx
+//!    home ◄─ pool (owner: its cache · anyone else: the remote free queue) ◄─ port complete ◄─ [device] ◄─ forward ─► port tx
 //! ```
 //!
 //! The modules below are the stages, in the order of that path; a stage uses only those above it in this file

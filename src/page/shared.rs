@@ -1,4 +1,4 @@
-//! What all workers of a memory share, and the way home that needs no worker.
+//! What all workers of a memory share, and frees that need no worker.
 //!
 //! Handles hold a memory by `Arc`, pages do not. When the last handle goes with pages still out, the memory
 //! stays as an orphan, and the page that comes home last unmaps it.

@@ -37,7 +37,7 @@ pub(crate) struct FrameTable {
     /// The region's first chunk.
     first: u32,
     region: Arc<Region>,
-    /// Links of the stacks on the way home.
+    /// Links of the stacks on the remote free queue.
     next: Box<[AtomicU32]>,
     /// Where each page stands in its pool's list; written under the pool's lock.
     places: Box<[AtomicU32]>,
@@ -228,7 +228,7 @@ impl FrameTable {
         self.homes.0[id.get() as usize].store(pool, Relaxed);
     }
 
-    /// The links of the stacks on the way home.
+    /// The links of the stacks on the remote free queue.
     pub(super) fn links(&self) -> Links<'_> {
         Links { next: &self.next, first: self.first }
     }
@@ -244,7 +244,7 @@ impl FrameTable {
         &self.places[id.wrapping_sub(self.first) as usize / (PAGE_SIZE / CHUNK_SIZE)]
     }
 
-    /// The link of `id`, which is free for other use while the frame is not on the way home.
+    /// The link of `id`, which is free for other use while the frame is not on the remote free queue.
     pub(super) fn link(&self, id: u32) -> &AtomicU32 {
         &self.next[id.wrapping_sub(self.first) as usize]
     }

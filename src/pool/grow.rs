@@ -1,8 +1,8 @@
 //! COLD: where frames come from when the owner's cache is empty.
 //!
-//! In this order: the way home, the depot, new pages (up to the pool's size), what others keep ready
+//! In this order: the remote free queue, the depot, new pages (up to the pool's size), what others keep ready
 //! ([`Shrinker`](super::Shrinker)). Who does not own the pool takes from the depot and from new pages, and at last, as a
-//! thief, from the owner's cache and the way home: an allocation fails only when no free frame of the pool exists
+//! thief, from the owner's cache and the remote free queue: an allocation fails only when no free frame of the pool exists
 //! anywhere. What is stranded then is not free: at most what shrinkers did not give back, and the rest of one frame for
 //! each [`Fragments`](super::Fragments).
 
@@ -145,7 +145,7 @@ fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
     got
 }
 
-/// The owner has no cache: from the depot, and what is on the way home if that is not enough.
+/// The owner has no cache: from the depot, and what is on the remote free queue if that is not enough.
 fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
     let mut depot = lock(&shared.depot);
     let got = shared.take(&mut depot, into);
@@ -229,7 +229,7 @@ fn take_pages(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) {
     }
 }
 
-/// As a thief: what the owner's cache and the way home hold goes to the depot, then `into` is filled from it.
+/// As a thief: what the owner's cache and the remote free queue hold goes to the depot, then `into` is filled from it.
 fn steal(shared: &Shared, into: &mut [u32]) -> usize {
     let slot = shared.local.slot();
     let found = slot.steal(|local| {

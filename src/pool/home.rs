@@ -1,4 +1,4 @@
-//! The way home: where frames freed elsewhere wait for the pool's owner.
+//! The remote free queue: where frames freed elsewhere wait for the pool's owner.
 //!
 //! A small ring takes a batch with one CAS. What it has no room for goes onto a stack whose links lie in a
 //! side array: pushed by CAS, taken whole by a swap, so there is no ABA, nothing blocks and nothing can

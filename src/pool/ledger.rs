@@ -36,7 +36,7 @@ pub struct Ledger {
     pub posted: u64,
     /// In hand-off queues between workers.
     pub queued: u64,
-    /// On the way home.
+    /// On the remote free queue.
     pub returning: u64,
     /// By how many frames the two counts of `posted`, `queued` and `ready` differ, and how many frames of other pools lie
     /// among the free ones of this: 0.
@@ -115,7 +115,7 @@ impl Shared {
         slot.steal(|local| local.stay(slot.gauges(), |_| {}));
     }
 
-    /// As [`Shared::reckon`]; returns how many frames of other pools lie in the owner's cache and on the way home.
+    /// As [`Shared::reckon`]; returns how many frames of other pools lie in the owner's cache and on the remote free queue.
     fn reckon_and_look(&self) -> u64 {
         let slot = self.local.slot();
         let strangers = slot.steal(|local| {

@@ -1,12 +1,12 @@
-//! Stage `pool`: frames out of pages, one pool per receive queue, and the way home.
+//! Stage `pool`: frames out of pages, one pool per receive queue, and the remote free queue.
 //!
 //! ```text
 //!   Pool::alloc ◄─ local.rs    the owner's LIFO                                  HOT, no atomics
 //!                   ▲  ▲
-//!                   │  └─ grow.rs   miss: way home, then spare, then new pages   COLD
+//!                   │  └─ grow.rs   miss: remote free queue, then spare, then new pages   COLD
 //!   freed by the    │
 //!   owner ──────────┘
-//!   freed elsewhere ──► home.rs     the way home: a ring, and past it a stack    one CAS a batch
+//!   freed elsewhere ──► home.rs     the remote free queue: a ring, and past it a stack    one CAS a batch
 //! ```
 //! When pages are to leave (a smaller pool, another node, the reserve) every frame falls into the cold half, where it is
 //! looked at: the owner's cache has no room then (`depot.rs`, `watch.rs`).

@@ -245,7 +245,7 @@ impl Pool {
     }
 
     /// Bytes kept about frames: what stands beside each chunk of the whole memory, once for all its pools, and the lists of
-    /// this pool's frames and pages. The owner's cache and the ring on the way home come on top, some KiB that do not grow
+    /// this pool's frames and pages. The owner's cache and the ring on the remote free queue come on top, some KiB that do not grow
     /// with the pool.
     #[cold]
     pub fn bookkeeping_bytes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! A pool as all workers see it, the free path, and the pool's end.
 //!
 //! Handles hold a pool by `Arc`, frames do not: the list of pools (`frame table.rs`) holds one count for all of them. Closing shuts the
-//! owner's cache and the way home; frames still out count themselves down, and the last one gives the pages
+//! owner's cache and the remote free queue; frames still out count themselves down, and the last one gives the pages
 //! back and gives up the frame table's count.
 
 use super::batch::Batch;
@@ -124,7 +124,7 @@ impl Shared {
         }
     }
 
-    /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the way home.
+    /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the remote free queue.
     ///
     /// # Safety
     /// `pool` lives, and every frame is one of it whose only claim ends with this call. `pool` may be gone when this

@@ -32,9 +32,9 @@ pub struct AllocStats {
     pub slow: u64,
     /// Times new blocks of pages had to be taken, for frames larger than a page.
     pub slow_high_order: u64,
-    /// Times no free frame was on the way home or in the depot.
+    /// Times no free frame was on the remote free queue or in the depot.
     pub empty: u64,
-    /// Times the cache was refilled from the way home or the depot.
+    /// Times the cache was refilled from the remote free queue or the depot.
     pub refill: u64,
     /// Frames given up because they were of another node.
     pub waive: u64,

@@ -9,7 +9,7 @@ impl Pool {
     /// Lets the pool have `frames` at most from now on (rounded up to whole pages), 1 to its capacity.
     ///
     /// Up: pages are taken as they are needed. Down: pages too many whose frames are all home are unmapped and given back
-    /// now, others as the last of their frames comes home (those on the way home when a worker next takes or gives
+    /// now, others as the last of their frames comes home (those on the remote free queue when a worker next takes or gives
     /// frames in the cold half, or this is called again). As long as there are such pages the owner's cache stays empty,
     /// so that every frame is looked at; nothing is allocated beyond what the pool has meanwhile.
     ///
@@ -30,7 +30,7 @@ impl Pool {
     }
 
     /// Lets the owner's cache hold `cache` frames, 0 to 65536, and be refilled to `refill`, 1 to the cache. With no cache
-    /// every frame passes the depot, under its lock. The ring on the way home stays as long as the cache was when the pool was
+    /// every frame passes the depot, under its lock. The ring on the remote free queue stays as long as the cache was when the pool was
     /// made; what it has no room for takes the stack.
     ///
     /// # Errors

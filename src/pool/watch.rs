@@ -105,7 +105,7 @@ impl Shared {
         n
     }
 
-    /// All that is on the way home goes to the depot; only for the one who is inside the pool's slot.
+    /// All that is on the remote free queue goes to the depot; only for the one who is inside the pool's slot.
     pub(super) fn gather(&self, depot: &mut Depot) {
         while self.home.pop_ring(usize::MAX, |id| self.put(depot, id)) > 0 {}
         self.home.pop_stack(self.frame_table.links(), |id| self.put(depot, id));
@@ -201,7 +201,7 @@ impl Shared {
         depot.watched != before
     }
 
-    /// Gives the owner's cache the size that the depot says; what it held and, under watch, what is on the way home go to
+    /// Gives the owner's cache the size that the depot says; what it held and, under watch, what is on the remote free queue go to
     /// the depot.
     fn fit_cache(&self) {
         let slot = self.local.slot();

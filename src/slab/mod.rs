@@ -14,7 +14,7 @@
 //!   shared.rs   slabs of 2^order pages, from and to the page stage
 //! ```
 //! An object carries its cache's number in the upper bits of its handle, and its slab is found by masking its
-//! address: so an object dropped anywhere finds its way home, and a free looks at no descriptor. Freelist words inside
+//! address: so an object dropped anywhere finds its cache, and a free looks at no descriptor. Freelist words inside
 //! free objects are obfuscated.
 //!
 //! | question | answer |

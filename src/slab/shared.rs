@@ -1,4 +1,4 @@
-//! One cache: what all workers share, and the way home that needs no worker.
+//! One cache: what all workers share, and frees that need no worker.
 
 use super::barn::Barn;
 use super::config::{self, CacheConfig, CacheError, Layer};

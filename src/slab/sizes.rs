@@ -9,7 +9,7 @@
 //! So whatever power of two divides a size divides its address too, which is `kmalloc`'s guarantee (kernel
 //! document "Memory Allocation Guide"). What was asked for is not remembered: all of [`SizeClasses::size_of`] may be used.
 //!
-//! A pointer finds its way home by itself: its address gives the page, the page's descriptor the cache, or says
+//! A pointer finds its cache by itself: its address gives the page, the page's descriptor the cache, or says
 //! that it is a large block.
 
 mod bytes;

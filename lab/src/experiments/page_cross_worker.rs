@@ -238,7 +238,7 @@ fn pages(memory: &Memory, slots: usize) -> Result<Vec<Passing<'_>>, SetUpError> 
 fn frames(memory: &Memory, slots: usize) -> Result<(Passing<'_>, Pool), SetUpError> {
     let worker = || memory.worker().map_err(SetUpError::at("worker"));
     let mut owner = worker()?;
-    // Twice the places: the owner's own cache and what is on the way home keep frames too.
+    // Twice the places: the owner's own cache and what is on the remote free queue keep frames too.
     let config = PoolConfig { name: "crossing".to_owned(), frames: 2 * slots, ..PoolConfig::default() };
     let pool = Pool::new(memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
     let [here, there] = [owner, worker()?].map(|worker| Frames { pool: pool.clone(), worker });

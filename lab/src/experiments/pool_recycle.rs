@@ -41,7 +41,7 @@ const HELD: [usize; 4] = [0, 64, 1_024, 4_096];
 /// Frames in the owner's cache, and pages in the older trick's queue.
 const CACHE: usize = 512;
 
-/// Pages for each way: what is held, what two caches and the way home keep, and some to spare.
+/// Pages for each way: what is held, what two caches and the remote free queue keep, and some to spare.
 const PAGES: usize = 8_192;
 
 /// One way to get a page and to give it back.

@@ -1,4 +1,4 @@
-//! The way home in every interleaving: who brings frames, who takes them, and who closes.
+//! The remote free queue in every interleaving: who brings frames, who takes them, and who closes.
 
 use super::{Home, Latch, Links};
 use crate::page::{Left, Refs};
@@ -7,7 +7,7 @@ use crate::sync::shim::AtomicU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The way home on its own, with its latch: who brings frames, and who closes.
+/// The remote free queue on its own, with its latch: who brings frames, and who closes.
 struct Way {
     home: Home,
     latch: Latch,

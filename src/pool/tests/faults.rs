@@ -21,7 +21,7 @@ impl Rig {
         let pools = [64, 64].map(|frames| pool(&memory, &mut w, frames));
         let held = pools.each_ref().map(|pool| {
             let mut frames: Vec<_> = (0..60).map(|_| pool.alloc(&mut w).unwrap()).collect();
-            // On the way home, in the depot and in the cache.
+            // On the remote free queue, in the depot and in the cache.
             frames.drain(..9).for_each(|frame| frame.free(&mut other));
             frames.drain(..33).for_each(|frame| frame.free(&mut w));
             frames
@@ -110,10 +110,10 @@ const MISPLACED: [(&str, Misplace); 8] = [
         let id = depot.spare[0];
         pool.shared.put(&mut depot, id);
     }),
-    ("one on the way home is lost", |_, pool, _| {
+    ("one on the remote free queue is lost", |_, pool, _| {
         assert_eq!(pool.shared.home.pop_ring(1, |_| ()), 1);
     }),
-    ("one is on the way home twice", |rig, pool, _| {
+    ("one is on the remote free queue twice", |rig, pool, _| {
         let id = rig.held[0][0].id().get();
         assert_eq!(pool.shared.home.push(pool.shared.frame_table.links(), [id].into_iter()), 0);
     }),

@@ -59,7 +59,7 @@ fn a_pool_made_smaller_while_frames_come_back_keeps_one_page_and_gives_the_other
         let mine = pool.alloc(&mut w);
         let other = giver.join().unwrap();
         mine.into_iter().for_each(|frame| frame.free(&mut w));
-        // Those that were still on the way home are looked at now.
+        // Those that were still on the remote free queue are looked at now.
         pool.resize(2).unwrap();
         let ledger = pool.ledger();
         assert!(ledger.all_home() && ledger.total == 2, "{ledger:?}");

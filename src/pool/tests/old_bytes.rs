@@ -76,7 +76,7 @@ fn a_pool_that_clears_shows_no_old_byte_to_anybody_by_any_way_of_allocation() {
         let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
         let pool = clearing(&memory, &mut w, recycle, size);
         for round in 0..3 {
-            // Allocated by each in turn, and freed by the other: the way home, the depot, new pages.
+            // Allocated by each in turn, and freed by the other: the remote free queue, the depot, new pages.
             let (by, to) = if round % 2 == 0 { (&mut w, &mut other) } else { (&mut other, &mut w) };
             let (mut batch, mut held) = (Batch::new(), Vec::new());
             held.extend((0..8).map(|_| pool.alloc(by).unwrap()));

@@ -1,4 +1,4 @@
-//! The way home, which a pointer finds by its page's descriptor.
+//! Frees: the page's descriptor says which cache a pointer is of.
 
 use super::SizeClasses;
 use super::large::{self, Found};
