@@ -245,4 +245,6 @@ fn a_capture_of_another_routers_packets_is_named_and_goes_with_its_address() {
     }
     let run = object(&run_with(route, &format!("{from},mac=02:00:00:00:00:77"), &to));
     assert_eq!((number(&run, "transmitted"), dropped(&run)), (50, 0), "{run}");
+    let run = object(&run_with(route, &format!("{from},mac=any"), &to));
+    assert_eq!((number(&run, "transmitted"), dropped(&run)), (50, 0), "to anybody: {run}");
 }

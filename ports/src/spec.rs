@@ -54,6 +54,8 @@ pub enum DeviceSpec {
         config: PcapConfig,
         /// The router's MAC address on that link; None for one that is made up.
         mac: Option<MacAddr>,
+        /// Packets to any station are received as if they were sent to that address.
+        any_mac: bool,
     },
 }
 
@@ -224,7 +226,7 @@ fn station(text: &str) -> Option<MacAddr> {
 }
 
 fn pcap(text: &str) -> Result<DeviceSpec, String> {
-    let (mut config, mut mac) = (PcapConfig::default(), None);
+    let (mut config, mut mac, mut any_mac) = (PcapConfig::default(), None, false);
     for (key, value) in options(text) {
         match (key, value) {
             ("in" | "out", "") => return Err(format!("pcap: {key}= needs the name of a file")),
@@ -236,20 +238,22 @@ fn pcap(text: &str) -> Result<DeviceSpec, String> {
                 let times: u64 = times.parse().map_err(|_| "pcap: loop=N: give a number, 0 without end")?;
                 config.times = (times > 0).then_some(times);
             }
+            ("mac", "any") => any_mac = true,
             ("mac", address) => {
-                let one = "pcap: mac=MAC: give the address of one station, as in mac=02:00:00:00:00:01";
+                let one =
+                    "pcap: mac=MAC: give the address of one station, as in mac=02:00:00:00:00:01, or any";
                 mac = Some(station(address).ok_or(one)?);
             }
             _ => {
                 return Err(
-                    "pcap: give in=FILE, out=FILE, speed=full or speed=recorded, loop=N, mac=MAC".into()
+                    "pcap: give in=FILE, out=FILE, speed=full or speed=recorded, loop=N, mac=MAC|any".into(),
                 );
             }
         }
     }
     match (&config.input, &config.output) {
         (None, None) => Err("pcap: give in=FILE, out=FILE, or both".into()),
-        _ => Ok(DeviceSpec::Pcap { config, mac }),
+        _ => Ok(DeviceSpec::Pcap { config, mac, any_mac }),
     }
 }
 
@@ -339,13 +343,15 @@ mod tests {
             ..PcapConfig::default()
         };
         let mac = Some(MacAddr::new([2, 0, 0, 0, 10, 1]));
-        assert_eq!(spec.device, DeviceSpec::Pcap { config, mac });
+        assert_eq!(spec.device, DeviceSpec::Pcap { config, mac, any_mac: false });
         assert_eq!(spec.files().collect::<Vec<_>>(), [&PathBuf::from("b.pcap")]);
         let forever = port_spec("pcap:in=a,loop=0").unwrap();
         assert!(matches!(
             forever.device,
-            DeviceSpec::Pcap { config: PcapConfig { times: None, .. }, mac: None }
+            DeviceSpec::Pcap { config: PcapConfig { times: None, .. }, mac: None, any_mac: false }
         ));
+        let any = port_spec("pcap:in=a,mac=any").unwrap();
+        assert!(matches!(any.device, DeviceSpec::Pcap { mac: None, any_mac: true, .. }));
         assert!(spec.ends() && port_spec("fault:/pcap:out=a").unwrap().ends());
         assert!(!forever.ends() && !port_spec("tap:tap0").unwrap().ends());
     }
@@ -389,7 +395,6 @@ mod tests {
             ("pcap:in=", "name of a file"),
             ("pcap:in=a,speed=fast", "speed=recorded"),
             ("pcap:in=a,loop=x", "0 without end"),
-            ("pcap:in=a,mac=any", "the address of one station"),
             ("pcap:in=a,mac=01:00:5e:00:00:01", "the address of one station"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),
             ("fault:drop=2/xdp:eth0", "share from 0 to 1"),

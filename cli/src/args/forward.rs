@@ -77,11 +77,11 @@ pub struct ForwardArgs {
     /// or CAP_NET_ADMIN. With --mode ip the router's end of the link has an address of its own, not the interface's: MAC,
     /// or else 02:6e:65:74:00:NN with the port's number; the summary shows it.
     ///
-    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N][,mac=MAC]  receives a file N times (default 1, 0 without
+    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N][,mac=MAC|any]  receives a file N times (default 1, 0 without
     /// end), as fast as it can or as it was recorded, and writes what is transmitted to another file. A file is pcap or
     /// pcapng, also compressed by gzip. Where only files are received the run ends with them, when all has been transmitted.
     /// With --mode ip MAC is the router's address on that link (made up as for tap if it is not given): of a captured file
-    /// the address that its packets were sent to.
+    /// the address that its packets were sent to. With mac=any every packet to one station is received as one to the router.
     ///
     /// Before any of them, with a slash between: fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
     /// [,delay=P][,delay-us=N]/ does that to a share P of the received frames, or as 1/N to every N-th;

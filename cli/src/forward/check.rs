@@ -70,7 +70,7 @@ fn for_no_port(report: &Report) -> Option<String> {
         report.ports.iter().map(|port| format!("{} has {}", port.name, port.detail)).collect();
     Some(format!(
         "check failed: all {dropped} frames were for other MAC addresses (not_for_us): {}; give the one that a capture's \
-         packets were sent to, as in pcap:in=FILE,mac=MAC",
+         packets were sent to, as in pcap:in=FILE,mac=MAC, or mac=any",
         addresses.join(", ")
     ))
 }

@@ -173,11 +173,12 @@ pub fn opened(
             let interface = Interface { mac: mac.unwrap_or(setup.made_up(place).mac), mtu };
             Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
         }
-        DeviceSpec::Pcap { config, mac } => {
-            let config = PcapConfig { ring: setup.ring as usize, ..config.clone() };
-            let port = pcap::open(&place.to_string(), &config).map_err(Failure::input)?;
+        DeviceSpec::Pcap { config, mac, any_mac } => {
             let Interface { mac: made_up, mtu } = setup.made_up(place);
             let interface = Interface { mac: mac.unwrap_or(made_up), mtu };
+            let destination = any_mac.then_some(interface.mac);
+            let config = PcapConfig { ring: setup.ring as usize, destination, ..config.clone() };
+            let port = pcap::open(&place.to_string(), &config).map_err(Failure::input)?;
             Opened { port: Box::new(port), interface, detail: String::new() }
         }
     };

@@ -8,6 +8,7 @@ use super::tx::Output;
 use super::{Files, PcapPort};
 use crate::port::anew::{Anew, is_pipe};
 use crate::port::copying::CopyingPort;
+use crate::wire::ethernet::MacAddr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -34,13 +35,23 @@ pub struct PcapConfig {
     pub times: Option<u64>,
     /// The file to write what is transmitted to, made anew; None throws it away.
     pub output: Option<PathBuf>,
+    /// What each packet to one station is received with for its destination, in place of the address that was recorded: whoever takes
+    /// only what is sent to it takes the packets of a capture so. Default None.
+    pub destination: Option<MacAddr>,
     /// Frames posted in each direction at most. Default 2,048.
     pub ring: usize,
 }
 
 impl Default for PcapConfig {
     fn default() -> Self {
-        PcapConfig { input: None, speed: Speed::Full, times: Some(1), output: None, ring: 2048 }
+        PcapConfig {
+            input: None,
+            speed: Speed::Full,
+            times: Some(1),
+            output: None,
+            destination: None,
+            ring: 2048,
+        }
     }
 }
 
@@ -109,7 +120,7 @@ fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {
     (&mut source).take(HEADER as u64).read_to_end(&mut header).map_err(opened)?;
     source.rewind().map_err(opened)?;
     let capture = Capture::of(&header).map_err(refused)?;
-    let mut input = Input::new(source, path.display().to_string(), capture, config.speed, config.times);
+    let mut input = Input::new(source, path.display().to_string(), capture, config);
     input.look_ahead().map_err(refused)?;
     Ok(input)
 }

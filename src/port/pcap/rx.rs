@@ -1,11 +1,12 @@
 //! HOT but for the reading ahead: packets out of a file.
 
-use super::Speed;
 use super::capture::{Bad, Capture, Located, Next};
 use super::format::{FormatError, PACKET_MAX, Record};
 use super::source::Source;
+use super::{PcapConfig, Speed};
 use crate::port::PortCounters;
 use crate::port::copying::RxBuffers;
+use crate::wire::ethernet::MacAddr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
@@ -38,19 +39,15 @@ pub(super) struct Input {
     /// Packets received since it was last begun.
     received: u64,
     speed: Speed,
+    /// What packets to one station get for their destination.
+    destination: Option<MacAddr>,
     /// When the first packet was received, and when it had been recorded.
     begun: Option<(Instant, Duration)>,
 }
 
 impl Input {
-    /// A capture that is to be read from its first byte; `times` it is received, None for ever.
-    pub(super) fn new(
-        source: Source,
-        path: String,
-        mut capture: Capture,
-        speed: Speed,
-        times: Option<u64>,
-    ) -> Input {
+    /// A capture that is to be read from its first byte.
+    pub(super) fn new(source: Source, path: String, mut capture: Capture, config: &PcapConfig) -> Input {
         let skip = capture.begin();
         Input {
             source,
@@ -64,9 +61,10 @@ impl Input {
             read: false,
             broken: None,
             over: false,
-            again: times.map(|times| times.saturating_sub(1)),
+            again: config.times.map(|times| times.saturating_sub(1)),
             received: 0,
-            speed,
+            speed: config.speed,
+            destination: config.destination,
             begun: None,
         }
     }
@@ -110,6 +108,9 @@ impl Input {
             match room.put(packet.len()) {
                 Ok(bytes) => {
                     bytes.copy_from_slice(packet);
+                    if let Some(mac) = self.destination {
+                        redirect(bytes, mac);
+                    }
                     *n += 1;
                     counters.rx_snapped.add((record.len < record.original).into());
                 }
@@ -233,6 +234,15 @@ impl Input {
     }
 }
 
+/// Gives a packet to one station this one for its destination.
+fn redirect(packet: &mut [u8], mac: MacAddr) {
+    if let Some(destination) = packet.first_chunk_mut::<6>()
+        && !MacAddr::new(*destination).is_group()
+    {
+        *destination = mac.bytes();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,7 +255,7 @@ mod tests {
         let folder = File::open(std::env::temp_dir()).unwrap();
         let format = Format::of(&header()).unwrap();
         let capture = Capture::Classic(format);
-        let mut input = Input::new(Source::Plain(folder), "folder".into(), capture, Speed::Full, Some(1));
+        let mut input = Input::new(Source::Plain(folder), "folder".into(), capture, &PcapConfig::default());
         input.skip = 0;
         let ahead = [&record(Duration::ZERO, 60)[..], &[7; 60], &record(Duration::ZERO, 9)].concat();
         input.ahead[..ahead.len()].copy_from_slice(&ahead);

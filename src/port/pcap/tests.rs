@@ -7,6 +7,7 @@ use crate::port::conformance::Fixture;
 use crate::port::tests::promises;
 use crate::port::tests::runts::{self, LONGEST, Seen};
 use crate::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
+use crate::wire::ethernet::MacAddr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -138,6 +139,23 @@ fn a_file_is_received_as_often_as_asked() {
     let empty = PcapConfig { times: None, ..input(&folder.file("empty", &header())) };
     let received = receive_all(&mut Fixture::new(64), &mut open("0", &empty).unwrap());
     assert!(received.is_empty(), "a file without packets is at its end also where it is repeated for ever");
+}
+
+#[test]
+fn a_destination_takes_the_place_of_every_other_but_those_of_groups() {
+    let folder = Folder::new("destination");
+    let to = |first: u8, len: usize| -> Vec<u8> {
+        (0..len as u8).map(|i| if i == 0 { first } else { i }).collect()
+    };
+    let sent = [to(2, 60), to(1, 60), vec![0xff; 60], to(2, 6), to(2, 5), vec![]];
+    let path = folder.file("in", &pcap(&sent, Duration::ZERO));
+    let destination = Some(MacAddr::new([2, 9, 8, 7, 6, 5]));
+    let mut expected = sent.clone();
+    for at in [0, 3] {
+        expected[at][..6].copy_from_slice(&[2, 9, 8, 7, 6, 5]);
+    }
+    let mut port = open("0", &PcapConfig { destination, ..input(&path) }).unwrap();
+    assert_eq!(receive_all(&mut Fixture::new(64), &mut port), expected);
 }
 
 #[test]
