@@ -11,6 +11,7 @@ mod failure;
 mod forward;
 #[cfg(feature = "lab")]
 mod lab;
+mod metrics;
 mod output;
 mod set;
 mod stat;

@@ -129,6 +129,11 @@ impl SteeringControl {
         self.mesh.set_policy(policy)
     }
 
+    /// Wakes every worker that sleeps ([`Idle::Sleep`](super::Idle)), as a packet for it would: what is asked of it is seen soon.
+    pub fn wake(&self) {
+        self.mesh.wake_all();
+    }
+
     /// Each worker's counters, in order.
     pub fn stats(&self) -> Vec<WorkerStats> {
         self.mesh.stats()

@@ -198,6 +198,13 @@ impl Mesh {
         woken
     }
 
+    /// Wakes all workers that sleep.
+    pub(crate) fn wake_all(&self) {
+        self.seats.iter().for_each(|seat| {
+            seat.bell.ring();
+        });
+    }
+
     #[inline]
     fn ring(&self, worker: u32) -> bool {
         self.seats.get(worker as usize).is_some_and(|seat| seat.bell.ring())

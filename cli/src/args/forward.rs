@@ -6,6 +6,7 @@ use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
 use super::route::{ByPort, route};
 use super::router::RouterArgs;
+use super::scrape::ScrapeArgs;
 use super::switch::Switch;
 use super::workers::WorkerArgs;
 use crate::failure::Failure;
@@ -185,6 +186,9 @@ pub struct ForwardArgs {
     /// Listen on a Unix socket at PATH, for netmem stat and netmem set; usable by the owner only (mode 0600).
     #[arg(long, value_name = "PATH", help_heading = RUN)]
     pub control: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub scrape: ScrapeArgs,
 
     /// Print one JSON object on standard output instead of the summary, and no line while running.
     #[arg(long, help_heading = RUN)]

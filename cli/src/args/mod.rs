@@ -12,6 +12,7 @@ mod observe;
 mod packets;
 mod route;
 mod router;
+mod scrape;
 mod steer;
 mod switch;
 mod traffic;

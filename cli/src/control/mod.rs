@@ -14,4 +14,4 @@ pub mod server;
 mod socket;
 
 pub use record::Record;
-pub use socket::default_path;
+pub use socket::{Socket, default_path};

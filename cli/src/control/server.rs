@@ -43,7 +43,7 @@ impl Server {
     /// # Errors
     /// [`Failure::Input`] with the remedy.
     pub fn start(path: &Path, registry: Registry) -> Result<Server, Failure> {
-        let socket = Socket::bind(path).map_err(Failure::Input)?;
+        let socket = Socket::bind(path, "control socket").map_err(Failure::Input)?;
         let over = Arc::new(AtomicBool::new(false));
         let shared = Arc::new(Shared {
             registry: Mutex::new(registry),

@@ -30,29 +30,28 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens at `path`. A socket that nobody listens at any more is replaced.
+    /// Listens at `path`, as the `what` of what is said. A socket that nobody listens at any more is replaced.
     ///
     /// # Errors
     /// One line with the remedy.
-    pub fn bind(path: &Path) -> Result<Socket, String> {
-        let failed =
-            |what: &str, error: io::Error| format!("control socket {}: {what}: {error}", path.display());
-        clear_stale(path)?;
+    pub fn bind(path: &Path, what: &str) -> Result<Socket, String> {
+        let failed = |why: &str, error: io::Error| format!("{what} {}: {why}: {error}", path.display());
+        clear_stale(path, what)?;
         // Made in a directory that is its owner's alone and linked from there, which replaces nothing: so it is never
         // open to others, and of two that come at once one is refused.
         if path.file_name().is_none() {
-            return Err(format!("control socket {}: give a file name", path.display()));
+            return Err(format!("{what} {}: give a file name", path.display()));
         }
         // Its bytes and a 0 have to fit into a sockaddr_un.
         if path.as_os_str().len() > PATH_MAX {
             return Err(format!(
-                "control socket {}: the path is too long: give at most {PATH_MAX} bytes",
+                "{what} {}: the path is too long: give at most {PATH_MAX} bytes",
                 path.display()
             ));
         }
         let private = private_beside(path).map_err(|error| match (error.kind(), path.parent()) {
             (ErrorKind::NotFound, Some(folder)) => format!(
-                "control socket {}: there is no folder {}: make it first, or give another path",
+                "{what} {}: there is no folder {}: make it first, or give another path",
                 path.display(),
                 folder.display()
             ),
@@ -94,26 +93,22 @@ fn private_beside(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Removes a socket that nobody listens at; everything else at `path` is refused.
-fn clear_stale(path: &Path) -> Result<(), String> {
+fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
     let at = path.display();
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(format!("control socket {at}: {error}")),
+        Err(error) => return Err(format!("{what} {at}: {error}")),
     };
     if !meta.file_type().is_socket() {
-        return Err(format!(
-            "control socket {at}: something else is there, and no socket: give another path"
-        ));
+        return Err(format!("{what} {at}: something else is there, and no socket: give another path"));
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|error| format!("control socket {at}: cannot replace it: {error}"))
+            fs::remove_file(path).map_err(|error| format!("{what} {at}: cannot replace it: {error}"))
         }
-        Ok(_) => {
-            Err(format!("control socket {at}: another program listens there: give another path, or end it"))
-        }
-        Err(error) => Err(format!("control socket {at}: {error}: give another path")),
+        Ok(_) => Err(format!("{what} {at}: another program listens there: give another path, or end it")),
+        Err(error) => Err(format!("{what} {at}: {error}: give another path")),
     }
 }
 
@@ -143,10 +138,10 @@ mod tests {
     fn it_is_its_owners_alone_and_gone_when_it_is_dropped() {
         let place = place("own");
         let path = place.join("c");
-        let socket = Socket::bind(&path).unwrap();
+        let socket = Socket::bind(&path, "control socket").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "nothing beside it");
-        let refused = Socket::bind(&path).unwrap_err();
+        let refused = Socket::bind(&path, "control socket").unwrap_err();
         assert!(refused.contains("another program listens"), "{refused}");
         drop(socket);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
@@ -158,12 +153,12 @@ mod tests {
         let place = place("stale");
         let path = place.join("c");
         drop(UnixListener::bind(&path).unwrap());
-        drop(Socket::bind(&path).unwrap());
+        drop(Socket::bind(&path, "control socket").unwrap());
         fs::write(&path, "mine").unwrap();
-        let refused = Socket::bind(&path).unwrap_err();
+        let refused = Socket::bind(&path, "control socket").unwrap_err();
         assert!(refused.contains("no socket"), "{refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
-        assert!(Socket::bind(&place.join("none").join("c")).is_err());
+        assert!(Socket::bind(&place.join("none").join("c"), "control socket").is_err());
         fs::remove_file(&path).unwrap();
         fs::remove_dir(place).unwrap();
     }
@@ -175,7 +170,7 @@ mod tests {
         let path = place.join("c");
         let squatted = place.join(format!("c.{}", std::process::id()));
         fs::create_dir(&squatted).unwrap();
-        drop(Socket::bind(&path).unwrap());
+        drop(Socket::bind(&path, "control socket").unwrap());
         let names: Vec<_> = (0..2).map(|_| private_beside(&path).unwrap()).collect();
         assert_ne!(names[0], names[1]);
         for name in names {
@@ -188,7 +183,7 @@ mod tests {
     fn one_that_was_replaced_by_others_is_not_removed() {
         let place = place("other");
         let path = place.join("c");
-        let socket = Socket::bind(&path).unwrap();
+        let socket = Socket::bind(&path, "control socket").unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "theirs").unwrap();
         drop(socket);

@@ -1,5 +1,6 @@
 //! A worker's thread.
 
+use super::cuts::Attendant;
 use super::phases::{Phases, Seen};
 use netmem::forward::Forwarder;
 use netmem::sync::Worker;
@@ -16,9 +17,17 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Forwards as worker `number` until it is to stop, then drains: until nothing moves, or for a moment where nobody in this
 /// process takes what is transmitted.
 ///
+/// Whoever asks for cuts is answered between two rounds by `attendant`.
+///
 /// Workers that share packets end one after the other: each leaves its inbox to worker 0, which goes on until it is
 /// the last.
-pub fn forward(forwarder: &mut Forwarder, w: &mut Worker, number: usize, phases: &Phases) {
+pub fn forward(
+    forwarder: &mut Forwarder,
+    w: &mut Worker,
+    number: usize,
+    (phases, attendant): (&Phases, Option<&mut Attendant>),
+) {
+    let mut attendant = attendant;
     let retires = (number != HEIR).then(|| Retires(phases));
     loop {
         forwarder.run(w, phases.look_up_flag(number));
@@ -26,6 +35,11 @@ pub fn forward(forwarder: &mut Forwarder, w: &mut Worker, number: usize, phases:
         let complaints = forwarder.ports().map(|port| port.complaint()).collect();
         if phases.looked_up(number, Seen { states, complaints, is_over: forwarder.is_over() }) {
             break;
+        }
+        if let Some(attendant) = &mut attendant {
+            attendant.come_round(forwarder);
+            let received = forwarder.poll(w);
+            attendant.sample(received, forwarder);
         }
     }
     let begun = Instant::now();

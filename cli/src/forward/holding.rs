@@ -1,6 +1,7 @@
 //! The thread of holders and taps: takes what the forwarders pass and what they sent, keeps what it is told to, and frees on
 //! a worker of its own.
 
+use super::cuts::Standing;
 use super::phases::Phases;
 use netmem::forward::local_queue::{Retention, RetentionLimit};
 use netmem::forward::tap::TapReader;
@@ -24,6 +25,8 @@ pub struct Holding {
     /// Clones of what each worker has sent.
     pub taps: Vec<Tapped>,
     pub worker: Worker,
+    /// Whether it is to stand still, and does.
+    pub standing: Arc<Standing>,
 }
 
 /// The newest clones of sent frames.
@@ -60,6 +63,7 @@ impl Holding {
     pub fn run(mut self, phases: &Phases) -> (Option<LocalQueueReport>, Option<TapReport>) {
         let mut rest = REST;
         loop {
+            self.standing.stand();
             // Asked before the turn: what was passed and sent until then is taken by it.
             let last = phases.is_drained();
             match (last, self.turn()) {

@@ -183,6 +183,7 @@ mod tests {
             time,
             live: true,
             control: None,
+            metrics: None,
             config: None,
             watchdog: None,
         };

@@ -7,6 +7,7 @@
 //!                          ├─ routing      the kernel's routes, where they are followed
 //!                          ├─ reload       the configuration read again
 //!                          ├─ watchdog     who has not come round
+//!                          ├─ cuts         what all had counted at the end of a round, for metrics
 //!                          ├─ live         the line on a terminal
 //!                          └─ registry        what the control socket shows, where there is one
 //!                     └──► report ─► check ─► summary or json
@@ -15,6 +16,7 @@
 mod registry;
 mod check;
 mod cores;
+pub mod cuts;
 pub mod files;
 mod forwarding;
 #[allow(unsafe_code)]

@@ -3,7 +3,7 @@
 use netmem::port::PortState;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
 /// The flags of a run's end, in the order in which they are raised, and what the workers saw of their ports.
@@ -23,9 +23,21 @@ pub struct Phases {
     /// Workers that will never hand a packet to another again.
     retired: AtomicUsize,
     /// One for each worker.
-    lookouts: Box<[Lookout]>,
+    lookouts: Arc<[Lookout]>,
     /// The thread that waits for the end.
     watcher: Thread,
+}
+
+/// What has all workers look up from their packets, from any thread and for as long as it is kept.
+#[derive(Debug, Clone)]
+pub struct LookUp(Arc<[Lookout]>);
+
+impl LookUp {
+    /// Has them look up.
+    pub fn ask(&self) {
+        // Release: pairs with the AcqRel of `Phases::looked_up`.
+        self.0.iter().for_each(|worker| worker.look_up.store(true, Release));
+    }
 }
 
 /// A worker's looking up from its packets.
@@ -140,7 +152,12 @@ impl Phases {
 
     /// The workers are to look up from their packets.
     pub fn ask_to_look_up(&self) {
-        self.lookouts.iter().for_each(|worker| worker.look_up.store(true, Release));
+        self.look_up().ask();
+    }
+
+    /// What asks them to.
+    pub fn look_up(&self) -> LookUp {
+        LookUp(Arc::clone(&self.lookouts))
     }
 
     /// The flag that says so to a worker, for its poll loop.

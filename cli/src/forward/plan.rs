@@ -8,6 +8,7 @@ use crate::args::{
     WorkerArgs, XdpModeArg,
 };
 use crate::failure::Failure;
+use crate::metrics::Address;
 use netmem::forward::filter::{Action, Rule};
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
@@ -67,6 +68,8 @@ pub struct Plan {
     pub watchdog: Option<Duration>,
     /// Where the control socket is to be.
     pub control: Option<PathBuf>,
+    /// Where metrics are to be had.
+    pub metrics: Option<Address>,
     /// The file that options were read from, and can be read from again.
     pub config: Option<PathBuf>,
 }
@@ -162,6 +165,7 @@ impl Plan {
             live: !args.json,
             watchdog: Some(args.team.watchdog).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
             control: args.control.clone(),
+            metrics: args.scrape.address()?,
             config: args.config.clone(),
         })
     }

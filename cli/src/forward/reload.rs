@@ -86,6 +86,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("seconds", same.time != new.time),
         ("watchdog", same.watchdog != new.watchdog),
         ("control", same.control != new.control),
+        ("metrics or metrics-from", same.metrics != new.metrics),
         ("config", same.config != new.config),
     ];
     differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()

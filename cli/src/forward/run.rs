@@ -4,6 +4,7 @@
 //! stops; the ports are dropped; the ledgers are read; the pools are closed and waited for.
 
 use super::cores::pin;
+use super::cuts::{Attendant, Cuts};
 use super::forwarding::forward;
 use super::holding::{Holding, LocalQueueReport, TapReport};
 use super::links::Links;
@@ -51,8 +52,9 @@ struct Ran {
     network_core: Option<usize>,
 }
 
-/// What runs beside the workers: the network with its core, the local queue, who follows routes.
-type Beside = (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>);
+/// What runs beside the workers: the network with its core, the local queue, who follows routes, and what takes cuts.
+type Beside<'a> =
+    (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>, Option<&'a Arc<Cuts>>);
 
 /// Who is told while it runs, and what is looked after.
 type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>);
@@ -74,20 +76,19 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         following,
         mut reload,
         control,
+        scraped,
     } = dataplane;
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
     fill_rings(&mut setups);
-    let ended = || {
-        meters.iter().map(|one| one.drops.total() + one.passed.get()).sum::<u64>()
-            + lost_between(steering.as_ref())
-    };
+    let ended = || ended(&meters, steering.as_ref());
     let told = (&mut live, &mut own, &mut links, &mut reload);
-    let ran = threads(&mut setups, ended, (network, holding, following), told, plan, stop)?;
+    let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts));
+    let ran = threads(&mut setups, ended, beside, told, plan, stop)?;
     live.clear();
     // Before the pools are closed: the registry holds handles of them.
-    drop((control, live));
+    drop((control, scraped, live));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
     let (ports, owners) = close_ports(setups);
     drop(hooks);
@@ -168,7 +169,7 @@ fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     setups: &'scope mut [WorkerSetup],
     ended: impl Fn() -> u64 + Send + 'scope,
-    (network, holding, following): Beside,
+    (network, holding, following, cuts): Beside<'_>,
     phases: &'scope Phases,
 ) -> Result<Team<'scope>, Failure> {
     let network = network.map(|(network, core)| {
@@ -185,17 +186,23 @@ fn start<'scope>(
     let (network, holding) = (network.transpose()?, holding.transpose()?);
     let following = following.transpose()?;
     let workers = setups.iter_mut().enumerate().map(|(number, setup)| {
-        let body = move || phases.has_begun().then(|| work(number, setup, phases));
+        let attendant = cuts.map(|cuts| Attendant::new(Arc::clone(cuts), number, setup.details.len()));
+        let body = move || phases.has_begun().then(|| work(number, setup, phases, attendant));
         threads::start(scope, &format!("worker {number}"), body)
     });
     Ok(Team { network, holding, following, workers: workers.collect::<Result<_, _>>()? })
 }
 
 /// Forwards as worker `number`; the core it was pinned to.
-fn work(number: usize, setup: &mut WorkerSetup, phases: &Phases) -> Option<usize> {
+fn work(
+    number: usize,
+    setup: &mut WorkerSetup,
+    phases: &Phases,
+    mut attendant: Option<Attendant>,
+) -> Option<usize> {
     let WorkerSetup { owner, forwarder, core, .. } = setup;
     let core = pin(*core);
-    forward(forwarder, &mut owner.worker, number, phases);
+    forward(forwarder, &mut owner.worker, number, (phases, attendant.as_mut()));
     core
 }
 
@@ -203,13 +210,14 @@ fn work(number: usize, setup: &mut WorkerSetup, phases: &Phases) -> Option<usize
 fn threads(
     setups: &mut [WorkerSetup],
     ended: impl Fn() -> u64 + Send,
-    beside: Beside,
+    beside: Beside<'_>,
     told: Told<'_>,
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Ran, Failure> {
     let phases = &Phases::new(setups.len(), beside.0.is_none());
     let mut watchdog = Watchdog::new(setups, plan.watchdog);
+    beside.3.into_iter().for_each(|cuts| cuts.begin(phases.look_up()));
     thread::scope(|scope| {
         let team = start(scope, setups, ended, beside, phases);
         phases.begin(team.is_ok());
@@ -251,9 +259,10 @@ fn await_end<T>(watchdog: &mut Watchdog, workers: &[ScopedJoinHandle<'_, T>]) {
     }
 }
 
-/// Frames dropped on their way between workers.
-fn lost_between(steering: Option<&SteeringControl>) -> u64 {
-    steering.map_or(0, |steering| steering.drops().total())
+/// Frames that never come back to the generator: those dropped, also on their way between workers, and those passed.
+fn ended(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> u64 {
+    let by_workers: u64 = meters.iter().map(|one| one.drops.total() + one.passed.get()).sum();
+    by_workers + steering.map_or(0, |steering| steering.drops().total())
 }
 
 /// A thread of the run died, of this panic.

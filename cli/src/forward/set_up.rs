@@ -2,6 +2,7 @@
 //! failure is dropped.
 
 use super::cores::cores;
+use super::cuts::Cuts;
 use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
 use super::lending;
@@ -13,11 +14,12 @@ use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
 use super::registry::registry;
 use super::reload::Reload;
-use super::routing::{self, Following};
+use super::routing::{self, Following, GivenRoutes};
 use super::take_registry;
 use super::worker_setup::{Icmp, Owner, WorkerSetup, owners};
 use crate::control::server::Server;
 use crate::failure::Failure;
+use crate::metrics::{self, Source};
 use crate::stop;
 use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
 use netmem::forward::tap::tap;
@@ -52,6 +54,15 @@ pub struct Dataplane {
     pub reload: Option<Reload>,
     /// The control socket, if one was asked for.
     pub control: Option<Server>,
+    /// Who answers scrapers, if metrics were asked for.
+    pub scraped: Option<Scraped>,
+}
+
+/// What takes cuts of the run, and who answers scrapers with them.
+pub struct Scraped {
+    pub cuts: Arc<Cuts>,
+    /// Dropped, nobody answers.
+    pub _server: metrics::Server,
 }
 
 /// Sets everything up.
@@ -90,18 +101,10 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         Server::start(path, registry)
     };
     let control = plan.control.as_deref().map(listen).transpose()?;
+    let scraped = scraped(plan, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
     let network = network.map(|network| (network, cores.network));
-    let reload = plan.config.is_some().then(|| {
-        Ok(Reload {
-            asked: stop::on_hangup()?,
-            plan: plan.clone(),
-            routes,
-            rules: hooks.as_ref().map_or_else(Vec::new, Hooks::rules),
-            idle: setups.iter().map(|setup| setup.forwarder.idle_control()).collect(),
-            icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
-            steering: steering.clone(),
-        })
-    });
+    let reload =
+        plan.config.is_some().then(|| reload(plan, routes, &setups, (hooks.as_ref(), steering.as_ref())));
     let reload = reload.transpose()?;
     Ok(Dataplane {
         memory,
@@ -116,6 +119,39 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         following,
         reload,
         control,
+        scraped,
+    })
+}
+
+/// Who answers scrapers, if metrics were asked for.
+fn scraped(
+    plan: &Plan,
+    memory: &Memory,
+    setups: &[WorkerSetup],
+    (steering, holding): (Option<&SteeringControl>, Option<&Holding>),
+) -> Result<Option<Scraped>, Failure> {
+    let Some(address) = &plan.metrics else { return Ok(None) };
+    let beside = holding.map(|holding| Arc::clone(&holding.standing));
+    let cuts = Arc::new(Cuts::new(setups, steering, beside));
+    let server = metrics::Server::start(address, Source::new(&cuts, setups, memory))?;
+    Ok(Some(Scraped { cuts, _server: server }))
+}
+
+/// What reads the configuration again.
+fn reload(
+    plan: &Plan,
+    routes: Option<GivenRoutes>,
+    setups: &[WorkerSetup],
+    (hooks, steering): (Option<&Hooks>, Option<&SteeringControl>),
+) -> Result<Reload, Failure> {
+    Ok(Reload {
+        asked: stop::on_hangup()?,
+        plan: plan.clone(),
+        routes,
+        rules: hooks.map_or_else(Vec::new, Hooks::rules),
+        idle: setups.iter().map(|setup| setup.forwarder.idle_control()).collect(),
+        icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
+        steering: steering.cloned(),
     })
 }
 
@@ -156,7 +192,13 @@ fn hold_for(setups: &mut [WorkerSetup], memory: &Memory, plan: &Plan) -> Result<
     let worker = memory.worker().map_err(Failure::input)?;
     let places = (2 * plan.ring).max(QUEUE);
     let keep = plan.hold.map(|hold| Arc::new(RetentionLimit::new(hold.frames, hold.time)));
-    let mut holding = Holding { keep: keep.clone(), retentions: Vec::new(), taps: Vec::new(), worker };
+    let mut holding = Holding {
+        keep: keep.clone(),
+        retentions: Vec::new(),
+        taps: Vec::new(),
+        worker,
+        standing: Arc::default(),
+    };
     for setup in setups {
         if let Some(keep) = &keep {
             let (local_queue, reader) = local_queue(places);

@@ -1,0 +1,55 @@
+//! `netmem forward`: who may read the metrics, and where.
+
+use crate::failure::Failure;
+use crate::metrics::Address;
+use clap::{Args, ValueEnum};
+
+/// Flags about metrics.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Run and control")]
+pub struct ScrapeArgs {
+    /// Answer Prometheus at a loopback IP:PORT or a Unix socket.
+    ///
+    /// GET /metrics, at an address as in 127.0.0.1:9100, [::1]:9100 or /run/netmem.metrics (mode 0600). Prometheus' text format, or OpenMetrics where Accept asks for it.
+    /// Each scrape is one cut of the run: what was received is what was transmitted, dropped, passed or is held, and every
+    /// frame is somewhere. A worker that does not come round is not waited for: netmem_worker_stale says so,
+    /// netmem_worker_age_seconds since when. docs/prometheus/netmem.rules.yml has alerts.
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::parse, hide_short_help = true)]
+    pub metrics: Option<Address>,
+
+    /// Who may connect to --metrics: processes of this machine, or anybody who reaches it; there is no password [default: local]
+    #[arg(long, value_name = "WHO", value_enum, hide_short_help = true)]
+    pub metrics_from: Option<FromArg>,
+}
+
+/// Values of `--metrics-from`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FromArg {
+    /// Processes of this machine: a loopback address, or a Unix socket.
+    Local,
+    /// Anybody who reaches the address.
+    Anywhere,
+}
+
+impl ScrapeArgs {
+    /// Where metrics are to be had, if anywhere.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for an address that others reach, where that was not asked for.
+    pub fn address(&self) -> Result<Option<Address>, Failure> {
+        let here = self.metrics_from != Some(FromArg::Anywhere);
+        match &self.metrics {
+            None if self.metrics_from.is_some() => {
+                Err(Failure::input("--metrics-from: there are no metrics: give --metrics as well"))
+            }
+            Some(Address::Tcp(address)) if here && Address::Tcp(*address).is_remote() => {
+                Err(Failure::Input(format!(
+                    "--metrics {address}: others than this machine could read it: give 127.0.0.1:{port} or [::1]:{port}, or \
+                     --metrics-from anywhere as well",
+                    port = address.port()
+                )))
+            }
+            address => Ok(address.clone()),
+        }
+    }
+}

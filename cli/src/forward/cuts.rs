@@ -1,0 +1,224 @@
+//! Consistent cuts of a run: what every worker had counted at the end of one round, and where every frame was then.
+//!
+//! ```text
+//!   who asks ─► asked, look up! ─► each worker, at the end of its round ─► what it has counted, its pool's ledger
+//!        └───── waits, for [`PATIENCE`] at most ◄────────────────────────────┘
+//! ```
+//! A worker's counts are exact at the end of its round, since it writes them alone. Where workers share packets, they meet
+//! there for a moment ([`meeting`]), so that what one handed over is what others took and what is on its way. One that does
+//! not come round is left out: what it said last is its part, with its age. (ADR 0042)
+
+mod answer;
+mod meeting;
+mod sizes;
+mod standing;
+
+use super::phases::LookUp;
+use super::report::LOST_BETWEEN;
+use super::worker_setup::WorkerSetup;
+pub use answer::{Answer, Attendant, Packets, PortAnswer};
+use meeting::{Meeting, Met};
+use netmem::forward::SteeringControl;
+use netmem::pool::{Ledger, Pool};
+pub use sizes::Sizes;
+pub use standing::Standing;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long workers are waited for: they sleep for 50 ms at most.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// How often it is looked whether they have answered.
+const TICK: Duration = Duration::from_micros(100);
+/// How often workers that share packets are asked to meet, where one was late.
+const MEETINGS: u32 = 8;
+/// A cut that is no older is one for everybody who asks.
+const FRESH: Duration = Duration::from_millis(20);
+
+/// What takes cuts of a run, shared between the workers and who asks.
+pub struct Cuts {
+    seats: Vec<Seat>,
+    /// Each worker's pool.
+    pools: Vec<Pool>,
+    steering: Option<SteeringControl>,
+    /// Where workers meet that share packets; None where each has its own.
+    meeting: Option<Meeting>,
+    /// Who frees frames beside the workers, if there is somebody.
+    beside: Option<Arc<Standing>>,
+    /// How workers are asked; not before the run begins.
+    look_up: OnceLock<LookUp>,
+    last: Mutex<Last>,
+}
+
+/// One worker.
+struct Seat {
+    /// The number of the last cut that it was asked for.
+    asked: AtomicU64,
+    answer: Mutex<Arc<Answer>>,
+}
+
+/// The last cut, and each pool's frames as they were last seen at rest.
+struct Last {
+    number: u64,
+    cut: Option<Arc<Cut>>,
+    ledgers: Vec<Option<Rest>>,
+}
+
+/// Where a pool's frames were when nothing moved, and when that was.
+pub type Rest = (Ledger, Instant);
+
+/// What all workers had counted.
+#[derive(Debug)]
+pub struct Cut {
+    /// When it was taken.
+    pub at: Instant,
+    /// Each worker's last answer, and whether it is one to this question.
+    pub workers: Vec<(Arc<Answer>, bool)>,
+    /// The frames of each worker's pool; None until they were seen at rest for the first time.
+    pub ledgers: Vec<Option<Rest>>,
+    /// Whether all answered, and all frames were seen at rest.
+    pub is_whole: bool,
+    /// Packets dropped between workers, by cause; none where they share nothing.
+    pub between: Vec<(&'static str, u64)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Cuts {
+    /// Cuts of a run of these workers; `beside` is who frees frames beside them.
+    pub fn new(
+        setups: &[WorkerSetup],
+        steering: Option<&SteeringControl>,
+        beside: Option<Arc<Standing>>,
+    ) -> Cuts {
+        let seat = |setup: &WorkerSetup| Seat {
+            asked: AtomicU64::new(0),
+            answer: Mutex::new(Arc::new(Answer::first(&setup.forwarder))),
+        };
+        let idle = || setups.iter().map(|setup| setup.forwarder.idle_control()).collect();
+        Cuts {
+            seats: setups.iter().map(seat).collect(),
+            pools: setups.iter().map(|setup| setup.owner.pool.clone()).collect(),
+            steering: steering.cloned(),
+            meeting: steering.map(|_| Meeting::new(idle())),
+            beside,
+            look_up: OnceLock::new(),
+            last: Mutex::new(Last { number: 0, cut: None, ledgers: vec![None; setups.len()] }),
+        }
+    }
+
+    /// The run begins: workers can be asked from now on.
+    pub fn begin(&self, look_up: LookUp) {
+        // It begins once.
+        let _ = self.look_up.set(look_up);
+    }
+
+    /// Has every worker come round, which takes a sample of its bursts and rings.
+    pub fn sample(&self) {
+        self.look_up.get().into_iter().for_each(LookUp::ask);
+    }
+
+    /// The number that worker `worker` was last asked for.
+    fn asked(&self, worker: usize) -> u64 {
+        // Acquire: pairs with the Release in `ask`; the meeting of that number has been opened.
+        self.seats[worker].asked.load(Acquire)
+    }
+
+    /// Worker `worker` answers, at the end of a round.
+    fn answer(&self, worker: usize, mut answer: Answer) {
+        let number = answer.number;
+        if self.meeting.is_none() {
+            answer.ledger = Some(self.pools[worker].ledger());
+        }
+        *lock(&self.seats[worker].answer) = Arc::new(answer);
+        if let Some(meeting) = &self.meeting {
+            meeting.meet(number, worker, || self.met());
+        }
+    }
+
+    /// The frames of all pools and what was dropped between workers, while nothing moves.
+    fn met(&self) -> Met {
+        Met { ledgers: self.pools.iter().map(Pool::ledger).collect(), between: self.between() }
+    }
+
+    /// What was dropped between workers by now.
+    fn between(&self) -> Vec<(&'static str, u64)> {
+        let drops = self.steering.iter().map(SteeringControl::drops);
+        let counts = |drops: netmem::steer::HandOffDrops| [drops.full, drops.flow_limit, drops.gone];
+        drops.flat_map(|drops| LOST_BETWEEN.into_iter().zip(counts(drops))).collect()
+    }
+
+    /// A cut: a new one, or the last where that is not older than 20 ms. It takes 150 ms at most, and little more where the
+    /// machine is busy.
+    pub fn take(&self) -> Arc<Cut> {
+        let mut last = lock(&self.last);
+        if let Some(cut) = last.cut.as_ref().filter(|cut| cut.at.elapsed() < FRESH) {
+            return Arc::clone(cut);
+        }
+        let until = Instant::now() + PATIENCE;
+        let stands = self.beside.as_ref().is_none_or(|beside| beside.ask(until));
+        let mut met = None;
+        for _ in 0..MEETINGS {
+            last.number += 1;
+            let all = self.ask(last.number, until);
+            met = self.meeting.as_ref().filter(|_| all).and_then(|meeting| meeting.result(last.number));
+            if met.is_some() || !all || self.meeting.is_none() {
+                break;
+            }
+        }
+        let stood = self.beside.as_ref().is_none_or(|beside| beside.go_on());
+        let cut = Arc::new(self.cut(&mut last, met, stands && stood));
+        last.cut = Some(Arc::clone(&cut));
+        cut
+    }
+
+    /// Asks all workers, and waits; whether all have answered.
+    fn ask(&self, number: u64, until: Instant) -> bool {
+        let Some(look_up) = self.look_up.get() else { return false };
+        self.meeting.iter().for_each(|meeting| meeting.open(number));
+        // Release: pairs with the Acquire in `asked`.
+        self.seats.iter().for_each(|seat| seat.asked.store(number, Release));
+        look_up.ask();
+        self.steering.iter().for_each(SteeringControl::wake);
+        loop {
+            if self.seats.iter().all(|seat| lock(&seat.answer).number == number)
+                && self.meeting.as_ref().is_none_or(|meeting| meeting.is_over(number))
+            {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            thread::sleep(TICK);
+        }
+    }
+
+    /// What is known now; frames count as being at rest only where nobody `moved` them beside the workers.
+    fn cut(&self, last: &mut Last, met: Option<Met>, at_rest: bool) -> Cut {
+        let workers: Vec<_> = self.seats.iter().map(|seat| Arc::clone(&lock(&seat.answer))).collect();
+        let fresh: Vec<_> = workers.iter().map(|answer| answer.number == last.number).collect();
+        let between = met.as_ref().map_or_else(|| self.between(), |met| met.between.clone());
+        let now = Instant::now();
+        let seen: Vec<Option<Rest>> = match met {
+            Some(met) => met.ledgers.into_iter().map(|ledger| Some((ledger, now))).collect(),
+            None => workers.iter().map(|answer| Some((answer.ledger.clone()?, answer.at))).collect(),
+        };
+        if at_rest {
+            for (known, seen) in last.ledgers.iter_mut().zip(seen) {
+                *known = seen.or_else(|| known.take());
+            }
+        }
+        let all_seen = |known: &Option<Rest>| known.as_ref().is_some_and(|(_, seen)| now - *seen < PATIENCE);
+        Cut {
+            at: now,
+            is_whole: at_rest && fresh.iter().all(|&fresh| fresh) && last.ledgers.iter().all(all_seen),
+            workers: workers.into_iter().zip(fresh).collect(),
+            ledgers: last.ledgers.clone(),
+            between,
+        }
+    }
+}

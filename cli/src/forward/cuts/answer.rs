@@ -1,0 +1,149 @@
+//! What a worker says when it is asked, at the end of a round.
+
+use super::Cuts;
+use super::sizes::Sizes;
+use crate::forward::report::{PortSource, dropped};
+use netmem::forward::{Forwarder, Meters};
+use netmem::pool::Ledger;
+use netmem::port::PortState;
+use netmem::stats::Quantiles;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a worker had counted.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The number that it answers to; 0 before the first.
+    pub number: u64,
+    pub at: Instant,
+    /// What became of its packets.
+    pub packets: Packets,
+    /// What it dropped, by reason.
+    pub drops: Vec<(&'static str, u64)>,
+    /// Rounds without work, sleeps, and times that it did not come round.
+    pub idle_rounds: u64,
+    pub sleeps: u64,
+    pub stalls: u64,
+    /// Its time per packet; None before the first window was full.
+    pub windows: Option<Quantiles>,
+    /// Packets of a round, as sampled.
+    pub bursts: Sizes,
+    pub ports: Vec<PortAnswer>,
+    /// The frames of its pool, where none moves but by this worker.
+    pub ledger: Option<Ledger>,
+}
+
+/// What became of a worker's packets: `received + taken + originated + fragments == transmitted + dropped + held + passed +
+/// handed + fragmented`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Packets {
+    pub received: u64,
+    pub taken: u64,
+    pub originated: u64,
+    pub fragments: u64,
+    pub transmitted: u64,
+    pub dropped: u64,
+    pub held: u64,
+    pub passed: u64,
+    pub handed: u64,
+    pub fragmented: u64,
+}
+
+/// One of its ports.
+#[derive(Debug, Clone)]
+pub struct PortAnswer {
+    pub name: String,
+    pub kind: &'static str,
+    pub is_up: bool,
+    pub counters: Vec<(&'static str, u64)>,
+    /// Frames posted for transmission, as sampled.
+    pub posted: Sizes,
+}
+
+impl Packets {
+    fn read(meters: &Meters) -> Packets {
+        Packets {
+            received: meters.received.get(),
+            taken: meters.taken.get(),
+            originated: meters.originated.get(),
+            fragments: meters.fragments.get(),
+            transmitted: meters.transmitted.get(),
+            dropped: meters.drops.total(),
+            held: meters.held.get(),
+            passed: meters.passed.get(),
+            handed: meters.handed.get(),
+            fragmented: meters.fragmented.get(),
+        }
+    }
+}
+
+impl Answer {
+    /// What a worker says before it was asked.
+    pub fn first(forwarder: &Forwarder) -> Answer {
+        let ports = forwarder.ports().count();
+        Answer::read(forwarder, 0, &(Sizes::default(), vec![Sizes::default(); ports]))
+    }
+
+    fn read(forwarder: &Forwarder, number: u64, (bursts, posted): &(Sizes, Vec<Sizes>)) -> Answer {
+        let meters = forwarder.meters();
+        let port = |(port, posted): (&dyn netmem::port::Port, &Sizes)| PortAnswer {
+            name: port.name().to_owned(),
+            kind: port.kind(),
+            is_up: port.state() == PortState::Up,
+            counters: PortSource::new(port).read(),
+            posted: *posted,
+        };
+        Answer {
+            number,
+            at: Instant::now(),
+            packets: Packets::read(&meters),
+            idle_rounds: meters.idle_rounds.get(),
+            sleeps: meters.sleeps.get(),
+            stalls: meters.stalls.get(),
+            windows: meters.windows.quantiles(),
+            bursts: *bursts,
+            ports: forwarder.ports().zip(posted).map(port).collect(),
+            ledger: None,
+            drops: dropped(&[meters], None),
+        }
+    }
+}
+
+/// A worker's side of the cuts.
+pub struct Attendant {
+    cuts: Arc<Cuts>,
+    worker: usize,
+    answered: u64,
+    samples: (Sizes, Vec<Sizes>),
+}
+
+impl Attendant {
+    /// That of worker `worker`, which has so many ports.
+    pub fn new(cuts: Arc<Cuts>, worker: usize, ports: usize) -> Attendant {
+        Attendant { cuts, worker, answered: 0, samples: Default::default() }.with_ports(ports)
+    }
+
+    fn with_ports(mut self, ports: usize) -> Attendant {
+        self.samples.1 = vec![Sizes::default(); ports];
+        self
+    }
+
+    /// The worker has come round, after it has looked up: it answers what it was asked, in the state in which its last round
+    /// ended.
+    pub fn come_round(&mut self, forwarder: &Forwarder) {
+        let asked = self.cuts.asked(self.worker);
+        if asked != self.answered {
+            self.answered = asked;
+            self.cuts.answer(self.worker, Answer::read(forwarder, asked, &self.samples));
+        }
+    }
+
+    /// A round has received so many packets: a sample of that, and of what its ports have posted.
+    pub fn sample(&mut self, received: usize, forwarder: &Forwarder) {
+        let (bursts, posted) = &mut self.samples;
+        bursts.add(received);
+        for (posted, port) in posted.iter_mut().zip(forwarder.ports()) {
+            posted.add(port.tx_posted());
+        }
+    }
+}

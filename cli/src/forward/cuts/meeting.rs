@@ -1,0 +1,179 @@
+//! Where workers that share packets meet for a moment, at the end of a round of each.
+//!
+//! Whoever comes waits for the others, for a fifth of a millisecond at most; the last one counts the frames while all others
+//! stand. One that goes on before is noticed, and what was counted does not count: nobody waits for a worker that stalls.
+
+use netmem::forward::{Idle, IdleControl};
+use netmem::pool::Ledger;
+use std::hint::spin_loop;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a worker waits that spins: rings hold what comes meanwhile.
+const SPINNING: Duration = Duration::from_micros(200);
+/// How long one waits that sleeps while there is nothing to do, so that others have time to wake.
+const SLEEPING: Duration = Duration::from_millis(2);
+/// Looks before the core is lent to others.
+const LOOKS: u32 = 200;
+/// Where the number stands above the count of those who came.
+const NUMBER: u32 = 16;
+
+/// A place where workers meet, for one cut after the other.
+pub struct Meeting {
+    /// What each worker does without work.
+    idle: Vec<IdleControl>,
+    /// The number of the cut, and how many workers have come.
+    came: AtomicU64,
+    /// The last number for which one went on before it was over.
+    left: AtomicU64,
+    /// The last number for which the frames have been counted, whether that counts or not.
+    over: AtomicU64,
+    met: Mutex<Option<(u64, Met)>>,
+}
+
+/// What was counted while nothing moved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Met {
+    /// Each pool's frames.
+    pub ledgers: Vec<Ledger>,
+    /// Packets dropped between workers, by cause.
+    pub between: Vec<(&'static str, u64)>,
+}
+
+impl Meeting {
+    /// A meeting of workers that do this without work.
+    pub fn new(idle: Vec<IdleControl>) -> Meeting {
+        let number = || AtomicU64::new(0);
+        Meeting { idle, came: number(), left: number(), over: number(), met: Mutex::new(None) }
+    }
+
+    /// Opens it for the cut of that number, which is larger than any before. Who still waits in another one leaves it.
+    pub fn open(&self, number: u64) {
+        // Release: pairs with the AcqRel in `meet`.
+        self.came.store(number << NUMBER, Release);
+    }
+
+    /// Whether the frames of that number were counted.
+    pub fn is_over(&self, number: u64) -> bool {
+        // Acquire: pairs with the Release in `meet`.
+        self.over.load(Acquire) >= number || self.left.load(Relaxed) >= number
+    }
+
+    /// What was counted, if all stood still.
+    pub fn result(&self, number: u64) -> Option<Met> {
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        met.take().filter(|(of, _)| *of == number).map(|(_, met)| met)
+    }
+
+    /// Worker `worker` comes; `count` is called by the last one, while all others stand.
+    pub fn meet(&self, number: u64, worker: usize, count: impl FnOnce() -> Met) {
+        let came = |came: u64| (came >> NUMBER == number).then_some(came + 1);
+        // AcqRel: what others did before they came is seen by the last one.
+        let Ok(before) = self.came.fetch_update(AcqRel, Relaxed, came) else { return };
+        let others = before & ((1 << NUMBER) - 1);
+        if others + 1 < self.idle.len() as u64 {
+            self.wait(number, worker);
+            return;
+        }
+        let met = count();
+        // Acquire: pairs with the fence in `wait`. If anything was read that another did after it left, that it left is read
+        // here.
+        fence(Acquire);
+        if self.left.load(Relaxed) != number {
+            *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some((number, met));
+        }
+        // Release: pairs with the Acquires in `wait` and `is_over`.
+        self.over.fetch_max(number, Release);
+    }
+
+    /// Waits until it is over, and leaves it before where that takes too long.
+    fn wait(&self, number: u64, worker: usize) {
+        let patience = match self.idle[worker].get() {
+            Idle::Spin => SPINNING,
+            Idle::Sleep => SLEEPING,
+        };
+        let (since, mut looks) = (Instant::now(), 0_u32);
+        // Acquire: pairs with the Release in `meet`: what was counted comes before what follows here.
+        while self.over.load(Acquire) < number {
+            if since.elapsed() > patience || self.came.load(Relaxed) >> NUMBER != number {
+                self.left.fetch_max(number, Relaxed);
+                // Release: pairs with the fence in `meet`; all that follows comes after it.
+                fence(Release);
+                return;
+            }
+            looks += 1;
+            if looks < LOOKS { spin_loop() } else { thread::yield_now() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn met(n: u64) -> Met {
+        Met { ledgers: Vec::new(), between: vec![("n", n)] }
+    }
+
+    #[test]
+    fn what_is_counted_while_one_goes_on_does_not_count() {
+        let meeting = Meeting::new(vec![IdleControl::default(); 2]);
+        meeting.open(1);
+        // Nobody else comes: it leaves.
+        meeting.meet(1, 0, || met(1));
+        assert!(meeting.is_over(1));
+        meeting.meet(1, 1, || met(1));
+        assert_eq!(meeting.result(1), None);
+        // One that comes to a meeting that is over, or to one that is none, does not wait.
+        meeting.meet(7, 0, || unreachable!());
+        meeting.open(2);
+        meeting.meet(1, 0, || unreachable!());
+        assert!(!meeting.is_over(2));
+    }
+
+    /// Both count all the time but where they meet: what is counted there is the same twice.
+    #[test]
+    fn nothing_moves_while_it_is_counted() {
+        let meeting = Meeting::new(vec![IdleControl::default(); 2]);
+        let (asked, moved) = (AtomicU64::new(0), [AtomicU64::new(0), AtomicU64::new(0)]);
+        let sum = || moved.iter().map(|one| one.load(Relaxed)).sum::<u64>();
+        let body = |worker: usize| {
+            let mut answered = 0;
+            while answered < u64::MAX {
+                moved[worker].store(moved[worker].load(Relaxed) + 1, Relaxed);
+                // Acquire: pairs with the Release below.
+                let number = asked.load(Acquire);
+                if number != answered && number != u64::MAX {
+                    meeting.meet(number, worker, || {
+                        let first = sum();
+                        (0..100).for_each(|_| spin_loop());
+                        met(sum() - first)
+                    });
+                }
+                answered = number;
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| body(0));
+            scope.spawn(|| body(1));
+            let (mut number, mut counted) = (0, 0);
+            while counted < 100 && number < 100_000 {
+                number += 1;
+                meeting.open(number);
+                asked.store(number, Release);
+                while !meeting.is_over(number) {
+                    thread::yield_now();
+                }
+                if let Some(result) = meeting.result(number) {
+                    assert_eq!(result, met(0));
+                    counted += 1;
+                }
+            }
+            asked.store(u64::MAX, Release);
+            assert!(counted > 0, "they met never");
+        });
+    }
+}

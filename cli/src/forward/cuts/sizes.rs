@@ -1,0 +1,60 @@
+//! How often each size came, in buckets up to powers of two, as Prometheus counts them.
+
+/// Buckets: 0, 1, 2, 4, … 65,536, and all that is larger.
+const BUCKETS: usize = 19;
+
+/// How often sizes came, and their sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    counts: [u64; BUCKETS],
+    sum: u64,
+}
+
+impl Sizes {
+    /// Counts one size.
+    pub fn add(&mut self, size: usize) {
+        let bucket = match size {
+            0 => 0,
+            _ => 1 + size.next_power_of_two().trailing_zeros() as usize,
+        };
+        self.counts[bucket.min(BUCKETS - 1)] += 1;
+        self.sum += size as u64;
+    }
+
+    /// The sum of all.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// For each bound, how many were no larger; None is the bound of all.
+    pub fn up_to(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
+        let bound = |at: usize| match at {
+            0 => Some(0),
+            at if at == BUCKETS - 1 => None,
+            at => Some(1 << (at - 1)),
+        };
+        self.counts.iter().enumerate().scan(0, move |below, (at, count)| {
+            *below += count;
+            Some((bound(at), *below))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_counts_below_every_bound_that_is_not_smaller() {
+        let mut sizes = Sizes::default();
+        let all = [0, 1, 2, 3, 4, 5, 64, 65, 65_536, 65_537, 1 << 20];
+        all.into_iter().for_each(|size| sizes.add(size));
+        assert_eq!(sizes.sum(), all.iter().sum::<usize>() as u64);
+        for (bound, count) in sizes.up_to() {
+            let below = all.iter().filter(|&&size| bound.is_none_or(|bound| size as u64 <= bound)).count();
+            assert_eq!(count, below as u64, "{bound:?}");
+        }
+        assert_eq!(sizes.up_to().count(), BUCKETS);
+        assert_eq!(sizes.up_to().filter(|(bound, _)| bound.is_none()).count(), 1);
+    }
+}

@@ -1,0 +1,55 @@
+//! Where metrics are to be had.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A TCP address, or a Unix socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// The address that a text means: a path where it has a slash, else IP:PORT.
+    ///
+    /// # Errors
+    /// One line that says what would be one.
+    pub fn parse(text: &str) -> Result<Address, String> {
+        if text.contains('/') {
+            return Ok(Address::Unix(text.into()));
+        }
+        let wrong =
+            || "give IP:PORT, as in 127.0.0.1:9100 or [::1]:9100, or the path of a Unix socket".to_owned();
+        text.parse().map(Address::Tcp).map_err(|_| wrong())
+    }
+
+    /// Whether others than processes of this machine could connect.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Address::Tcp(address) if !address.ip().to_canonical().is_loopback())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_paths_are_told_apart_and_only_loopback_is_local() {
+        for (text, remote) in [
+            ("127.0.0.1:9100", false),
+            ("[::1]:9100", false),
+            ("[::ffff:127.0.0.1]:9100", false),
+            ("/run/netmem.metrics", false),
+            ("./metrics", false),
+            ("0.0.0.0:9100", true),
+            ("[::]:9100", true),
+            ("192.0.2.1:9100", true),
+        ] {
+            assert_eq!(Address::parse(text).unwrap().is_remote(), remote, "{text}");
+        }
+        for text in ["9100", ":9100", "localhost:9100", "127.0.0.1", "::1:9100x", ""] {
+            assert!(Address::parse(text).unwrap_err().contains("127.0.0.1:9100"), "{text}");
+        }
+    }
+}

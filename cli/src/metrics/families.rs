@@ -1,0 +1,260 @@
+//! Names, units and help of everything that is scraped.
+
+use super::page::{Kind, Labels, Page};
+use crate::forward::cuts::{Answer, Cut, Packets, PortAnswer};
+use netmem::page::Memory;
+use netmem::pool::{Ledger, Pool, PoolStats};
+use std::time::Duration;
+
+/// The run as a whole: whether this is one cut, what was dropped and what is between workers.
+pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
+    let mut family = page.family("netmem_build_info", Kind::Gauge, "The version that runs; always 1.");
+    family.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    let help = "Scrapes that were answered, this one too.";
+    page.family("netmem_scrapes", Kind::Counter, help).sample(&[], scrapes);
+    let help = "1 if every worker answered this scrape and every frame was seen at rest; else what is stale says its age.";
+    page.family("netmem_cut_whole", Kind::Gauge, help).sample(&[], u8::from(cut.is_whole));
+    let mut family =
+        page.family("netmem_dropped_packets", Kind::Counter, "Packets dropped, by reason, of all workers.");
+    let reasons = cut.workers.first().map_or(0, |(answer, _)| answer.drops.len());
+    for at in 0..reasons {
+        let reason = cut.workers[0].0.drops[at].0;
+        let sum: u64 = cut.workers.iter().map(|(answer, _)| answer.drops[at].1).sum();
+        family.sample(&[("reason", reason)], sum);
+    }
+    cut.between.iter().for_each(|(reason, count)| family.sample(&[("reason", reason)], count));
+    let (waiting, ahead) = between(cut);
+    let help =
+        "Packets on their way between workers: handed over, not taken and not dropped. 0 without steering.";
+    page.family("netmem_between_packets", Kind::Gauge, help).sample(&[], waiting);
+    let help =
+        "Packets that a worker took after another's last answer, who handed them over. 0 in a whole cut.";
+    page.family("netmem_between_ahead_packets", Kind::Gauge, help).sample(&[], ahead);
+}
+
+/// Packets on their way between workers; or, where a worker is stale, by how many others are ahead of it.
+fn between(cut: &Cut) -> (u64, u64) {
+    let sum = |pick: fn(&Packets) -> u64| {
+        cut.workers.iter().map(|(answer, _)| pick(&answer.packets)).fold(0, u64::wrapping_add)
+    };
+    let dropped = cut.between.iter().map(|(_, count)| count).sum::<u64>();
+    let (handed, ended) = (sum(|of| of.handed), sum(|of| of.taken).wrapping_add(dropped));
+    (handed.saturating_sub(ended), ended.saturating_sub(handed))
+}
+
+/// A family of workers: its name, kind, help, and what it reads.
+type OfWorker = (&'static str, Kind, &'static str, fn(&Answer) -> u64);
+
+const OF_WORKERS: &[OfWorker] = &[
+    ("netmem_worker_receive_packets", Kind::Counter, "Packets received from all ports.", |of| {
+        of.packets.received
+    }),
+    ("netmem_worker_take_packets", Kind::Counter, "Packets taken that other workers handed over.", |of| {
+        of.packets.taken
+    }),
+    ("netmem_worker_originate_packets", Kind::Counter, "ICMP errors made of dropped packets.", |of| {
+        of.packets.originated
+    }),
+    ("netmem_worker_fragments", Kind::Counter, "Pieces made of packets that were cut.", |of| {
+        of.packets.fragments
+    }),
+    ("netmem_worker_transmit_packets", Kind::Counter, "Packets that a port took for transmission.", |of| {
+        of.packets.transmitted
+    }),
+    ("netmem_worker_drop_packets", Kind::Counter, "Packets dropped for any reason.", |of| of.packets.dropped),
+    ("netmem_worker_pass_packets", Kind::Counter, "Packets that the local queue took.", |of| {
+        of.packets.passed
+    }),
+    (
+        "netmem_worker_hand_packets",
+        Kind::Counter,
+        "Packets handed to other workers, those dropped on the way too.",
+        |of| of.packets.handed,
+    ),
+    ("netmem_worker_fragmented_packets", Kind::Counter, "Packets that were cut.", |of| of.packets.fragmented),
+    (
+        "netmem_worker_held_packets",
+        Kind::Gauge,
+        "Packets that wait for a transmit ring or a neighbour.",
+        |of| of.packets.held,
+    ),
+    ("netmem_worker_idle_rounds", Kind::Counter, "Rounds without work, from the 65th in a row on.", |of| {
+        of.idle_rounds
+    }),
+    ("netmem_worker_sleeps", Kind::Counter, "How often the worker slept.", |of| of.sleeps),
+    (
+        "netmem_worker_stalls",
+        Kind::Counter,
+        "How often the watchdog said that it did not come round.",
+        |of| of.stalls,
+    ),
+];
+
+/// Each worker, and whether what is said of it is old.
+pub fn workers(page: &mut Page, cut: &Cut) {
+    let named: Vec<_> = cut.workers.iter().enumerate().map(|(number, of)| (number.to_string(), of)).collect();
+    let help = "1 if the worker did not answer this scrape: its values are those of its last answer.";
+    let mut family = page.family("netmem_worker_stale", Kind::Gauge, help);
+    for (worker, (_, is_fresh)) in &named {
+        family.sample(&[("worker", worker)], u8::from(!is_fresh));
+    }
+    let mut family =
+        page.family("netmem_worker_age_seconds", Kind::Gauge, "How old the worker's values are.");
+    for (worker, (answer, _)) in &named {
+        family.sample(&[("worker", worker)], seconds(cut.at.saturating_duration_since(answer.at)));
+    }
+    for &(name, kind, help, read) in OF_WORKERS {
+        let mut family = page.family(name, kind, help);
+        named.iter().for_each(|(worker, (answer, _))| family.sample(&[("worker", worker)], read(answer)));
+    }
+    let help = "Time per received packet, over windows with work in them; without idle time.";
+    let mut family = page.family("netmem_worker_packet_seconds", Kind::Summary, help);
+    for (worker, (answer, _)) in &named {
+        if let Some(windows) = &answer.windows {
+            let labels = [("worker", worker.as_str())];
+            let quantiles = [("0.1", windows.p10), ("0.5", windows.p50), ("0.9", windows.p90)];
+            quantiles.into_iter().for_each(|(share, ns)| family.quantile(&labels, share, ns / 1e9));
+            family.count(&labels, windows.windows);
+        }
+    }
+    let help = "Packets received in a round, as sampled about fifty times a second.";
+    let mut family = page.family("netmem_worker_burst_packets", Kind::Histogram, help);
+    named.iter().for_each(|(worker, (answer, _))| family.sizes(&[("worker", worker)], &answer.bursts));
+}
+
+/// The counters of ports that have names of their own; others go by their name in `netmem stat ports`.
+const OF_PORTS: &[(&str, &str, &str)] = &[
+    ("rx", "netmem_port_receive_packets", "Packets received."),
+    ("rx_bytes", "netmem_port_receive_bytes", "Bytes received."),
+    ("tx", "netmem_port_transmit_packets", "Packets posted for transmission."),
+    ("tx_bytes", "netmem_port_transmit_bytes", "Bytes posted for transmission."),
+    ("completed", "netmem_port_complete_packets", "Packets sent and given back."),
+];
+
+/// The ports of all workers.
+pub fn ports(page: &mut Page, cut: &Cut) {
+    let all = cut.workers.iter().enumerate().flat_map(|(worker, (answer, _))| {
+        answer.ports.iter().enumerate().map(move |(at, port)| (worker.to_string(), at.to_string(), port))
+    });
+    let all: Vec<_> = all.collect();
+    let labels = |(worker, at, port): &(String, String, &PortAnswer)| {
+        [("port", port.name.clone()), ("worker", worker.clone()), ("number", at.clone())]
+    };
+    let mut family =
+        page.family("netmem_port_up", Kind::Gauge, "1 if the port is up, as its worker last saw it.");
+    for one in &all {
+        let [port, worker, at] = labels(one);
+        let labels = [(port.0, &*port.1), (worker.0, &*worker.1), (at.0, &*at.1), ("kind", one.2.kind)];
+        family.sample(&labels, u8::from(one.2.is_up));
+    }
+    for &(counter, name, help) in OF_PORTS {
+        let mut family = page.family(name, Kind::Counter, help);
+        for one in &all {
+            let count = one.2.counters.iter().find(|(known, _)| *known == counter);
+            let labels = labels(one);
+            count.into_iter().for_each(|(_, count)| family.sample(&borrowed(&labels), count));
+        }
+    }
+    let help = "What else the port counts, by its name in netmem stat ports.";
+    let mut family = page.family("netmem_port_events", Kind::Counter, help);
+    for one in &all {
+        let [port, worker, at] = labels(one);
+        let rest = one.2.counters.iter().filter(|(name, _)| OF_PORTS.iter().all(|(known, ..)| known != name));
+        for (name, count) in rest {
+            family.sample(
+                &[(port.0, &*port.1), (worker.0, &*worker.1), (at.0, &*at.1), ("event", name)],
+                count,
+            );
+        }
+    }
+    let help = "Packets posted for transmission and not back, as sampled about fifty times a second.";
+    let mut family = page.family("netmem_port_posted_packets", Kind::Histogram, help);
+    all.iter().for_each(|one| family.sizes(&borrowed(&labels(one)), &one.2.posted));
+}
+
+fn borrowed<'a, const N: usize>(labels: &'a [(&'a str, String); N]) -> [(&'a str, &'a str); N] {
+    std::array::from_fn(|at| (labels[at].0, &*labels[at].1))
+}
+
+/// Where every frame was when it was last seen at rest.
+pub fn frames(page: &mut Page, cut: &Cut) {
+    let seen: Vec<_> = cut.ledgers.iter().flatten().collect();
+    let mut family = page.family("netmem_pool_frames", Kind::Gauge, "Frames of a pool, by where they are.");
+    for (ledger, _) in &seen {
+        for (place, count) in places(ledger) {
+            family.sample(&[("pool", &ledger.name), ("place", place)], count);
+        }
+    }
+    let help = "Frames that a pool has: the sum over all places.";
+    let mut family = page.family("netmem_pool_size_frames", Kind::Gauge, help);
+    seen.iter().for_each(|(ledger, _)| family.sample(&[("pool", &ledger.name)], ledger.total));
+    let help = "1 if the places add up to the size and no frame is astray.";
+    let mut family = page.family("netmem_pool_balanced", Kind::Gauge, help);
+    seen.iter().for_each(|(of, _)| family.sample(&[("pool", &of.name)], u8::from(of.balanced())));
+    let help = "How long ago a pool's frames were seen at rest, which all its values by place are of.";
+    let mut family = page.family("netmem_pool_age_seconds", Kind::Gauge, help);
+    for (ledger, at) in &seen {
+        family.sample(&[("pool", &ledger.name)], seconds(cut.at.saturating_duration_since(*at)));
+    }
+}
+
+fn places(of: &Ledger) -> [(&'static str, u64); 8] {
+    [
+        ("free", of.free),
+        ("cached", of.cached),
+        ("ready", of.ready),
+        ("owned", of.owned),
+        ("posted", of.posted),
+        ("queued", of.queued),
+        ("returning", of.returning),
+        ("astray", of.astray),
+    ]
+}
+
+/// What pools counted; not part of the cut.
+pub fn pools(page: &mut Page, pools: &[Pool]) {
+    let stats: Vec<(&str, PoolStats)> = pools.iter().map(|pool| (pool.name(), pool.stats())).collect();
+    let mut family =
+        page.family("netmem_pool_allocations", Kind::Counter, "Allocations, by how they were served.");
+    for (pool, PoolStats { alloc, .. }) in &stats {
+        let kinds = [
+            ("fast", alloc.fast),
+            ("slow", alloc.slow),
+            ("slow_high_order", alloc.slow_high_order),
+            ("refill", alloc.refill),
+        ];
+        kinds.into_iter().for_each(|(how, count)| family.sample(&[("pool", pool), ("how", how)], count));
+    }
+    each(page, "netmem_pool_failed_allocations", "Allocations for which there was no frame.", &stats, |of| {
+        of.failed
+    });
+    each(page, "netmem_pool_released_pages", "Pages that left the pool.", &stats, |of| of.released);
+}
+
+fn each(
+    page: &mut Page,
+    name: &'static str,
+    help: &str,
+    of: &[(&str, PoolStats)],
+    read: fn(&PoolStats) -> u64,
+) {
+    let mut family = page.family(name, Kind::Counter, help);
+    of.iter().for_each(|(pool, stats)| family.sample(&[("pool", pool)], read(stats)));
+}
+
+/// The memory's pages; not part of the cut.
+pub fn memory(page: &mut Page, memory: &Memory) {
+    let stats = memory.stats();
+    page.family("netmem_memory_bytes", Kind::Gauge, "Bytes of the memory.").sample(&[], memory.bytes());
+    let help = "Free pages: of the nodes, and of workers' lists.";
+    let mut family = page.family("netmem_memory_free_pages", Kind::Gauge, help);
+    let labels = |held: &'static str| -> [(&'static str, &'static str); 1] { [("with", held)] };
+    family.sample(&labels("nodes") as &Labels<'_>, stats.free);
+    family.sample(&labels("workers") as &Labels<'_>, stats.cached);
+    let help = "Allocations of pages that failed.";
+    page.family("netmem_memory_failed_allocations", Kind::Counter, help).sample(&[], stats.failed);
+}
+
+fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}

@@ -1,0 +1,44 @@
+//! What a scrape is made of.
+
+use super::families;
+use super::page::{Format, Page};
+use crate::forward::cuts::Cuts;
+use crate::forward::worker_setup::WorkerSetup;
+use netmem::page::Memory;
+use netmem::pool::Pool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A run, as it is scraped.
+pub struct Source {
+    cuts: Arc<Cuts>,
+    pools: Vec<Pool>,
+    memory: Memory,
+    scrapes: AtomicU64,
+}
+
+impl Source {
+    /// The run of these workers.
+    pub fn new(cuts: &Arc<Cuts>, setups: &[WorkerSetup], memory: &Memory) -> Source {
+        let pools = setups.iter().map(|setup| setup.owner.pool.clone()).collect();
+        Source { cuts: Arc::clone(cuts), pools, memory: memory.clone(), scrapes: AtomicU64::new(0) }
+    }
+
+    /// Has workers take a sample; to be called all the time.
+    pub fn sample(&self) {
+        self.cuts.sample();
+    }
+
+    /// A page about one cut.
+    pub fn page(&self, format: Format) -> String {
+        let scrapes = self.scrapes.fetch_add(1, Relaxed) + 1;
+        let (cut, mut page) = (self.cuts.take(), Page::new(format));
+        families::run(&mut page, &cut, scrapes);
+        families::workers(&mut page, &cut);
+        families::ports(&mut page, &cut);
+        families::frames(&mut page, &cut);
+        families::pools(&mut page, &self.pools);
+        families::memory(&mut page, &self.memory);
+        page.finish()
+    }
+}
