@@ -1,19 +1,22 @@
 //! `netmem stat`: looks at a running `netmem forward`.
 
+mod line;
 mod text;
+mod value;
 
 use crate::args::StatArgs;
 use crate::control::{Record, client, default_path};
 use crate::failure::Failure;
 use crate::{output, stop};
 use serde::Serializer;
-use serde_json::json;
+use serde::ser::SerializeMap;
+use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use text::Look;
 
 /// What is shown when nobody asks for something particular.
@@ -30,8 +33,8 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
     let waiting = Arc::new(AtomicBool::new(true));
     stop::at_once_while(&waiting)?;
     let stop = stop::on_signal()?;
-    let look = Look { coloured: output::is_coloured(), brief: args.what.is_none() };
-    let mut before: Option<(Instant, Sections)> = None;
+    let look = Look { coloured: output::is_coloured(), all: args.all };
+    let (mut before, mut lines): (Option<(Instant, Sections)>, usize) = (None, 0);
     loop {
         let now = Instant::now();
         waiting.store(true, Relaxed);
@@ -47,13 +50,9 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
             }
             answer => answer?,
         };
-        let text = match (&before, args.json) {
-            (_, true) => json_line(&sections)?,
-            (None, _) => look.text(&sections, None),
-            (Some((then, old)), _) => {
-                format!("\n{}", look.text(&sections, Some((old, now.duration_since(*then)))))
-            }
-        };
+        let since = before.as_ref().map(|(then, old)| (old, now.duration_since(*then)));
+        let text = shown(args, look, &sections, since, lines)?;
+        lines += usize::from(before.is_some());
         output::print(&text)?;
         let Some(interval) = args.interval.map(Duration::from_secs_f64) else { return Ok(()) };
         before = Some((now, sections));
@@ -64,6 +63,48 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
             thread::sleep(TICK.min(interval));
         }
     }
+}
+
+/// What is printed of an answer, with the one before and the time between; `lines` is how many lines there are already.
+fn shown(
+    args: &StatArgs,
+    look: Look,
+    sections: &Sections,
+    since: Option<(&Sections, Duration)>,
+    lines: usize,
+) -> Result<String, Failure> {
+    if let Some(key) = &args.key {
+        let records = sections.first().map_or(&[][..], |(_, records)| records);
+        let value = value::value(records, key).map_err(Failure::Input)?;
+        return Ok(match value.as_str().filter(|_| !args.json) {
+            Some(text) => format!("{text}\n"),
+            None if args.json => format!("{}\n", json!({"time": unix_time(), "value": value})),
+            None => format!("{value}\n"),
+        });
+    }
+    if args.json {
+        return json_line(sections, since);
+    }
+    if args.interval.is_some() && args.what.is_none() {
+        let header = if lines.is_multiple_of(line::PAGE) { line::HEADER } else { "" };
+        return Ok(match since {
+            None => String::new(),
+            Some((old, time)) => format!("{header}{}", line::line(old, sections, time)),
+        });
+    }
+    let mut shown = sections.clone();
+    if args.what.is_none() {
+        // One worker's counts are those of all.
+        shown.retain(|(name, records)| name != "workers" || records.len() > 1);
+    }
+    let text = look.text(&shown, since);
+    Ok(if since.is_some() { format!("\n{text}") } else { text })
+}
+
+/// Seconds since 1970, to the millisecond.
+fn unix_time() -> f64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    time.as_millis() as f64 / 1e3
 }
 
 /// Whether nobody listens there any more, or will not in a moment: it ends in the middle of an answer, too.
@@ -91,17 +132,37 @@ fn ask(path: &Path, args: &StatArgs) -> Result<Sections, Failure> {
         let records = client::ask(path, &json!({"get": "stat", "of": name})).map_err(Failure::Input)?;
         Ok(((*name).to_owned(), records))
     };
-    let mut sections: Sections = names.iter().map(one).collect::<Result<_, Failure>>()?;
-    if args.what.is_none() {
-        // One worker's counts are those of all.
-        sections.retain(|(name, records)| name != "workers" || records.len() > 1);
-    }
-    Ok(sections)
+    names.iter().map(one).collect()
 }
 
-fn json_line(sections: &Sections) -> Result<String, Failure> {
+/// An object of the time and each section; where there was an answer before, each record has its rates.
+fn json_line(sections: &Sections, since: Option<(&Sections, Duration)>) -> Result<String, Failure> {
     let mut line = Vec::new();
-    let by_name = sections.iter().map(|(name, records)| (name, records));
-    serde_json::Serializer::new(&mut line).collect_map(by_name).map_err(Failure::run)?;
+    let with_rates = |section: &str, record: &Record| match since {
+        None => record.clone(),
+        Some((old, time)) => record.clone().with("rates", rates(section, record, old, time)),
+    };
+    let mut written = || {
+        let mut serializer = serde_json::Serializer::new(&mut line);
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("time", &unix_time())?;
+        for (name, records) in sections {
+            let records: Vec<_> = records.iter().map(|record| with_rates(name, record)).collect();
+            object.serialize_entry(name, &records)?;
+        }
+        object.end()
+    };
+    written().map_err(|error: serde_json::Error| Failure::run(error))?;
     Ok(String::from_utf8_lossy(&line).into_owned() + "\n")
+}
+
+/// What each counter of a record grew by in a second.
+fn rates(section: &str, record: &Record, old: &Sections, time: Duration) -> Value {
+    let old = text::find(old, section, record);
+    let rate = |(name, value): &(String, Value)| {
+        let before = old?.get(name)?.as_u64().filter(|_| !text::is_gauge(section, name))?;
+        let grown = value.as_u64()?.checked_sub(before)?;
+        Some((name.clone(), json!((grown as f64 / time.as_secs_f64() * 10.0).round() / 10.0)))
+    };
+    Value::Object(record.0.iter().filter_map(rate).collect())
 }

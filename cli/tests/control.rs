@@ -91,6 +91,62 @@ fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
     run.end();
 }
 
+#[test]
+fn a_line_an_interval_shows_rates_and_json_has_the_time_and_rates() {
+    let run = Run::start("lines");
+    let watch = |words: &str, lines: usize| {
+        let mut watching = start(&format!("stat {words} --interval 0.05 --control {}", run.path.display()));
+        let said = BufReader::new(watching.stdout.take().unwrap()).lines();
+        let said: Vec<_> = said.take(lines).map(Result::unwrap).collect();
+        watching.kill().unwrap();
+        watching.wait().unwrap();
+        said
+    };
+    let lines = watch("", 24);
+    for header in [0, 22] {
+        assert!(lines[header].contains(" Mbit/s ") && lines[header + 1].contains(" drop/s "), "{lines:?}");
+    }
+    assert_eq!(lines.iter().filter(|line| line.contains("rx/s")).count(), 2, "{lines:?}");
+    let rates = lines[2..22].iter().map(|line| line.split_whitespace().next().unwrap());
+    assert!(rates.clone().any(|rate| rate != "0"), "{lines:?}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 84), "{lines:?}");
+    let lines = watch("ports --json", 20);
+    let lines: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines[0]["ports"][0]["rates"].is_null(), "{}", lines[0]);
+    let times: Vec<_> = lines.iter().map(|line| line["time"].as_f64().unwrap()).collect();
+    assert!(times.iter().all(|time| *time > 1.7e9), "{times:?}");
+    let grown = |line: &Value| line["ports"][0]["rates"]["rx"].as_f64().unwrap() > 0.0;
+    assert!(lines[1..].iter().any(grown), "{lines:?}");
+    run.end();
+}
+
+#[test]
+fn one_value_can_be_read_and_zeros_are_shown_to_who_asks() {
+    let run = Run::start("value");
+    let received = |words: &str| {
+        let out = run.ask(words);
+        assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)), "{words}");
+        stdout(&out).trim_end().parse::<u64>().unwrap()
+    };
+    assert!(received("stat forward received") <= received("stat forward forward.received"));
+    assert!(received("stat pools rx.total") > 0);
+    assert!(received("stat ports mem:0.rx") > 0);
+    assert_eq!(stdout(&run.ask("stat ports mem:1.kind")), "mem\n");
+    let value = run.json("stat pools total --json");
+    assert!(value["value"].as_u64() > Some(0) && value["time"].as_f64() > Some(1.7e9), "{value}");
+    for (words, said) in [
+        ("stat ports rx", "no record for \"rx\": give NAME.VALUE, with one of the names mem:0, mem:1"),
+        ("stat ports mem:0.speed", "no value \"speed\": there are name, kind, rx, "),
+    ] {
+        let out = run.ask(words);
+        assert!(stderr(&out).contains(said), "{}", stderr(&out));
+        assert_eq!((stdout(&out).as_str(), out.status.code()), ("", Some(2)), "{words}");
+    }
+    let (brief, all) = (stdout(&run.ask("stat ports")), stdout(&run.ask("stat ports --all")));
+    assert!(!brief.contains("bad_descriptor") && all.contains("bad_descriptor"), "{brief}{all}");
+    run.end();
+}
+
 /// What the program says to a terminal.
 fn on_terminal(words: &str, environment: (&str, &str)) -> String {
     let terminal = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");

@@ -8,18 +8,29 @@ use std::path::PathBuf;
 ///
 /// Without WHAT: forward, the workers where there are several, ports, pools, and what was dropped. Pools show where every frame is, and counters under the names of the
 /// kernel's page_pool; after netmem set pool.rx.trace on also holders: who took the frames that are out, and when.
-/// Slabs go by SLUB's names. Colours only on a terminal, and not where NO_COLOR is set.
+/// Slabs go by SLUB's names. What is 0 is left out without --all. Colours only on a terminal, and not where NO_COLOR is set.
 #[derive(Debug, Args)]
 pub struct StatArgs {
     /// One of forward, workers, ports, pools, drops, holders, pages, and where there are such icmp, steer, ready, slabs,
     /// rules, local_queue, routes, neighbours, netlink.
     pub what: Option<String>,
 
-    /// Print one JSON object a line.
+    /// One value of WHAT alone: received, or with a record's name where there are several, as in mem:0.rx.
+    #[arg(value_name = "KEY")]
+    pub key: Option<String>,
+
+    /// Show what is 0 too.
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print one JSON object a line, with the time; from the second line on also with rates.
     #[arg(long)]
     pub json: bool,
 
-    /// Show again every S seconds, with what counters grew by in a second, until Ctrl-C or the run's end.
+    /// Again every S seconds until Ctrl-C or the run's end: a line without WHAT, as vmstat does, else blocks with rates.
+    ///
+    /// The line: packets and Mbit/s received and transmitted, packets dropped by the forwarder (drop/s) and by devices before it
+    /// (lost/s), packets held; the share of all pools' frames that are free, frames posted and queued; idle polls (idle/s).
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Option<f64>,
 

@@ -43,8 +43,8 @@ const GAUGES: [(&str, &[&str]); 8] = [
 pub struct Look {
     /// Names in bold, what was dropped in red.
     pub coloured: bool,
-    /// Reasons for which nothing was dropped are left out.
-    pub brief: bool,
+    /// What is 0 is shown too.
+    pub all: bool,
 }
 
 impl Look {
@@ -70,11 +70,8 @@ impl Look {
         // Writing into a String cannot fail.
         let _ = writeln!(text, "{}", self.paint(BOLD, name));
         let drops = section == "drops";
-        let values: Vec<_> = record
-            .0
-            .iter()
-            .filter(|(name, value)| name != "name" && !(self.brief && drops && *value == 0))
-            .collect();
+        let values: Vec<_> =
+            record.0.iter().filter(|(name, value)| name != "name" && (self.all || *value != 0)).collect();
         if values.is_empty() {
             text.push_str("  none\n");
         }
@@ -92,12 +89,13 @@ impl Look {
     }
 }
 
-fn is_gauge(section: &str, name: &str) -> bool {
+/// Whether a value is what is there now, and no count since the start.
+pub fn is_gauge(section: &str, name: &str) -> bool {
     GAUGES.iter().any(|(of, names)| *of == section && names.contains(&name))
 }
 
 /// The record of the same name and place in the same section, as it was before.
-fn find<'a>(old: &'a Sections, section: &str, record: &Record) -> Option<&'a Record> {
+pub fn find<'a>(old: &'a Sections, section: &str, record: &Record) -> Option<&'a Record> {
     let (_, records) = old.iter().find(|(name, _)| name == section)?;
     records.iter().find(|known| ["name", "place"].iter().all(|key| known.text(key) == record.text(key)))
 }
@@ -120,7 +118,7 @@ fn rate(old: &Value, new: &Value, time: Duration) -> Option<String> {
 mod tests {
     use super::*;
 
-    const LOOK: Look = Look { coloured: false, brief: true };
+    const LOOK: Look = Look { coloured: false, all: false };
 
     fn sections(rx: u64) -> Sections {
         let port = Record::default().with("name", "mem:0").with("kind", "mem").with_all([("rx", rx)]);
@@ -148,10 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn reasons_for_which_nothing_was_dropped_are_shown_to_who_asks_for_them() {
+    fn what_is_zero_is_shown_to_who_asks_for_it() {
         assert!(text(LOOK, 1_000, None).ends_with("drops forward\n  none\n"));
         assert!(text(LOOK, 5_000, None).ends_with("drops forward\n  martian                 1\n"));
-        let all = text(Look { brief: false, ..LOOK }, 5_000, None);
+        let all = text(Look { all: true, ..LOOK }, 5_000, None);
         assert!(all.ends_with("  martian                 1\n  arp                     0\n"), "{all}");
     }
 

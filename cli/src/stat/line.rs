@@ -1,0 +1,131 @@
+//! A line of `netmem stat --interval`, as vmstat has them: rates of the whole run, and where its frames are.
+
+use super::Sections;
+use crate::control::Record;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Lines between two headers.
+pub const PAGE: usize = 20;
+
+/// What stands above the columns.
+pub const HEADER: &str = "\
+-------------- packets -------------- ---- Mbit/s --- ------ frames ----- worker
+\x20  rx/s    tx/s  drop/s lost/s   held      rx      tx free% posted queued idle/s
+";
+
+/// What devices dropped before the forwarder saw it.
+const LOST: [&str; 3] = ["rx_no_frame", "rx_ring_full", "rx_dropped"];
+
+/// The line about the time from `old` to `new`.
+pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
+    let grown = |section: &str, names: &[&str]| {
+        let before = total(old, section, names);
+        total(new, section, names).saturating_sub(before) as f64 / time.as_secs_f64()
+    };
+    let megabits = |name: &str| short(grown("ports", &[name]) * 8.0 / 1e6);
+    let now = |section: &str, names: &[&str]| total(new, section, names);
+    let (free, all) = (now("pools", &["free", "cached", "returning"]), now("pools", &["total"]));
+    let share = 100.0 * free as f64 / all.max(1) as f64;
+    format!(
+        "{:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7} {share:>5.1} {:>6} {:>6} {:>6}\n",
+        short(grown("ports", &["rx"])),
+        short(grown("ports", &["tx"])),
+        short(every(new, old, time)),
+        short(grown("ports", &LOST)),
+        short(now("forward", &["held"]) as f64),
+        megabits("rx_bytes"),
+        megabits("tx_bytes"),
+        short(now("pools", &["posted"]) as f64),
+        short(now("pools", &["queued"]) as f64),
+        short(grown("workers", &["idle_rounds"])),
+    )
+}
+
+/// Packets dropped in a second, for any reason.
+fn every(new: &Sections, old: &Sections, time: Duration) -> f64 {
+    let all = |of: &Sections| -> u64 {
+        records(of, "drops").flat_map(|record| &record.0).filter_map(|(_, value)| value.as_u64()).sum()
+    };
+    all(new).saturating_sub(all(old)) as f64 / time.as_secs_f64()
+}
+
+fn records<'a>(of: &'a Sections, section: &'a str) -> impl Iterator<Item = &'a Record> {
+    of.iter().filter(move |(name, _)| name == section).flat_map(|(_, records)| records)
+}
+
+/// The sum of these values over all records of a section.
+fn total(of: &Sections, section: &str, names: &[&str]) -> u64 {
+    let values = records(of, section).flat_map(|record| names.iter().filter_map(|name| record.get(name)));
+    values.filter_map(Value::as_u64).sum()
+}
+
+/// A number of at most six characters: 12345, 1234k, 12.3M.
+fn short(number: f64) -> String {
+    match number {
+        n if n >= 1e10 => format!("{:.1}G", n / 1e9),
+        n if n >= 1e8 => format!("{:.0}M", n / 1e6),
+        n if n >= 1e7 => format!("{:.1}M", n / 1e6),
+        n if n >= 1e5 => format!("{:.0}k", n / 1e3),
+        n if n >= 100.0 || n.fract() == 0.0 => format!("{n:.0}"),
+        n => format!("{n:.1}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sections(n: u64) -> Sections {
+        let named = |name: &str, values: &[(&'static str, u64)]| {
+            Record::default().with("name", name).with_all(values.iter().copied())
+        };
+        let port = |at: u64| {
+            let counts =
+                [("rx", n * at), ("tx", n), ("rx_bytes", n * 100), ("tx_bytes", 0), ("rx_no_frame", n / 20)];
+            named(&format!("mem:{at}"), &counts)
+        };
+        let pool =
+            named("rx", &[("total", 1000), ("free", 400), ("cached", 50), ("posted", 512), ("queued", 7)]);
+        vec![
+            ("ports".into(), vec![port(1), port(2)]),
+            ("pools".into(), vec![pool]),
+            ("forward".into(), vec![named("forward", &[("held", 3)])]),
+            ("drops".into(), vec![named("forward", &[("martian", n / 100), ("ttl", n / 50)])]),
+            ("workers".into(), vec![named("0", &[("idle_rounds", n)])]),
+        ]
+    }
+
+    #[test]
+    fn a_line_has_rates_of_the_whole_run_below_its_columns() {
+        let text = line(&sections(1_000_000), &sections(3_000_000), Duration::from_secs(2));
+        assert_eq!(
+            text,
+            "  3000k   2000k   30000   100k      3    1600       0  45.0    512      7  1000k\n"
+        );
+        let idle = line(&sections(5), &sections(5), Duration::from_secs(1));
+        assert_eq!(
+            idle,
+            "      0       0       0      0      3       0       0  45.0    512      7      0\n"
+        );
+        let widths: Vec<_> = HEADER.lines().map(str::len).collect();
+        assert_eq!((widths, idle.len()), (vec![80; 2], 81));
+    }
+
+    #[test]
+    fn a_number_never_has_more_than_six_characters() {
+        for (number, text) in [
+            (0.0, "0"),
+            (0.25, "0.2"),
+            (99.96, "100.0"),
+            (99_999.0, "99999"),
+            (100_000.0, "100k"),
+            (9_999_999.0, "10000k"),
+            (12_345_678.0, "12.3M"),
+            (9_999_949_999.0, "10000M"),
+            (20e9, "20.0G"),
+        ] {
+            assert_eq!(short(number), text);
+        }
+    }
+}
