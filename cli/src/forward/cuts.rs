@@ -39,7 +39,7 @@ const FRESH: Duration = Duration::from_millis(20);
 
 /// What takes cuts of a run, shared between the workers and who asks.
 pub struct Cuts {
-    seats: Vec<Seat>,
+    slots: Vec<Slot>,
     /// Each worker's pool.
     pools: Vec<Pool>,
     steering: Option<SteeringControl>,
@@ -53,7 +53,7 @@ pub struct Cuts {
 }
 
 /// One worker.
-struct Seat {
+struct Slot {
     /// The number of the last cut that it was asked for.
     asked: AtomicU64,
     answer: Mutex<Arc<Answer>>,
@@ -95,13 +95,13 @@ impl Cuts {
         steering: Option<&SteeringControl>,
         beside: Option<Arc<Standing>>,
     ) -> Cuts {
-        let seat = |setup: &WorkerSetup| Seat {
+        let slot = |setup: &WorkerSetup| Slot {
             asked: AtomicU64::new(0),
             answer: Mutex::new(Arc::new(Answer::first(&setup.forwarder))),
         };
         let idle = || setups.iter().map(|setup| setup.forwarder.idle_control()).collect();
         Cuts {
-            seats: setups.iter().map(seat).collect(),
+            slots: setups.iter().map(slot).collect(),
             pools: setups.iter().map(|setup| setup.owner.pool.clone()).collect(),
             steering: steering.cloned(),
             meeting: steering.map(|_| Meeting::new(idle())),
@@ -125,7 +125,7 @@ impl Cuts {
     /// The number that worker `worker` was last asked for.
     fn asked(&self, worker: usize) -> u64 {
         // Acquire: pairs with the Release in `ask`; the meeting of that number has been opened.
-        self.seats[worker].asked.load(Acquire)
+        self.slots[worker].asked.load(Acquire)
     }
 
     /// Worker `worker` answers, at the end of a round.
@@ -134,7 +134,7 @@ impl Cuts {
         if self.meeting.is_none() {
             answer.ledger = Some(self.pools[worker].ledger());
         }
-        *lock(&self.seats[worker].answer) = Arc::new(answer);
+        *lock(&self.slots[worker].answer) = Arc::new(answer);
         if let Some(meeting) = &self.meeting {
             meeting.meet(number, worker, || self.met());
         }
@@ -181,11 +181,11 @@ impl Cuts {
         let Some(look_up) = self.look_up.get() else { return false };
         self.meeting.iter().for_each(|meeting| meeting.open(number));
         // Release: pairs with the Acquire in `asked`.
-        self.seats.iter().for_each(|seat| seat.asked.store(number, Release));
+        self.slots.iter().for_each(|slot| slot.asked.store(number, Release));
         look_up.ask();
         self.steering.iter().for_each(SteeringControl::wake);
         loop {
-            if self.seats.iter().all(|seat| lock(&seat.answer).number == number)
+            if self.slots.iter().all(|slot| lock(&slot.answer).number == number)
                 && self.meeting.as_ref().is_none_or(|meeting| meeting.is_over(number))
             {
                 return true;
@@ -199,7 +199,7 @@ impl Cuts {
 
     /// What is known now; frames count as being at rest only where nobody `moved` them beside the workers.
     fn cut(&self, last: &mut Last, met: Option<Met>, at_rest: bool) -> Cut {
-        let workers: Vec<_> = self.seats.iter().map(|seat| Arc::clone(&lock(&seat.answer))).collect();
+        let workers: Vec<_> = self.slots.iter().map(|slot| Arc::clone(&lock(&slot.answer))).collect();
         let fresh: Vec<_> = workers.iter().map(|answer| answer.number == last.number).collect();
         let between = met.as_ref().map_or_else(|| self.between(), |met| met.between.clone());
         let now = Instant::now();
