@@ -1,7 +1,7 @@
 //! How a command fails: its lines on standard error, and its exit code.
 
+use crate::log::{self, Level};
 use std::fmt::Display;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Why a command did not succeed.
@@ -45,7 +45,7 @@ impl Failure {
         for line in self.lines() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             // The exit code says it too, where nobody reads.
-            let _ = writeln!(io::stderr(), "error: {line}");
+            log::say(Level::Error, format_args!("error: {line}"));
         }
         ExitCode::from(code)
     }

@@ -11,8 +11,10 @@ mod failure;
 mod forward;
 #[cfg(feature = "lab")]
 mod lab;
+mod log;
 mod metrics;
 mod output;
+mod service;
 mod set;
 mod stat;
 mod stop;

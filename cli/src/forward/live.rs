@@ -2,6 +2,7 @@
 //! terminal, and a line for every port that goes down or comes up again.
 
 use super::worker_setup::WorkerSetup;
+use crate::log::{self, Level};
 use crate::output::thousands;
 use netmem::forward::Meters;
 use netmem::pool::Pool;
@@ -95,12 +96,12 @@ impl Live {
         let mut lines = Vec::new();
         for ((name, _, known), state) in known.filter(|((.., known), state)| known != *state) {
             lines.push(match state {
-                PortState::Up => format!("port {name} is up again"),
-                PortState::Down(reason) => format!("port {name} is down: {reason}"),
+                PortState::Up => (Level::Info, format!("port {name} is up again")),
+                PortState::Down(reason) => (Level::Warning, format!("port {name} is down: {reason}")),
             });
             *known = state.clone();
         }
-        lines.iter().for_each(|line| self.say(line));
+        lines.iter().for_each(|(level, line)| self.say(*level, line));
     }
 
     /// Says what is wrong with ports beside their states, each once; call it often.
@@ -115,13 +116,13 @@ impl Live {
                 *known = now;
             }
         }
-        lines.iter().for_each(|line| self.say(line));
+        lines.iter().for_each(|line| self.say(Level::Warning, line));
     }
 
     /// Says a line of its own.
-    pub fn say(&mut self, line: &str) {
+    pub fn say(&mut self, level: Level, line: &str) {
         self.clear();
-        let _ = writeln!(io::stderr(), "netmem: {line}");
+        log::say(level, format_args!("netmem: {line}"));
     }
 
     /// Packets per second are those of the time since the last line, nanoseconds the median of recent

@@ -50,6 +50,7 @@ mod watchdog;
 
 use crate::args::ForwardArgs;
 use crate::failure::Failure;
+use crate::log::{self, Level};
 use crate::{output, stop};
 use plan::Plan;
 
@@ -61,7 +62,7 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
     let dataplane = set_up::open(&plan)?;
-    twice::warnings(&plan).iter().for_each(|line| eprintln!("netmem: {line}"));
+    twice::warnings(&plan).iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
     let report = run::run(dataplane, &plan, &stop)?;
     output::print(&if args.json { json::object(&report) } else { summary::text(&report) })?;
     let broken = check::broken(&report);

@@ -4,6 +4,7 @@ use super::plan::{Plan, Source};
 use super::routing::GivenRoutes;
 use crate::args;
 use crate::failure::Failure;
+use crate::log::Level;
 use netmem::forward::filter::{FilterControl, RULES_MAX};
 use netmem::forward::{IdleControl, SteeringControl};
 use netmem_router::icmp::IcmpControl;
@@ -25,16 +26,20 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Reads the configuration again if somebody asked for it; the line that says what came of it.
-    pub fn look(&mut self) -> Option<String> {
-        if !self.asked.swap(false, Relaxed) {
-            return None;
-        }
+    /// Whether somebody has asked for it since this was last called.
+    pub fn is_asked(&self) -> bool {
+        self.asked.swap(false, Relaxed)
+    }
+
+    /// Reads the configuration again; the line that says what came of it.
+    pub fn again(&mut self) -> (Level, String) {
         let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
-        Some(match done {
-            Ok(()) => "configuration reloaded".to_owned(),
-            Err(failure) => format!("the configuration stays as it was: {}", failure.lines().join("; ")),
-        })
+        match done {
+            Ok(()) => (Level::Info, "configuration reloaded".to_owned()),
+            Err(failure) => {
+                (Level::Error, format!("the configuration stays as it was: {}", failure.lines().join("; ")))
+            }
+        }
     }
 
     /// Runs by `plan` from now on, if it differs only in what can change; else nothing has changed.

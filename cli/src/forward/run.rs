@@ -20,6 +20,8 @@ use super::set_up::Dataplane;
 use super::watchdog::Watchdog;
 use super::worker_setup::{Owner, WorkerSetup};
 use crate::failure::Failure;
+use crate::log::Level;
+use crate::service::Service;
 use crate::threads;
 use netmem::forward::{Meters, SteeringControl};
 use netmem::pool::{Ledger, StillOut};
@@ -279,8 +281,9 @@ fn watch(
     (watchdog, (live, own, links, reload)): (&mut Watchdog, Told<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
-    let begun = Instant::now();
+    let (begun, mut service) = (Instant::now(), Service::of_environment());
     let mut looked = begun;
+    service.ready();
     let look = if plan.ends_by_itself() { TICK } else { LOOK }.min(plan.watchdog.unwrap_or(LOOK));
     while !stop.load(Relaxed) && alive() && !phases.is_sending_over() && !phases.is_over() {
         let elapsed = begun.elapsed();
@@ -291,20 +294,34 @@ fn watch(
         thread::park_timeout(left.min(TICK));
         live.tick(&phases.states());
         live.complain(phases.complaints());
-        watchdog.look(phases).iter().for_each(|line| live.say(line));
-        reload.as_mut().and_then(Reload::look).iter().for_each(|line| live.say(line));
+        watchdog.look(phases).iter().for_each(|line| live.say(Level::Warning, line));
+        if !watchdog.has_stalled() {
+            service.alive();
+        }
+        reload_if_asked(reload.as_mut(), &service, live);
         if looked.elapsed() >= look {
             looked = Instant::now();
             phases.ask_to_look_up();
-            own.look().iter().for_each(|line| live.say(line));
-            links.look().iter().for_each(|line| live.say(line));
+            own.look().iter().for_each(|line| live.say(Level::Info, line));
+            links.look().iter().for_each(|line| live.say(Level::Info, line));
         }
     }
+    service.stopping();
     phases.stop_sending();
     while !phases.is_alone() && !phases.is_sending_over() {
         thread::yield_now();
     }
     begun.elapsed().as_secs_f64()
+}
+
+/// Reads the configuration again if somebody asked for it, and says what came of it.
+fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Live) {
+    let Some(reload) = reload.filter(|reload| reload.is_asked()) else { return };
+    service.reloading();
+    let (level, line) = reload.again();
+    live.say(level, &line);
+    // As it is by now, reloaded or not.
+    service.ready();
 }
 
 #[cfg(test)]

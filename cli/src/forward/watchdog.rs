@@ -56,6 +56,11 @@ impl Watchdog {
         self.look_at(Instant::now(), |worker| phases.is_asked(worker))
     }
 
+    /// Whether a worker has not come round for too long, as was said.
+    pub fn has_stalled(&self) -> bool {
+        self.workers.iter().any(|worker| worker.said)
+    }
+
     fn look_at(&mut self, now: Instant, is_asked: impl Fn(usize) -> bool) -> Vec<String> {
         let passed = now.duration_since(std::mem::replace(&mut self.looked, now)).min(LATE);
         let Some(patience) = self.patience else { return Vec::new() };

@@ -1,0 +1,99 @@
+//! What a service manager hears of a run, and how the journal gets its lines.
+
+mod netmem;
+mod odd;
+
+use netmem::netmem;
+use odd::Folder;
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use std::{fs, io::Read};
+
+/// The next thing that is heard which is not `but`.
+fn heard(manager: &UnixDatagram, but: &str) -> String {
+    loop {
+        let mut said = [0; 256];
+        let n = manager.recv(&mut said).expect("within a minute");
+        let said = String::from_utf8_lossy(&said[..n]).into_owned();
+        if said != but {
+            return said;
+        }
+    }
+}
+
+/// A run beside a manager that listens there, from its start to its end.
+fn managed(manager: &UnixDatagram, name: &str) {
+    manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let folder = Folder::new(&format!("service-{}", name.len()));
+    let file = folder.write("netmem.toml", b"icmp-rate = 5\n");
+    let mut run = netmem(&format!("forward --seconds 600 --json --config {}", file.display()));
+    run.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
+    let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
+    let signal = |signal| kill_process(Pid::from_child(&child), signal).expect("it can be signalled");
+    assert_eq!(heard(manager, ""), "READY=1");
+    assert_eq!((heard(manager, ""), heard(manager, "")), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
+    signal(Signal::HUP);
+    assert_eq!(heard(manager, "WATCHDOG=1"), "RELOADING=1");
+    assert_eq!(heard(manager, "WATCHDOG=1"), "READY=1");
+    signal(Signal::TERM);
+    assert_eq!(heard(manager, "WATCHDOG=1"), "STOPPING=1");
+    let out = child.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0), "a run that was told to end has not failed");
+}
+
+#[test]
+fn a_manager_hears_that_a_run_is_ready_alive_reloads_and_stops() {
+    let folder = Folder::new("service-socket");
+    let path = folder.path("notify");
+    managed(&UnixDatagram::bind(&path).expect("a socket"), path.to_str().expect("a path"));
+    let name = format!("netmem-service-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("a name");
+    managed(&UnixDatagram::bind_addr(&address).expect("a socket"), &format!("@{name}"));
+}
+
+/// The first line that a run says about a file that is missing, where `stream` says which socket is the journal.
+fn said(stream: impl Fn(&UnixStream) -> String) -> String {
+    let (mut journal, its_end) = UnixStream::pair().expect("a pair");
+    let stream = stream(&its_end);
+    let mut run = netmem("forward --config /nonexistent.toml");
+    run.env("JOURNAL_STREAM", stream).stderr(std::os::fd::OwnedFd::from(its_end));
+    assert_eq!(run.status().expect("it ends").code(), Some(2));
+    drop(run);
+    let mut text = String::new();
+    journal.read_to_string(&mut text).expect("text");
+    text
+}
+
+#[test]
+fn lines_have_their_level_in_front_where_the_journal_reads_them() {
+    let same = |end: &UnixStream| {
+        let fd = std::os::fd::AsRawFd::as_raw_fd(end);
+        let meta = fs::metadata(format!("/proc/self/fd/{fd}")).expect("it is open");
+        format!("{}:{}", meta.dev(), meta.ino())
+    };
+    assert!(said(same).starts_with("<3>error: --config /nonexistent.toml: "));
+    assert!(said(|_| "1:1".to_owned()).starts_with("error: "));
+}
+
+#[test]
+fn the_unit_is_one_that_systemd_reads() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/netmem.service");
+    let text = fs::read_to_string(&unit).expect("the unit");
+    for line in
+        ["Type=notify", "NotifyAccess=main", "WatchdogSec=", "NoNewPrivileges=yes", "ProtectSystem=strict"]
+    {
+        assert!(text.contains(line), "{line}");
+    }
+    // The command of the unit is one that netmem understands.
+    let command =
+        text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/netmem ")).expect("a command");
+    let out = netmem(&command.replace("/etc/netmem.toml", "/nonexistent.toml")).output().expect("it starts");
+    assert!(
+        String::from_utf8_lossy(&out.stderr).contains("--config /nonexistent.toml: there is no such file")
+    );
+}
