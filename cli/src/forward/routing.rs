@@ -9,6 +9,7 @@ use crate::args::{ModeArg, RoutesArg, attached};
 use crate::control::Record;
 use crate::control::registry::Registry;
 use crate::failure::Failure;
+use crate::log::{self, Level};
 use netmem::forward::{CrossConnect, Decide, DropAll, PassAll, Reflect};
 use netmem::pool::Pool;
 use netmem::port::xdp::OwnAddresses;
@@ -137,8 +138,11 @@ fn routes(
         allow: plan.allow,
     };
     if fs::read_to_string(COMPAT_MODE).is_ok_and(|mode| mode.trim() == "0") {
-        eprintln!(
-            "netmem: packets by routes of next-hop objects are dropped: the kernel tells those in full while {COMPAT_MODE} is 1"
+        log::say(
+            Level::Warning,
+            format_args!(
+                "netmem: packets by routes of next-hop objects are dropped: the kernel tells those in full while {COMPAT_MODE} is 1"
+            ),
         );
     }
     let (follower, reader) = Follower::start(setup).map_err(Failure::input)?;
@@ -170,24 +174,28 @@ impl Following {
                 Err(error @ FollowError::Ask { .. }) => {
                     let line = format!("netmem: routes stay as they are until this is answered: {error}");
                     if said != line {
-                        eprintln!("{line}");
+                        log::say(Level::Warning, &line);
                         said = line;
                     }
                 }
                 Err(error) => {
-                    eprintln!("netmem: routes stay as they are from now on: {error}");
+                    log::say(
+                        Level::Error,
+                        format_args!("netmem: routes stay as they are from now on: {error}"),
+                    );
                     return;
                 }
             }
             if !forged && listing.counters().forged > 0 {
-                eprintln!(
+                log::say(
+                    Level::Warning,
                     "netmem: another program sends netlink messages to this one in the kernel's place: they are not read, and \
-                     counted as forged (netmem stat netlink)"
+                     counted as forged (netmem stat netlink)",
                 );
                 forged = true;
             }
             if let Some(news) = own.tell(self.follower.take_addresses()) {
-                eprintln!("netmem: {news}");
+                log::say(Level::Info, format_args!("netmem: {news}"));
             }
         }
     }
