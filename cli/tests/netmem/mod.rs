@@ -5,7 +5,10 @@
 
 #[path = "../../../tests/testbed/child.rs"]
 mod child;
+mod run;
 
+#[allow(unused_imports)]
+pub use run::Run;
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 

@@ -1,0 +1,65 @@
+//! A run that is looked at while it forwards.
+
+use super::{assert_adds_up, object, output, start, stderr, stdout};
+use serde_json::Value;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Output};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+/// A forwarding run with a control socket of its own.
+pub struct Run {
+    child: Option<Child>,
+    pub path: PathBuf,
+}
+
+impl Run {
+    pub fn start(name: &str) -> Run {
+        Run::start_with(name, "")
+    }
+
+    /// As `start`, with further options.
+    pub fn start_with(name: &str, options: &str) -> Run {
+        let path = env::temp_dir().join(format!("netmem-control-{}-{name}", std::process::id()));
+        let child = start(&format!("forward --seconds 600 --json {options} --control {}", path.display()));
+        let run = Run { child: Some(child), path };
+        let since = Instant::now();
+        while UnixStream::connect(&run.path).is_err() {
+            assert!(since.elapsed() < Duration::from_secs(60), "no socket");
+            thread::sleep(Duration::from_millis(20));
+        }
+        run
+    }
+
+    /// A command that looks at this run.
+    pub fn ask(&self, words: &str) -> Output {
+        output(&format!("{words} --control {}", self.path.display()))
+    }
+
+    pub fn json(&self, words: &str) -> Value {
+        let out = self.ask(words);
+        assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)), "{words}");
+        serde_json::from_str(&stdout(&out)).expect("one JSON value")
+    }
+
+    /// Ends it by SIGINT; everything has to add up, and the socket to be gone.
+    pub fn end(mut self) -> Value {
+        let child = self.child.take().expect("it runs");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it can be signalled");
+        let report = object(&child.wait_with_output().expect("it ends"));
+        assert_adds_up(&report);
+        assert!(!self.path.exists(), "the socket is gone");
+        report
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
