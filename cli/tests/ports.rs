@@ -3,11 +3,12 @@
 mod netmem;
 mod odd;
 
-use netmem::{dropped, number, object, output, ports, start, stderr, stdout};
+use netmem::{dropped, netmem, number, object, output, ports, start, stderr, stdout};
 use odd::{Folder, every_type, frames, giants, packets, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::process::Output;
+use std::io::Write;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -247,4 +248,39 @@ fn a_capture_of_another_routers_packets_is_named_and_goes_with_its_address() {
     assert_eq!((number(&run, "transmitted"), dropped(&run)), (50, 0), "{run}");
     let run = object(&run_with(route, &format!("{from},mac=any"), &to));
     assert_eq!((number(&run, "transmitted"), dropped(&run)), (50, 0), "to anybody: {run}");
+}
+
+#[test]
+fn what_comes_by_standard_input_is_forwarded_until_it_ends() {
+    let folder = Folder::new("stdin");
+    let (sent, routed) = (folder.path("sent.pcap"), folder.path("routed.pcap"));
+    object(&output(
+        &format!("gen --port pcap:out={} --count 50", sent.display()).replace("gen", "gen --json"),
+    ));
+    let capture = fs::read(&sent).unwrap();
+    let words =
+        format!("forward --json --port pcap:in=- --port pcap:out={} --mode cross-connect", routed.display());
+    let mut piped = netmem(&words);
+    let mut child =
+        piped.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    // In parts that end anywhere, with the run waiting between them.
+    for part in capture.chunks(capture.len() / 3) {
+        to.write_all(part).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    drop(to);
+    let run = object(&child.wait_with_output().unwrap());
+    assert_eq!((number(&run, "received"), number(&run, "transmitted")), (50, 50), "{run}");
+    assert_eq!(packets(&fs::read(&routed).unwrap()), packets(&capture));
+
+    let redirected = netmem(&words).stdin(fs::File::open(&sent).unwrap()).output().unwrap();
+    assert_eq!(number(&object(&redirected), "transmitted"), 50);
+    let none = netmem(&words).output().unwrap();
+    assert_eq!(none.status.code(), Some(1), "{}", stderr(&none));
+    assert!(stderr(&none).contains("standard input: not a pcap file: it has 0 bytes"), "{}", stderr(&none));
+    let mut again = netmem(&words.replace("in=-", "in=-,loop=2"));
+    let again = again.stdin(Stdio::piped()).output().unwrap();
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("standard input is a pipe"), "{}", stderr(&again));
 }

@@ -230,6 +230,9 @@ fn pcap(text: &str) -> Result<DeviceSpec, String> {
     for (key, value) in options(text) {
         match (key, value) {
             ("in" | "out", "") => return Err(format!("pcap: {key}= needs the name of a file")),
+            ("out", "-") => {
+                return Err("pcap: out=-: standard output has the summary: give the name of a file".into());
+            }
             ("in", file) => config.input = Some(file.into()),
             ("out", file) => config.output = Some(file.into()),
             ("speed", "full") => config.speed = Speed::Full,
@@ -395,6 +398,7 @@ mod tests {
             ("pcap:in=", "name of a file"),
             ("pcap:in=a,speed=fast", "speed=recorded"),
             ("pcap:in=a,loop=x", "0 without end"),
+            ("pcap:in=a,out=-", "give the name of a file"),
             ("pcap:in=a,mac=01:00:5e:00:00:01", "the address of one station"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),
             ("fault:drop=2/xdp:eth0", "share from 0 to 1"),

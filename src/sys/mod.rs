@@ -24,6 +24,8 @@ pub mod netns;
 #[cfg(feature = "af-packet")]
 pub mod packet;
 pub mod region;
+#[cfg(feature = "pcap")]
+pub mod reopen;
 #[cfg(feature = "memif")]
 pub mod seqpacket;
 #[cfg(feature = "memif")]

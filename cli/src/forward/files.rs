@@ -17,12 +17,15 @@ enum Place {
     ToCome(PathBuf),
 }
 
-/// Checks that each file that a port makes anew is its alone, and none that a port reads.
+/// Checks that each file that a port makes anew is its alone, and none that a port reads, and that one port reads standard input.
 ///
 /// # Errors
 /// [`Failure::Input`] with the file.
 pub fn check(ports: &[PortSpec]) -> Result<(), Failure> {
     let read: Vec<Place> = ports.iter().filter_map(PortSpec::input).map(|path| place(path)).collect();
+    if ports.iter().filter_map(PortSpec::input).filter(|path| *path == Path::new("-")).count() > 1 {
+        return Err(Failure::Input("standard input is to be read twice: give it to one port".to_owned()));
+    }
     let mut written = Vec::new();
     for path in ports.iter().flat_map(PortSpec::files) {
         let (at, shown) = (place(path), path.display());
@@ -105,8 +108,11 @@ mod tests {
             let said = said(&folder, ports).unwrap_or_default();
             assert!(said.contains("is to be written twice"), "{ports:?}: {said}");
         }
+        let twice = said(&folder, &["pcap:in=-", "pcap:in=-,out=@/b"]).unwrap_or_default();
+        assert!(twice.contains("standard input is to be read twice"), "{twice}");
         for ports in [
-            &["pcap:in=@/a", "pcap:in=@/a,out=@/b"][..],
+            &["pcap:in=-", "pcap:out=@/b"][..],
+            &["pcap:in=@/a", "pcap:in=@/a,out=@/b"],
             &["trace:file=@/t/pcap:in=@/a,out=@/sub/a", "pcap:out=@/x"],
         ] {
             assert_eq!(said(&folder, ports), None, "{ports:?}");

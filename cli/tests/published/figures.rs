@@ -116,14 +116,14 @@ fn bulk_free() -> Vec<Figure> {
     const TUNED: [(&str, &str); 3] = [("layer", "cpu_slab"), ("cpu_partial", "256"), ("min_partial", "9")];
     let rows = [
         ("netmem/base", 2_043_575.0, FOUND, "one by one", "true"),
-        ("netmem/bulk", 2_090_522.0, FOUND, "in bulk", "true"),
-        ("netmem/tuned", 2_124_217.0, TUNED, "in bulk", "true"),
-        ("netmem/nomerge", 2_121_824.0, FOUND, "in bulk", "false"),
+        ("netmem/patched", 2_090_522.0, FOUND, "collected", "true"),
+        ("netmem/tuned", 2_124_217.0, TUNED, "collected", "true"),
+        ("netmem/nomerge", 2_121_824.0, FOUND, "collected", "false"),
     ];
     let mut all = Vec::new();
     for (variant, pps, tunables, form, merge) in rows {
         let mut settings = tunables.to_vec();
-        settings.extend([("form", form), ("merge", merge), ("mode", "ip")]);
+        settings.extend([("form", form), ("free", "single"), ("merge", merge), ("mode", "ip")]);
         let (says, never): (&[_], &[_]) = match variant {
             "netmem/nomerge" => (&["slab_nomerge", "without tuning"], &["tuned"]),
             "netmem/tuned" => (&["cpu_partial 256 and min_partial 9"], &["slab_nomerge"]),
@@ -131,7 +131,9 @@ fn bulk_free() -> Vec<Figure> {
         };
         all.push(Figure { says, never, ..figure("forward-bulk-free", variant, pps, "pps", &settings) });
     }
-    for (variant, percent, form) in [("netmem/base", 3.73, "one by one"), ("netmem/bulk", 0.76, "in bulk")] {
+    for (variant, percent, form) in
+        [("netmem/base", 3.73, "one by one"), ("netmem/patched", 0.76, "collected")]
+    {
         let mut settings = FOUND.to_vec();
         settings.extend([("form", form), ("merge", "true"), ("by", "callgrind")]);
         let of = figure("forward-bulk-free", variant, percent, "percent", &settings);

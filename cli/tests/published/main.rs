@@ -98,7 +98,7 @@ fn objects_stand_beside_the_figures_of_their_settings() {
 fn a_figure_of_another_setting_is_noticed() {
     let row = |merge: bool, cpu_partial: u64, of: &str| {
         json!({"variant": "netmem/nomerge",
-            "params": {"layer": "cpu_slab", "form": "in bulk", "cpu_partial": cpu_partial,
+            "params": {"layer": "cpu_slab", "form": "collected", "free": "single", "cpu_partial": cpu_partial,
                 "min_partial": 5, "merge": merge, "mode": "ip"},
             "published": {"value": 2_121_824.0, "unit": "pps", "of": of}})
     };

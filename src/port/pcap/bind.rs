@@ -8,11 +8,15 @@ use super::tx::Output;
 use super::{Files, PcapPort};
 use crate::port::anew::{Anew, is_pipe};
 use crate::port::copying::CopyingPort;
+use crate::sys::reopen::reopen_nonblocking;
 use crate::wire::ethernet::MacAddr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Standard input's name in place of a file's.
+const STDIN: &str = "-";
 
 /// How fast a file is received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,7 +31,7 @@ pub enum Speed {
 /// What a port is opened with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PcapConfig {
-    /// The file to receive; None receives nothing.
+    /// The file to receive, or `-` for standard input, a file or a pipe; None receives nothing.
     pub input: Option<PathBuf>,
     /// How fast. Default full.
     pub speed: Speed,
@@ -81,6 +85,9 @@ pub enum PcapError {
     /// A file is a pipe, the opening of which may already wait for ever.
     #[error("{} is a pipe, whose other end could hold up every round: give a file", .0.display())]
     Pipe(PathBuf),
+    /// What comes by a pipe is to be received several times.
+    #[error("standard input is a pipe, of which each packet comes once: receive it once, or a file")]
+    Again,
     /// Input and output are one file.
     #[error("{} is to be read and written: give two files", .0.display())]
     SameFile(PathBuf),
@@ -115,7 +122,18 @@ pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
 fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {
     let opened = |error| PcapError::Open { path: path.to_owned(), error };
     let refused = |error| PcapError::Format { path: path.to_owned(), error };
-    let mut source = File::open(path).and_then(Source::of).map_err(opened)?;
+    let is_stdin = path == Path::new(STDIN);
+    let file = if is_stdin { reopen_nonblocking(io::stdin()) } else { File::open(path) }.map_err(opened)?;
+    if is_stdin && !file.metadata().map_err(opened)?.is_file() {
+        let once = config.times == Some(1);
+        let (source, name) = (Source::of_pipe(file), "standard input".to_owned());
+        return if once {
+            Ok(Input::new(source, name, Capture::Unread, config))
+        } else {
+            Err(PcapError::Again)
+        };
+    }
+    let mut source = Source::of(file).map_err(opened)?;
     let mut header = Vec::new();
     (&mut source).take(HEADER as u64).read_to_end(&mut header).map_err(opened)?;
     source.rewind().map_err(opened)?;

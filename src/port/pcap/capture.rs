@@ -6,6 +6,8 @@ use super::pcapng::Pcapng;
 /// How a capture is to be read on.
 #[derive(Debug)]
 pub(super) enum Capture {
+    /// Nobody knows before its first bytes have come: a pipe's.
+    Unread,
     /// A header, and 16 bytes before each packet.
     Classic(Format),
     /// Blocks.
@@ -36,8 +38,8 @@ pub(super) struct Located {
 /// Why a capture cannot be read on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bad {
-    /// The packet is of a link of another type than Ethernet.
-    LinkType(u32),
+    /// It is none that can be read, or the packet is of a link of another type than Ethernet.
+    Format(FormatError),
     /// It is damaged: what it does.
     Damaged(String),
 }
@@ -63,6 +65,7 @@ impl Capture {
     /// Forgets what came: the capture begins again. Returns the bytes before its first packet or block.
     pub(super) fn begin(&mut self) -> u64 {
         match self {
+            Capture::Unread => 0,
             Capture::Classic(_) => HEADER as u64,
             Capture::Pcapng(pcapng) => {
                 *pcapng = Pcapng::default();
@@ -80,6 +83,7 @@ impl Capture {
         let format = match self {
             Capture::Classic(format) => *format,
             Capture::Pcapng(pcapng) => return pcapng.next(bytes),
+            Capture::Unread => return self.look_at(bytes),
         };
         let Some(head) = bytes.first_chunk() else { return Ok(Next::More) };
         let record = format.record(head);
@@ -89,5 +93,15 @@ impl Capture {
         }
         let here = bytes.len() >= size;
         Ok(if here { Next::Packet(Located { record, start: RECORD, size: size as u64 }) } else { Next::More })
+    }
+
+    /// Finds out by its first bytes which one it is.
+    #[cold]
+    fn look_at(&mut self, bytes: &[u8]) -> Result<Next, Bad> {
+        if bytes.len() < HEADER {
+            return Ok(Next::More);
+        }
+        *self = Capture::of(bytes).map_err(Bad::Format)?;
+        Ok(Next::Skip(self.begin()))
     }
 }

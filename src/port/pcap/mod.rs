@@ -11,7 +11,8 @@
 //! empties the other by one write, which take as long as the file system takes. So a file is complete up to the last
 //! round; what is left when the port is dropped is written then. What cannot be written was transmitted, and is lost:
 //! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
-//! (`RLIMIT_FSIZE`) ignores or handles `SIGXFSZ`, as `netmem` does, or ends by it. A named pipe in place of a file is refused: whoever is at its other end could hold up every round.
+//! (`RLIMIT_FSIZE`) ignores or handles `SIGXFSZ`, as `netmem` does, or ends by it. A named pipe in place of a file is refused: whoever is at its other
+//! end could hold up every round. Standard input (`-`) may be a pipe: it is opened anew, and what has not come is not waited for.
 //!
 //! Sources: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html> and
 //! <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>
@@ -35,7 +36,10 @@ use super::copying::{CopyingPort, Device, RxBuffers};
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::stats::Writer;
+use crate::sys::event::sleep_until_readable;
 use rx::Input;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 use tx::Output;
 
 /// A port that reads and writes files.
@@ -116,7 +120,13 @@ impl Device for Files {
     }
 
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
-        self.input().is_some_and(Input::is_due)
+        self.input().is_some_and(|input| {
+            input.is_due() || input.pipe().is_some_and(|pipe| sleep_until_readable(&[pipe], Duration::ZERO))
+        })
+    }
+
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.input.as_ref().filter(|_| self.input_down.is_none()).and_then(Input::pipe)
     }
 
     fn can_retry_tx(&self) -> bool {

@@ -9,7 +9,7 @@
 mod tests;
 
 use super::capture::{Bad, Located, Next};
-use super::format::{ETHERNET, PACKET_MAX, Record};
+use super::format::{ETHERNET, FormatError, PACKET_MAX, Record};
 use std::time::Duration;
 
 /// Kinds of blocks.
@@ -161,7 +161,7 @@ impl Pcapng {
     fn recorded_at(&self, number: u32) -> Result<&Interface, Bad> {
         match self.interfaces.get(number as usize) {
             Some(interface) if interface.link_type == ETHERNET => Ok(interface),
-            Some(interface) => Err(Bad::LinkType(interface.link_type)),
+            Some(interface) => Err(Bad::Format(FormatError::LinkType(interface.link_type))),
             None => {
                 Err(Bad::Damaged(format!("has a packet of interface {number}, which it does not describe")))
             }

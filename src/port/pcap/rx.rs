@@ -9,6 +9,7 @@ use crate::port::copying::RxBuffers;
 use crate::wire::ethernet::MacAddr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Bytes read ahead at most: two of the longest packets, with what stands before them.
@@ -18,6 +19,8 @@ const AHEAD: usize = 2 * (PACKET_MAX + 32);
 #[derive(Debug)]
 pub(super) struct Input {
     source: Source,
+    /// What is not there yet may come later.
+    is_pipe: bool,
     path: String,
     capture: Capture,
     /// Bytes of the file that were read, from `next` to `end` still to be received.
@@ -50,6 +53,7 @@ impl Input {
     pub(super) fn new(source: Source, path: String, mut capture: Capture, config: &PcapConfig) -> Input {
         let skip = capture.begin();
         Input {
+            is_pipe: matches!(source, Source::Unread(_)),
             source,
             path,
             capture,
@@ -77,12 +81,12 @@ impl Input {
     /// Looks whether the first packet, if it has been read ahead, can be forwarded.
     ///
     /// # Errors
-    /// [`FormatError::LinkType`]. Of damage it is told when it is met.
+    /// [`FormatError`]. Of damage it is told when it is met.
     pub(super) fn look_ahead(&mut self) -> Result<(), FormatError> {
         // What cannot be read is told when it is read again.
         let _ = self.read_ahead();
         match self.locate() {
-            Err(Bad::LinkType(link_type)) => Err(FormatError::LinkType(link_type)),
+            Err(Bad::Format(error)) => Err(error),
             _ => Ok(()),
         }
     }
@@ -129,7 +133,7 @@ impl Input {
     #[inline]
     fn peek(&mut self) -> Result<Option<Located>, String> {
         self.locate().map_err(|bad| match bad {
-            Bad::LinkType(link_type) => format!("{}: {}", self.path, FormatError::LinkType(link_type)),
+            Bad::Format(error) => format!("{}: {error}", self.path),
             Bad::Damaged(what) => self.damage(&what),
         })
     }
@@ -171,6 +175,12 @@ impl Input {
         }
     }
 
+    /// What becomes readable when more can be read ahead; None where that is always so, or no more is to be read.
+    pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
+        let is_wanted = self.is_pipe && !self.read && !self.over && self.end - self.next <= AHEAD / 2;
+        is_wanted.then(|| self.source.file().as_fd())
+    }
+
     /// Whether nothing more will come.
     pub(super) fn is_at_end(&self) -> bool {
         self.over && self.next == self.end
@@ -192,6 +202,9 @@ impl Input {
         if self.read {
             return match self.peek()? {
                 Some(_) => Ok(()),
+                None if matches!(self.capture, Capture::Unread) => {
+                    Err(format!("{}: {}", self.path, FormatError::Short(self.end - self.next)))
+                }
                 None if self.next == self.end && self.skip == 0 => self.begin_again(),
                 None => Err(self.damage("ends within a packet")),
             };
@@ -206,7 +219,8 @@ impl Input {
                 self.read = n == 0;
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            // A pipe has no more at the moment.
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => Ok(()),
             Err(error) => {
                 self.broken = Some(format!("read {}: {error}", self.path));
                 Ok(())
@@ -248,6 +262,9 @@ mod tests {
     use super::*;
     use crate::port::conformance::Fixture;
     use crate::port::pcap::format::{Format, header, record};
+    use crate::sys::reopen::reopen_nonblocking;
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
 
     /// A folder can be opened and not be read.
     #[test]
@@ -255,7 +272,8 @@ mod tests {
         let folder = File::open(std::env::temp_dir()).unwrap();
         let format = Format::of(&header()).unwrap();
         let capture = Capture::Classic(format);
-        let mut input = Input::new(Source::Plain(folder), "folder".into(), capture, &PcapConfig::default());
+        let mut input =
+            Input::new(Source::Plain(folder.into()), "folder".into(), capture, &PcapConfig::default());
         input.skip = 0;
         let ahead = [&record(Duration::ZERO, 60)[..], &[7; 60], &record(Duration::ZERO, 9)].concat();
         input.ahead[..ahead.len()].copy_from_slice(&ahead);
@@ -269,5 +287,73 @@ mod tests {
         assert_eq!((n, frames[0].data()), (1, &[7; 60][..]));
         let reason = input.read_ahead().unwrap_err();
         assert!(reason.starts_with("read folder: "), "{reason}");
+    }
+
+    /// Receives all that can be read ahead now; how many packets that were.
+    fn receive_now(fixture: &mut Fixture, input: &mut Input) -> Result<usize, String> {
+        let mut received = 0;
+        loop {
+            input.read_ahead()?;
+            let mut frames = [fixture.pool.alloc(&mut fixture.w).unwrap()];
+            let mut n = 0;
+            input.receive(&mut RxBuffers::of(&mut frames), &mut n, &PortCounters::default())?;
+            received += n;
+            frames.into_iter().for_each(|frame| frame.free(&mut fixture.w));
+            if n == 0 {
+                return Ok(received);
+            }
+        }
+    }
+
+    fn piped() -> (Input, File) {
+        let (from, to) = std::io::pipe().unwrap();
+        let source = Source::of_pipe(reopen_nonblocking(from).unwrap());
+        (Input::new(source, "pipe".into(), Capture::Unread, &PcapConfig::default()), OwnedFd::from(to).into())
+    }
+
+    #[test]
+    fn a_pipe_gives_each_packet_when_its_last_byte_has_come() {
+        let packet = [&record(Duration::ZERO, 60)[..], &[7; 60]].concat();
+        let plain = [&header()[..], &packet, &packet].concat();
+        let mut fixture = Fixture::new(64);
+        let (mut input, mut to) = piped();
+        for (at, byte) in plain.iter().enumerate() {
+            assert_eq!(receive_now(&mut fixture, &mut input), Ok(0), "before byte {at}");
+            assert!(input.pipe().is_some());
+            to.write_all(&[*byte]).unwrap();
+            let whole = [header().len() + packet.len(), plain.len()].contains(&(at + 1));
+            assert_eq!(receive_now(&mut fixture, &mut input), Ok(usize::from(whole)), "after byte {at}");
+        }
+        drop(to);
+        assert_eq!((0..3).map(|_| receive_now(&mut fixture, &mut input)).filter(|n| *n == Ok(0)).count(), 3);
+        assert!(input.is_at_end() && input.pipe().is_none());
+
+        let mut compressor = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        compressor.write_all(&plain).unwrap();
+        let (mut input, mut to) = piped();
+        let mut received = 0;
+        for byte in compressor.finish().unwrap() {
+            to.write_all(&[byte]).unwrap();
+            received += receive_now(&mut fixture, &mut input).unwrap();
+        }
+        assert_eq!(received, 2);
+    }
+
+    #[test]
+    fn a_pipe_that_ends_early_or_is_no_capture_says_so() {
+        let mut fixture = Fixture::new(64);
+        let whole = [&header()[..], &record(Duration::ZERO, 60), &[7; 60]].concat();
+        for (bytes, said) in [
+            (&[][..], "pipe: not a pcap file: it has 0 bytes"),
+            (&whole[..23], "pipe: not a pcap file: it has 23 bytes"),
+            (&[0x42; 64], "pipe: not a pcap or pcapng file"),
+            (&whole[..50], "pipe ends within a packet, at byte 24"),
+        ] {
+            let (mut input, mut to) = piped();
+            to.write_all(bytes).unwrap();
+            drop(to);
+            let failed = (0..4).find_map(|_| receive_now(&mut fixture, &mut input).err()).unwrap();
+            assert!(failed.starts_with(said), "{failed}");
+        }
     }
 }

@@ -1,19 +1,47 @@
-//! Where the bytes of a capture come from: a file as it is, or one that gzip compressed (RFC 1952).
+//! Where the bytes of a capture come from: a file or a pipe as it is, or one that gzip compressed (RFC 1952).
 
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::mem;
 
 /// First bytes of what gzip wrote.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A file that is read from its beginning to its end.
+/// A file that is read from its beginning to its end, or a pipe.
 #[derive(Debug)]
 pub(super) enum Source {
+    /// A pipe of which the first bytes have not come; those that have.
+    Unread(Begun),
     /// As it is.
-    Plain(File),
+    Plain(Begun),
     /// Decompressed while it is read; several members are one stream.
-    Gzip(Box<MultiGzDecoder<File>>),
+    Gzip(Box<MultiGzDecoder<Begun>>),
+}
+
+/// A file of which some bytes were read, to be looked at, and are to be read once more.
+#[derive(Debug)]
+pub(super) struct Begun {
+    file: File,
+    first: Vec<u8>,
+}
+
+impl From<File> for Begun {
+    fn from(file: File) -> Begun {
+        Begun { file, first: Vec::new() }
+    }
+}
+
+impl Read for Begun {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.first.is_empty() {
+            return self.file.read(into);
+        }
+        let n = self.first.len().min(into.len());
+        into[..n].copy_from_slice(&self.first[..n]);
+        self.first.drain(..n);
+        Ok(n)
+    }
 }
 
 impl Source {
@@ -26,23 +54,29 @@ impl Source {
         (&mut file).take(GZIP.len() as u64).read_to_end(&mut first)?;
         file.rewind()?;
         Ok(if first == GZIP {
-            Source::Gzip(Box::new(MultiGzDecoder::new(file)))
+            Source::Gzip(Box::new(MultiGzDecoder::new(file.into())))
         } else {
-            Source::Plain(file)
+            Source::Plain(file.into())
         })
+    }
+
+    /// A pipe, to be looked at when its first bytes come. A read that would have to wait for more fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock), and can be tried again.
+    pub(super) fn of_pipe(pipe: File) -> Source {
+        Source::Unread(pipe.into())
     }
 
     /// Begins at the first byte again.
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the file system says; of a pipe that it cannot.
     pub(super) fn rewind(&mut self) -> io::Result<()> {
         match self {
-            Source::Plain(file) => file.rewind(),
+            Source::Unread(from) | Source::Plain(from) => from.file.rewind(),
             Source::Gzip(decoder) => {
-                let mut file = decoder.get_ref().try_clone()?;
+                let mut file = decoder.get_ref().file.try_clone()?;
                 file.rewind()?;
-                **decoder = MultiGzDecoder::new(file);
+                **decoder = MultiGzDecoder::new(file.into());
                 Ok(())
             }
         }
@@ -51,17 +85,33 @@ impl Source {
     /// The file.
     pub(super) fn file(&self) -> &File {
         match self {
-            Source::Plain(file) => file,
-            Source::Gzip(decoder) => decoder.get_ref(),
+            Source::Unread(from) | Source::Plain(from) => &from.file,
+            Source::Gzip(decoder) => &decoder.get_ref().file,
         }
     }
 }
 
 impl Read for Source {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Source::Plain(file) => file.read(into),
-            Source::Gzip(decoder) => decoder.read(into),
+        let from = match self {
+            Source::Plain(from) => return from.read(into),
+            Source::Gzip(decoder) => return decoder.read(into),
+            Source::Unread(from) => from,
+        };
+        while from.first.len() < GZIP.len() {
+            let mut one = [0];
+            if from.file.read(&mut one)? == 0 {
+                break;
+            }
+            from.first.extend(one);
         }
+        let begun = Begun { file: from.file.try_clone()?, first: mem::take(&mut from.first) };
+        let is_compressed = begun.first == GZIP;
+        *self = if is_compressed {
+            Source::Gzip(Box::new(MultiGzDecoder::new(begun)))
+        } else {
+            Source::Plain(begun)
+        };
+        self.read(into)
     }
 }

@@ -130,7 +130,7 @@ fn what_is_damaged_or_no_ethernet_is_said_in_words() {
     let resolution = blocks.interface(1, 0, &blocks.option(RESOLUTION, &[200]));
     let cut = blocks.interface(1, 0, &[9, 0, 0xff, 0xff]);
     for (file, why) in [
-        ([&begun, &blocks.packet(0, 0, &[0; 60], 60)[..]].concat(), "LinkType(113)"),
+        ([&begun, &blocks.packet(0, 0, &[0; 60], 60)[..]].concat(), "Format(LinkType(113))"),
         ([&ethernet, &blocks.packet(1, 0, &[0; 60], 60)[..]].concat(), "interface 1, which it does not"),
         ([&ethernet, &odd[..]].concat(), "a packet of 200 bytes in a block of 108"),
         ([&ethernet, &long[..]].concat(), "has 262145 bytes"),

@@ -1,0 +1,36 @@
+//! A descriptor's file opened once more.
+
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// The file or pipe behind a descriptor, opened once more to be read: a read that would have to wait fails with
+/// [`WouldBlock`](io::ErrorKind::WouldBlock), and nobody who shares the descriptor notices. A file is read from its first byte.
+///
+/// # Errors
+/// What open(2) says; a socket cannot be opened so.
+pub fn reopen_nonblocking(descriptor: impl AsFd) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd());
+    File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Read, Write};
+
+    #[test]
+    fn a_pipe_opened_once_more_does_not_wait_and_the_first_reader_still_does() {
+        let (mut from, mut to) = io::pipe().unwrap();
+        let mut again = reopen_nonblocking(&from).unwrap();
+        let mut bytes = [0; 2];
+        assert_eq!(again.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+        to.write_all(&[1, 2, 3]).unwrap();
+        assert_eq!((again.read(&mut bytes).unwrap(), bytes), (2, [1, 2]));
+        assert_eq!((from.read(&mut bytes).unwrap(), bytes[0]), (1, 3));
+        drop(to);
+        assert_eq!(again.read(&mut bytes).unwrap(), 0);
+    }
+}
