@@ -1,7 +1,7 @@
 //! `forward-bulk-free`: one core forwards one flow of the smallest IPv4 packets between two `mem` ports. Every packet has
-//! a head from a slab cache, as in the source; sent packets are freed one by one, or in bulk at TX completion, over the
-//! source's slab layer in its settings, over ready arrays of heads, and over today's layer. Beside them frames without
-//! heads, and the bare relay.
+//! a head from a slab cache, as in the source; the heads of sent packets are freed one by one, or in bulk at TX completion, over the
+//! source's slab layer in its settings. Beside these four: frames freed in bulk too, heads taken in bulk too, ready arrays of
+//! heads, today's layer, frames without heads, and the bare relay.
 
 mod share;
 mod variants;
@@ -47,16 +47,21 @@ const KEYS: &[Key] = &[
 ];
 
 /// A variant over another, and the gain that the source saw.
-const GAINS: [(&str, &str, Option<f64>); 15] = [
-    ("netmem/bulk", "netmem/base", Some(1.023)),
+const GAINS: [(&str, &str, Option<f64>); 20] = [
+    ("netmem/patched", "netmem/base", Some(1.023)),
     ("netmem/tuned", "netmem/base", Some(1.039)),
     ("netmem/nomerge", "netmem/base", Some(1.038)),
-    ("netmem/tuned", "netmem/bulk", Some(1.016)),
-    ("netmem/nomerge", "netmem/bulk", Some(1.015)),
+    ("netmem/tuned", "netmem/patched", Some(1.016)),
+    ("netmem/nomerge", "netmem/patched", Some(1.015)),
+    ("netmem/collected", "netmem/patched", None),
+    ("netmem/bulk", "netmem/base", None),
+    ("netmem/ready-16", "netmem/patched", None),
     ("netmem/ready-8", "netmem/bulk", None),
     ("netmem/ready-16", "netmem/bulk", None),
     ("netmem/ready-32", "netmem/bulk", None),
-    ("netmem/ready-16", "netmem/nomerge", None),
+    ("netmem/ready-128", "netmem/bulk", None),
+    ("netmem/ready-16", "netmem/bulk-nomerge", None),
+    ("netmem/ready-128", "netmem/bulk-nomerge", None),
     ("netmem/ready-8", "netmem/base", None),
     ("netmem/ready-16", "netmem/base", None),
     ("netmem/ready-32", "netmem/base", None),
@@ -162,8 +167,13 @@ fn latency_rows(bench: &mut Bench<'_>, ring: usize, variant: &str, latency: Opti
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "base, bulk, tuned and nomerge: heads of one line from the layer that the source tunes, cpu_partial 13 and \
-         min_partial 5, tuned alone 256 and 9; their slabs are shared with a cache of the same size that is in use, but for nomerge",
+        "base, patched, tuned, nomerge, collected, bulk and bulk-nomerge: heads of one line from the layer that the source tunes, \
+         cpu_partial 13 and min_partial 5, tuned alone 256 and 9; their slabs are shared with a cache of the same size that is in use, \
+         but for nomerge and bulk-nomerge",
+    );
+    bench.note(
+        "patched, tuned and nomerge free heads alone in bulk, as the source did, and take them one by one; collected frees frames \
+         in bulk too; bulk and bulk-nomerge also take heads in bulk",
     );
     bench.note(
         "latency: from the begin of the round that received a burst to the completion of its last packet, in rounds only; \

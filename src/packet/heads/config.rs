@@ -13,7 +13,7 @@ pub enum HeadCacheMode {
     Bulk,
     #[cfg(feature = "comparisons")]
     /// An array that collects freed heads and gives them to the cache in bulk when it is full and when a poll round
-    /// ends; heads are never taken from it (Linux 4.6 to 5.11).
+    /// ends; heads are never taken from it, but from the cache one by one (Linux 4.6 to 5.11).
     FlushOnly,
     /// An array that heads are freed into and taken from: empty, it is refilled in bulk, full, its colder part is freed in
     /// bulk (Linux since 5.12).

@@ -58,7 +58,7 @@ pub(super) fn take_bulk(
     }
     let mut heads = scratch(shared, w);
     #[cfg(feature = "comparisons")]
-    if matches!(shared.mode, HeadCacheMode::Bulk | HeadCacheMode::FlushOnly) {
+    if shared.mode == HeadCacheMode::Bulk {
         let origin = shared.origin(w);
         if shared.cache.alloc_bulk(w, n, &mut heads, || Head::blank(origin)) {
             shared.locals.add(w, n as u64, |lane| &lane.cache_taken);

@@ -27,7 +27,8 @@ pub(super) struct Kind {
 struct Source {
     layer: Layer,
     mode: HeadCacheMode,
-    /// Heads taken from the cache at once, in a ready array of 64.
+    /// Heads in a ready array, and taken from the cache at once.
+    size: usize,
     refill: usize,
     cpu_partial: usize,
     min_partial: usize,
@@ -38,18 +39,22 @@ struct Source {
 const FOUND: Source = Source {
     layer: Layer::CpuSlab,
     mode: HeadCacheMode::Each,
+    size: 64,
     refill: 16,
     cpu_partial: 13,
     min_partial: 5,
     merge: true,
 };
-const BULK: Source = Source { mode: HeadCacheMode::Bulk, ..FOUND };
-const TUNED: Source = Source { cpu_partial: 256, min_partial: 9, ..BULK };
+/// As the source changed it: freed heads are collected and freed in bulk, and taken one by one.
+const PATCHED: Source = Source { mode: HeadCacheMode::FlushOnly, ..FOUND };
+const TUNED: Source = Source { cpu_partial: 256, min_partial: 9, ..PATCHED };
 /// Not tuned: the source has "Without SLUB tuning, same performance comes with kernel cmdline slab_nomerge".
-const NOMERGE: Source = Source { merge: false, ..BULK };
+const NOMERGE: Source = Source { merge: false, ..PATCHED };
+/// Taken in bulk as well.
+const BULK: Source = Source { mode: HeadCacheMode::Bulk, ..FOUND };
 
-const fn ready(refill: usize) -> Source {
-    Source { mode: HeadCacheMode::TwoSided, refill, merge: false, ..FOUND }
+const fn ready(size: usize, refill: usize) -> Source {
+    Source { mode: HeadCacheMode::TwoSided, size, refill, merge: false, ..FOUND }
 }
 
 const SHEAF: Source = Source { layer: Layer::Sheaf, merge: false, ..FOUND };
@@ -65,19 +70,28 @@ pub(super) const VARIANTS: &[Kind] = &[
     },
     Kind {
         published: Some((2_090_522.0, "bulk free at TX completion with detached freelists")),
-        ..kind("netmem/bulk", "cpu_slab, bulk", Free::Bulk, Some(BULK))
+        ..kind("netmem/patched", "cpu_slab, freed in bulk", Free::Single, Some(PATCHED))
     },
     Kind {
         published: Some((2_124_217.0, "bulk free, tuned: cpu_partial 256 and min_partial 9")),
-        ..kind("netmem/tuned", "cpu_slab, bulk, tuned", Free::Bulk, Some(TUNED))
+        ..kind("netmem/tuned", "cpu_slab, freed in bulk, tuned", Free::Single, Some(TUNED))
     },
     Kind {
         published: Some((2_121_824.0, "bulk free, slab_nomerge, without tuning")),
-        ..kind("netmem/nomerge", "cpu_slab, bulk, not merged", Free::Bulk, Some(NOMERGE))
+        ..kind("netmem/nomerge", "cpu_slab, freed in bulk, not merged", Free::Single, Some(NOMERGE))
     },
-    kind("netmem/ready-8", "cpu_slab, ready 64/8/32", Free::Bulk, Some(ready(8))),
-    kind("netmem/ready-16", "cpu_slab, ready 64/16/32", Free::Bulk, Some(ready(16))),
-    kind("netmem/ready-32", "cpu_slab, ready 64/32/32", Free::Bulk, Some(ready(32))),
+    kind("netmem/collected", "cpu_slab, freed in bulk", Free::Bulk, Some(PATCHED)),
+    kind("netmem/bulk", "cpu_slab, bulk", Free::Bulk, Some(BULK)),
+    kind(
+        "netmem/bulk-nomerge",
+        "cpu_slab, bulk, not merged",
+        Free::Bulk,
+        Some(Source { merge: false, ..BULK }),
+    ),
+    kind("netmem/ready-8", "cpu_slab, ready 64/8/32", Free::Bulk, Some(ready(64, 8))),
+    kind("netmem/ready-16", "cpu_slab, ready 64/16/32", Free::Bulk, Some(ready(64, 16))),
+    kind("netmem/ready-32", "cpu_slab, ready 64/32/32", Free::Bulk, Some(ready(64, 32))),
+    kind("netmem/ready-128", "cpu_slab, ready 128/32/32", Free::Bulk, Some(ready(128, 32))),
     kind("netmem/sheaf-base", "sheaf, each", Free::Single, Some(SHEAF)),
     kind("netmem/sheaf-bulk", "sheaf, bulk", Free::Bulk, Some(Source { mode: HeadCacheMode::Bulk, ..SHEAF })),
     kind("netmem/frames-base", "none", Free::Single, None),
@@ -87,9 +101,9 @@ pub(super) const VARIANTS: &[Kind] = &[
 impl Kind {
     /// How heads are made; None where frames stay frames.
     pub(super) fn heads(&self) -> Option<HeadCacheConfig> {
-        let Source { layer, mode, refill, cpu_partial, min_partial, merge } = self.heads?;
+        let Source { layer, mode, size, refill, cpu_partial, min_partial, merge } = self.heads?;
         let cache = cache(self.name, layer, (cpu_partial, min_partial), merge);
-        Some(HeadCacheConfig { cache, mode, size: 64, refill, free: 32, ..HeadCacheConfig::default() })
+        Some(HeadCacheConfig { cache, mode, size, refill, free: 32, ..HeadCacheConfig::default() })
     }
 
     /// What heads are made with, as the rows tell it: by the configuration itself, not by its name.

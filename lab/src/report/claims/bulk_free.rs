@@ -100,17 +100,27 @@ fn detached(report: &Report) -> Option<Finding> {
     })
 }
 
+/// What frees heads alone in bulk, as the source's change did. Runs before it was made have what also takes them in bulk, and frees
+/// frames so.
+fn patched(report: &Report) -> &'static str {
+    let is_there = pick::row(report, "netmem/patched", "pps", &[]).is_some();
+    if is_there { "netmem/patched" } else { "netmem/bulk" }
+}
+
 fn bulk(report: &Report) -> Option<Finding> {
-    let ratio = Measured::find(report, "netmem/bulk", "netmem/base", &[])?;
+    let patched = patched(report);
+    let ratio = Measured::find(report, patched, "netmem/base", &[])?;
     let finding = ratio.finding(BULK / BEFORE, "it forwards", "the packets of one free for each object");
-    Some(finding.because(
-        "Here heads are allocated in bulk too, and frames are freed in bulk beside the heads; the source freed heads alone, and its packets had a whole stack to pass.",
-    ))
+    Some(finding.because(if patched == "netmem/bulk" {
+        "Here heads are allocated in bulk too, and frames are freed in bulk beside the heads; the source freed heads alone, and its packets had a whole stack to pass."
+    } else {
+        "The source's packets had a whole stack to pass."
+    }))
 }
 
 /// A variant over bulk free, which is what the source calls patched.
 fn over_bulk(report: &Report, variant: &str, published: f64) -> Option<Finding> {
-    let ratio = Measured::find_or_over(report, variant, "netmem/bulk", "pps")?;
+    let ratio = Measured::find_or_over(report, variant, patched(report), "pps")?;
     Some(ratio.finding(published / BULK, "it forwards", "the packets of bulk free alone"))
 }
 
@@ -126,7 +136,7 @@ fn nomerge(report: &Report) -> Option<Finding> {
 
 fn slow_paths(report: &Report) -> Option<Finding> {
     let share = |variant| pick::row(report, variant, "percent", &[("by", "callgrind")]);
-    let (base, bulk) = (share("netmem/base")?, share("netmem/bulk")?);
+    let (base, bulk) = (share("netmem/base")?, share(patched(report))?);
     let finding = Measured::over(bulk, base)?.finding(
         0.76 / 3.73,
         "the share of instructions that callgrind counts in them becomes",
@@ -141,7 +151,7 @@ fn slow_paths(report: &Report) -> Option<Finding> {
 
 fn latency(report: &Report) -> Option<Finding> {
     let half = |variant| Some(pick::row(report, variant, "latency_ns", &[("quantile", "p50")])?.median);
-    let (base, bulk) = (half("netmem/base")?, half("netmem/bulk")?);
+    let (base, bulk) = (half("netmem/base")?, half(patched(report))?);
     let (base, bulk) = (number::figure(base), number::figure(bulk));
     let sentence = format!(
         "Here half of the packets are done within {bulk} ns instead of {base} ns of their receipt; one reading each, which has no interval."
@@ -150,9 +160,16 @@ fn latency(report: &Report) -> Option<Finding> {
 }
 
 fn ready(report: &Report) -> Option<Finding> {
-    let ratio = Measured::find_or_over(report, "netmem/ready-16", "netmem/bulk", "pps")?;
+    let ratio = Measured::find_or_over(report, "netmem/ready-16", patched(report), "pps")?;
+    let unmerged = Measured::find(report, "netmem/ready-16", "netmem/bulk-nomerge", &[]);
+    let unmerged = unmerged.map_or_else(String::new, |ratio| {
+        format!(
+            "; of heads taken and freed in bulk from a cache that is not merged either, {} times",
+            ratio.text()
+        )
+    });
     let sentence = format!(
-        "Here ready heads, refilled by 16, forward {} times the packets of bulk free, whose caches are merged while theirs is not.",
+        "Here ready heads, refilled by 16, forward {} times the packets of bulk free, whose caches are merged while theirs is not{unmerged}.",
         ratio.text()
     );
     let finding = Finding { measured: format!("{:.3}", ratio.median), verdict: ratio.is_more(), sentence };
