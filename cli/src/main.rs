@@ -1,7 +1,7 @@
 //! The `netmem` program: forwards packets between ports, is looked at and tuned meanwhile, and runs the lab's
 //! experiments.
 //!
-//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`stat`], [`set`] and [`lab`] do it, [`failure`] is how
+//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`stat`], [`top`], [`set`] and [`lab`] do it, [`failure`] is how
 //! it goes wrong.
 #![deny(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod set;
 mod stat;
 mod stop;
 mod threads;
+mod top;
 mod traffic;
 
 use args::Command;
@@ -44,6 +45,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Gen(args) => traffic::generate(&args),
         Command::Sink(args) => traffic::sink(&args),
         Command::Stat(args) => stat::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
         #[cfg(feature = "lab")]
         Command::Lab(command) => experiment(command),

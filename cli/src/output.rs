@@ -34,6 +34,18 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
+/// A number of at most six characters: 12345, 1234k, 12.3M.
+pub fn short(number: f64) -> String {
+    match number {
+        n if n >= 1e10 => format!("{:.1}G", n / 1e9),
+        n if n >= 1e8 => format!("{:.0}M", n / 1e6),
+        n if n >= 1e7 => format!("{:.1}M", n / 1e6),
+        n if n >= 1e5 => format!("{:.0}k", n / 1e3),
+        n if n >= 100.0 || n.fract() == 0.0 => format!("{n:.0}"),
+        n => format!("{n:.1}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +54,22 @@ mod tests {
     fn a_count_has_a_comma_every_three_digits() {
         let texts = [0, 999, 1_000, 123_456, 18_446_744_073_709_551_615].map(thousands);
         assert_eq!(texts, ["0", "999", "1,000", "123,456", "18,446,744,073,709,551,615"]);
+    }
+
+    #[test]
+    fn a_number_never_has_more_than_six_characters() {
+        for (number, text) in [
+            (0.0, "0"),
+            (0.25, "0.2"),
+            (99.96, "100.0"),
+            (99_999.0, "99999"),
+            (100_000.0, "100k"),
+            (9_999_999.0, "10000k"),
+            (12_345_678.0, "12.3M"),
+            (9_999_949_999.0, "10000M"),
+            (20e9, "20.0G"),
+        ] {
+            assert_eq!(short(number), text);
+        }
     }
 }

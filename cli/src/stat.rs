@@ -41,7 +41,7 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
         if stop.load(Relaxed) {
             return Ok(());
         }
-        let asked = ask(&path, args);
+        let asked = ask(&path, &names(args));
         waiting.store(false, Relaxed);
         let sections = match asked {
             Err(_) if before.is_some() && has_ended(&path) => {
@@ -108,7 +108,7 @@ fn unix_time() -> f64 {
 }
 
 /// Whether nobody listens there any more, or will not in a moment: it ends in the middle of an answer, too.
-fn has_ended(path: &Path) -> bool {
+pub fn has_ended(path: &Path) -> bool {
     (0..20).any(|_| {
         let gone = UnixStream::connect(path).is_err();
         if !gone {
@@ -118,16 +118,26 @@ fn has_ended(path: &Path) -> bool {
     })
 }
 
-/// Each section's name and records.
-type Sections = Vec<(String, Vec<Record>)>;
+/// A section's name and records.
+pub type Section = (String, Vec<Record>);
+/// All that were asked for.
+pub type Sections = Vec<Section>;
 
-fn ask(path: &Path, args: &StatArgs) -> Result<Sections, Failure> {
-    let names: Vec<&str> = match args.what.as_deref() {
+/// The names of the sections that are to be shown.
+fn names(args: &StatArgs) -> Vec<&str> {
+    match args.what.as_deref() {
         None => USUAL.to_vec(),
         // With who took the frames that are out, where that is known.
         Some("pools") => vec!["pools", "holders"],
         Some(what) => vec![what],
-    };
+    }
+}
+
+/// The records of these sections.
+///
+/// # Errors
+/// [`Failure::Input`] when nobody answers or there is no such section.
+pub fn ask(path: &Path, names: &[&str]) -> Result<Sections, Failure> {
     let one = |name: &&str| {
         let records = client::ask(path, &json!({"get": "stat", "of": name})).map_err(Failure::Input)?;
         Ok(((*name).to_owned(), records))

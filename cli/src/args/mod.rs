@@ -24,7 +24,7 @@ pub use frame_size::FrameSize;
 #[cfg(feature = "lab")]
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
-pub use observe::{SetArgs, StatArgs};
+pub use observe::{SetArgs, StatArgs, TopArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
 pub use route::{ByPort, OfPort};
 pub use switch::Switch;
@@ -64,6 +64,7 @@ pub enum Command {
     Gen(Box<GenArgs>),
     Sink(Box<SinkArgs>),
     Stat(StatArgs),
+    Top(TopArgs),
     Set(SetArgs),
     /// The published experiments, measured on this machine beside the published figures.
     #[cfg(feature = "lab")]

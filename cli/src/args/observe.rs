@@ -1,4 +1,4 @@
-//! `netmem stat` and `netmem set`.
+//! `netmem stat`, `netmem top` and `netmem set`.
 
 use super::number::seconds;
 use clap::Args;
@@ -33,6 +33,25 @@ pub struct StatArgs {
     /// (lost/s), packets held; the share of all pools' frames that are free, frames posted and queued; idle polls (idle/s).
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Option<f64>,
+
+    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+}
+
+/// Watch a running `netmem forward --control` on a screen: ports, queues, workers, drops, and where every frame is.
+///
+/// Rates are those of the last interval, lost/s what devices dropped; posted are empty frames posted for reception, in tx frames that
+/// a device has to send. A pool's bar has a letter for each share of its frames, and is off by some while frames move. Holders are
+/// shown after netmem set pool.rx.trace on. Where standard output is no terminal there is netmem stat --interval.
+///
+/// Keys: q or Ctrl-C quits, space or p pauses, s sorts by the next column and r the other way round, / filters by name (Enter ends it,
+/// Esc clears it), a shows idle queues and reasons that dropped nothing too, arrows, PageUp, PageDown, Home and End scroll, ? is a line of help.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// How often the forwarder is asked, in seconds.
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, default_value = "1")]
+    pub interval: f64,
 
     /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
     #[arg(long, value_name = "PATH")]

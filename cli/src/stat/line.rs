@@ -2,6 +2,7 @@
 
 use super::Sections;
 use crate::control::Record;
+use crate::output::short;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -60,18 +61,6 @@ fn total(of: &Sections, section: &str, names: &[&str]) -> u64 {
     values.filter_map(Value::as_u64).sum()
 }
 
-/// A number of at most six characters: 12345, 1234k, 12.3M.
-fn short(number: f64) -> String {
-    match number {
-        n if n >= 1e10 => format!("{:.1}G", n / 1e9),
-        n if n >= 1e8 => format!("{:.0}M", n / 1e6),
-        n if n >= 1e7 => format!("{:.1}M", n / 1e6),
-        n if n >= 1e5 => format!("{:.0}k", n / 1e3),
-        n if n >= 100.0 || n.fract() == 0.0 => format!("{n:.0}"),
-        n => format!("{n:.1}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,22 +99,5 @@ mod tests {
         );
         let widths: Vec<_> = HEADER.lines().map(str::len).collect();
         assert_eq!((widths, idle.len()), (vec![80; 2], 81));
-    }
-
-    #[test]
-    fn a_number_never_has_more_than_six_characters() {
-        for (number, text) in [
-            (0.0, "0"),
-            (0.25, "0.2"),
-            (99.96, "100.0"),
-            (99_999.0, "99999"),
-            (100_000.0, "100k"),
-            (9_999_999.0, "10000k"),
-            (12_345_678.0, "12.3M"),
-            (9_999_949_999.0, "10000M"),
-            (20e9, "20.0G"),
-        ] {
-            assert_eq!(short(number), text);
-        }
     }
 }

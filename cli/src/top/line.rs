@@ -1,0 +1,117 @@
+//! A line of the screen, and what stands in it.
+
+use crate::output::{short, thousands};
+
+/// How a line looks, on a terminal that has colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    /// What stands above rows.
+    Heading,
+    /// Packets are lost.
+    Loss,
+    /// What is said of the view.
+    Status,
+}
+
+/// A line that is no wider than the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub text: String,
+    pub style: Style,
+}
+
+impl Line {
+    /// The text up to the screen's width, each character of which takes one column.
+    pub fn new(style: Style, text: &str, columns: usize) -> Line {
+        let printed = text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' });
+        let text: String = printed.take(columns).collect();
+        Line { text: text.trim_end().to_owned(), style }
+    }
+}
+
+/// How wide the cells of a row are.
+#[derive(Debug, Clone, Copy)]
+pub struct Cells {
+    columns: usize,
+    name: usize,
+    cell: usize,
+}
+
+/// What is left to a name at least.
+const NAME_MIN: usize = 16;
+/// A cell of a narrow screen, and of a wide one.
+const CELLS: (usize, usize) = (8, 14);
+/// From this width on a cell has room for every digit.
+const EXACT: usize = 12;
+
+impl Cells {
+    /// Cells for a name and so many figures on a screen of that width.
+    pub fn new(columns: usize, figures: usize) -> Cells {
+        let cell = (columns.saturating_sub(NAME_MIN + CELLS.0) / figures.max(1)).clamp(CELLS.0, CELLS.1);
+        let name = columns.saturating_sub(cell * figures).clamp(NAME_MIN, 2 * NAME_MIN);
+        Cells { columns, name, cell }
+    }
+
+    /// A line of a name and cells.
+    pub fn line<T: AsRef<str>>(self, style: Style, name: &str, cells: &[T]) -> Line {
+        let mut text = format!("{:<width$}", self.name(name), width = self.name);
+        for cell in cells {
+            text.push_str(&format!("{:>width$}", cell.as_ref(), width = self.cell));
+        }
+        Line::new(style, &text, self.columns)
+    }
+
+    /// A name, of which the end is left where it is too long: there it differs from others.
+    fn name(self, name: &str) -> String {
+        let long = name.chars().count().saturating_sub(self.name - 1);
+        if long == 0 {
+            name.to_owned()
+        } else {
+            format!("~{}", name.chars().skip(long + 1).collect::<String>())
+        }
+    }
+
+    /// A figure with all its digits where there is room for them.
+    pub fn figure(self, figure: f64) -> String {
+        if self.cell >= EXACT && figure >= 100.0 { thousands(figure.round() as u64) } else { short(figure) }
+    }
+
+    /// A rate; none is a dash.
+    pub fn rate(self, rate: Option<f64>) -> String {
+        rate.map_or_else(|| "-".to_owned(), |rate| self.figure(rate))
+    }
+
+    /// Bits a second, as millions.
+    pub fn megabits(self, bits: Option<f64>) -> String {
+        self.rate(bits.map(|bits| bits / 1e6))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_at_the_screens_edge_and_has_nothing_that_disturbs_it() {
+        let line = |text, columns| Line::new(Style::Plain, text, columns).text;
+        assert_eq!(line("ab\x1b[2J\u{65e5}c", 7), "ab?[2J?");
+        assert_eq!((line("abc", 2), line("abc", 0)), ("ab".into(), String::new()));
+    }
+
+    #[test]
+    fn a_wide_screen_has_every_digit_and_a_narrow_one_the_end_of_a_long_name() {
+        let (narrow, wide) = (Cells::new(80, 7), Cells::new(200, 7));
+        assert_eq!(
+            (narrow.figure(1_234_567.0), wide.figure(1_234_567.0)),
+            ("1235k".into(), "1,234,567".into())
+        );
+        assert_eq!((wide.figure(0.25), wide.rate(None)), ("0.2".into(), "-".into()));
+        assert_eq!(narrow.megabits(Some(2_500_000.0)), "2.5");
+        let line = narrow.line(Style::Plain, "memif:/run/vpp/interfaces/memif.sock", &["1"; 7]);
+        assert_eq!(
+            (line.text.split_whitespace().next(), line.text.len()),
+            (Some("~/interfaces/memif.sock"), 80)
+        );
+    }
+}

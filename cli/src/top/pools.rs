@@ -1,0 +1,95 @@
+//! Where the frames of pools are, as a bar.
+
+use super::line::{Line, Style};
+use super::reading::{PLACES, Pool};
+use crate::output::{short, thousands};
+
+/// Columns of a pool's name, its total, and whether it is balanced.
+const AROUND: (usize, usize, usize) = (12, 8, 10);
+/// The widest bar.
+const BAR_MAX: usize = 128;
+
+/// What the letters of the bars stand for.
+pub fn heading(columns: usize) -> Line {
+    let mut text = "POOLS ".to_owned();
+    PLACES.iter().for_each(|(place, letter)| text.push_str(&format!(" {letter} {place}")));
+    Line::new(Style::Heading, &text, columns)
+}
+
+/// A pool's total and bar, and whether its places add up.
+pub fn row(pool: &Pool, columns: usize) -> Line {
+    let (name, total, state) = AROUND;
+    let bar = bar(&pool.places, columns.saturating_sub(name + total + state + 2).min(BAR_MAX));
+    let known: u64 = pool.places[..PLACES.len() - 1].iter().sum();
+    let off = known.abs_diff(pool.total).max(pool.places[PLACES.len() - 1]);
+    let said = if pool.is_balanced() { "balanced".to_owned() } else { format!("off {}", short(off as f64)) };
+    let text = format!("{:<name$}{:>total$} {bar} {said}", pool.name, thousands(pool.total));
+    Line::new(Style::Plain, &text, columns)
+}
+
+/// How many frames are at each place where there are some.
+pub fn numbers(pool: &Pool, columns: usize) -> Line {
+    let mut text = " ".repeat(AROUND.0 + AROUND.1);
+    for ((place, _), frames) in PLACES.iter().zip(pool.places).filter(|(_, frames)| *frames > 0) {
+        text.push_str(&format!(" {place} {}", thousands(frames)));
+    }
+    Line::new(Style::Plain, &text, columns)
+}
+
+/// A bar of that width, in which each place has its share by its letter; one with any frame is seen as long as there is room.
+fn bar(places: &[u64], width: usize) -> String {
+    let all: u128 = places.iter().map(|&frames| u128::from(frames)).sum();
+    if all == 0 {
+        return ".".repeat(width);
+    }
+    let mut shares: Vec<usize> = places.iter().map(|&frames| share(frames, all, width)).collect();
+    // Rounding leaves some over, or has taken too many: the longest has the most to spare.
+    while let Some(longest) = (0..shares.len()).max_by_key(|&at| (shares[at], places[at])) {
+        match shares.iter().sum::<usize>() {
+            sum if sum < width => shares[longest] += width - sum,
+            sum if sum > width => shares[longest] -= 1,
+            _ => break,
+        }
+    }
+    let letters = PLACES.iter().zip(shares);
+    letters.flat_map(|((_, letter), share)| std::iter::repeat_n(*letter, share)).collect()
+}
+
+fn share(frames: u64, all: u128, width: usize) -> usize {
+    let share = (u128::from(frames) * width as u128 / all) as usize;
+    share.max(usize::from(frames > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_has_its_width_and_a_letter_for_each_place_with_frames() {
+        assert_eq!(bar(&[50, 0, 0, 0, 50, 0, 0, 0], 8), "ffffpppp");
+        assert_eq!(bar(&[1_000_000, 1, 0, 0, 1, 0, 0, 0], 8), "ffffffcp");
+        assert_eq!(bar(&[1, 1, 1, 0, 0, 0, 0, 0], 8), "ffccrrrr");
+        assert_eq!(bar(&[0; 8], 3), "...");
+        for width in 0..40 {
+            for places in [[1; 8], [u64::MAX; 8], [0, 9, 0, 1, 2, 5, 0, 70]] {
+                assert_eq!(bar(&places, width).len(), width, "{places:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pool_says_whether_it_is_balanced_and_by_how_many_frames_it_is_not() {
+        let pool = |places| Pool { name: "rx".into(), total: 1600, places };
+        let balanced = row(&pool([600, 0, 0, 0, 1000, 0, 0, 0]), 50).text;
+        assert!(
+            balanced.starts_with("rx             1,600 fff") && balanced.ends_with("p balanced"),
+            "{balanced}"
+        );
+        assert!(row(&pool([593, 0, 0, 0, 1000, 0, 0, 0]), 80).text.ends_with(" off 7"));
+        assert!(row(&pool([600, 0, 0, 0, 1000, 0, 0, 2]), 80).text.ends_with(" off 2"));
+        assert_eq!(
+            numbers(&pool([600, 0, 0, 0, 1000, 0, 0, 0]), 80).text.trim_start(),
+            "free 600 posted 1,000"
+        );
+    }
+}

@@ -1,0 +1,298 @@
+//! What happened between two snapshots, by the second.
+
+use super::reading::{Holder, PLACES, Pool, Queue, Snapshot, Worker};
+
+/// What a counter grew by in a second; None before there are two snapshots, and where a counter began again.
+pub type Rate = Option<f64>;
+
+/// A forwarder's rates and gauges.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Activity {
+    /// Each port, all its queues together.
+    pub ports: Vec<Traffic>,
+    /// Each queue of ports that have several.
+    pub queues: Vec<Traffic>,
+    /// All workers together where there are several, and each.
+    pub workers: Vec<Work>,
+    /// All pools together where there are several, and each.
+    pub pools: Vec<Pool>,
+    pub drops: Vec<Drops>,
+    pub holders: Vec<Holder>,
+    /// The whole run.
+    pub run: Run,
+}
+
+/// What passed by a queue or a port.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    pub name: String,
+    /// How many queues these are.
+    pub queues: usize,
+    pub rx: Rate,
+    pub rx_bits: Rate,
+    pub tx: Rate,
+    pub tx_bits: Rate,
+    /// What the device dropped.
+    pub lost: Rate,
+    /// Empty frames posted for reception.
+    pub posted: u64,
+    /// Frames posted for transmission and not back.
+    pub sending: u64,
+}
+
+/// What a worker did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Work {
+    pub name: String,
+    pub core: String,
+    pub rx: Rate,
+    pub handed: Rate,
+    pub tx: Rate,
+    pub dropped: Rate,
+    pub idle_rounds: Rate,
+    pub sleeps: Rate,
+    pub held: u64,
+    pub stalls: u64,
+}
+
+/// What was dropped for one reason.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drops {
+    pub reason: String,
+    pub packets: u64,
+    pub rate: Rate,
+}
+
+/// Sums over all ports and reasons.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Run {
+    pub rx: Rate,
+    pub tx: Rate,
+    pub dropped: Rate,
+    pub lost: Rate,
+    pub held: u64,
+}
+
+impl Activity {
+    /// What is shown of `new`, with rates since `old`.
+    pub fn new(old: Option<&Snapshot>, new: &Snapshot) -> Activity {
+        let queues = queues(old, new);
+        let (ports, has_several) = ports(new, &queues);
+        let workers = workers(old, new);
+        let drops = drops(old, new);
+        let run = Run {
+            rx: sum(queues.iter().map(|queue| queue.rx)),
+            tx: sum(queues.iter().map(|queue| queue.tx)),
+            dropped: sum(drops.iter().map(|drops| drops.rate)),
+            lost: sum(queues.iter().map(|queue| queue.lost)),
+            held: new.workers.iter().map(|worker| worker.held).sum(),
+        };
+        let queues = queues.into_iter().zip(has_several).filter(|(_, several)| *several);
+        Activity {
+            ports,
+            queues: queues.map(|(queue, _)| queue).collect(),
+            workers,
+            pools: pools(new),
+            drops,
+            holders: new.holders.clone(),
+            run,
+        }
+    }
+}
+
+/// The sum of those rates that are known.
+fn sum(rates: impl Iterator<Item = Rate>) -> Rate {
+    rates.flatten().reduce(|sum, rate| sum + rate)
+}
+
+/// What a value grew by in a second, by what reads it from the old and the new.
+fn rate<T>(old: Option<(&T, f64)>, new: &T, read: impl Fn(&T) -> u64) -> Rate {
+    let (old, seconds) = old.filter(|(_, seconds)| *seconds > 0.0)?;
+    Some(read(new).checked_sub(read(old))? as f64 / seconds)
+}
+
+/// The one of the same place and name, which ports of several workers may share, and the seconds since it was read.
+fn same<T>(old: Option<(&[T], f64)>, at: usize, is_same: impl Fn(&T) -> bool) -> Option<(&T, f64)> {
+    let (old, seconds) = old?;
+    old.get(at).filter(|known| is_same(known)).map(|known| (known, seconds))
+}
+
+fn queues(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Traffic> {
+    let old = old.map(|old| (&old.queues[..], new.at.ports - old.at.ports));
+    let each = new.queues.iter().enumerate().map(|(at, queue)| {
+        let old = same(old, at, |known| known.name == queue.name);
+        Traffic {
+            name: format!("{}:{}", queue.port, queue.number),
+            queues: 1,
+            rx: rate(old, queue, |of| of.rx),
+            rx_bits: rate(old, queue, |of| of.rx_bytes * 8),
+            tx: rate(old, queue, |of| of.tx),
+            tx_bits: rate(old, queue, |of| of.tx_bytes * 8),
+            lost: rate(old, queue, |of| of.lost),
+            posted: queue.posted,
+            sending: queue.sending,
+        }
+    });
+    each.collect()
+}
+
+/// The ports in order of their first queue, and for each queue whether its port has several.
+fn ports(new: &Snapshot, queues: &[Traffic]) -> (Vec<Traffic>, Vec<bool>) {
+    let mut ports: Vec<Traffic> = Vec::new();
+    for (Queue { port, .. }, queue) in new.queues.iter().zip(queues) {
+        match ports.iter_mut().find(|known| known.name == *port) {
+            Some(known) => known.add(queue),
+            None => ports.push(Traffic { name: port.clone(), ..queue.clone() }),
+        }
+    }
+    let several = |queue: &Queue| ports.iter().any(|port| port.name == queue.port && port.queues > 1);
+    let several = new.queues.iter().map(several).collect();
+    (ports, several)
+}
+
+impl Traffic {
+    fn add(&mut self, other: &Traffic) {
+        self.queues += other.queues;
+        for (sum, rate) in [
+            (&mut self.rx, other.rx),
+            (&mut self.rx_bits, other.rx_bits),
+            (&mut self.tx, other.tx),
+            (&mut self.tx_bits, other.tx_bits),
+            (&mut self.lost, other.lost),
+        ] {
+            *sum = self::sum([*sum, rate].into_iter());
+        }
+        self.posted += other.posted;
+        self.sending += other.sending;
+    }
+}
+
+fn workers(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Work> {
+    let old = old.map(|old| (&old.workers[..], new.at.workers - old.at.workers));
+    let each = new.workers.iter().enumerate().map(|(at, worker)| {
+        let old = same(old, at, |known| known.name == worker.name);
+        let of = |read: fn(&Worker) -> u64| rate(old, worker, read);
+        Work {
+            name: worker.name.clone(),
+            core: worker.core.clone(),
+            rx: of(|of| of.received),
+            handed: of(|of| of.handed),
+            tx: of(|of| of.transmitted),
+            dropped: of(|of| of.dropped),
+            idle_rounds: of(|of| of.idle_rounds),
+            sleeps: of(|of| of.sleeps),
+            held: worker.held,
+            stalls: worker.stalls,
+        }
+    });
+    let each: Vec<Work> = each.collect();
+    if each.len() < 2 {
+        return each;
+    }
+    let of = |read: fn(&Work) -> Rate| sum(each.iter().map(read));
+    let all = Work {
+        name: "all".to_owned(),
+        core: String::new(),
+        rx: of(|of| of.rx),
+        handed: of(|of| of.handed),
+        tx: of(|of| of.tx),
+        dropped: of(|of| of.dropped),
+        idle_rounds: of(|of| of.idle_rounds),
+        sleeps: of(|of| of.sleeps),
+        held: each.iter().map(|of| of.held).sum(),
+        stalls: each.iter().map(|of| of.stalls).sum(),
+    };
+    [all].into_iter().chain(each).collect()
+}
+
+fn pools(new: &Snapshot) -> Vec<Pool> {
+    if new.pools.len() < 2 {
+        return new.pools.clone();
+    }
+    let mut all = Pool { name: "all".to_owned(), total: 0, places: [0; PLACES.len()] };
+    for pool in &new.pools {
+        all.total += pool.total;
+        all.places.iter_mut().zip(pool.places).for_each(|(sum, frames)| *sum += frames);
+    }
+    [all].into_iter().chain(new.pools.iter().cloned()).collect()
+}
+
+fn drops(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Drops> {
+    let old = old.map(|old| (&old.drops[..], new.at.drops - old.at.drops));
+    let each = new.drops.iter().enumerate().map(|(at, drops)| {
+        let old = same(old, at, |(known, _)| *known == drops.0);
+        Drops { reason: drops.0.clone(), packets: drops.1, rate: rate(old, drops, |(_, packets)| *packets) }
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reading::Moments;
+    use super::super::reading::tests::recorded;
+    use super::*;
+
+    #[test]
+    fn rates_are_what_grew_over_the_time_and_none_without_two_snapshots() {
+        let (old, new) = recorded("two-workers");
+        let seconds = new.at.ports - old.at.ports;
+        let grown = Activity::new(Some(&old), &new);
+        let rx = (new.queues[0].rx - old.queues[0].rx) as f64 / seconds;
+        assert_eq!((grown.ports[0].rx, grown.ports[0].queues), (Some(rx), 1));
+        let policy = |of: &Snapshot| of.drops.iter().find(|(reason, _)| reason == "policy").unwrap().1;
+        assert_eq!(grown.run.dropped, Some((policy(&new) - policy(&old)) as f64 / seconds));
+        let first = Activity::new(None, &new);
+        assert_eq!((first.ports[0].rx, first.workers[0].rx, &first.run.rx), (None, None, &None));
+        assert_eq!(first.pools, grown.pools);
+        let at_once = Activity::new(Some(&Snapshot { at: new.at, ..old.clone() }), &new);
+        assert_eq!(at_once.run.rx, None, "no time has passed");
+    }
+
+    #[test]
+    fn another_run_at_the_same_socket_has_no_rates_at_first() {
+        let (old, new) = recorded("two-workers");
+        let fresh = Snapshot { at: Moments { ports: new.at.ports + 1.0, ..new.at }, ..old.clone() };
+        let begun_again = Activity::new(Some(&new), &fresh);
+        assert_eq!(begun_again.ports[0].rx, None);
+        let mut other = old.clone();
+        other.queues.remove(0);
+        let moved = Activity::new(Some(&other), &new);
+        assert_eq!(moved.ports[0].rx, None, "another port was at its place");
+    }
+
+    #[test]
+    fn queues_of_a_port_add_up_and_stand_by_themselves_where_there_are_several() {
+        let (old, new) = recorded("64-queues");
+        let grown = Activity::new(Some(&old), &new);
+        let names: Vec<_> = grown.ports.iter().map(|port| (port.name.as_str(), port.queues)).collect();
+        assert_eq!(names, [("xdp:nt0", 32), ("xdp:nt1", 32)]);
+        assert_eq!(grown.queues.len(), 64);
+        let rx = |of: &[Traffic]| of.iter().filter_map(|one| one.rx).sum::<f64>();
+        assert!(rx(&grown.ports) > 0.0 && (rx(&grown.ports) - rx(&grown.queues)).abs() < 1e-6);
+        assert!(Activity::new(None, &recorded("two-workers").1).queues.is_empty());
+    }
+
+    #[test]
+    fn several_workers_and_pools_have_a_row_of_all() {
+        let (old, new) = recorded("two-workers");
+        let grown = Activity::new(Some(&old), &new);
+        let names: Vec<_> = grown.workers.iter().map(|worker| worker.name.as_str()).collect();
+        assert_eq!(names, ["all", "0", "1"]);
+        let totals: Vec<_> = grown.pools.iter().map(|pool| (pool.name.as_str(), pool.total)).collect();
+        assert_eq!(totals, [("all", 3200), ("rx0", 1600), ("rx1", 1600)]);
+        let one = recorded("64-queues");
+        assert_eq!(Activity::new(None, &one.1).workers.len(), 1);
+    }
+
+    /// Seen on a busy machine: ports and workers, asked for one after the other, differed by an eighth.
+    #[test]
+    fn each_sections_rates_are_over_its_own_time() {
+        let (old, mut new) = recorded("two-workers");
+        let together = Activity::new(Some(&old), &new);
+        new.at.workers += new.at.workers - old.at.workers;
+        let apart = Activity::new(Some(&old), &new);
+        assert_eq!(apart.ports, together.ports);
+        let half = together.workers[0].rx.map(|rate| rate / 2.0);
+        assert!((apart.workers[0].rx.unwrap() - half.unwrap()).abs() < 1e-3, "{half:?}");
+    }
+}

@@ -1,0 +1,258 @@
+//! What a forwarder answered, as the values that are shown of it.
+
+use crate::control::Record;
+use crate::stat::Section;
+use serde_json::Value;
+
+/// Where a frame can be, by the ledger's names, each with its letter in a bar.
+pub const PLACES: [(&str, char); 8] = [
+    ("free", 'f'),
+    ("cached", 'c'),
+    ("ready", 'r'),
+    ("owned", 'o'),
+    ("posted", 'p'),
+    ("queued", 'q'),
+    ("returning", '<'),
+    ("astray", '!'),
+];
+
+/// What devices dropped before the forwarder saw it.
+const LOST: [&str; 3] = ["rx_no_frame", "rx_ring_full", "rx_dropped"];
+
+/// A forwarder at one moment: counters since its start, and gauges.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Snapshot {
+    pub at: Moments,
+    pub queues: Vec<Queue>,
+    pub workers: Vec<Worker>,
+    pub pools: Vec<Pool>,
+    /// Packets dropped, by reason.
+    pub drops: Vec<(String, u64)>,
+    pub holders: Vec<Holder>,
+}
+
+/// When each section was asked for, in seconds since any one moment: they come one after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Moments {
+    pub ports: f64,
+    pub workers: f64,
+    pub drops: f64,
+}
+
+/// One queue of a port.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queue {
+    /// As `netmem stat ports` names it.
+    pub name: String,
+    /// Its port, with those other queues of its that there are.
+    pub port: String,
+    /// Its numbers at the port.
+    pub number: String,
+    pub rx: u64,
+    pub rx_bytes: u64,
+    pub tx: u64,
+    pub tx_bytes: u64,
+    /// Frames that the device dropped.
+    pub lost: u64,
+    /// Empty frames that are posted for reception.
+    pub posted: u64,
+    /// Frames posted for transmission and not back.
+    pub sending: u64,
+}
+
+/// One worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Worker {
+    pub name: String,
+    /// The core that it is pinned to.
+    pub core: String,
+    /// Packets from its ports, and those that other workers handed to it.
+    pub received: u64,
+    pub handed: u64,
+    pub transmitted: u64,
+    pub dropped: u64,
+    pub held: u64,
+    pub idle_rounds: u64,
+    pub sleeps: u64,
+    pub stalls: u64,
+}
+
+/// Where a pool's frames are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    pub name: String,
+    pub total: u64,
+    /// In the order of [`PLACES`].
+    pub places: [u64; PLACES.len()],
+}
+
+/// Who took frames that are out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Holder {
+    pub name: String,
+    pub place: String,
+    pub frames: u64,
+    pub oldest_ms: u64,
+}
+
+impl Pool {
+    /// Whether all places add up to the total and no frame is astray, as they do while no frame moves.
+    pub fn is_balanced(&self) -> bool {
+        let (astray, places) = self.places.split_last().unwrap_or((&0, &[]));
+        *astray == 0 && places.iter().sum::<u64>() == self.total
+    }
+}
+
+impl Snapshot {
+    /// Reads the records of the sections that `netmem stat` shows, each with the second at which it was asked for; what is missing is
+    /// 0.
+    pub fn new(sections: &[(f64, Section)]) -> Snapshot {
+        let find = |section: &str| sections.iter().find(|(_, (name, _))| name == section);
+        let of = |section: &str| find(section).map_or(&[][..], |(_, (_, records))| records);
+        let at = |section: &str| find(section).map_or(0.0, |(at, _)| *at);
+        let reasons = of("drops").iter().flat_map(|record| &record.0);
+        Snapshot {
+            at: Moments { ports: at("ports"), workers: at("workers"), drops: at("drops") },
+            queues: of("ports").iter().map(queue).collect(),
+            workers: of("workers").iter().map(worker).collect(),
+            pools: of("pools").iter().map(pool).collect(),
+            drops: reasons.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect(),
+            holders: of("holders").iter().map(holder).collect(),
+        }
+    }
+}
+
+fn number(record: &Record, name: &str) -> u64 {
+    record.get(name).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn queue(record: &Record) -> Queue {
+    let of = |name| number(record, name);
+    let name = record.text("name");
+    let (port, queue) = port_and_queue(name);
+    Queue {
+        name: name.to_owned(),
+        port: port.to_owned(),
+        number: queue.to_owned(),
+        rx: of("rx"),
+        rx_bytes: of("rx_bytes"),
+        tx: of("tx"),
+        tx_bytes: of("tx_bytes"),
+        lost: LOST.into_iter().map(of).sum(),
+        // Not read at one moment: one may be ahead of the other.
+        posted: of("filled").saturating_sub(of("rx")),
+        sending: of("tx").saturating_sub(of("completed") + of("tx_stranded")),
+    }
+}
+
+/// `xdp:eth0:3` is queue 3 of `xdp:eth0`; the first queue goes by the port's name alone.
+fn port_and_queue(name: &str) -> (&str, &str) {
+    let is_queue = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b',');
+    match name.rsplit_once(':') {
+        Some((port, queue)) if port.contains(':') && is_queue(queue) => (port, queue),
+        _ => (name, "0"),
+    }
+}
+
+fn worker(record: &Record) -> Worker {
+    let of = |name| number(record, name);
+    Worker {
+        name: record.text("name").to_owned(),
+        core: record.text("core").to_owned(),
+        received: of("received") + of("taken"),
+        handed: of("handed"),
+        transmitted: of("transmitted"),
+        dropped: of("dropped"),
+        held: of("held"),
+        idle_rounds: of("idle_rounds"),
+        sleeps: of("sleeps"),
+        stalls: of("stalls"),
+    }
+}
+
+fn pool(record: &Record) -> Pool {
+    Pool {
+        name: record.text("name").to_owned(),
+        total: number(record, "total"),
+        places: PLACES.map(|(place, _)| number(record, place)),
+    }
+}
+
+fn holder(record: &Record) -> Holder {
+    Holder {
+        name: record.text("name").to_owned(),
+        place: record.text("place").to_owned(),
+        frames: number(record, "frames"),
+        oldest_ms: number(record, "oldest_ms"),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    /// A line of `netmem stat --json`.
+    #[derive(Deserialize)]
+    struct Answer {
+        time: f64,
+        ports: Vec<Record>,
+        workers: Vec<Record>,
+        pools: Vec<Record>,
+        drops: Vec<Record>,
+        holders: Vec<Record>,
+    }
+
+    /// The first two answers of a recorded run.
+    pub fn recorded(name: &str) -> (Snapshot, Snapshot) {
+        let file = format!("{}/tests/recorded/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(file).unwrap();
+        let read = |line: &str| {
+            let Answer { time, ports, workers, pools, drops, holders } = serde_json::from_str(line).unwrap();
+            let sections = [
+                ("ports", ports),
+                ("workers", workers),
+                ("pools", pools),
+                ("drops", drops),
+                ("holders", holders),
+            ];
+            Snapshot::new(&sections.map(|(name, records)| (time, (name.to_owned(), records))))
+        };
+        let mut lines = text.lines().map(read);
+        (lines.next().unwrap(), lines.next().unwrap())
+    }
+
+    #[test]
+    fn a_queue_belongs_to_the_port_that_its_name_begins_with() {
+        for (name, port, queue) in [
+            ("xdp:eth0", "xdp:eth0", "0"),
+            ("xdp:eth0:12", "xdp:eth0", "12"),
+            ("xdp:eth0:0,1,2", "xdp:eth0", "0,1,2"),
+            ("mem:1", "mem:1", "0"),
+            ("packet:eth0.100", "packet:eth0.100", "0"),
+            ("memif:/run/a:b", "memif:/run/a:b", "0"),
+            ("", "", "0"),
+        ] {
+            assert_eq!(port_and_queue(name), (port, queue), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_recorded_answer_has_its_values_and_an_empty_one_has_none() {
+        let (old, new) = recorded("two-workers");
+        assert!(new.at.ports > old.at.ports && new.at.drops > old.at.drops);
+        assert_eq!((new.queues.len(), new.workers.len(), new.pools.len()), (4, 2, 2));
+        assert!(new.queues[0].rx > 0 && new.queues[0].posted > 0, "{:?}", new.queues[0]);
+        assert!(new.drops.iter().any(|(reason, count)| reason == "policy" && *count > 0), "{:?}", new.drops);
+        assert!(new.holders.iter().any(|holder| holder.name.contains(".rs:")), "{:?}", new.holders);
+        assert_eq!(Snapshot::new(&[]), Snapshot::default());
+    }
+
+    #[test]
+    fn a_pool_is_balanced_when_its_places_add_up_and_no_frame_is_astray() {
+        let pool = |places| Pool { name: "rx".into(), total: 10, places };
+        assert!(pool([1, 2, 3, 0, 4, 0, 0, 0]).is_balanced());
+        assert!(!pool([1, 2, 3, 0, 3, 0, 0, 0]).is_balanced());
+        assert!(!pool([1, 2, 3, 0, 4, 0, 0, 1]).is_balanced());
+    }
+}
