@@ -11,6 +11,7 @@ mod failure;
 mod forward;
 #[cfg(feature = "lab")]
 mod lab;
+mod listening;
 mod log;
 mod metrics;
 mod output;

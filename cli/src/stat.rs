@@ -5,7 +5,8 @@ mod text;
 mod value;
 
 use crate::args::StatArgs;
-use crate::control::{Record, client, default_path};
+use crate::control::client::Client;
+use crate::control::{Record, default_path};
 use crate::failure::Failure;
 use crate::{output, stop};
 use serde::Serializer;
@@ -138,11 +139,17 @@ fn names(args: &StatArgs) -> Vec<&str> {
 /// # Errors
 /// [`Failure::Input`] when nobody answers or there is no such section.
 pub fn ask(path: &Path, names: &[&str]) -> Result<Sections, Failure> {
-    let one = |name: &&str| {
-        let records = client::ask(path, &json!({"get": "stat", "of": name})).map_err(Failure::Input)?;
-        Ok(((*name).to_owned(), records))
-    };
-    names.iter().map(one).collect()
+    let client = Client::connect(path).map_err(Failure::Input)?;
+    names.iter().map(|name| section(&client, name)).collect()
+}
+
+/// The records of one section.
+///
+/// # Errors
+/// [`Failure::Input`] when nobody answers or there is no such section.
+pub fn section(client: &Client, name: &str) -> Result<Section, Failure> {
+    let records = client.ask(&json!({"get": "stat", "of": name})).map_err(Failure::Input)?;
+    Ok((name.to_owned(), records))
 }
 
 /// An object of the time and each section; where there was an answer before, each record has its rates.

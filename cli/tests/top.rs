@@ -2,18 +2,16 @@
 
 mod netmem;
 
-use netmem::{netmem, output, start, stderr, stdout};
+use netmem::{Run, netmem, output, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{self, OpenptFlags};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use std::{env, thread};
+use std::thread;
 
 /// How long something is waited for that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,35 +23,6 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(since.elapsed() < PATIENCE, "not seen: {what}");
         thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A run that forwards, with a control socket of its own.
-struct Forwarding {
-    child: Child,
-    path: PathBuf,
-}
-
-impl Forwarding {
-    fn start(name: &str) -> Forwarding {
-        let path = env::temp_dir().join(format!("netmem-top-{}-{name}", std::process::id()));
-        let child = start(&format!("forward --seconds 600 --json --control {}", path.display()));
-        let run = Forwarding { child, path };
-        until("the control socket", || UnixStream::connect(&run.path).is_ok());
-        run
-    }
-
-    /// Ends it by SIGINT, as Ctrl-C does.
-    fn end(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::INT).expect("it can be signalled");
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
-    }
-}
-
-impl Drop for Forwarding {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -69,7 +38,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(run: &Forwarding) -> Terminal {
+    fn start(run: &Run) -> Terminal {
         let (keyboard, its_end) = ends();
         let before = settings(&its_end);
         let clone = || Stdio::from(its_end.try_clone().expect("another"));
@@ -152,7 +121,7 @@ fn ends() -> (File, File) {
 
 #[test]
 fn a_run_is_watched_filtered_sorted_paused_and_left_with_the_terminal_as_it_was() {
-    let run = Forwarding::start("watch");
+    let run = Run::start("watch");
     let mut top = Terminal::start(&run);
     top.sees("\x1b[?1049h");
     for text in ["mem:0", "mem:1", "WORKERS", "POOLS"] {
@@ -180,7 +149,7 @@ fn a_run_is_watched_filtered_sorted_paused_and_left_with_the_terminal_as_it_was(
 
 #[test]
 fn ctrl_c_and_a_signal_leave_the_terminal_as_it_was() {
-    let run = Forwarding::start("signal");
+    let run = Run::start("signal");
     let mut top = Terminal::start(&run);
     top.press("", "mem:0");
     top.keyboard.write_all(b"\x03").expect("a key");
@@ -194,7 +163,7 @@ fn ctrl_c_and_a_signal_leave_the_terminal_as_it_was() {
 
 #[test]
 fn who_watches_a_run_on_a_screen_is_told_that_it_has_ended() {
-    let run = Forwarding::start("ends");
+    let run = Run::start("ends");
     let top = Terminal::start(&run);
     top.sees("mem:0");
     let path = run.path.clone();
@@ -209,7 +178,7 @@ fn without_a_terminal_or_a_run_one_line_says_what_to_do() {
     let out = output("top --control /nonexistent.sock");
     let said = "error: netmem top: standard output is not a terminal: use netmem stat --interval 1\n";
     assert_eq!((stderr(&out).as_str(), stdout(&out).as_str(), out.status.code()), (said, "", Some(2)));
-    let run = Forwarding::start("nobody");
+    let run = Run::start("nobody");
     let path = run.path.clone();
     run.end();
     assert!(!fs::exists(&path).expect("it can be looked for"));

@@ -5,7 +5,7 @@ use super::request::Answer;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long an answer may take, all of it.
@@ -13,22 +13,48 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of an answer at most: more than all routes of the Internet are.
 const ANSWER_MAX: usize = 256 << 20;
 
-/// Sends one request and waits for its answer.
+/// A connection to a control socket.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    stream: UnixStream,
+}
+
+impl Client {
+    /// Connects to the control socket at `path`.
+    ///
+    /// # Errors
+    /// One line with the remedy.
+    pub fn connect(path: &Path) -> Result<Client, String> {
+        let at = path.display();
+        let stream = UnixStream::connect(path).map_err(|error| {
+            format!("control socket {at}: {error}; is netmem forward --control {at} running, and by you?")
+        })?;
+        Ok(Client { path: path.to_owned(), stream })
+    }
+
+    /// Sends one request and waits for its answer.
+    ///
+    /// # Errors
+    /// One line: what the other side said, or why there is no answer.
+    pub fn ask(&self, request: &Value) -> Result<Vec<Record>, String> {
+        let at = self.path.display();
+        let said = exchange(&self.stream, request, (PATIENCE, ANSWER_MAX));
+        let said = said.map_err(|error| format!("control socket {at}: {error}"))?;
+        match serde_json::from_slice(&said) {
+            Ok(Answer::Ok(records)) => Ok(records.into_iter().map(printable_record).collect()),
+            Ok(Answer::Error(why)) => Err(printable(&why)),
+            Err(error) => Err(format!("control socket {at}: an answer that cannot be read: {error}")),
+        }
+    }
+}
+
+/// Sends one request to `path` and waits for its answer.
 ///
 /// # Errors
-/// One line: what the other side said, or why there is none.
+/// Those of [`Client::connect`] and [`Client::ask`].
 pub fn ask(path: &Path, request: &Value) -> Result<Vec<Record>, String> {
-    let at = path.display();
-    let stream = UnixStream::connect(path).map_err(|error| {
-        format!("control socket {at}: {error}; is netmem forward --control {at} running, and by you?")
-    })?;
-    let said = exchange(&stream, request, (PATIENCE, ANSWER_MAX));
-    let said = said.map_err(|error| format!("control socket {at}: {error}"))?;
-    match serde_json::from_slice(&said) {
-        Ok(Answer::Ok(records)) => Ok(records.into_iter().map(printable_record).collect()),
-        Ok(Answer::Error(why)) => Err(printable(&why)),
-        Err(error) => Err(format!("control socket {at}: an answer that cannot be read: {error}")),
-    }
+    Client::connect(path)?.ask(request)
 }
 
 /// Sends the request, and reads until the end of a line, or of the other side.

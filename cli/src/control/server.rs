@@ -1,118 +1,65 @@
-//! Who listens and answers, on threads of its own: a client that is slow, silent or hostile costs its thread's time and a
-//! line's memory, and nobody else anything.
+//! The answers to clients. One that is slow, silent or hostile costs its thread's time and a line's memory, and nobody else
+//! anything.
 
 use super::registry::Registry;
 use super::request::{Answer, answer};
 use super::socket::Socket;
 use crate::failure::Failure;
-use crate::threads;
-use std::io::{ErrorKind, Read, Write};
+use crate::listening::{Server, Service, TICK};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Clients at once; one more is told so and sent away.
-const CLIENTS: usize = 8;
 /// Bytes of a line at most.
 const LINE: usize = 4096;
-/// How often threads look whether it is over.
-const TICK: Duration = Duration::from_millis(50);
 /// How long a client may say nothing, and how long it may take to take an answer.
 const SILENCE: Duration = Duration::from_secs(60);
 const DEAF: Duration = Duration::from_secs(2);
 
-/// The control socket of this process; dropped, it is gone.
-pub struct Server {
-    over: Arc<AtomicBool>,
-    listening: Option<JoinHandle<()>>,
-}
-
-/// What all clients' threads share.
-struct Shared {
+/// The control socket of this process and what it answers from.
+struct Control {
+    socket: Socket,
     registry: Mutex<Registry>,
-    clients: AtomicUsize,
-    over: Arc<AtomicBool>,
 }
 
-impl Server {
-    /// Listens at `path` and answers from `registry`.
-    ///
-    /// # Errors
-    /// [`Failure::Input`] with the remedy.
-    pub fn start(path: &Path, registry: Registry) -> Result<Server, Failure> {
-        let socket = Socket::bind(path, "control socket").map_err(Failure::Input)?;
-        let over = Arc::new(AtomicBool::new(false));
-        let shared = Arc::new(Shared {
-            registry: Mutex::new(registry),
-            clients: AtomicUsize::new(0),
-            over: Arc::clone(&over),
-        });
-        let listening = thread::Builder::new().name("control".into()).spawn(move || listen(&socket, &shared));
-        let listening = listening.map_err(|error| threads::none("the control socket", &error))?;
-        Ok(Server { over, listening: Some(listening) })
-    }
+/// Listens at `path` and answers from `registry`.
+///
+/// # Errors
+/// [`Failure::Input`] with the remedy.
+pub fn start(path: &Path, registry: Registry) -> Result<Server, Failure> {
+    let socket = Socket::bind(path, "control socket").map_err(Failure::Input)?;
+    Server::start(Control { socket, registry: Mutex::new(registry) })
 }
 
-impl Drop for Server {
-    /// Waits for the threads, and with them for the socket's removal and the registry's handles.
-    fn drop(&mut self) {
-        // Relaxed: the joins order everything else.
-        self.over.store(true, Relaxed);
-        if let Some(listening) = self.listening.take() {
-            let _ = listening.join();
-        }
-    }
-}
+impl Service for Control {
+    type Connection = UnixStream;
+    const NAME: &'static str = "control";
 
-/// Takes clients until it is over, then waits for those that are there.
-fn listen(socket: &Socket, shared: &Arc<Shared>) {
-    let mut serving: Vec<JoinHandle<()>> = Vec::new();
-    while !shared.over.load(Relaxed) {
-        serving.retain(|client| !client.is_finished());
-        match socket.listener.accept() {
-            Ok((stream, _)) => serving.extend(take(stream, shared)),
-            // Nobody there, or one that has gone again; out of descriptors is over when a client goes.
-            Err(_) => thread::sleep(TICK),
-        }
+    fn accept(&self) -> io::Result<UnixStream> {
+        let (stream, _) = self.socket.listener.accept()?;
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(TICK))?;
+        stream.set_write_timeout(Some(DEAF))?;
+        Ok(stream)
     }
-    for client in serving {
-        let _ = client.join();
-    }
-}
 
-/// A thread for one client, if there is room.
-fn take(stream: UnixStream, shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
-    let patient = stream
-        .set_nonblocking(false)
-        .and_then(|()| stream.set_read_timeout(Some(TICK)))
-        .and_then(|()| stream.set_write_timeout(Some(DEAF)));
-    patient.ok()?;
-    if shared.clients.fetch_add(1, Relaxed) >= CLIENTS {
-        shared.clients.fetch_sub(1, Relaxed);
-        let _ = send(&stream, &Answer::Error(format!("{CLIENTS} clients are here already: try again later")));
-        return None;
+    fn serve(&self, stream: &mut UnixStream, over: &AtomicBool) {
+        serve(stream, &self.registry, over);
     }
-    let (served, stream) = (Arc::clone(shared), Arc::new(stream));
-    let its = Arc::clone(&stream);
-    let thread = thread::Builder::new().name("control client".into()).spawn(move || {
-        serve(&its, &served);
-        served.clients.fetch_sub(1, Relaxed);
-    });
-    let told = |error| {
-        shared.clients.fetch_sub(1, Relaxed);
-        send(&stream, &Answer::Error(format!("no thread for a client: {error}: try again later")));
-    };
-    thread.map_err(told).ok()
+
+    fn refuse(&self, stream: UnixStream, why: &str) {
+        let _ = send(&stream, &Answer::Error(why.to_owned()));
+    }
 }
 
 /// Answers a client's lines until it goes, says nothing for too long, says too much at once, or all is over.
-fn serve(stream: &UnixStream, shared: &Shared) {
+fn serve(stream: &UnixStream, registry: &Mutex<Registry>, over: &AtomicBool) {
     let (mut said, mut heard) = (Vec::with_capacity(LINE), Instant::now());
     let mut chunk = [0; 512];
-    while !shared.over.load(Relaxed) && heard.elapsed() < SILENCE {
+    while !over.load(Relaxed) && heard.elapsed() < SILENCE {
         match (&*stream).read(&mut chunk) {
             Ok(0) => return,
             Ok(n) => said.extend_from_slice(&chunk[..n]),
@@ -123,9 +70,7 @@ fn serve(stream: &UnixStream, shared: &Shared) {
         heard = Instant::now();
         while let Some(end) = said.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = said.drain(..=end).take(end).collect();
-            let registry = shared.registry.lock().unwrap_or_else(PoisonError::into_inner);
-            let answer = answer(&registry, &line);
-            drop(registry);
+            let answer = answer(&registry.lock().unwrap_or_else(PoisonError::into_inner), &line);
             if send(stream, &answer).is_none() {
                 return;
             }
@@ -149,13 +94,15 @@ mod tests {
     use super::*;
     use crate::control::client::ask;
     use crate::control::registry::tests::registry;
+    use crate::listening::CONNECTIONS;
     use std::env;
     use std::io::{BufRead, BufReader};
     use std::path::PathBuf;
+    use std::thread;
 
     fn served(name: &str) -> (Server, PathBuf) {
         let path = env::temp_dir().join(format!("netmem-server-{}-{name}", std::process::id()));
-        (Server::start(&path, registry()).unwrap(), path)
+        (start(&path, registry()).unwrap(), path)
     }
 
     #[test]
@@ -182,7 +129,7 @@ mod tests {
         // The rest of the flood may reset the connection after the answer.
         let _ = BufReader::new(&stream).read_line(&mut said);
         assert!(said.is_empty() || said.contains("over 4096 bytes"), "{said}");
-        let silent: Vec<_> = (0..CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let silent: Vec<_> = (0..CONNECTIONS).map(|_| UnixStream::connect(&path).unwrap()).collect();
         let refused = (0..200).find_map(|_| {
             thread::sleep(Duration::from_millis(20));
             ask(&path, &serde_json::json!({"get": "keys"}))

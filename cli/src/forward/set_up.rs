@@ -17,8 +17,9 @@ use super::reload::Reload;
 use super::routing::{self, Following, GivenRoutes};
 use super::take_registry;
 use super::worker_setup::{Icmp, Owner, WorkerSetup, owners};
-use crate::control::server::Server;
+use crate::control;
 use crate::failure::Failure;
+use crate::listening::Server;
 use crate::metrics::{self, Source};
 use crate::stop;
 use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
@@ -54,15 +55,15 @@ pub struct Dataplane {
     pub reload: Option<Reload>,
     /// The control socket, if one was asked for.
     pub control: Option<Server>,
-    /// Who answers scrapers, if metrics were asked for.
+    /// The metrics, if they were asked for.
     pub scraped: Option<Scraped>,
 }
 
-/// What takes cuts of the run, and who answers scrapers with them.
+/// What takes cuts of the run, and the server that answers scrapers with them.
 pub struct Scraped {
     pub cuts: Arc<Cuts>,
-    /// Dropped, nobody answers.
-    pub _server: metrics::Server,
+    /// Dropped, its threads have ended.
+    pub _server: Server,
 }
 
 /// Sets everything up.
@@ -98,7 +99,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
         let listing = following.as_ref().map(|following| following.follower.listing());
         listing.iter().for_each(|listing| routing::registry(&mut registry, listing));
-        Server::start(path, registry)
+        control::start(path, registry)
     };
     let control = plan.control.as_deref().map(listen).transpose()?;
     let scraped = scraped(plan, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
@@ -123,7 +124,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     })
 }
 
-/// Who answers scrapers, if metrics were asked for.
+/// Starts to answer scrapers, if metrics were asked for.
 fn scraped(
     plan: &Plan,
     memory: &Memory,
@@ -133,7 +134,7 @@ fn scraped(
     let Some(address) = &plan.metrics else { return Ok(None) };
     let beside = holding.map(|holding| Arc::clone(&holding.standing));
     let cuts = Arc::new(Cuts::new(setups, steering, beside));
-    let server = metrics::Server::start(address, Source::new(&cuts, setups, memory))?;
+    let server = metrics::start(address, Source::new(&cuts, setups, memory))?;
     Ok(Some(Scraped { cuts, _server: server }))
 }
 
@@ -187,7 +188,7 @@ fn one_worker(
     Ok(WorkerSetup { owner, forwarder, icmp, details, core })
 }
 
-/// Gives each forwarder somebody to pass frames to, and to show them to, as planned.
+/// Gives each forwarder its local queue and its packet taps, as planned.
 fn hold_for(setups: &mut [WorkerSetup], memory: &Memory, plan: &Plan) -> Result<Holding, Failure> {
     let worker = memory.worker().map_err(Failure::input)?;
     let places = (2 * plan.ring).max(QUEUE);

@@ -4,8 +4,8 @@
 //!   scraper ─► [TCP, Unix socket] ─► server ─► request ─► source ─┬─ a cut of the run (forward::cuts)
 //!                                                                 └─ families ─► page
 //! ```
-//! Workers answer at the end of a round and never wait for a scraper. What listens has threads of its own, a bound on their number,
-//! and one on the time and bytes of each request.
+//! Workers answer at the end of a round and never wait for a scraper. The server has threads of its own (`listening`), with a bound
+//! on their number, and one on the time and bytes of each request.
 
 mod address;
 mod families;
@@ -15,5 +15,5 @@ mod server;
 mod source;
 
 pub use address::Address;
-pub use server::Server;
+pub use server::start;
 pub use source::Source;

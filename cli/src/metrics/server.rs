@@ -1,35 +1,22 @@
-//! Who listens and answers, on threads of its own. A scraper that is slow, silent or hostile costs a thread's time and 8 KiB, and
-//! nobody else anything.
+//! The answers to scrapers. One that is slow, silent or hostile costs a thread's time and 8 KiB, and nobody else anything.
 
 use super::address::Address;
 use super::request::{Request, TOO_LARGE};
 use super::source::Source;
 use crate::control::Socket;
 use crate::failure::Failure;
-use crate::threads;
+use crate::listening::{Server, Service, TICK};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Scrapers at once; one more is told so and sent away.
-const SCRAPERS: usize = 8;
 /// Bytes of a request at most.
 const REQUEST: usize = 8192;
-/// How often it is looked who has come, and workers are asked for a sample.
-const TICK: Duration = Duration::from_millis(20);
-/// How long all of a request may take to come, and all of an answer to go.
+/// How long all of a request may take to arrive, and all of an answer to leave.
 const ASKING: Duration = Duration::from_secs(2);
 const TAKING: Duration = Duration::from_secs(5);
-
-/// Who answers scrapers; dropped, nobody does.
-pub struct Server {
-    over: Arc<AtomicBool>,
-    listening: Option<JoinHandle<()>>,
-}
 
 /// What listens.
 enum Listener {
@@ -41,7 +28,6 @@ enum Listener {
 trait Stream: Read + Write + Send + 'static {
     fn set_up(&self) -> io::Result<()>;
     fn patience(&self, read: Duration, write: Duration) -> io::Result<()>;
-    fn end(&self);
 }
 
 macro_rules! stream {
@@ -54,11 +40,6 @@ macro_rules! stream {
             fn patience(&self, read: Duration, write: Duration) -> io::Result<()> {
                 self.set_read_timeout(Some(read)).and_then(|()| self.set_write_timeout(Some(write)))
             }
-
-            fn end(&self) {
-                // One that is gone has ended.
-                let _ = self.shutdown(Shutdown::Write);
-            }
         }
     };
 }
@@ -66,11 +47,10 @@ macro_rules! stream {
 stream!(TcpStream);
 stream!(UnixStream);
 
-/// What all threads share.
-struct Shared {
+/// What listens for scrapers and what it answers from.
+struct Metrics {
+    listener: Listener,
     source: Source,
-    scrapers: AtomicUsize,
-    over: Arc<AtomicBool>,
 }
 
 impl Listener {
@@ -101,76 +81,42 @@ impl Listener {
     }
 }
 
-impl Server {
-    /// Listens at `address` and answers from `source`.
-    ///
-    /// # Errors
-    /// [`Failure::Input`] with the remedy.
-    pub fn start(address: &Address, source: Source) -> Result<Server, Failure> {
-        let listener = Listener::bind(address).map_err(Failure::Input)?;
-        let over = Arc::new(AtomicBool::new(false));
-        let shared = Arc::new(Shared { source, scrapers: AtomicUsize::new(0), over: Arc::clone(&over) });
-        let listening =
-            thread::Builder::new().name("metrics".into()).spawn(move || listen(&listener, &shared));
-        let listening = listening.map_err(|error| threads::none("the metrics", &error))?;
-        Ok(Server { over, listening: Some(listening) })
-    }
+/// Listens at `address` and answers from `source`.
+///
+/// # Errors
+/// [`Failure::Input`] with the remedy.
+pub fn start(address: &Address, source: Source) -> Result<Server, Failure> {
+    let listener = Listener::bind(address).map_err(Failure::Input)?;
+    Server::start(Metrics { listener, source })
 }
 
-impl Drop for Server {
-    /// Waits for the threads, and with them for the handles of what they read.
-    fn drop(&mut self) {
-        // Relaxed: the joins order everything else.
-        self.over.store(true, Relaxed);
-        if let Some(listening) = self.listening.take() {
-            let _ = listening.join();
-        }
-    }
-}
+impl Service for Metrics {
+    type Connection = Box<dyn Stream>;
+    const NAME: &'static str = "metrics";
 
-/// Takes scrapers until it is over, then waits for those that are there.
-fn listen(listener: &Listener, shared: &Arc<Shared>) {
-    let (mut serving, mut sampled): (Vec<JoinHandle<()>>, _) = (Vec::new(), Instant::now());
-    while !shared.over.load(Relaxed) {
-        serving.retain(|one| !one.is_finished());
-        if sampled.elapsed() >= TICK {
-            shared.source.sample();
-            sampled = Instant::now();
-        }
-        match listener.accept() {
-            Ok(stream) => serving.extend(take(stream, shared)),
-            // Nobody there, or one that has gone again; out of descriptors is over when one goes.
-            Err(_) => thread::sleep(TICK),
-        }
+    fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = self.listener.accept()?;
+        stream.set_up()?;
+        Ok(stream)
     }
-    serving.into_iter().for_each(|one| drop(one.join()));
-}
 
-/// A thread for one scraper, if there is room.
-fn take(mut stream: Box<dyn Stream>, shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
-    // What a socket accepted is as its listener on some systems: a short answer fits into its buffer all the same.
-    if shared.scrapers.load(Relaxed) >= SCRAPERS {
-        let _ = stream.patience(TICK, TICK);
-        let _ = refuse(&mut *stream, "503 Service Unavailable");
-        return None;
-    }
-    stream.set_up().ok()?;
-    // Only this thread adds.
-    shared.scrapers.fetch_add(1, Relaxed);
-    let its = Arc::clone(shared);
-    let thread = thread::Builder::new().name("metrics scraper".into()).spawn(move || {
+    fn serve(&self, stream: &mut Box<dyn Stream>, over: &AtomicBool) {
         // One that went away need not be told.
-        let _ = serve(&mut *stream, &its);
-        its.scrapers.fetch_sub(1, Relaxed);
-    });
-    if thread.is_err() {
-        shared.scrapers.fetch_sub(1, Relaxed);
+        let _ = serve(&mut **stream, &self.source, over);
     }
-    thread.ok()
+
+    fn refuse(&self, mut stream: Box<dyn Stream>, why: &str) {
+        let _ = stream.patience(TICK, TICK);
+        let _ = decline(&mut *stream, "503 Service Unavailable", why);
+    }
+
+    fn tick(&self) {
+        self.source.sample();
+    }
 }
 
 /// Reads one request and answers it.
-fn serve(stream: &mut dyn Stream, shared: &Shared) -> io::Result<()> {
+fn serve(stream: &mut dyn Stream, source: &Source, over: &AtomicBool) -> io::Result<()> {
     let (until, mut said, mut chunk) = (Instant::now() + ASKING, Vec::with_capacity(1024), [0; 1024]);
     let request = loop {
         match Request::of(&said) {
@@ -179,7 +125,7 @@ fn serve(stream: &mut dyn Stream, shared: &Shared) -> io::Result<()> {
             request => break request,
         }
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || shared.over.load(Relaxed) {
+        if left.is_zero() || over.load(Relaxed) {
             break Request::Refused("408 Request Timeout");
         }
         stream.patience(left.min(TICK), TICK)?;
@@ -193,17 +139,15 @@ fn serve(stream: &mut dyn Stream, shared: &Shared) -> io::Result<()> {
     drop(said);
     match request {
         Request::Scrape(format) => {
-            let page = shared.source.page(format);
+            let page = source.page(format);
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                 format.content_type(),
                 page.len()
             );
-            send(stream, &[head, page].concat(), &shared.over)?;
-            stream.end();
-            Ok(())
+            send(stream, &[head, page].concat(), over)
         }
-        Request::Refused(why) => refuse(stream, why),
+        Request::Refused(status) => decline(stream, status, "GET /metrics has the metrics"),
         Request::Unfinished => Ok(()),
     }
 }
@@ -227,13 +171,11 @@ fn send(stream: &mut dyn Stream, text: &str, over: &AtomicBool) -> io::Result<()
 }
 
 /// Says why there are no metrics.
-fn refuse(stream: &mut dyn Stream, why: &str) -> io::Result<()> {
-    let body = format!("{why}: GET /metrics has the metrics\n");
+fn decline(stream: &mut dyn Stream, status: &str, why: &str) -> io::Result<()> {
+    let body = format!("{status}: {why}\n");
     let head = format!(
-        "HTTP/1.1 {why}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all([head, body].concat().as_bytes())?;
-    stream.end();
-    Ok(())
+    stream.write_all([head, body].concat().as_bytes())
 }

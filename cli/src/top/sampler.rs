@@ -1,6 +1,7 @@
-//! Who asks the forwarder, once an interval.
+//! A thread that asks the forwarder, once an interval.
 
 use super::reading::Snapshot;
+use crate::control::client::Client;
 use crate::failure::Failure;
 use crate::stat;
 use std::path::Path;
@@ -40,10 +41,11 @@ pub fn start(path: &Path, interval: Duration, begun: Instant) -> Result<Receiver
 /// # Errors
 /// [`Failure::Input`] when nobody answers.
 pub fn ask(path: &Path, begun: Instant) -> Result<Snapshot, Failure> {
+    let client = Client::connect(path).map_err(Failure::Input)?;
     let mut sections = Vec::new();
     for name in SECTIONS {
         let at = begun.elapsed().as_secs_f64();
-        sections.extend(stat::ask(path, &[name])?.into_iter().map(|section| (at, section)));
+        sections.push((at, stat::section(&client, name)?));
     }
     Ok(Snapshot::new(&sections))
 }

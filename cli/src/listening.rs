@@ -1,0 +1,120 @@
+//! A thread that accepts connections, and one for each of those that are being served, up to a bound.
+
+use crate::failure::Failure;
+use crate::threads;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Connections that are served at once; one more is refused.
+pub const CONNECTIONS: usize = 8;
+/// How often threads look for a connection, and whether the run is over.
+pub const TICK: Duration = Duration::from_millis(20);
+
+/// A listening socket and what is said to those who connect to it.
+pub trait Service: Send + Sync + 'static {
+    type Connection: Send + 'static;
+    /// What threads are named after.
+    const NAME: &'static str;
+
+    /// The next connection; an error where there is none.
+    fn accept(&self) -> io::Result<Self::Connection>;
+
+    /// Serves a connection until its end, or until the run is `over`; on a thread of its own. The connection is closed when this
+    /// returns, and not before: one that sees the end finds room for its next.
+    fn serve(&self, connection: &mut Self::Connection, over: &AtomicBool);
+
+    /// Says why a connection is not served; on the thread that accepts, which must not wait for long.
+    fn refuse(&self, connection: Self::Connection, why: &str);
+
+    /// What the thread that accepts does besides, once every [`TICK`].
+    fn tick(&self) {}
+}
+
+/// What the threads of a service share.
+struct Shared<S> {
+    service: S,
+    over: Arc<AtomicBool>,
+    /// Connections that are being served; only the thread that accepts adds.
+    served: AtomicUsize,
+}
+
+/// The threads of a service; dropped, they have ended.
+#[derive(Debug)]
+pub struct Server {
+    over: Arc<AtomicBool>,
+    listening: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts to serve.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] when there can be no thread.
+    pub fn start<S: Service>(service: S) -> Result<Server, Failure> {
+        let over = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared { service, over: Arc::clone(&over), served: AtomicUsize::new(0) });
+        let listening = thread::Builder::new().name(S::NAME.into()).spawn(move || listen(&shared));
+        let listening = listening.map_err(|error| threads::none(&format!("--{}", S::NAME), &error))?;
+        Ok(Server { over, listening: Some(listening) })
+    }
+}
+
+impl Drop for Server {
+    /// Waits for the threads, and with them for the socket's removal and the handles of what they read.
+    fn drop(&mut self) {
+        // Relaxed: the joins order everything else.
+        self.over.store(true, Relaxed);
+        if let Some(listening) = self.listening.take() {
+            let _ = listening.join();
+        }
+    }
+}
+
+/// Accepts connections until the run is over, then waits for those that are being served.
+fn listen<S: Service>(shared: &Arc<Shared<S>>) {
+    let (mut serving, mut ticked): (Vec<JoinHandle<()>>, _) = (Vec::new(), Instant::now());
+    while !shared.over.load(Relaxed) {
+        serving.retain(|thread| !thread.is_finished());
+        if ticked.elapsed() >= TICK {
+            shared.service.tick();
+            ticked = Instant::now();
+        }
+        match shared.service.accept() {
+            Ok(connection) if shared.served.load(Relaxed) < CONNECTIONS => {
+                serving.extend(start(shared, connection));
+            }
+            Ok(connection) => {
+                let why = format!("{CONNECTIONS} clients are here already: try again later");
+                shared.service.refuse(connection, &why);
+            }
+            // There is none, or one that has gone again; without a descriptor until another connection ends.
+            Err(_) => thread::sleep(TICK),
+        }
+    }
+    serving.into_iter().for_each(|thread| drop(thread.join()));
+}
+
+/// A thread that serves a connection, which is refused where there can be none.
+fn start<S: Service>(shared: &Arc<Shared<S>>, connection: S::Connection) -> Option<JoinHandle<()>> {
+    // The thread takes the connection; without a thread it is still here.
+    let connection = Arc::new(Mutex::new(Some(connection)));
+    let take =
+        |from: &Mutex<Option<S::Connection>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (its, of) = (Arc::clone(&connection), Arc::clone(shared));
+    shared.served.fetch_add(1, Relaxed);
+    let thread = thread::Builder::new().name(format!("{} client", S::NAME)).spawn(move || {
+        let mut connection = take(&its);
+        connection.iter_mut().for_each(|connection| of.service.serve(connection, &of.over));
+        of.served.fetch_sub(1, Relaxed);
+    });
+    let refuse = |error| {
+        shared.served.fetch_sub(1, Relaxed);
+        if let Some(connection) = take(&connection) {
+            shared.service.refuse(connection, &format!("no thread for a client: {error}: try again later"));
+        }
+    };
+    thread.map_err(refuse).ok()
+}
