@@ -42,6 +42,8 @@
 //! by default too, counts pages. `comparisons` and `slab-debug` are for measurements and for finding a misuse.
 #![deny(unsafe_code)]
 
+#[cfg(all(test, not(loom)))]
+mod rounds;
 pub mod limits;
 #[allow(unsafe_code)]
 mod sys;

@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn every_field_survives_packing_and_every_change_is_a_new_word() {
         let mut word = Word::all_out(0x7fff, false);
-        for step in 0..70_000u32 {
+        for step in 0..crate::rounds::rounds(70_000) {
             let next = match step % 4 {
                 0 => word.pushed(7, 9),
                 1 => word.freeze(true),

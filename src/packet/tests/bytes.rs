@@ -126,12 +126,13 @@ fn a_long_chain_dropped_anywhere_is_no_deep_recursion() {
     let (_memory, mut w, pool, heads) = bench(4);
     let mut packet = packet(&mut w, &pool, &heads, b"x");
     let mut chain = heads.share(&mut w, &mut packet).unwrap();
-    for _ in 0..15_000 {
+    let parts = crate::rounds::rounds(15_000);
+    for _ in 0..parts {
         let mut front = heads.share(&mut w, &mut packet).unwrap();
         front.append(chain);
         chain = front;
     }
-    assert_eq!(chain.len(), 15_001);
+    assert_eq!(chain.len(), parts + 1);
     std::thread::Builder::new().stack_size(64 << 10).spawn(move || drop(chain)).unwrap().join().unwrap();
     heads.free(&mut w, packet);
     assert!(pool.ledger().all_home());

@@ -115,7 +115,7 @@ fn two_workers_of_whom_one_allocates_and_the_other_frees_keep_memory_within_its_
         thread::scope(|scope| {
             let memory = &memory;
             scope.spawn(move || {
-                for _ in 0..40_000 {
+                for _ in 0..crate::rounds::rounds(40_000) {
                     send.send(memory.alloc(a, 0).expect("within its bound")).unwrap();
                 }
             });

@@ -87,7 +87,7 @@ fn workers_lose_no_page_while_lists_and_watermarks_are_changed() {
                 }
             });
         }
-        for i in 0..400 {
+        for i in 0..crate::rounds::rounds(400) {
             let tuned = Lists::Tuned { least: i % 9, most: i * 7 % 300 };
             memory.set_lists(if i % 3 == 0 { tuned } else { fixed(i * 13 % 300, i % 80) });
             let min = i * 5 % 400;

@@ -91,7 +91,7 @@ fn two_threads_that_clone_and_let_go_at_once_bring_a_frame_home_once() {
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 16);
     let mut others = [memory.worker().unwrap(), memory.worker().unwrap()];
-    for _ in 0..200 {
+    for _ in 0..crate::rounds::rounds(200) {
         let claim = filled(&pool, &mut w).share();
         std::thread::scope(|scope| {
             for other in &mut others {

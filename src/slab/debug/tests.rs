@@ -154,7 +154,7 @@ fn an_object_twice_in_one_bulk_is_found_and_no_object_of_the_bulk_is_freed() {
 #[test]
 fn of_two_threads_that_free_the_same_object_one_fails() {
     let slab = Slab::new(report());
-    for _ in 0..200 {
+    for _ in 0..crate::rounds::rounds(200) {
         slab.alloc(0);
         let freed = std::thread::scope(|scope| {
             let both = [(); 2].map(|()| scope.spawn(|| slab.free(&slab.objects[..1])));

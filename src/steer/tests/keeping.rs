@@ -11,7 +11,7 @@ fn frames_of_one_flow_handed_off_to_a_slow_worker_all_arrive_or_stay() {
     for (inbox, flow_limit) in [(1024, None), (64, None), (64, Some(FlowLimitConfig::default()))] {
         let mut rig = rig(&MeshConfig { inbox, flow_limit, ..MeshConfig::default() });
         let (mut arrived, mut stayed, mut next) = (Vec::new(), Vec::new(), 0);
-        for round in 0..400 {
+        for round in 0..crate::rounds::rounds(400) {
             let fresh = 64 - stayed.len() as u32;
             let offered =
                 std::mem::take(&mut stayed).into_iter().chain(run(1, next, fresh)).collect::<Vec<_>>();

@@ -190,7 +190,7 @@ fn a_worker_that_stands_still_or_is_ten_times_slower_costs_the_flows_of_others_n
     for every in [usize::MAX, 10] {
         let mut rig = rig(&MeshConfig { inbox: 64, ..steering(3, "map=rx0:1,rx1:2") });
         let (mut slow, mut fast) = (Vec::new(), Vec::new());
-        for round in 0..200 {
+        for round in 0..crate::rounds::rounds(200) as u32 {
             rig.steer(0, run(1, 20 * round, 20));
             rig.steer_from(0, Source { port: 0, queue: 1 }, run(2, 20 * round, 20));
             rig.flush(0);

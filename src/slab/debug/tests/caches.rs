@@ -322,7 +322,7 @@ fn two_threads_at_one_cache_are_never_reported() {
         for _ in 0..2 {
             let (cache, mut w) = (&cache, memory.worker().unwrap());
             scope.spawn(move || {
-                for round in 0..300usize {
+                for round in 0..crate::rounds::rounds(300) {
                     let mut held: Vec<_> = (0..1 + round % 50).flat_map(|_| cache.alloc(&mut w)).collect();
                     held.iter().for_each(|&at| write(at, (round % SIZE) as isize, 1));
                     let (some, rest) = held.split_at_mut(round % 50 / 4);
