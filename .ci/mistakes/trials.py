@@ -46,12 +46,14 @@ PROGRAM = {
     "forward": ("forward", "ports", "steer", "turns", "signals"),
     "args": ("bad_input", "forward"),
     "control": ("control",),
-    "stat": ("control",),
+    "stat": ("control", "stat"),
+    "top": ("top",),
+    "metrics": ("metrics",),
     "set": ("control",),
     "traffic": ("traffic", "memif"),
     "lab": ("lab",),
 }
-ALL_PROGRAM = ("bad_input", "control", "forward", "memif", "ports", "signals", "steer", "traffic", "turns")
+ALL_PROGRAM = ("bad_input", "control", "forward", "memif", "metrics", "ports", "service", "signals", "stat", "steer", "top", "traffic", "turns")
 
 
 def models(root):
