@@ -30,7 +30,7 @@ impl Service {
         Service { socket, alive }
     }
 
-    /// All is set up, or set up anew.
+    /// Everything is set up, at the start or after a reload.
     pub fn ready(&self) {
         self.say("READY=1");
     }

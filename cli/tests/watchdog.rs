@@ -48,7 +48,7 @@ fn a_worker_that_waits_for_a_terminal_is_named_and_again_when_it_goes_on() {
     let line = said.next().expect("a line about the worker");
     let stalled = "netmem: worker 0 has not come round for 0.5 s: it stands in kick of port trace/pcap:";
     assert!(line.starts_with(stalled), "{line}");
-    // From now on somebody reads, until the other end is gone.
+    // The terminal is read from here on, until its other end is gone.
     let reading = thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
     let line = said.next().expect("a line about the worker");
     assert!(line.starts_with("netmem: worker 0 has come round again, after "), "{line}");

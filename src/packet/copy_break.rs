@@ -38,7 +38,7 @@ impl AsRef<[u8]> for Copied {
 }
 
 impl CopyBreak {
-    /// Bytes pinned for each byte held, at most, unless somebody says otherwise.
+    /// Bytes pinned for each byte held, at most, by default.
     pub const BOUND: usize = 8;
 
     /// The least bound: a copy's own size class may have nearly twice its bytes.

@@ -4,7 +4,7 @@ use crate::pool::NoRoom;
 use std::fmt;
 use std::sync::Arc;
 
-/// Memory of somebody else, with what is to be done when its last holder is gone.
+/// Memory that is no frame, with what is to be done when its last holder is gone.
 struct Loan<O, F: FnOnce(O)> {
     /// Taken out once, at the end.
     held: Option<(O, F)>,

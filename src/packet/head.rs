@@ -13,7 +13,7 @@ impl Origin {
     /// The slot of who has none.
     const NO_SLOT: u64 = 0xff;
 
-    /// The worker of `slot`, or somebody who is no worker of the heads' memory.
+    /// The worker of `slot`, or a caller that is no worker of the heads' memory.
     pub(super) fn new(heads: u64, slot: Option<usize>) -> Origin {
         Origin(heads << Self::SLOT_BITS | slot.map_or(Self::NO_SLOT, |slot| slot as u64))
     }

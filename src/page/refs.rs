@@ -22,7 +22,7 @@ const MOST: u32 = 1 << 31;
 pub(crate) enum Left {
     /// Two claims or more.
     Several,
-    /// One claim, of somebody else; it may be gone or cloned already.
+    /// A claim of another holder, which may have dropped or cloned it already.
     One,
     /// No claim: the block is the caller's alone.
     Nothing,

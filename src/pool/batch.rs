@@ -196,7 +196,7 @@ impl Batch {
         unsafe { self.pool.as_ref() }.map(|pool| region::origin(pool.frame_table.first()))
     }
 
-    /// Sends all frames home through the worker, in bulk, grouped by the pool they are of.
+    /// Sends all frames home through the worker, in bulk, grouped by their pool.
     ///
     /// # Cost
     /// Frames of a pool that the worker owns: a place in the cache each, no locked instruction; an entry of the table

@@ -162,7 +162,7 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// Process-wide number of the first 2 KiB chunk of the frame it is of.
+    /// Process-wide number of the first 2 KiB chunk of its frame.
     pub fn id(&self) -> NonZeroU32 {
         self.desc.id
     }

@@ -116,7 +116,7 @@ impl Peer for () {
 pub struct PortPeer {
     /// The port at the other end.
     pub port: Box<dyn Port>,
-    /// What its frames are of.
+    /// The pool of its frames.
     pub fixture: Fixture,
 }
 

@@ -216,7 +216,7 @@ impl Drop for Posted {
     }
 }
 
-/// A port's side of one of the device's descriptor rings, and which pools the frames inside it are of.
+/// A port's side of one of the device's descriptor rings, and the pools of the frames inside it.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     ring: Lender<Posted>,

@@ -1,4 +1,4 @@
-//! Counters kept for each worker, summed when somebody asks.
+//! Counters kept for each worker, summed when they are read.
 
 use super::Count;
 use crate::sync::{PerWorker, Worker};

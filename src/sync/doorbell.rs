@@ -25,7 +25,7 @@ use std::sync::atomic::compiler_fence;
 
 /// The sleeper sleeps, or is about to.
 const ASLEEP: u32 = 1;
-/// Whoever rings has to fence for itself: there is no membarrier here.
+/// The caller of `ring` has to fence for itself: there is no membarrier here.
 const FENCED: u32 = 2;
 
 /// Wakes one sleeper; any number of threads may ring.
@@ -100,7 +100,7 @@ impl Doorbell {
 }
 
 impl AsFd for Doorbell {
-    /// What to sleep on: readable when somebody has rung since it was armed.
+    /// What to sleep on: readable when it was rung since it was armed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }

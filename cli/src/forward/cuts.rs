@@ -45,7 +45,7 @@ pub struct Cuts {
     steering: Option<SteeringControl>,
     /// Where workers meet that share packets; None where each has its own.
     meeting: Option<Meeting>,
-    /// Who frees frames beside the workers, if there is somebody.
+    /// The thread that frees frames beside the workers, if there is one.
     beside: Option<Arc<Standing>>,
     /// How workers are asked; not before the run begins.
     look_up: OnceLock<LookUp>,

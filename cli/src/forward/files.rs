@@ -17,7 +17,8 @@ enum Place {
     ToCome(PathBuf),
 }
 
-/// Checks that each file that a port makes anew is its alone, and none that a port reads, and that one port reads standard input.
+/// Checks that no two ports write the same file, that none writes a file that a port reads, and that at most one reads
+/// standard input.
 ///
 /// # Errors
 /// [`Failure::Input`] with the file.

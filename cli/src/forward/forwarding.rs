@@ -17,7 +17,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Forwards as worker `number` until it is to stop, then drains: until nothing moves, or for a moment where nobody in this
 /// process takes what is transmitted.
 ///
-/// Whoever asks for cuts is answered between two rounds by `attendant`.
+/// Between two rounds `attendant` takes its part in a cut that was asked for.
 ///
 /// Workers that share packets end one after the other: each leaves its inbox to worker 0, which goes on until it is
 /// the last.

@@ -177,7 +177,7 @@ impl Plan {
         self.hold.is_some() || self.tap.is_some()
     }
 
-    /// Whether the memory is to be one that peers can map: somebody would lend its frames, and there is nothing else in it.
+    /// Whether peers are to be able to map the memory: a port would lend its frames, and nothing else is in it.
     pub fn lends(&self) -> bool {
         let lends = match &self.source {
             Source::Ports { ports, .. } => ports.iter().any(PortSpec::lends),

@@ -26,7 +26,7 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Whether somebody has asked for it since this was last called.
+    /// Whether a reload was asked for since this was last called.
     pub fn is_asked(&self) -> bool {
         self.asked.swap(false, Relaxed)
     }

@@ -314,7 +314,7 @@ fn watch(
     begun.elapsed().as_secs_f64()
 }
 
-/// Reads the configuration again if somebody asked for it, and says what came of it.
+/// Reads the configuration again if that was asked for, and logs the result.
 fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Live) {
     let Some(reload) = reload.filter(|reload| reload.is_asked()) else { return };
     service.reloading();

@@ -191,7 +191,7 @@ pub fn frames(page: &mut Page, cut: &Cut) {
     let help = "1 if the places add up to the size and no frame is astray.";
     let mut family = page.family("netmem_pool_balanced", Kind::Gauge, help);
     seen.iter().for_each(|(of, _)| family.sample(&[("pool", &of.name)], u8::from(of.balanced())));
-    let help = "How long ago a pool's frames were seen at rest, which all its values by place are of.";
+    let help = "How long ago a pool's frames were counted at rest; all its values by place are from then.";
     let mut family = page.family("netmem_pool_age_seconds", Kind::Gauge, help);
     for (ledger, at) in &seen {
         family.sample(&[("pool", &ledger.name)], seconds(cut.at.saturating_duration_since(*at)));

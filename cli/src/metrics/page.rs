@@ -90,7 +90,7 @@ impl Family<'_> {
         self.line("", labels, Some(("quantile", share)), value);
     }
 
-    /// How many values a summary is of.
+    /// How many values a summary covers.
     pub fn count(&mut self, labels: &Labels<'_>, count: u64) {
         self.line("_count", labels, None, count);
     }

@@ -67,7 +67,7 @@ struct Shared {
 }
 
 impl ReadyPackets {
-    /// Pairs each worker may have unless somebody says otherwise: [rizzo02-mbuf]'s `em_pool_max`.
+    /// Pairs each worker may have by default: [rizzo02-mbuf]'s `em_pool_max`.
     pub const MAX: usize = 50;
 
     /// Pairs of frames of `pool` and heads of `heads`, at most `max` for each worker; 0 keeps none, and neither does a pool with

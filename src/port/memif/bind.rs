@@ -29,7 +29,7 @@ const SECRET_MAX: usize = 23;
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl MemifPort {
-    /// Opens a port at the socket `path`: a client that connects as soon as somebody listens there, and again whenever the
+    /// Opens a port at the socket `path`: a client that connects as soon as a server listens there, and again whenever the
     /// server goes, or a server that listens there until the port is dropped. The port is
     /// [`Down`](crate::port::PortState::Down) until there is a peer.
     ///

@@ -266,7 +266,7 @@ impl Conversation {
         }
     }
 
-    /// Whether somebody is there to talk to, or will be the next time.
+    /// Whether a peer is connected, or will be the next time.
     fn is_hopeful(&self) -> bool {
         match self {
             Conversation::Client(client) => client.is_hopeful(),

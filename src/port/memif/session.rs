@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What came of a look at the conversation.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Nothing: it is somebody else's turn.
+    /// Nothing: it is the peer's turn.
     Wait,
     /// There may be more at once.
     Again,

@@ -1,4 +1,4 @@
-//! Frees: the page's descriptor says which cache a pointer is of.
+//! Frees: the page's descriptor says which cache a pointer belongs to.
 
 use super::SizeClasses;
 use super::large::{self, Found};

@@ -1,6 +1,6 @@
 //! Where workers that share packets meet for a moment, at the end of a round of each.
 //!
-//! Whoever comes waits for the others, for a fifth of a millisecond at most; the last one counts the frames while all others
+//! A worker that arrives waits for the others, for a fifth of a millisecond at most; the last one counts the frames while all others
 //! stand. One that goes on before is noticed, and what was counted does not count: nobody waits for a worker that stalls.
 
 use netmem::forward::{Idle, IdleControl};
