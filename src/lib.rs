@@ -42,7 +42,7 @@
 //! by default too, counts pages. `comparisons` and `slab-debug` are for measurements and for finding a misuse.
 #![deny(unsafe_code)]
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod rounds;
 pub mod limits;
 #[allow(unsafe_code)]

@@ -18,6 +18,8 @@ mod pair;
 pub(crate) use pair::Pair;
 
 use crate::sync::shim::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+#[cfg(not(loom))]
+use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// In a claim's number: more than one page, or out of the reserve; the descriptor says which. Page numbers have
@@ -203,16 +205,36 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Memory for descriptors: a cache line of words.
+/// A cache line of words.
 #[cfg(not(loom))]
 #[repr(C, align(64))]
-struct Line([AtomicU64; 8]);
+struct Line([u64; 8]);
+
+/// Memory for descriptors, which are atomics. One cell and not one for each word: Miri looks at every cell behind a reference
+/// that is made or passed on.
+#[cfg(not(loom))]
+#[repr(transparent)]
+struct Lines(UnsafeCell<[Line]>);
+
+// SAFETY: what lies in it is reached as atomics alone.
+#[cfg(not(loom))]
+unsafe impl Sync for Lines {}
+
+#[cfg(not(loom))]
+impl Lines {
+    /// `n` lines of zeros.
+    fn new(n: usize) -> Box<Lines> {
+        let lines: Box<[Line]> = (0..n).map(|_| Line([0; 8])).collect();
+        // SAFETY: transparent around a cell, which is transparent around the slice.
+        unsafe { Box::from_raw(Box::into_raw(lines) as *mut Lines) }
+    }
+}
 
 /// The descriptors of all pages of a memory.
 pub(crate) struct Table {
     /// Room for `len` descriptors, `stride` bytes apart; nothing ever gets a `&mut` into it.
     #[cfg(not(loom))]
-    lines: Box<[Line]>,
+    lines: Box<Lines>,
     #[cfg(loom)]
     descs: Box<[Desc]>,
     len: usize,
@@ -230,8 +252,7 @@ impl Table {
         return Table { descs: (0..pages).map(|_| Desc::new()).collect(), len, stride, wide };
         #[cfg(not(loom))]
         {
-            let lines = (len * stride).div_ceil(size_of::<Line>());
-            let lines = (0..lines).map(|_| Line([const { AtomicU64::new(0) }; 8])).collect();
+            let lines = Lines::new((len * stride).div_ceil(size_of::<Line>()));
             let table = Table { lines, len, stride, wide };
             table.range(0, len).for_each(|desc| desc.next.store(UNLISTED, Relaxed));
             table
@@ -298,7 +319,7 @@ impl Table {
     #[cfg(not(loom))]
     #[inline(always)]
     fn place(&self, index: usize) -> *const u8 {
-        self.lines.as_ptr().cast::<u8>().wrapping_add(index * self.stride)
+        self.lines.0.get().cast_const().cast::<u8>().wrapping_add(index * self.stride)
     }
 
     /// A descriptor whose `index` was checked.

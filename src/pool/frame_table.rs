@@ -225,7 +225,7 @@ impl FrameTable {
     /// Writes which pool a chunk of this region is of.
     pub(super) fn set_home(&self, id: NonZeroU32, pool: u16) {
         debug_assert!(self.region.index_of(id.get()).is_some(), "chunk {id} of another region");
-        self.homes.0[id.get() as usize].store(pool, Relaxed);
+        self.homes.0.entry(id.get()).store(pool, Relaxed);
     }
 
     /// The links of the stacks on the remote free queue.
@@ -274,7 +274,7 @@ impl Homes {
     /// The number of the pool that a chunk is of; 0 for none.
     #[inline(always)]
     pub(super) fn of(self, id: NonZeroU32) -> u16 {
-        self.0[id.get() as usize].load(Relaxed)
+        self.0.entry(id.get()).load(Relaxed)
     }
 }
 

@@ -35,13 +35,14 @@ struct At {
 
 /// A mesh over as many frames as the tests need; the pool is the first worker's.
 fn rig(config: &MeshConfig) -> Rig {
-    let memory =
-        Memory::new(&MemoryConfig { bytes: 32 << 20, workers: config.workers, ..Default::default() })
-            .unwrap();
+    // Miri takes long for each page.
+    let (bytes, frames) = if cfg!(miri) { (8 << 20, 1536) } else { (32 << 20, 4096) };
+    let memory = MemoryConfig { bytes, workers: config.workers, ..Default::default() };
+    let memory = Memory::new(&memory).unwrap();
     let (mesh, ends) = Mesh::new(config).unwrap();
     let at = |(outbox, inbox)| At { w: memory.worker().unwrap(), outbox, inbox: Some(inbox) };
     let mut workers: Vec<At> = ends.into_iter().map(at).collect();
-    let config = PoolConfig { frames: 4096, ..Default::default() };
+    let config = PoolConfig { frames, ..Default::default() };
     let pool = Pool::new(&memory, &mut workers[0].w, &config).unwrap();
     Rig { mesh, pool, workers, _memory: memory }
 }

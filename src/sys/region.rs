@@ -67,8 +67,8 @@ pub fn origin(chunk: u32) -> *mut u8 {
 /// One load; the region's end is not checked.
 #[inline]
 pub fn chunk_at(address: *const u8) -> Option<u32> {
-    let place = SEGMENT_AT.get(address.addr() >> SEGMENT_BYTES_SHIFT)?;
-    let segment = u32::from(place.load(Relaxed));
+    let place = address.addr() >> SEGMENT_BYTES_SHIFT;
+    let segment = if place < PLACES { u32::from(SEGMENT_AT[place].load(Relaxed)) } else { 0 };
     let chunk = ((address.addr() & (SEGMENT_BYTES - 1)) >> CHUNK_SHIFT) as u32;
     (segment != 0).then_some(segment << SEGMENT_SHIFT | chunk)
 }

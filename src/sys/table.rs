@@ -9,13 +9,33 @@ use rustix::io::Errno;
 #[cfg(not(miri))]
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munlock, munmap};
 use rustix::mm::{MprotectFlags, mprotect};
+use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicU16;
 use std::sync::{Mutex, PoisonError};
 
-/// One entry for each chunk number.
-pub type ChunkTable = [AtomicU16; SEGMENTS << SEGMENT_SHIFT];
+/// Entries of the table.
+const ENTRIES: usize = SEGMENTS << SEGMENT_SHIFT;
+
+/// One entry for each chunk number. One cell and not one for each entry: Miri looks at every cell behind a reference that is
+/// made or passed on.
+#[repr(transparent)]
+pub struct ChunkTable(UnsafeCell<[u16; ENTRIES]>);
+
+// SAFETY: entries are reached as atomics alone.
+unsafe impl Sync for ChunkTable {}
+
+impl ChunkTable {
+    /// The entry of a chunk.
+    #[inline(always)]
+    pub fn entry(&self, chunk: u32) -> &AtomicU16 {
+        // Where there are 2^32 entries this is nothing.
+        assert!((chunk as usize) < ENTRIES, "chunk {chunk} has no entry");
+        // SAFETY: within the table, which is zeros or what was stored, as aligned as its entries, and reached so alone.
+        unsafe { AtomicU16::from_ptr(self.0.get().cast::<u16>().add(chunk as usize)) }
+    }
+}
 
 /// Why the table cannot be had, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -97,11 +117,11 @@ mod tests {
     #[test]
     fn every_number_has_an_entry_and_an_opened_one_keeps_what_is_stored() {
         let table = chunk_table().unwrap();
-        assert_eq!((table[0].load(Relaxed), table[u32::MAX as usize].load(Relaxed)), (0, 0));
+        assert_eq!((table.entry(0).load(Relaxed), table.entry(u32::MAX).load(Relaxed)), (0, 0));
         // In the last segment, which no region takes.
         let chunk = u32::MAX - 5000;
         open(chunk..chunk + 3).unwrap();
-        table[chunk as usize + 2].store(7, Relaxed);
-        assert_eq!([1, 2, 3].map(|i| table[chunk as usize + i].load(Relaxed)), [0, 7, 0]);
+        table.entry(chunk + 2).store(7, Relaxed);
+        assert_eq!([1, 2, 3].map(|i| table.entry(chunk + i).load(Relaxed)), [0, 7, 0]);
     }
 }

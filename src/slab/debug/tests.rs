@@ -420,6 +420,7 @@ fn commit(misuse: &str) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri starts no other process")]
 fn where_misuse_aborts_the_process_ends_with_one_report_on_stderr() {
     if let Ok(misuse) = std::env::var(CHILD) {
         return commit(&misuse);

@@ -42,6 +42,7 @@ fn a_smaller_slab_is_counted_when_it_is_made() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri starts no other process")]
 fn an_object_twice_in_one_bulk_is_noticed_when_its_freelist_is_walked() {
     use std::process::{Command, Stdio};
     const CHILD: &str = "NETMEM_TWICE";

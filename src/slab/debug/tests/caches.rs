@@ -378,6 +378,7 @@ fn commit(misuse: &str) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri starts no other process")]
 fn a_cache_that_aborts_says_what_was_wrong_and_where() {
     if let Ok(misuse) = std::env::var(CHILD) {
         return commit(&misuse);
