@@ -13,6 +13,7 @@ mod forward;
 mod lab;
 mod listening;
 mod log;
+mod manual;
 mod metrics;
 mod output;
 mod service;
@@ -48,6 +49,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Stat(args) => stat::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
+        Command::Completions { shell } => manual::completions(args::program(), shell),
+        Command::Man { folder } => manual::man(args::program(), &folder),
         #[cfg(feature = "lab")]
         Command::Lab(command) => experiment(command),
         #[cfg(not(feature = "lab"))]

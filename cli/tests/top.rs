@@ -10,8 +10,8 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// How long something is waited for that must come.
 const PATIENCE: Duration = Duration::from_secs(60);

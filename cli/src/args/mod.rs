@@ -35,6 +35,7 @@ use crate::failure::Failure;
 use crate::output;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use config::Places;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -70,6 +71,19 @@ pub enum Command {
     #[cfg(feature = "lab")]
     #[command(subcommand)]
     Lab(LabCommand),
+    /// Completions for a shell, on standard output.
+    ///
+    /// bash: netmem completions bash > /usr/share/bash-completion/completions/netmem
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// The manual's pages, into a folder: for who makes packages.
+    #[command(hide = true)]
+    Man {
+        /// The folder, which is there.
+        folder: PathBuf,
+    },
     /// The published experiments, which this program was built without.
     #[cfg(not(feature = "lab"))]
     #[command(hide = true, disable_help_flag = true)]
@@ -83,6 +97,11 @@ pub struct NoLab {
     /// All that follows.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<OsString>,
+}
+
+/// All commands and options, for what is made from them.
+pub fn program() -> clap::Command {
+    Cli::command()
 }
 
 /// Reads the command line. The error is what becomes of a command line that asks for nothing to run: help and

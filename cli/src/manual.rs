@@ -1,0 +1,50 @@
+//! `netmem completions` and `netmem man`: what a shell and man(1) are to know of the program, from the words that it parses.
+
+use crate::failure::Failure;
+use crate::output;
+use clap::Command;
+use clap_complete::Shell;
+use std::path::Path;
+
+/// Prints the completions for `shell`.
+///
+/// # Errors
+/// [`Failure::Run`] when nobody takes them.
+pub fn completions(mut program: Command, shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut program, "netmem", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}
+
+/// Writes a page for each command into `folder`: netmem.1, netmem-forward.1 and so on.
+///
+/// # Errors
+/// [`Failure::Input`] when they cannot be written there.
+pub fn man(program: Command, folder: &Path) -> Result<(), Failure> {
+    let written = clap_mangen::generate_to(program.disable_help_subcommand(true), folder);
+    written.map_err(|error| {
+        Failure::input(format!("{}: {error}: give a folder that may be written", folder.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+    use std::{env, fs, process};
+
+    #[test]
+    fn every_command_that_help_shows_has_a_page_and_what_it_is_to_be() {
+        let folder = env::temp_dir().join(format!("netmem-man-{}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        man(args::program(), &folder).unwrap();
+        for command in args::program().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let page = fs::read_to_string(folder.join(format!("netmem-{}.1", command.get_name()))).unwrap();
+            assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH DESCRIPTION"), "{page}");
+        }
+        assert!(!folder.join("netmem-man.1").exists(), "it is hidden");
+        fs::remove_dir_all(&folder).unwrap();
+        let missing = man(args::program(), &folder).unwrap_err();
+        assert!(missing.lines()[0].ends_with(": give a folder that may be written"), "{missing:?}");
+    }
+}
