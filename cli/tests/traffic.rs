@@ -209,6 +209,24 @@ fn a_rate_and_a_time_bound_what_is_sent_and_a_signal_ends_both() {
     assert_eq!(number(&end(sink), "received"), sent);
 }
 
+/// Seen: with `--rate 50000` a generator managed 20,801 a second and said nothing of the rest.
+#[test]
+fn a_generator_that_misses_its_rate_says_by_how_many_packets_and_why() {
+    let folder = Folder::new("missed");
+    let port = format!("gen --port pcap:out={}", folder.path("out.pcap").display());
+    // No generator makes a packet a nanosecond.
+    let out = output(&format!("{port} --rate 1000M --count 20000"));
+    assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    let text = stdout(&out);
+    assert!(text.contains("\nmissed ") && text.contains(" that were due: "), "{text}");
+    assert!(text.contains("a generator that did not run in time, or is slower than the rate"), "{text}");
+    let sent = recorded(&folder.path("more"), "--rate 1000M --count 20000");
+    assert_eq!((number(&sent, "sent"), number(&sent, "missed_no_room")), (20_000, 0));
+    assert!(number(&sent, "missed_behind") > 0, "{sent}");
+    let all = recorded(&folder.path("all"), "--rate max --count 200");
+    assert_eq!((number(&all, "missed_no_room"), number(&all, "missed_behind")), (0, 0));
+}
+
 /// Asserts that the command line is refused with one line that has this in it.
 #[track_caller]
 fn refused(words: &str, part: &str) {

@@ -49,7 +49,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub use self::arrivals::{Arrival, Arrivals, Expected};
 use self::noise::Noise;
 pub use self::order::{REMEMBERED, Tally};
-pub use self::pace::Pace;
+pub use self::pace::{Missed, Pace};
 pub use self::sink::{Fault, Hop, Outcome, Sink};
 pub use self::stamp::Identity;
 use self::stamp::{Stamp, WRAP};

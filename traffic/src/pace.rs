@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A bucket of tokens, one for each packet: it fills at the rate, and holds a millisecond's worth (64 at least), so after
-/// a pause what was missed goes out in a burst no longer than that, and the rest of it never.
+/// a pause what was missed goes out in a burst no longer than that, and the rest of it never, which [`Missed`] counts.
 ///
 /// Times are nanoseconds of any clock that does not go backward.
 #[derive(Debug, Clone)]
@@ -13,6 +13,21 @@ pub struct Pace {
     /// Tokens, in packets times 10^9: what `rate` times nanoseconds is.
     tokens: u128,
     last: u64,
+    /// Whether packets that were due had to stay since the last look.
+    stayed: bool,
+    /// Tokens that the bucket could not hold, with and without packets that had to stay.
+    no_room: u128,
+    behind: u128,
+}
+
+/// Packets that were due and were never sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Missed {
+    /// Those for which the port had no room.
+    pub no_room: u64,
+    /// Those for which nobody asked in time: the sender did not run, or is slower than the rate.
+    pub behind: u64,
 }
 
 /// Nanoseconds of a second, and parts of a token.
@@ -21,7 +36,8 @@ const SECOND: u128 = 1_000_000_000;
 impl Pace {
     /// So many packets per second from `now` on, the first of them at once; None for no limit, and a rate of 0 is as 1.
     pub fn new(rate: Option<u64>, now: u64) -> Self {
-        Pace { rate: rate.map(|rate| rate.max(1)), tokens: SECOND, last: now }
+        let rate = rate.map(|rate| rate.max(1));
+        Pace { rate, tokens: SECOND, last: now, stayed: false, no_room: 0, behind: 0 }
     }
 
     /// Packets that may be sent `now`.
@@ -32,7 +48,11 @@ impl Pace {
         let most = (rate / 1000).max(64) * SECOND;
         let since = now.saturating_sub(self.last);
         self.last = self.last.max(now);
-        self.tokens = (self.tokens + rate * u128::from(since)).min(most);
+        let tokens = self.tokens + rate * u128::from(since);
+        let lost = if self.stayed { &mut self.no_room } else { &mut self.behind };
+        *lost += tokens.saturating_sub(most);
+        self.stayed = false;
+        self.tokens = tokens.min(most);
         (self.tokens / SECOND) as u64
     }
 
@@ -40,6 +60,18 @@ impl Pace {
     #[inline]
     pub fn sent(&mut self, n: u64) {
         self.tokens = self.tokens.saturating_sub(u128::from(n) * SECOND);
+    }
+
+    /// Packets that were due and were offered had to stay: the port had no room for them.
+    #[inline]
+    pub fn stayed(&mut self) {
+        self.stayed = true;
+    }
+
+    /// What was never sent although it was due, up to the last look.
+    pub fn missed(&self) -> Missed {
+        let [no_room, behind] = [self.no_room, self.behind].map(|tokens| (tokens / SECOND) as u64);
+        Missed { no_room, behind }
     }
 
     /// How long after the last look the next one is due; zero if one is.
@@ -76,6 +108,23 @@ mod tests {
         assert_eq!([pace.due(0), pace.due(500_000), pace.due(60_000_000_000)], [1, 501, 1000]);
         let mut slow = Pace::new(Some(10), 0);
         assert_eq!(slow.due(3_600_000_000_000), 64);
+    }
+
+    #[test]
+    fn what_a_pause_or_a_full_port_leaves_out_is_counted() {
+        let mut pace = Pace::new(Some(1_000_000), 0);
+        assert_eq!((pace.due(1_000_000), pace.missed()), (1000, Missed { no_room: 0, behind: 1 }));
+        pace.sent(400);
+        pace.stayed();
+        assert_eq!((pace.due(1_500_000), pace.missed().no_room), (1000, 100));
+        assert_eq!((pace.due(1_501_000), pace.missed()), (1000, Missed { no_room: 100, behind: 2 }));
+        let sent = 400;
+        pace.sent(1000);
+        let missed = pace.missed();
+        assert_eq!(sent + 1000 + missed.no_room + missed.behind, 1 + 1_501, "all that were due");
+        let mut unpaced = Pace::new(None, 0);
+        unpaced.stayed();
+        assert_eq!((unpaced.due(1 << 60), unpaced.missed()), (u64::MAX, Missed::default()));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct GenArgs {
     /// Packets per second, as in 50000, 50k or 1M, or max for as many as there is room for.
     ///
     /// Packets go out when they are due. After a pause at most a millisecond's worth of what was missed is sent late (64
-    /// packets at least); the rest is left out.
+    /// packets at least); the rest is left out, and reported as missed.
     #[arg(long, value_name = "PPS|max", value_parser = rate, default_value = "1000", allow_negative_numbers = true)]
     pub rate: Rate,
 

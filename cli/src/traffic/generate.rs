@@ -37,7 +37,8 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Fai
         return Err(Failure::input(format!("--port {} is not up after {wait} s: {reason}", args.port)));
     }
     let begun = Instant::now();
-    let complaint = generator.send(args, begun, stop);
+    let mut pace = Pace::new(args.rate.0, monotonic_ns());
+    let complaint = generator.send(args, &mut pace, begun, stop);
     let seconds = begun.elapsed().as_secs_f64();
     let unread = generator.drain();
     let unread = (unread > 0).then(|| {
@@ -50,7 +51,16 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Fai
     drop(waiting);
     let Closed { ports, pool, mut broken } = station.close();
     broken.extend(complaint.into_iter().chain(unread));
-    let report = Sent { seconds, sent, bytes, flows: args.flows, stream: args.stream, ports, pool };
+    let report = Sent {
+        seconds,
+        sent,
+        bytes,
+        missed: pace.missed(),
+        flows: args.flows,
+        stream: args.stream,
+        ports,
+        pool,
+    };
     Ok((report, broken))
 }
 
@@ -85,8 +95,7 @@ struct Generator {
 
 impl Generator {
     /// Sends until it is enough; why not, if the port went down and stayed so.
-    fn send(&mut self, args: &GenArgs, begun: Instant, stop: &AtomicBool) -> Option<String> {
-        let mut pace = Pace::new(args.rate.0, monotonic_ns());
+    fn send(&mut self, args: &GenArgs, pace: &mut Pace, begun: Instant, stop: &AtomicBool) -> Option<String> {
         let time = args.seconds.map(Duration::from_secs_f64);
         let patience = Duration::from_secs_f64(args.wait);
         let count = args.count.unwrap_or(u64::MAX);
@@ -95,6 +104,9 @@ impl Generator {
             let due = pace.due(monotonic_ns()).min(left);
             let sent = self.round(due);
             pace.sent(sent);
+            if !self.waiting.is_empty() {
+                pace.stayed();
+            }
             if sent > 0 {
                 continue;
             }

@@ -6,7 +6,7 @@ use crate::forward::summary::{listed, pool_line, port_line};
 use crate::output::thousands;
 use netmem::pool::Ledger;
 use netmem::stats::Histogram;
-use netmem_traffic::Tally;
+use netmem_traffic::{Missed, Tally};
 use serde::Serialize;
 
 /// What a generator did.
@@ -14,6 +14,7 @@ pub struct Sent {
     pub seconds: f64,
     pub sent: u64,
     pub bytes: u64,
+    pub missed: Missed,
     pub flows: usize,
     pub stream: u16,
     pub ports: Vec<PortReport>,
@@ -72,6 +73,8 @@ struct SentObject<'a> {
     sent: u64,
     bytes: u64,
     pps_mean: f64,
+    missed_no_room: u64,
+    missed_behind: u64,
     flows: usize,
     stream: u16,
     ports: Vec<json::Port<'a>>,
@@ -110,6 +113,8 @@ impl Sent {
             sent: self.sent,
             bytes: self.bytes,
             pps_mean: pps(self.sent, self.seconds).unwrap_or_default(),
+            missed_no_room: self.missed.no_room,
+            missed_behind: self.missed.behind,
             flows: self.flows,
             stream: self.stream,
             ports: self.ports.iter().map(json::port).collect(),
@@ -123,14 +128,29 @@ impl Sent {
         let flows =
             if self.flows == 1 { "1 flow".into() } else { format!("{} flows", thousands(self.flows as u64)) };
         format!(
-            "sent {} packets of {flows}, {} bytes, in {:.2} s: {} packets/s\n{}",
+            "sent {} packets of {flows}, {} bytes, in {:.2} s: {} packets/s\n{}{}",
             thousands(self.sent),
             thousands(self.bytes),
             self.seconds,
             thousands(rate as u64),
+            missed(self.missed),
             places(&self.ports, &self.pool)
         )
     }
+}
+
+/// A line about packets that were due and not sent, if there are any.
+fn missed(Missed { no_room, behind, .. }: Missed) -> String {
+    let causes = [
+        (no_room, "the port had no room for"),
+        (behind, "were left out by a generator that did not run in time, or is slower than the rate"),
+    ];
+    let causes: Vec<_> =
+        causes.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{} {why}", thousands(*n))).collect();
+    if causes.is_empty() {
+        return String::new();
+    }
+    format!("missed {} that were due: {}\n", thousands(no_room + behind), causes.join(", "))
 }
 
 impl Received {
