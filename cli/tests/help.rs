@@ -2,7 +2,9 @@
 
 mod netmem;
 
-use netmem::{output, stdout};
+use netmem::{output, stderr, stdout};
+use std::fs;
+use std::path::Path;
 
 /// The help of a command, with how wide its widest line is.
 #[track_caller]
@@ -45,6 +47,44 @@ fn the_options_of_forward_stand_under_headings() {
     let rest =
         text.split("\nOptions:\n").nth(1).and_then(|rest| rest.split(":\n").next()).unwrap_or_default();
     assert_eq!(rest.matches("--").count(), 1, "{rest}");
+}
+
+/// The commands of a page's blocks for the shell, each on a line: what begins with `netmem`, up to a comment or the next command.
+fn commands(page: &str) -> Vec<String> {
+    let blocks = page.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let text = blocks.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
+    let text = text
+        .replace("\"$(command -v netmem)\"", "netmem")
+        .replace("$((rate * 10))", "10")
+        .replace("\"$rate\"", "1");
+    let lines = text.lines().map(|line| line.split(" #").next().unwrap_or_default());
+    let parts = lines.flat_map(|line| {
+        line.split([';', '|', '&', '>']).map(str::trim).map(str::to_owned).collect::<Vec<_>>()
+    });
+    let parts = parts.map(|part| part.trim_start_matches("sudo ").to_owned());
+    parts.filter_map(|part| part.strip_prefix("netmem ").map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_command_that_a_page_shows_is_one_of_the_program() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = ["docs", "docs/guide"].map(|folder| fs::read_dir(root.join(folder)).expect("pages"));
+    let files = folders.into_iter().flatten().map(|entry| entry.expect("a file").path());
+    let pages =
+        files.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let mut looked_at = 0;
+    for page in pages {
+        for command in commands(&fs::read_to_string(&page).expect("a page")) {
+            if command.starts_with("lab") && !cfg!(feature = "lab") {
+                continue;
+            }
+            // Help is given where all words before it were understood.
+            let out = output(&format!("{command} --help"));
+            assert_eq!(out.status.code(), Some(0), "{}: netmem {command}: {}", page.display(), stderr(&out));
+            looked_at += 1;
+        }
+    }
+    assert!(looked_at >= 28, "{looked_at} commands");
 }
 
 /// Seen: examples and lists behind the options were broken at 110 columns and once more at the terminal's end.
