@@ -49,6 +49,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Stat(args) => stat::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
+        Command::Reload(args) => set::reload(&args),
         Command::Completions { shell } => manual::completions(args::program(), shell),
         Command::Man { folder } => manual::man(args::program(), &folder),
         #[cfg(feature = "lab")]

@@ -1,6 +1,6 @@
-//! `netmem set`: tunes a running `netmem forward`.
+//! `netmem set` and `netmem reload`: change a running `netmem forward`.
 
-use crate::args::SetArgs;
+use crate::args::{ReloadArgs, SetArgs};
 use crate::control::{Record, client, default_path};
 use crate::failure::Failure;
 use crate::output;
@@ -23,6 +23,16 @@ pub fn run(args: &SetArgs) -> Result<(), Failure> {
             output::print(&if args.json { format!("{}\n", json!(keys)) } else { table(&keys) })
         }
     }
+}
+
+/// Has the configuration of a run read again.
+///
+/// # Errors
+/// [`Failure::Input`]: nobody answers, or why nothing has changed.
+pub fn reload(args: &ReloadArgs) -> Result<(), Failure> {
+    let path = args.control.clone().unwrap_or_else(default_path);
+    client::ask(&path, &json!({"do": "reload"})).map_err(Failure::Input)?;
+    output::print("configuration reloaded\n")
 }
 
 /// Prints a key with the whole of its value.

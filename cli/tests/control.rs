@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{env, fs, thread};
 
 #[test]
 fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
@@ -354,4 +354,35 @@ fn a_key_alone_is_read_and_a_value_out_of_range_is_told_the_range_once() {
     let refused = stderr(&run.ask("set pool.rx.cache 9999999"));
     assert_eq!(refused.matches("0 to 65536").count(), 1, "{refused}");
     run.end();
+}
+
+#[test]
+fn a_reload_is_answered_with_what_came_of_it() {
+    let file = env::temp_dir().join(format!("netmem-reload-{}.toml", std::process::id()));
+    let write = |text: &str| fs::write(&file, text).expect("the configuration");
+    write("idle = \"spin\"\n");
+    let run = Run::start_with("reload", &format!("--config {}", file.display()));
+    let idle = || stdout(&run.ask("set forward.idle"));
+    assert_eq!(idle(), "forward.idle = spin\n");
+    write("idle = \"sleep\"\n");
+    let out = run.ask("reload");
+    assert_eq!((stdout(&out).as_str(), out.status.code()), ("configuration reloaded\n", Some(0)));
+    assert_eq!(idle(), "forward.idle = sleep\n");
+    for (text, why) in
+        [("workers = 2\n", " cannot change while packets pass"), ("idle = \"never\"\n", "idle")]
+    {
+        write(text);
+        let out = run.ask("reload");
+        let said = stderr(&out);
+        assert!(said.contains("the configuration stays as it was: ") && said.contains(why), "{said}");
+        assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1));
+    }
+    assert_eq!(idle(), "forward.idle = sleep\n");
+    // What it said of each reload is on standard error, where `end` allows nothing.
+    drop(run);
+    fs::remove_file(&file).expect("the configuration");
+    let without = Run::start("no-config");
+    let out = without.ask("reload");
+    assert!(stderr(&out).contains("without --config") && out.status.code() == Some(2), "{}", stderr(&out));
+    without.end();
 }

@@ -18,9 +18,21 @@ fn help(words: &str) -> (String, usize) {
 
 #[test]
 fn the_short_help_of_every_command_fits_a_screen() {
-    for command in
-        ["", "forward", "gen", "sink", "stat", "top", "set", "lab", "lab run", "lab report", "lab compare"]
-    {
+    for command in [
+        "",
+        "forward",
+        "gen",
+        "sink",
+        "stat",
+        "top",
+        "set",
+        "reload",
+        "completions",
+        "lab",
+        "lab run",
+        "lab report",
+        "lab compare",
+    ] {
         if command.starts_with("lab") && !cfg!(feature = "lab") {
             continue;
         }

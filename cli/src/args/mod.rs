@@ -24,7 +24,7 @@ pub use frame_size::FrameSize;
 #[cfg(feature = "lab")]
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
-pub use observe::{SetArgs, StatArgs, TopArgs};
+pub use observe::{ReloadArgs, SetArgs, StatArgs, TopArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
 pub use route::{ByPort, OfPort};
 pub use switch::Switch;
@@ -67,6 +67,7 @@ pub enum Command {
     Stat(StatArgs),
     Top(TopArgs),
     Set(SetArgs),
+    Reload(ReloadArgs),
     /// The published experiments, measured on this machine beside the published figures.
     #[cfg(feature = "lab")]
     #[command(subcommand)]

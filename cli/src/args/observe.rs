@@ -39,6 +39,17 @@ pub struct StatArgs {
     pub control: Option<PathBuf>,
 }
 
+/// Have a running `netmem forward --config` read its configuration again, as SIGHUP does, and say what came of it.
+///
+/// Rules, routes, the policy of steering, idle and ICMP rates change while packets pass. Exit code 2 and one line where something else has changed in
+/// the file, or it cannot be read: then nothing has changed.
+#[derive(Debug, Args)]
+pub struct ReloadArgs {
+    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+}
+
 /// Watch a running `netmem forward --control` on a screen: ports, queues, workers, drops, and where every frame is.
 ///
 /// Rates are those of the last interval, lost/s what devices dropped; posted are empty frames posted for reception, in tx frames that

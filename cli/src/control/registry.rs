@@ -27,17 +27,34 @@ type Section = (&'static str, Box<dyn Fn() -> Vec<Record> + Send>);
 pub struct Registry {
     sections: Vec<Section>,
     keys: Vec<Key>,
+    #[allow(clippy::type_complexity, reason = "named by its field")]
+    reload: Option<Box<dyn Fn() -> Result<(), String> + Send>>,
 }
 
 impl Registry {
     /// A registry without sections and keys.
     pub fn new() -> Registry {
-        Registry { sections: Vec::new(), keys: Vec::new() }
+        Registry { sections: Vec::new(), keys: Vec::new(), reload: None }
     }
 
     /// Adds a section.
     pub fn section(&mut self, name: &'static str, read: impl Fn() -> Vec<Record> + Send + 'static) {
         self.sections.push((name, Box::new(read)));
+    }
+
+    /// Says how the configuration is read again.
+    pub fn reload(&mut self, again: impl Fn() -> Result<(), String> + Send + 'static) {
+        self.reload = Some(Box::new(again));
+    }
+
+    /// Has the configuration read again.
+    ///
+    /// # Errors
+    /// One line: why nothing has changed.
+    pub fn read_again(&self) -> Result<(), String> {
+        let again =
+            self.reload.as_ref().ok_or("this run has no configuration: it was started without --config")?;
+        again()
     }
 
     /// Adds a key that is a number.

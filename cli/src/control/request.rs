@@ -12,6 +12,7 @@ struct Request {
     get: Option<String>,
     of: Option<String>,
     set: Option<Setting>,
+    r#do: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -31,8 +32,7 @@ pub enum Answer {
     Error(String),
 }
 
-const FORMS: &str =
-    r#"give {"get":"stat","of":SECTION}, {"get":"keys"} or {"set":{"key":KEY,"value":VALUE}}"#;
+const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"keys"}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
 
 /// Answers one line.
 pub fn answer(registry: &Registry, line: &[u8]) -> Answer {
@@ -41,12 +41,15 @@ pub fn answer(registry: &Registry, line: &[u8]) -> Answer {
         Err(error) => return Answer::Error(format!("not a request ({error}): {FORMS}")),
     };
     let done = match request {
-        Request { get: Some(what), of: Some(section), set: None } if what == "stat" => {
+        Request { get: Some(what), of: Some(section), set: None, r#do: None } if what == "stat" => {
             registry.read(&section)
         }
-        Request { get: Some(what), of: None, set: None } if what == "keys" => Ok(registry.keys()),
-        Request { get: None, of: None, set: Some(Setting { key, value }) } => {
+        Request { get: Some(what), of: None, set: None, r#do: None } if what == "keys" => Ok(registry.keys()),
+        Request { get: None, of: None, set: Some(Setting { key, value }), r#do: None } => {
             registry.write(&key, &plain(&value)).map(|()| Vec::new())
+        }
+        Request { get: None, of: None, set: None, r#do: Some(what) } if what == "reload" => {
+            registry.read_again().map(|()| Vec::new())
         }
         _ => Err(format!("not a request: {FORMS}")),
     };
@@ -83,6 +86,9 @@ mod tests {
             r#"{"set":{"key":"thing.size"}}"#,
             r#"{"set":{"key":"thing.size","value":null}}"#,
             r#"{"set":{"key":"thing.size","value":[4]}}"#,
+            r#"{"do":"all"}"#,
+            r#"{"do":"reload","get":"keys"}"#,
+            r#"{"do":"reload"}"#,
             "\u{0}\u{1}",
         ] {
             let said = ask(bad);

@@ -1,4 +1,4 @@
-//! SIGHUP: the configuration is read again, and what can change while packets pass does. COLD.
+//! SIGHUP and `netmem reload`: the configuration is read again, and what can change while packets pass does. COLD.
 
 use super::plan::{Plan, Source};
 use super::routing::GivenRoutes;
@@ -11,11 +11,49 @@ use netmem_router::icmp::IcmpControl;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How long `netmem reload` waits for the thread that reloads.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What came of a reload: an error is one line.
+type Answer = Result<(), String>;
+
+/// The end from which others than signals ask for a reload.
+pub struct Requests(Sender<Sender<Answer>>);
+
+/// Requests that come, each with the end at which its answer is awaited.
+pub type Asked = Receiver<Sender<Answer>>;
+
+/// Requests with the end that [`Reload`] keeps.
+pub fn requests() -> (Requests, Asked) {
+    let (ask, asked) = channel();
+    (Requests(ask), asked)
+}
+
+impl Requests {
+    /// Has the configuration read again, and waits for what comes of it.
+    pub fn reload(&self) -> Answer {
+        let (to, answer) = channel();
+        // Nobody reads requests after the last round.
+        let over = || "the run is ending".to_owned();
+        self.0.send(to).map_err(|_| over())?;
+        answer.recv_timeout(PATIENCE).unwrap_or_else(|error| match error {
+            RecvTimeoutError::Timeout => Err(format!("no answer within {PATIENCE:?}")),
+            RecvTimeoutError::Disconnected => Err(over()),
+        })
+    }
+}
 
 /// What changes a run, and how it is by now.
 pub struct Reload {
-    /// Somebody asked for it.
+    /// Set by SIGHUP.
     pub asked: Arc<AtomicBool>,
+    /// Those who wait for what comes of it.
+    pub requests: Asked,
+    /// Those of them that the next reload answers.
+    pub waiting: Vec<Sender<Answer>>,
     pub plan: Plan,
     pub routes: Option<GivenRoutes>,
     /// Each worker's, the same rules.
@@ -27,18 +65,22 @@ pub struct Reload {
 
 impl Reload {
     /// Whether a reload was asked for since this was last called.
-    pub fn is_asked(&self) -> bool {
-        self.asked.swap(false, Relaxed)
+    pub fn is_asked(&mut self) -> bool {
+        self.waiting.extend(self.requests.try_iter());
+        self.asked.swap(false, Relaxed) || !self.waiting.is_empty()
     }
 
     /// Reads the configuration again; the line that says what came of it.
     pub fn again(&mut self) -> (Level, String) {
         let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
+        let refused =
+            |failure: Failure| format!("the configuration stays as it was: {}", failure.lines().join("; "));
+        let done = done.map_err(refused);
+        // One that went away need not be told.
+        self.waiting.drain(..).for_each(|waiting| drop(waiting.send(done.clone())));
         match done {
             Ok(()) => (Level::Info, "configuration reloaded".to_owned()),
-            Err(failure) => {
-                (Level::Error, format!("the configuration stays as it was: {}", failure.lines().join("; ")))
-            }
+            Err(why) => (Level::Error, why),
         }
     }
 

@@ -89,8 +89,8 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts));
     let ran = threads(&mut setups, ended, beside, told, plan, stop)?;
     live.clear();
-    // Before the pools are closed: the registry holds handles of them.
-    drop((control, scraped, live));
+    // Before the pools are closed: the registry holds handles of them. Its clients may wait for `reload`, which goes first.
+    drop((reload, control, scraped, live));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
     let (ports, owners) = close_ports(setups);
     drop(hooks);
@@ -316,7 +316,10 @@ fn watch(
 
 /// Reads the configuration again if that was asked for, and logs the result.
 fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Live) {
-    let Some(reload) = reload.filter(|reload| reload.is_asked()) else { return };
+    let Some(reload) = reload else { return };
+    if !reload.is_asked() {
+        return;
+    }
     service.reloading();
     let (level, line) = reload.again();
     live.say(level, &line);

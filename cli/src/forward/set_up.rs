@@ -13,7 +13,7 @@ use super::packet_registry;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
 use super::registry::registry;
-use super::reload::Reload;
+use super::reload::{self, Asked, Reload};
 use super::routing::{self, Following, GivenRoutes};
 use super::take_registry;
 use super::worker_setup::{Icmp, Owner, WorkerSetup, owners};
@@ -92,6 +92,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         setups.push(setup);
     }
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan)).transpose()?;
+    let (ask, asked) = reload::requests();
     let listen = |path| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), plan.mode);
         take_registry::takes(&mut registry, &takes);
@@ -99,13 +100,18 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
         let listing = following.as_ref().map(|following| following.follower.listing());
         listing.iter().for_each(|listing| routing::registry(&mut registry, listing));
+        if plan.config.is_some() {
+            registry.reload(move || ask.reload());
+        }
         control::start(path, registry)
     };
     let control = plan.control.as_deref().map(listen).transpose()?;
     let scraped = scraped(plan, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
     let network = network.map(|network| (network, cores.network));
-    let reload =
-        plan.config.is_some().then(|| reload(plan, routes, &setups, (hooks.as_ref(), steering.as_ref())));
+    let reload = plan
+        .config
+        .is_some()
+        .then(|| reload(plan, (routes, asked), &setups, (hooks.as_ref(), steering.as_ref())));
     let reload = reload.transpose()?;
     Ok(Dataplane {
         memory,
@@ -141,12 +147,14 @@ fn scraped(
 /// What reads the configuration again.
 fn reload(
     plan: &Plan,
-    routes: Option<GivenRoutes>,
+    (routes, requests): (Option<GivenRoutes>, Asked),
     setups: &[WorkerSetup],
     (hooks, steering): (Option<&Hooks>, Option<&SteeringControl>),
 ) -> Result<Reload, Failure> {
     Ok(Reload {
         asked: stop::on_hangup()?,
+        requests,
+        waiting: Vec::new(),
         plan: plan.clone(),
         routes,
         rules: hooks.map_or_else(Vec::new, Hooks::rules),
