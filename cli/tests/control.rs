@@ -386,3 +386,17 @@ fn a_reload_is_answered_with_what_came_of_it() {
     assert!(stderr(&out).contains("without --config") && out.status.code() == Some(2), "{}", stderr(&out));
     without.end();
 }
+
+#[test]
+fn lines_begin_with_time_and_level_where_that_is_asked_for() {
+    let out = output(
+        "forward --log-time --port pcap:in=/nonexistent --port pcap:out=/dev/null --mode cross-connect",
+    );
+    let line = stderr(&out);
+    let mut words = line.split(' ');
+    let time = words.next().expect("a time");
+    let form: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    assert_eq!(form, "0000-00-00T00:00:00.000Z", "{line}");
+    assert_eq!((words.next(), words.next()), (Some("error"), Some("error:")), "{line}");
+    assert_eq!((line.lines().count(), out.status.code()), (1, Some(2)), "{line}");
+}

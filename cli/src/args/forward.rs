@@ -193,6 +193,10 @@ pub struct ForwardArgs {
     /// Print one JSON object on standard output instead of the summary, and no line while running.
     #[arg(long, help_heading = RUN)]
     pub json: bool,
+
+    /// Begin each line on standard error with its time (UTC) and level; the journal has both without it.
+    #[arg(long, hide_short_help = true, help_heading = RUN)]
+    pub log_time: bool,
 }
 
 /// Values of `--mode`.

@@ -59,6 +59,9 @@ use plan::Plan;
 /// # Errors
 /// [`Failure::Input`] before anything was forwarded, [`Failure::Run`] after.
 pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
+    if args.log_time {
+        log::with_times();
+    }
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
     let dataplane = set_up::open(&plan)?;
