@@ -16,7 +16,7 @@ pub const TICK: Duration = Duration::from_millis(20);
 /// A listening socket and what is said to those who connect to it.
 pub trait Service: Send + Sync + 'static {
     type Connection: Send + 'static;
-    /// What threads are named after.
+    /// What it is, which threads are named after too.
     const NAME: &'static str;
 
     /// The next connection; an error where there is none.
@@ -57,7 +57,7 @@ impl Server {
         let over = Arc::new(AtomicBool::new(false));
         let shared = Arc::new(Shared { service, over: Arc::clone(&over), served: AtomicUsize::new(0) });
         let listening = thread::Builder::new().name(S::NAME.into()).spawn(move || listen(&shared));
-        let listening = listening.map_err(|error| threads::none(&format!("--{}", S::NAME), &error))?;
+        let listening = listening.map_err(|error| threads::none(&format!("the {}", S::NAME), &error))?;
         Ok(Server { over, listening: Some(listening) })
     }
 }

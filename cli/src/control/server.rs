@@ -36,7 +36,7 @@ pub fn start(path: &Path, registry: Registry) -> Result<Server, Failure> {
 
 impl Service for Control {
     type Connection = UnixStream;
-    const NAME: &'static str = "control";
+    const NAME: &'static str = "control socket";
 
     fn accept(&self) -> io::Result<UnixStream> {
         let (stream, _) = self.socket.listener.accept()?;
