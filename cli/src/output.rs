@@ -1,18 +1,34 @@
 //! Standard output, where a closed pipe is an error and no panic.
 
 use crate::failure::Failure;
+use netmem_ports::PortSpec;
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Writes `text` to standard output, all of it.
+/// Whether a port writes a capture to standard output.
+static IS_CAPTURE: AtomicBool = AtomicBool::new(false);
+
+/// Where one of the ports writes a capture to standard output, what is printed goes to standard error from now on.
+pub fn leave_to_capture(ports: &[PortSpec]) {
+    IS_CAPTURE.store(ports.iter().any(PortSpec::writes_standard_output), Relaxed);
+}
+
+/// Writes `text` to standard output, or standard error where that has a capture, all of it.
 ///
 /// # Errors
 /// [`Failure::Run`] when nobody takes it.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::run(format!("cannot write to standard output: {error}")))
+    if IS_CAPTURE.load(Relaxed) {
+        return write(io::stderr().lock(), "error", text);
+    }
+    write(io::stdout().lock(), "output", text)
+}
+
+fn write(mut to: impl Write, name: &str, text: &str) -> Result<(), Failure> {
+    to.write_all(text.as_bytes())
+        .and_then(|()| to.flush())
+        .map_err(|error| Failure::run(format!("cannot write to standard {name}: {error}")))
 }
 
 /// Whether standard output wants colours: a terminal that knows them, and nobody said NO_COLOR.

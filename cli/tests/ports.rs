@@ -284,3 +284,26 @@ fn what_comes_by_standard_input_is_forwarded_until_it_ends() {
     assert_eq!(again.status.code(), Some(2));
     assert!(stderr(&again).contains("standard input is a pipe"), "{}", stderr(&again));
 }
+
+#[test]
+fn a_capture_leaves_by_standard_output_and_the_summary_by_standard_error() {
+    let folder = Folder::new("stdout");
+    let sent = folder.path("sent.pcap");
+    object(&output(&format!("gen --json --port pcap:out={} --count 50", sent.display())));
+    let capture = fs::read(&sent).unwrap();
+    let words =
+        format!("forward --json --port pcap:in={} --port pcap:out=- --mode cross-connect", sent.display());
+    let filtered = netmem(&words).output().unwrap();
+    assert_eq!(packets(&filtered.stdout), packets(&capture));
+    let run: Value = serde_json::from_str(&stderr(&filtered)).expect("its summary is on standard error");
+    assert_eq!((number(&run, "transmitted"), filtered.status.code()), (50, Some(0)), "{run}");
+    // A file keeps what it has.
+    let file = folder.path("appended");
+    fs::write(&file, "before").unwrap();
+    let appended = fs::File::options().append(true).open(&file).unwrap();
+    assert!(netmem(&words).stdout(appended).output().unwrap().status.success());
+    let held = fs::read(&file).unwrap();
+    assert_eq!((&held[..6], packets(&held[6..])), (&b"before"[..], packets(&capture)));
+    let twice = output("forward --port pcap:out=- --port pcap:in=/dev/null,out=- --mode cross-connect");
+    assert!(stderr(&twice).contains("standard output is to be written twice"), "{}", stderr(&twice));
+}

@@ -10,7 +10,7 @@ use netmem::port::pcap::{PcapConfig, Speed};
 use netmem::port::trace::{TraceConfig, TraceFormat};
 use netmem::wire::MacAddr;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What is said of a kind that there is none of.
@@ -112,7 +112,12 @@ impl PortSpec {
         }
     }
 
-    /// The files that the port makes anew.
+    /// Whether the port writes to standard output.
+    pub fn writes_standard_output(&self) -> bool {
+        matches!(&self.device, DeviceSpec::Pcap { config, .. } if config.output.as_deref() == Some(Path::new("-")))
+    }
+
+    /// The files that the port makes anew, and `-` for standard output.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let traces = self.wraps.iter().filter_map(|wrap| match wrap {
             WrapSpec::Trace(config) => config.file.as_ref(),
@@ -230,9 +235,6 @@ fn pcap(text: &str) -> Result<DeviceSpec, String> {
     for (key, value) in options(text) {
         match (key, value) {
             ("in" | "out", "") => return Err(format!("pcap: {key}= needs the name of a file")),
-            ("out", "-") => {
-                return Err("pcap: out=-: standard output has the summary: give the name of a file".into());
-            }
             ("in", file) => config.input = Some(file.into()),
             ("out", file) => config.output = Some(file.into()),
             ("speed", "full") => config.speed = Speed::Full,
@@ -398,7 +400,6 @@ mod tests {
             ("pcap:in=", "name of a file"),
             ("pcap:in=a,speed=fast", "speed=recorded"),
             ("pcap:in=a,loop=x", "0 without end"),
-            ("pcap:in=a,out=-", "give the name of a file"),
             ("pcap:in=a,mac=01:00:5e:00:00:01", "the address of one station"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),
             ("fault:drop=2/xdp:eth0", "share from 0 to 1"),

@@ -16,6 +16,20 @@ pub fn reopen_nonblocking(descriptor: impl AsFd) -> io::Result<File> {
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
 }
 
+/// As [`reopen_nonblocking`], to be written: a write that would have to wait fails so. A file is not opened once more, so what was
+/// written to it stays and what others write follows.
+///
+/// # Errors
+/// As there.
+pub fn reopen_to_write(descriptor: impl AsFd) -> io::Result<File> {
+    let same = File::from(descriptor.as_fd().try_clone_to_owned()?);
+    if same.metadata()?.is_file() {
+        return Ok(same);
+    }
+    let path = format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd());
+    File::options().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +46,19 @@ mod tests {
         assert_eq!((from.read(&mut bytes).unwrap(), bytes[0]), (1, 3));
         drop(to);
         assert_eq!(again.read(&mut bytes).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_pipe_to_write_does_not_wait_and_a_file_goes_on_where_it_is() {
+        let (_from, to) = io::pipe().unwrap();
+        let mut again = reopen_to_write(&to).unwrap();
+        let full = (0..1000).find_map(|_| again.write(&[0; 4096]).err());
+        assert_eq!(full.unwrap().kind(), ErrorKind::WouldBlock);
+        let path = std::env::temp_dir().join(format!("netmem-reopen-{}", std::process::id()));
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"before ").unwrap();
+        reopen_to_write(&file).unwrap().write_all(b"after").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"before after");
+        std::fs::remove_file(&path).unwrap();
     }
 }

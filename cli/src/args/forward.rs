@@ -80,7 +80,8 @@ pub struct ForwardArgs {
     ///
     /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N][,mac=MAC|any]  receives a file N times (default 1, 0 without
     /// end), as fast as it can or as it was recorded, and writes what is transmitted to another file. A file is pcap or
-    /// pcapng, also compressed by gzip; in=- is standard input. Where only files are received the run ends with them, when all has been transmitted.
+    /// pcapng, also compressed by gzip; in=- is standard input, and out=- standard output (what is printed goes to standard error then).
+    /// Where only files are received the run ends with them, when all has been transmitted.
     /// With --mode ip MAC is the router's address on that link (made up as for tap if it is not given): of a captured file
     /// the address that its packets were sent to. With mac=any every packet to one station is received as one to the router.
     ///

@@ -18,17 +18,22 @@ enum Place {
 }
 
 /// Checks that no two ports write the same file, that none writes a file that a port reads, and that at most one reads
-/// standard input.
+/// standard input and one writes standard output.
 ///
 /// # Errors
 /// [`Failure::Input`] with the file.
 pub fn check(ports: &[PortSpec]) -> Result<(), Failure> {
-    let read: Vec<Place> = ports.iter().filter_map(PortSpec::input).map(|path| place(path)).collect();
-    if ports.iter().filter_map(PortSpec::input).filter(|path| *path == Path::new("-")).count() > 1 {
+    let standard = |path: &&PathBuf| *path == Path::new("-");
+    let (inputs, read): (Vec<_>, Vec<_>) = ports.iter().filter_map(PortSpec::input).partition(standard);
+    let read: Vec<Place> = read.into_iter().map(|path| place(path)).collect();
+    if inputs.len() > 1 {
         return Err(Failure::Input("standard input is to be read twice: give it to one port".to_owned()));
     }
+    if ports.iter().filter(|port| port.writes_standard_output()).count() > 1 {
+        return Err(Failure::Input("standard output is to be written twice: give it to one port".to_owned()));
+    }
     let mut written = Vec::new();
-    for path in ports.iter().flat_map(PortSpec::files) {
+    for path in ports.iter().flat_map(PortSpec::files).filter(|path| !standard(path)) {
         let (at, shown) = (place(path), path.display());
         if read.contains(&at) {
             return Err(Failure::Input(format!("{shown} is to be read and written: give two files")));

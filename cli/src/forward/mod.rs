@@ -62,6 +62,7 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     if args.log_time {
         log::with_times();
     }
+    output::leave_to_capture(&args.port);
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
     let dataplane = set_up::open(&plan)?;

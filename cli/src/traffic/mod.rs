@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::{output, stop};
 use std::fs;
 use std::path::Path;
+use std::slice;
 
 /// Sends as the arguments say, and prints what was sent.
 ///
@@ -23,6 +24,7 @@ use std::path::Path;
 /// [`Failure::Input`] before anything was sent, [`Failure::Run`] after.
 pub fn generate(args: &GenArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
+    output::leave_to_capture(slice::from_ref(&args.port));
     let (report, broken) = generate::run(args, &stop)?;
     print(args.station.json.as_deref(), || report.json(), || report.text())?;
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
@@ -34,6 +36,7 @@ pub fn generate(args: &GenArgs) -> Result<(), Failure> {
 /// [`Failure::Input`] before anything was received, [`Failure::Run`] after.
 pub fn sink(args: &SinkArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
+    output::leave_to_capture(&args.port);
     let (report, broken) = receive::run(args, &stop)?;
     print(args.station.json.as_deref(), || report.json(), || report.text())?;
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }

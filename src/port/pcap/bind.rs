@@ -4,19 +4,19 @@ use super::capture::Capture;
 use super::format::{FormatError, HEADER};
 use super::rx::Input;
 use super::source::Source;
-use super::tx::Output;
+use super::tx::{Output, Target};
 use super::{Files, PcapPort};
 use crate::port::anew::{Anew, is_pipe};
 use crate::port::copying::CopyingPort;
-use crate::sys::reopen::reopen_nonblocking;
+use crate::sys::reopen::{reopen_nonblocking, reopen_to_write};
 use crate::wire::ethernet::MacAddr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Standard input's name in place of a file's.
-const STDIN: &str = "-";
+/// The name of standard input and output in place of a file's.
+const STANDARD: &str = "-";
 
 /// How fast a file is received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,7 +37,7 @@ pub struct PcapConfig {
     pub speed: Speed,
     /// How many times it is received; None for ever. Default once.
     pub times: Option<u64>,
-    /// The file to write what is transmitted to, made anew; None throws it away.
+    /// The file to write what is transmitted to, made anew, or `-` for standard output, a file or a pipe; None throws it away.
     pub output: Option<PathBuf>,
     /// What each packet to one station is received with for its destination, in place of the address that was recorded: whoever takes
     /// only what is sent to it takes the packets of a capture so. Default None.
@@ -85,6 +85,9 @@ pub enum PcapError {
     /// A file is a pipe, the opening of which may already wait for ever.
     #[error("{} is a pipe, whose other end could hold up every round: give a file", .0.display())]
     Pipe(PathBuf),
+    /// Nobody reads a capture on a terminal.
+    #[error("standard output is a terminal: send the capture to a file or to a program")]
+    Terminal,
     /// What comes by a pipe is to be received several times.
     #[error("standard input is a pipe, of which each packet comes once: receive it once, or a file")]
     Again,
@@ -104,12 +107,13 @@ pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
     }
     let input = config.input.as_deref().map(|path| input(path, config)).transpose()?;
     let output = match &config.output {
+        Some(path) if path == Path::new(STANDARD) => Some(standard_output()?),
         Some(path) => {
             let file = Anew::open(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
             if input.as_ref().is_some_and(|input| is_same(input.file(), file.file())) {
                 return Err(PcapError::SameFile(path.clone()));
             }
-            Some(Output::new(file, path.display().to_string()))
+            Some(Output::new(Target::File(file), path.display().to_string()))
         }
         None => None,
     };
@@ -119,10 +123,20 @@ pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
     Ok(CopyingPort::new(format!("pcap:{name}"), Files::new(input, output), config.ring))
 }
 
+fn standard_output() -> Result<Output, PcapError> {
+    let stdout = io::stdout();
+    if stdout.is_terminal() {
+        return Err(PcapError::Terminal);
+    }
+    let opened = |error| PcapError::Open { path: STANDARD.into(), error };
+    let file = reopen_to_write(stdout).map_err(opened)?;
+    Ok(Output::new(Target::Standard(file), "standard output".to_owned()))
+}
+
 fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {
     let opened = |error| PcapError::Open { path: path.to_owned(), error };
     let refused = |error| PcapError::Format { path: path.to_owned(), error };
-    let is_stdin = path == Path::new(STDIN);
+    let is_stdin = path == Path::new(STANDARD);
     let file = if is_stdin { reopen_nonblocking(io::stdin()) } else { File::open(path) }.map_err(opened)?;
     if is_stdin && !file.metadata().map_err(opened)?.is_file() {
         let once = config.times == Some(1);

@@ -12,7 +12,9 @@
 //! round; what is left when the port is dropped is written then. What cannot be written was transmitted, and is lost:
 //! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
 //! (`RLIMIT_FSIZE`) ignores or handles `SIGXFSZ`, as `netmem` does, or ends by it. A named pipe in place of a file is refused: whoever is at its other
-//! end could hold up every round. Standard input (`-`) may be a pipe: it is opened anew, and what has not come is not waited for.
+//! end could hold up every round. Standard input and output (`-`) may be pipes: they are opened anew, and neither what has not come is waited
+//! for nor a reader that has no room. Packets for which the second buffer has none either are not taken. When the port is dropped its reader has two
+//! seconds for each part that it takes.
 //!
 //! Sources: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html> and
 //! <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>
@@ -113,9 +115,8 @@ impl Device for Files {
     }
 
     fn close(&mut self, counters: &Writer<PortCounters>) {
-        if let Some(output) = self.output.as_mut().filter(|output| output.is_behind()) {
-            // Nobody is left who could be told why.
-            let _ = output.write_behind(counters);
+        if let Some(output) = &mut self.output {
+            output.close(counters);
         }
     }
 

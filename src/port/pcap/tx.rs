@@ -4,8 +4,10 @@ use super::format::{PACKET_MAX, RECORD, header, record};
 use crate::pool::Frame;
 use crate::port::PortCounters;
 use crate::port::anew::Anew;
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes kept to be written at most.
 const BEHIND: usize = 2 * (PACKET_MAX + RECORD);
@@ -13,21 +15,45 @@ const BEHIND: usize = 2 * (PACKET_MAX + RECORD);
 /// Where in what stands before a packet the number of its bytes in the file is.
 const LENGTH: usize = 8;
 
+/// How long the reader of a pipe may take nothing, when the port is closed, until it is given up.
+const DEAF: Duration = Duration::from_secs(2);
+
+/// What is written to.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// A file of the port's own.
+    File(Anew),
+    /// Standard output: a file that others write to as well, or a pipe, which takes what it has room for.
+    Standard(File),
+}
+
+impl Target {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Target::File(file) => file,
+            Target::Standard(file) => file,
+        }
+    }
+}
+
 /// A file that is written behind.
 #[derive(Debug)]
 pub(super) struct Output {
-    file: Anew,
+    target: Target,
     path: String,
-    /// What is to be written, in whole packets; grows no further than [`BEHIND`].
+    /// What is to be written: the rest of a packet of which a pipe took a part, then whole packets; grows no further than
+    /// [`BEHIND`].
     behind: Vec<u8>,
+    /// Bytes of that rest.
+    rest: usize,
     /// It has its header.
     begun: bool,
 }
 
 impl Output {
     /// A file that stays as it is until a round ends, or something that was sent is written.
-    pub(super) fn new(file: Anew, path: String) -> Output {
-        Output { file, path, behind: Vec::with_capacity(BEHIND), begun: false }
+    pub(super) fn new(target: Target, path: String) -> Output {
+        Output { target, path, behind: Vec::with_capacity(BEHIND), rest: 0, begun: false }
     }
 
     /// Keeps as many of `frames` as there is room for, to be written; returns how many. Frames of one burst have one
@@ -50,7 +76,7 @@ impl Output {
         !self.behind.is_empty()
     }
 
-    /// Writes what was kept, and the header before all else.
+    /// Writes what was kept, and the header before all else. What a pipe has no room for is still kept.
     ///
     /// # Errors
     /// What the file system says; what was kept and is not all in the file is lost then, and counted. The file ends with the last
@@ -58,33 +84,90 @@ impl Output {
     #[cold]
     pub(super) fn write_behind(&mut self, counters: &PortCounters) -> Result<(), String> {
         let mut written = 0;
-        let done = self.begin().and_then(|()| write_all(&mut self.file, &self.behind, &mut written));
-        if done.is_err() {
-            let (whole, lost) = cut_off(&self.behind, written);
-            counters.tx_lost.add(lost);
-            let before = self.file.len() - written as u64;
-            // Less than a header is none.
-            self.file.cut(if self.has_header(before) { before + whole as u64 } else { 0 });
+        let done = self.begin().and_then(|()| write_all(self.target.writer(), &self.behind, &mut written));
+        match done {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.keep_behind(written);
+                return Ok(());
+            }
+            Err(_) => self.give_up(written, counters),
+            Ok(()) => {}
         }
         self.behind.clear();
+        self.rest = 0;
         done.map_err(|error| format!("write {}: {error}", self.path))
     }
 
-    fn has_header(&self, bytes: u64) -> bool {
-        bytes >= header().len() as u64
+    /// Writes what was kept, as far as its reader takes it in time; what it does not take is lost, and counted.
+    #[cold]
+    pub(super) fn close(&mut self, counters: &PortCounters) {
+        let mut taken = (Instant::now(), self.behind.len());
+        // Nobody is left who could be told why.
+        while self.is_behind() && self.write_behind(counters).is_ok() && taken.0.elapsed() < DEAF {
+            if self.behind.len() < taken.1 {
+                taken = (Instant::now(), self.behind.len());
+            }
+            if self.is_behind() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        if self.is_behind() {
+            self.give_up(0, counters);
+            self.behind.clear();
+        }
+    }
+
+    /// Of what was kept the first `written` bytes are written.
+    fn keep_behind(&mut self, written: usize) {
+        self.rest = match written.checked_sub(self.rest) {
+            None => self.rest - written,
+            Some(beyond) => {
+                let packets = &self.behind[self.rest..];
+                let (whole, _) = cut_off(packets, beyond);
+                // Of the packet in which it ends.
+                beyond
+                    .checked_sub(whole)
+                    .filter(|&part| part > 0)
+                    .map_or(0, |part| size_at(packets, whole) - part)
+            }
+        };
+        self.behind.drain(..written);
+    }
+
+    /// Counts what was kept and is not all written, and ends the file behind the last packet that is.
+    fn give_up(&mut self, written: usize, counters: &PortCounters) {
+        let (whole, lost) = cut_off(&self.behind[self.rest..], written.saturating_sub(self.rest));
+        counters.tx_lost.add(lost + u64::from(written < self.rest));
+        if let Target::File(file) = &mut self.target {
+            let before = file.len() - written as u64;
+            // Less than a header is none.
+            file.cut(if before >= header().len() as u64 { before + whole as u64 } else { 0 });
+        }
     }
 
     fn begin(&mut self) -> io::Result<()> {
         if self.begun {
             return Ok(());
         }
+        // All of it or nothing: it is shorter than what a pipe takes at once.
+        self.target.writer().write_all(&header())?;
         self.begun = true;
-        self.file.write_all(&header())
+        Ok(())
     }
 }
 
+/// Bytes of the packet, with what stands before it, that begins at `at`.
+fn size_at(behind: &[u8], at: usize) -> usize {
+    let len = behind.get(at + LENGTH..).and_then(|rest| rest.first_chunk());
+    RECORD + len.map_or(0, |len| u32::from_ne_bytes(*len) as usize)
+}
+
 /// Writes `bytes`, and counts in `written` those that were, also where the rest cannot be.
-pub(in crate::port) fn write_all(file: &mut impl Write, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+pub(in crate::port) fn write_all(
+    file: &mut (impl Write + ?Sized),
+    bytes: &[u8],
+    written: &mut usize,
+) -> io::Result<()> {
     while *written < bytes.len() {
         match file.write(&bytes[*written..]) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -100,8 +183,8 @@ pub(in crate::port) fn write_all(file: &mut impl Write, bytes: &[u8], written: &
 #[cold]
 pub(in crate::port) fn cut_off(behind: &[u8], written: usize) -> (usize, u64) {
     let (mut at, mut whole, mut packets) = (0, 0, 0);
-    while let Some(len) = behind.get(at + LENGTH..).and_then(|rest| rest.first_chunk()) {
-        at += RECORD + u32::from_ne_bytes(*len) as usize;
+    while at < behind.len() {
+        at += size_at(behind, at);
         if at <= written {
             whole = at;
         } else {
@@ -114,7 +197,8 @@ pub(in crate::port) fn cut_off(behind: &[u8], written: usize) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use crate::sys::reopen::reopen_to_write;
+    use std::io::Read;
 
     /// Takes so many bytes, a few at a time, and no more.
     struct Full(usize);
@@ -145,6 +229,58 @@ mod tests {
             let done = write_all(&mut Full(room), &behind, &mut written);
             assert_eq!((done.is_err(), written), (room < behind.len(), room));
             assert_eq!(cut_off(&behind, written), (whole, lost), "{room}");
+        }
+    }
+
+    /// An output to a pipe with 400 packets to be written, the pipe's other end, and all that is to come out of it.
+    fn piped() -> (Output, io::PipeReader, Vec<u8>) {
+        let (from, to) = io::pipe().unwrap();
+        let target = Target::Standard(reopen_to_write(&to).unwrap());
+        let mut output = Output::new(target, "standard output".to_owned());
+        for i in 0..400 {
+            output.behind.extend(record(Duration::from_secs(1), i * 3));
+            output.behind.resize(output.behind.len() + i * 3, i as u8);
+        }
+        let all = [&header()[..], &output.behind].concat();
+        (output, from, all)
+    }
+
+    #[test]
+    fn a_pipe_gets_what_it_has_room_for_and_each_byte_once() {
+        let (mut output, mut from, all) = piped();
+        let (counters, mut got, mut rounds) = (PortCounters::default(), Vec::new(), 0);
+        while output.is_behind() {
+            output.write_behind(&counters).unwrap();
+            let whole = &output.behind[output.rest..];
+            assert_eq!(cut_off(whole, whole.len()), (whole.len(), 0), "whole packets behind the rest of one");
+            let mut some = [0; 7_777];
+            let n = from.read(&mut some).unwrap();
+            got.extend_from_slice(&some[..n]);
+            rounds += 1;
+        }
+        drop(output);
+        from.read_to_end(&mut got).unwrap();
+        assert!(got == all && rounds > 10, "{} of {} bytes in {rounds} rounds", got.len(), all.len());
+        assert_eq!(counters.tx_lost.get(), 0);
+    }
+
+    #[test]
+    fn packets_that_a_reader_leaves_behind_are_lost_and_counted() {
+        for goes in [true, false] {
+            let (mut output, from, all) = piped();
+            let counters = PortCounters::default();
+            output.write_behind(&counters).unwrap();
+            let written = all.len() - output.behind.len() - header().len();
+            let (_, missing) = cut_off(&all[header().len()..], written);
+            if goes {
+                drop(from);
+                assert!(output.write_behind(&counters).unwrap_err().starts_with("write standard output: "));
+            } else {
+                // It is there, and takes nothing.
+                output.close(&counters);
+            }
+            assert!(missing > 100 && counters.tx_lost.get() == missing, "{} lost", counters.tx_lost.get());
+            assert!(!output.is_behind());
         }
     }
 }
