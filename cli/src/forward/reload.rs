@@ -20,23 +20,23 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What came of a reload: an error is one line.
 type Answer = Result<(), String>;
 
-/// The end from which others than signals ask for a reload.
-pub struct Requests(Sender<Sender<Answer>>);
+/// The control socket's end: it asks for a reload and waits for the answer.
+pub struct Caller(Sender<Sender<Answer>>);
 
-/// Requests that come, each with the end at which its answer is awaited.
-pub type Asked = Receiver<Sender<Answer>>;
+/// The forwarder's end: each request is the sender that its answer goes to.
+pub type Requests = Receiver<Sender<Answer>>;
 
-/// Requests with the end that [`Reload`] keeps.
-pub fn requests() -> (Requests, Asked) {
-    let (ask, asked) = channel();
-    (Requests(ask), asked)
+/// Both ends.
+pub fn requests() -> (Caller, Requests) {
+    let (to, requests) = channel();
+    (Caller(to), requests)
 }
 
-impl Requests {
-    /// Has the configuration read again, and waits for what comes of it.
+impl Caller {
+    /// Has the configuration read again, and waits for the answer.
     pub fn reload(&self) -> Answer {
         let (to, answer) = channel();
-        // Nobody reads requests after the last round.
+        // No request is read after the last round.
         let over = || "the run is ending".to_owned();
         self.0.send(to).map_err(|_| over())?;
         answer.recv_timeout(PATIENCE).unwrap_or_else(|error| match error {
@@ -50,10 +50,8 @@ impl Requests {
 pub struct Reload {
     /// Set by SIGHUP.
     pub asked: Arc<AtomicBool>,
-    /// Those who wait for what comes of it.
-    pub requests: Asked,
-    /// Those of them that the next reload answers.
-    pub waiting: Vec<Sender<Answer>>,
+    /// What the control socket asked for.
+    pub requests: Requests,
     pub plan: Plan,
     pub routes: Option<GivenRoutes>,
     /// Each worker's, the same rules.
@@ -64,20 +62,20 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Whether a reload was asked for since this was last called.
-    pub fn is_asked(&mut self) -> bool {
-        self.waiting.extend(self.requests.try_iter());
-        self.asked.swap(false, Relaxed) || !self.waiting.is_empty()
+    /// Where a reload was asked for since this was last called: the callers that wait for its answer.
+    pub fn asked(&self) -> Option<Vec<Sender<Answer>>> {
+        let callers: Vec<_> = self.requests.try_iter().collect();
+        (self.asked.swap(false, Relaxed) || !callers.is_empty()).then_some(callers)
     }
 
-    /// Reads the configuration again; the line that says what came of it.
-    pub fn again(&mut self) -> (Level, String) {
+    /// Reads the configuration again and answers `callers`; the line for the log.
+    pub fn again(&mut self, callers: &[Sender<Answer>]) -> (Level, String) {
         let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
         let refused =
             |failure: Failure| format!("the configuration stays as it was: {}", failure.lines().join("; "));
         let done = done.map_err(refused);
-        // One that went away need not be told.
-        self.waiting.drain(..).for_each(|waiting| drop(waiting.send(done.clone())));
+        // A caller that went away needs no answer.
+        callers.iter().for_each(|caller| drop(caller.send(done.clone())));
         match done {
             Ok(()) => (Level::Info, "configuration reloaded".to_owned()),
             Err(why) => (Level::Error, why),

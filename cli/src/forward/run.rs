@@ -316,12 +316,12 @@ fn watch(
 
 /// Reads the configuration again if that was asked for, and logs the result.
 fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Live) {
-    let Some(reload) = reload else { return };
-    if !reload.is_asked() {
+    let Some((reload, callers)) = reload.and_then(|reload| reload.asked().map(|callers| (reload, callers)))
+    else {
         return;
-    }
+    };
     service.reloading();
-    let (level, line) = reload.again();
+    let (level, line) = reload.again(&callers);
     live.say(level, &line);
     // As it is by now, reloaded or not.
     service.ready();

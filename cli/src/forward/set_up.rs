@@ -13,7 +13,7 @@ use super::packet_registry;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
 use super::registry::registry;
-use super::reload::{self, Asked, Reload};
+use super::reload::{self, Reload, Requests};
 use super::routing::{self, Following, GivenRoutes};
 use super::take_registry;
 use super::worker_setup::{Icmp, Owner, WorkerSetup, owners};
@@ -92,7 +92,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         setups.push(setup);
     }
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan)).transpose()?;
-    let (ask, asked) = reload::requests();
+    let (caller, requests) = reload::requests();
     let listen = |path| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), plan.mode);
         take_registry::takes(&mut registry, &takes);
@@ -101,7 +101,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         let listing = following.as_ref().map(|following| following.follower.listing());
         listing.iter().for_each(|listing| routing::registry(&mut registry, listing));
         if plan.config.is_some() {
-            registry.reload(move || ask.reload());
+            registry.reload(move || caller.reload());
         }
         control::start(path, registry)
     };
@@ -111,7 +111,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let reload = plan
         .config
         .is_some()
-        .then(|| reload(plan, (routes, asked), &setups, (hooks.as_ref(), steering.as_ref())));
+        .then(|| reload(plan, (routes, requests), &setups, (hooks.as_ref(), steering.as_ref())));
     let reload = reload.transpose()?;
     Ok(Dataplane {
         memory,
@@ -147,14 +147,13 @@ fn scraped(
 /// What reads the configuration again.
 fn reload(
     plan: &Plan,
-    (routes, requests): (Option<GivenRoutes>, Asked),
+    (routes, requests): (Option<GivenRoutes>, Requests),
     setups: &[WorkerSetup],
     (hooks, steering): (Option<&Hooks>, Option<&SteeringControl>),
 ) -> Result<Reload, Failure> {
     Ok(Reload {
         asked: stop::on_hangup()?,
         requests,
-        waiting: Vec::new(),
         plan: plan.clone(),
         routes,
         rules: hooks.map_or_else(Vec::new, Hooks::rules),
