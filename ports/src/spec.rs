@@ -117,7 +117,7 @@ impl PortSpec {
         matches!(&self.device, DeviceSpec::Pcap { config, .. } if config.output.as_deref() == Some(Path::new("-")))
     }
 
-    /// The files that the port makes anew, and `-` for standard output.
+    /// The files that the port creates or truncates, and `-` for standard output.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let traces = self.wraps.iter().filter_map(|wrap| match wrap {
             WrapSpec::Trace(config) => config.file.as_ref(),

@@ -79,7 +79,7 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
-    /// The manual's pages, into a folder: for who makes packages.
+    /// The manual's pages, written into a folder when packages are made.
     #[command(hide = true)]
     Man {
         /// The folder, which is there.

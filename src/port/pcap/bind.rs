@@ -37,7 +37,8 @@ pub struct PcapConfig {
     pub speed: Speed,
     /// How many times it is received; None for ever. Default once.
     pub times: Option<u64>,
-    /// The file to write what is transmitted to, made anew, or `-` for standard output, a file or a pipe; None throws it away.
+    /// The file that transmitted packets are written to, which is created or truncated; `-` is standard output, a file or a pipe.
+    /// None throws the packets away.
     pub output: Option<PathBuf>,
     /// What each packet to one station is received with for its destination, in place of the address that was recorded: whoever takes
     /// only what is sent to it takes the packets of a capture so. Default None.

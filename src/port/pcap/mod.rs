@@ -12,9 +12,11 @@
 //! round; what is left when the port is dropped is written then. What cannot be written was transmitted, and is lost:
 //! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
 //! (`RLIMIT_FSIZE`) ignores or handles `SIGXFSZ`, as `netmem` does, or ends by it. A named pipe in place of a file is refused: whoever is at its other
-//! end could hold up every round. Standard input and output (`-`) may be pipes: they are opened anew, and neither what has not come is waited
-//! for nor a reader that has no room. Packets for which the second buffer has none either are not taken. When the port is dropped its reader has two
-//! seconds for each part that it takes.
+//! end could hold up every round.
+//! Standard input and output (`-`) may be pipes. The port opens each a second time, so that its reads and writes never wait. A
+//! packet that has not come yet is received in a later round; a packet for which neither the pipe nor the second buffer has room
+//! is not taken from [`Tx::tx`](super::Tx::tx). When the port is dropped, it gives the pipe's reader up after two seconds in which
+//! that read nothing.
 //!
 //! Sources: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html> and
 //! <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>
