@@ -164,8 +164,16 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
         let answers = timeout(PATIENCE, probes).await.expect("every probe is answered");
         assert!(answers >= PROBES);
         server.abort();
-        // Its end drops both ends of the queues, and the driver gives the port back.
-        let port = timeout(PATIENCE, driver).await.unwrap().unwrap();
+        // Its end drops both ends of the queues, and the driver gives the port back once the device has taken every answer: of a probe
+        // that was sent again there are several.
+        let taken = async {
+            while !driver.is_finished() {
+                device.collect(64, |_| ());
+                yield_now().await;
+            }
+        };
+        timeout(PATIENCE, taken).await.expect("the driver ends");
+        let port = driver.await.unwrap();
         let counters = port.port().counters();
         assert_eq!((counters.tx_invalid.get(), counters.foreign.get()), (0, 0));
         drop((port, device));
@@ -176,7 +184,8 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
 
 #[test]
 fn a_driver_that_is_cancelled_closes_its_port_and_every_frame_comes_home() {
-    runtime().block_on(async {
+    // One thread: the driver has filled the queue before the test goes on.
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let (port, mut device, w, pool) = ports(1, 64).remove(0);
         let (mut incoming, outgoing, driver) =
             AsyncPort::new(Box::new(port), w, pool.clone()).unwrap().share(4);
