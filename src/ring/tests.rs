@@ -22,8 +22,14 @@ pub(crate) use loom::thread;
 #[cfg(not(loom))]
 pub(crate) use std::thread;
 
-/// Items that pass through the rings in the concurrent bodies: few under loom.
-const ITEMS: u32 = if cfg!(loom) { 4 } else { 40_000 };
+/// Items that pass through the rings in the concurrent bodies: few under loom, fewer under Miri.
+const ITEMS: u32 = if cfg!(loom) {
+    4
+} else if cfg!(miri) {
+    400
+} else {
+    40_000
+};
 
 #[test]
 fn every_item_arrives_once_and_in_order_between_two_threads() {

@@ -201,7 +201,8 @@ impl Region {
         if bytes == 0 || bytes > max {
             return Err(RegionError::Size { bytes, max });
         }
-        let len = bytes.next_multiple_of(HUGE_2M);
+        // Under Miri as small as a test can do with.
+        let len = bytes.next_multiple_of(if cfg!(miri) { 64 << 10 } else { HUGE_2M });
         let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
         let (base, backing, file) = map(len)?;
         let Some(first_segment) = take_segments(base, segments, true) else {

@@ -44,7 +44,8 @@ impl Held {
     }
 
     fn whole(&self) -> bool {
-        self.bytes().iter().all(|&byte| byte == self.byte)
+        // One comparison, which Miri makes as such.
+        self.bytes() == vec![self.byte; self.len]
     }
 }
 
@@ -89,7 +90,8 @@ fn large_sizes_come_as_blocks_and_what_no_block_holds_is_refused() {
     let memory = memory(16, 1);
     let mut w = memory.worker().unwrap();
     let sizes = sizes(&memory);
-    for order in 2..=10 {
+    // Under Miri a region is aligned to 2 MiB and no more.
+    for order in 2..=if cfg!(miri) { 9 } else { 10 } {
         let len = 4096usize << order;
         let at = sizes.alloc(&mut w, len).unwrap();
         assert_eq!(at.addr().get() % len, 0);
@@ -233,16 +235,17 @@ fn memory_freed_without_a_worker_comes_home() {
     let mut w = memory.worker().unwrap();
     let sizes = sizes(&memory);
     let lens = [5, 70, 2000, 0, 300, 9000, 8192];
+    let count = if cfg!(miri) { 100 } else { 1000 };
     let all: Vec<usize> = lens
         .iter()
         .cycle()
-        .take(1000)
+        .take(count)
         .flat_map(|&len| sizes.alloc(&mut w, len))
         .map(|at| at.expose_provenance().get())
         .collect();
-    assert!(all.len() > 900, "{}", all.len());
+    assert!(all.len() > count / 10 * 9, "{}", all.len());
     std::thread::scope(|scope| {
-        for half in all.chunks(500) {
+        for half in all.chunks(count / 2) {
             scope.spawn(move || {
                 for &at in half {
                     let at = NonNull::new(std::ptr::with_exposed_provenance_mut(at)).unwrap();

@@ -105,7 +105,7 @@ impl Play {
             self.held.iter().map(|object| std::ptr::from_ref(&**object).addr()).collect();
         at.sort_unstable();
         assert!(at.windows(2).all(|pair| pair[0] + 256 <= pair[1]), "objects overlap after {op:?}");
-        let intact = |object: &Object<Big>| object.iter().all(|&word| word == object[0]);
+        let intact = |object: &Object<Big>| **object == [object[0]; 32];
         assert!(self.held.iter().all(intact), "contents intact after {op:?}");
         let stats = self.cache.stats();
         let kept = stats.cached + stats.barn;

@@ -137,7 +137,7 @@ fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() 
 #[test]
 #[cfg(not(loom))]
 fn a_worker_that_sleeps_between_bursts_gets_all_of_them() {
-    const BURSTS: u32 = 20_000;
+    const BURSTS: u32 = if cfg!(miri) { 200 } else { 20_000 };
     let mesh = seats(1);
     let (mut sender, mut reader) = lane(64, Progress::new(0, 0));
     std::thread::scope(|scope| {

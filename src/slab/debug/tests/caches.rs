@@ -9,7 +9,7 @@ use crate::slab::{
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
 use proptest::prelude::*;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, with_exposed_provenance_mut};
 
 const REPORT: DebugOptions = DebugOptions { on_misuse: OnMisuse::Report, ..DebugOptions::ALL };
 const SIZE: usize = 100;
@@ -30,7 +30,9 @@ fn free(cache: &RawCache, w: &mut Worker, at: NonNull<u8>) -> Result<(), Misuse>
     unsafe { cache.free(w, at) }
 }
 
+/// Writes as a stray pointer does: its address comes from the object, and its right to write there from nobody's reference.
 fn write(at: NonNull<u8>, offset: isize, byte: u8) {
+    let at = with_exposed_provenance_mut::<u8>(at.addr().get());
     // SAFETY: the tests stay inside the object and what lies around it.
     unsafe { at.byte_offset(offset).write(byte) }
 }
