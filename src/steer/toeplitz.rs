@@ -44,9 +44,10 @@ impl Toeplitz {
         for (place, table) in tables.iter_mut().enumerate() {
             let key_bits =
                 key[place..place + 5].iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
-            for (byte, entry) in table.iter_mut().enumerate() {
-                let windows = (0..8).filter(|bit| byte >> (7 - bit) & 1 == 1);
-                *entry = windows.fold(0, |hash, bit| hash ^ (key_bits >> (8 - bit)) as u32);
+            // A byte gives what it gives without its lowest bit, and that bit's window of the key.
+            for byte in 1..table.len() {
+                let window = (key_bits >> (byte.trailing_zeros() + 1)) as u32;
+                table[byte] = table[byte & (byte - 1)] ^ window;
             }
         }
         Toeplitz { tables }
