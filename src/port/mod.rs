@@ -17,7 +17,7 @@
 #[cfg(feature = "af-packet")]
 pub mod af_packet;
 #[cfg(feature = "pcap")]
-mod anew;
+mod output_file;
 pub mod conformance;
 pub mod copying;
 mod counters;

@@ -6,8 +6,8 @@ use super::rx::Input;
 use super::source::Source;
 use super::tx::{Output, Target};
 use super::{Files, PcapPort};
-use crate::port::anew::{Anew, is_pipe};
 use crate::port::copying::CopyingPort;
+use crate::port::output_file::{OutputFile, is_pipe};
 use crate::sys::reopen::{reopen_nonblocking, reopen_to_write};
 use crate::wire::ethernet::MacAddr;
 use std::fs::File;
@@ -110,7 +110,8 @@ pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
     let output = match &config.output {
         Some(path) if path == Path::new(STANDARD) => Some(standard_output()?),
         Some(path) => {
-            let file = Anew::open(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
+            let file =
+                OutputFile::open(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
             if input.as_ref().is_some_and(|input| is_same(input.file(), file.file())) {
                 return Err(PcapError::SameFile(path.clone()));
             }

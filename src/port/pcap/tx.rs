@@ -3,7 +3,7 @@
 use super::format::{PACKET_MAX, RECORD, header, record};
 use crate::pool::Frame;
 use crate::port::PortCounters;
-use crate::port::anew::Anew;
+use crate::port::output_file::OutputFile;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::thread;
@@ -22,7 +22,7 @@ const DEAF: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) enum Target {
     /// A file of the port's own.
-    File(Anew),
+    File(OutputFile),
     /// Standard output: a file that others write to as well, or a pipe, which takes what it has room for.
     Standard(File),
 }

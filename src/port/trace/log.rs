@@ -4,7 +4,7 @@ use super::TraceCounters;
 use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::port::PortState;
-use crate::port::anew::{Anew, is_pipe};
+use crate::port::output_file::{OutputFile, is_pipe};
 use crate::port::pcap::{cut_off, file_header, packet_header, write_all};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -76,7 +76,7 @@ struct Noted {
 
 /// A file, or standard error.
 enum To {
-    File(PathBuf, Anew),
+    File(PathBuf, OutputFile),
     Stderr,
 }
 
@@ -123,7 +123,7 @@ impl Log {
             Some(path) if is_pipe(path) => return Err(TraceError::Pipe(path.clone())),
             Some(path) => {
                 let file =
-                    Anew::open(path).map_err(|error| TraceError::File { path: path.clone(), error })?;
+                    OutputFile::open(path).map_err(|error| TraceError::File { path: path.clone(), error })?;
                 To::File(path.clone(), file)
             }
             None if config.format == TraceFormat::Pcap => return Err(TraceError::NoFile),
