@@ -36,9 +36,13 @@ fn skip(test: &str, reason: &str) {
 
 /// Forwards between two memif interfaces in the folder, in that role; None where no testpmd is installed.
 fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
+    testpmd_with(folder, role, ",socket-abstract=no")
+}
+
+fn testpmd_with(folder: &Folder, role: &str, options: &str) -> Option<Testpmd> {
     let device = |i| {
         let socket = folder.path(&format!("{i}.sock"));
-        format!("net_memif{i},role={role},socket={},socket-abstract=no", socket.display())
+        format!("net_memif{i},role={role},socket={}{options}", socket.display())
     };
     Testpmd::start(Command::new("dpdk-testpmd"), &[device(0), device(1)], folder.path("testpmd"))
 }
@@ -178,6 +182,38 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
     );
     assert_eq!(number(port(&run, 1), "bad_descriptor") + number(port(&run, 2), "bad_descriptor"), 0);
     assert_eq!(number(port(&run, 2), "copied"), number(port(&run, 2), "rx"));
+}
+
+/// Seen: DPDK's default is an abstract socket, and both ends waited for each other without an error.
+#[test]
+fn testpmd_is_met_at_its_default_socket_in_either_role() {
+    const TEST: &str = "testpmd-abstract";
+    let _alone = alone();
+    for (ours, theirs) in [("server", "client"), ("client", "server")] {
+        let folder = Folder::new(TEST);
+        let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
+        let memif = |i| format!("--port memif:@{},role={ours}", folder.path(&format!("{i}.sock")).display());
+        let run = start(&format!(
+            "forward --mode cross-connect --json --ring 512 --port pcap:in={},loop=0 {} {} --port pcap:out={}",
+            input.display(),
+            memif(0),
+            memif(1),
+            output.display()
+        ));
+        let Some(testpmd) = testpmd_with(&folder, theirs, "") else {
+            end(run);
+            return skip(TEST, "there is no dpdk-testpmd (apt-get install dpdk)");
+        };
+        wait_until(&folder, "no frames arrive", || {
+            fs::metadata(&output).is_ok_and(|file| file.len() > 1 << 20)
+        });
+        let no_file = |i| !folder.path(&format!("{i}.sock")).exists();
+        assert!(no_file(0) && no_file(1));
+        testpmd.end();
+        end(run);
+        let (known, come) = (frames(), packets(&fs::read(&output).expect("the file that was seen")));
+        assert!(come.iter().all(|packet| known.contains(packet)));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::lend;
 use super::options::options;
-use netmem::port::memif::{MemifConfig, PeerUser, Role, Sealing};
+use netmem::port::memif::{Access, MemifConfig, PeerUser, Role, Sealing};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -65,6 +65,11 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
             "memif: lend=yes is for role=client: a server copies from and to its client's memory".into()
         );
     }
+    if path.starts_with('@') && config.access != Access::default() {
+        return Err("memif: mode= and group= are for a socket in the file system: to an abstract one (@NAME) everybody can \
+                    connect, and peer= says who is spoken with"
+            .into());
+    }
     Ok((path.into(), config))
 }
 
@@ -116,7 +121,6 @@ fn secret_of(path: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::{DeviceSpec, port_spec};
-    use netmem::port::memif::Access;
 
     fn of(text: &str) -> (std::path::PathBuf, MemifConfig) {
         match port_spec(text).unwrap().device {
@@ -193,6 +197,7 @@ mod tests {
     fn what_contradicts_itself_or_has_another_form_is_told_the_form() {
         for (bad, remedy) in [
             ("memif:a,secret=x,secret-file=/dev/null", "two secrets"),
+            ("memif:@a,role=server,mode=0660", "in the file system"),
             ("memif:a,mode=999", "in octal"),
             ("memif:a,mode=7777", "in octal"),
             ("memif:a,group=no such group", "no such group"),

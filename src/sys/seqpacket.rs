@@ -1,5 +1,9 @@
 //! Unix sockets that carry whole messages with descriptors (unix(7), SOCK_SEQPACKET, SCM_RIGHTS). Nothing here waits.
 
+mod name;
+#[cfg(test)]
+mod tests;
+
 use super::fork::Birthplace;
 use super::stranger;
 use super::user::own_user;
@@ -8,8 +12,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_passcred, socket_peercred};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
-    connect, listen, recvmsg, sendmsg, shutdown, socket_with,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    recvmsg, sendmsg, shutdown, socket_with,
 };
 use std::cell::Cell;
 use std::fs::{self, Permissions};
@@ -94,13 +98,16 @@ impl Listener {
     }
 
     /// Listens at `path`. A socket that is there already and that nobody listens at is taken away first. The new one has its
-    /// mode and group before anybody can connect.
+    /// mode and group before anybody can connect; one with an abstract name (`@NAME`) has neither.
     ///
     /// # Errors
     /// What bind(2), chown(2), chmod(2) or listen(2) says; `ADDRINUSE` where somebody listens, or something else is there;
     /// `STALE` where somebody put another file in its place.
     #[cold]
     pub fn open(path: &Path, access: Access) -> Result<Listener, Errno> {
+        if name::is_abstract(path) {
+            return Listener::open_abstract(path);
+        }
         let found = socket_at(path);
         if found.is_some()
             && Connection::open(path).err() == Some(Errno::CONNREFUSED)
@@ -113,13 +120,22 @@ impl Listener {
         let socket = new()?;
         // What bind(2) makes has no more than the socket's own bits.
         fchmod(&socket, Mode::from_raw_mode(access.mode))?;
-        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        bind(&socket, &name::address(path)?)?;
         let (path, made, birthplace) = (path.to_owned(), socket_at(path), Birthplace::here());
         let listener = Listener { socket, path, made, birthplace };
         // The umask may have taken some of them.
         give_access(&listener.path, listener.made, access)?;
         listen(&listener.socket, BACKLOG)?;
         Ok(listener)
+    }
+
+    /// Listens at an abstract name: there is no file, and every process of the network namespace may connect.
+    #[cold]
+    fn open_abstract(name: &Path) -> Result<Listener, Errno> {
+        let socket = new()?;
+        bind(&socket, &name::address(name)?)?;
+        listen(&socket, BACKLOG)?;
+        Ok(Listener { socket, path: name.to_owned(), made: None, birthplace: Birthplace::here() })
     }
 
     /// A peer that has connected; None if there is none now, or if too many have sent what cannot be closed.
@@ -182,7 +198,7 @@ pub enum Received {
 }
 
 impl Connection {
-    /// Connects to whoever listens at `path`.
+    /// Connects to the listener at `path`, or at the abstract name `@NAME`.
     ///
     /// # Errors
     /// What connect(2) says: `NOENT` and `CONNREFUSED` where nobody listens.
@@ -192,7 +208,7 @@ impl Connection {
         if stranger::are_too_many() {
             return Err(Errno::AGAIN);
         }
-        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        connect(&socket, &name::address(path)?)?;
         Ok(Connection::new(socket))
     }
 
@@ -326,167 +342,5 @@ impl Drop for Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys::event::Event;
-    use std::time::Duration;
-
-    fn path(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("netmem-{}-{name}", std::process::id()))
-    }
-
-    #[test]
-    fn messages_travel_whole_with_descriptors_and_the_end_is_seen() {
-        let path = path("travel");
-        let listener = Listener::new(&path).unwrap();
-        assert!(listener.accept().is_none());
-        let client = Connection::open(&path).unwrap();
-        let server = listener.accept().unwrap();
-        let mut room = [0; 8];
-        assert!(matches!(server.receive(&mut room), Received::Nothing));
-        let event = Event::new().unwrap();
-        client.send(b"one", Some(event.as_fd())).unwrap();
-        client.send(b"two and more", None).unwrap();
-        let Received::Message(3, descriptors) = server.receive(&mut room) else { panic!("no message") };
-        rustix::io::write(&descriptors[0], &1_u64.to_ne_bytes()).unwrap();
-        assert!(event.clear(), "it is the same event");
-        let Received::Message(12, none) = server.receive(&mut room) else { panic!("no message") };
-        assert!(none.is_empty(), "longer than the room, and its length is known");
-        client.send(b"", None).unwrap();
-        client.send(b"last", None).unwrap();
-        drop(client);
-        for len in [0, 4] {
-            let Received::Message(n, _) = server.receive(&mut room) else { panic!("no message") };
-            assert_eq!(n, len);
-        }
-        assert!(matches!(server.receive(&mut room), Received::End));
-        assert_eq!(server.send(b"x", None), Err(Errno::PIPE));
-        drop(listener);
-        assert_eq!(Connection::open(&path).unwrap_err(), Errno::NOENT);
-    }
-
-    #[test]
-    fn descriptors_that_are_more_than_anybody_asked_for_are_closed() {
-        let path = path("descriptors");
-        let listener = Listener::new(&path).unwrap();
-        let client = Connection::open(&path).unwrap();
-        let server = listener.accept().unwrap();
-        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(7))];
-        let mut control = SendAncillaryBuffer::new(&mut room);
-        let descriptors = [write.as_fd(); 7];
-        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-        sendmsg(client.socket(), &[IoSlice::new(b"seven")], &mut control, SendFlags::NOSIGNAL).unwrap();
-        drop(write);
-        let mut byte = [0];
-        assert_eq!(rustix::io::read(&read, &mut byte), Err(Errno::AGAIN), "they are on their way");
-        let Received::Message(5, received) = server.receive(&mut [0; 8]) else { panic!("no message") };
-        assert_eq!(received.len(), 7);
-        drop(received);
-        assert_eq!(rustix::io::read(&read, &mut byte), Ok(0), "no end of the pipe is left open");
-    }
-
-    /// Seen: a socket was open to whom the umask left it, to everybody under one of 000.
-    #[test]
-    fn a_socket_has_the_mode_that_is_asked_for_and_none_of_the_umask() {
-        let path = path("mode");
-        for mode in [0o600, 0o660, 0o666, 0o622] {
-            let _listener = Listener::open(&path, Access { mode, group: None }).unwrap();
-            assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o7777, mode, "{mode:o}");
-        }
-        let _listener = Listener::new(&path).unwrap();
-        assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o7777, 0o600);
-    }
-
-    #[test]
-    fn a_peer_is_known_by_its_user_at_both_ends() {
-        let path = path("user");
-        let listener = Listener::new(&path).unwrap();
-        let client = Connection::open(&path).unwrap();
-        let server = listener.accept().unwrap();
-        assert_eq!([client.peer_user(), server.peer_user()], [Ok(own_user()); 2]);
-    }
-
-    /// One end of a connection whose last close waits for ten minutes: the other end takes nothing.
-    fn lingering() -> (OwnedFd, [OwnedFd; 2]) {
-        use std::net::{TcpListener, TcpStream};
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (other, _) = listener.accept().unwrap();
-        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(600))).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        while std::io::Write::write(&mut &stream, &[0; 65536]).is_ok() {}
-        (stream.into(), [listener.into(), other.into()])
-    }
-
-    /// Sends descriptors, and keeps none of them.
-    fn send_all(from: &Connection, descriptors: Vec<OwnedFd>) {
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut control = SendAncillaryBuffer::new(&mut room);
-        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
-        sendmsg(from.socket(), &[IoSlice::new(b"here")], &mut control, SendFlags::NOSIGNAL).unwrap();
-    }
-
-    #[test]
-    fn a_descriptor_whose_close_waits_is_not_waited_for_received_unread_or_never_accepted() {
-        let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        let (done, ended) = std::sync::mpsc::channel();
-        let mut others = Vec::new();
-        for (case, before) in [("alone", 0), ("behind another", 1)] {
-            let path = path(&format!("linger-{before}"));
-            let listener = Listener::new(&path).unwrap();
-            let clients = [(); 3].map(|()| Connection::open(&path).unwrap());
-            for client in &clients {
-                let (stream, other) = lingering();
-                others.push(other);
-                client.send(b"", None).unwrap();
-                send_all(client, (0..before).map(|_| event()).chain([stream]).collect());
-            }
-            let done = done.clone();
-            std::thread::spawn(move || {
-                let (received, unread) = (listener.accept().unwrap(), listener.accept().unwrap());
-                assert!(matches!(received.receive(&mut [0; 8]), Received::Message(0, _)));
-                assert!(matches!(received.receive(&mut [0; 8]), Received::Stranger));
-                assert!(matches!(received.receive(&mut [0; 8]), Received::End));
-                drop((received, unread, listener));
-                done.send(case).unwrap();
-            });
-            assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(case), "it waits");
-            drop(clients);
-        }
-        // As whoever sent them would end them: reset, and closed at once.
-        drop(others);
-    }
-
-    #[test]
-    fn a_path_that_somebody_else_has_made_his_own_stays() {
-        let path = path("taken");
-        let first = Listener::new(&path).unwrap();
-        fs::remove_file(&path).unwrap();
-        let second = Listener::new(&path).unwrap();
-        drop(first);
-        Connection::open(&path).unwrap();
-        drop(second);
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn a_dead_socket_is_replaced_and_a_live_one_or_a_file_is_not() {
-        let path = path("replaced");
-        let dead = new().unwrap();
-        bind(&dead, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        drop(dead);
-        let listener = Listener::new(&path).unwrap();
-        assert_eq!(Listener::new(&path).unwrap_err(), Errno::ADDRINUSE);
-        drop(listener);
-        fs::write(&path, "precious").unwrap();
-        assert_eq!(Listener::new(&path).unwrap_err(), Errno::ADDRINUSE);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-        fs::remove_file(&path).unwrap();
     }
 }

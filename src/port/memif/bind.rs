@@ -29,7 +29,7 @@ const SECRET_MAX: usize = 23;
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl MemifPort {
-    /// Opens a port at the socket `path`: a client that connects as soon as a server listens there, and again whenever the
+    /// Opens a port at the socket `path`, which behind an `@` is an abstract name, as DPDK has by default: a client that connects as soon as a server listens there, and again whenever the
     /// server goes, or a server that listens there until the port is dropped. The port is
     /// [`Down`](crate::port::PortState::Down) until there is a peer.
     ///
@@ -60,10 +60,8 @@ impl MemifPort {
             }
         };
         let nobody = match config.role {
-            Role::Client => format!("no process listens at {}", path.display()),
-            Role::Server => {
-                format!("no peer has connected to {} (DPDK needs socket-abstract=no)", path.display())
-            }
+            Role::Client => format!("no process listens at {}{}", path.display(), of_dpdk(path)),
+            Role::Server => format!("no peer has connected to {}{}", path.display(), of_dpdk(path)),
         };
         let mut port = MemifPort {
             name: format!("memif:{}", path.display()),
@@ -105,6 +103,16 @@ impl MemifPort {
             }
         }
         self.active > 0
+    }
+}
+
+/// What DPDK's end must be like to meet at a path.
+fn of_dpdk(path: &Path) -> String {
+    let is_abstract = path.as_os_str().as_encoded_bytes().starts_with(b"@");
+    if is_abstract {
+        String::new()
+    } else {
+        format!(" (DPDK needs socket-abstract=no, or here memif:@{})", path.display())
     }
 }
 
