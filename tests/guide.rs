@@ -9,7 +9,7 @@ use std::{env, fs};
 const GUIDE: &str = "docs/guide";
 
 /// Each chapter with its programs, in the order of the guide.
-const CHAPTERS: [(&str, &[&str]); 17] = [
+const CHAPTERS: [(&str, &[&str]); 18] = [
     ("memory.md", &["memory"]),
     ("ledger.md", &["ledger"]),
     ("ports.md", &["replay"]),
@@ -24,6 +24,7 @@ const CHAPTERS: [(&str, &[&str]); 17] = [
     ("c.md", &[]),
     ("moving.md", &["redirect"]),
     ("router.md", &[]),
+    ("doctor.md", &[]),
     ("peers.md", &[]),
     ("measuring.md", &[]),
     ("replay.md", &[]),
@@ -31,7 +32,7 @@ const CHAPTERS: [(&str, &[&str]); 17] = [
 ];
 
 /// Pages about the program, of which `cli/tests/help.rs` tries every command.
-const PROGRAM: [&str; 5] = ["router.md", "peers.md", "measuring.md", "replay.md", "running.md"];
+const PROGRAM: [&str; 6] = ["router.md", "doctor.md", "peers.md", "measuring.md", "replay.md", "running.md"];
 
 /// Programs with what they are given, and what each prints, among other things. Those that need interfaces are run by `tests/redirect.rs` and `tests/endpoint`.
 const PRINTED: [(&str, &[&str], &[&str]); 10] = [

@@ -1,12 +1,13 @@
 //! The `netmem` program: forwards packets between ports, is looked at and tuned meanwhile, and runs the lab's
 //! experiments.
 //!
-//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`stat`], [`top`], [`set`] and [`lab`] do it, [`failure`] is how
+//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`doctor`], [`stat`], [`top`], [`set`] and [`lab`] do it, [`failure`] is how
 //! it goes wrong.
 #![deny(unsafe_code)]
 
 mod args;
 mod control;
+mod doctor;
 mod failure;
 mod forward;
 #[cfg(feature = "lab")]
@@ -43,7 +44,9 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Forward(args) if args.check => doctor::check(&args),
         Command::Forward(args) => forward::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => traffic::generate(&args),
         Command::Sink(args) => traffic::sink(&args),
         Command::Stat(args) => stat::run(&args),

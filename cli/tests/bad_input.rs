@@ -383,6 +383,7 @@ fn words_that_are_unknown_or_missing_are_folded_to_one_line() {
         &format!("unexpected argument '--jsn' found; tip: a similar argument exists: '--json' {see}"),
     );
     refused("frobnicate", "unrecognized subcommand 'frobnicate' (see netmem --help)");
+    #[cfg(feature = "lab")]
     refused(
         "lab run",
         "the following required arguments were not provided: <NAME>... (see netmem lab run --help)",

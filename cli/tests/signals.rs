@@ -80,10 +80,11 @@ fn one_sigint_ends_what_waits_for_a_peer_that_is_not_there_with_its_summary() {
     for idle in ["spin", "sleep"] {
         let out = interrupted(start(&format!("forward --mode cross-connect --idle {idle} {ports}")));
         let (text, complaint) = (stdout(&out), stderr(&out));
-        // A port that is down at the end is told.
-        assert_eq!(out.status.code(), Some(1), "{complaint}");
+        // Seen: each stop without a peer was a failed unit under systemd.
+        assert_eq!(out.status.code(), Some(0), "{complaint}");
+        let told = ["no process listens at", "no peer has connected to"].map(|why| complaint.contains(why));
         assert!(
-            text.contains("balanced") && complaint.contains("no process listens at"),
+            text.contains("balanced") && told == [true; 2] && !complaint.contains("error"),
             "{text}{complaint}"
         );
         assert!(!two.exists(), "the socket is left behind");

@@ -186,6 +186,24 @@ fn more_than_a_limit_allows_fails_with_one_line_and_the_report_comes_first() {
     assert_eq!(number(&written, "lost"), 100);
 }
 
+/// Seen: a sink at a dead link was content with it.
+#[test]
+fn a_limit_on_what_is_lost_fails_where_nothing_came() {
+    let folder = Folder::new("silence");
+    let sink = |limit| {
+        output(&format!("sink --port memif:{},role=server --seconds 0.2 {limit}", folder.path("s").display()))
+    };
+    let out = sink("--max-lost 3");
+    assert_eq!(
+        stderr(&out),
+        "error: check failed: nothing was received, of which --max-lost 3 says nothing\n"
+    );
+    assert_eq!(out.status.code(), Some(1));
+    for limit in ["", "--max-corrupt 0"] {
+        assert_eq!(sink(limit).status.code(), Some(0), "{limit}");
+    }
+}
+
 #[test]
 fn a_rate_and_a_time_bound_what_is_sent_and_a_signal_ends_both() {
     let folder = Folder::new("paced");
@@ -234,6 +252,18 @@ fn refused(words: &str, part: &str) {
     let said = stderr(&out);
     assert!(said.starts_with("error: ") && said.lines().count() == 1 && said.contains(part), "{said}");
     assert_eq!((out.status.code(), stdout(&out).as_str()), (Some(2), ""), "netmem {words}");
+}
+
+/// Seen: tcpdump printed each packet of a generator as BCM-LI-SHIM, by its source port.
+#[test]
+fn no_packet_of_a_generator_comes_from_a_port_that_tcpdump_takes_for_another_protocol() {
+    let folder = Folder::new("ports");
+    let file = folder.path("sent.pcap");
+    recorded(&file, "--count 40000 --flows 40000");
+    let port = |packet: Vec<u8>| u16::from_be_bytes([packet[34], packet[35]]);
+    let ports: Vec<u16> = odd::packets(&fs::read(&file).unwrap()).into_iter().map(port).collect();
+    assert_eq!((ports.len(), ports[0]), (40_000, 49_153));
+    assert!(ports.iter().all(|port| (49_153..=65_535).contains(port)));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders and files that are read by others than ourselves, and so are checked as text.
-const READ: [&str; 12] = [
+const READ: [&str; 13] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -16,6 +16,7 @@ const READ: [&str; 12] = [
     "cli",
     "demo",
     "docs",
+    "doctor",
     "examples",
     "lab",
     "rtnetlink",

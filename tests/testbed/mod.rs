@@ -178,7 +178,7 @@ fn package(program: &str) -> &str {
         "ip" => "iproute2",
         "ping" => "iputils-ping",
         "tracepath" => "iputils-tracepath",
-        "setpriv" | "prlimit" => "util-linux",
+        "setpriv" | "prlimit" | "taskset" => "util-linux",
         "dpdk-testpmd" => "dpdk",
         same => same,
     }

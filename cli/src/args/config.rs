@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 /// Bytes of a file at most.
 const BYTES_MAX: u64 = 1 << 20;
 /// Options that are no keys: they are about this one command line. None of the others is without a value.
-const NO_KEYS: [&str; 3] = ["config", "json", "help"];
+const NO_KEYS: [&str; 5] = ["check", "config", "json", "log-time", "help"];
 
 /// Where the keys of a file stand: each that counts with its line, from 1.
 #[derive(Debug, Clone, Default)]

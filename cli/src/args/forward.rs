@@ -61,7 +61,7 @@ pub struct ForwardArgs {
     ///
     /// memif:PATH[,role=client|server][,id=N][,queues=N][,secret=TEXT|,secret-file=PATH][,mode=OCTAL][,group=GROUP]
     /// [,peer=UID|any][,unsealed=ok][,lend=yes]  a peer process (VPP, DPDK, netmem) through shared memory; they meet at a
-    /// Unix socket in the file system: DPDK needs socket-abstract=no. A client (the default) copies each frame once, and so does a
+    /// Unix socket in the file system, or with memif:@NAME at an abstract one, which is DPDK's default. A client (the default) copies each frame once, and so does a
     /// server. With lend=yes a client lends its frames without a copy, except with --path full or --ready-pairs: such a peer
     /// can read and write all frames of this process at any time, so lend=yes says that it is trusted to write only where it
     /// is its turn. A server maps only memory that is sealed against shrinking, unless unsealed=ok allows any (DPDK's with
@@ -172,7 +172,7 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, help_heading = RUN)]
     pub seconds: Option<f64>,
 
-    /// Read options from a TOML file: each long option but --json is a key; command-line options override the file.
+    /// Read options from a TOML file: each long option with a value is a key; command-line options override the file.
     ///
     /// mode = "ip", workers = 2, and lists for what is repeatable: port = ["packet:eth0", "packet:eth1"]. A typed option
     /// replaces the whole list. SIGHUP reads the file again: rule, route, steer's policy, idle and icmp-* change while packets
@@ -191,9 +191,15 @@ pub struct ForwardArgs {
     #[command(flatten)]
     pub scrape: ScrapeArgs,
 
-    /// Print one JSON object on standard output instead of the summary, and no line while running.
+    /// Print one JSON object instead of the summary, and no line while running.
     #[arg(long, help_heading = RUN)]
     pub json: bool,
+
+    /// Forward nothing: say what of this host stands in the way.
+    ///
+    /// By the rules of netmem doctor. Nothing is opened or changed. Exit code 1 where something will not work or loses packets.
+    #[arg(long, help_heading = RUN)]
+    pub check: bool,
 
     /// Begin each line on standard error with its time (UTC) and level; the journal has both without it.
     #[arg(long, hide_short_help = true, help_heading = RUN)]
@@ -360,8 +366,9 @@ What is checked at the end, or the exit code is 1 and a line says which:
   transmitted = completed = received by the sink, none corrupt, none
   duplicated
   every pool balanced, and every frame home after the ports are closed; no
-  port down, and every trace written; not every frame of a router's captures
-  was for another MAC address (not_for_us)
+  port down, but for memif ports that wait for a peer when a signal ends the
+  run, which are told; every trace written; not every frame of a router's
+  captures was for another MAC address (not_for_us)
 
 Exit codes:
   0  all went well, also when Ctrl-C or SIGTERM ended it (a second one ends

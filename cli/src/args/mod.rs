@@ -2,6 +2,7 @@
 
 mod attached;
 mod config;
+mod doctor;
 mod fold;
 mod forward;
 mod frame_size;
@@ -19,6 +20,7 @@ mod traffic;
 mod workers;
 
 pub use attached::attached;
+pub use doctor::DoctorArgs;
 pub use forward::{ForwardArgs, ModeArg, RoutesArg, XdpModeArg};
 pub use frame_size::FrameSize;
 #[cfg(feature = "lab")]
@@ -38,7 +40,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use config::Places;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The memory system of a packet dataplane in user space: forwards packets, and measures what that costs.
 #[derive(Debug, Parser)]
@@ -64,6 +66,7 @@ pub enum Command {
     Forward(Box<ForwardArgs>),
     Gen(Box<GenArgs>),
     Sink(Box<SinkArgs>),
+    Doctor(DoctorArgs),
     Stat(StatArgs),
     Top(TopArgs),
     Set(SetArgs),
@@ -112,8 +115,12 @@ pub fn parse() -> Result<Command, Result<(), Failure>> {
     if words.len() <= 1 {
         return Err(output::print(&Cli::command().render_help().to_string()));
     }
-    let command = parsed(&words)?;
-    let Some((file, words, places)) = configured(&command, &words).map_err(Err)? else { return Ok(command) };
+    parse_words(&words)
+}
+
+fn parse_words(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
+    let command = parsed(words)?;
+    let Some((file, words, places)) = configured(&command, words).map_err(Err)? else { return Ok(command) };
     let mut command =
         parsed(&words).map_err(|failed| failed.map_err(|failure| places.place(&file, failure)))?;
     if let Command::Forward(args) = &mut command {
@@ -122,15 +129,27 @@ pub fn parse() -> Result<Command, Result<(), Failure>> {
     Ok(command)
 }
 
+/// The arguments of a `netmem forward` with that configuration file and no others.
+///
+/// # Errors
+/// [`Failure::Input`] with the place of what is wrong.
+pub fn forward_with(file: &Path) -> Result<Box<ForwardArgs>, Failure> {
+    forward(parse_words(&["netmem".into(), "forward".into(), "--config".into(), file.into()]))
+}
+
 /// Reads the command line and its configuration file once more.
 ///
 /// # Errors
 /// As [`parse`], in one line.
 pub fn forward_again() -> Result<Box<ForwardArgs>, Failure> {
-    match parse() {
+    forward(parse())
+}
+
+/// The arguments of a command line that is one of `netmem forward`.
+fn forward(parsed: Result<Command, Result<(), Failure>>) -> Result<Box<ForwardArgs>, Failure> {
+    match parsed {
         Ok(Command::Forward(args)) => Ok(args),
         Err(Err(failure)) => Err(failure),
-        // What ran once as netmem forward is nothing else now.
         Ok(_) | Err(Ok(())) => Err(Failure::input("not netmem forward")),
     }
 }

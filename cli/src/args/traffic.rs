@@ -69,8 +69,8 @@ pub struct GenArgs {
     #[arg(long, value_name = "ADDRESS[+N]", value_parser = span::<IpAddr>, default_value = "10.1.0.1")]
     pub dst: Span<IpAddr>,
 
-    /// UDP ports that flows come from, in the same way.
-    #[arg(long, hide_short_help = true, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "49152+16384")]
+    /// UDP ports that flows come from, in the same way. What comes from 49152 tcpdump prints as another protocol.
+    #[arg(long, hide_short_help = true, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "49153+16383")]
     pub sport: Span<u16>,
 
     /// UDP ports that flows go to, in the same way.
@@ -139,7 +139,7 @@ pub struct SinkArgs {
 /// What may happen to packets.
 #[derive(Debug, Clone, Args)]
 pub struct LimitArgs {
-    /// Fail, with exit code 1, if more packets are lost.
+    /// Fail, with exit code 1, if more packets are lost, or none is received.
     #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_lost: Option<u64>,
 

@@ -4,6 +4,7 @@ use super::record::Record;
 use crate::args::number;
 use netmem_ports::nearest;
 use std::fmt::Display;
+use std::sync::Arc;
 
 /// Something that can be turned while it runs.
 pub struct Key {
@@ -23,12 +24,14 @@ pub struct Key {
 /// A section's name, and what reads it.
 type Section = (&'static str, Box<dyn Fn() -> Vec<Record> + Send>);
 
+/// Has the configuration read again and waits for what comes of it: nothing, or one line.
+pub type Reload = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// What can be asked of a dataplane: sections of records, and keys. Belongs to the server's thread.
 pub struct Registry {
     sections: Vec<Section>,
     keys: Vec<Key>,
-    #[allow(clippy::type_complexity, reason = "named by its field")]
-    reload: Option<Box<dyn Fn() -> Result<(), String> + Send>>,
+    reload: Option<Reload>,
 }
 
 impl Registry {
@@ -43,18 +46,17 @@ impl Registry {
     }
 
     /// Says how the configuration is read again.
-    pub fn reload(&mut self, again: impl Fn() -> Result<(), String> + Send + 'static) {
-        self.reload = Some(Box::new(again));
+    pub fn set_reload(&mut self, reload: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.reload = Some(Arc::new(reload));
     }
 
-    /// Has the configuration read again.
+    /// What has the configuration read again. It may take seconds: it is not called while others wait for the registry.
     ///
     /// # Errors
-    /// One line: why nothing has changed.
-    pub fn read_again(&self) -> Result<(), String> {
-        let again =
-            self.reload.as_ref().ok_or("this run has no configuration: it was started without --config")?;
-        again()
+    /// One line, where there is no configuration.
+    pub fn reload(&self) -> Result<Reload, String> {
+        let none = || "this run has no configuration: it was started without --config".to_owned();
+        self.reload.clone().ok_or_else(none)
     }
 
     /// Adds a key that is a number.
@@ -165,7 +167,6 @@ impl Registry {
 pub mod tests {
     use super::*;
     use netmem::page::{Memory, MemoryConfig};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     /// A registry with one section and three keys.

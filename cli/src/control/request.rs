@@ -4,6 +4,7 @@ use super::record::Record;
 use super::registry::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::{Mutex, PoisonError};
 
 /// What can be asked.
 #[derive(Debug, Deserialize)]
@@ -34,22 +35,26 @@ pub enum Answer {
 
 const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"keys"}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
 
-/// Answers one line.
-pub fn answer(registry: &Registry, line: &[u8]) -> Answer {
+/// Answers one line. The registry is kept from others no longer than it takes to read or set something there.
+pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => return Answer::Error(format!("not a request ({error}): {FORMS}")),
     };
+    let registry = || registry.lock().unwrap_or_else(PoisonError::into_inner);
     let done = match request {
         Request { get: Some(what), of: Some(section), set: None, r#do: None } if what == "stat" => {
-            registry.read(&section)
+            registry().read(&section)
         }
-        Request { get: Some(what), of: None, set: None, r#do: None } if what == "keys" => Ok(registry.keys()),
+        Request { get: Some(what), of: None, set: None, r#do: None } if what == "keys" => {
+            Ok(registry().keys())
+        }
         Request { get: None, of: None, set: Some(Setting { key, value }), r#do: None } => {
-            registry.write(&key, &plain(&value)).map(|()| Vec::new())
+            registry().write(&key, &plain(&value)).map(|()| Vec::new())
         }
         Request { get: None, of: None, set: None, r#do: Some(what) } if what == "reload" => {
-            registry.read_again().map(|()| Vec::new())
+            let reload = registry().reload();
+            reload.and_then(|reload| reload()).map(|()| Vec::new())
         }
         _ => Err(format!("not a request: {FORMS}")),
     };
@@ -68,7 +73,7 @@ mod tests {
 
     #[test]
     fn requests_are_answered_and_everything_else_gets_one_line() {
-        let registry = registry();
+        let registry = Mutex::new(registry());
         let ask = |line: &str| serde_json::to_string(&answer(&registry, line.as_bytes())).unwrap();
         assert_eq!(ask(r#"{"get":"stat","of":"things"}"#), r#"{"ok":[{"name":"one","count":7}]}"#);
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":4}}"#), r#"{"ok":[]}"#);

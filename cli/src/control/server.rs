@@ -9,8 +9,8 @@ use crate::listening::{Server, Service, TICK};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of a line at most.
@@ -70,7 +70,7 @@ fn serve(stream: &UnixStream, registry: &Mutex<Registry>, over: &AtomicBool) {
         heard = Instant::now();
         while let Some(end) = said.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = said.drain(..=end).take(end).collect();
-            let answer = answer(&registry.lock().unwrap_or_else(PoisonError::into_inner), &line);
+            let answer = answer(registry, &line);
             if send(stream, &answer).is_none() {
                 return;
             }
@@ -98,6 +98,7 @@ mod tests {
     use std::env;
     use std::io::{BufRead, BufReader};
     use std::path::PathBuf;
+    use std::sync::mpsc::channel;
     use std::thread;
 
     fn served(name: &str) -> (Server, PathBuf) {
@@ -118,6 +119,23 @@ mod tests {
         drop(server);
         assert!(lines.next().is_none_or(|line| line.is_err()), "the server is gone");
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn who_waits_for_a_reload_keeps_no_other_client_waiting() {
+        let path = env::temp_dir().join(format!("netmem-server-{}-reload", std::process::id()));
+        let (answered, wait) = channel();
+        let (mut registry, wait) = (registry(), Mutex::new(wait));
+        registry.set_reload(move || wait.lock().unwrap().recv().map_err(|error| error.to_string()));
+        let _server = start(&path, registry).unwrap();
+        let reload = thread::spawn({
+            let path = path.clone();
+            move || ask(&path, &serde_json::json!({"do": "reload"}))
+        });
+        // Its end is the other client's answer, whichever of the two comes first.
+        assert_eq!(ask(&path, &serde_json::json!({"get": "keys"})).unwrap().len(), 3);
+        answered.send(()).unwrap();
+        assert_eq!(reload.join().unwrap(), Ok(Vec::new()));
     }
 
     #[test]

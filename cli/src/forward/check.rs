@@ -6,8 +6,9 @@ use super::report::{LOST_BETWEEN, PortReport, Report, WorkerReport};
 use netmem::forward::Reason;
 use netmem::port::PortState;
 
-/// One line for everything that does not hold.
-pub fn broken(report: &Report) -> Vec<String> {
+/// One line for everything that does not hold. Of a run that was `stopped` by a signal no peer is missed: who waits for one may be told
+/// to wait no more.
+pub fn broken(report: &Report, stopped: bool) -> Vec<String> {
     let mut broken = Vec::new();
     let Report { received, transmitted, held, passed, .. } = *report;
     let (fragmented, fragments) = (report.fragmented(), report.fragments());
@@ -52,12 +53,26 @@ pub fn broken(report: &Report) -> Vec<String> {
     broken.extend(report.still_out.iter().map(|still_out| format!("check failed: {still_out}")));
     broken.extend(for_no_port(report));
     for port in &report.ports {
-        if let PortState::Down(reason) = &port.state {
-            broken.push(format!("port {} is down: {reason}", port.name));
-        }
+        broken.extend(down(port).filter(|_| !(stopped && has_peers(port))));
         broken.extend(port.complaint.iter().map(|complaint| format!("port {}: {complaint}", port.name)));
     }
     broken
+}
+
+/// A line where the port is down.
+fn down(port: &PortReport) -> Option<String> {
+    let PortState::Down(reason) = &port.state else { return None };
+    Some(format!("port {} is down: {reason}", port.name))
+}
+
+/// Whether the port is one that peers connect to: it is down while there is none.
+fn has_peers(port: &PortReport) -> bool {
+    port.kind == "memif"
+}
+
+/// A line for each port without a peer.
+pub fn without_peers(report: &Report) -> Vec<String> {
+    report.ports.iter().filter(|port| has_peers(port)).filter_map(down).collect()
 }
 
 /// Nothing but captures of another router's packets: what this one looked for.
@@ -131,7 +146,7 @@ mod tests {
         let mut traveled = report.traveled.unwrap();
         change(&mut report, &mut traveled);
         report.traveled = report.traveled.map(|_| traveled);
-        broken(&report)
+        broken(&report, false)
     }
 
     #[test]
@@ -229,6 +244,15 @@ mod tests {
         assert!(out.len() == 1 && out[0].contains("still out"), "{out:?}");
         let down = said(|report, _| report.ports[0].state = PortState::Down("gone".into()));
         assert_eq!(down, ["port mem:0 is down: gone"]);
+        let mut report = sample();
+        report.ports[0].state = PortState::Down("no peer".into());
+        assert_eq!(broken(&report, true), ["port mem:0 is down: no peer"]);
+        report.ports[0].kind = "memif";
+        assert_eq!(
+            (broken(&report, true), without_peers(&report)),
+            (vec![], vec!["port mem:0 is down: no peer".into()])
+        );
+        assert_eq!(broken(&report, false), ["port mem:0 is down: no peer"]);
     }
 
     #[test]

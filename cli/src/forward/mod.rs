@@ -45,13 +45,14 @@ mod set_up;
 mod steer_registry;
 pub mod summary;
 mod take_registry;
-mod twice;
+pub mod wanted;
 mod watchdog;
 
 use crate::args::ForwardArgs;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::{output, stop};
+use netmem_doctor::Wanted;
 use plan::Plan;
 
 /// Forwards as the arguments say, prints what came of it, and checks that it adds up.
@@ -66,9 +67,21 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
     let dataplane = set_up::open(&plan)?;
-    twice::warnings(&plan).iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
+    wanted::warnings(&plan).iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
     let report = run::run(dataplane, &plan, &stop)?;
     output::print(&if args.json { json::object(&report) } else { summary::text(&report) })?;
-    let broken = check::broken(&report);
+    let stopped = stop::is_asked();
+    for line in check::without_peers(&report).iter().filter(|_| stopped) {
+        log::say(Level::Warning, format_args!("netmem: {line}"));
+    }
+    let broken = check::broken(&report, stopped);
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
+}
+
+/// What a run of these arguments asks of the host.
+///
+/// # Errors
+/// [`Failure::Input`] for what fits together in no way.
+pub fn wanted(args: &ForwardArgs) -> Result<Wanted, Failure> {
+    Plan::of(args).map(|plan| wanted::of_plan(&plan))
 }

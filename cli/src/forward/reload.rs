@@ -69,7 +69,7 @@ impl Reload {
     }
 
     /// Reads the configuration again and answers `callers`; the line for the log.
-    pub fn again(&mut self, callers: &[Sender<Answer>]) -> (Level, String) {
+    pub fn reload(&mut self, callers: &[Sender<Answer>]) -> (Level, String) {
         let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
         let refused =
             |failure: Failure| format!("the configuration stays as it was: {}", failure.lines().join("; "));

@@ -321,7 +321,7 @@ fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Li
         return;
     };
     service.reloading();
-    let (level, line) = reload.again(&callers);
+    let (level, line) = reload.reload(&callers);
     live.say(level, &line);
     // As it is by now, reloaded or not.
     service.ready();

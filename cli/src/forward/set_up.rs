@@ -101,7 +101,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         let listing = following.as_ref().map(|following| following.follower.listing());
         listing.iter().for_each(|listing| routing::registry(&mut registry, listing));
         if plan.config.is_some() {
-            registry.reload(move || caller.reload());
+            registry.set_reload(move || caller.reload());
         }
         control::start(path, registry)
     };
@@ -163,11 +163,16 @@ fn reload(
     })
 }
 
+/// Bytes of memory for all pools, and for heads where there are packets.
+pub fn memory_bytes(plan: &Plan) -> usize {
+    let frames = plan.workers * plan.frames;
+    frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| hooks::room(frames))
+}
+
 /// Memory for all pools, and for heads where there are packets. A peer that is lent frames can write any byte of their
 /// memory, so it never has heads.
 fn memory(plan: &Plan) -> Result<Memory, Failure> {
-    let frames = plan.workers * plan.frames;
-    let bytes = frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| hooks::room(frames));
+    let bytes = memory_bytes(plan);
     let workers = plan.workers + usize::from(plan.holds());
     let config = MemoryConfig { bytes, workers, ..MemoryConfig::default() };
     lending::memory(&config, plan.lends()).map_err(Failure::input)

@@ -49,6 +49,7 @@ pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<(Received, Vec<String>)
         pool,
     };
     broken.extend(beyond(&args.limits, &report));
+    broken.extend(nothing_came(&args.limits, &report));
     Ok((report, broken))
 }
 
@@ -66,6 +67,12 @@ fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String>
         let limit = limit.filter(|&limit| count > limit)?;
         Some(format!("check failed: {name} {count}, and --max-{name} allows {limit}"))
     })
+}
+
+/// A limit on what is lost says nothing where nothing came: a link that carries no packet loses none that is known of.
+fn nothing_came(limits: &LimitArgs, report: &Received) -> Option<String> {
+    let limit = limits.max_lost.filter(|&limit| report.tally.received == 0 && report.lost <= limit)?;
+    Some(format!("check failed: nothing was received, of which --max-lost {limit} says nothing"))
 }
 
 struct Sink {

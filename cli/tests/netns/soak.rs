@@ -163,8 +163,8 @@ impl Soak {
         kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
         let out = child.wait_with_output().expect("wait");
         let said = fs::read_to_string(&self.said).expect("what it said");
-        // Its peer was killed: a run that ends with a port down says so.
-        assert_eq!(out.status.code(), Some(1), "{said}");
+        // Its peer was killed, which is told, and is no failure of a run that a signal ends.
+        assert!(out.status.success() && said.contains("is down: the peer is gone"), "{said}");
         (Summary::parse(&out.stdout), said)
     }
 }

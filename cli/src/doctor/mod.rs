@@ -1,0 +1,107 @@
+//! `netmem doctor` and `netmem forward --check`: what of this host will not work, loses packets or is slow. COLD.
+
+mod report;
+
+use crate::args::{DoctorArgs, ForwardArgs, forward_with};
+use crate::failure::Failure;
+use crate::forward;
+use crate::output;
+use netmem_doctor::{Finding, Harm, Host, Journal, Wanted, findings};
+use report::Report;
+use std::fs;
+use std::path::Path;
+
+/// Looks, and changes or takes back what is asked for.
+///
+/// # Errors
+/// [`Failure::Input`]: a file or configuration that cannot be read; [`Failure::Run`]: what is found, or a change that was not made.
+pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
+    let journal = Journal::at(&args.journal);
+    if args.undo {
+        return undo(&journal);
+    }
+    let wanted = match &args.config {
+        Some(file) => forward::wanted(&*forward_with(file)?)?,
+        None => forward::wanted::of_ports(&args.ports),
+    };
+    let host = match &args.from {
+        Some(file) => saved(file)?,
+        None => Host::read(&wanted),
+    };
+    if let Some(file) = &args.save {
+        save(&host, file)?;
+    }
+    let found = findings(&host, &wanted);
+    if !args.fix || found.iter().all(|finding| finding.change.is_none()) {
+        return tell(&Report { findings: &found, unseen: &host.unseen, can_fix: !args.fix }, args.json);
+    }
+    let failed = fix(&found, &journal, args.json)?;
+    let host = Host::read(&wanted);
+    let left = findings(&host, &wanted);
+    let told = tell(&Report { findings: &left, unseen: &host.unseen, can_fix: false }, args.json);
+    if failed.is_empty() { told } else { Err(Failure::Run(failed)) }
+}
+
+/// What of this host stands in the way of a run of these arguments, of which nothing is opened.
+///
+/// # Errors
+/// [`Failure::Input`] for arguments that fit together in no way; [`Failure::Run`] for what is found.
+pub fn check(args: &ForwardArgs) -> Result<(), Failure> {
+    let wanted: Wanted = forward::wanted(args)?;
+    let host = Host::read(&wanted);
+    let found = findings(&host, &wanted);
+    tell(&Report { findings: &found, unseen: &host.unseen, can_fix: false }, args.json)
+}
+
+/// Prints what was found; a failure without a line of its own where that is more than slow.
+fn tell(report: &Report<'_>, as_json: bool) -> Result<(), Failure> {
+    output::print(&if as_json { report.json() } else { report.text() })?;
+    let is_well = report.findings.iter().all(|finding| finding.harm == Harm::Slow);
+    if is_well { Ok(()) } else { Err(Failure::Run(Vec::new())) }
+}
+
+/// Makes the changes; gives a line for each that was not made.
+///
+/// # Errors
+/// [`Failure::Run`] where nobody reads what is printed.
+fn fix(found: &[Finding], journal: &Journal, is_quiet: bool) -> Result<Vec<String>, Failure> {
+    let mut failed = Vec::new();
+    for change in found.iter().filter_map(|finding| finding.change.as_ref()) {
+        match journal.make(change) {
+            Ok(()) if is_quiet => {}
+            Ok(()) => output::print(&format!("changed: {change}\n"))?,
+            Err(error) => failed.push(error.to_string()),
+        }
+    }
+    Ok(failed)
+}
+
+fn undo(journal: &Journal) -> Result<(), Failure> {
+    let undone = journal.undo().map_err(Failure::input)?;
+    for change in &undone.done {
+        output::print(&format!("changed back: {change}\n"))?;
+    }
+    if undone.done.is_empty() && undone.failed.is_empty() {
+        output::print("nothing to take back\n")?;
+    }
+    let failed: Vec<_> = undone
+        .failed
+        .iter()
+        .map(|(change, error)| format!("{change}: {error}; it stays in the journal"))
+        .collect();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
+}
+
+fn saved(file: &Path) -> Result<Host, Failure> {
+    let failed = |why: String| Failure::Input(format!("--from {}: {why}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+    serde_json::from_str(&text)
+        .map_err(|error| failed(format!("not a file that netmem doctor --save wrote: {error}")))
+}
+
+fn save(host: &Host, file: &Path) -> Result<(), Failure> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::Input(format!("--save {}: {error}", file.display()));
+    let text = serde_json::to_string_pretty(host).map_err(|error| failed(&error))?;
+    fs::write(file, text + "\n").map_err(|error| failed(&error))
+}

@@ -1,0 +1,65 @@
+//! What was found, for people and programs.
+
+use netmem_doctor::{Finding, Harm};
+use serde_json::json;
+use std::fmt::Write;
+
+/// What was found on a host.
+pub struct Report<'a> {
+    /// What does most harm first.
+    pub findings: &'a [Finding],
+    /// What could not be looked at.
+    pub unseen: &'a [String],
+    /// Whether `netmem doctor --fix` is to be named.
+    pub can_fix: bool,
+}
+
+impl Report<'_> {
+    /// Two lines a finding, what is not known, and the sum.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String cannot fail.
+        for Finding { about, harm, what, remedy, .. } in self.findings {
+            let _ = writeln!(text, "{about}: {}: {what}\n    {remedy}", harm.name());
+        }
+        for unseen in self.unseen {
+            let _ = writeln!(text, "not seen: {unseen}");
+        }
+        let _ = writeln!(text, "{}", self.sum());
+        text
+    }
+
+    fn sum(&self) -> String {
+        let count = |harm| self.findings.iter().filter(|finding| finding.harm == harm).count();
+        let mut sum = match self.findings.len() {
+            0 => "nothing found".to_owned(),
+            all => {
+                let (fails, loses, slow) = (count(Harm::Fails), count(Harm::Loses), count(Harm::Slow));
+                format!("{all} found: {fails} will not work, {loses} lose packets, {slow} slow")
+            }
+        };
+        let changes = self.findings.iter().filter(|finding| finding.change.is_some()).count();
+        if self.can_fix && changes > 0 {
+            let _ = write!(sum, "; --fix changes {changes} of them, and --undo takes that back");
+        }
+        sum
+    }
+
+    /// One object.
+    pub fn json(&self) -> String {
+        format!("{}\n", json!({"findings": self.findings, "unseen": self.unseen}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_findings_is_said_to_have_none() {
+        let unseen = ["offloads: Operation not supported".to_owned()];
+        let report = Report { findings: &[], unseen: &unseen, can_fix: true };
+        assert_eq!(report.text(), "not seen: offloads: Operation not supported\nnothing found\n");
+        assert_eq!(report.json(), "{\"findings\":[],\"unseen\":[\"offloads: Operation not supported\"]}\n");
+    }
+}

@@ -1,0 +1,276 @@
+//! `netmem doctor` names what is planted, and takes back what it changed.
+
+use crate::forwarder::{Forwarder, netmem};
+use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program inside, under another program that takes something away from it.
+fn under(dut: &Namespace, program: &str, words: &str) -> Command {
+    let mut command = dut.command(program);
+    command.args(words.split_whitespace()).arg(env!("CARGO_BIN_EXE_netmem"));
+    command
+}
+
+/// The rules that a look finds broken.
+#[track_caller]
+fn rules(command: &mut Command) -> BTreeSet<String> {
+    let out = command.output().expect("netmem");
+    let object: Value = serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|_| panic!("{command:?}: {}", String::from_utf8_lossy(&out.stderr)));
+    let findings = object["findings"].as_array().expect("findings").clone();
+    let does_harm = findings.iter().any(|finding| finding["harm"] != "slow");
+    assert_eq!((out.status.code(), &out.stderr[..]), (Some(i32::from(does_harm)), &b""[..]), "{object}");
+    findings.iter().map(|finding| finding["rule"].as_str().expect("a rule").to_owned()).collect()
+}
+
+fn look<'a>(command: &'a mut Command, words: &str) -> &'a mut Command {
+    command.args(["doctor", "--json"]).args(words.split_whitespace())
+}
+
+fn set(dut: &Namespace, path: &str, value: &str) {
+    dut.inside(|| fs::write(Path::new("/proc/sys/net").join(path), value)).expect("a setting");
+}
+
+fn names(rules: &[&str]) -> BTreeSet<String> {
+    rules.iter().map(|rule| (*rule).to_owned()).collect()
+}
+
+/// Two interfaces that are joined, both up.
+fn pair(dut: &Namespace, name: &str) {
+    dut.ip(&format!("link add {name}0 type veth peer name {name}1"));
+    dut.ip(&format!("link set {name}0 up"));
+    dut.ip(&format!("link set {name}1 up"));
+}
+
+#[test]
+fn a_host_with_two_interfaces_that_are_up_has_nothing_wrong() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    for words in ["", "one two", "packet:one tap:t0 memif:/run/none.sock pcap:out=/tmp/x.pcap"] {
+        assert_eq!(rules(look(&mut netmem(&bed), words)), names(&[]), "{words}");
+    }
+    let route = "--route=default,1,02:00:00:00:02:01";
+    let mut command = netmem(&bed);
+    let check = command.args(["forward", "--check", "--json", "--port=xdp:one", "--port=xdp:two", route]);
+    assert_eq!(rules(check), names(&[]));
+    bed.assert_nothing_left();
+}
+
+/// What ip(8) plants beside a pair of interfaces x0 and x1, what it takes away again, what is looked at, and the rules that it breaks.
+type Fault = (&'static [&'static str], &'static [&'static str], &'static str, &'static [&'static str]);
+
+const FAULTS: [Fault; 12] = [
+    (&[], &[], "nosuch", &["missing"]),
+    (&["link property add dev x0 altname other0"], &[], "other0", &["renamed"]),
+    (&["link set x0 down"], &[], "x0", &["down"]),
+    (&["link set x1 down"], &[], "packet:x0", &["carrier"]),
+    (&["link set x0 mtu 3000"], &[], "x0", &["frame-size"]),
+    (&[], &[], "xdp:x0:1", &["queues", "other-queues"]),
+    (
+        &[
+            "link add y0 numrxqueues 2 numtxqueues 2 type veth peer y1 numrxqueues 2 numtxqueues 2",
+            "link set y0 up",
+            "link set y1 up",
+        ],
+        &["link del y0"],
+        "y0",
+        &["other-queues"],
+    ),
+    (&["link add br0 type bridge", "link set x0 master br0"], &["link del br0"], "x0", &["bridge"]),
+    (&["link add br0 type bridge", "link set x0 master br0"], &["link del br0"], "packet:x0", &["bridge"]),
+    (&["link add m0 link x0 type macvlan"], &[], "x0", &["on-top"]),
+    (&[], &[], "memif:/nonexistent/m.sock,role=server", &["socket-folder"]),
+    (&[], &[], "pcap:in=/nonexistent.pcap,out=/nonexistent/o.pcap", &["input", "output"]),
+];
+
+#[test]
+fn each_fault_that_is_planted_is_named_and_nothing_else() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let dut = &bed.dut;
+    for (planted, taken, words, broken) in FAULTS {
+        pair(dut, "x");
+        planted.iter().for_each(|words| drop(dut.ip(words)));
+        assert_eq!(rules(look(&mut netmem(&bed), words)), names(broken), "{planted:?} {words}");
+        taken.iter().chain(&["link del x0"]).for_each(|words| drop(dut.ip(words)));
+    }
+}
+
+#[test]
+fn settings_capabilities_limits_cores_and_peers_that_stand_in_the_way_are_named() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv", "prlimit", "taskset"]) else { return };
+    let dut = &bed.dut;
+    let without_bpf = "--bounding-set -bpf,-sys_admin";
+    assert_eq!(rules(look(&mut under(dut, "setpriv", without_bpf), "one two")), names(&["capabilities"]));
+    let little = "--memlock=65536 setpriv --bounding-set -ipc_lock";
+    assert_eq!(rules(look(&mut under(dut, "prlimit", little), "one two")), names(&["locked-memory"]));
+    let mut command = under(dut, "taskset", "-c 0");
+    let routed = ["--port=xdp:one,queues=1", "--port=xdp:two", "--route=default,1,02:00:00:00:02:01"];
+    let check = command.args(["forward", "--check", "--json", "--workers=1"]).args(routed);
+    assert_eq!(rules(check), names(&[]));
+    set(dut, "ipv4/conf/one/forwarding", "1");
+    set(dut, "ipv4/conf/two/rp_filter", "1");
+    assert_eq!(rules(look(&mut netmem(&bed), "packet:one two")), names(&["forwarding", "rp-filter"]));
+    let name = format!("/tmp/netmem-doctor-{}.sock", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("a name");
+    let _peer = dut.inside(|| UnixListener::bind_addr(&address).expect("an abstract socket"));
+    assert_eq!(rules(look(&mut netmem(&bed), &format!("memif:{name}"))), names(&["abstract-socket"]));
+    assert_eq!(rules(look(&mut netmem(&bed), &format!("memif:@{name}"))), names(&[]));
+    pair(dut, "x");
+    let mut command = netmem(&bed);
+    let generic = ["--port=xdp:x0", "--port=xdp:two", "--xdp-mode=generic", "--mode=cross-connect"];
+    assert_eq!(rules(command.args(["forward", "--check", "--json"]).args(generic)), names(&["udp-segments"]));
+}
+
+#[test]
+fn all_faults_together_and_a_program_of_somebody_elses_are_each_named() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
+    let first = Forwarder::start(&bed, &[]);
+    let dut = &bed.dut;
+    for words in [
+        "link add br0 type bridge",
+        "link set two master br0",
+        "link add m0 link one type macvlan",
+        "link property add dev two altname other0",
+        "link set one mtu 1600",
+    ] {
+        dut.ip(words);
+    }
+    pair(dut, "x");
+    pair(dut, "y");
+    ["x0", "y1"].iter().for_each(|end| drop(dut.ip(&format!("link set {end} down"))));
+    set(dut, "ipv4/conf/y0/forwarding", "1");
+    set(dut, "ipv4/conf/x0/rp_filter", "1");
+    let ports = "one other0 x0 packet:y0 nosuch xdp:x1:3 memif:/nonexistent/m.sock,role=server pcap:in=/nonexistent.pcap \
+                 pcap:out=/nonexistent/o.pcap";
+    let found = rules(look(&mut under(dut, "setpriv", "--bounding-set -bpf,-sys_admin"), ports));
+    let planted = [
+        "capabilities",
+        "program",
+        "on-top",
+        "frame-size",
+        "renamed",
+        "bridge",
+        "down",
+        "carrier",
+        "forwarding",
+        "rp-filter",
+        "missing",
+        "queues",
+        "other-queues",
+        "socket-folder",
+        "input",
+        "output",
+    ];
+    assert!(found.is_superset(&names(&planted)), "{found:?}");
+    // Where the kernel tells of AF_XDP sockets those of the first run are seen too.
+    let beside: Vec<_> = found.difference(&names(&planted)).cloned().collect();
+    assert!(beside.is_empty() || beside == ["bound"], "{beside:?}");
+    let mut command = netmem(&bed);
+    let said = command.args(["doctor", "one"]).output().expect("netmem");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("held by netmem (process "), "{said}");
+    dut.ip("link set one mtu 1500");
+    first.interrupt();
+}
+
+/// What `--fix` may change on x0 and packet port y0.
+fn state(dut: &Namespace) -> String {
+    let settings = [
+        "ipv4/conf/y0/forwarding",
+        "ipv6/conf/y0/forwarding",
+        "ipv4/conf/x0/rp_filter",
+        "ipv4/conf/y0/rp_filter",
+    ];
+    let read = |path: &str| {
+        dut.inside(|| fs::read_to_string(Path::new("/proc/sys/net").join(path))).expect("a setting")
+    };
+    let up = |end: &str| dut.ip(&format!("link show dev {end}")).contains(",UP");
+    format!("{:?} {:?}", settings.map(read), ["x0", "x1", "y0", "y1"].map(up))
+}
+
+/// Plants five faults that `--fix` mends, and gives what they look like.
+fn faults_to_fix(dut: &Namespace) -> String {
+    pair(dut, "x");
+    pair(dut, "y");
+    dut.ip("link set x0 down");
+    dut.ip("link set y1 down");
+    set(dut, "ipv4/conf/y0/forwarding", "1");
+    set(dut, "ipv4/conf/x0/rp_filter", "1");
+    set(dut, "ipv4/conf/y0/rp_filter", "1");
+    state(dut)
+}
+
+/// A folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("netmem-doctor-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn doctor(command: &mut Command, journal: &Path, words: &str) -> Output {
+    let command = command.args(["doctor", "--journal"]).arg(journal).args(words.split_whitespace());
+    command.output().expect("netmem")
+}
+
+#[test]
+fn what_fix_changed_undo_takes_back() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let (before, folder) = (faults_to_fix(&bed.dut), folder("fix"));
+    let journal = folder.join("journal");
+    let fixed = doctor(&mut netmem(&bed), &journal, "--fix x0 packet:y0");
+    let said = String::from_utf8_lossy(&fixed.stdout);
+    assert_eq!(
+        (fixed.status.code(), said.lines().filter(|line| line.starts_with("changed: ")).count()),
+        (Some(0), 5),
+        "{said}"
+    );
+    assert!(said.contains("changed: ip link set dev x0 up\n") && said.ends_with("nothing found\n"), "{said}");
+    assert_ne!(state(&bed.dut), before);
+    let undone = doctor(&mut netmem(&bed), &journal, "--undo");
+    assert_eq!(undone.status.code(), Some(0), "{}", String::from_utf8_lossy(&undone.stderr));
+    assert_eq!(state(&bed.dut), before);
+    assert!(!journal.exists());
+    let again = doctor(&mut netmem(&bed), &journal, "--undo");
+    assert_eq!(String::from_utf8_lossy(&again.stdout), "nothing to take back\n");
+    fs::remove_dir_all(folder).expect("the folder");
+}
+
+/// The kill comes from the program that makes the first, and then the second, change, before it and behind it.
+#[test]
+fn a_kill_in_the_middle_of_fix_leaves_what_undo_takes_back() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    for kill in [
+        "kill -9 $PPID; exec REAL \"$@\"",
+        "REAL \"$@\"; kill -9 $PPID",
+        "test -e ONCE && kill -9 $PPID; : > ONCE; exec REAL \"$@\"",
+    ] {
+        let (before, folder) = (faults_to_fix(&bed.dut), folder("kill"));
+        let (journal, once) = (folder.join("journal"), folder.join("once"));
+        let real =
+            ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].into_iter().find(|path| Path::new(path).exists());
+        let script = kill.replace("REAL", real.expect("ip(8)")).replace("ONCE", &once.display().to_string());
+        let wrapper = folder.join("ip");
+        fs::write(&wrapper, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("its mode");
+        let path = format!("PATH={}:{}", folder.display(), std::env::var("PATH").expect("a path"));
+        let killed = doctor(&mut under(&bed.dut, "env", &path), &journal, "--fix x0 packet:y0");
+        assert_eq!(killed.status.code(), None, "{}", String::from_utf8_lossy(&killed.stdout));
+        // The script may outlive what it killed.
+        wait_until("the script has ended", || {
+            !bed.dut.run("ps", "-eo args").contains(&wrapper.display().to_string())
+        });
+        let undone = doctor(&mut netmem(&bed), &journal, "--undo");
+        assert_eq!(undone.status.code(), Some(0), "{}", String::from_utf8_lossy(&undone.stderr));
+        assert_eq!(state(&bed.dut), before, "{kill}");
+        assert!(!journal.exists());
+        ["x0", "y0"].iter().for_each(|end| drop(bed.dut.ip(&format!("link del {end}"))));
+        fs::remove_dir_all(folder).expect("the folder");
+    }
+}

@@ -1,0 +1,242 @@
+//! Changes, written down before they are made, so that they can be taken back also after a kill.
+
+use crate::change::{Change, ChangeError};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A file with a change a line, the first one first.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The file cannot be written, or read.
+    #[error("journal {path}: {error}: give another one by --journal")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// Others could have written it, and its commands are run.
+    #[error(
+        "journal {path}: others may write it, or it is another user's: its commands are not run; remove it, or chown and chmod 600 it"
+    )]
+    Strangers {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line that is no change; nothing was done.
+    #[error("journal {path}: line {line} is no change: {error}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+    /// The change was not made, and is not in the journal any more.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+}
+
+/// What became of the changes of a journal.
+#[derive(Debug)]
+#[must_use]
+pub struct Undone {
+    /// Those that were taken back, the last one first, as the commands that did it.
+    pub done: Vec<Change>,
+    /// Those that could not be, and are still in the journal.
+    pub failed: Vec<(Change, ChangeError)>,
+}
+
+impl Journal {
+    /// The journal in that file, which need not be there.
+    pub fn at(path: &Path) -> Journal {
+        Journal { path: path.to_owned() }
+    }
+
+    /// Writes a change down, and makes it.
+    ///
+    /// # Errors
+    /// [`JournalError::File`] before anything was changed; [`JournalError::Change`] where it was not made.
+    pub fn make(&self, change: &Change) -> Result<(), JournalError> {
+        let mut changes = self.changes()?;
+        changes.push(change.clone());
+        self.write(&changes)?;
+        change.apply().map_err(|error| {
+            changes.pop();
+            // A change that was not made can be taken back without harm, if the line stays.
+            let _ = self.write(&changes);
+            JournalError::Change(error)
+        })
+    }
+
+    /// Takes all changes back, the last one first; the file goes with the last of them.
+    ///
+    /// # Errors
+    /// [`JournalError::File`] and [`JournalError::Line`], before anything was changed or after what `done` would say.
+    pub fn undo(&self) -> Result<Undone, JournalError> {
+        let mut undone = Undone { done: Vec::new(), failed: Vec::new() };
+        let mut left = self.changes()?;
+        let mut kept = Vec::new();
+        while let Some(change) = left.pop() {
+            let back = change.reversed();
+            match back.apply() {
+                Ok(()) => undone.done.push(back),
+                Err(error) => {
+                    kept.insert(0, change);
+                    undone.failed.push((back, error));
+                }
+            }
+            self.write(&[&left[..], &kept[..]].concat())?;
+        }
+        Ok(undone)
+    }
+
+    /// The changes that are written down.
+    ///
+    /// # Errors
+    /// As of [`Journal::undo`].
+    pub fn changes(&self) -> Result<Vec<Change>, JournalError> {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.failed(error)),
+        };
+        let state = file.metadata().map_err(|error| self.failed(error))?;
+        if state.uid() != rustix::process::geteuid().as_raw() || state.mode() & 0o022 != 0 {
+            return Err(JournalError::Strangers { path: self.path.clone() });
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|error| self.failed(error))?;
+        let change = |(at, line): (usize, &str)| {
+            let wrong = |error| JournalError::Line { path: self.path.clone(), line: at + 1, error };
+            serde_json::from_str(line).map_err(wrong)
+        };
+        text.lines().enumerate().map(change).collect()
+    }
+
+    /// The file has exactly these changes, on the disk, whenever this process is killed: before or behind, never half of one.
+    fn write(&self, changes: &[Change]) -> Result<(), JournalError> {
+        if changes.is_empty() {
+            return remove(&self.path).map_err(|error| self.failed(error));
+        }
+        let lines = changes.iter().map(|change| serde_json::to_string(change).map(|line| line + "\n"));
+        let text: String = lines.collect::<Result<_, _>>().map_err(|error| self.failed(error.into()))?;
+        self.replace(&text).map_err(|error| self.failed(error))
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut name = self.path.clone().into_os_string();
+        name.push(".new");
+        let beside = PathBuf::from(name);
+        // Left by a kill.
+        remove(&beside)?;
+        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, &self.path)
+    }
+
+    fn failed(&self, error: io::Error) -> JournalError {
+        JournalError::File { path: self.path.clone(), error }
+    }
+}
+
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A folder of this test's own, without what an earlier run left there.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("netmem-journal-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// A change that makes a file, and is taken back by its removal.
+    fn file_made(path: &Path) -> Change {
+        Change::run(&format!("touch {}", path.display()), &format!("rm {}", path.display()))
+    }
+
+    #[test]
+    fn what_was_changed_is_taken_back_the_last_one_first_and_the_journal_goes() {
+        let folder = folder("back");
+        let journal = Journal::at(&folder.join("run/journal"));
+        let (outer, within) = (folder.join("outer"), folder.join("outer/within"));
+        let made = Change::run(
+            &format!("mkdir {}", outer.display()),
+            // Fails while there is something in it.
+            &format!("rmdir {}", outer.display()),
+        );
+        journal.make(&made).unwrap();
+        journal.make(&file_made(&within)).unwrap();
+        assert!(within.exists() && journal.changes().unwrap().len() == 2);
+        let undone = journal.undo().unwrap();
+        assert_eq!((undone.done.len(), undone.failed.len()), (2, 0));
+        assert!(!outer.exists() && !journal.path.exists());
+        assert_eq!(journal.undo().unwrap().done.len(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_taken_back_stays_and_the_others_are() {
+        let folder = folder("stays");
+        let journal = Journal::at(&folder.join("journal"));
+        let (first, second) = (folder.join("first"), folder.join("second"));
+        journal.make(&file_made(&first)).unwrap();
+        journal.make(&file_made(&second)).unwrap();
+        fs::remove_file(&second).unwrap();
+        let undone = journal.undo().unwrap();
+        assert_eq!((undone.done.len(), undone.failed.len()), (1, 1));
+        assert!(!first.exists());
+        assert_eq!(journal.changes().unwrap(), [file_made(&second)]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_change_that_fails_is_not_written_down_and_a_torn_line_is_refused() {
+        let folder = folder("fails");
+        let journal = Journal::at(&folder.join("journal"));
+        assert!(matches!(journal.make(&Change::run("false", "true")), Err(JournalError::Change(_))));
+        assert!(!journal.path.exists());
+        fs::write(&journal.path, "{\"setting\": {").unwrap();
+        fs::set_permissions(&journal.path, Permissions::from_mode(0o600)).unwrap();
+        let error = journal.undo().unwrap_err().to_string();
+        assert!(error.contains("line 1 is no change"), "{error}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn commands_that_others_may_have_written_are_not_run() {
+        let folder = folder("strangers");
+        let (journal, planted) = (Journal::at(&folder.join("journal")), folder.join("planted"));
+        journal.make(&Change::run("true", &format!("touch {}", planted.display()))).unwrap();
+        fs::set_permissions(&journal.path, Permissions::from_mode(0o622)).unwrap();
+        assert!(matches!(journal.undo(), Err(JournalError::Strangers { .. })));
+        assert!(!planted.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,150 @@
+//! What the kernel and the file system say in files. Source: proc(5), sysfs(5).
+
+use crate::change::{file_of, interface_key};
+use crate::host::{Cores, Kernel, MemoryState, Paths};
+use crate::wanted::{Device, Wanted};
+use rustix::fs::{Access, access};
+use rustix::net::{AddressFamily, SocketType, socket};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a huge page that is counted.
+const HUGE: u64 = 2 << 20;
+/// Settings of the whole host, and of each interface, of IPv4 and IPv6.
+const OF_THE_HOST: [&str; 3] = ["net.core.bpf_jit_enable", "net.ipv4.conf.all.rp_filter", "vm.nr_hugepages"];
+const OF_AN_INTERFACE: [(&str, &str); 3] =
+    [("ipv4", "forwarding"), ("ipv6", "forwarding"), ("ipv4", "rp_filter")];
+
+pub fn kernel() -> Kernel {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let af_xdp = match socket(AddressFamily::XDP, SocketType::RAW, None) {
+        Ok(_) => Some(true),
+        Err(rustix::io::Errno::AFNOSUPPORT) => Some(false),
+        Err(_) => None,
+    };
+    Kernel { release, af_xdp, tun: Path::new("/dev/net/tun").exists() }
+}
+
+pub fn memory() -> MemoryState {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let pages = |name: &str| {
+        let path = Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").join(name);
+        line_of(&path).and_then(|line| line.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let chosen = line_of(Path::new("/sys/kernel/mm/transparent_hugepage/enabled")).unwrap_or_default();
+    let chosen = chosen.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
+    MemoryState {
+        available: of("MemAvailable") << 10,
+        huge_free: pages("free_hugepages") * HUGE,
+        huge_total: pages("nr_hugepages") * HUGE,
+        transparent: chosen,
+    }
+}
+
+pub fn cores(allowed: Vec<u32>) -> Cores {
+    let folder = Path::new("/sys/devices/system");
+    let isolated = line_of(&folder.join("cpu/isolated")).map(|line| ranges(&line)).unwrap_or_default();
+    let mut nodes = BTreeMap::new();
+    for node in line_of(&folder.join("node/online")).map(|line| ranges(&line)).unwrap_or_default() {
+        let list = line_of(&folder.join(format!("node/node{node}/cpulist")));
+        nodes.insert(node, list.map(|line| ranges(&line)).unwrap_or_default());
+    }
+    Cores { allowed, isolated, nodes }
+}
+
+/// The driver and the NUMA node of what is on a bus.
+pub fn hardware((bus, device): &(String, String)) -> (Option<String>, Option<u32>) {
+    let folder = Path::new("/sys/bus").join(bus).join("devices").join(device);
+    let driver = fs::read_link(folder.join("driver")).ok();
+    let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    // -1 where there is but one node, or nobody knows.
+    (driver, line_of(&folder.join("numa_node")).and_then(|line| line.parse().ok()))
+}
+
+/// The settings that the rules look at.
+pub fn settings(wanted: &Wanted) -> BTreeMap<String, String> {
+    let of_the_host = OF_THE_HOST.into_iter().map(str::to_owned);
+    let names = wanted.ports.iter().filter_map(|port| match &port.device {
+        Device::Tap(name) => Some(&name[..]),
+        device => device.interface(),
+    });
+    let of_interfaces = names.flat_map(|name| {
+        OF_AN_INTERFACE.into_iter().map(move |(family, setting)| interface_key(family, name, setting))
+    });
+    let read = |key: String| line_of(&file_of(&key)).map(|value| (key, value));
+    of_the_host.chain(of_interfaces).filter_map(read).collect()
+}
+
+/// What the files are like that the ports name, and the folders of those that are to be made.
+pub fn paths(wanted: &Wanted) -> Paths {
+    let mut paths = Paths::default();
+    for port in &wanted.ports {
+        let named: Vec<&PathBuf> = match &port.device {
+            Device::Memif { path, .. } => vec![path],
+            Device::Files { input, output } => input.iter().chain(output).collect(),
+            _ => Vec::new(),
+        };
+        for path in named {
+            look(path, &mut paths);
+        }
+    }
+    paths
+}
+
+fn look(path: &Path, paths: &mut Paths) {
+    let may = |path: &Path, what| access(path, what).is_ok();
+    let is_there = path.exists();
+    if is_there {
+        paths.there.insert(path.to_owned());
+    }
+    if may(path, Access::READ_OK) {
+        paths.readable.insert(path.to_owned());
+    }
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if if is_there { may(path, Access::WRITE_OK) } else { folder.is_dir() && may(folder, Access::WRITE_OK) } {
+        paths.writable.insert(path.to_owned());
+    }
+}
+
+fn line_of(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned())
+}
+
+/// The numbers of a list as the kernel writes it: `0-3,8`.
+fn ranges(list: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cores_are_numbers_and_ranges() {
+        assert_eq!(ranges("0-2,7\n"), [0, 1, 2, 7]);
+        assert_eq!((ranges(""), ranges("none")), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_file_that_is_to_be_made_is_writable_where_its_folder_is() {
+        let mut paths = Paths::default();
+        let folder = std::env::temp_dir();
+        let (new, nowhere) = (folder.join("netmem-doctor-new"), folder.join("netmem-doctor-no/x"));
+        look(&new, &mut paths);
+        look(&nowhere, &mut paths);
+        assert_eq!(paths.writable.iter().collect::<Vec<_>>(), [&new]);
+        assert!(paths.there.is_empty() && paths.readable.is_empty());
+    }
+}

@@ -1,0 +1,101 @@
+//! Reads a host. Every part that cannot be read is left empty, with a line that says why.
+
+mod ethtool;
+mod files;
+mod links;
+mod netlink;
+mod process;
+mod sockets;
+
+use crate::host::{Host, Interface};
+use crate::wanted::Wanted;
+use ethtool::{Ethtool, NetdevFamily};
+use netmem::port::xdp::AttachedProgram;
+use std::collections::BTreeMap;
+use std::io;
+
+/// What is said where an interface's driver has no answer: nothing is wrong with that.
+const NO_ANSWER: [i32; 2] = [95, 19];
+
+impl Host {
+    /// This host, as far as `wanted` depends on it. Nothing is changed, and nothing needs a capability; with fewer of them less is seen.
+    ///
+    /// # Cost
+    /// Some hundred system calls; each process's descriptors are looked at where AF_XDP sockets are bound.
+    #[must_use]
+    pub fn read(wanted: &Wanted) -> Host {
+        let mut unseen = Vec::new();
+        let interfaces = interfaces(wanted, &mut unseen);
+        let abstract_sockets = seen(sockets::abstract_names(), "abstract sockets", &mut unseen);
+        Host {
+            process: process::process(),
+            kernel: files::kernel(),
+            memory: files::memory(),
+            cores: files::cores(process::allowed_cores()),
+            interfaces,
+            settings: files::settings(wanted),
+            paths: files::paths(wanted),
+            abstract_sockets,
+            unseen,
+        }
+    }
+}
+
+impl Host {
+    /// A host of which the settings alone are known.
+    pub(crate) fn with_settings(wanted: &Wanted) -> Host {
+        Host { settings: files::settings(wanted), ..Host::default() }
+    }
+}
+
+/// The value, or none of it with a line that says why.
+fn seen<T: Default>(read: io::Result<T>, what: &str, unseen: &mut Vec<String>) -> T {
+    read.unwrap_or_else(|error| {
+        unseen.push(format!("{what}: {error}"));
+        T::default()
+    })
+}
+
+fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Interface> {
+    let (mut interfaces, parents) = seen(links::all(), "interfaces", unseen);
+    for (name, parent) in &parents {
+        if let Some(interface) = interfaces.get_mut(name) {
+            (interface.driver, interface.node) = files::hardware(parent);
+        }
+    }
+    let drivers =
+        Ethtool::new().map_err(|error| unseen.push(format!("offloads, rings and queues: {error}"))).ok();
+    let modes = NetdevFamily::new()
+        .map_err(|error| unseen.push(format!("what XDP can do with each driver: {error}")))
+        .ok();
+    for (name, interface) in &mut interfaces {
+        if let Some(drivers) = &drivers {
+            ask(drivers, name, interface, unseen);
+        }
+        interface.modes = modes.as_ref().and_then(|modes| modes.modes(interface.index).ok());
+    }
+    for (_, name) in wanted.interfaces() {
+        if let Some(interface) = interfaces.get_mut(name) {
+            interface.program = AttachedProgram::on(name).map(|program| program.to_string());
+        }
+    }
+    let mut bound = seen(sockets::bound(), "bound AF_XDP sockets (CONFIG_XDP_SOCKETS_DIAG)", unseen);
+    for interface in interfaces.values_mut() {
+        interface.bound = bound.remove(&interface.index).unwrap_or_default();
+    }
+    interfaces
+}
+
+/// What an interface's driver says of itself.
+fn ask(drivers: &Ethtool, name: &str, interface: &mut Interface, unseen: &mut Vec<String>) {
+    let mut answer = |error: &io::Error, what: &str| {
+        if !error.raw_os_error().is_some_and(|code| NO_ANSWER.contains(&code)) {
+            unseen.push(format!("{what} of {name}: {error}"));
+        }
+    };
+    let index = interface.index;
+    interface.offloads =
+        drivers.offloads(index).inspect_err(|error| answer(error, "offloads")).unwrap_or_default();
+    interface.rings = drivers.rings(index).inspect_err(|error| answer(error, "rings")).ok();
+    interface.queues = drivers.queues(index).inspect_err(|error| answer(error, "queues")).ok();
+}

@@ -1,0 +1,120 @@
+//! Whether each interface is there and up, and what it carries.
+
+use super::{interface, listed};
+use crate::change::Change;
+use crate::finding::{Findings, Harm};
+use crate::host::{Host, Interface};
+use crate::wanted::{Device, Wanted, WantedPort};
+use netmem::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
+use netmem::pool::PoolConfig;
+use netmem::port::xdp::XdpModePreference;
+use netmem::wire::ethernet::HEADER_LEN;
+
+/// The largest MTU that native mode takes where a packet is to be in one buffer, a page without headroom and tail.
+const ONE_BUFFER: u32 = 3498;
+
+pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for (port, name) in wanted.interfaces() {
+        let Some((own, its)) = interface(host, name) else {
+            missing(host, port, name, found);
+            continue;
+        };
+        if own != name {
+            let what = format!(
+                "{name} is an altname of {own}, and its settings in /proc/sys are found by {own} alone"
+            );
+            found.add(
+                "renamed",
+                Harm::Loses,
+                &port.name,
+                what,
+                format!("write {}", port.name.replace(name, own)),
+            );
+        }
+        link(host, port, (own, its), found);
+        frames(wanted, port, (own, its), found);
+    }
+    for (port, place) in wanted.xdp() {
+        if let Some((own, its)) = interface(host, &place.interface) {
+            modes(port, place.mode, (own, its), found);
+        }
+    }
+}
+
+fn missing(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
+    // Nothing is known of interfaces where none could be read.
+    if host.interfaces.is_empty() {
+        return;
+    }
+    let others = host.interfaces.keys().filter(|name| *name != "lo");
+    let remedy = match listed(others) {
+        none if none.is_empty() => "ip link add, or start it in the network namespace that has it".to_owned(),
+        names => {
+            format!("there are {names}: name one of them, or start it in the network namespace that has it")
+        }
+    };
+    let what = format!("there is no interface {name} in this network namespace");
+    found.add("missing", Harm::Fails, &port.name, what, remedy);
+}
+
+/// Whether packets can pass.
+fn link(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
+    let up = |name: &str| {
+        Change::run(&format!("ip link set dev {name} up"), &format!("ip link set dev {name} down"))
+    };
+    if !its.is_up {
+        found.mend("down", Harm::Fails, &port.name, "the interface is down".to_owned(), up(name));
+        return;
+    }
+    if its.has_carrier {
+        return;
+    }
+    let what = "it has no carrier: the other end is down or not there".to_owned();
+    let peer = its.link.as_deref().filter(|_| its.kind.as_deref() == Some("veth"));
+    match peer.filter(|peer| host.interfaces.get(*peer).is_some_and(|peer| !peer.is_up)) {
+        Some(peer) => found.mend("carrier", Harm::Loses, &port.name, what, up(peer)),
+        None => {
+            let remedy = format!("set the other end up, or look at the cable: ethtool {name}");
+            found.add("carrier", Harm::Loses, &port.name, what, remedy);
+        }
+    }
+}
+
+/// Whether a frame has room for what the interface carries.
+fn frames(wanted: &Wanted, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
+    let longest = its.mtu as usize + HEADER_LEN;
+    if longest <= wanted.longest {
+        return;
+    }
+    let most = if matches!(port.device, Device::Xdp(_)) { PAGE_SIZE } else { FRAME_SIZE_MAX };
+    let sizes = (0..).map(|twice| CHUNK_SIZE << twice).take_while(|size| *size <= most);
+    let enough = { sizes }.find(|size| PoolConfig::room(*size) >= longest);
+    let fits = wanted.longest - HEADER_LEN;
+    let remedy = match enough {
+        Some(size) => format!("--frame-size {size}, or ip link set dev {name} mtu {fits}"),
+        None if most == FRAME_SIZE_MAX => format!("ip link set dev {name} mtu {fits}"),
+        None => format!("packet:{name} with larger --frame-size, or ip link set dev {name} mtu {fits}"),
+    };
+    let what = format!("its packets have up to {longest} bytes, and a frame has room for {}", wanted.longest);
+    found.add("frame-size", Harm::Loses, &port.name, what, remedy);
+}
+
+/// Whether the program runs where it is to run.
+fn modes(port: &WantedPort, mode: XdpModePreference, (name, its): (&str, &Interface), found: &mut Findings) {
+    let Some(offered) = its.modes else { return };
+    let harm = match mode {
+        XdpModePreference::Generic => return,
+        XdpModePreference::Native => Harm::Fails,
+        XdpModePreference::NativeThenGeneric => Harm::Slow,
+    };
+    if !offered.native {
+        let driver = its.driver.as_deref().or(its.kind.as_deref()).unwrap_or("its driver");
+        let what =
+            format!("{driver} has no native XDP: each packet takes the generic way, as a copy in an skb");
+        found.add("native", harm, &port.name, what, "--xdp-mode generic says that it is meant so".to_owned());
+    } else if its.mtu > ONE_BUFFER && !(its.kind.is_some() && offered.several_buffers) {
+        let what = format!("native XDP needs packets in one buffer, and MTU {} has longer ones", its.mtu);
+        let remedy = format!("ip link set dev {name} mtu {ONE_BUFFER}, or packet:{name}");
+        found.add("native-mtu", harm, &port.name, what, remedy);
+    }
+}

@@ -1,0 +1,76 @@
+//! What the kernel can do, and its memory.
+
+use crate::change::Change;
+use crate::finding::{Findings, Harm};
+use crate::host::Host;
+use crate::wanted::{Device, Wanted};
+
+/// The first kernel whose links of programs and rings suffice.
+const FIRST: (u32, u32) = (5, 9);
+const HUGE: u64 = 2 << 20;
+
+pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    if let Some((_, place)) = wanted.xdp().next() {
+        af_xdp(host, &place.interface, found);
+    }
+    if let (Some(port), false) =
+        (wanted.ports.iter().find(|port| matches!(port.device, Device::Tap(_))), host.kernel.tun)
+    {
+        let what = "there is no /dev/net/tun".to_owned();
+        found.add("tun", Harm::Fails, &port.name, what, "modprobe tun".to_owned());
+    }
+    memory(host, wanted, found);
+}
+
+fn af_xdp(host: &Host, interface: &str, found: &mut Findings) {
+    let instead = format!("packet:{interface} needs none of it");
+    if let Some(version) = host.kernel_version().filter(|version| *version < FIRST) {
+        let what =
+            format!("Linux {}.{}: xdp ports need {}.{} or later", version.0, version.1, FIRST.0, FIRST.1);
+        found.add("kernel", Harm::Fails, "host", what, format!("boot a newer kernel; {instead}"));
+    } else if host.kernel.af_xdp == Some(false) {
+        let what = "the kernel was built without CONFIG_XDP_SOCKETS".to_owned();
+        found.add("af-xdp", Harm::Fails, "host", what, format!("boot one that has it; {instead}"));
+    }
+    if host.setting("net.core.bpf_jit_enable") == Some("0") {
+        let change =
+            Change::Setting { key: "net.core.bpf_jit_enable".into(), from: "0".into(), to: "1".into() };
+        let what = "XDP programs are interpreted".to_owned();
+        found.mend("jit", Harm::Slow, "host", what, change);
+    }
+}
+
+fn memory(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    let memory = &host.memory;
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    if memory.available > 0 && memory.available + memory.huge_free < wanted.memory {
+        found.add(
+            "memory",
+            Harm::Fails,
+            "host",
+            format!(
+                "frames take {} MiB, and {} MiB are available",
+                mib(wanted.memory),
+                mib(memory.available)
+            ),
+            "give fewer --frames, or a smaller --ring".to_owned(),
+        );
+        return;
+    }
+    if memory.transparent == "never" && memory.huge_free < wanted.memory {
+        let (pages, missing) = (memory.huge_total / HUGE, (wanted.memory - memory.huge_free).div_ceil(HUGE));
+        let (from, to) = (pages.to_string(), (pages + missing).to_string());
+        let what = format!(
+            "transparent huge pages are off, and {} MiB of huge pages are free of {} MiB: frames are on small pages",
+            mib(memory.huge_free),
+            mib(wanted.memory)
+        );
+        found.mend(
+            "huge-pages",
+            Harm::Slow,
+            "host",
+            what,
+            Change::Setting { key: "vm.nr_hugepages".into(), from, to },
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! What cards and hosts leave undone or undo.
+
+use super::interface;
+use crate::change::Change;
+use crate::finding::{Findings, Harm};
+use crate::host::{Host, Interface};
+use crate::wanted::{Wanted, WantedPort, XdpPlace};
+use netmem::port::xdp::XdpModePreference;
+
+pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for (port, name) in wanted.interfaces() {
+        if let Some((name, its)) = interface(host, name) {
+            joined(port, (name, its), found);
+        }
+    }
+    for (port, place) in wanted.xdp() {
+        if let Some((name, its)) = interface(host, &place.interface) {
+            joined_for_xdp(port, (name, its), found);
+            tags(host, port, (name, its), found);
+            segments(host, (port, place), its, found);
+        }
+    }
+}
+
+fn off(interface: &str, offload: &str) -> Change {
+    let set = |state: &str| format!("ethtool -K {interface} {offload} {state}");
+    Change::run(&set("off"), &set("on"))
+}
+
+/// Packets that a card has joined by LRO cannot be taken apart as they came.
+fn joined(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
+    if its.offloads.contains("rx-lro") {
+        let what = "the card joins received packets (LRO), which cannot be forwarded as they came".to_owned();
+        found.mend("lro", Harm::Loses, &port.name, what, off(name, "large-receive-offload"));
+    }
+}
+
+/// Those that it has joined by its own GRO say how, but not to XDP: native mode may be refused, and generic mode has to cut them.
+fn joined_for_xdp(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
+    if its.offloads.contains("rx-gro-hw") {
+        let what = "the card joins received packets (GRO in hardware): native mode may be refused, and generic mode cuts them again";
+        found.mend("gro-hw", Harm::Slow, &port.name, what.to_owned(), off(name, "rx-gro-hw"));
+    }
+}
+
+/// A tag that the card takes off is not seen by an XDP program.
+fn tags(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
+    let is_on_it = |its: &Interface| its.link.as_deref() == Some(name) && its.kind.as_deref() == Some("vlan");
+    let vlan = host.interfaces.iter().find(|(_, its)| is_on_it(its));
+    if let (Some((vlan, _)), true) = (vlan, its.offloads.contains("rx-vlan-hw-parse")) {
+        let what =
+            format!("VLAN tags are taken off before the program sees them: packets of {vlan} look untagged");
+        found.mend("vlan-tags", Harm::Loses, &port.name, what, off(name, "rx-vlan-offload"));
+    }
+}
+
+/// In generic mode the packets of a host arrive before they are cut, and of UDP nothing says how.
+fn segments(host: &Host, (port, place): (&WantedPort, &XdpPlace), its: &Interface, found: &mut Findings) {
+    let is_generic = match place.mode {
+        XdpModePreference::Generic => true,
+        XdpModePreference::Native => false,
+        XdpModePreference::NativeThenGeneric => its.modes.is_some_and(|modes| !modes.native),
+    };
+    let peer = its.link.as_deref().filter(|_| is_generic && its.kind.as_deref() == Some("veth"));
+    let Some(peer) = peer else { return };
+    if host.interfaces.get(peer).is_some_and(|its| its.offloads.contains("tx-udp-segmentation")) {
+        let what = format!(
+            "{peer} sends UDP packets uncut, and generic mode does not say how to cut them: they are dropped"
+        );
+        found.mend("udp-segments", Harm::Loses, &port.name, what, off(peer, "tx-udp-segmentation"));
+    }
+}

@@ -1,0 +1,73 @@
+//! Peers at sockets, and files.
+
+use crate::finding::{Findings, Harm};
+use crate::host::Host;
+use crate::wanted::{Device, Wanted, WantedPort};
+use std::path::Path;
+
+pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for port in &wanted.ports {
+        match &port.device {
+            Device::Memif { path, is_server } => memif(host, port, (path, *is_server), found),
+            Device::Files { input, output } => {
+                if let Some(path) = input.as_deref() {
+                    received(host, port, path, found);
+                }
+                if let Some(path) = output.as_deref() {
+                    written(host, port, path, found);
+                }
+            }
+            Device::Xdp(_) | Device::Packet(_) | Device::Tap(_) => {}
+        }
+    }
+}
+
+fn memif(host: &Host, port: &WantedPort, (path, is_server): (&Path, bool), found: &mut Findings) {
+    // An abstract name has no file.
+    if path.to_string_lossy().starts_with('@') {
+        return;
+    }
+    let is_there = host.paths.there.contains(path);
+    let is_abstract = host.abstract_sockets.contains(&*path.to_string_lossy());
+    if !is_server && !is_there && is_abstract {
+        let what = "its peer listens on an abstract socket of this name (DPDK's default), and no file has it"
+            .to_owned();
+        let remedy = format!("memif:@{}, or the DPDK side with socket-abstract=no", path.display());
+        found.add("abstract-socket", Harm::Fails, &port.name, what, remedy);
+    }
+    if is_server && !host.paths.writable.contains(path) {
+        let (what, remedy) = no_file(path);
+        found.add("socket-folder", Harm::Fails, &port.name, what, remedy);
+    }
+}
+
+/// Whether it is standard input or output.
+fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn received(host: &Host, port: &WantedPort, path: &Path, found: &mut Findings) {
+    if is_standard(path) || host.paths.readable.contains(path) {
+        return;
+    }
+    let (what, remedy) = if host.paths.there.contains(path) {
+        (format!("{} cannot be read", path.display()), format!("chmod a+r {}", path.display()))
+    } else {
+        (format!("there is no file {}", path.display()), "check the path".to_owned())
+    };
+    found.add("input", Harm::Fails, &port.name, what, remedy);
+}
+
+fn written(host: &Host, port: &WantedPort, path: &Path, found: &mut Findings) {
+    if is_standard(path) || host.paths.writable.contains(path) {
+        return;
+    }
+    let (what, remedy) = no_file(path);
+    found.add("output", Harm::Fails, &port.name, what, remedy);
+}
+
+fn no_file(path: &Path) -> (String, String) {
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let what = format!("{} cannot be made or written", path.display());
+    (what, format!("mkdir -p {0}, or write access to it (ls -ld {0})", folder.display()))
+}

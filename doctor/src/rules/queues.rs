@@ -1,0 +1,90 @@
+//! Queues and rings of the devices below xdp ports.
+
+use super::interface;
+use crate::change::Change;
+use crate::finding::{Findings, Harm};
+use crate::host::{Host, Interface, QueueCounts};
+use crate::wanted::{Wanted, WantedPort, XdpPlace};
+
+pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for (port, place) in wanted.xdp() {
+        let Some((name, its)) = interface(host, &place.interface) else { continue };
+        if let Some(queues) = its.queues {
+            too_few(port, place, (name, queues), found);
+            not_taken(host, wanted, (port, place), (name, queues), found);
+        }
+        rings(port, (name, its), found);
+    }
+}
+
+/// How many queues of `queues` a port takes.
+fn taken(place: &XdpPlace, queues: QueueCounts) -> u32 {
+    place.queues.unwrap_or(queues.now.saturating_sub(place.queue))
+}
+
+/// `combined 4`, or `rx 4 tx 4`
+fn channels(queues: QueueCounts, count: u32) -> String {
+    if queues.is_combined { format!("combined {count}") } else { format!("rx {count} tx {count}") }
+}
+
+fn too_few(port: &WantedPort, place: &XdpPlace, (name, queues): (&str, QueueCounts), found: &mut Findings) {
+    let needed = place.queue.saturating_add(taken(place, queues));
+    if needed <= queues.now && place.queue < queues.now {
+        return;
+    }
+    let what =
+        format!("it takes queues up to number {}, and the interface has {}", needed.max(1) - 1, queues.now);
+    if needed <= queues.most {
+        let set = |count| format!("ethtool -L {name} {}", channels(queues, count));
+        found.mend("queues", Harm::Fails, &port.name, what, Change::run(&set(needed), &set(queues.now)));
+    } else {
+        let remedy = format!("there can be {}: give fewer queues, or fewer --workers", queues.most);
+        found.add("queues", Harm::Fails, &port.name, what, remedy);
+    }
+}
+
+/// What arrives on queues that no port takes goes to the kernel, which is meant so only where a port takes a part.
+fn not_taken(
+    host: &Host,
+    wanted: &Wanted,
+    (port, place): (&WantedPort, &XdpPlace),
+    (name, queues): (&str, QueueCounts),
+    found: &mut Findings,
+) {
+    let same = |(_, other): &(&WantedPort, &XdpPlace)| {
+        interface(host, &other.interface).is_some_and(|(other, _)| other == name)
+    };
+    let takes = |queue: u32| {
+        wanted.xdp().filter(same).any(|(_, other)| {
+            (other.queue..other.queue.saturating_add(taken(other, queues))).contains(&queue)
+        })
+    };
+    let is_first = wanted.xdp().find(same).is_some_and(|(first, _)| first == port);
+    let left = (0..queues.now).filter(|queue| !takes(*queue)).count();
+    if left == 0 || place.is_partial || !is_first {
+        return;
+    }
+    let what =
+        format!("no port takes {left} of its {} queues: what arrives there goes to the kernel", queues.now);
+    let taken = queues.now as usize - left;
+    let fewer = format!("ethtool -L {name} {}", channels(queues, taken.max(1) as u32));
+    found.add("other-queues", Harm::Loses, &port.name, what, format!("xdp:{name},queues=all, or {fewer}"));
+}
+
+/// Drivers with zero copy refuse a socket where the device's rings are no powers of two (ice, i40e).
+fn rings(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
+    let Some(rings) = its.rings.filter(|_| its.modes.is_some_and(|modes| modes.zero_copy)) else { return };
+    if rings.rx.is_power_of_two() && rings.tx.is_power_of_two() {
+        return;
+    }
+    let set = |rx: u32, tx: u32| format!("ethtool -G {name} rx {rx} tx {tx}");
+    // Down, since a device may have no larger ones.
+    let below =
+        |size: u32| if size.is_power_of_two() || size == 0 { size } else { size.next_power_of_two() / 2 };
+    let what = format!(
+        "its rings of {} and {} descriptors are no powers of two, with which drivers refuse zero copy",
+        rings.rx, rings.tx
+    );
+    let change = Change::run(&set(below(rings.rx), below(rings.tx)), &set(rings.rx, rings.tx));
+    found.mend("rings", Harm::Fails, &port.name, what, change);
+}

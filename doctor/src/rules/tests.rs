@@ -1,0 +1,295 @@
+//! A good host, and each fault planted in it, alone and together.
+
+use super::findings;
+use crate::finding::{Finding, Harm};
+use crate::host::{
+    BoundSocket, Cores, Host, Interface, Kernel, MemoryState, OfferedModes, Process, QueueCounts, RingSizes,
+};
+use crate::wanted::{Device, Wanted, WantedPort, XdpPlace};
+use netmem::port::xdp::XdpModePreference;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Two cards of the first node, four cores, and root.
+fn good_host() -> Host {
+    let card = |index| Interface {
+        index,
+        is_up: true,
+        has_carrier: true,
+        mtu: 1500,
+        driver: Some("ice".into()),
+        node: Some(0),
+        queues: Some(QueueCounts { now: 1, most: 8, is_combined: true }),
+        rings: Some(RingSizes { rx: 2048, tx: 2048 }),
+        offloads: BTreeSet::from(["rx-checksum".into(), "rx-vlan-hw-parse".into()]),
+        modes: Some(OfferedModes { native: true, zero_copy: true, several_buffers: true }),
+        ..Interface::default()
+    };
+    let setting = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    Host {
+        process: Process {
+            capabilities: ["CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF", "CAP_IPC_LOCK"]
+                .map(str::to_owned)
+                .into(),
+            locked_memory: Some(8 << 20),
+        },
+        kernel: Kernel { release: "6.1.0-18-amd64".into(), af_xdp: Some(true), tun: true },
+        memory: MemoryState { available: 8 << 30, transparent: "madvise".into(), ..MemoryState::default() },
+        cores: Cores {
+            allowed: vec![0, 1, 2, 3],
+            nodes: BTreeMap::from([(0, vec![0, 1]), (1, vec![2, 3])]),
+            ..Cores::default()
+        },
+        interfaces: BTreeMap::from([
+            ("eth0".to_owned(), card(2)),
+            ("eth1".to_owned(), card(3)),
+            ("lo".to_owned(), Interface { index: 1, is_up: true, mtu: 65536, ..Interface::default() }),
+        ]),
+        settings: [
+            setting("net.core.bpf_jit_enable", "1"),
+            setting("net.ipv4.conf.all.rp_filter", "0"),
+            setting("net.ipv4.conf.eth0.rp_filter", "2"),
+            setting("net.ipv4.conf.eth0.forwarding", "0"),
+            setting("net.ipv4.conf.eth1.forwarding", "1"),
+        ]
+        .into(),
+        ..Host::default()
+    }
+}
+
+fn xdp(interface: &str) -> WantedPort {
+    let device = Device::Xdp(XdpPlace {
+        interface: interface.into(),
+        queue: 0,
+        queues: Some(1),
+        mode: XdpModePreference::NativeThenGeneric,
+        is_partial: false,
+        leaves_control: true,
+    });
+    WantedPort { name: format!("xdp:{interface}"), device }
+}
+
+fn packet(interface: &str) -> WantedPort {
+    WantedPort { name: format!("packet:{interface}"), device: Device::Packet(interface.into()) }
+}
+
+/// A router on both cards.
+fn wanted() -> Wanted {
+    Wanted {
+        ports: vec![xdp("eth0"), xdp("eth1")],
+        workers: 1,
+        cores: vec![1],
+        memory: 64 << 20,
+        longest: 1514,
+        forwards: true,
+        routes: true,
+    }
+}
+
+/// The place of the first port.
+fn place(wanted: &mut Wanted) -> &mut XdpPlace {
+    match &mut wanted.ports[0].device {
+        Device::Xdp(place) => place,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn eth0(host: &mut Host) -> &mut Interface {
+    host.interfaces.get_mut("eth0").unwrap()
+}
+
+/// An interface of software.
+fn soft(kind: &str, link: Option<&str>) -> Interface {
+    let (kind, link) = (Some(kind.to_owned()), link.map(str::to_owned));
+    Interface { is_up: true, has_carrier: true, mtu: 1500, kind, link, ..Interface::default() }
+}
+
+/// A rule, and what makes a host or a plan break it.
+type Fault = (&'static str, Harm, fn(&mut Host, &mut Wanted));
+
+/// Those that can be had together.
+const TOGETHER: [Fault; 26] = [
+    ("capabilities", Harm::Fails, |host, _| {
+        host.process.capabilities.remove("CAP_BPF");
+    }),
+    ("locked-memory", Harm::Fails, |host, _| {
+        host.process.capabilities.remove("CAP_IPC_LOCK");
+    }),
+    ("kernel", Harm::Fails, |host, _| host.kernel.release = "5.4.0".into()),
+    ("jit", Harm::Slow, |host, _| drop(host.settings.insert("net.core.bpf_jit_enable".into(), "0".into()))),
+    ("tun", Harm::Fails, |host, wanted| {
+        host.kernel.tun = false;
+        wanted.ports.push(WantedPort { name: "tap:tap0".into(), device: Device::Tap("tap0".into()) });
+    }),
+    ("huge-pages", Harm::Slow, |host, _| host.memory.transparent = "never".into()),
+    ("cores", Harm::Slow, |_, wanted| wanted.workers = 5),
+    ("isolation", Harm::Slow, |host, _| host.cores.isolated = vec![2, 3]),
+    ("numa", Harm::Slow, |host, _| eth0(host).node = Some(1)),
+    ("missing", Harm::Fails, |_, wanted| wanted.ports.push(xdp("eth7"))),
+    ("renamed", Harm::Loses, |host, wanted| {
+        host.interfaces.get_mut("eth1").unwrap().other_names.push("enp3s0".into());
+        wanted.ports[1] = xdp("enp3s0");
+    }),
+    ("down", Harm::Fails, |host, _| eth0(host).is_up = false),
+    ("carrier", Harm::Loses, |host, _| host.interfaces.get_mut("eth1").unwrap().has_carrier = false),
+    ("frame-size", Harm::Loses, |host, _| eth0(host).mtu = 3000),
+    ("native", Harm::Slow, |host, _| {
+        eth0(host).modes = Some(OfferedModes { zero_copy: true, ..Default::default() })
+    }),
+    ("queues", Harm::Fails, |_, wanted| place(wanted).queues = Some(4)),
+    ("rings", Harm::Fails, |host, _| eth0(host).rings = Some(RingSizes { rx: 2040, tx: 512 })),
+    ("lro", Harm::Loses, |host, _| eth0(host).offloads.extend(["rx-lro".into()])),
+    ("gro-hw", Harm::Slow, |host, _| eth0(host).offloads.extend(["rx-gro-hw".into()])),
+    ("vlan-tags", Harm::Loses, |host, _| {
+        host.interfaces.insert("eth0.7".into(), soft("vlan", Some("eth0")));
+    }),
+    ("on-top", Harm::Loses, |host, _| {
+        host.interfaces.insert("macvlan0".into(), soft("macvlan", Some("eth0")));
+    }),
+    ("program", Harm::Fails, |host, _| {
+        eth0(host).program = Some("\"other\" (number 7), held by x (process 9)".into())
+    }),
+    ("bound", Harm::Fails, |host, _| {
+        eth0(host).bound.push(BoundSocket { queue: 0, holder: Some("suricata (process 17)".into()) });
+    }),
+    ("bridge", Harm::Loses, |host, _| {
+        host.interfaces.insert("br0".into(), soft("bridge", None));
+        eth0(host).controller = Some("br0".into());
+    }),
+    ("rp-filter", Harm::Loses, |host, _| {
+        drop(host.settings.insert("net.ipv4.conf.eth0.rp_filter".into(), "1".into()))
+    }),
+    ("forwarding", Harm::Loses, |host, wanted| {
+        host.interfaces.insert("eth2".into(), soft("veth", None));
+        host.settings.insert("net.ipv6.conf.eth2.forwarding".into(), "1".into());
+        wanted.ports.push(packet("eth2"));
+    }),
+];
+
+/// Those that hide another, or that another hides.
+const ALONE: [Fault; 13] = [
+    ("native-mtu", Harm::Slow, |host, wanted| {
+        host.interfaces.get_mut("eth1").unwrap().mtu = 9000;
+        wanted.longest = 9018;
+    }),
+    ("af-xdp", Harm::Fails, |host, _| host.kernel.af_xdp = Some(false)),
+    ("memory", Harm::Fails, |_, wanted| wanted.memory = 9 << 30),
+    ("other-queues", Harm::Loses, |host, _| {
+        eth0(host).queues = Some(QueueCounts { now: 8, most: 8, is_combined: true });
+    }),
+    ("native", Harm::Fails, |host, wanted| {
+        eth0(host).modes = Some(OfferedModes::default());
+        place(wanted).mode = XdpModePreference::Native;
+    }),
+    ("udp-segments", Harm::Loses, |host, wanted| {
+        let mut peer = soft("veth", None);
+        peer.offloads.insert("tx-udp-segmentation".into());
+        host.interfaces.insert("host0".into(), peer);
+        *eth0(host) = soft("veth", Some("host0"));
+        place(wanted).mode = XdpModePreference::Generic;
+    }),
+    ("bond", Harm::Fails, |host, _| eth0(host).kind = Some("bond".into())),
+    ("bond-member", Harm::Loses, |host, _| {
+        host.interfaces.insert("bond0".into(), soft("bond", None));
+        eth0(host).controller = Some("bond0".into());
+    }),
+    ("bridge", Harm::Loses, |host, wanted| {
+        host.interfaces.insert("br0".into(), soft("bridge", None));
+        eth0(host).controller = Some("br0".into());
+        wanted.ports[0] = packet("eth0");
+    }),
+    ("abstract-socket", Harm::Fails, |host, wanted| {
+        host.abstract_sockets.insert("/run/memif.sock".into());
+        wanted.ports.push(memif(false));
+    }),
+    ("socket-folder", Harm::Fails, |_, wanted| wanted.ports.push(memif(true))),
+    ("input", Harm::Fails, |_, wanted| wanted.ports.push(files(Some("/none.pcap"), Some("-")))),
+    ("output", Harm::Fails, |_, wanted| wanted.ports.push(files(Some("-"), Some("/none/out.pcap")))),
+];
+
+fn memif(is_server: bool) -> WantedPort {
+    let device = Device::Memif { path: "/run/memif.sock".into(), is_server };
+    WantedPort { name: "memif:/run/memif.sock".into(), device }
+}
+
+fn files(input: Option<&str>, output: Option<&str>) -> WantedPort {
+    let device = Device::Files { input: input.map(PathBuf::from), output: output.map(PathBuf::from) };
+    WantedPort { name: "pcap:".into(), device }
+}
+
+/// What is found on a good host with these faults.
+fn found(faults: &[&Fault]) -> Vec<Finding> {
+    let (mut host, mut wanted) = (good_host(), wanted());
+    faults.iter().for_each(|(_, _, plant)| plant(&mut host, &mut wanted));
+    findings(&host, &wanted)
+}
+
+fn rules(findings: &[Finding]) -> Vec<(&'static str, Harm)> {
+    findings.iter().map(|finding| (finding.rule, finding.harm)).collect()
+}
+
+#[test]
+fn nothing_is_found_on_a_good_host() {
+    assert_eq!(found(&[]), []);
+}
+
+#[test]
+fn each_fault_alone_is_found_and_nothing_else() {
+    for fault in TOGETHER.iter().chain(&ALONE) {
+        assert_eq!(rules(&found(&[fault])), [(fault.0, fault.1)], "{:?}", found(&[fault]));
+    }
+}
+
+#[test]
+fn all_faults_together_are_each_found() {
+    let all = found(&TOGETHER.iter().collect::<Vec<_>>());
+    let names: BTreeSet<_> = rules(&all).into_iter().collect();
+    for (rule, harm, _) in TOGETHER {
+        assert!(names.contains(&(rule, harm)), "{rule}: {all:#?}");
+    }
+    assert_eq!(names.len(), TOGETHER.len(), "{all:#?}");
+    assert!(all.is_sorted_by_key(|finding| finding.harm));
+}
+
+#[test]
+fn every_finding_is_one_line_with_a_remedy() {
+    for fault in TOGETHER.iter().chain(&ALONE) {
+        for finding in found(&[fault]) {
+            let line = finding.to_string();
+            assert!(!line.contains('\n') && !line.contains("  ") && finding.remedy.len() > 8, "{line}");
+        }
+    }
+}
+
+#[test]
+fn commands_name_the_interface_and_can_be_taken_back() {
+    let change = |rule: &str| {
+        let fault = TOGETHER.iter().find(|fault| fault.0 == rule).unwrap();
+        let change = found(&[fault]).remove(0).change.unwrap();
+        (change.to_string(), change.reversed().to_string())
+    };
+    let pair = |to: &str, back: &str| (to.to_owned(), back.to_owned());
+    assert_eq!(change("down"), pair("ip link set dev eth0 up", "ip link set dev eth0 down"));
+    assert_eq!(change("queues"), pair("ethtool -L eth0 combined 4", "ethtool -L eth0 combined 1"));
+    assert_eq!(change("rings"), pair("ethtool -G eth0 rx 1024 tx 512", "ethtool -G eth0 rx 2040 tx 512"));
+    assert_eq!(
+        change("lro"),
+        pair("ethtool -K eth0 large-receive-offload off", "ethtool -K eth0 large-receive-offload on")
+    );
+    assert_eq!(change("huge-pages"), pair("sysctl -w vm.nr_hugepages=32", "sysctl -w vm.nr_hugepages=0"));
+    assert_eq!(
+        change("forwarding"),
+        pair("sysctl -w net.ipv6.conf.eth2.forwarding=0", "sysctl -w net.ipv6.conf.eth2.forwarding=1")
+    );
+}
+
+#[test]
+fn a_port_that_takes_a_part_loses_nothing_to_other_queues_vlans_and_bridges() {
+    let (mut host, mut wanted) = (good_host(), wanted());
+    place(&mut wanted).is_partial = true;
+    eth0(&mut host).queues = Some(QueueCounts { now: 8, most: 8, is_combined: true });
+    host.interfaces.insert("macvlan0".into(), soft("macvlan", Some("eth0")));
+    host.interfaces.insert("br0".into(), soft("bridge", None));
+    eth0(&mut host).controller = Some("br0".into());
+    assert_eq!(findings(&host, &wanted), []);
+}
