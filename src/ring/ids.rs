@@ -86,24 +86,24 @@ mod tests {
 
     #[test]
     fn two_senders_on_threads_of_their_own_lose_nothing_and_keep_their_order() {
-        const EACH: u32 = 10_000;
+        let each = crate::rounds::rounds(10_000) as u32;
         let (sender, mut receiver) = id_ring(64);
         let mut next = [0, 0];
         std::thread::scope(|scope| {
             for tag in [1 << 30, 1 << 31] {
                 let sender = sender.clone();
                 scope.spawn(move || {
-                    for id in (0..EACH).filter_map(|n| NonZeroU32::new(tag | n)) {
+                    for id in (0..each).filter_map(|n| NonZeroU32::new(tag | n)) {
                         while sender.send_burst(&[id]) == 0 {
                             std::thread::yield_now();
                         }
                     }
                 });
             }
-            while next != [EACH; 2] {
+            while next != [each; 2] {
                 receiver.recv_burst(32, |id| {
                     let sender = (id.get() >> 31) as usize;
-                    assert_eq!(id.get() & (EACH.next_power_of_two() - 1), next[sender]);
+                    assert_eq!(id.get() & (each.next_power_of_two() - 1), next[sender]);
                     next[sender] += 1;
                 });
             }

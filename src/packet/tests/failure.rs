@@ -4,6 +4,7 @@ use crate::packet::{CopyBreak, External, HeadCache, HeadCacheConfig, HeadCacheMo
 use crate::page::{Lists, Memory, MemoryConfig};
 use crate::pool::tests::panics::{memory_without_lists, next_page_home_panics, panics};
 use crate::pool::{Batch, Fragments, Pool, PoolConfig};
+use crate::rounds::stride;
 use crate::slab::{CacheConfig, SizeClasses};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
@@ -84,7 +85,7 @@ fn the_failure_of_any_one_allocation_loses_nothing() {
     for mode in [HeadCacheMode::Each, HeadCacheMode::Bulk, HeadCacheMode::FlushOnly, HeadCacheMode::TwoSided]
     {
         let mut failures = 0;
-        for n in 0.. {
+        for n in (0..).step_by(stride(8)) {
             let mut w = memory.worker().unwrap();
             let scene = scene(&memory, &mut w, mode).unwrap();
             memory.refuse(n);

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_size_gets_the_smallest_class_that_holds_it() {
-        for bytes in (0..=20_000).step_by(if cfg!(miri) { 97 } else { 1 }) {
+        for bytes in (0..=20_000).step_by(crate::rounds::stride(97)) {
             let smallest = CLASSES.iter().position(|&size| size >= bytes);
             assert_eq!(of(bytes), smallest.filter(|_| bytes > 0), "{bytes} bytes");
         }

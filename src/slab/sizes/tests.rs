@@ -68,7 +68,7 @@ fn every_size_is_had_aligned_and_can_be_used_in_full() {
     let mut w = memory.worker().unwrap();
     let sizes = sizes(&memory);
     let mut held = Vec::new();
-    for len in (0..=20_000).step_by(if cfg!(miri) { 97 } else { 1 }) {
+    for len in (0..=20_000).step_by(crate::rounds::stride(97)) {
         let at = sizes.alloc(&mut w, len).unwrap();
         let power = 1 << len.trailing_zeros().min(13);
         assert_eq!(at.addr().get() % if len == 0 { 16 } else { power }, 0, "{len} bytes at {at:?}");

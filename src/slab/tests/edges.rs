@@ -1,7 +1,7 @@
 //! What happens at the edges: no memory, threads that free, caches that end.
 
 use super::*;
-use crate::rounds::rounds;
+use crate::rounds::{rounds, stride};
 use crate::slab::{CacheError, ConstructedCache, RawCache, free_bulk_any};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn every_object_of_the_memory_can_be_had_and_an_allocation_beyond_gives_the_valu
 #[test]
 fn every_allocation_that_has_to_ask_for_pages_may_fail_and_nothing_is_lost() {
     for (layer, word) in KINDS {
-        for n in (0..12).step_by(if cfg!(miri) { 5 } else { 1 }) {
+        for n in (0..12).step_by(stride(5)) {
             let memory = memory(1);
             let mut w = memory.worker().unwrap();
             let cache = Cache::<Big>::new(&memory, &config(layer, word)).unwrap();

@@ -131,7 +131,7 @@ fn steps() -> usize {
 
 #[test]
 fn no_sequence_of_operations_loses_overlaps_or_spoils_an_object() {
-    const LENGTH: usize = 150;
+    const LENGTH: usize = if cfg!(miri) { 50 } else { 150 };
     let cases = (steps() / LENGTH / KINDS.len()).max(1) as u32;
     for kind in KINDS {
         let config = Config { cases, failure_persistence: None, ..Config::default() };

@@ -1,6 +1,7 @@
 //! Workers in threads, full traffic, and a policy that changes all the time.
 
 use super::*;
+use crate::rounds::stride;
 use crate::sync::shim::{Mutex, lock};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -177,7 +178,7 @@ fn run_changes(changes: u64, stops: bool) {
 
 #[test]
 fn a_thousand_changes_of_the_policy_under_full_traffic_lose_and_reorder_nothing() {
-    run_changes(1000, false);
+    run_changes(1000 / stride(50) as u64, false);
 }
 
 #[test]
@@ -190,7 +191,9 @@ fn a_worker_that_stands_still_or_is_ten_times_slower_costs_the_flows_of_others_n
     for every in [usize::MAX, 10] {
         let mut rig = rig(&MeshConfig { inbox: 64, ..steering(3, "map=rx0:1,rx1:2") });
         let (mut slow, mut fast) = (Vec::new(), Vec::new());
-        for round in 0..crate::rounds::rounds(200) as u32 {
+        let rounds = 200 / stride(5) as u32;
+        let frames = 20 * u64::from(rounds);
+        for round in 0..rounds {
             rig.steer(0, run(1, 20 * round, 20));
             rig.steer_from(0, Source { port: 0, queue: 1 }, run(2, 20 * round, 20));
             rig.flush(0);
@@ -200,13 +203,13 @@ fn a_worker_that_stands_still_or_is_ten_times_slower_costs_the_flows_of_others_n
             }
         }
         let stats = rig.mesh.stats();
-        assert_eq!((fast.len(), stats[2].drops.total()), (4000, 0));
+        assert_eq!((fast.len() as u64, stats[2].drops.total()), (frames, 0));
         assert!(slow.is_empty() == (every == usize::MAX) && slow.is_sorted());
         // One flow that has more than half of an inbox is dropped for that, or because it is full.
         let drops = stats[1].drops;
-        assert_eq!((stats[1].sent + drops.total(), drops.gone), (4000, 0));
+        assert_eq!((stats[1].sent + drops.total(), drops.gone), (frames, 0));
         assert_eq!(stats[1].sent, stats[1].received + stats[1].waiting);
         assert_eq!((stats[1].received as usize, rig.pool.ledger().queued), (slow.len(), stats[1].waiting));
-        assert!(rig.pool.ledger().balanced() && drops.total() > 2000, "{stats:#?}");
+        assert!(rig.pool.ledger().balanced() && drops.total() > frames / 2, "{stats:#?}");
     }
 }

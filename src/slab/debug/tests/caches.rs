@@ -16,7 +16,8 @@ const SIZE: usize = 100;
 
 fn memory() -> Memory {
     let backing = BackingPreference::Small;
-    Memory::new(&MemoryConfig { bytes: 4 << 20, workers: 2, backing, ..Default::default() }).unwrap()
+    let bytes = if cfg!(miri) { 512 << 10 } else { 4 << 20 };
+    Memory::new(&MemoryConfig { bytes, workers: 2, backing, ..Default::default() }).unwrap()
 }
 
 fn cache(memory: &Memory, name: &str, debug: DebugOptions, layer: Layer) -> RawCache {

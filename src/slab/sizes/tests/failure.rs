@@ -2,6 +2,7 @@
 
 use super::{Held, all_back, free, memory, sizes};
 use crate::page::Memory;
+use crate::rounds::stride;
 use crate::slab::SizeClasses;
 
 /// A scenario of allocations, a resize and a mixed bulk; says how many of them failed.
@@ -34,6 +35,7 @@ fn scenario(memory: &Memory, sizes: &SizeClasses) -> usize {
 #[test]
 fn whichever_request_for_pages_fails_nothing_else_is_lost_or_spoilt() {
     let failures: Vec<usize> = (0..400)
+        .step_by(stride(57))
         .map(|n| {
             let memory = memory(4, 1);
             let sizes = sizes(&memory);
@@ -52,7 +54,7 @@ fn whichever_request_for_pages_fails_nothing_else_is_lost_or_spoilt() {
 #[test]
 fn in_however_few_pages_what_does_not_fit_fails_and_nothing_is_lost() {
     let lens = [20, 300, 9000, 5000, 64, 40_000, 2048, 8, 100];
-    for pages in (0..40).chain([64, 128]) {
+    for pages in (0..40).step_by(stride(13)).chain([64, 128]) {
         let memory = memory(2, 1);
         let mut w = memory.worker().unwrap();
         let mut others: Vec<_> = std::iter::from_fn(|| memory.alloc(&mut w, 0)).collect();
