@@ -250,7 +250,8 @@ pub(super) fn free_bulk(shared: &Shared, w: &mut Worker, objects: &mut [Ref], si
     let left = push_own(shared, w, objects);
     if left > 0 {
         let mut steps = Steps::new();
-        keep(shared, w, &mut objects[..left], &mut steps);
+        // SAFETY: tagged objects that came back from their holders; the caller's handle keeps the cache.
+        unsafe { keep(shared, w, &mut objects[..left], &mut steps) };
         steps.end();
     }
 }
@@ -258,17 +259,22 @@ pub(super) fn free_bulk(shared: &Shared, w: &mut Worker, objects: &mut [Ref], si
 /// Pointers come back that may be anything: those of a cache with debug are checked first. On an error nothing has
 /// changed. What panics when a slab goes, `steps` has.
 ///
+/// Without a handle the cache may be gone when this returns. So it comes as a pointer, also in what this calls: what a
+/// reference leads to may not go before the call is over whose argument it is.
+///
 /// # Safety
 /// Each is an object of the cache, out, and its claim ends here; with debug whatever it looks for is made sure of.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn free_pointers(
-    shared: &Shared,
+    cache: *const Shared,
     w: Option<&mut Worker>,
     pointers: &[NonNull<u8>],
     site: Site,
     steps: &mut Steps,
 ) -> Result<(), Misuse> {
+    // SAFETY: used below only while some of the objects, which keep the cache, are still to be put back.
+    let shared = unsafe { &*cache };
     if let Some(checker) = &shared.checker {
         // SAFETY: the caller's promise.
         unsafe { checker.check_free(&shared.home(), pointers, site)? }
@@ -282,19 +288,26 @@ pub(super) unsafe fn free_pointers(
             .zip(pointers)
             .for_each(|(object, at)| *object = shared.tag() | at.addr().get() as u64);
         match &mut w {
-            Some(w) => keep(shared, w, objects, steps),
+            // SAFETY: the caller's promise.
+            Some(w) => unsafe { keep(cache, w, objects, steps) },
             None => {
                 shared.locals.strangers().free_slowpath.add_shared(1);
                 // SAFETY: as above; without a handle the cache may be gone after the last of them.
-                unsafe { Shared::put(shared, objects, steps) }
+                unsafe { Shared::put(cache, objects, steps) }
             }
         }
     }
     Ok(())
 }
 
+/// Keeps objects at a worker, as far as there is room; the others go back into their slabs.
+///
+/// # Safety
+/// As of [`free_pointers`], tagged.
 #[inline(never)]
-fn keep(shared: &Shared, w: &mut Worker, objects: &mut [Ref], steps: &mut Steps) {
+unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps: &mut Steps) {
+    // SAFETY: the objects keep the cache until they are in a sheaf, which a closing cache waits for, or put back below.
+    let shared = unsafe { &*cache };
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let (mut empty, mut flushed) = (Vec::new(), Vec::new());
     if let Some(mut held) = shared.locals.enter(w) {
@@ -307,8 +320,12 @@ fn keep(shared: &Shared, w: &mut Worker, objects: &mut [Ref], steps: &mut Steps)
         shared.locals.strangers().free_slowpath.add_shared(1);
         flushed.extend_from_slice(objects);
     }
-    shared.put_back(&mut flushed, steps);
-    shared.give_back_all(empty, steps);
+    // SAFETY: on no list, and claimed by nobody; the slabs are empty and were taken off the lists just now. Each of both keeps
+    // the cache until it is put back.
+    unsafe {
+        Shared::put(cache, &mut flushed, steps);
+        empty.into_iter().for_each(|slab| Shared::give_back(cache, slab, steps));
+    }
 }
 
 fn into_sheaves(

@@ -63,7 +63,7 @@ impl RawCache {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { free_all(&self.shared, Some(w), &[object], Site::caller()) }
+        unsafe { free_all(&*self.shared, Some(w), &[object], Site::caller()) }
     }
 
     #[inline(always)]
@@ -107,7 +107,7 @@ impl RawCache {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { free_all(&self.shared, Some(w), &objects[kept..], Site::caller()) }
+        unsafe { free_all(&*self.shared, Some(w), &objects[kept..], Site::caller()) }
     }
 
     /// Gives objects back one by one: the plain loop, to compare with.
@@ -135,11 +135,12 @@ impl RawCache {
     #[track_caller]
     pub unsafe fn release(object: NonNull<u8>) -> Result<(), Misuse> {
         // SAFETY: the object is out, and so its slab's pages are.
-        let Some(shared) = (unsafe { registry::cache_at(registry::number_at(object)).as_ref() }) else {
+        let cache = registry::cache_at(unsafe { registry::number_at(object) });
+        if cache.is_null() {
             return Err(Misuse::outside(object));
-        };
+        }
         // SAFETY: the caller's promise; the object keeps the cache.
-        unsafe { free_all(shared, None, &[object], Site::caller()) }
+        unsafe { free_all(cache, None, &[object], Site::caller()) }
     }
 }
 
@@ -176,14 +177,14 @@ impl Drop for Filling<'_> {
 /// As of that.
 #[cold]
 unsafe fn free_all(
-    shared: &Shared,
+    cache: *const Shared,
     w: Option<&mut Worker>,
     objects: &[NonNull<u8>],
     site: Site,
 ) -> Result<(), Misuse> {
     let mut steps = Steps::new();
     // SAFETY: the caller's promise.
-    let freed = unsafe { grow::free_pointers(shared, w, objects, site, &mut steps) };
+    let freed = unsafe { grow::free_pointers(cache, w, objects, site, &mut steps) };
     steps.end();
     freed
 }
@@ -218,16 +219,16 @@ unsafe fn free_runs(
     while let Some(&first) = rest.first() {
         // SAFETY: the objects are out, and so their slabs' pages are.
         let number = |object: NonNull<u8>| unsafe { registry::number_at(object) };
-        let cache = number(first);
-        let run = rest.iter().take_while(|&&object| number(object) == cache).count();
-        // SAFETY: the cache of objects that are out lives.
-        let Some(shared) = (unsafe { registry::cache_at(cache).as_ref() }) else {
+        let of_first = number(first);
+        let run = rest.iter().take_while(|&&object| number(object) == of_first).count();
+        let cache = registry::cache_at(of_first);
+        if cache.is_null() {
             return Err(Misuse::outside(first));
-        };
+        }
         let (now, later) = rest.split_at_mut(run);
         // SAFETY: the caller's promise. The objects keep the cache until the last of them is in a sheaf, where it is
         // only touched by a worker inside, for whom a closing cache waits, or on a freelist.
-        unsafe { grow::free_pointers(shared, Some(w), now, site, steps)? };
+        unsafe { grow::free_pointers(cache, Some(w), now, site, steps)? };
         rest = later;
     }
     Ok(())

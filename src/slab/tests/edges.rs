@@ -261,3 +261,27 @@ fn nothing_is_done_for_bulks_of_nothing() {
     cache.free_bulk(&mut w, &mut none);
     assert_eq!(cache.stats().slabs, 0);
 }
+
+/// Seen by Miri: the cache went while it was behind a reference that was still an argument.
+#[test]
+fn the_last_object_of_a_closed_cache_ends_it_by_whatever_way_it_is_freed() {
+    for layer in [Layer::Sheaf, Layer::CpuSlab] {
+        let memory = memory(1);
+        let mut w = memory.worker().unwrap();
+        for in_bulk in [false, true] {
+            let cache = RawCache::new(&memory, 256, 8, &config(layer, WordForm::Packed)).unwrap();
+            let mut held = [(); 2].map(|()| cache.alloc(&mut w).unwrap());
+            drop(cache);
+            // SAFETY: the test's own, each once.
+            unsafe {
+                if in_bulk {
+                    free_bulk_any(&mut w, &mut held).unwrap();
+                } else {
+                    held.into_iter().for_each(|object| RawCache::release(object).unwrap());
+                }
+            }
+        }
+        drop(w);
+        assert_eq!(memory.stats().free, memory.stats().total, "{layer:?}: all pages back");
+    }
+}
