@@ -1,7 +1,7 @@
 //! The `netmem` program: forwards packets between ports, is looked at and tuned meanwhile, and runs the lab's
 //! experiments.
 //!
-//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`doctor`], [`stat`], [`top`], [`set`] and [`lab`] do it, [`failure`] is how
+//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`doctor`], [`stat`], [`top`], [`set`], [`record`] and [`lab`] do it, [`failure`] is how
 //! it goes wrong.
 #![deny(unsafe_code)]
 
@@ -17,6 +17,9 @@ mod log;
 mod manual;
 mod metrics;
 mod output;
+mod pcapng;
+mod record;
+mod recorded;
 mod service;
 mod set;
 mod stat;
@@ -53,6 +56,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Reload(args) => set::reload(&args),
+        Command::Record(args) => record::run(&args),
         Command::Completions { shell } => manual::completions(args::program(), shell),
         Command::Man { folder } => manual::man(args::program(), &folder),
         #[cfg(feature = "lab")]

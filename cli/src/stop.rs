@@ -1,8 +1,8 @@
 //! Ctrl-C and SIGTERM: the first asks a command to end as if its time were up, the second ends it at once. SIGHUP asks for
-//! the configuration to be read again.
+//! the configuration to be read again, SIGUSR1 for what is recorded to be written.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::flag;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -59,8 +59,20 @@ pub fn outlive_file_limits() -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Input`] when the system takes no handler.
 pub fn on_hangup() -> Result<Arc<AtomicBool>, Failure> {
-    let hung_up = Arc::new(AtomicBool::new(false));
-    flag::register(SIGHUP, Arc::clone(&hung_up))
-        .map_err(|error| Failure::input(format!("cannot handle signal {SIGHUP}: {error}")))?;
-    Ok(hung_up)
+    flag_of(SIGHUP)
+}
+
+/// A flag that SIGUSR1 sets from now on.
+///
+/// # Errors
+/// [`Failure::Input`] when the system takes no handler.
+pub fn on_user_signal() -> Result<Arc<AtomicBool>, Failure> {
+    flag_of(SIGUSR1)
+}
+
+fn flag_of(signal: i32) -> Result<Arc<AtomicBool>, Failure> {
+    let came = Arc::new(AtomicBool::new(false));
+    flag::register(signal, Arc::clone(&came))
+        .map_err(|error| Failure::input(format!("cannot handle signal {signal}: {error}")))?;
+    Ok(came)
 }

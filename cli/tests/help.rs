@@ -28,6 +28,7 @@ fn the_short_help_of_every_command_fits_a_screen() {
         "top",
         "set",
         "reload",
+        "record",
         "completions",
         "lab",
         "lab run",

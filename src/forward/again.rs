@@ -21,8 +21,7 @@ impl Forwarder {
     pub(super) fn wait_all(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
         self.decision.wait(from, frames);
         self.waiting = self.decision.waiting();
-        self.meters.drops.add(Reason::NeighQueueFull, frames.len() as u64);
-        self.free(frames, w);
+        self.lose(Some(from), Reason::NeighQueueFull, frames, w);
     }
 
     /// Decides about frames that need not wait any more: something has changed.
@@ -76,6 +75,7 @@ impl Forwarder {
                     let Replies { mut frames, verdicts } = pieces.into_replies();
                     self.meters.fragmented.add(1);
                     self.meters.fragments.add(frames.len() as u64);
+                    self.decision.made(&frames);
                     // What of several packets waits for one port may be more than it has room for, and would leave by this worker's
                     // queue also where another is to transmit it.
                     if self.steering.is_some() {
@@ -87,8 +87,7 @@ impl Forwarder {
                 Err(frame) => drop(whole.push(frame)),
             }
         }
-        self.meters.drops.add(Reason::FragNeeded, whole.len() as u64);
-        self.free(&mut whole, w);
+        self.lose(Some(from), Reason::FragNeeded, &mut whole, w);
     }
 
     /// Has replies made of frames that came from there and were dropped for `reason`, and sends them; the others stay in
@@ -100,6 +99,7 @@ impl Forwarder {
         self.decision.answer(from, reason, dropped, &mut replies);
         let Replies { mut frames, verdicts } = replies;
         self.meters.originated.add(frames.len() as u64);
+        self.decision.made(&frames);
         self.carry_out(&verdicts, from, &mut frames, w);
     }
 }

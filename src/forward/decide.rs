@@ -90,6 +90,28 @@ pub trait Decide: Send {
         }
     }
 
+    /// Whether [`overruled`](Self::overruled) is to be called; asked once, when the packet path is set.
+    fn sees_overruled(&self) -> bool {
+        false
+    }
+
+    /// A packet was received that this is not asked about: a rule of the packet path has decided ([`filter`](super::filter)).
+    fn overruled(&mut self, from: Source, packet: &Packet, verdict: Verdict) {
+        let _ = (from, packet, verdict);
+    }
+
+    /// Frames are dropped for a reason that is not this decision's verdict: no room in a transmit ring or in the local queue, no head,
+    /// and what else shows later. `from` is where they came from, if that is known still. Their bytes may have been rewritten.
+    fn lost(&mut self, from: Option<Source>, reason: Reason, frames: &[Frame]) {
+        let _ = (from, reason, frames);
+    }
+
+    /// Frames are sent on that were not received as they are: pieces, segments, replies. What happens to them from here on happened to
+    /// no packet that was decided about.
+    fn made(&mut self, frames: &[Frame]) {
+        let _ = frames;
+    }
+
     /// Takes over what has changed in the tables that decide, once a round; true if something has, so that frames that wait are
     /// asked for with [`resume`](Self::resume).
     fn refresh(&mut self) -> bool {
@@ -171,6 +193,11 @@ impl Verdicts {
     #[inline]
     pub fn fill(&mut self, verdict: Verdict) {
         self.0.fill(verdict.into());
+    }
+
+    /// The code of each, in order.
+    pub(super) fn codes(&self) -> impl Iterator<Item = Code> {
+        self.0.iter().copied()
     }
 
     /// Those of the first `n` frames in runs of one verdict, each with its length.

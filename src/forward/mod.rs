@@ -3,7 +3,7 @@
 //! [`poll`](Forwarder::poll) is the loop, on one screen; a [`Decide`] says what becomes of each frame, one of one's own or
 //! [`CrossConnect`], [`Reflect`], [`DropAll`], [`PassAll`] (the crate `netmem-router` has a router); [`Reason`] names every reason for
 //! which a frame is dropped; [`filter`] holds the rules of the full path; [`local_queue`] is where passed frames go, a [`tap`] sees what was
-//! sent; [`idle`](Idle) is what a worker does without work, [`steered`](Steering) how workers share theirs.
+//! sent, a [`recorder`] what came and what became of it; [`idle`](Idle) is what a worker does without work, [`steered`](Steering) how workers share theirs.
 
 mod again;
 mod decide;
@@ -15,12 +15,14 @@ pub mod local_queue;
 mod idle;
 mod egress;
 mod latency;
+mod lose;
 mod meters;
 mod offload;
 mod packets;
 mod path;
 mod poll;
 mod position;
+pub mod recorder;
 mod steered;
 pub mod tap;
 mod verdict;

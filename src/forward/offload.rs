@@ -8,6 +8,7 @@ use crate::pool::{Batch, Drain, Frame};
 use crate::sync::Worker;
 use crate::wire::offload::Offload;
 use crate::wire::segment::Segments;
+use std::slice::from_ref;
 
 impl Forwarder {
     /// Has each port keep what is left to be done to frames, if another one carries it.
@@ -58,7 +59,7 @@ impl Forwarder {
         if finished {
             then(self, &mut done, w);
         } else {
-            self.drop_incomplete(&mut done, w);
+            self.lose(None, Reason::GsoSeg, &mut done, w);
         }
     }
 
@@ -74,7 +75,7 @@ impl Forwarder {
             let mut bad = Batch::new();
             // There is room.
             let _ = bad.push(frame);
-            return self.drop_incomplete(&mut bad, w);
+            return self.lose(None, Reason::GsoSeg, &mut bad, w);
         };
         let count = segments.count();
         self.meters.fragmented.add(1);
@@ -91,14 +92,13 @@ impl Forwarder {
                 }
             }
             // For which there was no frame.
-            self.meters.drops.add(Reason::GsoSeg, (n - done.len()) as u64);
+            if done.len() < n {
+                self.meters.drops.add(Reason::GsoSeg, (n - done.len()) as u64);
+                self.decision.lost(None, Reason::GsoSeg, from_ref(&frame));
+            }
+            self.decision.made(&done);
             then(self, &mut done, w);
         }
         frame.free(w);
-    }
-
-    fn drop_incomplete(&mut self, frames: &mut Batch, w: &mut Worker) {
-        self.meters.drops.add(Reason::GsoSeg, frames.len() as u64);
-        self.free(frames, w);
     }
 }

@@ -47,8 +47,15 @@ impl PacketPath {
     /// The full path: packets go through `filter`, and are counted by what they carry.
     #[must_use]
     pub fn with_hooks(mut self, filter: Filter) -> PacketPath {
-        self.hooks = Some(Hooks { filter, protocols: Arc::default() });
+        self.hooks = Some(Hooks { filter, protocols: Arc::default(), are_told: false });
         self
+    }
+
+    /// Has the decision see what rules have decided.
+    pub(super) fn tell_overruled(&mut self, told: bool) {
+        if let Some(hooks) = &mut self.hooks {
+            hooks.are_told = told;
+        }
     }
 
     /// Packets are made when the fill rings are refilled, from ready `pairs` where there are; they must be of the
@@ -128,6 +135,21 @@ impl PacketPath {
         self.buffers.heads.end_round(w);
     }
 
+    /// What rules have decided, which the decision sees if it is to.
+    #[inline]
+    fn overrule(
+        &self,
+        decision: &mut dyn Decide,
+        from: Source,
+        packet: &Packet,
+        verdict: Verdict,
+    ) -> Verdict {
+        if self.hooks.as_ref().is_some_and(|hooks| hooks.are_told) {
+            decision.overruled(from, packet, verdict);
+        }
+        verdict
+    }
+
     /// Writes what becomes of each packet: what the hooks say, or else the decision.
     #[inline]
     fn decide_all(
@@ -149,7 +171,10 @@ impl PacketPath {
             let packet = &mut packets[i];
             packet.record_rx_queue(from.queue);
             let said = self.hooks.as_ref().and_then(|hooks| hooks.judge(packet.data(), port));
-            verdicts[i] = said.unwrap_or_else(|| decision.decide_packet(from, packet));
+            verdicts[i] = match said {
+                Some(verdict) => self.overrule(decision, from, packet, verdict),
+                None => decision.decide_packet(from, packet),
+            };
         }
     }
 }

@@ -129,7 +129,8 @@ impl Forwarder {
 
     /// Makes packets of frames from now on. Frames that are out as such are freed as such.
     #[cold]
-    pub fn set_packet_path(&mut self, path: PacketPath) {
+    pub fn set_packet_path(&mut self, mut path: PacketPath) {
+        path.tell_overruled(self.decision.sees_overruled());
         for egress in &mut self.egresses {
             egress.flight = InFlightHeads::new(self.pool.frames());
             egress.filling = InFlightHeads::new(self.pool.frames());
@@ -225,16 +226,6 @@ impl Forwarder {
         self.send(port, w)
     }
 
-    /// Drops what the port can never carry, which would wait for ever.
-    fn refuse_unfit(&mut self, port: usize, w: &mut Worker) {
-        let Egress { port, out, flight, .. } = &mut self.egresses[port];
-        let mut unfit = port.take_unsendable(out);
-        if !unfit.is_empty() {
-            self.meters.drops.add(Reason::TxRefused, unfit.len() as u64);
-            self.path.free_unsent(flight, &mut unfit, w);
-        }
-    }
-
     /// Gives the port what is to leave by it, as far as it takes it; returns how many frames are left.
     #[inline]
     fn send(&mut self, port: usize, w: &mut Worker) -> usize {
@@ -251,16 +242,6 @@ impl Forwarder {
             }
         }
         self.egresses[port].out.len()
-    }
-
-    /// Drops all that waits: the port's ring stayed full, or the port takes nothing, now or later (link down).
-    #[cold]
-    #[inline(never)]
-    pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {
-        let egress = &mut self.egresses[port];
-        self.meters.drops.add(reason, egress.out.len() as u64);
-        self.path.free_unsent(&mut egress.flight, &mut egress.out, w);
-        self.forget_stranded(port, w);
     }
 
     /// Gives up what is kept for frames that a port had and never gives back: their heads and their times.
@@ -387,16 +368,6 @@ impl Forwarder {
         self.free(&mut dropped, w);
     }
 
-    /// Drops the next `n` frames of a burst without an answer.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn discard_untold(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
-        let mut dropped = Batch::new();
-        burst.move_to(&mut dropped, n);
-        self.meters.drops.add(reason, dropped.len() as u64);
-        self.free(&mut dropped, w);
-    }
-
     /// Gives the next `n` frames of a burst to the local queue; what it has no place for is dropped.
     #[inline(never)]
     fn pass(&mut self, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
@@ -415,8 +386,7 @@ impl Forwarder {
             _ => Reason::NoLocalQueue,
         };
         if !passed.is_empty() {
-            self.meters.drops.add(reason, passed.len() as u64);
-            self.free(passed, w);
+            self.lose(None, reason, passed, w);
         }
     }
 

@@ -276,6 +276,11 @@ impl Forwarder {
         taken
     }
 
+    /// Whether this worker transmits what others decided about.
+    pub(super) fn transmits_for_others(&self) -> bool {
+        self.steering.as_ref().is_some_and(|steering| steering.back.is_some())
+    }
+
     /// Decides about each frame of a burst, and transmits them or sends them back to who is to transmit them.
     #[inline]
     fn forward_steered(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {

@@ -33,6 +33,18 @@ impl Code {
     const WAIT: u16 = 4;
     const FRAGMENT: u16 = 5;
 
+    /// The code as a number.
+    #[inline]
+    pub(super) fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The code that was this number.
+    #[inline]
+    pub(super) fn from_bits(bits: u16) -> Code {
+        Code(bits)
+    }
+
     /// The code of a redirect to port 0.
     pub(super) const FIRST: Code = Code(0);
 
@@ -201,10 +213,20 @@ impl Reason {
 
     /// The reason whose counter has this number.
     #[inline]
-    fn at(index: usize) -> Reason {
+    pub(super) fn at(index: usize) -> Reason {
         match Reason::ALL.get(index) {
             Some(reason) => *reason,
             None => Reason::Own((index - Reason::ALL.len()) as u8),
+        }
+    }
+}
+
+impl Reason {
+    /// The name of its counter, where a decision has these of its own; "own" where that has none.
+    pub(super) fn name_among(self, own: &'static [&'static str]) -> &'static str {
+        match self {
+            Reason::Own(n) => own.get(usize::from(n)).copied().unwrap_or(self.name()),
+            _ => self.name(),
         }
     }
 }
@@ -267,10 +289,7 @@ impl Drops {
 
     /// The name of a reason's counter, also of one of the decision's own; "own" where that has none.
     pub fn name(&self, reason: Reason) -> &'static str {
-        match reason {
-            Reason::Own(n) => self.own.get(usize::from(n)).copied().unwrap_or(reason.name()),
-            _ => reason.name(),
-        }
+        reason.name_among(self.own)
     }
 }
 

@@ -77,6 +77,12 @@ impl Packet {
         self.frame.as_ref()
     }
 
+    /// The frame that has all the bytes, for other stages.
+    #[inline]
+    pub(crate) fn whole_frame(&self) -> Option<&Frame> {
+        self.frame.as_ref()
+    }
+
     #[inline(always)]
     pub(super) fn frame_mut(&mut self) -> Option<&mut Frame> {
         self.frame.as_mut()

@@ -119,6 +119,7 @@ mod tests {
     const THINGS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no ppoll")]
     fn a_sleeper_finds_what_was_put_there_or_is_woken_for_it() {
         model(|| {
             let (bell, put) = (Arc::new(Doorbell::new().unwrap()), Arc::new(AtomicU32::new(0)));

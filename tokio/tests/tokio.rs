@@ -116,6 +116,15 @@ async fn answer(mut frame: Frame, outgoing: netmem_tokio::Outgoing, steps: u64) 
     }
 }
 
+/// The port of a driver that is at its end, once all that it had to send is taken.
+async fn end(driver: JoinHandle<AsyncPort>, device: &mut MemDevice) -> AsyncPort {
+    while !driver.is_finished() {
+        device.collect(64, |_| ());
+        yield_now().await;
+    }
+    driver.await.unwrap()
+}
+
 #[test]
 fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_nothing() {
     const PROBES: u64 = 4000;
@@ -166,14 +175,7 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
         server.abort();
         // Its end drops both ends of the queues, and the driver gives the port back once the device has taken every answer: of a probe
         // that was sent again there are several.
-        let taken = async {
-            while !driver.is_finished() {
-                device.collect(64, |_| ());
-                yield_now().await;
-            }
-        };
-        timeout(PATIENCE, taken).await.expect("the driver ends");
-        let port = driver.await.unwrap();
+        let port = timeout(PATIENCE, end(driver, &mut device)).await.expect("the driver ends");
         let counters = port.port().counters();
         assert_eq!((counters.tx_invalid.get(), counters.foreign.get()), (0, 0));
         drop((port, device));

@@ -4,6 +4,7 @@ use super::config::Places;
 use super::frame_size::{FrameSize, frame_size};
 use super::number::{power_of_two, seconds, whole};
 use super::packets::PacketArgs;
+use super::recorder::RecorderArgs;
 use super::route::{ByPort, route};
 use super::router::RouterArgs;
 use super::scrape::ScrapeArgs;
@@ -190,6 +191,9 @@ pub struct ForwardArgs {
 
     #[command(flatten)]
     pub scrape: ScrapeArgs,
+
+    #[command(flatten)]
+    pub recorder: RecorderArgs,
 
     /// Print one JSON object instead of the summary, and no line while running.
     #[arg(long, help_heading = RUN)]

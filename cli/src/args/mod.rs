@@ -11,6 +11,7 @@ mod lab;
 mod number;
 mod observe;
 mod packets;
+mod recorder;
 mod route;
 mod router;
 mod scrape;
@@ -28,6 +29,7 @@ pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
 pub use observe::{ReloadArgs, SetArgs, StatArgs, TopArgs};
 pub use packets::{PacketArgs, PathArg, ReadyHeads};
+pub use recorder::{RecordArgs, RecorderPlan, When};
 pub use route::{ByPort, OfPort};
 pub use switch::Switch;
 pub use traffic::{GenArgs, LimitArgs, SinkArgs, StationArgs};
@@ -71,6 +73,7 @@ pub enum Command {
     Top(TopArgs),
     Set(SetArgs),
     Reload(ReloadArgs),
+    Record(RecordArgs),
     /// The published experiments, measured on this machine beside the published figures.
     #[cfg(feature = "lab")]
     #[command(subcommand)]

@@ -27,22 +27,40 @@ type Section = (&'static str, Box<dyn Fn() -> Vec<Record> + Send>);
 /// Has the configuration read again and waits for what comes of it: nothing, or one line.
 pub type Reload = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
+/// What is recorded, from a number on for each ring.
+type ReadRecorded = Box<dyn Fn(&[u64]) -> Vec<Record> + Send>;
+
 /// What can be asked of a dataplane: sections of records, and keys. Belongs to the server's thread.
 pub struct Registry {
     sections: Vec<Section>,
     keys: Vec<Key>,
+    recorded: Option<ReadRecorded>,
     reload: Option<Reload>,
 }
 
 impl Registry {
     /// A registry without sections and keys.
     pub fn new() -> Registry {
-        Registry { sections: Vec::new(), keys: Vec::new(), reload: None }
+        Registry { sections: Vec::new(), keys: Vec::new(), recorded: None, reload: None }
     }
 
     /// Adds a section.
     pub fn section(&mut self, name: &'static str, read: impl Fn() -> Vec<Record> + Send + 'static) {
         self.sections.push((name, Box::new(read)));
+    }
+
+    /// Says how what is recorded is read.
+    pub fn set_recorded(&mut self, read: impl Fn(&[u64]) -> Vec<Record> + Send + 'static) {
+        self.recorded = Some(Box::new(read));
+    }
+
+    /// What is recorded, of each ring from this number on.
+    ///
+    /// # Errors
+    /// One line, where nothing is.
+    pub fn recorded(&self, since: &[u64]) -> Result<Vec<Record>, String> {
+        let none = || "this run records nothing: it was started without --record".to_owned();
+        self.recorded.as_ref().map(|read| read(since)).ok_or_else(none)
     }
 
     /// Says how the configuration is read again.

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 struct Request {
     get: Option<String>,
     of: Option<String>,
+    since: Option<Vec<u64>>,
     set: Option<Setting>,
     r#do: Option<String>,
 }
@@ -33,7 +34,7 @@ pub enum Answer {
     Error(String),
 }
 
-const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"keys"}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
+const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"keys"}, {"get":"recorded","since":[NUMBER,…]}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
 
 /// Answers one line. The registry is kept from others no longer than it takes to read or set something there.
 pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
@@ -43,16 +44,21 @@ pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
     };
     let registry = || registry.lock().unwrap_or_else(PoisonError::into_inner);
     let done = match request {
-        Request { get: Some(what), of: Some(section), set: None, r#do: None } if what == "stat" => {
+        Request { get: Some(what), of: Some(section), since: None, set: None, r#do: None }
+            if what == "stat" =>
+        {
             registry().read(&section)
         }
-        Request { get: Some(what), of: None, set: None, r#do: None } if what == "keys" => {
+        Request { get: Some(what), of: None, since: None, set: None, r#do: None } if what == "keys" => {
             Ok(registry().keys())
         }
-        Request { get: None, of: None, set: Some(Setting { key, value }), r#do: None } => {
+        Request { get: Some(what), of: None, since, set: None, r#do: None } if what == "recorded" => {
+            registry().recorded(&since.unwrap_or_default())
+        }
+        Request { get: None, of: None, since: None, set: Some(Setting { key, value }), r#do: None } => {
             registry().write(&key, &plain(&value)).map(|()| Vec::new())
         }
-        Request { get: None, of: None, set: None, r#do: Some(what) } if what == "reload" => {
+        Request { get: None, of: None, since: None, set: None, r#do: Some(what) } if what == "reload" => {
             let reload = registry().reload();
             reload.and_then(|reload| reload()).map(|()| Vec::new())
         }

@@ -185,6 +185,7 @@ mod tests {
             live: true,
             control: None,
             metrics: None,
+            recorder: None,
             config: None,
             watchdog: None,
         };

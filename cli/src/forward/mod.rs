@@ -13,6 +13,7 @@
 //!                     └──► report ─► check ─► summary or json
 //! ```
 
+mod recorder;
 mod registry;
 mod check;
 mod cores;

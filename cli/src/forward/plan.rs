@@ -4,8 +4,8 @@ use super::files;
 use super::offer::Offer;
 use super::port_setup::PortSetup;
 use crate::args::{
-    ByPort, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads, RoutesArg, Switch,
-    WorkerArgs, XdpModeArg,
+    ByPort, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads, RecorderPlan,
+    RoutesArg, Switch, WorkerArgs, XdpModeArg,
 };
 use crate::failure::Failure;
 use crate::metrics::Address;
@@ -70,6 +70,8 @@ pub struct Plan {
     pub control: Option<PathBuf>,
     /// Where metrics are to be had.
     pub metrics: Option<Address>,
+    /// What is recorded of each port; None where nothing is.
+    pub recorder: Option<RecorderPlan>,
     /// The file that options were read from, and can be read from again.
     pub config: Option<PathBuf>,
 }
@@ -166,6 +168,7 @@ impl Plan {
             watchdog: Some(args.team.watchdog).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
             control: args.control.clone(),
             metrics: args.scrape.address()?,
+            recorder: args.recorder.plan()?,
             config: args.config.clone(),
         })
     }

@@ -13,6 +13,7 @@ use super::network::{Network, Traveled};
 use super::own_addresses::Followed;
 use super::phases::Phases;
 use super::plan::Plan;
+use super::recorder::RecordWriter;
 use super::reload::Reload;
 use super::report::{IcmpReport, PortReport, Report, SteerReport, WorkerReport, dropped};
 use super::routing::Following;
@@ -59,7 +60,8 @@ type Beside<'a> =
     (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>, Option<&'a Arc<Cuts>>);
 
 /// Who is told while it runs, and what is looked after.
-type Told<'a> = (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>);
+type Told<'a> =
+    (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut Option<RecordWriter>);
 
 /// Forwards as planned until the time, the packets or `stop` end it.
 ///
@@ -78,6 +80,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         following,
         mut reload,
         control,
+        mut writer,
         scraped,
     } = dataplane;
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
@@ -85,7 +88,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let mut live = Live::new(&setups, plan.live);
     fill_rings(&mut setups);
     let ended = || ended(&meters, steering.as_ref());
-    let told = (&mut live, &mut own, &mut links, &mut reload);
+    let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
     let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts));
     let ran = threads(&mut setups, ended, beside, told, plan, stop)?;
     live.clear();
@@ -278,7 +281,7 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (watchdog, (live, own, links, reload)): (&mut Watchdog, Told<'_>),
+    (watchdog, (live, own, links, reload, writer)): (&mut Watchdog, Told<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());
@@ -299,6 +302,8 @@ fn watch(
             service.alive();
         }
         reload_if_asked(reload.as_mut(), &service, live);
+        let written = writer.as_mut().and_then(RecordWriter::look);
+        written.iter().for_each(|(level, line)| live.say(*level, line));
         if looked.elapsed() >= look {
             looked = Instant::now();
             phases.ask_to_look_up();

@@ -12,6 +12,7 @@ use super::own_addresses::Followed;
 use super::packet_registry;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
+use super::recorder::{self, RecordWriter};
 use super::registry::registry;
 use super::reload::{self, Reload, Requests};
 use super::routing::{self, Following, GivenRoutes};
@@ -55,6 +56,8 @@ pub struct Dataplane {
     pub reload: Option<Reload>,
     /// The control socket, if one was asked for.
     pub control: Option<Server>,
+    /// What writes the flight recorder's file, if there is to be one.
+    pub writer: Option<RecordWriter>,
     /// The metrics, if they were asked for.
     pub scraped: Option<Scraped>,
 }
@@ -92,6 +95,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         setups.push(setup);
     }
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan)).transpose()?;
+    let (recordings, writer) = recorder::of_run(plan.recorder.as_ref(), &setups)?;
     let (caller, requests) = reload::requests();
     let listen = |path| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), plan.mode);
@@ -100,6 +104,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
         let listing = following.as_ref().map(|following| following.follower.listing());
         listing.iter().for_each(|listing| routing::registry(&mut registry, listing));
+        recordings.iter().for_each(|recordings| recordings.show(&mut registry));
         if plan.config.is_some() {
             registry.set_reload(move || caller.reload());
         }
@@ -108,11 +113,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let control = plan.control.as_deref().map(listen).transpose()?;
     let scraped = scraped(plan, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
     let network = network.map(|network| (network, cores.network));
-    let reload = plan
-        .config
-        .is_some()
-        .then(|| reload(plan, (routes, requests), &setups, (hooks.as_ref(), steering.as_ref())));
-    let reload = reload.transpose()?;
+    let reload = reload(plan, (routes, requests), &setups, (hooks.as_ref(), steering.as_ref()))?;
     Ok(Dataplane {
         memory,
         setups,
@@ -126,6 +127,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         following,
         reload,
         control,
+        writer,
         scraped,
     })
 }
@@ -144,14 +146,17 @@ fn scraped(
     Ok(Some(Scraped { cuts, _server: server }))
 }
 
-/// What reads the configuration again.
+/// What reads the configuration again, where there is one.
 fn reload(
     plan: &Plan,
     (routes, requests): (Option<GivenRoutes>, Requests),
     setups: &[WorkerSetup],
     (hooks, steering): (Option<&Hooks>, Option<&SteeringControl>),
-) -> Result<Reload, Failure> {
-    Ok(Reload {
+) -> Result<Option<Reload>, Failure> {
+    if plan.config.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Reload {
         asked: stop::on_hangup()?,
         requests,
         plan: plan.clone(),
@@ -160,7 +165,7 @@ fn reload(
         idle: setups.iter().map(|setup| setup.forwarder.idle_control()).collect(),
         icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
         steering: steering.cloned(),
-    })
+    }))
 }
 
 /// Bytes of memory for all pools, and for heads where there are packets.
@@ -191,13 +196,14 @@ fn one_worker(
     core: Option<usize>,
     hooks: Option<&mut Hooks>,
 ) -> Result<WorkerSetup, Failure> {
+    let (decision, recording) = recorder::around(decision, ports.len(), plan.recorder.as_ref());
     let mut forwarder = Forwarder::new(ports, owner.pool.clone(), decision).map_err(Failure::input)?;
     forwarder.set_free(plan.free);
     forwarder.set_idle(plan.idle);
     if let (Some(hooks), Some(packets)) = (hooks, &plan.packets) {
         hooks.set(&mut forwarder, &owner.pool, packets)?;
     }
-    Ok(WorkerSetup { owner, forwarder, icmp, details, core })
+    Ok(WorkerSetup { owner, forwarder, icmp, recording, details, core })
 }
 
 /// Gives each forwarder its local queue and its packet taps, as planned.

@@ -3,6 +3,7 @@
 use super::plan::{Plan, Source};
 use crate::failure::Failure;
 use netmem::forward::Forwarder;
+use netmem::forward::recorder::Recording;
 use netmem::page::Memory;
 use netmem::pool::{DmaMap, Pool, PoolConfig};
 use netmem::sync::Worker;
@@ -14,6 +15,8 @@ pub struct WorkerSetup {
     pub owner: Owner,
     pub forwarder: Forwarder,
     pub icmp: Icmp,
+    /// What reads the flight recorder, where there is one.
+    pub recording: Option<Recording>,
     /// What there is to say about each port besides its name: the XDP mode.
     pub details: Vec<String>,
     /// The core it is for.

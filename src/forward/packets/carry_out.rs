@@ -10,6 +10,7 @@ use crate::pool::Batch;
 use crate::steer::Source;
 use crate::sync::Worker;
 use std::iter::once;
+use std::slice::from_ref;
 
 impl Forwarder {
     /// As `forward`, with packets: of frames just received, whose heads may wait since they were posted.
@@ -33,8 +34,7 @@ impl Forwarder {
     #[inline]
     fn forward_packets(&mut self, from: Source, mut packets: Packets, headless: &mut Batch, w: &mut Worker) {
         if !headless.is_empty() {
-            self.meters.drops.add(Reason::NoHead, headless.len() as u64);
-            headless.free(w);
+            self.lose(Some(from), Reason::NoHead, headless, w);
         }
         let Path::Packets(path) = &mut self.path else { return };
         let mut verdicts = [Verdict::Pass; BATCH_MAX];
@@ -66,7 +66,7 @@ impl Forwarder {
     #[inline]
     fn redirect_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
         if to >= self.egresses.len() {
-            return self.discard_packets(Reason::NoRoute, packets, w);
+            return self.lose_packets(Reason::NoRoute, packets, w);
         }
         if self.egresses[to].wants_complete {
             return self.redirect_packets_complete(to, packets, w);
@@ -114,7 +114,7 @@ impl Forwarder {
         let Some(copy) = self.copy_whole(packet, w) else { return };
         let Egress { flight, out, .. } = &mut self.egresses[to];
         if let Err(packet) = flight.depart(copy, out) {
-            self.discard_packets(Reason::TxRefused, once(packet), w);
+            self.lose_packets(Reason::TxRefused, once(packet), w);
         }
     }
 
@@ -131,7 +131,7 @@ impl Forwarder {
             Err(CopyError::NoFrame) => Reason::NoHead,
             Err(CopyError::TooLong { .. }) => Reason::TxRefused,
         };
-        self.discard_packets(reason, once(packet), w);
+        self.lose_packets(reason, once(packet), w);
         None
     }
 
@@ -142,6 +142,18 @@ impl Forwarder {
         let dropped = path.buffers.collect(packets);
         self.meters.drops.add(reason, dropped.len() as u64);
         path.buffers.free(dropped, self.free, w);
+    }
+
+    /// Drops packets that a verdict had sent on.
+    #[cold]
+    #[inline(never)]
+    fn lose_packets(&mut self, reason: Reason, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
+        for packet in packets {
+            if let Some(frame) = packet.whole_frame() {
+                self.decision.lost(None, reason, from_ref(frame));
+            }
+            self.discard_packets(reason, once(packet), w);
+        }
     }
 
     /// Drops packets and has them answered: without heads, and by no hooks, a reply being nothing that was received.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(super) struct Hooks {
     pub(super) filter: Filter,
     pub(super) protocols: Arc<Protocols>,
+    /// The decision is to see what rules have decided.
+    pub(super) are_told: bool,
 }
 
 impl Hooks {

@@ -85,7 +85,7 @@ fn the_failure_of_any_one_allocation_loses_nothing() {
     for mode in [HeadCacheMode::Each, HeadCacheMode::Bulk, HeadCacheMode::FlushOnly, HeadCacheMode::TwoSided]
     {
         let mut failures = 0;
-        for n in (0..).step_by(stride(8)) {
+        for n in (0..).step_by(stride(21)) {
             let mut w = memory.worker().unwrap();
             let scene = scene(&memory, &mut w, mode).unwrap();
             memory.refuse(n);

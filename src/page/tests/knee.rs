@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::page::Lists;
+use crate::rounds::stride;
 
 const SETS: [(Lists, usize, usize); 3] =
     [(Lists::Brouer2017, 128, 32), (Lists::Linux2017, 186, 31), (Lists::Linux2021, 252, 63)];
 
 /// Many more than any list has.
-const PAGES: usize = if cfg!(miri) { 600 } else { 8192 };
+const PAGES: usize = if cfg!(miri) { 300 } else { 8192 };
 
 /// Takes `n` pages and gives them back; the pages that moved from and to the node, in each move.
 fn turn(memory: &Memory, w: &mut Worker, n: usize) -> Vec<u64> {
@@ -32,7 +33,7 @@ fn turn(memory: &Memory, w: &mut Worker, n: usize) -> Vec<u64> {
 
 #[test]
 fn up_to_the_size_of_the_list_no_page_goes_to_the_node_and_beyond_it_batches_do() {
-    for (lists, high, batch) in SETS {
+    for (lists, high, batch) in SETS.into_iter().step_by(stride(2)) {
         let memory = Memory::new(&MemoryConfig { lists, ..config(64, 2) }).unwrap();
         for n in [1, batch, high - 1, high] {
             let mut w = memory.worker().unwrap();
@@ -55,7 +56,7 @@ fn up_to_the_size_of_the_list_no_page_goes_to_the_node_and_beyond_it_batches_do(
 
 #[test]
 fn a_tuned_list_grows_until_the_pages_fit_and_shrinks_again() {
-    const PAGES: usize = if cfg!(miri) { 250 } else { 1000 };
+    const PAGES: usize = if cfg!(miri) { 125 } else { 1000 };
     let lists = Lists::Tuned { least: 63, most: 2048 };
     let memory = Memory::new(&MemoryConfig { lists, ..config(64, 2) }).unwrap();
     let mut w = memory.worker().unwrap();
@@ -70,7 +71,7 @@ fn a_tuned_list_grows_until_the_pages_fit_and_shrinks_again() {
 #[test]
 fn a_worker_that_only_frees_keeps_no_more_than_its_bound() {
     let lists = Lists::Tuned { least: 500, most: 1000 };
-    let memory = Memory::new(&MemoryConfig { lists, ..config(if cfg!(miri) { 16 } else { 64 }, 2) }).unwrap();
+    let memory = Memory::new(&MemoryConfig { lists, ..config(if cfg!(miri) { 12 } else { 64 }, 2) }).unwrap();
     let (mut a, mut b) = (memory.worker().unwrap(), memory.worker().unwrap());
     for page in take_all(&memory, &mut a) {
         memory.free(&mut b, page);

@@ -65,7 +65,7 @@ fn the_failure_of_any_one_allocation_loses_no_frame() {
         let memory = Memory::new(&config).unwrap();
         assert_eq!(scenario(&memory, recycle), 0, "{recycle:?}: enough without a failure");
         let mut seen = 0;
-        for n in (0..120).step_by(stride(8)) {
+        for n in (0..120).step_by(stride(20)) {
             memory.refuse(n);
             seen += scenario(&memory, recycle);
             let stats = memory.stats();
@@ -112,7 +112,7 @@ fn a_pool_is_resized_traced_tuned_and_closed_while_threads_use_it() {
                     }
                 });
             }
-            for round in (0..60).step_by(stride(5)) {
+            for round in (0..60).step_by(stride(15)) {
                 pool.resize(1 + (round * 67) % 200).unwrap();
                 pool.set_cache((round * 11) % 40, ((round * 11) % 40).div_ceil(2)).unwrap();
                 pool.trace(round % 4 == 0);

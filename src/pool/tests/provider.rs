@@ -69,6 +69,7 @@ fn what_cannot_be_lent_is_refused_and_given_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no memfd_create")]
 fn no_objects_lie_in_memory_that_a_peer_may_write() {
     let config = MemoryConfig { bytes: 1 << 20, ..MemoryConfig::default() };
     // SAFETY: no peer has its file.

@@ -7,7 +7,7 @@ use crate::pool::{Fragment, Fragments, Recycle, SharedFrame};
 use proptest::test_runner::{Config, TestRunner};
 
 const WORKERS: usize = 2;
-const STEPS_EACH: usize = 300;
+const STEPS_EACH: usize = if cfg!(miri) { 100 } else { 300 };
 const CAPACITY: usize = 128;
 
 /// What may be done, by worker `w` or to what `pick` picks.

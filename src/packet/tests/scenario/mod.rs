@@ -158,10 +158,13 @@ fn whichever_allocation_fails_in_all_that_pool_and_packet_do_nothing_is_lost() {
         (HeadCacheMode::FlushOnly, Recycle::Head, Reset::AtGet),
         (HeadCacheMode::Bulk, Recycle::Never, Reset::AtPut),
         (HeadCacheMode::Each, Recycle::Pool, Reset::AtGet),
-    ] {
+    ]
+    .into_iter()
+    .step_by(stride(2))
+    {
         let setting = format!("{mode:?}, {recycle:?}, {reset:?}");
         let mut failures = 0;
-        for n in (0..).step_by(stride(40)) {
+        for n in (0..).step_by(stride(61)) {
             let scene = Scene::new(&memory, mode, recycle, reset);
             memory.refuse(n);
             failures += usize::from(scene.run() > 0);
@@ -172,6 +175,6 @@ fn whichever_allocation_fails_in_all_that_pool_and_packet_do_nothing_is_lost() {
                 break;
             }
         }
-        assert!(failures > 10 / stride(40), "{setting}: {failures} failures are seen by the caller");
+        assert!(failures > 10 / stride(61), "{setting}: {failures} failures are seen by the caller");
     }
 }

@@ -1,0 +1,153 @@
+//! `netmem forward`: how many packets are recorded, where they are written and when; `netmem record`.
+
+use super::number::whole;
+use crate::failure::Failure;
+use clap::Args;
+use netmem::forward::Reason;
+use netmem_ports::nearest;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Packets of each port and worker that can be recorded.
+const PACKETS: std::ops::RangeInclusive<usize> = 64..=1 << 20;
+
+/// Flags about the flight recorder.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Run and control")]
+pub struct RecorderArgs {
+    /// Keep the last N packets of each port at each worker with what became of them, for netmem record: 64 to 1048576.
+    ///
+    /// Their first 152 bytes as they came, 192 bytes of memory for each. N is rounded up to a power of two. Without it there is
+    /// no recorder, and a packet costs nothing more.
+    #[arg(long, value_name = "N", value_parser = whole(PACKETS), allow_negative_numbers = true, hide_short_help = true)]
+    pub record: Option<usize>,
+
+    /// Write what is recorded to FILE at SIGUSR1, as pcapng with each packet's verdict and a comment.
+    ///
+    /// FILE is replaced by the next one, whole: what is written is first in FILE.part.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub record_to: Option<PathBuf>,
+
+    /// Write it also when packets are dropped so fast: drop.REASON>N/s, or drops>N/s for all reasons. Repeatable.
+    ///
+    /// As in --record-when 'drop.ttl_expired>100/s'; netmem stat drops --all lists the reasons. At most once a minute.
+    #[arg(long, value_name = "WHEN", value_parser = When::from_str, hide_short_help = true)]
+    pub record_when: Vec<When>,
+}
+
+/// So many drops a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct When {
+    /// Of this reason; None of all together.
+    pub reason: Option<Reason>,
+    /// More than so many a second.
+    pub rate: u64,
+}
+
+impl FromStr for When {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<When, String> {
+        let form = || format!("{text:?} is not of the form drop.ttl_expired>100/s, or drops>100/s");
+        let (counter, rate) = text.split_once('>').ok_or_else(form)?;
+        let rate = rate.strip_suffix("/s").and_then(|rate| rate.parse().ok()).ok_or_else(form)?;
+        let reason = match counter.strip_prefix("drop.") {
+            None if counter == "drops" => None,
+            None => return Err(form()),
+            Some(name) => {
+                let known = Reason::ALL.iter().find(|reason| reason.name() == name);
+                Some(*known.ok_or_else(|| unknown(name))?)
+            }
+        };
+        Ok(When { reason, rate })
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let near = nearest(Reason::ALL.iter().map(|reason| reason.name()), name);
+    match near {
+        Some(near) => format!("no packet is dropped as {name:?}: did you mean {near}?"),
+        None => format!("no packet is dropped as {name:?}: netmem stat drops --all lists the reasons"),
+    }
+}
+
+impl std::fmt::Display for When {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.reason {
+            Some(reason) => write!(f, "drop.{}>{}/s", reason.name(), self.rate),
+            None => write!(f, "drops>{}/s", self.rate),
+        }
+    }
+}
+
+/// What is recorded of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecorderPlan {
+    /// Packets of each port and worker.
+    pub packets: usize,
+    /// The file, where one is written.
+    pub to: Option<PathBuf>,
+    /// When it is written beside SIGUSR1.
+    pub when: Vec<When>,
+}
+
+impl RecorderArgs {
+    /// What is recorded, if anything.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where there is nothing to write, or nowhere to.
+    pub fn plan(&self) -> Result<Option<RecorderPlan>, Failure> {
+        let Some(packets) = self.record else {
+            return match (&self.record_to, &self.record_when[..]) {
+                (Some(_), _) => {
+                    Err(Failure::input("--record-to: nothing is recorded: give --record 1024 as well"))
+                }
+                (None, [_, ..]) => {
+                    Err(Failure::input("--record-when: nothing is recorded: give --record 1024 as well"))
+                }
+                (None, []) => Ok(None),
+            };
+        };
+        if self.record_to.is_none() && !self.record_when.is_empty() {
+            return Err(Failure::input("--record-when: there is no file: give --record-to FILE as well"));
+        }
+        Ok(Some(RecorderPlan { packets, to: self.record_to.clone(), when: self.record_when.clone() }))
+    }
+}
+
+/// Read the last packets of a running `netmem forward --record`, with what became of each, as pcapng.
+///
+/// Each packet as it came (its first 152 bytes) by the port that it came by, with its queue, the verdict as of an XDP program, and a
+/// comment: to which port, which drop reason, passed, how long it waited. Where packets are missing between two, the later one says
+/// how many. To look at them as they come: netmem record --follow | wireshark -k -i -
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// The file that is written; without it the recording goes to standard output.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Go on with what comes, until Ctrl-C or the run's end.
+    #[arg(long)]
+    pub follow: bool,
+
+    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_write_is_a_counter_and_a_rate() {
+        for text in ["drop.ttl_expired>100/s", "drops>0/s", "drop.tx_full>1000000/s"] {
+            assert_eq!(text.parse::<When>().unwrap().to_string(), text);
+        }
+        for text in ["", "drops", "drops>1", "drops>x/s", "drop>1/s", "ttl_expired>1/s", "drops>-1/s"] {
+            assert!(text.parse::<When>().unwrap_err().contains("form"), "{text}");
+        }
+        let near = "drop.ttl_expire>1/s".parse::<When>().unwrap_err();
+        assert!(near.ends_with("did you mean ttl_expired?"), "{near}");
+    }
+}

@@ -1,0 +1,228 @@
+//! The flight recorder of a run: what is read of it, and the file that it is written to.
+
+use super::worker_setup::WorkerSetup;
+use crate::args::{RecorderPlan, When};
+use crate::control::registry::Registry;
+use crate::failure::Failure;
+use crate::log::Level;
+use crate::recorded::{Capture, Recorded, digits};
+use crate::stop;
+use netmem::forward::recorder::{RecordedPacket, RecorderConfig, Recording, recorder};
+use netmem::forward::{Decide, Meters, Verdict};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often rates are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long no file is written because of a rate, once one was.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// The recordings of all workers, read from any thread.
+pub struct Recordings {
+    ports: Vec<String>,
+    workers: Vec<Recording>,
+}
+
+/// The decision with a recorder around it, where there is to be one, and what reads that.
+pub fn around(
+    decision: Box<dyn Decide>,
+    ports: usize,
+    plan: Option<&RecorderPlan>,
+) -> (Box<dyn Decide>, Option<Recording>) {
+    let Some(plan) = plan else { return (decision, None) };
+    let (recorder, recording) = recorder(decision, ports, RecorderConfig { packets: plan.packets });
+    (Box::new(recorder), Some(recording))
+}
+
+/// What is read of a run's recorder, and what writes its file, as far as there are such.
+///
+/// # Errors
+/// Those of [`RecordWriter::new`].
+pub fn of_run(
+    plan: Option<&RecorderPlan>,
+    setups: &[WorkerSetup],
+) -> Result<(Option<Arc<Recordings>>, Option<RecordWriter>), Failure> {
+    let recordings = Recordings::new(setups).map(Arc::new);
+    let writer = recordings.as_ref().zip(plan);
+    let writer = writer.map(|(recordings, plan)| RecordWriter::new(recordings, plan, setups));
+    Ok((recordings, writer.transpose()?.flatten()))
+}
+
+impl Recordings {
+    /// Has the control socket say what is recorded.
+    pub fn show(self: &Arc<Self>, registry: &mut Registry) {
+        let recordings = Arc::clone(self);
+        registry.set_recorded(move |since| recordings.read(since).iter().map(Recorded::record).collect());
+    }
+
+    /// Those of a run; None where nothing is recorded.
+    fn new(setups: &[WorkerSetup]) -> Option<Recordings> {
+        let workers = setups.iter().map(|setup| setup.recording.clone()).collect::<Option<Vec<_>>>()?;
+        let ports = setups.first()?.forwarder.ports().map(|port| port.name().to_owned()).collect();
+        Some(Recordings { ports, workers })
+    }
+
+    /// What is recorded, by time: of each ring, in the order of workers and then of ports, from the number on that `since` has for it.
+    pub fn read(&self, since: &[u64]) -> Vec<Recorded> {
+        let mut all = Vec::new();
+        for (worker, recording) in self.workers.iter().enumerate() {
+            for (port, name) in self.ports.iter().enumerate() {
+                let ring = worker * self.ports.len() + port;
+                let from = since.get(ring).copied().unwrap_or_default();
+                let packets = recording.read(port, from);
+                all.extend(packets.iter().map(|packet| Recorded {
+                    ring,
+                    worker,
+                    port: name.clone(),
+                    ..self.recorded(recording, packet)
+                }));
+            }
+        }
+        all.sort_by_key(|packet| packet.time_ns);
+        all
+    }
+
+    /// All of it but where it came from.
+    fn recorded(&self, recording: &Recording, packet: &RecordedPacket) -> Recorded {
+        let (verdict, to) = match packet.verdict {
+            Some(Verdict::Redirect(to)) => (Some("redirect"), self.ports.get(usize::from(to)).cloned()),
+            Some(Verdict::Tx) => (Some("tx"), None),
+            Some(Verdict::Pass) => (Some("pass"), None),
+            Some(Verdict::Wait) => (Some("wait"), None),
+            Some(Verdict::Fragment) => (Some("fragment"), None),
+            Some(Verdict::Drop(_)) => (Some("drop"), None),
+            None => (None, None),
+        };
+        let ns = |time: Duration| time.as_nanos() as u64;
+        Recorded {
+            ring: 0,
+            worker: 0,
+            port: String::new(),
+            queue: packet.queue,
+            number: packet.number,
+            time_ns: packet.time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, ns),
+            len: packet.len as u32,
+            bytes: digits(&packet.bytes),
+            verdict: verdict.map(str::to_owned),
+            to,
+            dropped: packet.dropped().map(|reason| recording.name(reason).to_owned()),
+            waited_ns: packet.waited.map(ns),
+            answered: packet.is_answered,
+        }
+    }
+}
+
+/// What writes the recordings of a run to a file.
+pub struct RecordWriter {
+    recordings: Arc<Recordings>,
+    to: PathBuf,
+    /// Set by SIGUSR1.
+    asked: Arc<AtomicBool>,
+    when: Vec<Rising>,
+    meters: Vec<Arc<Meters>>,
+    looked: Instant,
+    /// When a rate last had a file written.
+    last: Option<Instant>,
+}
+
+/// A counter that is looked after, and what it was when it was looked at last.
+struct Rising {
+    when: When,
+    before: u64,
+}
+
+impl RecordWriter {
+    /// What writes them where the plan says; None where it says nowhere.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where there can be no such file, or the system takes no handler.
+    fn new(
+        recordings: &Arc<Recordings>,
+        plan: &RecorderPlan,
+        setups: &[WorkerSetup],
+    ) -> Result<Option<RecordWriter>, Failure> {
+        let Some(to) = plan.to.clone() else { return Ok(None) };
+        let part = part_of(&to);
+        File::create(&part)
+            .and_then(|_| fs::remove_file(&part))
+            .map_err(|error| Failure::Input(format!("--record-to {}: {error}", to.display())))?;
+        Ok(Some(RecordWriter {
+            recordings: Arc::clone(recordings),
+            to,
+            asked: stop::on_user_signal()?,
+            when: plan.when.iter().map(|&when| Rising { when, before: 0 }).collect(),
+            meters: setups.iter().map(|setup| setup.forwarder.meters()).collect(),
+            looked: Instant::now(),
+            last: None,
+        }))
+    }
+
+    /// Writes the file if that is due; what there is to say of it. Call it often.
+    pub fn look(&mut self) -> Option<(Level, String)> {
+        let risen = self.risen();
+        let why = match (self.asked.swap(false, Relaxed), risen) {
+            (true, _) => "SIGUSR1".to_owned(),
+            (false, Some(why)) => why,
+            (false, None) => return None,
+        };
+        let at = self.to.display();
+        Some(match write(&self.recordings.read(&[]), &self.to) {
+            Ok(packets) => (Level::Info, format!("{packets} recorded packets written to {at} ({why})")),
+            Err(error) => {
+                (Level::Warning, format!("recorded packets are not written to {at} ({why}): {error}"))
+            }
+        })
+    }
+
+    /// What rises too fast, where that is looked at now and the last file of this kind is old enough.
+    fn risen(&mut self) -> Option<String> {
+        let passed = self.looked.elapsed();
+        if passed < LOOK || self.when.is_empty() {
+            return None;
+        }
+        self.looked = Instant::now();
+        let mut risen = None;
+        for Rising { when, before } in &mut self.when {
+            let dropped = |meters: &Arc<Meters>| match when.reason {
+                Some(reason) => meters.drops.get(reason),
+                None => meters.drops.total(),
+            };
+            let now: u64 = self.meters.iter().map(dropped).sum();
+            let rate = now.saturating_sub(std::mem::replace(before, now)) as f64 / passed.as_secs_f64();
+            if rate > when.rate as f64 && risen.is_none() {
+                risen = Some(format!("{when}: {rate:.0}/s"));
+            }
+        }
+        let is_due = self.last.is_none_or(|last| last.elapsed() >= PAUSE);
+        risen.filter(|_| is_due).inspect(|_| self.last = Some(Instant::now()))
+    }
+}
+
+/// Where a file is written before it takes its name.
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    part.into()
+}
+
+/// Writes packets to a file that takes the name of the one before; how many.
+fn write(packets: &[Recorded], path: &Path) -> io::Result<usize> {
+    let part = part_of(path);
+    let written = write_all(packets, File::create(&part)?).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        // The reason is that of the write.
+        let _ = fs::remove_file(&part);
+    }
+    written.map(|()| packets.len())
+}
+
+fn write_all(packets: &[Recorded], file: File) -> io::Result<()> {
+    let mut capture = Capture::new(BufWriter::new(file))?;
+    packets.iter().try_for_each(|packet| capture.write(packet))?;
+    capture.to().flush()?;
+    capture.to().get_ref().sync_all()
+}

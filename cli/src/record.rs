@@ -1,0 +1,76 @@
+//! `netmem record`: what a running `netmem forward --record` has recorded, as pcapng.
+
+use crate::args::RecordArgs;
+use crate::control::{client, default_path};
+use crate::failure::Failure;
+use crate::recorded::{Capture, Recorded};
+use crate::stop;
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+/// How often what has come is asked for.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Writes what is recorded, and goes on with what comes if asked to.
+///
+/// # Errors
+/// [`Failure::Input`]: nobody answers, nothing is recorded there, there can be no such file. [`Failure::Run`] when writing fails.
+pub fn run(args: &RecordArgs) -> Result<(), Failure> {
+    let path = args.control.clone().unwrap_or_else(default_path);
+    if args.output.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::input(
+            "a recording is nothing for a terminal: give --output FILE, or send it to wireshark -k -i -",
+        ));
+    }
+    // Asked first: nothing is made of a file where there is nothing to write.
+    let first = ask(&path, &[])?;
+    let to: Box<dyn Write> = match &args.output {
+        Some(path) => {
+            let file =
+                File::create(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+            Box::new(file)
+        }
+        None => Box::new(io::stdout().lock()),
+    };
+    match write(to, first, args.follow, &path) {
+        // Who read it has gone, which is how a viewer ends.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::run(format!("the recording cannot be written: {error}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn write(to: Box<dyn Write>, first: Vec<Recorded>, follow: bool, path: &Path) -> io::Result<()> {
+    let mut capture = Capture::new(BufWriter::new(to))?;
+    let stop = stop::on_signal().ok().filter(|_| follow);
+    let (mut since, mut packets) = (Vec::new(), first);
+    loop {
+        for packet in &packets {
+            capture.write(packet)?;
+            if since.len() <= packet.ring {
+                since.resize(packet.ring + 1, 0);
+            }
+            since[packet.ring] = packet.number + 1;
+        }
+        capture.to().flush()?;
+        let Some(stop) = &stop else { return Ok(()) };
+        thread::sleep(INTERVAL);
+        if stop.load(Relaxed) {
+            return Ok(());
+        }
+        // The run is over: so is the recording.
+        let Ok(next) = ask(path, &since) else { return Ok(()) };
+        packets = next;
+    }
+}
+
+/// What is recorded from these numbers on.
+fn ask(path: &Path, since: &[u64]) -> Result<Vec<Recorded>, Failure> {
+    let records = client::ask(path, &json!({"get": "recorded", "since": since})).map_err(Failure::Input)?;
+    records.iter().map(|record| Recorded::of(record).map_err(Failure::Input)).collect()
+}

@@ -1,0 +1,274 @@
+//! A recorded packet as the control socket says it, and a file of them as pcapng.
+
+use crate::control::Record;
+use crate::pcapng::{self, Packet};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// A packet, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Recorded {
+    /// Its place among all rings of the run, each a port's at a worker: to ask for the packets behind it.
+    pub ring: usize,
+    /// The worker that decided.
+    pub worker: usize,
+    /// The name of the port that it came by.
+    pub port: String,
+    /// The queue of that port.
+    pub queue: u16,
+    /// Its place in the ring.
+    pub number: u64,
+    /// When its burst was decided about, in nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Its length when it came.
+    pub len: u32,
+    /// Its first bytes, as digits.
+    pub bytes: String,
+    /// redirect, tx, pass, wait, fragment, drop; nothing while it is in work.
+    pub verdict: Option<String>,
+    /// The name of the port that it was to leave by.
+    pub to: Option<String>,
+    /// Why it was dropped, by its verdict or behind it.
+    pub dropped: Option<String>,
+    /// How long it waited before its verdict.
+    pub waited_ns: Option<u64>,
+    /// Its drop was told to its sender.
+    pub answered: bool,
+}
+
+impl Recorded {
+    /// What the control socket says of it.
+    pub fn record(&self) -> Record {
+        let mut record = Record::default()
+            .with("ring", self.ring)
+            .with("worker", self.worker)
+            .with("port", self.port.as_str())
+            .with("queue", self.queue)
+            .with("number", self.number)
+            .with("time_ns", self.time_ns)
+            .with("len", self.len)
+            .with("verdict", self.verdict.as_deref());
+        for (name, text) in [("to", &self.to), ("dropped", &self.dropped)] {
+            record = text.iter().fold(record, |record, text| record.with(name, text.as_str()));
+        }
+        record = self.waited_ns.iter().fold(record, |record, ns| record.with("waited_ns", *ns));
+        record.with("answered", self.answered).with("bytes", self.bytes.as_str())
+    }
+
+    /// What the control socket has said of one.
+    ///
+    /// # Errors
+    /// One line, where that is none.
+    pub fn of(record: &Record) -> Result<Recorded, String> {
+        let value = serde_json::to_value(record).map_err(|error| error.to_string())?;
+        serde_json::from_value(value)
+            .map_err(|error| format!("a recorded packet that cannot be read: {error}"))
+    }
+
+    /// What became of it, in words.
+    fn comment(&self) -> String {
+        let mut text = match self.verdict.as_deref() {
+            Some("redirect") => format!("to {}", self.to.as_deref().unwrap_or("a port that is not there")),
+            Some("tx") => "back by its port".to_owned(),
+            Some("pass") => "passed to the local queue".to_owned(),
+            Some("wait") => "waits".to_owned(),
+            Some("fragment") => "cut, and sent in pieces".to_owned(),
+            Some(_) => String::new(),
+            None => "in work".to_owned(),
+        };
+        if let Some(reason) = &self.dropped {
+            let sent_on = if text.is_empty() { "" } else { ", " };
+            // Writing to a string does not fail.
+            let _ = write!(text, "{sent_on}dropped: {reason}");
+        }
+        if self.answered {
+            text.push_str(", and its sender is told");
+        }
+        if let Some(ns) = self.waited_ns {
+            let _ = write!(text, "; waited {:.3} ms", ns as f64 / 1e6);
+        }
+        let _ = write!(text, "; worker {}", self.worker);
+        text
+    }
+
+    /// The verdict of an XDP program that does the same, as xdp_action numbers them; None of what waits or is in work.
+    fn xdp_action(&self) -> Option<u64> {
+        match (self.dropped.is_some(), self.verdict.as_deref()?) {
+            (true, _) | (false, "drop") => Some(1),
+            (false, "pass") => Some(2),
+            (false, "tx") => Some(3),
+            (false, "redirect" | "fragment") => Some(4),
+            (false, _) => None,
+        }
+    }
+}
+
+/// Bytes as digits.
+pub fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The bytes of digits; what are none ends them.
+fn bytes(digits: &str) -> Vec<u8> {
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).map_while(pair).collect()
+}
+
+/// A file of recorded packets that is being written, as pcapng.
+pub struct Capture<W: Write> {
+    to: W,
+    /// The number of each port's interface.
+    interfaces: HashMap<String, u32>,
+    /// The number that each ring's next packet has if none is missing.
+    next: HashMap<usize, u64>,
+}
+
+impl<W: Write> Capture<W> {
+    /// Begins it.
+    ///
+    /// # Errors
+    /// As of writing.
+    pub fn new(mut to: W) -> io::Result<Capture<W>> {
+        pcapng::section(&mut to)?;
+        Ok(Capture { to, interfaces: HashMap::new(), next: HashMap::new() })
+    }
+
+    /// Writes a packet, and its port before the first one.
+    ///
+    /// # Errors
+    /// As of writing.
+    pub fn write(&mut self, packet: &Recorded) -> io::Result<()> {
+        let interface = self.interface(&packet.port)?;
+        let next = self.next.insert(packet.ring, packet.number + 1);
+        let written = Packet {
+            interface,
+            time_ns: packet.time_ns,
+            len: packet.len,
+            bytes: &bytes(&packet.bytes),
+            comment: &packet.comment(),
+            missing: packet.number.saturating_sub(next.unwrap_or(packet.number)),
+            id: (packet.ring as u64) << 48 | packet.number & 0xffff_ffff_ffff,
+            queue: packet.queue.into(),
+            action: packet.xdp_action(),
+        };
+        written.write(&mut self.to)
+    }
+
+    /// What it is written to.
+    pub fn to(&mut self) -> &mut W {
+        &mut self.to
+    }
+
+    fn interface(&mut self, port: &str) -> io::Result<u32> {
+        if let Some(&number) = self.interfaces.get(port) {
+            return Ok(number);
+        }
+        pcapng::interface(&mut self.to, port)?;
+        let number = self.interfaces.len() as u32;
+        self.interfaces.insert(port.to_owned(), number);
+        Ok(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::forward::Reason;
+    use std::process::Command;
+
+    fn packet(number: u64, verdict: Option<&str>) -> Recorded {
+        Recorded {
+            ring: 3,
+            worker: 1,
+            port: "xdp:eth0".into(),
+            queue: 7,
+            number,
+            time_ns: 1_700_000_000_123_456_789,
+            len: 1500,
+            bytes: digits(&[0x5a; 152]),
+            verdict: verdict.map(str::to_owned),
+            to: None,
+            dropped: None,
+            waited_ns: None,
+            answered: false,
+        }
+    }
+
+    /// Packets that all that can be said of one is said of; numbers are missing before the last.
+    fn all() -> Vec<Recorded> {
+        let verdicts = ["redirect", "tx", "pass", "wait", "fragment"].map(Some).into_iter().chain([None]);
+        let mut all: Vec<_> = (0..).zip(verdicts).map(|(number, verdict)| packet(number, verdict)).collect();
+        all[0].to = Some("memif:/run/a".into());
+        for reason in Reason::ALL {
+            let mut dropped = packet(all.len() as u64, Some("drop"));
+            dropped.dropped = Some(reason.name().into());
+            all.push(dropped);
+        }
+        let mut last = packet(1000, Some("redirect"));
+        last.dropped = Some("tx_full".into());
+        (last.waited_ns, last.answered) = (Some(1_234_567), true);
+        all.push(last);
+        all
+    }
+
+    #[test]
+    fn a_packet_is_on_the_control_socket_what_it_was() {
+        for packet in all() {
+            assert_eq!(Recorded::of(&packet.record()).as_ref(), Ok(&packet));
+        }
+        assert_eq!((bytes("00ff5a"), bytes("0g"), bytes("é")), (vec![0, 0xff, 0x5a], vec![], vec![]));
+    }
+
+    #[test]
+    fn tshark_reads_every_verdict_and_every_reason() {
+        let path = std::env::temp_dir().join(format!("netmem-recorded-{}.pcapng", std::process::id()));
+        let mut capture = Capture::new(std::fs::File::create(&path).unwrap()).unwrap();
+        all().iter().for_each(|packet| capture.write(packet).unwrap());
+        let fields = [
+            "interface_name",
+            "interface_queue",
+            "packet_id",
+            "verdict.ebpf_xdp",
+            "drop_count",
+            "len",
+            "cap_len",
+            "time_epoch",
+            "comment",
+        ];
+        let fields = fields.iter().flat_map(|field| ["-e".to_owned(), format!("frame.{field}")]);
+        let mut command = Command::new("tshark");
+        let out =
+            command.args(["-n", "-T", "fields", "-E", "separator=|", "-r"]).arg(&path).args(fields).output();
+        std::fs::remove_file(&path).unwrap();
+        let Ok(out) = out else {
+            assert!(std::env::var_os("NETMEM_NO_SKIP").is_none(), "no tshark");
+            return eprintln!("SKIPPED: tshark_reads_every_verdict_and_every_reason: no tshark");
+        };
+        let text = String::from_utf8(out.stdout).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        let line = |number: u64, verdict: &str, missing: &str, comment: &str| {
+            let id = 3 << 48 | number;
+            format!("xdp:eth0|7|{id}|{verdict}|{missing}|1500|152|1700000000.123456789|{comment}; worker 1")
+        };
+        let mut wanted = vec![
+            line(0, "4", "", "to memif:/run/a"),
+            line(1, "3", "", "back by its port"),
+            line(2, "2", "", "passed to the local queue"),
+            line(3, "", "", "waits"),
+            line(4, "4", "", "cut, and sent in pieces"),
+            line(5, "", "", "in work"),
+        ];
+        for reason in Reason::ALL {
+            wanted.push(line(wanted.len() as u64, "1", "", &format!("dropped: {}", reason.name())));
+        }
+        let missing = (1000 - wanted.len()).to_string();
+        let last = "to a port that is not there, dropped: tx_full, and its sender is told; waited 1.235 ms";
+        wanted.push(line(1000, "1", &missing, last));
+        assert_eq!(lines, wanted);
+    }
+}

@@ -1,0 +1,56 @@
+//! Frames that are dropped behind their verdict. COLD.
+
+use super::poll::Forwarder;
+use super::verdict::Reason;
+use crate::pool::{Batch, Drain};
+use crate::steer::Source;
+use crate::sync::Worker;
+use std::mem;
+
+impl Forwarder {
+    /// Drops frames that a verdict had sent on.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lose(&mut self, from: Option<Source>, reason: Reason, frames: &mut Batch, w: &mut Worker) {
+        self.meters.drops.add(reason, frames.len() as u64);
+        self.decision.lost(from, reason, frames);
+        self.free(frames, w);
+    }
+
+    /// The same of those that waited for a port, which may be packets. Where a worker transmits what others decided about, its own
+    /// decision is not told.
+    fn lose_unsent(&mut self, port: usize, reason: Reason, frames: &mut Batch, w: &mut Worker) {
+        self.meters.drops.add(reason, frames.len() as u64);
+        if !self.transmits_for_others() {
+            self.decision.lost(None, reason, frames);
+        }
+        self.path.free_unsent(&mut self.egresses[port].flight, frames, w);
+    }
+
+    /// Drops what the port can never carry, which would wait for ever.
+    pub(super) fn refuse_unfit(&mut self, port: usize, w: &mut Worker) {
+        let egress = &mut self.egresses[port];
+        let mut unfit = egress.port.take_unsendable(&mut egress.out);
+        if !unfit.is_empty() {
+            self.lose_unsent(port, Reason::TxRefused, &mut unfit, w);
+        }
+    }
+
+    /// Drops all that waits: the port's ring stayed full, or the port takes nothing, now or later (link down).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {
+        let mut unsent = mem::take(&mut self.egresses[port].out);
+        self.lose_unsent(port, reason, &mut unsent, w);
+        self.forget_stranded(port, w);
+    }
+
+    /// Drops the next `n` frames of a burst without an answer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn discard_untold(&mut self, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
+        let mut dropped = Batch::new();
+        burst.move_to(&mut dropped, n);
+        self.lose(None, reason, &mut dropped, w);
+    }
+}
