@@ -21,7 +21,7 @@ impl Forwarder {
     pub(super) fn wait_all(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
         self.decision.wait(from, frames);
         self.waiting = self.decision.waiting();
-        self.lose(Some(from), Reason::NeighQueueFull, frames, w);
+        self.lose(None, Reason::NeighQueueFull, frames, w);
     }
 
     /// Decides about frames that need not wait any more: something has changed.
@@ -87,7 +87,7 @@ impl Forwarder {
                 Err(frame) => drop(whole.push(frame)),
             }
         }
-        self.lose(Some(from), Reason::FragNeeded, &mut whole, w);
+        self.lose(None, Reason::FragNeeded, &mut whole, w);
     }
 
     /// Has replies made of frames that came from there and were dropped for `reason`, and sends them; the others stay in

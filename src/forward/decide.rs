@@ -101,7 +101,8 @@ pub trait Decide: Send {
     }
 
     /// Frames are dropped for a reason that is not this decision's verdict: no room in a transmit ring or in the local queue, no head,
-    /// and what else shows later. `from` is where they came from, if that is known still. Their bytes may have been rewritten.
+    /// and what else shows later. Their bytes may have been rewritten. `from` is where they came from, of frames that were not decided
+    /// about at all.
     fn lost(&mut self, from: Option<Source>, reason: Reason, frames: &[Frame]) {
         let _ = (from, reason, frames);
     }

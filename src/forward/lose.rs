@@ -8,7 +8,7 @@ use crate::sync::Worker;
 use std::mem;
 
 impl Forwarder {
-    /// Drops frames that a verdict had sent on.
+    /// Drops frames that a verdict had sent on; with where they came from, such as there was none about.
     #[cold]
     #[inline(never)]
     pub(super) fn lose(&mut self, from: Option<Source>, reason: Reason, frames: &mut Batch, w: &mut Worker) {

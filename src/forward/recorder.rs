@@ -202,10 +202,10 @@ impl Decide for Recorder {
 
     fn lost(&mut self, from: Option<Source>, reason: Reason, frames: &[Frame]) {
         for frame in frames {
-            if let Some((ring, number)) = self.find(frame.id()) {
-                ring.change(number, Some(frame.id()), |became| became.lost(reason));
-            } else if let Some(from) = from {
+            if let Some(from) = from {
                 self.note_decided(from, Some(frame), frame.data(), Verdict::Drop(reason));
+            } else if let Some((ring, number)) = self.find(frame.id()) {
+                ring.change(number, Some(frame.id()), |became| became.lost(reason));
             }
         }
         self.decision.lost(from, reason, frames);

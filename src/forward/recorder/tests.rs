@@ -113,7 +113,7 @@ fn what_happens_behind_the_verdict_is_noted_with_the_packet_it_happened_to() {
     let mut burst = rig.decide(&[200, 200, 2, 2, 15, 1]);
     rig.recorder.lost(None, Reason::TxFull, &burst[1..2]);
     rig.recorder.lost(None, Reason::LocalQueueFull, &burst[5..]);
-    rig.recorder.lost(Some(FROM), Reason::NeighQueueFull, &burst[3..4]);
+    rig.recorder.lost(None, Reason::NeighQueueFull, &burst[3..4]);
     let mut waited = Batch::new();
     waited.push(burst.drain().nth(2).unwrap()).unwrap();
     rig.recorder.decide_again(FROM, &mut waited, &mut Verdicts::new());
@@ -149,10 +149,16 @@ fn the_last_packets_are_kept_and_nothing_is_said_of_one_that_is_not_there() {
     assert_eq!((recorded[0].number, recorded[63].number), (437, 500));
     rig.recorder.lost(None, Reason::TxFull, &first);
     assert!(rig.recorded().iter().all(|packet| packet.dropped().is_none()));
-    // Where it is known where they came from, they are recorded as they are now.
-    rig.recorder.lost(Some(FROM), Reason::NoHead, &first);
-    let last = rig.recorded().pop().unwrap();
-    assert_eq!((last.dropped(), last.bytes[0], last.bytes[1]), (Some(Reason::NoHead), 0xee, 200));
+}
+
+#[test]
+fn what_is_dropped_undecided_is_a_packet_of_its_own_whatever_its_frame_had_before() {
+    let mut rig = Rig::new(64);
+    let burst = rig.decide(&[200]);
+    rig.recorder.lost(Some(FROM), Reason::NoHead, &burst);
+    let recorded = rig.recorded();
+    assert_eq!((recorded.len(), recorded[0].dropped()), (2, None));
+    assert_eq!((recorded[1].verdict, recorded[1].bytes[0]), (Some(Verdict::Drop(Reason::NoHead)), 0xee));
 }
 
 #[test]
