@@ -147,6 +147,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no ppoll")]
     #[cfg(not(loom))]
     fn one_who_sleeps_whenever_there_is_nothing_gets_everything() {
         let (bell, put) = (Doorbell::new().unwrap(), AtomicU32::new(0));

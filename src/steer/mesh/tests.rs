@@ -31,6 +31,7 @@ fn send(lane: &mut LaneSender<Line>, line: Line) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no ppoll")]
 fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_heir_is_woken() {
     model(|| {
         let mesh = seats(2);
@@ -135,6 +136,7 @@ fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() 
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no ppoll")]
 #[cfg(not(loom))]
 fn a_worker_that_sleeps_between_bursts_gets_all_of_them() {
     const BURSTS: u32 = if cfg!(miri) { 200 } else { 20_000 };
