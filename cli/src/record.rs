@@ -48,15 +48,9 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
 fn write(to: Box<dyn Write>, first: Vec<Recorded>, follow: bool, path: &Path) -> io::Result<()> {
     let mut capture = Capture::new(BufWriter::new(to))?;
     let stop = stop::on_signal().ok().filter(|_| follow);
-    let (mut since, mut packets) = (Vec::new(), first);
+    let mut packets = first;
     loop {
-        for packet in &packets {
-            capture.write(packet)?;
-            if since.len() <= packet.ring {
-                since.resize(packet.ring + 1, 0);
-            }
-            since[packet.ring] = packet.number + 1;
-        }
+        packets.iter().try_for_each(|packet| capture.write(packet))?;
         capture.to().flush()?;
         let Some(stop) = &stop else { return Ok(()) };
         thread::sleep(INTERVAL);
@@ -64,7 +58,7 @@ fn write(to: Box<dyn Write>, first: Vec<Recorded>, follow: bool, path: &Path) ->
             return Ok(());
         }
         // The run is over: so is the recording.
-        let Ok(next) = ask(path, &since) else { return Ok(()) };
+        let Ok(next) = ask(path, &capture.since()) else { return Ok(()) };
         packets = next;
     }
 }

@@ -124,8 +124,8 @@ pub struct Capture<W: Write> {
     to: W,
     /// The number of each port's interface.
     interfaces: HashMap<String, u32>,
-    /// The number that each ring's next packet has if none is missing.
-    next: HashMap<usize, u64>,
+    /// The number that each ring's next packet has if none is missing; None of a ring that no packet has come from.
+    next: Vec<Option<u64>>,
 }
 
 impl<W: Write> Capture<W> {
@@ -135,7 +135,7 @@ impl<W: Write> Capture<W> {
     /// As of writing.
     pub fn new(mut to: W) -> io::Result<Capture<W>> {
         pcapng::section(&mut to)?;
-        Ok(Capture { to, interfaces: HashMap::new(), next: HashMap::new() })
+        Ok(Capture { to, interfaces: HashMap::new(), next: Vec::new() })
     }
 
     /// Writes a packet, and its port before the first one.
@@ -144,7 +144,10 @@ impl<W: Write> Capture<W> {
     /// As of writing.
     pub fn write(&mut self, packet: &Recorded) -> io::Result<()> {
         let interface = self.interface(&packet.port)?;
-        let next = self.next.insert(packet.ring, packet.number + 1);
+        if self.next.len() <= packet.ring {
+            self.next.resize(packet.ring + 1, None);
+        }
+        let next = self.next[packet.ring].replace(packet.number + 1);
         let written = Packet {
             interface,
             time_ns: packet.time_ns,
@@ -157,6 +160,11 @@ impl<W: Write> Capture<W> {
             action: packet.xdp_action(),
         };
         written.write(&mut self.to)
+    }
+
+    /// The numbers from which on packets are not written yet, of each ring.
+    pub fn since(&self) -> Vec<u64> {
+        self.next.iter().map(|next| next.unwrap_or_default()).collect()
     }
 
     /// What it is written to.

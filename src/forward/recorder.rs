@@ -15,7 +15,7 @@ mod tests;
 
 pub use recording::{RecordedPacket, Recording};
 
-use self::ring::Ring;
+use self::ring::{Became, Ring};
 use super::decide::{Decide, Pieces, Replies, Verdicts};
 use super::verdict::{Code, Reason, Verdict};
 use crate::limits::BATCH_MAX;
@@ -139,7 +139,14 @@ impl Recorder {
         ring.holds(number).then_some((ring, number))
     }
 
-    /// Notes a packet that the decision is not asked about, which is of this frame, if of one.
+    /// Changes what is said of the packet that this frame had when it was received, if that is still known.
+    fn change(&mut self, id: NonZeroU32, change: impl FnOnce(Became) -> Became) {
+        if let Some((ring, number)) = self.find(id) {
+            ring.change(number, Some(id), change);
+        }
+    }
+
+    /// Notes a packet that the decision is not asked about. `frame` has all of its bytes, where one frame does.
     fn note_decided(&mut self, from: Source, frame: Option<&Frame>, data: &[u8], verdict: Verdict) {
         let id = frame.map(Frame::id);
         let number = self.note(from, clock::ticks(), id, data);
@@ -204,8 +211,8 @@ impl Decide for Recorder {
         for frame in frames {
             if let Some(from) = from {
                 self.note_decided(from, Some(frame), frame.data(), Verdict::Drop(reason));
-            } else if let Some((ring, number)) = self.find(frame.id()) {
-                ring.change(number, Some(frame.id()), |became| became.lost(reason));
+            } else {
+                self.change(frame.id(), |became| became.lost(reason));
             }
         }
         self.decision.lost(from, reason, frames);
@@ -231,9 +238,7 @@ impl Decide for Recorder {
     fn answer(&mut self, from: Source, reason: Reason, dropped: &mut Batch, replies: &mut Replies) {
         self.decision.answer(from, reason, dropped, replies);
         for frame in replies.frames.iter() {
-            if let Some((ring, number)) = self.find(frame.id()) {
-                ring.change(number, Some(frame.id()), ring::Became::answered);
-            }
+            self.change(frame.id(), Became::answered);
         }
     }
 

@@ -74,20 +74,22 @@ impl Recordings {
                 let ring = worker * self.ports.len() + port;
                 let from = since.get(ring).copied().unwrap_or_default();
                 let packets = recording.read(port, from);
-                all.extend(packets.iter().map(|packet| Recorded {
-                    ring,
-                    worker,
-                    port: name.clone(),
-                    ..self.recorded(recording, packet)
-                }));
+                all.extend(
+                    packets.iter().map(|packet| self.recorded((ring, worker, name), recording, packet)),
+                );
             }
         }
         all.sort_by_key(|packet| packet.time_ns);
         all
     }
 
-    /// All of it but where it came from.
-    fn recorded(&self, recording: &Recording, packet: &RecordedPacket) -> Recorded {
+    /// A packet of this ring, which is the worker's of the port with this name.
+    fn recorded(
+        &self,
+        (ring, worker, port): (usize, usize, &str),
+        recording: &Recording,
+        packet: &RecordedPacket,
+    ) -> Recorded {
         let (verdict, to) = match packet.verdict {
             Some(Verdict::Redirect(to)) => (Some("redirect"), self.ports.get(usize::from(to)).cloned()),
             Some(Verdict::Tx) => (Some("tx"), None),
@@ -99,9 +101,9 @@ impl Recordings {
         };
         let ns = |time: Duration| time.as_nanos() as u64;
         Recorded {
-            ring: 0,
-            worker: 0,
-            port: String::new(),
+            ring,
+            worker,
+            port: port.to_owned(),
             queue: packet.queue,
             number: packet.number,
             time_ns: packet.time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, ns),

@@ -1,7 +1,8 @@
 //! HOT where recorded: a port's last packets, written by one worker and read by anybody.
 //!
-//! Each slot says which packet it has; the number is taken away while the slot is written anew, so that a reader who finds the
-//! same number before and behind its reading has read that packet. Nothing waits for a reader: one that is slow misses packets.
+//! Each slot has the number of its packet, and no number while it is written. A reader looks at the number before it reads the slot
+//! and once more behind it: where both are the packet's, so is what it has read. The writer waits for no reader, and a slow reader
+//! misses packets.
 
 use crate::forward::verdict::{Code, Reason};
 use crate::sync::shim::{AtomicU64, fence};

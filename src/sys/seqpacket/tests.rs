@@ -129,7 +129,7 @@ fn a_descriptor_whose_close_waits_is_not_waited_for_received_unread_or_never_acc
         assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(case), "it waits");
         drop(clients);
     }
-    // As whoever sent them would end them: reset, and closed at once.
+    // Only now are the other ends closed, which resets the streams and ends their lingering.
     drop(others);
 }
 
