@@ -8,15 +8,15 @@ use crate::neighbours::{Asking, Key};
 use crate::resync::Resync;
 use crate::socket::{All, EventSocket, Received, RequestSocket, ask};
 use crate::translate::{Event, Signal, State};
+use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
 use netmem::system::event::sleep_until_readable;
 use netmem_router::Wanted;
-use netmem_router::route::{Change, Fib, FibControl, FibReader, Link, RibRoute, fib};
+use netmem_router::route::{Change, Fib, FibControl, FibReader, Link, Origin, RibRoute, fib};
 use netmem_router::{Allow, Interface};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -67,7 +67,8 @@ pub struct Follower {
     /// How each link is.
     links: HashMap<u32, Signal>,
     addresses: Addresses,
-    new_addresses: bool,
+    /// Own addresses or local routes have changed since somebody took them.
+    new_own: bool,
     /// Workers may not know all that changed about addresses, or which port has them.
     unshown: bool,
     resync: Resync,
@@ -98,7 +99,7 @@ impl Follower {
             asking: Asking::default(),
             links: HashMap::new(),
             addresses: Addresses::default(),
-            new_addresses: true,
+            new_own: true,
             unshown: true,
             resync: Resync::new(Instant::now()),
         };
@@ -122,10 +123,18 @@ impl Follower {
         Given(Arc::clone(&self.known))
     }
 
-    /// The router's own addresses, if they have changed since the last call.
-    pub fn take_addresses(&mut self) -> Option<Vec<IpAddr>> {
-        let addresses = || self.addresses.iter().collect();
-        std::mem::take(&mut self.new_addresses).then(addresses)
+    /// The destinations whose packets are the host's own, if they have changed since the last call: its interfaces' addresses, and
+    /// the prefixes of its table `local`, among them the subnet-router anycast addresses (RFC 4291 §2.6.1) that a host which
+    /// forwards IPv6 has.
+    ///
+    /// # Cost
+    /// Where they have changed, a look at every route.
+    pub fn take_own(&mut self) -> Option<Vec<IpNet>> {
+        if !std::mem::take(&mut self.new_own) {
+            return None;
+        }
+        let addresses = self.addresses.iter().map(IpNet::from);
+        Some(addresses.chain(self.known().rib.local()).collect())
     }
 
     /// Waits for news, `at_most` so long, and has workers see what changed.
@@ -176,6 +185,7 @@ impl Follower {
     fn take(&mut self, event: Event) {
         match event {
             Event::Route(change, route) => {
+                self.new_own |= route.origin == Origin::Local;
                 if !change.apply(&mut self.known().rib, &route) {
                     self.resync.request();
                 }
@@ -206,7 +216,7 @@ impl Follower {
     }
 
     fn addresses_changed(&mut self, changed: bool) {
-        (self.new_addresses, self.unshown) = (self.new_addresses | changed, self.unshown | changed);
+        (self.new_own, self.unshown) = (self.new_own | changed, self.unshown | changed);
     }
 
     /// The kernel takes routes away with their link, or leaves those out that lead there, and says so of none.
@@ -318,6 +328,7 @@ impl Follower {
             _ => None,
         });
         self.known().rib.replace(routes);
+        self.new_own = true;
         neighbours.into_iter().for_each(|event| self.take(event));
         let mut known = self.known();
         known.counters.resyncs += 1;

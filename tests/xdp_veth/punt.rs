@@ -3,6 +3,7 @@
 
 use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{bench, small};
+use ipnet::IpNet;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpModePreference, XdpPort};
@@ -20,6 +21,19 @@ const REDIRECT: u32 = 4;
 const UNICAST: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
 const OWN_V4: &str = "192.0.2.1";
 const OWN_V6: &str = "2001:db8::1";
+/// Prefixes of the host's own, with the first and the last address of each and those beside it.
+const OWN_NETS: [&str; 2] = ["203.0.113.64/26", "2001:db8:0:6000::/51"];
+
+/// The host's own addresses and prefixes.
+fn own() -> Vec<IpNet> {
+    let addresses = [OWN_V4, OWN_V6].map(host);
+    addresses.into_iter().chain(OWN_NETS.map(|net| net.parse().unwrap())).collect()
+}
+
+/// A single address.
+fn host(address: &str) -> IpNet {
+    address.parse::<IpAddr>().unwrap().into()
+}
 
 /// An Ethernet frame to `dst`, with these ethertypes and tags one after the other, and `payload`.
 fn frame(dst: [u8; 6], headers: &[u16], payload: &[u8]) -> Vec<u8> {
@@ -136,6 +150,10 @@ fn of_ipv4() -> Vec<Case> {
         ("IPv4 to us behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x0800], &v4(OWN_V4)), PASS),
         ("IPv4 to us, the header's last byte", cut(to_us(&[0x0800], &v4(OWN_V4)), 34), PASS),
         ("IPv4 to us, cut short", cut(to_us(&[0x0800], &v4(OWN_V4)), 33), REDIRECT),
+        ("IPv4 to us by a prefix, its first address", to_us(&[0x0800], &v4("203.0.113.64")), PASS),
+        ("IPv4 to us by a prefix, its last address", to_us(&[0x0800], &v4("203.0.113.127")), PASS),
+        ("IPv4 before a prefix", to_us(&[0x0800], &v4("203.0.113.63")), REDIRECT),
+        ("IPv4 behind a prefix", to_us(&[0x0800], &v4("203.0.113.128")), REDIRECT),
         ("IPv4 to others", to_us(&[0x0800], &v4(OTHER_V4)), REDIRECT),
         ("IPv4 to others behind a tag", to_us(&[0x8100, 7, 0x0800], &v4(OTHER_V4)), REDIRECT),
         ("IPv4 multicast in a frame to us", to_us(&[0x0800], &v4("224.0.0.5")), REDIRECT),
@@ -151,6 +169,14 @@ fn of_ipv6() -> Vec<Case> {
         ("IPv6 to us behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x86dd], &v6(OWN_V6, 6, 0)), PASS),
         ("IPv6 to us, the header's last byte", cut(to_us(&[0x86dd], &v6(OWN_V6, 58, 0)), 54), PASS),
         ("IPv6 to us, cut short", cut(to_us(&[0x86dd], &v6(OWN_V6, 17, 0)), 53), REDIRECT),
+        (
+            "IPv6 to us by a prefix, its anycast address",
+            to_us(&[0x86dd], &v6("2001:db8:0:6000::", 58, 128)),
+            PASS,
+        ),
+        ("IPv6 to us by a prefix, its last /64", to_us(&[0x86dd], &v6("2001:db8:0:7fff::9", 6, 0)), PASS),
+        ("IPv6 before a prefix", to_us(&[0x86dd], &v6("2001:db8:0:5fff::9", 6, 0)), REDIRECT),
+        ("IPv6 behind a prefix", to_us(&[0x86dd], &v6("2001:db8:0:8000::", 6, 0)), REDIRECT),
         ("IPv6 to others", to_us(&[0x86dd], &v6(OTHER_V6, 17, 135)), REDIRECT),
         ("IPv6 to others behind hop-by-hop options", to_us(&[0x86dd], &v6(OTHER_V6, 0, 135)), REDIRECT),
         ("router solicitation", to_us(&[0x86dd], &v6(OTHER_V6, 58, 133)), PASS),
@@ -214,15 +240,13 @@ fn of_dhcp() -> Vec<Case> {
 #[test]
 fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
     in_namespace("punt::the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says", || {
-        let (sockets, own) = (SocketMap::new(1).unwrap(), AddressMaps::new().unwrap());
+        let (sockets, maps) = (SocketMap::new(1).unwrap(), AddressMaps::new().unwrap());
         let socket = Socket::new().unwrap();
         sockets.insert(0, socket.as_fd()).unwrap();
-        for address in [OWN_V4, OWN_V6] {
-            own.insert(address.parse().unwrap()).unwrap();
-        }
+        own().into_iter().for_each(|prefix| maps.insert(prefix).unwrap());
         let all = RedirectProgram::load(&sockets, None).unwrap();
         let counts = KernelCounts::new(1).unwrap();
-        let selection = Selection { own: Some(&own), take: None, counts: &counts };
+        let selection = Selection { own: Some(&maps), take: None, counts: &counts };
         let control = RedirectProgram::load(&sockets, Some(&selection)).unwrap();
         for (case, frame, expected) in cases() {
             let left = counts.get(0);
@@ -230,8 +254,7 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
             assert_eq!(counts.get(0) - left, u64::from(expected == PASS), "{case}, counted");
             assert_eq!(all.verdict(&frame).unwrap(), REDIRECT, "{case}, where nothing is punted");
         }
-        own.remove(OWN_V4.parse().unwrap()).unwrap();
-        own.remove(OWN_V6.parse().unwrap()).unwrap();
+        own().into_iter().for_each(|prefix| maps.remove(prefix).unwrap());
         for (case, frame, _) in cases().into_iter().filter(|(case, ..)| case.contains("to us")) {
             assert_eq!(control.verdict(&frame).unwrap(), REDIRECT, "{case}, which is ours no more");
         }
@@ -295,12 +318,7 @@ fn what_is_punted_does_not_come_by_the_port_and_all_else_does_in_both_modes() {
             let (frames, expected): (Vec<_>, Vec<_>) =
                 cases.into_iter().map(|(_, frame, verdict)| (frame, verdict)).unzip();
             // The own address of IPv6 was never given to an interface.
-            polled
-                .umem
-                .own_addresses()
-                .unwrap()
-                .set(&[OWN_V4, OWN_V6].map(|one| one.parse().unwrap()))
-                .unwrap();
+            polled.umem.own_addresses().unwrap().set(&own()).unwrap();
             let come = polled.come(port, &frames);
             let redirected: Vec<_> = frames
                 .into_iter()
@@ -355,7 +373,7 @@ fn a_full_map_of_own_addresses_lets_go_of_old_ones_and_takes_new_ones() {
         with_port(|_, polled| {
             let own = polled.umem.own_addresses().unwrap();
             let address = |n: u32| IpAddr::from((0x0b00_0000 + n).to_be_bytes());
-            let some = |from, to| (from..to).map(address).collect::<Vec<_>>();
+            let some = |from, to| (from..to).map(|n| IpNet::from(address(n))).collect::<Vec<_>>();
             own.set(&some(0, 1 << 16)).unwrap();
             own.set(&some(100, (1 << 16) + 100)).unwrap();
             assert!(own.contains(address(1 << 16)) && !own.contains(address(99)));

@@ -191,7 +191,7 @@ fn the_kernel_gives_each_frame_to_the_side_that_the_rules_name() {
             assert_eq!(model(&rules, &frame).is_some(), taken, "{case}, by the model");
         }
         let own = AddressMaps::new().unwrap();
-        own.insert("192.0.2.1".parse().unwrap()).unwrap();
+        own.insert("192.0.2.1/32".parse().unwrap()).unwrap();
         let both = Asked::new(&take("udp"), Some(&own));
         let to = |address| frame(MAC, &[], &packet(address, 17, 53));
         assert!(!both.takes(&to("192.0.2.1")), "what is punted is not taken");

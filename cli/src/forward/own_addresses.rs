@@ -1,7 +1,7 @@
 //! Following the host's own addresses, whose packets xdp ports leave to the kernel.
 
+use ipnet::IpNet;
 use netmem::port::xdp::{OwnAddresses, OwnAddressesError};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Followed {
 /// The same of who is told the addresses when they change.
 pub struct Told {
     own: Option<Arc<OwnAddresses>>,
-    untold: Option<Vec<IpAddr>>,
+    untold: Option<Vec<IpNet>>,
     /// When they may be told again, after that failed.
     again: Instant,
     /// That it failed was said.
@@ -46,9 +46,9 @@ impl Told {
         Told { own, untold: None, again: Instant::now(), said: false }
     }
 
-    /// Tells the ports the addresses, if those have changed; where that fails, once a second until it does not. What is wrong
+    /// Tells the ports the own prefixes, if those have changed; where that fails, once a second until it does not. What is wrong
     /// with that, where it was not said before.
-    pub fn tell(&mut self, changed: Option<Vec<IpAddr>>) -> Option<String> {
+    pub fn tell(&mut self, changed: Option<Vec<IpNet>>) -> Option<String> {
         self.untold = changed.or(self.untold.take());
         let (own, now) = (self.own.as_ref()?, Instant::now());
         let untold = self.untold.as_ref().filter(|_| now >= self.again)?;

@@ -194,7 +194,7 @@ impl Following {
                 );
                 forged = true;
             }
-            if let Some(news) = own.tell(self.follower.take_addresses()) {
+            if let Some(news) = own.tell(self.follower.take_own()) {
                 log::say(Level::Info, format_args!("netmem: {news}"));
             }
         }

@@ -1,7 +1,7 @@
 //! Packets go where the kernel's tables say.
 
 use crate::comparison::assert_same;
-use crate::router::Router;
+use crate::router::{Router, set};
 use crate::testbed::wait_until;
 use std::process::Output;
 
@@ -105,6 +105,23 @@ fn by_xdp_ports_hosts_reach_each_other_and_the_routers_own_addresses_in_both_fam
     }
     router.bed.dut.ip("addr add 10.77.2.253/24 dev two");
     wait_until("the kernel answers for its new address", || router.pings("10.77.2.253"));
+    router.end();
+}
+
+/// D8 of an early review: by xdp ports they were drops.
+#[test]
+fn by_xdp_ports_prefixes_of_the_local_table_and_subnet_router_anycast_addresses_are_the_kernels() {
+    let Some(router) = Router::start_on(["xdp:one", "xdp:two"], &["ping"], &[]) else { return };
+    add_ipv6(&router);
+    let dut = &router.bed.dut;
+    set(dut, &[("ipv6/conf/all/forwarding", "1")]);
+    dut.ip("route add local 10.75.0.0/24 dev lo");
+    dut.ip("route add local fd75::/64 dev lo");
+    for address in ["10.75.0.9", "fd75::9", "fd77:1::", "fd77:2::"] {
+        wait_until(address, || router.pings(address));
+    }
+    dut.ip("route del local 10.75.0.0/24 dev lo");
+    wait_until("it is the host's no more", || !router.pings("10.75.0.9"));
     router.end();
 }
 

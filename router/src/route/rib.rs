@@ -152,6 +152,14 @@ impl Rib {
         })
     }
 
+    /// The prefixes whose packets the kernel's local table leads to the router itself, in order, each as often as it has them.
+    pub fn local(&self) -> impl Iterator<Item = IpNet> + '_ {
+        let to_itself = |entry: &&Entry| {
+            entry.origin == Origin::Local && matches!(self.targets.get(entry.hop), Some(Target::Local))
+        };
+        self.entries.iter().filter(to_itself).map(|entry| entry.prefix)
+    }
+
     /// How many routes there are.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -4,18 +4,20 @@ use crate::sync::shim::{Mutex, lock};
 use crate::sys::address;
 use crate::sys::bpf::{AddressMaps, BpfError};
 use crate::sys::errno::Errno;
+use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// The own addresses that the redirect programs of one [`Umem`](super::Umem) know, on whatever interface: like the
-/// kernel's stack, they take a packet to any of the host's addresses for the host's.
+/// kernel's stack, they take a packet to any of the host's addresses for the host's. They are prefixes: a host has single
+/// addresses as a rule, and whole networks where its table `local` says so (`ip route add local 192.0.2.0/24 dev lo`).
 ///
 /// Loopback addresses never are among them: no packet to one may come by a wire.
 #[derive(Debug)]
 pub struct OwnAddresses {
     maps: AddressMaps,
     /// Invariant: what is in `maps`.
-    known: Mutex<BTreeSet<IpAddr>>,
+    known: Mutex<BTreeSet<IpNet>>,
 }
 
 impl OwnAddresses {
@@ -28,22 +30,23 @@ impl OwnAddresses {
         &self.maps
     }
 
-    /// Makes `addresses` the own ones: what is new among them is added first, and then what is not among them any more
-    /// is taken away. An address that stays is known throughout. Where a full map has no room for a new one, it is added
-    /// when old ones have made room.
+    /// Makes the addresses in these prefixes the own ones: what is new among them is added first, and then what is not among
+    /// them any more is taken away. A prefix that stays is known throughout. Where a full map has no room for a new one, it is
+    /// added when old ones have made room. Bits behind a prefix's length count for nothing.
     ///
     /// # Errors
-    /// [`BpfError`] for the first address that could not be changed; all that could be are.
-    pub fn set(&self, addresses: &[IpAddr]) -> Result<(), BpfError> {
-        let wanted: BTreeSet<IpAddr> = addresses.iter().copied().filter(|one| !one.is_loopback()).collect();
+    /// [`BpfError`] for the first prefix that could not be changed; all that could be are.
+    pub fn set(&self, prefixes: &[IpNet]) -> Result<(), BpfError> {
+        let comes_by_wire = |prefix: &IpNet| !prefix.addr().is_loopback();
+        let wanted: BTreeSet<IpNet> = prefixes.iter().map(IpNet::trunc).filter(comes_by_wire).collect();
         let mut known = lock(&self.known);
-        let new: Vec<IpAddr> = wanted.difference(&known).copied().collect();
-        let old: Vec<IpAddr> = known.difference(&wanted).copied().collect();
+        let new: Vec<IpNet> = wanted.difference(&known).copied().collect();
+        let old: Vec<IpNet> = known.difference(&wanted).copied().collect();
         let (without_room, _) = self.add(&mut known, new);
         let mut failed = None;
-        for address in old {
-            match self.maps.remove(address) {
-                Ok(()) => drop(known.remove(&address)),
+        for prefix in old {
+            match self.maps.remove(prefix) {
+                Ok(()) => drop(known.remove(&prefix)),
                 Err(error) => drop(failed.get_or_insert(error)),
             }
         }
@@ -52,13 +55,13 @@ impl OwnAddresses {
     }
 
     /// Adds what can be added; what could not be, and why the first of it.
-    fn add(&self, known: &mut BTreeSet<IpAddr>, new: Vec<IpAddr>) -> (Vec<IpAddr>, Option<BpfError>) {
+    fn add(&self, known: &mut BTreeSet<IpNet>, new: Vec<IpNet>) -> (Vec<IpNet>, Option<BpfError>) {
         let (mut left, mut failed) = (Vec::new(), None);
-        for address in new {
-            match self.maps.insert(address) {
-                Ok(()) => drop(known.insert(address)),
+        for prefix in new {
+            match self.maps.insert(prefix) {
+                Ok(()) => drop(known.insert(prefix)),
                 Err(error) => {
-                    left.push(address);
+                    left.push(prefix);
                     failed.get_or_insert(error);
                 }
             }
@@ -66,8 +69,8 @@ impl OwnAddresses {
         (left, failed)
     }
 
-    /// Makes those of the calling thread's network namespace the own ones, whether or not anybody said that they have
-    /// changed.
+    /// Makes those that the interfaces of the calling thread's network namespace have the own ones, whether or not anybody
+    /// said that they have changed.
     ///
     /// # Errors
     /// As [`OwnAddresses::set`], and what getifaddrs(3) says.
@@ -75,12 +78,13 @@ impl OwnAddresses {
     /// # Cost
     /// A dump of all addresses by the kernel: for once a second, not for a poll loop.
     pub fn follow(&self) -> Result<(), OwnAddressesError> {
-        Ok(self.set(&address::all()?)?)
+        let all: Vec<IpNet> = address::all()?.into_iter().map(IpNet::from).collect();
+        Ok(self.set(&all)?)
     }
 
     /// Whether packets to `address` are left to the kernel.
     pub fn contains(&self, address: IpAddr) -> bool {
-        lock(&self.known).contains(&address)
+        lock(&self.known).iter().any(|prefix| prefix.contains(&address))
     }
 }
 

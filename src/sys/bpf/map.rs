@@ -1,6 +1,7 @@
 //! The maps of the redirect program: from receive queue to socket, of own addresses, and of what it left to the kernel.
 
 use super::{BpfError, BpfStep, bpf, bpf_fd};
+use ipnet::IpNet;
 use rustix::io::Errno;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -10,15 +11,15 @@ const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 
-const BPF_MAP_TYPE_HASH: u32 = 1;
 pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_MAP_TYPE_LPM_TRIE: u32 = 11;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 /// Only what is there is changed.
 const BPF_EXIST: u64 = 2;
 /// Entries take memory when they are made.
 const BPF_F_NO_PREALLOC: u32 = 1;
 
-/// Own addresses of each family at most.
+/// Own prefixes of each family at most.
 const ADDRESSES_MAX: u32 = 1 << 16;
 
 /// A map with keys of `K` bytes and values of `V`.
@@ -156,46 +157,58 @@ impl SocketMap {
     }
 }
 
-/// Addresses of both families, as sets: what the redirect program takes for its own.
+/// Prefixes of both families, as sets: packets to an address in one are the kernel's.
+///
+/// A key is `struct bpf_lpm_trie_key`: the prefix's length in 4 bytes, and its address.
 #[derive(Debug)]
 pub struct AddressMaps {
-    v4: Map<4, 1>,
-    v6: Map<16, 1>,
+    v4: Map<8, 1>,
+    v6: Map<20, 1>,
+}
+
+/// The key of a prefix.
+fn key<const K: usize>(octets: &[u8], length: u8) -> [u8; K] {
+    let mut key = [0; K];
+    key[..4].copy_from_slice(&u32::from(length).to_ne_bytes());
+    key[4..].copy_from_slice(octets);
+    key
 }
 
 impl AddressMaps {
-    /// Makes two empty sets, for 65,536 addresses each.
+    /// Makes two empty sets, for 65,536 prefixes each.
     ///
     /// # Errors
     /// [`BpfError`] with `PERM` without CAP_BPF.
     pub fn new() -> Result<AddressMaps, BpfError> {
         let step = BpfStep::CreateAddressMap;
-        let (hash, max, flags) = (BPF_MAP_TYPE_HASH, ADDRESSES_MAX, BPF_F_NO_PREALLOC);
-        let v4 = Map::new(hash, max, flags, b"netmem_own_v4\0\0\0").map_err(failed(step))?;
-        let v6 = Map::new(hash, max, flags, b"netmem_own_v6\0\0\0").map_err(failed(step))?;
+        let (trie, max, flags) = (BPF_MAP_TYPE_LPM_TRIE, ADDRESSES_MAX, BPF_F_NO_PREALLOC);
+        let v4 = Map::new(trie, max, flags, b"netmem_own_v4\0\0\0").map_err(failed(step))?;
+        let v6 = Map::new(trie, max, flags, b"netmem_own_v6\0\0\0").map_err(failed(step))?;
         Ok(AddressMaps { v4, v6 })
     }
 
-    /// Packets to `address` are the kernel's, from now on.
+    /// Packets to addresses in `prefix` are the kernel's, from now on.
     ///
     /// # Errors
-    /// [`BpfError`]: `2BIG` when there is room for no more.
-    pub fn insert(&self, address: IpAddr) -> Result<(), BpfError> {
-        let done = match address {
-            IpAddr::V4(address) => self.v4.insert(address.octets(), [1]),
-            IpAddr::V6(address) => self.v6.insert(address.octets(), [1]),
+    /// [`BpfError`]: `NOSPC` when there is room for no more.
+    pub fn insert(&self, prefix: IpNet) -> Result<(), BpfError> {
+        let length = prefix.prefix_len();
+        let done = match prefix.addr() {
+            IpAddr::V4(address) => self.v4.insert(key(&address.octets(), length), [1]),
+            IpAddr::V6(address) => self.v6.insert(key(&address.octets(), length), [1]),
         };
         done.map_err(failed(BpfStep::AddAddress))
     }
 
-    /// Packets to `address` are redirected, from now on.
+    /// Packets to addresses in `prefix` are redirected, from now on, unless another prefix has them.
     ///
     /// # Errors
     /// [`BpfError`]: `NOENT` when it was not there.
-    pub fn remove(&self, address: IpAddr) -> Result<(), BpfError> {
-        let done = match address {
-            IpAddr::V4(address) => self.v4.remove(address.octets()),
-            IpAddr::V6(address) => self.v6.remove(address.octets()),
+    pub fn remove(&self, prefix: IpNet) -> Result<(), BpfError> {
+        let length = prefix.prefix_len();
+        let done = match prefix.addr() {
+            IpAddr::V4(address) => self.v4.remove(key(&address.octets(), length)),
+            IpAddr::V6(address) => self.v6.remove(key(&address.octets(), length)),
         };
         done.map_err(failed(BpfStep::RemoveAddress))
     }
