@@ -23,5 +23,5 @@ pub use host::{
     RingSizes,
 };
 pub use journal::{Journal, JournalError, Undone};
-pub use rules::{findings, forwarded_twice};
+pub use rules::{beside_the_kernel, findings};
 pub use wanted::{Device, Wanted, WantedPort, XdpPlace};

@@ -205,6 +205,13 @@ pub struct ForwardArgs {
     #[arg(long, help_heading = RUN)]
     pub check: bool,
 
+    /// Change what netmem doctor --fix would, for this run: it is taken back at the end.
+    ///
+    /// Each change is written to the journal FILE before it is made, so that after a kill netmem doctor --undo --journal FILE takes
+    /// it back; a FILE that has changes already is refused. Where a change cannot be made, all are taken back, and nothing is forwarded.
+    #[arg(long, value_name = "FILE", conflicts_with = "check", hide_short_help = true, help_heading = RUN)]
+    pub fix: Option<PathBuf>,
+
     /// Begin each line on standard error with its time (UTC) and level; the journal has both without it.
     #[arg(long, hide_short_help = true, help_heading = RUN)]
     pub log_time: bool,

@@ -186,6 +186,7 @@ mod tests {
             control: None,
             metrics: None,
             recorder: None,
+            fix: None,
             config: None,
             watchdog: None,
         };

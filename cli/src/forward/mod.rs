@@ -1,16 +1,16 @@
 //! `netmem forward`, by the stages of a run:
 //!
 //! ```text
-//!   plan ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
-//!                          ├─ holding      the local queue, where frames are passed to it
-//!                          ├─ network      generator and sink, where the ports are mem ports
-//!                          ├─ routing      the kernel's routes, where they are followed
-//!                          ├─ reload       the configuration read again
-//!                          ├─ watchdog     who has not come round
-//!                          ├─ cuts         what all had counted at the end of a round, for metrics
-//!                          ├─ live         the line on a terminal
-//!                          └─ registry        what the control socket shows, where there is one
-//!                     └──► report ─► check ─► summary or json
+//!   plan ─► fixes ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
+//!                                   ├─ holding      the local queue, where frames are passed to it
+//!                                   ├─ network      generator and sink, where the ports are mem ports
+//!                                   ├─ routing      the kernel's routes, where they are followed
+//!                                   ├─ reload       the configuration read again
+//!                                   ├─ watchdog     who has not come round
+//!                                   ├─ cuts         what all had counted at the end of a round, for metrics
+//!                                   ├─ live         the line on a terminal
+//!                                   └─ registry     what the control socket shows, where there is one
+//!                              └──► report ─► check ─► summary or json
 //! ```
 
 mod recorder;
@@ -19,6 +19,7 @@ mod check;
 mod cores;
 pub mod cuts;
 pub mod files;
+mod fixes;
 mod forwarding;
 #[allow(unsafe_code)]
 pub mod lending;
@@ -53,10 +54,12 @@ use crate::args::ForwardArgs;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::{output, stop};
+use fixes::Fixes;
 use netmem_doctor::Wanted;
 use plan::Plan;
+use std::sync::atomic::AtomicBool;
 
-/// Forwards as the arguments say, prints what came of it, and checks that it adds up.
+/// Forwards as the arguments say, prints what came of it, and checks that it adds up; the host is as it was then.
 ///
 /// # Errors
 /// [`Failure::Input`] before anything was forwarded, [`Failure::Run`] after.
@@ -67,10 +70,20 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     output::leave_to_capture(&args.port);
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
-    let dataplane = set_up::open(&plan)?;
-    wanted::warnings(&plan).iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
-    let report = run::run(dataplane, &plan, &stop)?;
-    output::print(&if args.json { json::object(&report) } else { summary::text(&report) })?;
+    let Some(journal) = &plan.fix else { return forward(&plan, args.json, &stop) };
+    let fixes = Fixes::make(&wanted::of_plan(&plan), journal)?;
+    let ran = forward(&plan, args.json, &stop);
+    let taken_back = fixes.take_back();
+    ran.and(taken_back)
+}
+
+/// Forwards as planned, prints what came of it, and checks that it adds up.
+fn forward(plan: &Plan, as_json: bool, stop: &AtomicBool) -> Result<(), Failure> {
+    let warnings = wanted::warnings(plan);
+    let dataplane = set_up::open(plan)?;
+    warnings.iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
+    let report = run::run(dataplane, plan, stop)?;
+    output::print(&if as_json { json::object(&report) } else { summary::text(&report) })?;
     let stopped = stop::is_asked();
     for line in check::without_peers(&report).iter().filter(|_| stopped) {
         log::say(Level::Warning, format_args!("netmem: {line}"));

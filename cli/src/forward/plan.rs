@@ -72,6 +72,8 @@ pub struct Plan {
     pub metrics: Option<Address>,
     /// What is recorded of each port; None where nothing is.
     pub recorder: Option<RecorderPlan>,
+    /// The journal of changes of the host for this run; None where none are made.
+    pub fix: Option<PathBuf>,
     /// The file that options were read from, and can be read from again.
     pub config: Option<PathBuf>,
 }
@@ -169,6 +171,7 @@ impl Plan {
             control: args.control.clone(),
             metrics: args.scrape.address()?,
             recorder: args.recorder.plan()?,
+            fix: args.fix.clone(),
             config: args.config.clone(),
         })
     }

@@ -132,6 +132,8 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("watchdog", same.watchdog != new.watchdog),
         ("control", same.control != new.control),
         ("metrics or metrics-from", same.metrics != new.metrics),
+        ("record, record-to or record-when", same.recorder != new.recorder),
+        ("fix", same.fix != new.fix),
         ("config", same.config != new.config),
     ];
     differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()

@@ -7,7 +7,7 @@ use super::set_up::memory_bytes;
 use crate::args::{FrameSize, ModeArg};
 use netmem::port::memif::Role;
 use netmem::port::xdp::{Punt, XdpModePreference};
-use netmem_doctor::{Device, Wanted, WantedPort, XdpPlace, forwarded_twice};
+use netmem_doctor::{Device, Wanted, WantedPort, XdpPlace, beside_the_kernel};
 use netmem_ports::{DeviceSpec, PortSpec, QueueCount, XdpSpec};
 
 /// What a run of the plan asks of the host.
@@ -86,11 +86,15 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
     }
 }
 
-/// A line for each packet port whose packets the kernel forwards too, with the remedy.
+/// A line for each port whose packets the kernel forwards or drops beside this program, with the remedy.
 pub fn warnings(plan: &Plan) -> Vec<String> {
     let line = |finding: netmem_doctor::Finding| {
-        let xdp = finding.about.replace("packet:", "xdp:");
-        format!("{}: {}: {}, or take {xdp}", finding.about, finding.what, finding.remedy)
+        let other = match finding.rule {
+            "forwarding" => format!(", or take {}", finding.about.replace("packet:", "xdp:")),
+            _ => String::new(),
+        };
+        let for_this_run = if finding.change.is_some() { " (--fix FILE does it for one run)" } else { "" };
+        format!("{}: {}: {}{for_this_run}{other}", finding.about, finding.what, finding.remedy)
     };
-    forwarded_twice(&of_plan(plan)).into_iter().map(line).collect()
+    beside_the_kernel(&of_plan(plan)).into_iter().map(line).collect()
 }

@@ -9,6 +9,7 @@ mod doctor;
 #[path = "../dpdk/mod.rs"]
 mod dpdk;
 mod endings;
+mod fixes;
 mod forwarder;
 mod forwarding;
 #[path = "../iperf3/mod.rs"]

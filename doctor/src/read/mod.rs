@@ -42,9 +42,11 @@ impl Host {
 }
 
 impl Host {
-    /// A host of which the settings alone are known.
-    pub(crate) fn with_settings(wanted: &Wanted) -> Host {
-        Host { settings: files::settings(wanted), ..Host::default() }
+    /// A host of which the settings are known, and how its interfaces are joined.
+    pub(crate) fn with_links(wanted: &Wanted) -> Host {
+        let mut unseen = Vec::new();
+        let (interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
+        Host { settings: files::settings(wanted), interfaces, unseen, ..Host::default() }
     }
 }
 

@@ -19,11 +19,8 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
         bound(port, place, its, found);
         on_top(host, (port, place), (name, its), found);
     }
-    for (port, name) in wanted.interfaces() {
-        if let Some((name, its)) = interface(host, name) {
-            joined(host, wanted, port, (name, its), found);
-        }
-    }
+    bonds(host, wanted, found);
+    bridges(host, wanted, found);
 }
 
 fn bound(port: &WantedPort, place: &XdpPlace, its: &Interface, found: &mut Findings) {
@@ -57,42 +54,56 @@ fn on_top(
     found.add("on-top", Harm::Loses, &port.name, what, remedy);
 }
 
-/// Bridges and bonds.
-fn joined(
-    host: &Host,
-    wanted: &Wanted,
-    port: &WantedPort,
-    (name, its): (&str, &Interface),
-    found: &mut Findings,
-) {
-    let xdp = if let Device::Xdp(place) = &port.device { Some(place) } else { None };
-    if let (Some(_), Some(kind @ ("bond" | "team"))) = (xdp, its.kind.as_deref()) {
-        let is_member = |other: &Interface| other.controller.as_deref() == Some(name);
-        let members = host.interfaces.iter().filter(|(_, other)| is_member(other));
-        let members: Vec<_> = members.map(|(name, _)| format!("xdp:{name}")).collect();
-        let what = format!("it is a {kind}: packets arrive on its members' queues, and on none of its own");
-        let remedy =
-            if members.is_empty() { format!("packet:{name}") } else { format!("take {}", listed(members)) };
-        found.add("bond", Harm::Fails, &port.name, what, remedy);
-    }
-    let Some(controller) = &its.controller else { return };
-    let kind = host.interfaces.get(controller).and_then(|its| its.kind.as_deref()).unwrap_or_default();
-    let remedy = format!("ip link set dev {name} nomaster");
-    let takes_all = xdp.is_some_and(|place| !place.is_partial);
-    match kind {
-        "bridge" if takes_all => {
-            let what = format!("it is a port of the bridge {controller}, which will receive nothing by it");
-            found.add("bridge", Harm::Loses, &port.name, what, remedy);
+/// Interfaces that are bonds, and those that are members of one.
+fn bonds(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for (port, place) in wanted.xdp() {
+        let Some((name, its)) = interface(host, &place.interface) else { continue };
+        if let Some(kind @ ("bond" | "team")) = its.kind.as_deref() {
+            let is_member = |other: &Interface| other.controller.as_deref() == Some(name);
+            let members = host.interfaces.iter().filter(|(_, other)| is_member(other));
+            let members: Vec<_> = members.map(|(name, _)| format!("xdp:{name}")).collect();
+            let what =
+                format!("it is a {kind}: packets arrive on its members' queues, and on none of its own");
+            let remedy = if members.is_empty() {
+                format!("packet:{name}")
+            } else {
+                format!("take {}", listed(members))
+            };
+            found.add("bond", Harm::Fails, &port.name, what, remedy);
         }
-        "bridge" if xdp.is_none() && wanted.forwards => {
-            let what = format!("it is a port of the bridge {controller}, which forwards its packets as well");
-            found.add("bridge", Harm::Loses, &port.name, what, remedy);
-        }
-        "bond" | "team" if takes_all => {
+        if let Some((controller, "bond" | "team")) = controller(host, its)
+            && !place.is_partial
+        {
             let what =
                 format!("it is a member of {controller}, which will receive nothing by it, LACP neither");
-            found.add("bond-member", Harm::Loses, &port.name, what, remedy);
+            found.add("bond-member", Harm::Loses, &port.name, what, apart(name));
         }
-        _ => {}
     }
+}
+
+/// Interfaces that are ports of a bridge of the kernel's.
+pub fn bridges(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for (port, name) in wanted.interfaces() {
+        let Some((name, its)) = interface(host, name) else { continue };
+        let Some((bridge, "bridge")) = controller(host, its) else { continue };
+        let suffers = match &port.device {
+            Device::Xdp(place) if place.is_partial => continue,
+            Device::Xdp(_) => "will receive nothing by it",
+            _ if wanted.forwards => "forwards its packets as well",
+            _ => continue,
+        };
+        let what = format!("it is a port of the bridge {bridge}, which {suffers}");
+        found.add("bridge", Harm::Loses, &port.name, what, apart(name));
+    }
+}
+
+/// The interface that this one is a part of, and its kind.
+fn controller<'a>(host: &'a Host, its: &'a Interface) -> Option<(&'a str, &'a str)> {
+    let name = its.controller.as_deref()?;
+    Some((name, host.interfaces.get(name)?.kind.as_deref()?))
+}
+
+/// What takes an interface out of what it is a part of.
+fn apart(name: &str) -> String {
+    format!("ip link set dev {name} nomaster")
 }

@@ -14,7 +14,7 @@ mod tests;
 
 use crate::finding::{Finding, Findings};
 use crate::host::{Host, Interface};
-use crate::wanted::Wanted;
+use crate::wanted::{Device, Wanted};
 
 /// Everything that is wrong, what does most harm first; none on a host that has all that is wanted.
 ///
@@ -46,17 +46,20 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
     found.sorted()
 }
 
-/// The packet ports of `wanted` whose packets the kernel forwards as well.
+/// What the kernel does with the packets of `wanted` beside it: it forwards what a packet port receives, by a route or a bridge, or drops
+/// what comes by another port than it answers by.
 ///
 /// # Cost
-/// Some files of /proc where there are packet ports; nothing where there are none.
+/// A list of the interfaces and some files of /proc; nothing where no port is on an interface.
 #[must_use]
-pub fn forwarded_twice(wanted: &Wanted) -> Vec<Finding> {
+pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
     let mut found = Findings::default();
-    if wanted.packet().next().is_none() {
-        return found.sorted();
+    let has_interface = |device: &Device| device.interface().is_some() || matches!(device, Device::Tap(_));
+    if wanted.ports.iter().any(|port| has_interface(&port.device)) {
+        let host = Host::with_links(wanted);
+        settings::check(&host, wanted, &mut found);
+        beside::bridges(&host, wanted, &mut found);
     }
-    settings::forwarding(&Host::with_settings(wanted), wanted, &mut found);
     found.sorted()
 }
 

@@ -14,7 +14,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
 }
 
 /// The kernel gets a copy of what a packet port receives, and would send it too.
-pub fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
+fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
     if !wanted.forwards {
         return;
     }

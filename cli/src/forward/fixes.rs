@@ -1,0 +1,62 @@
+//! Changes of the host for one run, by the rules of `netmem doctor`. COLD.
+
+use crate::failure::Failure;
+use crate::log::{self, Level};
+use netmem_doctor::{Host, Journal, Wanted, findings};
+use std::path::Path;
+
+/// What was changed for a run.
+pub struct Fixes {
+    journal: Journal,
+    /// Whether anything is written there.
+    any: bool,
+}
+
+impl Fixes {
+    /// Makes every change that needs nobody's decision, each written to the journal before.
+    ///
+    /// # Errors
+    /// [`Failure::Input`]: the journal has changes already or cannot be written, or a change was not made. Then the host is as it was.
+    pub fn make(wanted: &Wanted, file: &Path) -> Result<Fixes, Failure> {
+        let mut fixes = Fixes { journal: Journal::at(file), any: false };
+        let earlier = fixes.journal.changes().map_err(Failure::input)?.len();
+        if earlier > 0 {
+            let name = file.display();
+            return Err(Failure::Input(format!(
+                "--fix {name}: {earlier} changes are written there, by a run that was killed or has not ended: take them back by \
+                 netmem doctor --undo --journal {name}, or give another file"
+            )));
+        }
+        for change in findings(&Host::read(wanted), wanted).into_iter().filter_map(|finding| finding.change) {
+            if let Err(error) = fixes.journal.make(&change) {
+                // What it says is said.
+                fixes.take_back().ok();
+                return Err(Failure::input(error));
+            }
+            fixes.any = true;
+            log::say(Level::Info, format_args!("netmem: changed for this run: {change}"));
+        }
+        Ok(fixes)
+    }
+
+    /// Takes the changes back, the last one first, with a line for each that cannot be: it is still in the journal.
+    ///
+    /// # Errors
+    /// [`Failure::Run`], whose lines were said, where one cannot be.
+    pub fn take_back(self) -> Result<(), Failure> {
+        // A journal that is there may be another run's.
+        if !self.any {
+            return Ok(());
+        }
+        let failed: Vec<String> = match self.journal.undo() {
+            Ok(undone) => {
+                undone.failed.into_iter().map(|(change, error)| format!("{change}: {error}")).collect()
+            }
+            Err(error) => vec![error.to_string()],
+        };
+        for line in &failed {
+            log::say(Level::Error, format_args!("error: not taken back, and still in the journal: {line}"));
+        }
+        if failed.is_empty() { Ok(()) } else { Err(Failure::Run(Vec::new())) }
+    }
+}

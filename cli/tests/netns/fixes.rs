@@ -1,0 +1,156 @@
+//! `netmem forward --fix` changes the host for its run, and what else the kernel does with its packets is said at start.
+
+use crate::forwarder::netmem;
+use crate::links::Pair;
+use crate::odd::Folder;
+use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// Settings that stand in the way of a router by packet sockets, and what they are to be meanwhile.
+const SETTINGS: [(&str, &str, &str); 3] = [
+    ("ipv4/conf/one/forwarding", "1", "0"),
+    ("ipv6/conf/two/forwarding", "1", "0"),
+    ("ipv4/conf/two/rp_filter", "1", "2"),
+];
+
+fn file(setting: &str) -> PathBuf {
+    Path::new("/proc/sys/net").join(setting)
+}
+
+/// A testbed whose kernel forwards too, and filters by reverse path.
+fn planted() -> Option<Testbed> {
+    let bed = Testbed::lay(Wiring::Routed, &["ping"])?;
+    bed.dut.set_ipv6(true);
+    for (setting, before, _) in SETTINGS {
+        bed.dut.inside(|| fs::write(file(setting), before)).expect("a setting");
+    }
+    Some(bed)
+}
+
+fn settings(dut: &Namespace) -> [String; 3] {
+    SETTINGS.map(|(setting, ..)| {
+        dut.inside(|| fs::read_to_string(file(setting))).expect("a setting").trim().to_owned()
+    })
+}
+
+/// A router that changes the host by that journal.
+fn options(journal: &Path) -> [String; 3] {
+    let [one, two] = routes();
+    [one, two, format!("--fix={}", journal.display())]
+}
+
+fn routes() -> [String; 2] {
+    [(0, 1), (1, 2)].map(|(port, host)| format!("--route=10.77.{host}.0/24,{port},{}", host_mac(host)))
+}
+
+fn start(bed: &Testbed, options: &[String]) -> Pair {
+    let words: Vec<&str> = options.iter().map(String::as_str).collect();
+    Pair::start_as(&bed.dut, ["packet:one", "packet:two"], &words)
+}
+
+/// What becomes of a run that is to be refused.
+fn refused(bed: &Testbed, journal: &Path, more: &[&str]) -> Output {
+    let mut command = netmem(bed);
+    command.args(["forward", "--port=packet:one", "--port=packet:two"]).args(options(journal)).args(more);
+    command.output().expect("netmem")
+}
+
+fn wait_for_the_path(bed: &Testbed) {
+    wait_until("packets cross", || {
+        let ping = bed.h1.command("ping").args(["-c", "1", "-W", "1", "10.77.2.1"]).output();
+        ping.expect("ping").status.success()
+    });
+}
+
+fn undo(bed: &Testbed, journal: &Path) -> Output {
+    let mut command = netmem(bed);
+    command.args(["doctor", "--undo", "--journal"]).arg(journal).output().expect("netmem")
+}
+
+fn said(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+const BEFORE: [&str; 3] = [SETTINGS[0].1, SETTINGS[1].1, SETTINGS[2].1];
+const MEANWHILE: [&str; 3] = [SETTINGS[0].2, SETTINGS[1].2, SETTINGS[2].2];
+
+#[test]
+fn what_a_run_changes_on_the_host_is_as_it_was_when_it_has_ended_or_could_not_begin() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes");
+    let journal = folder.path("journal");
+    let pair = start(&bed, &options(&journal));
+    wait_for_the_path(&bed);
+    assert_eq!((settings(&bed.dut), journal.exists()), (MEANWHILE.map(str::to_owned), true));
+    let out = pair.end();
+    let lines = said(&out);
+    assert!(out.status.success(), "{lines}");
+    assert_eq!(
+        lines.lines().filter(|line| line.starts_with("netmem: changed for this run: sysctl -w net.")).count(),
+        3,
+        "{lines}"
+    );
+    assert_eq!(
+        (lines.lines().count(), settings(&bed.dut), journal.exists()),
+        (3, BEFORE.map(str::to_owned), false),
+        "{lines}"
+    );
+    let refused = refused(&bed, &journal, &["--control=/nonexistent/socket"]);
+    assert_eq!(
+        (refused.status.code(), settings(&bed.dut), journal.exists()),
+        (Some(2), BEFORE.map(str::to_owned), false)
+    );
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn a_run_that_was_killed_leaves_a_journal_that_the_next_one_does_not_touch_and_undo_takes_back() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-kill");
+    let journal = folder.path("journal");
+    let pair = start(&bed, &options(&journal));
+    wait_until("the host is changed", || settings(&bed.dut) == MEANWHILE);
+    drop(pair);
+    let refused = refused(&bed, &journal, &[]);
+    let line = said(&refused);
+    assert!(
+        refused.status.code() == Some(2) && line.contains("--undo --journal") && line.lines().count() == 1,
+        "{line}"
+    );
+    assert_eq!(settings(&bed.dut), MEANWHILE);
+    let undone = undo(&bed, &journal);
+    assert!(undone.status.success(), "{}", said(&undone));
+    assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false));
+}
+
+#[test]
+fn a_change_that_cannot_be_made_takes_those_before_it_back_and_nothing_is_forwarded() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-fail");
+    let journal = folder.path("journal");
+    // A setting that is read-only for everybody in this mount namespace, bound over itself.
+    let script = "mount --bind /proc/sys/net/ipv4/conf/two/rp_filter /proc/sys/net/ipv4/conf/two/rp_filter && \
+                  mount -o remount,ro,bind /proc/sys/net/ipv4/conf/two/rp_filter && exec \"$0\" \"$@\"";
+    let mut command = bed.dut.command("unshare");
+    command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_netmem"), "forward"]);
+    command.args(["--port=packet:one", "--port=packet:two"]).args(options(&journal));
+    let out = command.output().expect("unshare");
+    let lines = said(&out);
+    assert!(out.status.code() == Some(2) && lines.contains("rp_filter: Read-only file system"), "{lines}");
+    assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false), "{lines}");
+}
+
+#[test]
+fn a_bridge_that_forwards_beside_a_packet_port_is_said_at_start_with_the_remedy() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    bed.dut.ip("link add br0 type bridge");
+    bed.dut.ip("link set two master br0");
+    let pair = start(&bed, &routes());
+    wait_for_the_path(&bed);
+    let out = pair.end();
+    let wanted = "netmem: packet:two: it is a port of the bridge br0, which forwards its packets as well: \
+                  ip link set dev two nomaster\n";
+    assert_eq!((out.status.success(), &said(&out)[..]), (true, wanted));
+}
