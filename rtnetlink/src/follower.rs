@@ -3,6 +3,7 @@
 use crate::addresses::Addresses;
 use crate::attached::Attached;
 use crate::known::Known;
+use crate::left_out::{LeftOut, Noted};
 use crate::listing::Listing;
 use crate::neighbours::{Asking, Key};
 use crate::resync::Resync;
@@ -72,6 +73,7 @@ pub struct Follower {
     /// Workers may not know all that changed about addresses, or which port has them.
     unshown: bool,
     resync: Resync,
+    left_out: Noted,
 }
 
 impl Follower {
@@ -102,6 +104,7 @@ impl Follower {
             new_own: true,
             unshown: true,
             resync: Resync::new(Instant::now()),
+            left_out: Noted::default(),
         };
         follower.resync()?;
         reader.refresh();
@@ -135,6 +138,12 @@ impl Follower {
         }
         let addresses = self.addresses.iter().map(IpNet::from);
         Some(addresses.chain(self.known().rib.local()).collect())
+    }
+
+    /// What the kernel decides by and this does not, as far as it has not been taken before: each rule, up to 16, and one route of
+    /// each kind.
+    pub fn take_left_out(&mut self) -> Vec<LeftOut> {
+        self.left_out.take()
     }
 
     /// Waits for news, `at_most` so long, and has workers see what changed.
@@ -210,6 +219,7 @@ impl Follower {
                     self.resync.request_twice(Instant::now());
                 }
             }
+            Event::LeftOut(what) => self.left_out.note(what),
             Event::Unsaid => self.resync.request(),
             Event::Done(_) | Event::Refused(_) => {}
         }
@@ -315,6 +325,9 @@ impl Follower {
         let neighbours = asked("neighbours", All::Neighbours)?;
         let mut routes = asked("IPv4 routes", All::Routes(AddressFamily::Inet))?;
         routes.append(&mut asked("IPv6 routes", All::Routes(AddressFamily::Inet6))?);
+        // A kernel without policy routing refuses, and has none.
+        let rules = [AddressFamily::Inet, AddressFamily::Inet6].map(|family| ask(All::Rules(family)));
+        let rules = rules.into_iter().flatten().flat_map(|answer| answer.said);
         self.forget_but(&links, &neighbours);
         links.into_iter().for_each(|event| self.take(event));
         let addresses = addresses.iter().filter_map(|event| match event {
@@ -323,10 +336,19 @@ impl Follower {
         });
         let changed = self.addresses.replace(addresses.collect());
         self.addresses_changed(changed);
-        let routes = routes.into_iter().filter_map(|event| match event {
-            Event::Route(_, route) => Some(route),
-            _ => None,
-        });
+        rules.for_each(|event| self.take(event));
+        let left_out = &mut self.left_out;
+        let routes: Vec<_> = routes
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Route(_, route) => Some(route),
+                Event::LeftOut(what) => {
+                    left_out.note(what);
+                    None
+                }
+                _ => None,
+            })
+            .collect();
         self.known().rib.replace(routes);
         self.new_own = true;
         neighbours.into_iter().for_each(|event| self.take(event));

@@ -10,6 +10,7 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::io::Errno;
@@ -19,8 +20,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// RTNLGRP_LINK, _NEIGH, _IPV4_IFADDR, _IPV4_ROUTE, _IPV6_IFADDR, _IPV6_ROUTE, _NEXTHOP.
-const GROUPS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
+/// RTNLGRP_LINK, _NEIGH, _IPV4_IFADDR, _IPV4_ROUTE, _IPV4_RULE, _IPV6_IFADDR, _IPV6_ROUTE, _IPV6_RULE, _NEXTHOP.
+const GROUPS: [u32; 9] = [1, 3, 5, 7, 8, 9, 11, 19, 32];
 /// Bytes of events that the kernel keeps for us, at first and at most.
 const BUFFER: usize = 1 << 20;
 const BUFFER_MAX: usize = 128 << 20;
@@ -141,6 +142,7 @@ pub(crate) enum All {
     Addresses,
     Neighbours,
     Routes(AddressFamily),
+    Rules(AddressFamily),
 }
 
 /// What the kernel said to that.
@@ -183,6 +185,11 @@ fn ask_once(all: All) -> io::Result<Answer> {
             let mut message = RouteMessage::default();
             message.header.address_family = family;
             RouteNetlinkMessage::GetRoute(message)
+        }
+        All::Rules(family) => {
+            let mut message = RuleMessage::default();
+            message.header.family = family;
+            RouteNetlinkMessage::GetRule(message)
         }
     };
     // The wait for an end that cannot be read is bounded.

@@ -1,6 +1,7 @@
 //! What messages mean, and that none of them, however odd, does harm.
 
 use crate::addresses::Standing;
+use crate::left_out::LeftOut;
 use crate::translate::{Event, RouteChange, Signal, State, events};
 use netlink_packet_core::{DoneMessage, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage};
@@ -12,6 +13,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop,
     RouteNextHopFlags, RouteType,
 };
+use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netmem::wire::MacAddr;
 use netmem_router::route::{Origin, RibRoute, Target, Via};
@@ -167,8 +169,8 @@ fn what_cannot_be_read_and_may_be_about_routes_leaves_it_open_what_there_is() {
     assert_eq!(message[at..at + 2], [8, 0], "the gateway");
     message[at] = 7;
     assert_eq!(said(&message), (vec![Event::Unsaid], 1));
-    // RTM_NEWRULE: of no interest.
-    message[4] = 32;
+    // RTM_NEWMDB: of no interest.
+    message[4] = 84;
     assert_eq!(said(&message).0, []);
 }
 
@@ -200,12 +202,10 @@ fn an_answer_that_ends_with_an_error_is_refused_and_not_all_there_is() {
 }
 
 #[test]
-fn routes_of_other_tables_for_some_packets_and_of_unknown_kinds_are_left_out() {
+fn routes_of_other_tables_and_of_unknown_kinds_are_left_out() {
     let unicast = || route(RouteType::Unicast, vec![RouteAttribute::Oif(3)]);
-    let edits: [fn(&mut RouteMessage); 5] = [
-        |message| message.header.table = 253,
+    let edits: [fn(&mut RouteMessage); 3] = [
         |message| message.attributes.push(RouteAttribute::Table(1_000)),
-        |message| message.header.tos = 0x10,
         |message| message.header.flags = RouteFlags::Cloned,
         |message| message.header.destination_prefix_length = 33,
     ];
@@ -309,5 +309,53 @@ proptest! {
         datagram.truncate(cut);
         let (said, unread) = said(&datagram);
         prop_assert!(said.len().max(unread) <= datagram.len() / 16 + 1);
+    }
+}
+
+/// D7 of an early review: rules, other tables and routes of some packets were passed over in silence.
+#[test]
+fn what_the_kernel_decides_by_and_is_not_followed_is_said_but_the_rules_that_each_kernel_has() {
+    let rule = |family, priority, table: u8, more: &[RuleAttribute]| {
+        let mut message = RuleMessage::default();
+        message.header.family = family;
+        message.header.table = table;
+        message.attributes =
+            [&[RuleAttribute::Priority(priority), RuleAttribute::Table(table.into())], more].concat();
+        said(&bytes(RouteNetlinkMessage::NewRule(message), 0)).0
+    };
+    for (family, priority, table) in [
+        (AddressFamily::Inet, 0, 255),
+        (AddressFamily::Inet, 32_766, 254),
+        (AddressFamily::Inet, 32_767, 253),
+        (AddressFamily::Inet6, 0, 255),
+        (AddressFamily::Inet6, 32_766, 254),
+    ] {
+        let none = [RuleAttribute::SuppressPrefixLen(u32::MAX)];
+        assert_eq!(rule(family, priority, table, &none), [], "{priority}");
+    }
+    let mark = [RuleAttribute::FwMark(7)];
+    for (told, is_ipv6, priority) in [
+        (rule(AddressFamily::Inet, 100, 100, &[]), false, 100),
+        (rule(AddressFamily::Inet6, 32_767, 254, &[]), true, 32_767),
+        (rule(AddressFamily::Inet, 32_766, 254, &mark), false, 32_766),
+    ] {
+        assert_eq!(told, [Event::LeftOut(LeftOut::Rule { is_ipv6, priority })]);
+    }
+    let prefix = "10.1.0.0/16".parse().unwrap();
+    let (mut default, mut service, mut sources) = {
+        let route = || route(RouteType::Unicast, vec![RouteAttribute::Oif(3)]);
+        (route(), route(), route())
+    };
+    default.header.table = 253;
+    service.header.tos = 0x10;
+    sources.header.source_prefix_length = 48;
+    for (message, what) in [
+        (default, LeftOut::InDefault(prefix)),
+        (service, LeftOut::OfService(prefix)),
+        (sources, LeftOut::FromSources(prefix)),
+    ] {
+        let gone = RouteNetlinkMessage::DelRoute(message.clone());
+        assert_eq!(said(&bytes(RouteNetlinkMessage::NewRoute(message), 0)).0, [Event::LeftOut(what)]);
+        assert_eq!(said(&bytes(gone, 0)).0, []);
     }
 }

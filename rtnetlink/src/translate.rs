@@ -1,6 +1,7 @@
 //! From the kernel's messages to what they mean here. Nothing in them is trusted: what makes no sense is left out.
 
 use crate::addresses::Standing;
+use crate::left_out::LeftOut;
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_REPLACE, NetlinkBuffer, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
@@ -55,6 +56,8 @@ pub enum Event {
         /// What it is good for; None if the router has it no more.
         standing: Option<Standing>,
     },
+    /// The kernel decides by something that is not followed.
+    LeftOut(LeftOut),
     /// Routes may have changed, and no other event says which.
     Unsaid,
     /// All that was asked for has been said; true if something changed meanwhile, so that it may be inconsistent.
@@ -150,6 +153,7 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
                 self::route(change, &route)
             }
             RouteNetlinkMessage::DelRoute(route) => self::route(RouteChange::Removed, &route),
+            RouteNetlinkMessage::NewRule(rule) => LeftOut::rule(&rule).map(Event::LeftOut),
             RouteNetlinkMessage::NewNeighbour(neighbour) => self::neighbour(&neighbour, true),
             RouteNetlinkMessage::DelNeighbour(neighbour) => self::neighbour(&neighbour, false),
             RouteNetlinkMessage::NewLink(link) => self::link(link),
@@ -165,7 +169,7 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
     event.map(Ok)
 }
 
-/// What happened to a route that counts here: of the local or main table, for every kind of service and every source.
+/// What happened to a route: that counts here which is of the local or main table, for every kind of service and every source.
 fn route(change: RouteChange, message: &RouteMessage) -> Option<Event> {
     let header = &message.header;
     let (mut table, mut metric) = (u32::from(header.table), 0);
@@ -182,16 +186,25 @@ fn route(change: RouteChange, message: &RouteMessage) -> Option<Event> {
             _ => {}
         }
     }
-    let origin = match table {
-        255 => Origin::Local,
-        254 => Origin::Main,
-        _ => return None,
-    };
-    let of_some_packets = header.tos != 0 || header.source_prefix_length != 0;
-    if of_some_packets || header.flags.contains(RouteFlags::Cloned) {
+    if header.flags.contains(RouteFlags::Cloned) {
         return None;
     }
     let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
+    let left_out =
+        |what: fn(IpNet) -> LeftOut| (change != RouteChange::Removed).then(|| Event::LeftOut(what(prefix)));
+    let origin = match table {
+        255 => Origin::Local,
+        254 => Origin::Main,
+        253 => return left_out(LeftOut::InDefault),
+        // Of a table that some rule names, and that is told.
+        _ => return None,
+    };
+    if header.tos != 0 {
+        return left_out(LeftOut::OfService);
+    }
+    if header.source_prefix_length != 0 {
+        return left_out(LeftOut::FromSources);
+    }
     let told = |target| Event::Route(change, RibRoute { prefix, origin, metric, target });
     match message.header.kind {
         // All its links are down: it does not count, but which one it was here, and whether it still is, is not said.

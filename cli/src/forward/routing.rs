@@ -194,6 +194,9 @@ impl Following {
                 );
                 forged = true;
             }
+            for what in self.follower.take_left_out() {
+                log::say(Level::Warning, format_args!("netmem: not followed: {what}"));
+            }
             if let Some(news) = own.tell(self.follower.take_own()) {
                 log::say(Level::Info, format_args!("netmem: {news}"));
             }

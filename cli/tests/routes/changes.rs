@@ -9,7 +9,7 @@ use std::fs;
 /// Does each of these with ip(8) and compares after each.
 fn after_each(steps: &[&str]) {
     if let Some(router) = compared_after_each(steps) {
-        router.end();
+        router.end_saying("for one kind of service (tos)");
     }
 }
 

@@ -116,13 +116,20 @@ impl Router {
     }
 
     /// As [`end`](Self::end), where it may have something to complain about: lines that this is a part of.
-    pub fn end_saying(mut self, complaint: &str) -> Value {
+    pub fn end_saying(self, complaint: &str) -> Value {
+        let (summary, said) = self.end_with();
+        let expected = |line: &str| line.is_empty() || !complaint.is_empty() && line.contains(complaint);
+        assert!(said.lines().all(expected), "{said}");
+        summary
+    }
+
+    /// As [`end`](Self::end), with what it said on standard error.
+    pub fn end_with(mut self) -> (Value, String) {
         self.signal(Signal::INT);
         let out = self.finish();
-        let said = String::from_utf8_lossy(&out.stderr);
-        let expected = |line: &str| line.is_empty() || !complaint.is_empty() && line.contains(complaint);
-        assert!(out.status.success() && said.lines().all(expected), "{}: {said}", out.status);
-        serde_json::from_slice(&out.stdout).expect("a JSON object")
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{}: {said}", out.status);
+        (serde_json::from_slice(&out.stdout).expect("a JSON object"), said)
     }
 
     fn finish(&mut self) -> Output {

@@ -1,7 +1,7 @@
 //! Packets go where the kernel's tables say.
 
 use crate::comparison::assert_same;
-use crate::router::{Router, set};
+use crate::router::{Router, addressed, set};
 use crate::testbed::wait_until;
 use std::process::Output;
 
@@ -123,6 +123,36 @@ fn by_xdp_ports_prefixes_of_the_local_table_and_subnet_router_anycast_addresses_
     dut.ip("route del local 10.75.0.0/24 dev lo");
     wait_until("it is the host's no more", || !router.pings("10.75.0.9"));
     router.end();
+}
+
+/// D7 of an early review: they were ignored in silence. Each is said once, also one that comes while packets pass.
+#[test]
+fn rules_other_tables_and_routes_of_some_packets_are_named_at_start_and_when_they_come() {
+    let Some(bed) = addressed(&["ping"]) else { return };
+    bed.dut.ip("rule add from 10.77.1.1 lookup 100 priority 100");
+    bed.dut.ip("route add 10.99.0.0/16 via 10.77.2.1 table default");
+    bed.dut.ip("route add 10.98.0.0/16 tos 0x10 via 10.77.2.1");
+    let router = Router::start_in(bed, ["packet:one", "packet:two"], &[]);
+    router.bed.dut.ip("-6 rule add from fd77::/48 lookup 101 priority 101");
+    router.bed.dut.ip("route add 10.97.0.0/16 tos 0x10 via 10.77.2.1");
+    // What comes behind them has been heard when this counts.
+    router.bed.dut.ip("route add blackhole 10.96.0.0/16");
+    wait_until("the last change counts", || {
+        router.stat("routes").iter().any(|route| route["name"] == "10.96.0.0/16")
+    });
+    let (_, said) = router.end_with();
+    let named = [
+        "rule 100 of IPv4 (ip rule): packets go by the tables local and main alone",
+        "route 10.99.0.0/16 of the table default (253), and others like it: local and main alone count",
+        "route 10.98.0.0/16 for one kind of service (tos), and others like it: routes for all packets alone count",
+        "rule 101 of IPv6 (ip -6 rule): packets go by the tables local and main alone",
+    ];
+    let mut lines: Vec<_> =
+        said.lines().filter_map(|line| line.strip_prefix("netmem: not followed: ")).collect();
+    let mut named = named.to_vec();
+    lines.sort_unstable();
+    named.sort_unstable();
+    assert_eq!((lines, said.lines().count()), (named, 4), "{said}");
 }
 
 #[test]

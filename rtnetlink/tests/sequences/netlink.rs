@@ -71,7 +71,7 @@ fn take(rib: &mut Rib, event: &Event) {
             }
         }
         Event::LinkGone(index) => rib.set_port(*index, None),
-        Event::Address { .. } | Event::Unsaid | Event::Done(_) | Event::Refused(_) => {}
+        Event::Address { .. } | Event::LeftOut(_) | Event::Unsaid | Event::Done(_) | Event::Refused(_) => {}
     }
 }
 
