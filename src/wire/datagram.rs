@@ -151,6 +151,8 @@ impl Datagram {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// The TTL or hop limit becomes 64, whatever it was.
+    ///
     /// # Errors
     /// [`NoDatagram`], but `BadChecksum`; the frame is as it was.
     ///

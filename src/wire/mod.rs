@@ -78,11 +78,11 @@ pub enum Malformed {
     /// The frame is shorter than an Ethernet header.
     #[error("the frame is shorter than its Ethernet header (14 bytes)")]
     ShortFrame,
-    /// The packet is shorter than the smallest IPv4 header.
-    #[error("the packet is shorter than an IPv4 header (20 bytes)")]
+    /// The packet is shorter than the smallest header of its IP version.
+    #[error("the packet is shorter than its IP header (20 bytes, or 40 of IPv6)")]
     ShortHeader,
-    /// The IP version is not 4.
-    #[error("the IP version is not 4")]
+    /// The IP version is not the one that was parsed for.
+    #[error("the IP version is another one")]
     BadVersion,
     /// The IPv4 header's length field is below five words.
     #[error("the IPv4 header length is below 20 bytes")]
@@ -90,8 +90,8 @@ pub enum Malformed {
     /// The IPv4 total length is shorter than the header that it contains.
     #[error("the IPv4 total length is shorter than the header")]
     BadTotalLength,
-    /// Fewer bytes arrived than the IPv4 total length announces.
-    #[error("the packet is shorter than its IPv4 total length")]
+    /// Fewer bytes arrived than the total length of IPv4, or the payload length of IPv6, announces.
+    #[error("the packet is shorter than its IP length")]
     Truncated,
     /// The IPv4 header checksum is wrong.
     #[error("the IPv4 header checksum is wrong")]

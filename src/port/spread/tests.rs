@@ -4,7 +4,7 @@ use super::*;
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Frame, Pool, PoolConfig};
 use crate::wire::offload::{Gso, GsoKind, PartialChecksum};
-use crate::wire::segment::tests::cut;
+use crate::wire::segment::tests::{as_cut, cut};
 use crate::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -49,7 +49,7 @@ fn segments(packet: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
     if offload.gso.is_none() {
         let mut packet = packet.to_vec();
         offload.checksum.unwrap().finish(&mut packet).unwrap();
-        return vec![packet];
+        return vec![as_cut(offload.checksum.unwrap(), packet)];
     }
     cut(&Segments::of(packet, offload).unwrap(), packet)
 }
