@@ -10,15 +10,15 @@ const GUIDE: &str = "docs/guide";
 
 /// Each chapter with its programs, in the order of the guide.
 const CHAPTERS: [(&str, &[&str]); 18] = [
-    ("memory.md", &["memory"]),
+    ("memory.md", &["memory", "objects"]),
     ("ledger.md", &["ledger"]),
     ("ports.md", &["replay"]),
     ("loop.md", &["echo", "redirect"]),
     ("endpoint.md", &["udp_echo", "dns"]),
-    ("packets.md", &["packets"]),
+    ("packets.md", &["packets", "gather"]),
     ("cores.md", &["pipeline", "balancer"]),
     ("decision.md", &["acl", "balancer"]),
-    ("port.md", &["zero_copy_port"]),
+    ("port.md", &["zero_copy_port", "page_owner"]),
     ("tuning.md", &["tuning"]),
     // Its programs are in C, and run by the tests of capi/.
     ("c.md", &[]),
@@ -35,8 +35,19 @@ const CHAPTERS: [(&str, &[&str]); 18] = [
 const PROGRAM: [&str; 6] = ["router.md", "doctor.md", "peers.md", "measuring.md", "replay.md", "running.md"];
 
 /// Programs with what they are given, and what each prints, among other things. Those that need interfaces are run by `tests/redirect.rs` and `tests/endpoint`.
-const PRINTED: [(&str, &[&str], &[&str]); 10] = [
+const PRINTED: [(&str, &[&str], &[&str]); 13] = [
     ("memory", &[], &["out: 1000 pages, 500 objects", "500 packets were counted", "4096 of 4096 pages free"]),
+    ("objects", &[], &["20000 buffers used", "pages were short 1 time", "those of the cache: true"]),
+    (
+        "gather",
+        &[],
+        &[
+            "32 packets of 1064 bytes take 1 frame",
+            "as a frame for a port: 1064 bytes",
+            "the body came back: 1000 bytes",
+            r#"kept: "as it was", written: "AS it was", frames out: 2"#,
+        ],
+    ),
     (
         "ledger",
         &[],
@@ -59,6 +70,7 @@ const PRINTED: [(&str, &[&str], &[&str]); 10] = [
     ("acl", &["10.0.7.0/24"], &["crossed: 25500 packets", "acl_denied: 100 packets"]),
     ("balancer", &["10000"], &["back end 0: ", "back end 1: ", "back end 2: "]),
     ("zero_copy_port", &[], &["posted: 64"]),
+    ("page_owner", &["20000"], &["20000 packets read by two each; 64 pages mapped once, 64 home"]),
     ("tuning", &[], &["forwarded 60000 of 60000, dropped 0", "4096 frames, cache of 64", "all home: true"]),
 ];
 

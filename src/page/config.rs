@@ -12,22 +12,24 @@ pub(super) const TURN: usize = 128;
 /// What a memory is made with.
 #[derive(Debug, Clone)]
 pub struct MemoryConfig {
-    /// Bytes of pages; rounded up to 2 MiB.
+    /// Bytes of pages; rounded up to 2 MiB. Default 64 MiB.
     pub bytes: usize,
-    /// Workers at most, 1..=64.
+    /// Workers at most, 1..=64. Default 4.
     pub workers: usize,
-    /// The kind of page to ask the system for.
+    /// The kind of page to ask the system for. Default [`BackingPreference::Huge`], with small ones where there are none.
     pub backing: BackingPreference,
     /// Whether the page counters count; can be switched while running. Without the cargo feature `statistics` they
-    /// never do, and cost nothing.
+    /// never do, and cost nothing. Default true.
     pub statistics: bool,
-    /// How many free pages a worker keeps for itself.
+    /// How many free pages a worker keeps for itself. Default [`Lists::Linux2021`].
     pub lists: Lists,
-    /// How far page descriptors lie apart.
+    /// How far page descriptors lie apart. Default [`DescriptorSize`]'s.
     pub descriptor: DescriptorSize,
-    /// Nodes the region is split into, 1 or more, at least 4 MiB each.
+    /// Nodes the region is split into, 1 (default) or more, at least 4 MiB each. It is a division and nothing else: netmem neither asks the
+    /// system which nodes there are nor binds memory to one of them; that is for whoever lends the memory
+    /// ([`Lent`](super::Lent)).
     pub nodes: usize,
-    /// When pages become scarce, and how many are kept back.
+    /// When pages become scarce, and how many are kept back. Default: never, and none.
     pub watermarks: Watermarks,
 }
 

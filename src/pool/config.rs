@@ -2,36 +2,34 @@
 
 use super::colour::Start;
 use super::dma::DmaMap;
-use super::recycle::Recycle;
-use crate::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, FRAMES_MAX, PAGE_SIZE};
+use crate::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, FRAMES_MAX};
 use crate::sys::table::TableError;
 
 /// What a pool is made with.
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
-    /// What it is called in reports.
+    /// What it is called in reports. Default "pool".
     pub name: String,
-    /// Frames at most, 1..=2^22; pages are taken as they are needed.
+    /// Frames at most, 1..=2^22; pages are taken as they are needed. Default 4,096.
     pub frames: usize,
-    /// Frames that [`Pool::resize`](super::Pool::resize) may give it room for, to 2^22; 0 is no more than `frames`.
+    /// Frames that [`Pool::resize`](super::Pool::resize) may give it room for, to 2^22; 0, the default, is no more than `frames`.
     pub capacity: usize,
-    /// Bytes of a frame: 2048, 4096, 8192, 16384 or 32768.
+    /// Bytes of a frame: 2048 (default), 4096, 8192, 16384 or 32768.
     pub frame_size: usize,
-    /// Bytes kept free before the data of a frame that is given out.
+    /// Bytes kept free before the data of a frame that is given out. Default 64.
     pub headroom: usize,
-    /// Bytes of data a frame must have room for wherever it begins; what is left over becomes colours.
+    /// Bytes of data a frame must have room for wherever it begins; what is left over becomes colours. Default
+    /// [`PoolConfig::room`] of the frame size.
     pub data: usize,
     /// Frames the owner's cache holds at most. page_pool has 128 for budgets of 64; completions that are looked for
-    /// every 256 frames want twice that, as DPDK has. 0: every frame passes the depot, under its lock.
+    /// every 256 frames want twice that, as DPDK has. 0: every frame passes the depot, under its lock. Default 512.
     pub cache: usize,
-    /// Frames the cache is refilled to, at most the cache (page_pool: 64).
+    /// Frames the cache is refilled to, at most the cache (page_pool: 64). Default 256.
     pub refill: usize,
-    /// How the device knows the frames.
+    /// How the device knows the frames. Default [`DmaMap::None`].
     pub dma: DmaMap,
-    /// What becomes of a page whose frames have come home.
-    pub recycle: Recycle,
     /// Whether to use the page stage's reserve, page by page, when nothing else is left. Such a page is not kept: it goes
-    /// back as soon as its frames are home.
+    /// back as soon as its frames are home. Default false.
     pub urgent: bool,
     /// Whether all bytes of a frame are 0 when it is given out, its headroom and tailroom among them: so whoever gets it, or a
     /// device it is posted to, sees no byte of an earlier use, of this pool's or of another's of the same memory. Cleared when
@@ -41,7 +39,7 @@ pub struct PoolConfig {
     ///
     /// It costs `frame_size` bytes written for each frame, and the pool's lock, since every allocation is a cold one: the owner's
     /// cache keeps nothing then, and [`ReadyPackets`](crate::packet::ReadyPackets) of the pool neither. Without it, as
-    /// usual, there is no cost, not a branch.
+    /// usual, there is no cost, not a branch. Default false.
     pub init_on_alloc: bool,
 }
 
@@ -57,7 +55,6 @@ impl Default for PoolConfig {
             cache: 512,
             refill: 256,
             dma: DmaMap::None,
-            recycle: Recycle::Pool,
             urgent: false,
             init_on_alloc: false,
         }
@@ -123,12 +120,6 @@ pub(super) fn check(config: &PoolConfig) -> Result<(), PoolError> {
         ("frame size", size, PoolConfig::has_size(size), "2048, 4096, 8192, 16384 or 32768"),
         ("data", config.data, (1..=size).contains(&config.data), "1 to the frame size"),
         ("headroom", config.headroom, config.headroom <= room, "at most the frame size less the data"),
-        (
-            "frame size",
-            size,
-            !config.recycle.reuses_head() || size >= PAGE_SIZE,
-            "4096 or more where the head of a queue of pages is reused",
-        ),
         ("capacity", config.capacity, config.capacity <= FRAMES_MAX, "0 to 4194304"),
     ];
     match checks.into_iter().find(|&(_, _, ok, _)| !ok) {

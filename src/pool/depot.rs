@@ -5,7 +5,6 @@
 //! depot is *watched*: the owner's cache has no room then, so that every frame falls into the cold half and passes here,
 //! and the page descriptors tally how many frames of each page are home. A page leaves when all of them are.
 
-use super::recycle::{Queue, Recycle};
 use crate::page::Page;
 
 /// What needs a lock: never held while waiting for the owner's slot, nor while the page stage is called.
@@ -26,8 +25,6 @@ pub(crate) struct Depot {
     pub(super) node: Option<usize>,
     /// Pages of another node or out of the reserve.
     pub(super) unfit: usize,
-    pub(super) recycle: Recycle,
-    pub(super) queue: Queue,
     /// Whether every allocation is to be seen.
     pub(super) traced: bool,
     /// Whether every frame is cleared when it is given out.
@@ -46,13 +43,7 @@ impl Depot {
     }
 
     /// Empty, with room for all the frames and pages that a pool can have.
-    pub(super) fn new(
-        frames: usize,
-        pages: usize,
-        limit: usize,
-        cache: (usize, usize),
-        recycle: Recycle,
-    ) -> Self {
+    pub(super) fn new(frames: usize, pages: usize, limit: usize, cache: (usize, usize)) -> Self {
         Depot {
             spare: Vec::with_capacity(frames),
             pages: Vec::with_capacity(pages),
@@ -62,8 +53,6 @@ impl Depot {
             cache,
             node: None,
             unfit: 0,
-            recycle,
-            queue: Queue::default(),
             traced: false,
             clears: false,
             watched: false,
@@ -73,27 +62,27 @@ impl Depot {
 
     /// Free frames here.
     pub(super) fn free(&self) -> u64 {
-        (self.spare.len() + self.queue.resting) as u64
+        self.spare.len() as u64
     }
 
     /// Whether every frame has to pass here.
     pub(super) fn must_watch(&self) -> bool {
-        !self.closed && (self.traced || self.clears || self.recycle != Recycle::Pool || self.has_unwanted())
+        !self.closed && (self.traced || self.clears || self.has_unwanted())
     }
 
     /// Whether there are pages that are to leave as soon as their frames are home.
     pub(super) fn has_unwanted(&self) -> bool {
-        self.pages.len() > self.limit || self.unfit > 0 || self.recycle.keeps_none()
+        self.pages.len() > self.limit || self.unfit > 0
     }
 
     /// Whether there is no use in taking many pages at once: they are not kept.
     pub(super) fn takes_singly(&self) -> bool {
-        self.unfit > 0 || self.recycle != Recycle::Pool
+        self.unfit > 0
     }
 
     /// Whether this page is to leave as soon as its frames are home.
     pub(super) fn is_unwanted(&self, page: &Page) -> bool {
-        self.pages.len() > self.limit || self.recycle.keeps_none() || self.is_unfit(page)
+        self.pages.len() > self.limit || self.is_unfit(page)
     }
 
     /// Whether a page may be used but not kept: out of the reserve, or of another node.

@@ -239,11 +239,7 @@ fn steal(shared: &Shared, into: &mut [u32]) -> usize {
         }
         local.stay(slot.gauges(), |stack| stack.drain(|id| shared.put(&mut depot, id)));
         shared.gather(&mut depot);
-        if depot.recycle.reuses_head() {
-            shared.take_resting(&mut depot, into)
-        } else {
-            shared.take(&mut depot, into)
-        }
+        shared.take(&mut depot, into)
     });
     found.unwrap_or(0)
 }

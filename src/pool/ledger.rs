@@ -43,6 +43,27 @@ pub struct Ledger {
     pub astray: u64,
 }
 
+/// As a line: the places that have frames, and what is wrong where something is.
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} frames", self.name, self.total)?;
+        let places = [
+            ("free", self.free),
+            ("cached", self.cached),
+            ("ready", self.ready),
+            ("owned", self.owned),
+            ("posted", self.posted),
+            ("queued", self.queued),
+            ("returning", self.returning),
+            ("astray", self.astray),
+        ];
+        for (name, frames) in places.into_iter().filter(|(_, frames)| *frames > 0) {
+            write!(f, ", {frames} {name}")?;
+        }
+        if self.balanced() { Ok(()) } else { f.write_str(", NOT BALANCED") }
+    }
+}
+
 impl Ledger {
     /// Whether the places add up to the total, without one above it, and nothing is astray.
     pub fn balanced(&self) -> bool {

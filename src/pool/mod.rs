@@ -37,13 +37,12 @@ mod local;
 mod offload;
 #[allow(unsafe_code)]
 mod origin;
+mod owner;
 mod place;
 #[allow(clippy::module_inception)]
 mod pool;
 mod shrinker;
 mod put;
-mod queue;
-mod recycle;
 mod renewal;
 #[allow(unsafe_code)]
 mod share;
@@ -78,7 +77,6 @@ pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;
 pub use place::Place;
 pub use pool::Pool;
-pub use recycle::Recycle;
 pub(crate) use renewal::Renewal;
 pub use share::SharedFrame;
 pub use shrinker::Shrinker;

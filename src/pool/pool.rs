@@ -51,8 +51,7 @@ impl Pool {
             [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
         let cache = (config.cache.min(capacity), config.refill.min(config.cache));
         let shared = frame_table::register(|number| {
-            let mut depot =
-                Depot::new(capacity, capacity / per_page, frames / per_page, cache, config.recycle);
+            let mut depot = Depot::new(capacity, capacity / per_page, frames / per_page, cache);
             depot.clears = config.init_on_alloc;
             depot.watched = depot.must_watch();
             let (now, refill) = depot.cache_now();
@@ -75,7 +74,6 @@ impl Pool {
                 waived: Count::default(),
                 traced: AtomicBool::new(false),
                 unsettled: AtomicBool::new(false),
-                outrun: Count::default(),
                 latch: Latch::new(),
                 shrinkers: Shrinkers::default(),
                 handles: AtomicUsize::new(0),

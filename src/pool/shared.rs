@@ -81,8 +81,6 @@ pub(crate) struct Shared {
     pub(super) traced: AtomicBool,
     /// Whether pages left since the last [`Shared::settle`].
     pub(super) unsettled: AtomicBool,
-    /// Pages that were given up because they were not home yet when it was their turn.
-    pub(super) outrun: Count,
     pub(super) latch: Latch,
     /// Who keeps frames ready beside the pool.
     pub(super) shrinkers: Shrinkers,
@@ -269,7 +267,6 @@ impl Shared {
             let (mut pages, leaving) = {
                 let mut depot = lock(&shared.depot);
                 depot.spare.clear();
-                std::mem::take(&mut depot.queue);
                 (std::mem::take(&mut depot.pages), std::mem::take(&mut depot.leaving))
             };
             pages.iter().for_each(|page| {

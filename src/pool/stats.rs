@@ -52,9 +52,6 @@ pub struct RecycleStats {
     pub ring: u64,
     /// Frames sent home by others that the ring had no room for: over the stack.
     pub ring_full: u64,
-    /// Pages given up because somebody else still held them: a frame goes home only at one reference, by its type, so
-    /// only `Recycle::Head` has any.
-    pub released_refcnt: u64,
 }
 
 impl Pool {
@@ -81,7 +78,6 @@ impl Pool {
                 cache_full: owner.spilled.get(),
                 ring: sent.saturating_sub(ring_full),
                 ring_full,
-                released_refcnt: shared.outrun.get(),
             },
             released: u64::from(shared.inflight.released()),
             failed: sum(|lane| &lane.failed),

@@ -9,6 +9,7 @@ pub(crate) mod interleavings;
 mod lines;
 mod offload;
 mod old_bytes;
+mod owner;
 pub(crate) mod panics;
 mod places;
 #[cfg(not(loom))]

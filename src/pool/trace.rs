@@ -110,7 +110,7 @@ impl Shared {
         let depot = lock(&self.depot);
         let free: BTreeSet<u32> = depot.spare.iter().copied().collect();
         let all = depot.pages.iter().flat_map(|page| self.frames_of(page));
-        all.filter(|id| !free.contains(&id.get()) && !self.is_resting(&depot, id.get())).collect()
+        all.filter(|id| !free.contains(&id.get())).collect()
     }
 
     pub(super) fn holders(&self) -> Vec<Holder> {

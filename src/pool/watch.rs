@@ -27,11 +27,11 @@ impl Shared {
         self.memory.desc(page).map(|desc| &desc.refs)
     }
 
-    pub(super) fn tally(&self, id: u32) -> u32 {
+    fn tally(&self, id: u32) -> u32 {
         self.tally_of(id).map_or(0, |tally| tally.load(Relaxed))
     }
 
-    pub(super) fn set_tally(&self, id: u32, home: u32) {
+    fn set_tally(&self, id: u32, home: u32) {
         if let Some(tally) = self.tally_of(id) {
             tally.store(home, Relaxed);
         }
@@ -54,27 +54,19 @@ impl Shared {
 
     #[cold]
     fn put_watched(&self, depot: &mut Depot, id: u32) {
-        if depot.recycle.reuses_head() {
-            return self.put_in_queue(depot, id);
-        }
         self.push_watched(depot, id);
         let home = self.tally(id) + 1;
         self.set_tally(id, home);
         if home as usize == self.per_page() && depot.has_unwanted() {
-            self.let_go(depot, id, Depot::is_unwanted);
-        }
-    }
-
-    /// Lets the page of `id`, whose frames are home, leave if `leaves` says so.
-    pub(super) fn let_go(&self, depot: &mut Depot, id: u32, leaves: impl Fn(&Depot, &Page) -> bool) {
-        let at = self.frame_table.place(id).load(Relaxed) as usize;
-        if depot.pages.get(at).is_some_and(|page| leaves(depot, page)) {
-            self.expel(depot, at);
+            let at = self.frame_table.place(id).load(Relaxed) as usize;
+            if depot.pages.get(at).is_some_and(|page| depot.is_unwanted(page)) {
+                self.expel(depot, at);
+            }
         }
     }
 
     /// Puts a free frame into the list, and notes where: its link is not in use while it is there.
-    pub(super) fn push_watched(&self, depot: &mut Depot, id: u32) {
+    fn push_watched(&self, depot: &mut Depot, id: u32) {
         self.frame_table.link(id).store(depot.spare.len() as u32, Relaxed);
         depot.spare.push(id);
     }
@@ -92,9 +84,6 @@ impl Shared {
 
     /// Takes out as many free frames as there are, at most `into.len()`; none once the pool is closed.
     pub(super) fn take(&self, depot: &mut Depot, into: &mut [u32]) -> usize {
-        if depot.recycle.reuses_head() {
-            return self.take_from_queue(depot, into);
-        }
         let n = if depot.closed { 0 } else { into.len().min(depot.spare.len()) };
         let rest = depot.spare.len() - n;
         into[..n].copy_from_slice(&depot.spare[rest..]);
@@ -134,11 +123,7 @@ impl Shared {
         if let Some(moved) = depot.pages.get(at) {
             self.frame_table.place(moved.first_chunk()).store(at as u32, Relaxed);
         }
-        let before = depot.spare.len();
         self.frames_of(&page).for_each(|id| self.remove_watched(depot, id.get()));
-        if depot.spare.len() == before {
-            depot.queue.forget(page.first_chunk());
-        }
         let frames = self.disown(&page);
         depot.unfit -= usize::from(depot.is_unfit(&page));
         if depot.is_elsewhere(&page) {

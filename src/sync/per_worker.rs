@@ -1,9 +1,11 @@
 //! What a stage keeps for its workers: state that only the owner reaches, and gauges that everybody may read.
 
+use super::shim::AtomicU64;
 use super::slot::{Held, Slot};
 use super::worker::{Roster, SLOT_BYTES, Worker};
 use crate::sys::cpu;
 use crossbeam_utils::CachePadded;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// State `L` for each worker of a memory, reached through the worker's token, with gauges `G` beside it.
 ///
@@ -90,12 +92,15 @@ impl<L, G> PerWorker<L, G> {
 #[repr(C)]
 pub(crate) struct Owned<L, G = ()> {
     slot: CachePadded<Slot<L, G>>,
-    owner: u64,
+    /// The owner's key. It changes only while nobody can be in as the owner: its `&mut` is at hand, or its slot in the
+    /// roster is. Whoever was or becomes the owner sees the change before the next call with that worker, since a worker
+    /// comes from thread to thread by what orders both, so that Relaxed is enough.
+    owner: AtomicU64,
 }
 
 impl<L, G: Default> Owned<L, G> {
     pub(crate) fn new(owner: &Worker, local: L) -> Self {
-        Owned { slot: CachePadded::new(Slot::new(local)), owner: owner.key() }
+        Owned { slot: CachePadded::new(Slot::new(local)), owner: AtomicU64::new(owner.key()) }
     }
 }
 
@@ -103,12 +108,39 @@ impl<L, G> Owned<L, G> {
     /// The owner's own state; None (take the shared path) for anyone else and while a thief is inside.
     #[inline(always)]
     pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L, G>> {
-        if worker.key() != self.owner {
+        if !self.is_owner(worker) {
             return None;
         }
         // SAFETY: the key matched, so `worker` is the one claim on the owner's slot, and `&mut` for as long as
         // the guard lives makes it the only guard.
         unsafe { self.slot.enter() }
+    }
+
+    #[inline(always)]
+    fn is_owner(&self, worker: &Worker) -> bool {
+        worker.key() == self.owner.load(Relaxed)
+    }
+
+    /// Makes `to` the owner in the place of `owner`; false, and nothing has changed, if that is not the owner.
+    #[cold]
+    pub(crate) fn hand_over(&self, owner: &mut Worker, to: &mut Worker) -> bool {
+        let is_owner = self.is_owner(owner);
+        if is_owner {
+            self.owner.store(to.key(), Relaxed);
+        }
+        is_owner
+    }
+
+    /// Makes `worker` the owner, if the owner has left; false, and nothing has changed, if it has not.
+    #[cold]
+    pub(crate) fn adopt(&self, roster: &Roster, worker: &mut Worker) -> bool {
+        let owner = self.owner.load(Relaxed);
+        // As long as this call has the slot, nobody can become a worker with the owner's key. Another adopter that was
+        // quicker has made another key the owner's.
+        roster.while_vacant(owner, || {
+            let changed = self.owner.compare_exchange(owner, worker.key(), Relaxed, Relaxed);
+            changed.is_ok()
+        })
     }
 
     /// The slot itself, for thieves and for closing.

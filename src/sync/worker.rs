@@ -17,12 +17,12 @@
 //! needs_send::<netmem::sync::Worker>();
 //! ```
 
-use super::shim::{AtomicU64, Mutex, lock};
+use super::shim::{Mutex, lock};
 use super::steps::Steps;
 use crate::limits::WORKERS_MAX;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, atomic};
 
 /// Where a slot's number stands in a worker's key: keys less the memory's number are offsets into arrays of entries this
@@ -38,7 +38,7 @@ pub(crate) struct Roster {
     domain: u64,
     workers: usize,
     /// A set bit is a slot in use.
-    taken: AtomicU64,
+    taken: Mutex<u64>,
     leavers: Mutex<Vec<Weak<dyn Leave + Send + Sync>>>,
 }
 
@@ -68,7 +68,7 @@ impl Roster {
         static DOMAINS: atomic::AtomicU64 = atomic::AtomicU64::new(1);
         let domain = DOMAINS.fetch_add(1, Relaxed) << DOMAIN_SHIFT;
         let workers = workers.clamp(1, WORKERS_MAX);
-        Arc::new(Roster { domain, workers, taken: AtomicU64::new(0), leavers: Mutex::new(Vec::new()) })
+        Arc::new(Roster { domain, workers, taken: Mutex::new(0), leavers: Mutex::new(Vec::new()) })
     }
 
     /// The memory's number, in the upper 48 bits.
@@ -96,22 +96,29 @@ impl Roster {
 
     /// Claims a free slot.
     pub(crate) fn claim(self: &Arc<Self>) -> Result<Worker, WorkerError> {
-        let mut taken = self.taken.load(Relaxed);
-        loop {
-            let slot = (!taken).trailing_zeros() as usize;
-            if slot >= self.workers {
-                return Err(WorkerError::AllTaken { workers: self.workers });
-            }
-            // Acquire: pairs with the Release in Worker's Drop, so that the slot's last owner is seen gone.
-            match self.taken.compare_exchange_weak(taken, taken | 1 << slot, Acquire, Relaxed) {
-                Ok(_) => {
-                    let key = self.domain | (slot * SLOT_BYTES) as u64;
-                    return Ok(Worker { key, recent: 0, roster: Arc::clone(self), _not_sync: PhantomData });
-                }
-                Err(now) => taken = now,
-            }
+        let mut taken = lock(&self.taken);
+        let slot = (!*taken).trailing_zeros() as usize;
+        if slot >= self.workers {
+            return Err(WorkerError::AllTaken { workers: self.workers });
         }
+        *taken |= 1 << slot;
+        let key = self.domain | (slot * SLOT_BYTES) as u64;
+        Ok(Worker { key, recent: 0, roster: Arc::clone(self), _not_sync: PhantomData })
     }
+
+    /// Does something while the slot that `key` names is nobody's and can be claimed by nobody; false, and nothing is done, if
+    /// it is somebody's.
+    #[cold]
+    pub(super) fn while_vacant(&self, key: u64, work: impl FnOnce() -> bool) -> bool {
+        let taken = lock(&self.taken);
+        *taken & 1 << slot_of(key) == 0 && work()
+    }
+}
+
+/// The slot that a key names.
+#[inline(always)]
+fn slot_of(key: u64) -> usize {
+    (key as usize & ((1 << DOMAIN_SHIFT) - 1)) / SLOT_BYTES
 }
 
 impl std::fmt::Debug for Roster {
@@ -138,7 +145,7 @@ impl Worker {
     /// This worker's slot in its memory, 0-based.
     #[inline(always)]
     pub fn slot(&self) -> usize {
-        (self.key as usize & ((1 << DOMAIN_SHIFT) - 1)) / SLOT_BYTES
+        slot_of(self.key)
     }
 
     /// The memory's number and the slot's in one.
@@ -160,8 +167,7 @@ impl Drop for Worker {
                 drop(stage);
             });
         }
-        // Release: pairs with the Acquire of the next claim of this slot.
-        self.roster.taken.fetch_and(!(1 << self.slot()), Release);
+        *lock(&self.roster.taken) &= !(1 << self.slot());
         steps.end();
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use netmem::packet::{HeadCache, HeadCacheConfig, HeadCacheMode, Packets};
 use netmem::page::{Owner, OwnerId, Page};
-use netmem::pool::{Batch, Frame, Pool, PoolConfig, Recycle, Shrinker};
+use netmem::pool::{Batch, Frame, Pool, PoolConfig, Shrinker};
 use netmem::slab::{Cache, CacheConfig, Layer, Object, RawCache, SizeClasses, SlabBytes};
 use netmem::sync::Worker;
 use std::num::NonZeroU32;
@@ -85,7 +85,7 @@ const OPERATIONS: [Operation; 12] = [
     }),
 ];
 
-fn ground(recycle: Recycle) -> Ground {
+fn ground(clears: bool) -> Ground {
     let watermarks = Watermarks { min: 16, low: 200, high: 240 };
     let memory = Memory::new(&MemoryConfig {
         bytes: 2 << 20,
@@ -95,7 +95,13 @@ fn ground(recycle: Recycle) -> Ground {
     })
     .unwrap();
     let mut w = memory.worker().unwrap();
-    let config = PoolConfig { frames: 512, cache: 64, refill: 32, recycle, ..PoolConfig::of_frames(4096) };
+    let config = PoolConfig {
+        frames: 512,
+        cache: 64,
+        refill: 32,
+        init_on_alloc: clears,
+        ..PoolConfig::of_frames(4096)
+    };
     let pool = Pool::new(&memory, &mut w, &config).unwrap();
     let cache = |layer| CacheConfig { layer, merge: false, min_partial: Some(0), ..CacheConfig::default() };
     let caches = [Layer::Sheaf, Layer::CpuSlab].map(|layer| Cache::new(&memory, &cache(layer)).unwrap());
@@ -139,9 +145,9 @@ fn give_raw(cache: &RawCache, w: &mut Worker, object: NonNull<u8>) {
 
 #[test]
 fn a_callback_of_pressure_that_panics_loses_no_page_frame_or_object() {
-    for recycle in [Recycle::Pool, Recycle::Head, Recycle::Never] {
+    for clears in [false, true] {
         for (what, operation) in OPERATIONS {
-            let mut g = ground(recycle);
+            let mut g = ground(clears);
             let calls = Arc::new(AtomicUsize::new(0));
             let count = Arc::clone(&calls);
             g.memory.on_pressure(move |_, _| {
@@ -161,20 +167,24 @@ fn a_callback_of_pressure_that_panics_loses_no_page_frame_or_object() {
                 give_back(&mut g, held);
                 g.caches.iter().for_each(|cache| _ = panics(|| cache.shrink()));
             }
-            assert!(calls.load(Relaxed) > 0, "{what} {recycle:?}: the mark was crossed");
+            assert!(calls.load(Relaxed) > 0, "{what}, cleared: {clears}: the mark was crossed");
             let Ground { memory, w, pool, caches, raw, sizes, heads } = g;
             for cache in caches {
-                assert!(cache.validate().is_empty(), "{what} {recycle:?}");
-                assert!(cache.destroy().is_ok(), "{what} {recycle:?}: no object is out");
+                assert!(cache.validate().is_empty(), "{what}, cleared: {clears}");
+                assert!(cache.destroy().is_ok(), "{what}, cleared: {clears}: no object is out");
             }
-            assert!(raw.destroy().is_ok(), "{what} {recycle:?}: no object is out");
-            assert!(pool.ledger().all_home(), "{what} {recycle:?}: {:?}", pool.ledger());
+            assert!(raw.destroy().is_ok(), "{what}, cleared: {clears}: no object is out");
+            assert!(pool.ledger().all_home(), "{what}, cleared: {clears}: {:?}", pool.ledger());
             let _ = panics(|| drop(pool));
             let _ = panics(|| drop(sizes));
             heads.into_iter().for_each(|heads| _ = panics(|| drop(heads)));
             let _ = panics(|| drop(w));
-            assert_eq!(memory.worker().map(|w| w.slot()), Ok(0), "{what} {recycle:?}: the slot is free");
-            assert!(is_home(&memory), "{what} {recycle:?}: {:?}", memory.stats());
+            assert_eq!(
+                memory.worker().map(|w| w.slot()),
+                Ok(0),
+                "{what}, cleared: {clears}: the slot is free"
+            );
+            assert!(is_home(&memory), "{what}, cleared: {clears}: {:?}", memory.stats());
         }
     }
 }

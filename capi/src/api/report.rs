@@ -45,7 +45,7 @@ pub unsafe extern "C" fn netmem_pool_counts(
     answer(|| {
         let PoolStats { alloc, recycle, released, failed, .. } = registry::pool(pool.word)?.pool.stats();
         let AllocStats { fast, slow, slow_high_order, empty, refill, waive, .. } = alloc;
-        let RecycleStats { cached, cache_full, ring, ring_full, released_refcnt, .. } = recycle;
+        let RecycleStats { cached, cache_full, ring, ring_full, .. } = recycle;
         let all = [
             ("alloc_fast", fast),
             ("alloc_slow", slow),
@@ -57,7 +57,6 @@ pub unsafe extern "C" fn netmem_pool_counts(
             ("recycle_cache_full", cache_full),
             ("recycle_ring", ring),
             ("recycle_ring_full", ring_full),
-            ("recycle_released_refcnt", released_refcnt),
             ("released", released),
             ("failed", failed),
         ];

@@ -123,7 +123,6 @@ fn pool_record(pool: &Pool) -> Record {
         ("recycle_cache_full", recycle.cache_full),
         ("recycle_ring", recycle.ring),
         ("recycle_ring_full", recycle.ring_full),
-        ("recycle_released_refcnt", recycle.released_refcnt),
         ("released", released),
         ("failed", failed),
         ("mapped_pages", pool.mapped_pages()),

@@ -76,7 +76,7 @@ fn pages() -> Vec<Figure> {
 fn recycling() -> Vec<Figure> {
     let settings: Settings<'_> = &[("map_ns", "0"), ("held", "0"), ("touch", "false")];
     let of = |variant, cycles| figure("pool-recycle", variant, cycles, "cycles", settings);
-    vec![of("netmem", 19.0), of("netmem/ring", 54.0), of("netmem/never", 238.0)]
+    vec![of("netmem", 19.0), of("netmem/ring", 54.0), of("driver/unkept", 238.0)]
 }
 
 /// [brouer17-pages]: "approx kernel v4.9", mlx5 at 50 Gbit/s, no size of packets.

@@ -1,7 +1,9 @@
-//! `pool-recycle`: what it costs to get a page for a packet and to give it back, where the pool keeps pages mapped, where
-//! the older trick looks whether the head of a queue is free, and where nothing is kept; with mappings that cost nothing
-//! or much, and with none or many frames held meanwhile; and whether a frame costs more where up to millions are in use.
+//! `pool-recycle`: what it costs to get a page for a packet and to give it back, where a pool keeps pages mapped, where
+//! a driver keeps them by the call at their last release, where it looks whether the head of a queue is free, and where
+//! nothing is kept; with mappings that cost nothing or much, and with none or many pages held meanwhile; and whether a
+//! frame costs more where up to millions are in use.
 
+mod driver;
 mod in_use;
 mod trip;
 
@@ -9,7 +11,6 @@ use std::cell::RefCell;
 
 use netmem::limits::PAGE_SIZE;
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
-use netmem::pool::{DmaMap, Recycle};
 use netmem::sync::Worker;
 
 use super::Experiment;
@@ -21,7 +22,7 @@ use crate::method::clock::{Clock, Tsc};
 use crate::method::round::{Label, Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
-use trip::{Account, Keeps, Trip};
+use trip::{Account, Keeps, Turns, trip};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pool-recycle",
@@ -52,25 +53,31 @@ struct Kind {
     published: Option<(f64, &'static str)>,
 }
 
-const KINDS: [Kind; 5] = [
-    Kind { variant: "netmem", keeps: Keeps::Pool(Recycle::Pool), published: Some((19.0, "fast path")) },
+const KINDS: [Kind; 8] = [
+    Kind { variant: "netmem", keeps: Keeps::Pool, published: Some((19.0, "fast path")) },
     Kind {
         variant: "netmem/ring",
         keeps: Keeps::FreedElsewhere,
         published: Some((54.0, "through its ring")),
     },
-    Kind { variant: "netmem/head", keeps: Keeps::Pool(Recycle::Head), published: None },
+    Kind { variant: "netmem/owner", keeps: Keeps::Owner, published: None },
+    Kind { variant: "driver/queue", keeps: Keeps::Queue, published: None },
     Kind {
-        variant: "netmem/never",
-        keeps: Keeps::Pool(Recycle::Never),
+        variant: "driver/unkept",
+        keeps: Keeps::Nobody,
         published: Some((238.0, "slow path: to the page allocator and back")),
     },
-    Kind { variant: "netmem/page", keeps: Keeps::NoPool, published: None },
+    Kind { variant: "netmem/page", keeps: Keeps::Stage, published: None },
+    Kind { variant: "netmem/orphan", keeps: Keeps::Orphan, published: None },
+    Kind { variant: "netmem/adopted", keeps: Keeps::Adopted, published: None },
 ];
 
 const POOL: usize = 0;
-const HEAD: usize = 2;
-const NEVER: usize = 3;
+const OWNER: usize = 2;
+const QUEUE: usize = 3;
+const UNKEPT: usize = 4;
+const ORPHAN: usize = 6;
+const ADOPTED: usize = 7;
 
 /// What all groups of the run share.
 struct Scene<'a> {
@@ -108,8 +115,11 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     note_memory(bench, &memory);
     bench.note(format!(
         "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the pool; \
-         /head: a queue of {CACHE} pages whose head is used again if it is home, as drivers did; /never: every page is \
-         mapped when it is taken and unmapped when it comes home; /page: the page stage alone, never mapped"
+         /owner: a driver without a pool keeps them by the call at a shared page's last release; driver/queue: a driver's \
+         queue of {CACHE} pages whose head is used again if nobody else has it; driver/unkept: every page is mapped when it \
+         is taken and unmapped when it comes back; netmem/page: the page stage alone, never mapped. These four \
+         are nothing but the page stage and what is said. netmem/orphan: a pool whose owner has left; netmem/adopted: the same, \
+         adopted by the worker that uses it"
     ));
     bench.note(
         "a mapping is a model: so many nanoseconds of the core at each map and each unmap; 0 is a UMEM",
@@ -119,17 +129,18 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
 
 /// Measures all ways with one cost of mapping and one number of frames held.
 fn group(scene: &Scene<'_>, bench: &mut Bench<'_>, map_ns: u32, held: usize) -> Result<(), SetUpError> {
-    let dma = if map_ns == 0 { DmaMap::Umem } else { DmaMap::Modelled { cost_ns: map_ns, line_ns: 0 } };
-    let trips = KINDS.iter().map(|kind| Trip::new(scene, kind.keeps, dma, held));
-    let mut trips: Vec<Trip<'_>> = trips.collect::<Result<_, _>>()?;
+    let trips = KINDS.iter().map(|kind| trip(scene, kind.keeps, map_ns, held));
+    let mut trips: Vec<Box<dyn Turns + '_>> = trips.collect::<Result<_, _>>()?;
     let variant = |(trip, kind): (_, &Kind)| -> Box<dyn Variant + '_> {
-        let trip: &mut Trip<'_> = trip;
+        let trip: &mut Box<dyn Turns + '_> = trip;
         let label = label(kind.variant, map_ns, held);
         Box::new(OpLoop::new(label, scene.clock, Box::new(|ops| trip.run(ops))))
     };
     let mut variants: Vec<Box<dyn Variant + '_>> = trips.iter_mut().zip(&KINDS).map(variant).collect();
-    let comparisons: Vec<Comparison> =
-        (1..KINDS.len()).map(|b| Comparison { a: POOL, b, metric: Metric::NsPerOp }).collect();
+    let beside = |a, b| Comparison { a, b, metric: Metric::NsPerOp };
+    let mut comparisons: Vec<Comparison> = (1..KINDS.len()).map(|b| beside(POOL, b)).collect();
+    comparisons.extend([QUEUE, UNKEPT].map(|b| beside(OWNER, b)));
+    comparisons.push(beside(ADOPTED, ORPHAN));
     let series = bench.measure_with(&mut variants, &comparisons, Cores::Same, scene.effort);
     drop(variants);
     for (one, kind) in series.iter().zip(&KINDS) {
@@ -154,28 +165,29 @@ fn check(bench: &mut Bench<'_>, kind: &Kind, account: Account, (map_ns, held): (
         format!("{refused} refused, {spoilt} not as written, {missing} not home"),
     );
     let kept = match kind.keeps {
-        Keeps::FreedElsewhere | Keeps::Pool(Recycle::Pool) => left == 0,
+        Keeps::Pool | Keeps::FreedElsewhere | Keeps::Orphan | Keeps::Adopted | Keeps::Owner => left == 0,
         // The queue is as long as the cache: more that is held turns it without a page home.
-        Keeps::Pool(Recycle::Head) => (left > 0) == (held > CACHE),
-        Keeps::Pool(Recycle::Never) => left > 0,
-        Keeps::NoPool => return,
+        Keeps::Queue => (left > 0) == (held > CACHE),
+        Keeps::Nobody | Keeps::Stage => left > 0,
     };
     bench.check(
         &format!("{what}: pages recycled as they are to be"),
         kept,
-        format!("{left} frames left the pool with their pages"),
+        format!("{left} pages were unmapped"),
     );
 }
 
-/// What the pool saves beside the older trick and beside no recycling.
+/// What the pool, and the call at the last release, save beside the older trick and beside no recycling.
 fn finding(bench: &mut Bench<'_>, series: &[Series], map_ns: u32, held: usize) {
     let ns = |place: usize| {
         let ticks = series.get(place)?.at(0.5)?;
         Some(Metric::NsPerOp.of(ticks, bench.clock.ticks_per_ns()))
     };
-    let (Some(pool), Some(head), Some(never)) = (ns(POOL), ns(HEAD), ns(NEVER)) else { return };
+    let all = [POOL, OWNER, QUEUE, UNKEPT].map(ns);
+    let [Some(pool), Some(owner), Some(queue), Some(unkept)] = all else { return };
     bench.note(format!(
-        "mapping {map_ns} ns, {held} held: the pool {pool:.1} ns a page, the older trick {head:.1}, no recycling {never:.1}"
+        "mapping {map_ns} ns, {held} held: the pool {pool:.1} ns a page, kept by the last release {owner:.1}, the older \
+         trick {queue:.1}, no recycling {unkept:.1}"
     ));
 }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::page::Lists;
-use crate::pool::{Fragments, Recycle};
+use crate::pool::Fragments;
 use crate::rounds::stride;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Everything that takes pages, on two workers. Returns how often it did not get what it wanted.
-fn scenario(memory: &Memory, recycle: Recycle) -> usize {
+fn scenario(memory: &Memory, clears: bool) -> usize {
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
     let config = PoolConfig {
         frames: 40,
@@ -16,7 +16,7 @@ fn scenario(memory: &Memory, recycle: Recycle) -> usize {
         cache: 8,
         refill: 4,
         dma: DmaMap::Umem,
-        recycle,
+        init_on_alloc: clears,
         ..PoolConfig::default()
     };
     let pool = Pool::new(memory, &mut w, &config).unwrap();
@@ -53,7 +53,7 @@ fn scenario(memory: &Memory, recycle: Recycle) -> usize {
 
 #[test]
 fn the_failure_of_any_one_allocation_loses_no_frame() {
-    for recycle in [Recycle::Pool, Recycle::Head, Recycle::Never] {
+    for clears in [false, true] {
         let lists = Lists::Fixed { high: 0, batch: 0 };
         let config = MemoryConfig {
             bytes: 4 << 20,
@@ -63,21 +63,21 @@ fn the_failure_of_any_one_allocation_loses_no_frame() {
             ..MemoryConfig::default()
         };
         let memory = Memory::new(&config).unwrap();
-        assert_eq!(scenario(&memory, recycle), 0, "{recycle:?}: enough without a failure");
+        assert_eq!(scenario(&memory, clears), 0, "cleared: {clears}: enough without a failure");
         let mut seen = 0;
         for n in (0..120).step_by(stride(20)) {
             memory.refuse(n);
-            seen += scenario(&memory, recycle);
+            seen += scenario(&memory, clears);
             let stats = memory.stats();
-            assert_eq!((stats.free, stats.cached), (stats.total, 0), "{recycle:?}, allocation {n}");
+            assert_eq!((stats.free, stats.cached), (stats.total, 0), "cleared: {clears}, allocation {n}");
         }
-        assert!(seen > 0, "{recycle:?}: some failure is seen by the caller");
+        assert!(seen > 0, "cleared: {clears}: some failure is seen by the caller");
     }
 }
 
 #[test]
 fn a_pool_is_resized_traced_tuned_and_closed_while_threads_use_it() {
-    for recycle in [Recycle::Pool, Recycle::Head, Recycle::Never] {
+    for clears in [false, true] {
         let memory = memory(3);
         let mut workers = [memory.worker().unwrap(), memory.worker().unwrap(), memory.worker().unwrap()];
         let config = PoolConfig {
@@ -87,7 +87,7 @@ fn a_pool_is_resized_traced_tuned_and_closed_while_threads_use_it() {
             cache: 32,
             refill: 16,
             dma: DmaMap::Umem,
-            recycle,
+            init_on_alloc: clears,
             ..PoolConfig::default()
         };
         let pool = Pool::new(&memory, &mut workers[0], &config).unwrap();
@@ -124,8 +124,8 @@ fn a_pool_is_resized_traced_tuned_and_closed_while_threads_use_it() {
         });
         drop((give, take));
         pool.wait(Duration::from_secs(5)).unwrap();
-        assert_eq!((pool.mapped_pages(), pool.inflight()), (0, 0), "{recycle:?}");
+        assert_eq!((pool.mapped_pages(), pool.inflight()), (0, 0), "cleared: {clears}");
         drop((pool, workers));
-        assert_eq!(memory.stats().free, memory.stats().total, "{recycle:?}");
+        assert_eq!(memory.stats().free, memory.stats().total, "cleared: {clears}");
     }
 }

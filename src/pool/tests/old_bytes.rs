@@ -1,7 +1,7 @@
 //! What is seen of an earlier use of a frame.
 
 use super::*;
-use crate::pool::{Fragments, NoRoom, Recycle};
+use crate::pool::{Fragments, NoRoom};
 
 const SECRET: &[u8] = b"Authorization: Basic bmV0bWVt";
 
@@ -23,12 +23,11 @@ fn assert_clear(mut frame: Frame, way: &str) -> Frame {
     frame
 }
 
-fn clearing(memory: &Memory, w: &mut Worker, recycle: Recycle, frame_size: usize) -> Pool {
+fn clearing(memory: &Memory, w: &mut Worker, frame_size: usize) -> Pool {
     let config = PoolConfig {
         frames: 64,
         cache: 32,
         refill: 16,
-        recycle,
         init_on_alloc: true,
         ..PoolConfig::of_frames(frame_size)
     };
@@ -64,16 +63,10 @@ fn what_put_shows_of_the_last_packet_put_zeroed_and_put_slice_do_not() {
 
 #[test]
 fn a_pool_that_clears_shows_no_old_byte_to_anybody_by_any_way_of_allocation() {
-    for (recycle, size) in [
-        (Recycle::Pool, 2048),
-        (Recycle::Pool, 32768),
-        (Recycle::Never, 2048),
-        (Recycle::Head, 4096),
-        (Recycle::Pool, 4096),
-    ] {
+    for size in [2048, 4096, 32768] {
         let memory = memory(2);
         let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
-        let pool = clearing(&memory, &mut w, recycle, size);
+        let pool = clearing(&memory, &mut w, size);
         for round in 0..3 {
             // Allocated by each in turn, and freed by the other: the remote free queue, the depot, new pages.
             let (by, to) = if round % 2 == 0 { (&mut w, &mut other) } else { (&mut other, &mut w) };
@@ -83,7 +76,7 @@ fn a_pool_that_clears_shows_no_old_byte_to_anybody_by_any_way_of_allocation() {
             assert!(pool.alloc_bulk(by, &mut batch, 8));
             held.extend(batch.drain());
             for frame in held {
-                let mut frame = assert_clear(frame, &format!("{recycle:?}, {size}, round {round}"));
+                let mut frame = assert_clear(frame, &format!("{size}, round {round}"));
                 mark(&mut frame);
                 frame.free(if round == 1 { &mut *by } else { &mut *to });
             }
@@ -104,7 +97,7 @@ fn a_pool_that_clears_shows_nothing_of_what_others_wrote_into_its_pages() {
     all.iter_mut().for_each(mark);
     drop(all);
     drop(careless);
-    let pool = clearing(&memory, &mut w, Recycle::Pool, 2048);
+    let pool = clearing(&memory, &mut w, 2048);
     let frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut w)).collect();
     assert_eq!(frames.len(), 64);
     frames.into_iter().for_each(|frame| drop(assert_clear(frame, "a page of another pool's")));
@@ -114,7 +107,7 @@ fn a_pool_that_clears_shows_nothing_of_what_others_wrote_into_its_pages() {
 fn a_pool_that_clears_shows_no_old_byte_in_pieces_of_a_frame_that_is_cut_again() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
-    let pool = clearing(&memory, &mut w, Recycle::Pool, 2048);
+    let pool = clearing(&memory, &mut w, 2048);
     let mut fragments = Fragments::new(&pool);
     for round in 0..5 {
         for _ in 0..4 {

@@ -3,7 +3,7 @@
 //! `NETMEM_STEPS` says how many steps are taken in all.
 
 use super::*;
-use crate::pool::{Fragment, Fragments, Recycle, SharedFrame};
+use crate::pool::{Fragment, Fragments, SharedFrame};
 use proptest::test_runner::{Config, TestRunner};
 
 const WORKERS: usize = 2;
@@ -77,7 +77,7 @@ fn pick_of<T>(from: &mut Vec<T>, pick: usize) -> Option<T> {
 }
 
 impl Model {
-    fn new(recycle: Recycle, frame_size: usize) -> Model {
+    fn new(clears: bool, frame_size: usize) -> Model {
         let config = MemoryConfig {
             bytes: 8 << 20,
             workers: WORKERS,
@@ -94,7 +94,7 @@ impl Model {
             cache: 32,
             refill: 16,
             dma: DmaMap::Umem,
-            recycle,
+            init_on_alloc: clears,
             ..PoolConfig::default()
         };
         let pool = Pool::new(&memory, &mut workers[0], &config).unwrap();
@@ -249,18 +249,12 @@ impl Model {
 fn whatever_is_done_to_a_pool_no_frame_is_lost_doubled_or_spoilt() {
     let steps = std::env::var("NETMEM_STEPS").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000usize);
     let cases = steps.div_ceil(STEPS_EACH) as u32;
-    let kinds = prop::sample::select(vec![
-        (Recycle::Pool, 2048),
-        (Recycle::Pool, 4096),
-        (Recycle::Pool, 32768),
-        (Recycle::Never, 2048),
-        (Recycle::Head, 4096),
-        (Recycle::Head, 8192),
-    ]);
+    let kinds =
+        prop::sample::select(vec![(false, 2048), (false, 4096), (false, 32768), (true, 2048), (true, 8192)]);
     let sequence = (kinds, prop::collection::vec(step(), STEPS_EACH), any::<bool>());
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 2000, ..Config::default() };
-    let played = TestRunner::new(config).run(&sequence, |((recycle, frame_size), steps, close_first)| {
-        let mut model = Model::new(recycle, frame_size);
+    let played = TestRunner::new(config).run(&sequence, |((clears, frame_size), steps, close_first)| {
+        let mut model = Model::new(clears, frame_size);
         for step in &steps {
             model.apply(step);
             model.check();

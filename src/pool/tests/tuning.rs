@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::page::Watermarks;
-use crate::pool::{PoolError, Recycle};
+use crate::pool::PoolError;
 
 fn growing(memory: &Memory, w: &mut Worker, frames: usize, capacity: usize, frame_size: usize) -> Pool {
     let config = PoolConfig {
@@ -19,19 +19,6 @@ fn growing(memory: &Memory, w: &mut Worker, frames: usize, capacity: usize, fram
 
 fn all(pool: &Pool, w: &mut Worker) -> Vec<Frame> {
     std::iter::from_fn(|| pool.alloc(w)).collect()
-}
-
-/// Seen: pages that waited at the head of the queue were counted as free for good.
-#[test]
-fn a_closed_pool_that_reused_the_head_of_its_queue_has_nothing_free() {
-    let memory = memory(1);
-    let mut w = memory.worker().unwrap();
-    let config = PoolConfig { frames: 16, frame_size: 4096, recycle: Recycle::Head, ..PoolConfig::default() };
-    let pool = Pool::new(&memory, &mut w, &config).unwrap();
-    all(&pool, &mut w).into_iter().for_each(|frame| frame.free(&mut w));
-    assert!(check(&pool, 0).total > 0);
-    pool.close();
-    assert_eq!((pool.ledger().free, check(&pool, 0).total), (0, 0));
 }
 
 #[test]
@@ -210,86 +197,6 @@ fn pages_out_of_the_reserve_go_back_with_their_last_frame() {
 }
 
 #[test]
-fn a_pool_that_recycles_nothing_maps_and_unmaps_a_page_for_every_use() {
-    let memory = memory(2);
-    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
-    let config =
-        PoolConfig { frames: 64, recycle: Recycle::Never, dma: DmaMap::Umem, ..PoolConfig::default() };
-    let pool = Pool::new(&memory, &mut w, &config).unwrap();
-    for round in 1..=10 {
-        let held = [pool.alloc(&mut w).unwrap(), pool.alloc(&mut w).unwrap()];
-        assert_eq!(pool.mapped_pages(), 1);
-        held.into_iter().for_each(|frame| frame.free(&mut w));
-        assert_eq!((check(&pool, 0).total, pool.stats().released), (0, 2 * round));
-    }
-    let mut batch = Batch::new();
-    assert!(pool.alloc_bulk(&mut other, &mut batch, 64));
-    assert!(pool.alloc(&mut other).is_none());
-    batch.free(&mut other);
-    assert!(pool.alloc_bulk(&mut other, &mut batch, 64), "no false empty");
-    batch.free(&mut w);
-    assert_eq!((check(&pool, 0).total, pool.stats().alloc.fast), (0, 0));
-}
-
-#[test]
-fn the_head_of_the_queue_is_used_again_when_it_is_home_and_given_up_when_it_is_not() {
-    let memory = memory(2);
-    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
-    let config = PoolConfig {
-        frames: 16,
-        frame_size: 4096,
-        cache: 4,
-        refill: 4,
-        recycle: Recycle::Head,
-        dma: DmaMap::Umem,
-        ..PoolConfig::default()
-    };
-    let pool = Pool::new(&memory, &mut w, &config).unwrap();
-    let ids: Vec<_> = (0..20)
-        .map(|_| {
-            let frame = pool.alloc(&mut w).unwrap();
-            let id = frame.id();
-            frame.free(&mut w);
-            id
-        })
-        .collect();
-    assert_eq!((&ids[4..8], &ids[16..20]), (&ids[..4], &ids[..4]), "round and round, oldest first");
-    let mut kept = vec![pool.alloc(&mut w).unwrap()];
-    for _ in 0..8 {
-        pool.alloc(&mut w).unwrap().free(&mut other);
-        pool.alloc(&mut w).unwrap().free(&mut w);
-        check(&pool, 1);
-    }
-    let stats = pool.stats();
-    assert!(stats.recycle.released_refcnt >= 1, "{stats:?}");
-    let mapped = pool.mapped_pages();
-    let first = kept.remove(0);
-    let total = check(&pool, 1).total;
-    first.free(&mut w);
-    assert_eq!(
-        (check(&pool, 0).total, pool.mapped_pages()),
-        (total - 1, mapped - 1),
-        "unmapped when it came home"
-    );
-    while let Some(frame) = pool.alloc(&mut other) {
-        kept.push(frame);
-    }
-    assert_eq!(kept.len(), 16, "no false empty");
-    kept.drain(..).for_each(|frame| frame.free(&mut w));
-    for frame in 0..16 {
-        kept.push(pool.alloc(&mut w).unwrap_or_else(|| panic!("no false empty: {frame}")));
-    }
-    pool.resize(2).unwrap();
-    drop(kept);
-    pool.resize(2).unwrap();
-    let ledger = check(&pool, 0);
-    assert!(ledger.total <= 2 && ledger.all_home(), "given up or too many: {ledger:?}");
-    pool.wait(Duration::ZERO).unwrap();
-    let halves = PoolConfig { frame_size: 2048, recycle: Recycle::Head, ..PoolConfig::default() };
-    assert!(Pool::new(&memory, &mut w, &halves).is_err());
-}
-
-#[test]
 fn the_kernels_counters_say_how_frames_were_got_and_where_they_went() {
     let memory = memory(2);
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
@@ -316,7 +223,7 @@ fn the_kernels_counters_say_how_frames_were_got_and_where_they_went() {
         (32, 32),
         "the ring holds as many as the cache"
     );
-    assert_eq!((stats.failed, stats.released, stats.recycle.released_refcnt), (0, 0, 0));
+    assert_eq!((stats.failed, stats.released), (0, 0));
     let jumbo = growing(&memory, &mut w, 8, 0, 16384);
     drop(jumbo.alloc(&mut w));
     assert_eq!((jumbo.stats().alloc.slow, jumbo.stats().alloc.slow_high_order), (0, 1));

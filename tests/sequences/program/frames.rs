@@ -4,7 +4,7 @@ use super::Op;
 use super::ground::Ground;
 use super::view::View;
 use netmem::page::Memory;
-use netmem::pool::{DmaMap, Frame, Pool, PoolConfig, Recycle};
+use netmem::pool::{DmaMap, Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 use std::time::Duration;
 
@@ -23,11 +23,6 @@ pub struct Frames {
 
 fn pool(memory: &Memory, w: &mut Worker, choice: u8) -> Option<Pool> {
     let size = [2048, 2048, 4096, 8192][usize::from(choice & 3)];
-    let recycle = match choice >> 2 & 3 {
-        2 if size >= 4096 => Recycle::Head,
-        3 => Recycle::Never,
-        _ => Recycle::Pool,
-    };
     let cache = if choice & 16 == 0 { 32 } else { 0 };
     let config = PoolConfig {
         frames: 96,
@@ -35,7 +30,7 @@ fn pool(memory: &Memory, w: &mut Worker, choice: u8) -> Option<Pool> {
         cache,
         refill: if cache > 0 { 16 } else { 0 },
         dma: if choice & 32 == 0 { DmaMap::None } else { DmaMap::Umem },
-        recycle,
+        init_on_alloc: choice >> 2 & 3 == 3,
         urgent: choice & 64 == 64,
         ..PoolConfig::of_frames(size)
     };

@@ -1,13 +1,14 @@
 //! A page out and the oldest one back, in each of the ways.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use netmem::limits::PAGE_SIZE;
 use netmem::page::{Memory, Page};
-use netmem::pool::{DmaMap, Frame, Pool, PoolConfig, Recycle};
+use netmem::pool::{DmaMap, Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 
+use super::driver::{KeptByOwner, Mapping, OlderTrick, Unkept};
 use super::{CACHE, PAGES, Scene};
 use crate::bench::SetUpError;
 
@@ -15,11 +16,21 @@ use crate::bench::SetUpError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeps {
     /// A pool whose owner frees.
-    Pool(Recycle),
-    /// A pool that recycles; another worker frees, so that frames come home by its ring.
+    Pool,
+    /// A pool; another worker frees, so that frames come home by its ring.
     FreedElsewhere,
-    /// The page stage alone.
-    NoPool,
+    /// A pool whose owner has left: everything passes its depot, under a lock.
+    Orphan,
+    /// The same, adopted by the worker that uses it.
+    Adopted,
+    /// A driver that is called at a page's last release, and keeps it.
+    Owner,
+    /// A driver that looks whether the head of its queue has come home.
+    Queue,
+    /// Nobody: each page is mapped when it is taken and unmapped when it comes back.
+    Nobody,
+    /// The page stage alone, without mappings.
+    Stage,
 }
 
 /// What a way has to say at its end.
@@ -27,157 +38,201 @@ pub(super) enum Keeps {
 pub(super) struct Account {
     /// Allocations for which there was no page.
     pub(super) refused: u64,
-    /// Pages whose bytes were not those written.
+    /// Pages that were out twice at once, or whose bytes were not those written.
     pub(super) spoilt: u64,
-    /// Pages that were not home when all had been freed.
+    /// Whether a page was not home, or still mapped, when all had been freed.
     pub(super) missing: u64,
-    /// Frames that left the pool with their pages.
+    /// Pages that were unmapped while the way was in use.
     pub(super) left: u64,
 }
 
-/// What is out, oldest first.
-enum Out<'a> {
-    Frames { pool: Pool, held: VecDeque<Frame>, freed_by: &'a RefCell<Worker> },
-    Pages { memory: &'a Memory, held: VecDeque<Page> },
+/// One way to get pages and to give them back.
+pub(super) trait Way {
+    /// What is out.
+    type Out;
+
+    /// So many turns by `w`: one out, and the oldest of `held` back.
+    fn turns(&mut self, ops: u32, held: &mut VecDeque<Self::Out>, account: &mut Account, w: &mut Worker);
+
+    /// One out.
+    fn take(&mut self, w: &mut Worker) -> Option<Self::Out>;
+
+    /// Says how many of what is out are out twice or lose what is written to them, takes all back, and says in the account
+    /// what is missing and what left.
+    fn settle(self, held: VecDeque<Self::Out>, account: &mut Account, w: &mut Worker);
 }
 
-/// Allocations by `worker`, with a fixed number out.
-pub(super) struct Trip<'a> {
+/// A way with a fixed number out.
+pub(super) struct Trip<'a, W: Way> {
     worker: &'a RefCell<Worker>,
-    out: Out<'a>,
+    way: W,
+    /// Oldest first.
+    held: VecDeque<W::Out>,
     account: Account,
 }
 
-impl<'a> Trip<'a> {
-    /// A pool of its own, or none, with `held` pages out.
-    pub(super) fn new(
-        scene: &'a Scene<'a>,
-        keeps: Keeps,
-        dma: DmaMap,
-        held: usize,
-    ) -> Result<Self, SetUpError> {
-        let Scene { memory, worker, other, .. } = *scene;
-        let (recycle, freed_by) = match keeps {
-            Keeps::NoPool => {
-                let out = Out::Pages { memory, held: VecDeque::with_capacity(held + 1) };
-                return Ok(Self::filled(worker, out, held));
-            }
-            Keeps::Pool(recycle) => (recycle, worker),
-            Keeps::FreedElsewhere => (Recycle::Pool, other),
-        };
-        let config = PoolConfig {
-            name: "recycle".to_owned(),
-            frames: PAGES,
-            frame_size: PAGE_SIZE,
-            cache: CACHE,
-            dma,
-            recycle,
-            ..PoolConfig::default()
-        };
-        let pool = Pool::new(memory, &mut worker.borrow_mut(), &config).map_err(SetUpError::at("pool"))?;
-        let out = Out::Frames { pool, held: VecDeque::with_capacity(held + 1), freed_by };
-        Ok(Self::filled(worker, out, held))
-    }
+/// A trip of whatever way.
+pub(super) trait Turns {
+    /// So many turns: a page out, the oldest back.
+    fn run(&mut self, ops: u32);
 
-    /// With `count` out.
-    fn filled(worker: &'a RefCell<Worker>, mut out: Out<'a>, count: usize) -> Self {
-        let mut account = Account::default();
-        let w = &mut *worker.borrow_mut();
-        match &mut out {
-            Out::Frames { pool, held, .. } => {
-                (0..count).for_each(|_| keep(pool.alloc(w), held, &mut account));
-            }
-            Out::Pages { memory, held } => {
-                (0..count).for_each(|_| keep(memory.alloc(w, 0), held, &mut account));
-            }
-        }
-        Self { worker, out, account }
-    }
-
-    /// `ops` turns: a page out, the oldest back.
-    #[inline(never)]
-    pub(super) fn run(&mut self, ops: u32) {
-        let Self { worker, out, account } = self;
-        match out {
-            Out::Frames { pool, held, freed_by } if std::ptr::eq(*worker, *freed_by) => {
-                let w = &mut *worker.borrow_mut();
-                turns(ops, held, account, w, |w| pool.alloc(w), |w, frame| pool.free(w, frame));
-            }
-            Out::Frames { pool, held, freed_by } => {
-                let w = &mut *worker.borrow_mut();
-                let other = &mut *freed_by.borrow_mut();
-                turns(ops, held, account, w, |w| pool.alloc(w), |_, frame| frame.free(other));
-            }
-            Out::Pages { memory, held } => {
-                let w = &mut *worker.borrow_mut();
-                turns(ops, held, account, w, |w| memory.alloc(w, 0), |w, page| memory.free(w, page));
-            }
-        }
-    }
-
-    /// Writes a number of its own into everything that is out, reads it back and frees it.
-    pub(super) fn settle(self) -> Account {
-        let Self { worker, out, mut account } = self;
-        let w = &mut *worker.borrow_mut();
-        match out {
-            Out::Frames { pool, mut held, .. } => {
-                for (frame, number) in held.iter_mut().zip(0_u64..) {
-                    if let Ok(room) = frame.put(8) {
-                        room.copy_from_slice(&number.to_le_bytes());
-                    }
-                }
-                let spoilt = |(frame, number): &(&Frame, u64)| frame.data() != number.to_le_bytes();
-                account.spoilt = held.iter().zip(0_u64..).filter(spoilt).count() as u64;
-                held.into_iter().for_each(|frame| frame.free(w));
-                let ledger = pool.ledger();
-                account.left = pool.stats().released;
-                account.missing = u64::from(!(ledger.balanced() && ledger.all_home()));
-            }
-            Out::Pages { memory, mut held } => {
-                for (page, number) in held.iter_mut().zip(0_u64..) {
-                    page.bytes_mut()[..8].copy_from_slice(&number.to_le_bytes());
-                }
-                let spoilt = |(page, number): &(&Page, u64)| page.bytes()[..8] != number.to_le_bytes();
-                account.spoilt = held.iter().zip(0_u64..).filter(spoilt).count() as u64;
-                held.into_iter().for_each(|page| memory.free(w, page));
-            }
-        }
-        account
-    }
+    /// What there is to say when all is back.
+    fn settle(self: Box<Self>) -> Account;
 }
 
-fn keep<T>(one: Option<T>, held: &mut VecDeque<T>, account: &mut Account) {
-    match one {
-        Some(one) => held.push_back(one),
-        None => account.refused += 1,
+/// Makes a way, and takes `held` pages out.
+pub(super) fn trip<'a>(
+    scene: &'a Scene<'a>,
+    keeps: Keeps,
+    map_ns: u32,
+    held: usize,
+) -> Result<Box<dyn Turns + 'a>, SetUpError> {
+    let Scene { memory, worker, other, clock, .. } = *scene;
+    let mapping = Mapping::new(*clock, map_ns);
+    Ok(match keeps {
+        Keeps::Pool => {
+            let pool = pool(scene, map_ns, &mut worker.borrow_mut())?;
+            filled(worker, Pooled { pool, freed_by: None }, held)
+        }
+        Keeps::FreedElsewhere => {
+            let pool = pool(scene, map_ns, &mut worker.borrow_mut())?;
+            filled(worker, Pooled { pool, freed_by: Some(other) }, held)
+        }
+        Keeps::Orphan | Keeps::Adopted => {
+            let mut owner = memory.worker().map_err(SetUpError::at("worker"))?;
+            let pool = pool(scene, map_ns, &mut owner)?;
+            drop(owner);
+            if keeps == Keeps::Adopted && !pool.adopt(&mut worker.borrow_mut()) {
+                return Err(SetUpError::at("adopt the pool")("its owner is still there"));
+            }
+            filled(worker, Pooled { pool, freed_by: None }, held)
+        }
+        Keeps::Owner => filled(worker, KeptByOwner::new(memory, mapping)?, held),
+        Keeps::Queue => filled(worker, OlderTrick::new(memory, mapping, CACHE)?, held),
+        Keeps::Nobody => filled(worker, Unkept::new(memory, mapping), held),
+        Keeps::Stage => filled(worker, Unkept::new(memory, Mapping::new(*clock, 0)), held),
+    })
+}
+
+fn filled<'a, W: Way + 'a>(worker: &'a RefCell<Worker>, mut way: W, count: usize) -> Box<dyn Turns + 'a> {
+    let mut account = Account::default();
+    let mut held = VecDeque::with_capacity(count + 1);
+    for _ in 0..count {
+        match way.take(&mut worker.borrow_mut()) {
+            Some(one) => held.push_back(one),
+            None => account.refused += 1,
+        }
+    }
+    Box::new(Trip { worker, way, held, account })
+}
+
+impl<W: Way> Turns for Trip<'_, W> {
+    #[inline(never)]
+    fn run(&mut self, ops: u32) {
+        self.way.turns(ops, &mut self.held, &mut self.account, &mut self.worker.borrow_mut());
+    }
+
+    fn settle(self: Box<Self>) -> Account {
+        let Self { worker, way, held, mut account } = *self;
+        way.settle(held, &mut account, &mut worker.borrow_mut());
+        account
     }
 }
 
 /// With nothing held what came goes back at once, without a queue between.
 #[inline(always)]
-fn turns<T>(
+pub(super) fn turns<T, S>(
     ops: u32,
     held: &mut VecDeque<T>,
     account: &mut Account,
-    w: &mut Worker,
-    mut alloc: impl FnMut(&mut Worker) -> Option<T>,
-    mut free: impl FnMut(&mut Worker, T),
+    state: &mut S,
+    mut alloc: impl FnMut(&mut S) -> Option<T>,
+    mut free: impl FnMut(&mut S, T),
 ) {
     let straight = held.is_empty();
     for _ in 0..ops {
-        let Some(one) = alloc(w) else {
+        let Some(one) = alloc(state) else {
             account.refused += 1;
             continue;
         };
         std::hint::black_box(());
         if straight {
-            free(w, one);
+            free(state, one);
             continue;
         }
         held.push_back(one);
         if let Some(oldest) = held.pop_front() {
-            free(w, oldest);
+            free(state, oldest);
         }
+    }
+}
+
+/// How many pages of these stand there more than once.
+pub(super) fn twice(numbers: impl Iterator<Item = u32>) -> u64 {
+    let mut seen = BTreeSet::new();
+    numbers.filter(|&number| !seen.insert(number)).count() as u64
+}
+
+/// Writes a number of its own into each page, and says in how many it does not stand there when all have theirs.
+pub(super) fn spoilt<'p>(pages: impl Iterator<Item = &'p mut Page>) -> u64 {
+    let mut pages: Vec<&mut Page> = pages.collect();
+    for (page, number) in pages.iter_mut().zip(0_u64..) {
+        page.bytes_mut()[..8].copy_from_slice(&number.to_le_bytes());
+    }
+    let spoilt = |(page, number): &(&mut Page, u64)| page.bytes()[..8] != number.to_le_bytes();
+    pages.into_iter().zip(0_u64..).filter(spoilt).count() as u64
+}
+
+/// The product's pool, whose pages are mapped once.
+struct Pooled<'a> {
+    pool: Pool,
+    /// Who frees, if it is not the pool's owner.
+    freed_by: Option<&'a RefCell<Worker>>,
+}
+
+fn pool(scene: &Scene<'_>, map_ns: u32, owner: &mut Worker) -> Result<Pool, SetUpError> {
+    let dma = if map_ns == 0 { DmaMap::Umem } else { DmaMap::Modelled { cost_ns: map_ns, line_ns: 0 } };
+    let config = PoolConfig {
+        name: "recycle".to_owned(),
+        frames: PAGES,
+        frame_size: PAGE_SIZE,
+        cache: CACHE,
+        dma,
+        ..PoolConfig::default()
+    };
+    Pool::new(scene.memory, owner, &config).map_err(SetUpError::at("pool"))
+}
+
+impl Way for Pooled<'_> {
+    type Out = Frame;
+
+    fn turns(&mut self, ops: u32, held: &mut VecDeque<Frame>, account: &mut Account, w: &mut Worker) {
+        let pool = &self.pool;
+        match self.freed_by {
+            None => turns(ops, held, account, w, |w| pool.alloc(w), |w, frame| pool.free(w, frame)),
+            Some(other) => {
+                let other = &mut *other.borrow_mut();
+                turns(ops, held, account, w, |w| pool.alloc(w), |_, frame| frame.free(other));
+            }
+        }
+    }
+
+    fn take(&mut self, w: &mut Worker) -> Option<Frame> {
+        self.pool.alloc(w)
+    }
+
+    fn settle(self, mut held: VecDeque<Frame>, account: &mut Account, w: &mut Worker) {
+        for (frame, number) in held.iter_mut().zip(0_u64..) {
+            if let Ok(room) = frame.put(8) {
+                room.copy_from_slice(&number.to_le_bytes());
+            }
+        }
+        let spoilt = |(frame, number): &(&Frame, u64)| frame.data() != number.to_le_bytes();
+        account.spoilt = held.iter().zip(0_u64..).filter(spoilt).count() as u64;
+        held.into_iter().for_each(|frame| frame.free(w));
+        let ledger = self.pool.ledger();
+        account.left = self.pool.stats().released;
+        account.missing = u64::from(!(ledger.balanced() && ledger.all_home()));
     }
 }
 
@@ -187,21 +242,21 @@ mod tests {
     use crate::method::clock::Tsc;
     use netmem::page::MemoryConfig;
 
-    /// The account of a thousand turns with `held` out, `spoil` having had its way with what was out.
+    /// The account of 3,000 turns with `held` out.
     fn account(keeps: Keeps, held: usize) -> Account {
         let config = MemoryConfig { bytes: 2 * PAGES * PAGE_SIZE, ..MemoryConfig::default() };
         let memory = Memory::new(&config).unwrap();
         let [worker, other] = [(); 2].map(|()| RefCell::new(memory.worker().unwrap()));
         let effort = crate::bench::Effort { rounds: 1, windows: 1 };
         let scene = Scene { memory: &memory, worker: &worker, other: &other, clock: &Tsc::new(), effort };
-        let mut trip = Trip::new(&scene, keeps, DmaMap::Umem, held).unwrap();
+        let mut trip = trip(&scene, keeps, 1, held).unwrap();
         trip.run(3_000);
         trip.settle()
     }
 
     #[test]
-    fn the_pool_keeps_its_pages_however_many_are_held_and_wherever_they_are_freed() {
-        for keeps in [Keeps::Pool(Recycle::Pool), Keeps::FreedElsewhere, Keeps::NoPool] {
+    fn pages_are_kept_mapped_however_many_are_held_and_wherever_they_are_freed() {
+        for keeps in [Keeps::Pool, Keeps::FreedElsewhere, Keeps::Orphan, Keeps::Adopted, Keeps::Owner] {
             for held in [0, 64, 1_024] {
                 assert_eq!(account(keeps, held), Account::default(), "{keeps:?}, {held} held");
             }
@@ -210,22 +265,30 @@ mod tests {
 
     #[test]
     fn the_older_trick_recycles_until_more_is_held_than_its_queue_is_long() {
-        assert_eq!(account(Keeps::Pool(Recycle::Head), 64), Account::default());
-        let turned = account(Keeps::Pool(Recycle::Head), 1_024);
+        assert_eq!(account(Keeps::Queue, 64), Account::default());
+        let turned = account(Keeps::Queue, 1_024);
         assert!(turned.left > 1_000, "{turned:?}");
         assert_eq!(turned, Account { left: turned.left, ..Account::default() });
     }
 
     #[test]
     fn without_recycling_every_page_leaves() {
-        let account = account(Keeps::Pool(Recycle::Never), 64);
-        assert_eq!(account, Account { left: account.left, ..Account::default() });
-        assert!(account.left >= 3_000, "{account:?}");
+        for keeps in [Keeps::Nobody, Keeps::Stage] {
+            let account = account(keeps, 64);
+            assert_eq!(account, Account { left: 3_000, ..Account::default() }, "{keeps:?}");
+        }
     }
 
     #[test]
     fn what_cannot_be_had_is_counted() {
-        let account = account(Keeps::Pool(Recycle::Pool), PAGES + 7);
-        assert!(account.refused >= 7, "{account:?}");
+        for keeps in [Keeps::Pool, Keeps::Nobody] {
+            let account = account(keeps, 2 * PAGES + 7);
+            assert!(account.refused >= 7, "{keeps:?}: {account:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_out_twice_is_noticed() {
+        assert_eq!(twice([3, 4, 3, 5, 3].into_iter()), 2);
     }
 }

@@ -193,7 +193,7 @@ fn recycled(report: &Report) -> Option<Finding> {
     let ratio = Measured::find(report, "netmem", "netmem/page", &fixed)?;
     let measured = [of("netmem")?, of("netmem/ring")?, of("netmem/page")?].map(number::figure).join(", ");
     let finding = ratio.finding(19.0 / 238.0, "a page from the pool costs", "one from the page stage alone");
-    let why = "The page stage has lists for each worker, as the pool has; what a driver saves beyond that is the mapping, which costs nothing in these rows. The rows of netmem/never and netmem/head pay for the pool's watched path too, which is no driver's price.";
+    let why = "The page stage has lists for each worker, as the pool has; what a driver saves beyond that is the mapping, which costs nothing in these rows. What drivers do without a pool is driver/queue and driver/unkept; netmem/head and netmem/never, which older runs have in their place, pay for the pool's watched path too, which is no driver's price.";
     Some(Finding { measured: format!("{measured} cycles"), ..finding.because(why) })
 }
 

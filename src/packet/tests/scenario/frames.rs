@@ -148,8 +148,10 @@ impl Scene {
 
     /// What can be changed while frames are out; `more` says whether it becomes more or less.
     pub(super) fn tune(&mut self, more: bool) {
-        let Scene { pool, heads, pairs, stack, copy_break, w, .. } = self;
+        let Scene { pool, heads, pairs, stack, copy_break, w, other, .. } = self;
         let held = pool.alloc(w);
+        // Away and back: the owner is there, so that nobody can adopt the pool.
+        assert!(pool.hand_over(w, other) && !pool.adopt(w) && pool.hand_over(other, w));
         pool.resize(if more { CAPACITY } else { FRAMES / 4 }).unwrap();
         assert_eq!((pool.frames() > FRAMES, pool.capacity()), (more, CAPACITY));
         assert!(pool.leaving_pages() <= CAPACITY);

@@ -10,7 +10,7 @@ mod pairs;
 
 use crate::packet::{CopyBreak, HeadCache, HeadCacheConfig, HeadCacheMode, PairStack, ReadyPackets, Reset};
 use crate::page::{Lists, Memory, MemoryConfig};
-use crate::pool::{DmaMap, Fragments, Frame, Pool, PoolConfig, Recycle, Shrinker};
+use crate::pool::{DmaMap, Fragments, Frame, Pool, PoolConfig, Shrinker};
 use crate::rounds::stride;
 use crate::slab::{CacheConfig, SizeClasses};
 use crate::sync::Worker;
@@ -70,20 +70,14 @@ impl Shrinker for Keeper {
 }
 
 impl Scene {
-    fn new(memory: &Memory, mode: HeadCacheMode, recycle: Recycle, reset: Reset) -> Scene {
+    fn new(memory: &Memory, mode: HeadCacheMode, frame_size: usize, reset: Reset) -> Scene {
         let (mut w, other) = (memory.worker().unwrap(), memory.worker().unwrap());
-        let frame_size = match recycle {
-            Recycle::Pool => 2048,
-            Recycle::Head => 4096,
-            Recycle::Never => 8192,
-        };
         let config = PoolConfig {
             frames: FRAMES,
             capacity: CAPACITY,
             cache: 8,
             refill: 4,
             dma: DmaMap::Umem,
-            recycle,
             ..PoolConfig::of_frames(frame_size)
         };
         let pool = Pool::new(memory, &mut w, &config).unwrap();
@@ -153,19 +147,19 @@ fn whichever_allocation_fails_in_all_that_pool_and_packet_do_nothing_is_lost() {
         ..MemoryConfig::default()
     };
     let memory = Memory::new(&config).unwrap();
-    for (mode, recycle, reset) in [
-        (HeadCacheMode::TwoSided, Recycle::Pool, Reset::AtPut),
-        (HeadCacheMode::FlushOnly, Recycle::Head, Reset::AtGet),
-        (HeadCacheMode::Bulk, Recycle::Never, Reset::AtPut),
-        (HeadCacheMode::Each, Recycle::Pool, Reset::AtGet),
+    for (mode, frame_size, reset) in [
+        (HeadCacheMode::TwoSided, 2048, Reset::AtPut),
+        (HeadCacheMode::FlushOnly, 4096, Reset::AtGet),
+        (HeadCacheMode::Bulk, 8192, Reset::AtPut),
+        (HeadCacheMode::Each, 2048, Reset::AtGet),
     ]
     .into_iter()
     .step_by(stride(2))
     {
-        let setting = format!("{mode:?}, {recycle:?}, {reset:?}");
+        let setting = format!("{mode:?}, {frame_size}, {reset:?}");
         let mut failures = 0;
         for n in (0..).step_by(stride(61)) {
-            let scene = Scene::new(&memory, mode, recycle, reset);
+            let scene = Scene::new(&memory, mode, frame_size, reset);
             memory.refuse(n);
             failures += usize::from(scene.run() > 0);
             let (spent, stats) = (memory.refusal_spent(), memory.stats());

@@ -1,0 +1,231 @@
+//! The ways of a driver that has no pool, each on the page stage itself and with nothing else on its path: pages kept by
+//! the call at their last release that [brouer17-pages] asks for, the older trick, and no recycling at all.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+
+use netmem::page::{Memory, Owner, OwnerId, Page, SharedPage};
+use netmem::sync::Worker;
+
+use super::trip::{Account, Way, spoilt, turns, twice};
+use crate::bench::SetUpError;
+use crate::method::clock::{Clock, Tsc};
+
+/// What mapping a page for the device costs, and how often it was done: a model, which keeps the core so long.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    clock: Tsc,
+    ticks: u64,
+    mapped: u64,
+    unmapped: u64,
+}
+
+impl Mapping {
+    pub(super) fn new(clock: Tsc, ns: u32) -> Self {
+        let ticks = (f64::from(ns) * clock.ticks_per_ns()) as u64;
+        Self { clock, ticks, mapped: 0, unmapped: 0 }
+    }
+
+    #[inline(always)]
+    fn map(&mut self) {
+        self.mapped += 1;
+        self.spend();
+    }
+
+    #[inline(always)]
+    fn unmap(&mut self) {
+        self.unmapped += 1;
+        self.spend();
+    }
+
+    #[inline(always)]
+    fn spend(&self) {
+        if self.ticks > 0 {
+            self.clock.wait(self.ticks);
+        }
+    }
+
+    /// Ends the way: what was unmapped so far left it, the `kept` pages are unmapped now, and nothing may stay mapped.
+    fn end(mut self, kept: usize, account: &mut Account) {
+        account.left = self.unmapped;
+        (0..kept).for_each(|_| self.unmap());
+        account.missing = u64::from(self.mapped != self.unmapped);
+    }
+}
+
+thread_local! {
+    /// Pages that came home, kept mapped, of each way that keeps by an owner: a page's word is its way's place here.
+    static HOME: RefCell<Vec<Vec<Page>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// At a page's last release: it goes onto the list that its word names.
+fn keep(_: Option<&mut Worker>, page: Page, word: u64) -> Option<Page> {
+    HOME.with_borrow_mut(|home| match home.get_mut(word as usize) {
+        Some(kept) => {
+            kept.push(page);
+            None
+        }
+        None => Some(page),
+    })
+}
+
+/// A driver whose pages come back to it by the call at their last release, still mapped.
+pub(super) struct KeptByOwner<'a> {
+    memory: &'a Memory,
+    mapping: Mapping,
+    owner: OwnerId,
+    word: u64,
+}
+
+impl<'a> KeptByOwner<'a> {
+    pub(super) fn new(memory: &'a Memory, mapping: Mapping) -> Result<Self, SetUpError> {
+        static OWNER: OnceLock<Result<OwnerId, netmem::page::OwnerError>> = OnceLock::new();
+        let owner = OWNER.get_or_init(|| OwnerId::register(Owner { release: keep, early: None }));
+        let owner = *owner.as_ref().map_err(|error| SetUpError::at("page owner")(error))?;
+        let word = HOME.with_borrow_mut(|home| {
+            home.push(Vec::new());
+            home.len() as u64 - 1
+        });
+        Ok(Self { memory, mapping, owner, word })
+    }
+}
+
+impl Way for KeptByOwner<'_> {
+    type Out = SharedPage;
+
+    fn turns(&mut self, ops: u32, held: &mut VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+        let mut state = (self, w);
+        turns(ops, held, account, &mut state, |(way, w)| way.take(w), |(_, w), page| page.release(w));
+    }
+
+    #[inline(always)]
+    fn take(&mut self, w: &mut Worker) -> Option<SharedPage> {
+        let kept = HOME.with_borrow_mut(|home| home.get_mut(self.word as usize)?.pop());
+        let page = match kept {
+            Some(page) => page,
+            None => {
+                let page = self.memory.alloc(w, 0)?;
+                self.mapping.map();
+                page
+            }
+        };
+        Some(page.share(self.owner, self.word))
+    }
+
+    fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+        account.spoilt = twice(held.iter().map(|page| page.number().get()));
+        held.into_iter().for_each(|page| page.release(w));
+        let mut kept = HOME.with_borrow_mut(|home| std::mem::take(&mut home[self.word as usize]));
+        account.spoilt += spoilt(kept.iter_mut());
+        self.mapping.end(kept.len(), account);
+        kept.into_iter().for_each(|page| self.memory.free(w, page));
+    }
+}
+
+/// A driver that holds a claim on each page of a queue and looks at the head alone: if nobody else has the page, it is
+/// used again; if somebody has, the driver gives it up and takes a new one.
+pub(super) struct OlderTrick<'a> {
+    memory: &'a Memory,
+    mapping: Mapping,
+    owner: OwnerId,
+    depth: usize,
+    queue: VecDeque<SharedPage>,
+}
+
+impl<'a> OlderTrick<'a> {
+    pub(super) fn new(memory: &'a Memory, mapping: Mapping, depth: usize) -> Result<Self, SetUpError> {
+        static OWNER: OnceLock<Result<OwnerId, netmem::page::OwnerError>> = OnceLock::new();
+        let free = Owner { release: |_, page, _| Some(page), early: None };
+        let owner = OWNER.get_or_init(|| OwnerId::register(free));
+        let owner = *owner.as_ref().map_err(|error| SetUpError::at("page owner")(error))?;
+        Ok(Self { memory, mapping, owner, depth, queue: VecDeque::with_capacity(depth + 1) })
+    }
+
+    /// The head's page if it is home; if it is not, it leaves the queue, unmapped.
+    #[inline(always)]
+    fn head(&mut self, w: &mut Worker) -> Option<Page> {
+        if self.queue.len() < self.depth {
+            return None;
+        }
+        match self.queue.pop_front()?.into_page() {
+            Ok(page) => Some(page),
+            Err(shared) => {
+                self.mapping.unmap();
+                shared.release(w);
+                None
+            }
+        }
+    }
+}
+
+impl Way for OlderTrick<'_> {
+    type Out = SharedPage;
+
+    fn turns(&mut self, ops: u32, held: &mut VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+        let mut state = (self, w);
+        turns(ops, held, account, &mut state, |(way, w)| way.take(w), |(_, w), page| page.release(w));
+    }
+
+    #[inline(always)]
+    fn take(&mut self, w: &mut Worker) -> Option<SharedPage> {
+        let page = match self.head(w) {
+            Some(page) => page,
+            None => {
+                let page = self.memory.alloc(w, 0)?;
+                self.mapping.map();
+                page
+            }
+        };
+        let mine = page.share(self.owner, 0);
+        let out = mine.clone();
+        self.queue.push_back(mine);
+        Some(out)
+    }
+
+    fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
+        account.spoilt = twice(held.iter().map(|page| page.number().get()));
+        held.into_iter().for_each(|page| page.release(w));
+        let mut kept: Vec<Page> = self.queue.into_iter().filter_map(|page| page.into_page().ok()).collect();
+        account.spoilt += spoilt(kept.iter_mut());
+        self.mapping.end(kept.len(), account);
+        kept.into_iter().for_each(|page| self.memory.free(w, page));
+    }
+}
+
+/// A driver that keeps nothing: every page is mapped when it is taken and unmapped when it comes back.
+pub(super) struct Unkept<'a> {
+    memory: &'a Memory,
+    mapping: Mapping,
+}
+
+impl<'a> Unkept<'a> {
+    pub(super) fn new(memory: &'a Memory, mapping: Mapping) -> Self {
+        Self { memory, mapping }
+    }
+}
+
+impl Way for Unkept<'_> {
+    type Out = Page;
+
+    fn turns(&mut self, ops: u32, held: &mut VecDeque<Page>, account: &mut Account, w: &mut Worker) {
+        let free = |(way, w): &mut (&mut Self, &mut Worker), page| {
+            way.mapping.unmap();
+            way.memory.free(w, page);
+        };
+        turns(ops, held, account, &mut (self, w), |(way, w)| way.take(w), free);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, w: &mut Worker) -> Option<Page> {
+        let page = self.memory.alloc(w, 0)?;
+        self.mapping.map();
+        Some(page)
+    }
+
+    fn settle(self, mut held: VecDeque<Page>, account: &mut Account, w: &mut Worker) {
+        account.spoilt = spoilt(held.iter_mut());
+        self.mapping.end(held.len(), account);
+        held.into_iter().for_each(|page| self.memory.free(w, page));
+    }
+}

@@ -1,0 +1,54 @@
+//! COLD: another worker becomes a pool's owner.
+//!
+//! The owner has the pool's cache and takes what comes home by the remote free queue; for everybody else the pool is a depot
+//! under a lock. page_pool knows the same step: a queue whose NAPI instance changes gets its direct recycling back
+//! ([brouer17-pages], item 9).
+
+use super::pool::Pool;
+use crate::sync::Worker;
+
+impl Pool {
+    /// Makes `to` the pool's owner in the place of `owner`: what the cache holds, and what comes home, is `to`'s from now on.
+    /// Frames that are out stay where they are.
+    ///
+    /// False, and nothing has changed, when `owner` is not the pool's owner or `to` is a worker of another memory.
+    ///
+    /// ```
+    /// use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, workers: 2, ..Default::default() })?;
+    /// let (mut first, mut second) = (memory.worker()?, memory.worker()?);
+    /// let pool = Pool::new(&memory, &mut first, &PoolConfig { frames: 512, ..Default::default() })?;
+    /// assert!(pool.hand_over(&mut first, &mut second));
+    /// std::thread::spawn(move || pool.alloc(&mut second).map(|frame| frame.free(&mut second))).join().ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cold]
+    pub fn hand_over(&self, owner: &mut Worker, to: &mut Worker) -> bool {
+        self.memory().roster().claimed(to) && self.shared.local.hand_over(owner, to)
+    }
+
+    /// Makes `w` the owner of a pool whose owner has left: until then every frame of such a pool passes its depot, under a
+    /// lock.
+    ///
+    /// False, and nothing has changed, when the owner is still there, when another worker was quicker, or when `w` is a worker
+    /// of another memory.
+    ///
+    /// ```
+    /// use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, workers: 2, ..Default::default() })?;
+    /// let (mut first, mut second) = (memory.worker()?, memory.worker()?);
+    /// let pool = Pool::new(&memory, &mut first, &PoolConfig { frames: 512, ..Default::default() })?;
+    /// assert!(!pool.adopt(&mut second), "its owner is there");
+    /// drop(first);
+    /// assert!(pool.adopt(&mut second));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cold]
+    pub fn adopt(&self, w: &mut Worker) -> bool {
+        self.memory().roster().claimed(w) && self.shared.local.adopt(self.memory().roster(), w)
+    }
+}

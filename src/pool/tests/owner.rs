@@ -1,0 +1,92 @@
+//! Another worker becomes a pool's owner.
+
+use super::interleavings::{long_model, tiny};
+use super::{check, memory, pool};
+use crate::pool::Batch;
+use crate::ring::tests::thread;
+
+#[test]
+fn what_the_cache_holds_and_what_comes_home_is_the_new_owners() {
+    let memory = memory(3);
+    let mut workers = [(); 3].map(|()| memory.worker().unwrap());
+    let [first, second, other] = &mut workers;
+    let pool = pool(&memory, first, 128);
+    let mut batch = Batch::new();
+    assert!(pool.alloc_bulk(first, &mut batch, 64));
+    batch.free(first);
+    let cached = check(&pool, 0).cached;
+    assert!(cached > 0);
+    assert!(!pool.hand_over(second, other), "the second is not the owner");
+    assert!(pool.hand_over(first, second));
+    assert_eq!(check(&pool, 0).cached, cached, "the cache is as it was");
+
+    let fast = pool.stats().alloc.fast;
+    let frame = pool.alloc(first).unwrap();
+    assert_eq!(pool.stats().alloc.fast, fast, "for the first it is a depot now");
+    pool.alloc(second).unwrap().free(second);
+    assert_eq!(pool.stats().alloc.fast, fast + 1, "out of the cache");
+    frame.free(first);
+    assert_eq!(check(&pool, 0).returning, 1, "by the remote free queue");
+    let mut all = Vec::new();
+    all.extend(std::iter::from_fn(|| pool.alloc(second)));
+    assert_eq!(all.len(), 128);
+    all.into_iter().for_each(|frame| frame.free(other));
+    assert!(check(&pool, 0).all_home());
+}
+
+#[test]
+fn a_pool_is_adopted_once_and_only_when_its_owner_has_left() {
+    let memory = memory(3);
+    let [first, mut second, mut third] = [(); 3].map(|()| memory.worker().unwrap());
+    let mut first = Some(first);
+    let pool = pool(&memory, first.as_mut().unwrap(), 128);
+    let out = pool.alloc(first.as_mut().unwrap()).unwrap();
+    assert!(!pool.adopt(&mut second), "the owner is there");
+    drop(first.take());
+    assert!(pool.adopt(&mut second));
+    assert!(!pool.adopt(&mut third), "it has an owner");
+    let mut successor = memory.worker().unwrap();
+    assert_eq!(successor.slot(), 0);
+    let fast = pool.stats().alloc.fast;
+    pool.alloc(&mut successor).unwrap().free(&mut successor);
+    assert_eq!(pool.stats().alloc.fast, fast, "who claims the old owner's slot does not own the pool");
+    pool.alloc(&mut second).unwrap().free(&mut second);
+    pool.alloc(&mut second).unwrap().free(&mut second);
+    assert!(pool.stats().alloc.fast > fast);
+    out.free(&mut third);
+    assert!(check(&pool, 0).all_home());
+}
+
+#[test]
+fn a_worker_of_another_memory_becomes_no_owner() {
+    let (here, there) = (memory(1), memory(1));
+    let (mut w, mut stranger) = (here.worker().unwrap(), there.worker().unwrap());
+    let pool = pool(&here, &mut w, 16);
+    assert!(!pool.hand_over(&mut w, &mut stranger) && !pool.hand_over(&mut stranger, &mut w));
+    drop(w);
+    assert!(!pool.adopt(&mut stranger));
+    assert!(pool.alloc(&mut stranger).is_some_and(|frame| pool.owns(&frame)));
+}
+
+/// Under loom in every interleaving: the owner leaves on one thread, while another frees a frame and adopts.
+#[test]
+fn a_pool_is_adopted_while_its_owner_leaves_and_loses_no_frame() {
+    long_model(|| {
+        let (memory, [mut w, mut other], pool) = tiny(2);
+        let frame = pool.alloc(&mut w).unwrap();
+        let leaving = thread::spawn(move || drop(w));
+        frame.free(&mut other);
+        let adopted = pool.adopt(&mut other);
+        let mine = pool.alloc(&mut other);
+        leaving.join().unwrap();
+        mine.into_iter().for_each(|frame| frame.free(&mut other));
+        assert_ne!(adopted, pool.adopt(&mut other), "once");
+        let all: Vec<_> = std::iter::from_fn(|| pool.alloc(&mut other)).collect();
+        assert_eq!(all.len(), 4);
+        all.into_iter().for_each(|frame| frame.free(&mut other));
+        let ledger = pool.ledger();
+        assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+        drop((pool, other));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    });
+}
