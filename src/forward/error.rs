@@ -4,8 +4,8 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForwardError {
-    /// Frames need a port to leave by.
-    #[error("{0} ports: give two or more, at most 255")]
+    /// No port at all, or more than can be numbered.
+    #[error("a forwarder of {0} ports: give 1 to 255")]
     Ports(usize),
     /// The decision cannot be made for these ports.
     #[error("{0}")]

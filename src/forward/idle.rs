@@ -12,6 +12,7 @@
 use super::poll::Forwarder;
 use super::position::Call;
 use crate::sync::Worker;
+use crate::sys::clock;
 use crate::sys::event::sleep_until_readable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,6 +23,10 @@ use std::time::Duration;
 pub const SHORTEST: Duration = Duration::from_millis(1);
 /// No sleep is longer.
 pub const LONGEST: Duration = Duration::from_millis(50);
+
+/// How often a worker without work lets its self-tuned lists of free pages shrink, as Linux does with each refresh of its
+/// statistics ([`Memory::decay`](crate::page::Memory::decay)).
+const DECAY: Duration = Duration::from_secs(1);
 
 /// What a worker does when there is nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,9 +72,19 @@ impl Forwarder {
         self.meters.idle_rounds.add(1);
         self.meters.position.begin(0, Call::Rest);
         (0..self.egresses.len()).for_each(|port| self.forget_stranded(port, w));
+        self.decay(w);
         match self.idle.get() {
             Idle::Spin => yield_now(),
             Idle::Sleep => self.sleep(rounds, w),
+        }
+    }
+
+    /// Gives back free pages that the worker's lists hold beyond need, once a second at most.
+    fn decay(&mut self, w: &mut Worker) {
+        let now = clock::ticks();
+        if now.wrapping_sub(self.decayed) as f64 > DECAY.as_nanos() as f64 * clock::ticks_per_ns() {
+            self.decayed = now;
+            self.pool.memory().decay(w);
         }
     }
 

@@ -33,6 +33,7 @@ use crate::stats::{Stopwatch, Windows};
 use crate::steer::Source;
 use crate::sync::Worker;
 use crate::sys::clock;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -71,20 +72,32 @@ pub struct Forwarder {
     share: usize,
     /// The last round left a fill ring short of its share.
     pub(super) short: bool,
+    /// When the worker's lists of free pages last had the chance to shrink, in ticks.
+    pub(super) decayed: u64,
+}
+
+impl fmt::Debug for Forwarder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports: Vec<&str> = self.egresses.iter().map(|egress| egress.port.name()).collect();
+        f.debug_struct("Forwarder")
+            .field("ports", &ports)
+            .field("pool", &self.pool.name())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Forwarder {
     /// A forwarder over `ports`, whose fill rings it keeps full from `pool`, and which asks `decision` about each burst.
     ///
     /// # Errors
-    /// [`ForwardError`] when there are too few ports or too many, or the decision cannot be made for so many.
+    /// [`ForwardError`] when there is no port or more than 255, or the decision cannot be made for so many.
     #[cold]
     pub fn new(
         ports: Vec<Box<dyn Port>>,
         pool: Pool,
         decision: Box<dyn Decide>,
     ) -> Result<Forwarder, ForwardError> {
-        if !(2..=255).contains(&ports.len()) {
+        if !(1..=255).contains(&ports.len()) {
             return Err(ForwardError::Ports(ports.len()));
         }
         decision.check(ports.len()).map_err(ForwardError::Decision)?;
@@ -113,6 +126,7 @@ impl Forwarder {
             probe: None,
             share,
             short: false,
+            decayed: clock::ticks(),
         })
     }
 

@@ -39,26 +39,26 @@ impl Default for FlowLimitConfig {
 /// Workers and what lies between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshConfig {
-    /// Workers, 1 to 64.
+    /// Workers, 1 to 64. Default 2.
     pub workers: usize,
     /// Frames of one sender that one receiver has waiting or in work at most, 64 to 2^20: an inbox is bounded by this
-    /// times its senders. What does not fit stays with the sender.
+    /// times its senders. What does not fit stays with the sender. Default 1,024.
     pub inbox: u32,
-    /// A list with fewer frames than this waits at the end of a round, for as long as `linger` says; 1 to 64.
+    /// A list with fewer frames than this waits at the end of a round, for as long as `linger` says; 1 to 64. Default 1.
     pub batch: usize,
-    /// How long a short list waits at most, as long as its worker polls; 0 sends every list at the end of each round.
+    /// How long a short list waits at most, as long as its worker polls; 0, the default, sends every list at the end of each round.
     pub linger: Duration,
     /// Keeps one flow from taking a whole inbox, by dropping what is steered; frames that are handed off by
     /// [`Outbox::hand_off`](super::Outbox::hand_off) are not under it. None, as usual, for no such limit: then nothing is
     /// dropped that fits.
     pub flow_limit: Option<FlowLimitConfig>,
-    /// Entries of each worker's flow table, a power of two up to 2^20 (8 bytes each).
+    /// Entries of each worker's flow table, a power of two up to 2^20 (8 bytes each). Default 4,096.
     pub flows: usize,
-    /// The key of the hash.
+    /// The key of the hash. Default [`DEFAULT_KEY`](super::DEFAULT_KEY).
     pub key: [u8; KEY_LEN],
-    /// Whose receive queue is recorded.
+    /// Whose receive queue is recorded. Default [`Record::First`].
     pub record: Record,
-    /// Which worker gets a frame, at first.
+    /// Which worker gets a frame, at first. Default [`Policy::None`]: frames stay where they were received.
     pub policy: Policy,
 }
 

@@ -5,6 +5,8 @@ use netmem::page::{Lists, Memory, Watermarks};
 
 /// Pages moved between a worker's list and its node at most.
 const BATCH_MAX: usize = 128;
+/// Pages that a list which tunes itself keeps at least: one move of Linux since 5.14.
+const LEAST: usize = 63;
 
 /// Adds the keys of a memory.
 pub fn keys(registry: &mut Registry, memory: &Memory) {
@@ -16,6 +18,7 @@ pub fn keys(registry: &mut Registry, memory: &Memory) {
         move |on| to.set_statistics(on),
     );
     lists(registry, memory);
+    tuned(registry, memory);
     for (name, at, what) in [
         ("page.watermarks.min", 0, "free pages that only urgent work takes; raises low and high with it"),
         ("page.watermarks.low", 1, "free pages below which they are scarce; takes min and high along"),
@@ -56,6 +59,36 @@ fn lists(registry: &mut Registry, memory: &Memory) {
             },
         );
     }
+}
+
+/// Lists that tune themselves.
+fn tuned(registry: &mut Registry, memory: &Memory) {
+    let (of, to) = (memory.clone(), memory.clone());
+    let largest = memory.list_size_max();
+    registry.number(
+        "page.lists.tuned",
+        (
+            format!("0 to {largest}"),
+            "pages",
+            "how many free pages a worker's list may grow to by itself; it shrinks while the worker rests; 0 for lists of a fixed size",
+        ),
+        move || match of.lists() {
+            Lists::Tuned { most, .. } => most,
+            _ => 0,
+        },
+        move |most| match most {
+            0 if matches!(to.lists(), Lists::Tuned { .. }) => {
+                to.set_lists(Lists::default());
+                Ok(())
+            }
+            0 => Ok(()),
+            _ if most > largest => Err(format!("{most} is out of range")),
+            _ => {
+                to.set_lists(Lists::Tuned { least: LEAST.min(most), most });
+                Ok(())
+            }
+        },
+    );
 }
 
 /// What a worker's list holds at most, and moves at once.

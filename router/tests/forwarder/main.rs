@@ -295,7 +295,12 @@ fn too_few_ports_and_missing_interfaces_are_refused() {
         Err(error) => error.to_string(),
         Ok(_) => panic!("{n} ports are taken"),
     };
-    assert!(matches!(Forwarder::new(ports(1), pool.clone(), ip()), Err(ForwardError::Ports(1))));
+    assert!(matches!(Forwarder::new(ports(0), pool.clone(), ip()), Err(ForwardError::Ports(0))));
+    assert!(matches!(Forwarder::new(ports(1), pool.clone(), ip()), Err(ForwardError::Decision(_))));
+    assert!(
+        Forwarder::new(ports(1), pool.clone(), Box::new(Reflect)).is_ok(),
+        "an echo needs no second port"
+    );
     assert_eq!(refused(3, cross_connect()), Unpaired(3).to_string());
     assert_eq!(refused(3, ip()), MissingInterfaces { interfaces: 2, ports: 3 }.to_string());
 }

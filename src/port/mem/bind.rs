@@ -10,12 +10,12 @@ use std::sync::Arc;
 /// Descriptors in a ring at most: with 2 KiB for each frame, 2 GiB of them posted.
 const RING_MAX: usize = 1 << 20;
 
-/// What a wire is made with.
+/// What a wire is made with; by default rings of 512, and completions by 32.
 #[derive(Debug, Clone)]
 pub struct MemConfig {
-    /// Descriptors in each of the two rings, a power of two: 2 to 2^20.
+    /// Descriptors in each of the two rings, a power of two: 2 to 2^20. Default 512.
     pub ring: usize,
-    /// Sent frames that the device gathers before it completes them; fewer only when it has nothing to send.
+    /// Sent frames that the device gathers before it completes them; fewer only when it has nothing to send. Default 32.
     pub coalesce: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for MemConfig {
 #[non_exhaustive]
 pub enum MemError {
     /// The ring size is no power of two or out of range.
-    #[error("mem ring of {0} places: give a power of two from 2 to {RING_MAX}")]
+    #[error("mem ring of {0} slots: give a power of two from 2 to {RING_MAX}")]
     Ring(usize),
     /// The number of completions to gather is out of range.
     #[error("{0} completions gathered: give 1 to half the ring")]

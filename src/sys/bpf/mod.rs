@@ -139,7 +139,7 @@ impl fmt::Display for XdpMode {
 }
 
 /// What the redirect program leaves to the kernel.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
     /// Own addresses, which are punted with the rest of [`Punt::Control`]; None where nothing is punted.
     pub own: Option<&'a AddressMaps>,
