@@ -110,4 +110,6 @@ mod pages {
     mod tuning {}
     #[doc = include_str!("../docs/guide/moving.md")]
     mod moving {}
+    #[doc = include_str!("../docs/guide/reference.md")]
+    mod reference {}
 }

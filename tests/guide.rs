@@ -9,7 +9,7 @@ use std::{env, fs};
 const GUIDE: &str = "docs/guide";
 
 /// Each chapter with its programs, in the order of the guide.
-const CHAPTERS: [(&str, &[&str]); 18] = [
+const CHAPTERS: [(&str, &[&str]); 19] = [
     ("memory.md", &["memory", "objects"]),
     ("ledger.md", &["ledger"]),
     ("ports.md", &["replay"]),
@@ -23,6 +23,7 @@ const CHAPTERS: [(&str, &[&str]); 18] = [
     // Its programs are in C, and run by the tests of capi/.
     ("c.md", &[]),
     ("moving.md", &["redirect"]),
+    ("reference.md", &[]),
     ("router.md", &[]),
     ("doctor.md", &[]),
     ("peers.md", &[]),

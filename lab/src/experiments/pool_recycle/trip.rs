@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 
 use netmem::limits::PAGE_SIZE;
-use netmem::page::{Memory, Page};
+use netmem::page::Page;
 use netmem::pool::{DmaMap, Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 
@@ -240,7 +240,7 @@ impl Way for Pooled<'_> {
 mod tests {
     use super::*;
     use crate::method::clock::Tsc;
-    use netmem::page::MemoryConfig;
+    use netmem::page::{Memory, MemoryConfig};
 
     /// The account of 3,000 turns with `held` out.
     fn account(keeps: Keeps, held: usize) -> Account {
