@@ -10,6 +10,7 @@ use super::links::Links;
 use super::network::Network;
 use super::own_addresses::Followed;
 use super::packet_registry;
+use super::phases::Outlook;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
 use super::recorder::{self, RecordWriter};
@@ -58,6 +59,8 @@ pub struct Dataplane {
     pub control: Option<Server>,
     /// What writes the flight recorder's file, if there is to be one.
     pub writer: Option<RecordWriter>,
+    /// How the control socket knows how ports are.
+    pub outlook: Outlook,
     /// The metrics, if they were asked for.
     pub scraped: Option<Scraped>,
 }
@@ -97,8 +100,9 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan)).transpose()?;
     let (recordings, writer) = recorder::of_run(plan.recorder.as_ref(), &setups)?;
     let (caller, requests) = reload::requests();
+    let outlook = Outlook::default();
     let listen = |path| {
-        let mut registry = registry(&memory, &setups, steering.as_ref(), plan.mode);
+        let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks));
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
@@ -127,6 +131,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         following,
         reload,
         control,
+        outlook,
         writer,
         scraped,
     })
