@@ -42,7 +42,7 @@ impl RoundClock {
     #[inline(always)]
     fn ns(&self, from: u64, to: u64) -> u64 {
         let ticks = to.saturating_sub(from);
-        (u128::from(ticks) * u128::from(self.scale) >> FRACTION) as u64
+        ((u128::from(ticks) * u128::from(self.scale)) >> FRACTION) as u64
     }
 
     /// A round with work in it is over, which has received so many packets and leaves `unsent` frames without room in a transmit ring.
