@@ -134,7 +134,7 @@ mod tests {
     /// Another frame of the same entry.
     fn rival(times: &QueueTimes) -> NonZeroU32 {
         let at = |id| super::super::spread(id, times.0.len());
-        (2..).filter_map(NonZeroU32::new).find(|&id| at(id) == at(ONE)).unwrap()
+        (2..).filter_map(NonZeroU32::new).find(|&id| at(id) == at(ONE)).expect("ids enough")
     }
 
     #[test]
