@@ -5,7 +5,7 @@ mod text;
 mod value;
 
 use crate::args::StatArgs;
-use crate::control::client::Client;
+use crate::control::client;
 use crate::control::{Record, default_path};
 use crate::failure::Failure;
 use crate::{output, stop};
@@ -35,7 +35,7 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
     stop::at_once_while(&waiting)?;
     let stop = stop::on_signal()?;
     let look = Look { coloured: output::is_coloured(), all: args.all };
-    let (mut before, mut lines): (Option<(Instant, Sections)>, usize) = (None, 0);
+    let (mut before, mut lines): (Option<(f64, Sections)>, usize) = (None, 0);
     loop {
         let now = Instant::now();
         waiting.store(true, Relaxed);
@@ -44,19 +44,21 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
         }
         let asked = ask(&path, &names(args));
         waiting.store(false, Relaxed);
-        let sections = match asked {
+        let (at, sections) = match asked {
             Err(_) if before.is_some() && has_ended(&path) => {
                 eprintln!("the run at {} has ended", path.display());
                 return Ok(());
             }
             answer => answer?,
         };
-        let since = before.as_ref().map(|(then, old)| (old, now.duration_since(*then)));
+        // None where no time has passed, or another run began at the socket.
+        let passed = |then: f64| Duration::try_from_secs_f64(at - then).ok().filter(|time| !time.is_zero());
+        let since = before.as_ref().and_then(|(then, old)| Some((old, passed(*then)?)));
         let text = shown(args, look, &sections, since, lines)?;
         lines += usize::from(before.is_some());
         output::print(&text)?;
         let Some(interval) = args.interval.map(Duration::from_secs_f64) else { return Ok(()) };
-        before = Some((now, sections));
+        before = Some((at, sections));
         while now.elapsed() < interval {
             if stop.load(Relaxed) {
                 return Ok(());
@@ -134,22 +136,22 @@ fn names(args: &StatArgs) -> Vec<&str> {
     }
 }
 
-/// The records of these sections.
+/// The records of these sections, all of one moment: that in seconds of the run's clock.
 ///
 /// # Errors
 /// [`Failure::Input`] when nobody answers or there is no such section.
-pub fn ask(path: &Path, names: &[&str]) -> Result<Sections, Failure> {
-    let client = Client::connect(path).map_err(Failure::Input)?;
-    names.iter().map(|name| section(&client, name)).collect()
-}
-
-/// The records of one section.
-///
-/// # Errors
-/// [`Failure::Input`] when nobody answers or there is no such section.
-pub fn section(client: &Client, name: &str) -> Result<Section, Failure> {
-    let records = client.ask(&json!({"get": "stat", "of": name})).map_err(Failure::Input)?;
-    Ok((name.to_owned(), records))
+pub fn ask(path: &Path, names: &[&str]) -> Result<(f64, Sections), Failure> {
+    let records = client::ask(path, &json!({"get": "stat", "of": names})).map_err(Failure::Input)?;
+    let unread = |why: &str| Failure::Input(format!("control socket {}: an answer {why}", path.display()));
+    let (mut records, mut at, mut sections) = (records.into_iter(), None, Vec::new());
+    while let Some(head) = records.next() {
+        let number = head.get("records").and_then(Value::as_u64).ok_or_else(|| unread("without sections"))?;
+        at = at.or(head.get("at").and_then(Value::as_f64));
+        let of_section: Vec<_> =
+            records.by_ref().take(usize::try_from(number).unwrap_or(usize::MAX)).collect();
+        sections.push((head.text("section").to_owned(), of_section));
+    }
+    Ok((at.ok_or_else(|| unread("without a time"))?, sections))
 }
 
 /// An object of the time and each section; where there was an answer before, each record has its rates.

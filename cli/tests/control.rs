@@ -15,7 +15,7 @@ use std::{env, fs, thread};
 fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
     let run = Run::start("look");
     assert_eq!(fs::metadata(&run.path).unwrap().permissions().mode() & 0o777, 0o600);
-    let text = stdout(&run.ask("stat"));
+    let text = stdout(&run.ask("stat --all"));
     for part in ["forward\n", "ports mem:0\n", "ports mem:1\n", "pools rx\n", "drops forward\n", "alloc_fast"]
     {
         assert!(text.contains(part), "{part} in {text}");

@@ -122,6 +122,8 @@ fn assert_adds_up(page: &str, workers: usize) {
         let label = format!("worker=\"{number}\"");
         let all = |names: &[&str]| names.iter().map(|name| worker(name, &label)).sum::<f64>();
         assert_eq!(all(&came), all(&went), "worker {number}: {page}");
+        // Each burst is counted, and every packet of it is in one.
+        assert_eq!(all(&["burst_packets_sum"]), all(&came[..2]), "worker {number}: {page}");
     }
     let one = |name: &str| sum(&samples, name, "");
     // What the workers received is what left them, by reasons, or is between them.
@@ -198,6 +200,9 @@ fn every_scrape_of_one_worker_under_traffic_and_reload_adds_up() {
         ("netmem_worker_receive_packets_total", 1.0),
         ("netmem_port_receive_bytes_total", 64.0),
         ("netmem_worker_burst_packets_count", 10.0),
+        ("netmem_worker_latency_seconds_count", 100.0),
+        ("netmem_worker_latency_seconds_sum", 1e-6),
+        ("netmem_worker_busy_seconds_total", 1e-6),
         ("netmem_port_posted_packets_count", 10.0),
         ("netmem_port_up", 2.0),
         ("netmem_pool_size_frames", 64.0),

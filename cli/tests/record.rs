@@ -185,6 +185,37 @@ fn a_recording_is_followed_and_says_what_is_missing_between_two_packets() {
 }
 
 #[test]
+fn how_long_packets_were_in_lanes_and_in_the_local_queue_is_said_of_each() {
+    let folder = Folder::new("record-queues");
+    let test = "how_long_packets_were_in_lanes_and_in_the_local_queue_is_said_of_each";
+    for (name, options, wanted) in [
+        (
+            "lanes",
+            "--workers 2 --generators 1 --flows 100 --steer round-robin",
+            &["in the lane from worker 0 ", "in the lane back to worker 0 "][..],
+        ),
+        ("held", "--mode pass --hold 100", &["in the local queue "][..]),
+    ] {
+        let run = Run::start_with(&format!("record-{name}"), &format!("--record 1024 {options}"));
+        let file = folder.path(name);
+        let mut seen = None;
+        wait_until(name, || {
+            let out = run.ask(&format!("record -o {}", file.display()));
+            assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
+            seen = tshark(test, &file, &["frame.comment"]);
+            let says = |lines: &Vec<Vec<String>>| {
+                wanted.iter().all(|wanted| lines.iter().any(|line| line[0].contains(wanted)))
+            };
+            seen.as_ref().is_none_or(says)
+        });
+        run.end();
+        if seen.is_none() {
+            return;
+        }
+    }
+}
+
+#[test]
 fn a_rate_of_drops_has_the_recording_written_once_and_a_word_said() {
     let folder = Folder::new("record-when");
     let packets: Vec<_> = odd_packets().into_iter().map(|(_, packet)| packet).collect();

@@ -52,7 +52,7 @@ fn one_value_can_be_read_and_zeros_are_shown_to_who_asks() {
     assert!(value["value"].as_u64() > Some(0) && value["time"].as_f64() > Some(1.7e9), "{value}");
     for (words, said) in [
         ("stat ports rx", "no record for \"rx\": give NAME.VALUE, with one of the names mem:0, mem:1"),
-        ("stat ports mem:0.speed", "no value \"speed\": there are name, kind, rx, "),
+        ("stat ports mem:0.speed", "no value \"speed\": there are name, kind, worker, state, ring, rx, "),
     ] {
         let out = run.ask(words);
         assert!(stderr(&out).contains(said), "{}", stderr(&out));
@@ -83,7 +83,7 @@ fn on_terminal(words: &str, environment: (&str, &str)) -> String {
 #[test]
 fn names_are_bold_on_a_terminal_unless_no_color_is_set_and_plain_in_a_pipe() {
     let run = Run::start("colours");
-    let words = format!("stat forward --control {}", run.path.display());
+    let words = format!("stat forward --all --control {}", run.path.display());
     let bold = "\x1b[1mforward\x1b[0m\r\n  received";
     assert!(on_terminal(&words, ("NO_COLOR", "")).starts_with(bold), "an empty one says nothing");
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {

@@ -79,6 +79,8 @@ pub struct Cores {
     pub isolated: Vec<u32>,
     /// The cores of each NUMA node.
     pub nodes: BTreeMap<u32, Vec<u32>>,
+    /// Who chooses the clock of each core (`performance`, `powersave`), where the kernel does.
+    pub governors: BTreeMap<u32, String>,
 }
 
 /// A network interface.
@@ -106,6 +108,8 @@ pub struct Interface {
     pub driver: Option<String>,
     /// The NUMA node of its hardware.
     pub node: Option<u32>,
+    /// The numbers of its hardware's interrupts, and the cores that each may run on.
+    pub interrupts: BTreeMap<u32, Vec<u32>>,
     /// Its queues; None where the driver does not say.
     pub queues: Option<QueueCounts>,
     /// The device's own rings.

@@ -102,7 +102,7 @@ pub trait Decide: Send {
 
     /// Frames are dropped for a reason that is not this decision's verdict: no room in a transmit ring or in the local queue, no head,
     /// and what else shows later. Their bytes may have been rewritten. `from` is where they came from, of frames that were not decided
-    /// about at all.
+    /// about at all. Where this worker transmits for others ([`returned`](Self::returned)), another one's decision may have been about them.
     fn lost(&mut self, from: Option<Source>, reason: Reason, frames: &[Frame]) {
         let _ = (from, reason, frames);
     }
@@ -110,6 +110,16 @@ pub trait Decide: Send {
     /// Frames are sent on that were not received as they are: pieces, segments, replies. What happens to them from here on happened to
     /// no packet that was decided about.
     fn made(&mut self, frames: &[Frame]) {
+        let _ = frames;
+    }
+
+    /// Frames that came from there may go to other workers now, undecided, by lanes; those that stay are decided about next.
+    fn handed(&mut self, from: Source, frames: &[Frame]) {
+        let _ = (from, frames);
+    }
+
+    /// Frames that were [handed](Self::handed) over by this worker, and decided about by another, have come back to be transmitted here.
+    fn returned(&mut self, frames: &[Frame]) {
         let _ = frames;
     }
 

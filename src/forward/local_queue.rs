@@ -15,10 +15,13 @@ mod tests;
 pub use retention::{Retention, RetentionLimit};
 
 use self::queued::Queued;
-use crate::pool::{Batch, Place};
+use super::recorder::QueueTimes;
+use crate::pool::{Batch, Frame, Place};
 use crate::ring::{Receiver, Sender, ring};
 use crate::stats::Count;
 use crate::sync::Worker;
+use crate::sys::clock;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -59,6 +62,8 @@ pub struct LocalQueue {
 #[derive(Debug)]
 pub struct Reader {
     queue: Receiver<Queued>,
+    /// Where it says when frames were taken out.
+    times: Option<QueueTimes>,
     counters: Arc<LocalQueueCounters>,
 }
 
@@ -67,7 +72,7 @@ pub struct Reader {
 pub fn local_queue(frames: u32) -> (LocalQueue, Reader) {
     let (sender, receiver) = ring(frames.min(1 << 20));
     let counters = Arc::new(LocalQueueCounters::default());
-    let reader = Reader { queue: receiver, counters: Arc::clone(&counters) };
+    let reader = Reader { queue: receiver, times: None, counters: Arc::clone(&counters) };
     (LocalQueue { queue: sender, counters }, reader)
 }
 
@@ -110,8 +115,22 @@ impl Reader {
         });
         frames.taken_back(Place::Queued, w, before);
         Place::Queued.leave_last(w, frames, read);
+        self.took(frames[before..].iter().map(Frame::id));
         self.counters.given.add(read as u64);
         read
+    }
+
+    /// Says from now on when frames were taken out of the queue, to the [recorders](super::recorder::Recorder::follow) that have these times.
+    pub fn record(&mut self, times: &QueueTimes) {
+        self.times = Some(times.clone());
+    }
+
+    /// Frames were taken out.
+    fn took(&self, ids: impl Iterator<Item = NonZeroU32>) {
+        if let Some(times) = &self.times {
+            let now = clock::ticks();
+            ids.for_each(|id| times.taken(id, now));
+        }
     }
 
     /// Frames that wait, at most `want`.

@@ -17,13 +17,10 @@ impl Forwarder {
         self.free(frames, w);
     }
 
-    /// The same of those that waited for a port, which may be packets. Where a worker transmits what others decided about, its own
-    /// decision is not told.
+    /// The same of those that waited for a port, which may be packets.
     fn lose_unsent(&mut self, port: usize, reason: Reason, frames: &mut Batch, w: &mut Worker) {
         self.meters.drops.add(reason, frames.len() as u64);
-        if !self.transmits_for_others() {
-            self.decision.lost(None, reason, frames);
-        }
+        self.decision.lost(None, reason, frames);
         self.path.free_unsent(&mut self.egresses[port].flight, frames, w);
     }
 

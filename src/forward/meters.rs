@@ -3,7 +3,7 @@
 use super::latency::Latency;
 use super::position::Position;
 use super::verdict::Drops;
-use crate::stats::{Count, Windows};
+use crate::stats::{Buckets, Count, Windows};
 
 /// The forwarder's counters, written by its worker, where nothing else is said, and read by any thread.
 ///
@@ -44,6 +44,14 @@ pub struct Meters {
     pub idle_rounds: Count,
     /// How often the worker slept ([`Idle::Sleep`](super::Idle)).
     pub sleeps: Count,
+    /// How many frames a round received, from ports and other workers, of rounds that received some. Their sum is `received + taken`.
+    pub bursts: Buckets<0, 16>,
+    /// Nanoseconds of rounds with work in them, of [`Forwarder::run`](super::Forwarder::run): with pauses of the machine, without rests.
+    pub busy_ns: Count,
+    /// How long packets were here, in nanoseconds: from before the look at the ports in which they came to the end of the round in which
+    /// they left, for a transmit ring, the local queue or another worker, or were dropped, or began to wait for a neighbour. Counted by
+    /// [`Forwarder::run`](super::Forwarder::run), of whose clock readings it is made: none took longer, most took less.
+    pub round_latency: Buckets<8, 24>,
     /// Time from reception to completion, where it is measured ([`Forwarder::measure_latency`](super::Forwarder)).
     pub latency: Latency,
     /// The last call that the worker began.

@@ -23,6 +23,7 @@ mod path;
 mod poll;
 mod position;
 pub mod recorder;
+mod round_clock;
 mod steered;
 pub mod tap;
 mod verdict;

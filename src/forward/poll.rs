@@ -22,6 +22,7 @@ use super::meters::Meters;
 use super::packets::PacketPath;
 use super::path::Path;
 use super::position::Call;
+use super::round_clock::RoundClock;
 use super::steered::Steering;
 use super::tap::{Tap, offer_sent};
 use super::verdict::{Drops, Reason, Verdict};
@@ -66,6 +67,8 @@ pub struct Forwarder {
     taps: Vec<Tap>,
     pub(super) meters: Arc<Meters>,
     watch: Stopwatch,
+    /// How long rounds take.
+    clock: RoundClock,
     /// What times packets; None where nobody asked.
     probe: Option<Box<Probe>>,
     /// Frames a port may have posted for reception: no port can take what another needs.
@@ -123,6 +126,7 @@ impl Forwarder {
             taps: Vec::new(),
             meters,
             watch,
+            clock: RoundClock::new(),
             probe: None,
             share,
             short: false,
@@ -180,6 +184,9 @@ impl Forwarder {
             probe.begin(clock::ticks());
         }
         let received = self.round(w);
+        if received > 0 {
+            self.meters.bursts.add(received as u64, 1);
+        }
         if let Some(probe) = &mut self.probe {
             probe.end(clock::ticks(), &self.meters.latency);
         }
@@ -412,14 +419,22 @@ impl Forwarder {
     /// Polls until `stop` is set, and rests between rounds without work; time per frame goes into the meters' windows.
     pub fn run(&mut self, w: &mut Worker, stop: &AtomicBool) {
         let mut idle = 0_u32;
+        self.clock.begin(clock::ticks());
         while !stop.load(Relaxed) {
             let completed = self.meters.completed.get();
             let received = self.poll(w);
             let worked = received > 0 || self.meters.completed.get() != completed;
-            self.meters.windows.mark(&mut self.watch, clock::ticks(), worked.then_some(received as u64));
+            let now = clock::ticks();
+            self.meters.windows.mark(&mut self.watch, now, worked.then_some(received as u64));
+            if worked {
+                let unsent = self.meters.held.get().saturating_sub(self.waiting as u64);
+                self.clock.end(now, received as u64, unsent, &self.meters);
+            }
+            self.clock.begin(now);
             idle = if worked { 0 } else { idle.saturating_add(1) };
             if idle > PATIENCE {
                 self.rest(idle - PATIENCE - 1, w);
+                self.clock.begin(clock::ticks());
             }
         }
     }
@@ -433,11 +448,11 @@ impl Forwarder {
         self.ports().all(is_over) && self.meters.held.get() == 0 && self.is_settled() && self.is_handed_over()
     }
 
-    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop. What is listed
-    /// for other workers is sent, however long it may linger.
-    pub fn drain(&mut self, w: &mut Worker, rounds: u32, until: impl Fn() -> bool) {
+    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop, which is asked at the end of
+    /// each round. What is listed for other workers is sent, however long it may linger.
+    pub fn drain(&mut self, w: &mut Worker, rounds: u32, mut until: impl FnMut(&Forwarder) -> bool) {
         let mut quiet = 0;
-        while quiet < rounds && !until() {
+        while quiet < rounds && !until(self) {
             let received = self.poll(w);
             // Whatever else there is to do: what waits for an answer may do so for ever, and the rounds end before.
             let listed = self.send_listed(w);

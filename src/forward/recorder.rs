@@ -5,14 +5,19 @@
 //! transmit ring). Another thread reads it at any time by the [`Recording`], also while the worker stands still: a packet that
 //! nothing was decided about yet is the one in work.
 //!
+//! Where packets go from one thread to another, [`QueueTimes`] knows how long they were on the way: in lanes between workers, there and
+//! back, and in the local queue; and what was said of them by a worker that did not decide about them.
+//!
 //! A forwarder without a recorder has none of this in its way. What is dropped on its way between workers, before there is a
 //! verdict, is counted and not recorded.
 
+mod queue_times;
 mod recording;
 mod ring;
 #[cfg(test)]
 mod tests;
 
+pub use queue_times::QueueTimes;
 pub use recording::{RecordedPacket, Recording};
 
 use self::ring::{Became, Ring};
@@ -48,11 +53,15 @@ impl Default for RecorderConfig {
 /// A decision whose packets are recorded; see [the module](self).
 ///
 /// # Cost
-/// Each packet's first 152 bytes are copied before it is decided about, and three cache lines written: about 10 ns.
+/// Each packet's first 144 bytes are copied before it is decided about, and three cache lines written: about 10 ns. With [`QueueTimes`] one more
+/// where it goes to another thread or comes from one.
 pub struct Recorder {
     decision: Box<dyn Decide>,
     rings: Arc<[Ring]>,
     latest: Index,
+    queues: Option<QueueTimes>,
+    /// The number of this worker among those that share packets; None where it does not.
+    worker: Option<u16>,
 }
 
 /// Records what comes by so many ports and is decided about by `decision`: the decision for the forwarder, and what reads it.
@@ -76,7 +85,15 @@ pub fn recorder(decision: Box<dyn Decide>, ports: usize, config: RecorderConfig)
     let rings: Arc<[Ring]> = (0..ports).map(|_| Ring::new(packets)).collect();
     let recording = Recording::new(Arc::clone(&rings), decision.reasons());
     let latest = Index::new(2 * packets * ports);
-    (Recorder { decision, rings, latest }, recording)
+    (Recorder { decision, rings, latest, queues: None, worker: None }, recording)
+}
+
+/// A frame's place among `entries`.
+#[inline]
+fn spread(id: NonZeroU32, entries: usize) -> usize {
+    // Fibonacci hashing: ids of one pool are often multiples of a power of two.
+    let hash = id.get().wrapping_mul(0x9e37_79b1);
+    ((u64::from(hash) * entries as u64) >> 32) as usize
 }
 
 /// Where the packet of a frame was noted last, as far as no other frame's took its place.
@@ -89,9 +106,8 @@ impl Index {
 
     #[inline]
     fn entry(&mut self, id: NonZeroU32) -> &mut u64 {
-        // Fibonacci hashing: ids of one pool are often multiples of a power of two.
-        let hash = id.get().wrapping_mul(0x9e37_79b1);
-        &mut self.0[((u64::from(hash) * self.0.len() as u64) >> 32) as usize]
+        let at = spread(id, self.0.len());
+        &mut self.0[at]
     }
 
     #[inline]
@@ -111,10 +127,26 @@ impl Index {
 }
 
 impl Recorder {
+    /// Says from now on how long packets were in queues between threads, by `times`, which all workers of the run and the readers of their local
+    /// queues ([`Reader::record`](super::local_queue::Reader::record)) have in common. `worker` is this worker's number where workers share packets
+    /// ([`Steering::worker`](super::Steering::worker)). `recording` is what reads this recorder.
+    pub fn follow(&mut self, times: &QueueTimes, worker: Option<u16>, recording: &mut Recording) {
+        (self.queues, self.worker) = (Some(times.clone()), worker);
+        recording.follow(times);
+    }
+
+    /// When a packet that came from there was put into the lane from its worker to this one; 0 where it was in none.
+    #[inline]
+    fn handed_at(&self, from: Source, id: Option<NonZeroU32>) -> u64 {
+        let (Some(times), Some(worker), Some(id)) = (&self.queues, self.worker, id) else { return 0 };
+        if from.queue == worker { 0 } else { times.put_at(id).unwrap_or(0) }
+    }
+
     /// Notes a packet that came from there; its number.
     #[inline]
     fn note(&mut self, from: Source, ticks: u64, id: Option<NonZeroU32>, data: &[u8]) -> Option<u64> {
-        let number = self.rings.get(usize::from(from.port))?.note(ticks, from.queue, id, data);
+        let handed = self.handed_at(from, id);
+        let number = self.rings.get(usize::from(from.port))?.note((ticks, handed), from.queue, id, data);
         if let Some(id) = id {
             self.latest.put(id, from.port, number);
         }
@@ -126,6 +158,9 @@ impl Recorder {
     fn decided(&self, from: Source, number: Option<u64>, id: Option<NonZeroU32>, code: Code) {
         if let (Some(number), Some(ring)) = (number, self.rings.get(usize::from(from.port))) {
             ring.change(number, id, |became| became.decided(code));
+            if let (Some(times), Some(id), Verdict::Pass) = (&self.queues, id, code.verdict()) {
+                times.put(id, ring.noted_at(number));
+            }
         }
     }
 
@@ -143,6 +178,15 @@ impl Recorder {
     fn change(&mut self, id: NonZeroU32, change: impl FnOnce(Became) -> Became) {
         if let Some((ring, number)) = self.find(id) {
             ring.change(number, Some(id), change);
+        }
+    }
+
+    /// Says of a packet that it was dropped behind its verdict: here, or where the worker that decided about it says it.
+    fn lost_behind(&mut self, id: NonZeroU32, reason: Reason) {
+        if self.find(id).is_some() {
+            self.change(id, |became| became.lost(reason));
+        } else if let Some(times) = &self.queues {
+            times.lost(id, reason);
         }
     }
 
@@ -212,15 +256,37 @@ impl Decide for Recorder {
             if let Some(from) = from {
                 self.note_decided(from, Some(frame), frame.data(), Verdict::Drop(reason));
             } else {
-                self.change(frame.id(), |became| became.lost(reason));
+                self.lost_behind(frame.id(), reason);
             }
         }
         self.decision.lost(from, reason, frames);
     }
 
     fn made(&mut self, frames: &[Frame]) {
-        frames.iter().for_each(|frame| self.latest.forget(frame.id()));
+        for frame in frames {
+            self.latest.forget(frame.id());
+            self.queues.iter().for_each(|times| times.forget(frame.id()));
+        }
         self.decision.made(frames);
+    }
+
+    fn handed(&mut self, from: Source, frames: &[Frame]) {
+        if let Some(times) = &self.queues {
+            let ticks = clock::ticks();
+            for frame in frames {
+                self.latest.forget(frame.id());
+                times.put(frame.id(), ticks);
+            }
+        }
+        self.decision.handed(from, frames);
+    }
+
+    fn returned(&mut self, frames: &[Frame]) {
+        if let Some(times) = &self.queues {
+            let ticks = clock::ticks();
+            frames.iter().for_each(|frame| times.taken(frame.id(), ticks));
+        }
+        self.decision.returned(frames);
     }
 
     fn refresh(&mut self) -> bool {
@@ -268,9 +334,12 @@ impl Decide for Recorder {
         }
         self.decision.decide_again(from, frames, verdicts);
         for (frame, code) in frames.iter().zip(verdicts.codes()) {
-            if let Some((ring, number)) = self.find(frame.id()) {
-                ring.decided_again(number, ticks);
-                ring.change(number, Some(frame.id()), |became| became.decided(code));
+            let Some((ring, number)) = self.find(frame.id()) else { continue };
+            ring.decided_again(number, ticks);
+            ring.change(number, Some(frame.id()), |became| became.decided(code));
+            let noted = ring.noted_at(number);
+            if let (Some(times), Verdict::Pass) = (&self.queues, code.verdict()) {
+                times.put(frame.id(), noted);
             }
         }
     }

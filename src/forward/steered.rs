@@ -232,6 +232,7 @@ impl Forwarder {
         self.meters.received.add(received as u64);
         self.path.strip_received(&mut self.egresses[from], &mut burst, w);
         let source = Source { port: from as u8, queue: steering.worker() as u16 };
+        self.decision.handed(source, &burst);
         steering.outbox.steer_or_drop(w, source, &mut burst);
         self.meters.handed.add((received - burst.len()) as u64);
         self.forward_steered(source, &mut burst, w);
@@ -269,16 +270,12 @@ impl Forwarder {
             let Some(source) = inbox.take(w, &mut burst) else { break };
             taken += burst.len();
             self.meters.taken.add(burst.len() as u64);
+            self.decision.returned(&burst);
             let port = usize::from(source.port);
             self.egresses[port].out.append(&mut burst);
             self.transmit(port, w);
         }
         taken
-    }
-
-    /// Whether this worker transmits what others decided about.
-    pub(super) fn transmits_for_others(&self) -> bool {
-        self.steering.as_ref().is_some_and(|steering| steering.back.is_some())
     }
 
     /// Decides about each frame of a burst, and transmits them or sends them back to who is to transmit them.

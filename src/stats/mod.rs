@@ -1,5 +1,6 @@
 //! Stage `stats`: counters that cost the one who counts a load and a store, and windows of time.
 
+mod buckets;
 mod count;
 mod histogram;
 mod lanes;
@@ -8,6 +9,7 @@ mod tally;
 mod window;
 mod writer;
 
+pub use buckets::Buckets;
 pub use count::Count;
 pub use histogram::Histogram;
 pub(crate) use lanes::Lanes;

@@ -30,7 +30,7 @@ pub struct StatArgs {
     /// Again every S seconds until Ctrl-C or the run's end: a line without WHAT, as vmstat does, else blocks with rates.
     ///
     /// The line: packets and Mbit/s received and transmitted, packets dropped by the forwarder (drop/s) and by devices before it
-    /// (lost/s), packets held; the share of all pools' frames that are free, frames posted and queued; idle polls (idle/s).
+    /// (lost/s), packets held; the share of all pools' frames that are free, frames posted and queued; which share of the time workers had work (busy%).
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Option<f64>,
 
@@ -52,8 +52,9 @@ pub struct ReloadArgs {
 
 /// Watch a running `netmem forward --control` on a screen: ports, queues, workers, drops, and where every frame is.
 ///
-/// Rates are those of the last interval, lost/s what devices dropped; posted are empty frames posted for reception, in tx frames that
-/// a device has to send. A pool's bar has a letter for each share of its frames, and is off by some while frames move. Holders are
+/// Rates are those of the last interval, lost/s what devices dropped; rx ring and tx ring are the shares of their slots that have an empty
+/// frame to receive into, and one that a device has to send. Of workers: which share of the time they had work (busy), packets of a
+/// round that received some (burst), time with work by packets received (ns/pkt). From 130 columns on there is more. A pool's bar has a letter for each share of its frames, and is off by some while frames move. Holders are
 /// shown after netmem set pool.rx.trace on. Where standard output is no terminal there is netmem stat --interval.
 ///
 /// Keys: q or Ctrl-C quits, space or p pauses, s sorts by the next column and r the other way round, / filters by name (Enter ends it,

@@ -17,7 +17,7 @@ const PACKETS: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 pub struct RecorderArgs {
     /// Keep the last N packets of each port at each worker with what became of them, for netmem record: 64 to 1048576.
     ///
-    /// Their first 152 bytes as they came, 192 bytes of memory for each. N is rounded up to a power of two. Without it there is
+    /// Their first 144 bytes as they came, 192 bytes of memory for each. N is rounded up to a power of two. Without it there is
     /// no recorder, and a packet costs nothing more.
     #[arg(long, value_name = "N", value_parser = whole(PACKETS), allow_negative_numbers = true, hide_short_help = true)]
     pub record: Option<usize>,
@@ -117,8 +117,9 @@ impl RecorderArgs {
 
 /// Read the last packets of a running `netmem forward --record`, with what became of each, as pcapng.
 ///
-/// Each packet as it came (its first 152 bytes) by the port that it came by, with its queue, the verdict as of an XDP program, and a
-/// comment: to which port, which drop reason, passed, how long it waited. Where packets are missing between two, the later one says
+/// Each packet as it came (its first 144 bytes) by the port that it came by, with its queue, the verdict as of an XDP program, and a
+/// comment: to which port, which drop reason, passed, how long it waited, was in a
+/// lane between workers (--steer) and in the local queue (--hold). Where packets are missing between two, the later one says
 /// how many. To look at them as they come: netmem record --follow | wireshark -k -i -
 #[derive(Debug, Args)]
 pub struct RecordArgs {

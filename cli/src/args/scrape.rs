@@ -13,7 +13,10 @@ pub struct ScrapeArgs {
     /// GET /metrics, at an address as in 127.0.0.1:9100, [::1]:9100 or /run/netmem.metrics (mode 0600). Prometheus' text format, or OpenMetrics where Accept asks for it.
     /// Each scrape is one cut of the run: what was received is what was transmitted, dropped, passed or is held, and every
     /// frame is somewhere. A worker that does not come round is not waited for: netmem_worker_stale says so,
-    /// netmem_worker_age_seconds since when. docs/prometheus/netmem.rules.yml has alerts.
+    /// netmem_worker_age_seconds since when. Histograms: netmem_worker_burst_packets (of each round),
+    /// netmem_worker_latency_seconds (how long packets were in the worker, each counted with the time of its round, which bounds
+    /// it from above; the time in a card's rings and in queues between threads is not in it), netmem_port_posted_packets
+    /// (how full transmit rings are, sampled 50 times a second). docs/prometheus/netmem.rules.yml has alerts.
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse, hide_short_help = true)]
     pub metrics: Option<Address>,
 

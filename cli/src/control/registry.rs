@@ -5,6 +5,11 @@ use crate::args::number;
 use netmem_ports::nearest;
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a reading of several sections takes at most that counts as one moment, and how often it is tried.
+const AT_ONCE: Duration = Duration::from_millis(1);
+const READINGS: u32 = 3;
 
 /// Something that can be turned while it runs.
 pub struct Key {
@@ -32,6 +37,8 @@ type ReadRecorded = Box<dyn Fn(&[u64]) -> Vec<Record> + Send>;
 
 /// What can be asked of a dataplane: sections of records, and keys. Belongs to the server's thread.
 pub struct Registry {
+    /// Where the clock of readings begins.
+    since: Instant,
     sections: Vec<Section>,
     keys: Vec<Key>,
     recorded: Option<ReadRecorded>,
@@ -41,7 +48,13 @@ pub struct Registry {
 impl Registry {
     /// A registry without sections and keys.
     pub fn new() -> Registry {
-        Registry { sections: Vec::new(), keys: Vec::new(), recorded: None, reload: None }
+        Registry {
+            since: Instant::now(),
+            sections: Vec::new(),
+            keys: Vec::new(),
+            recorded: None,
+            reload: None,
+        }
     }
 
     /// Adds a section.
@@ -144,6 +157,34 @@ impl Registry {
             .ok_or_else(|| format!("nothing called {section:?}: there are {}", names()))
     }
 
+    /// The records of several sections, read at one moment: before those of each a record of the section's name, how many there are, and
+    /// the moment, in seconds of a clock that only runs forward. A reading that took longer than a millisecond, as where the thread had to
+    /// wait for a processor, is made again, twice at most.
+    ///
+    /// # Errors
+    /// As of [`Registry::read`].
+    pub fn read_all(&self, sections: &[String]) -> Result<Vec<Record>, String> {
+        let mut tries = 0;
+        loop {
+            let (at, began) = (self.since.elapsed(), Instant::now());
+            let all: Vec<_> = sections.iter().map(|name| self.read(name)).collect::<Result<_, _>>()?;
+            tries += 1;
+            if tries == READINGS || began.elapsed() <= AT_ONCE {
+                let head = |(name, records): (&String, &Vec<Record>)| {
+                    Record::default()
+                        .with("section", name.as_str())
+                        .with("records", records.len())
+                        .with("at", at.as_secs_f64())
+                };
+                let with_head = sections.iter().zip(all).flat_map(|(name, records)| {
+                    let head = head((name, &records));
+                    [head].into_iter().chain(records)
+                });
+                return Ok(with_head.collect());
+            }
+        }
+    }
+
     /// Every key with its value.
     pub fn keys(&self) -> Vec<Record> {
         let record = |key: &Key| {
@@ -238,6 +279,23 @@ pub mod tests {
         assert_eq!(registry.keys()[0].text("value"), "9");
         assert_eq!(registry.write("thing.statistics", "off"), Ok(()));
         assert_eq!(registry.keys()[2].text("value"), "off");
+    }
+
+    #[test]
+    fn several_sections_are_read_at_one_moment_and_told_apart_by_their_heads() {
+        let registry = registry();
+        let names = ["things".to_owned(), "things".to_owned()];
+        let all = registry.read_all(&names).unwrap();
+        let count = |record: &Record| (record.text("section").to_owned(), record.get("records").cloned());
+        let head = ("things".to_owned(), Some(1.into()));
+        assert_eq!((all.len(), count(&all[0]), count(&all[2])), (4, head.clone(), head));
+        assert_eq!((all[0].get("at"), all[1].text("name"), &all[1]), (all[2].get("at"), "one", &all[3]));
+        let later = registry.read_all(&names).unwrap();
+        let at = |all: &[Record]| all[0].get("at").and_then(serde_json::Value::as_f64).unwrap();
+        assert!(at(&later) > at(&all));
+        assert!(
+            registry.read_all(&["thing".to_owned()]).unwrap_err().starts_with("nothing called \"thing\"")
+        );
     }
 
     #[test]

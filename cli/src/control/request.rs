@@ -11,10 +11,18 @@ use std::sync::{Mutex, PoisonError};
 #[serde(deny_unknown_fields)]
 struct Request {
     get: Option<String>,
-    of: Option<String>,
+    of: Option<Of>,
     since: Option<Vec<u64>>,
     set: Option<Setting>,
     r#do: Option<String>,
+}
+
+/// A section, or several of one moment.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Of {
+    One(String),
+    Several(Vec<String>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,7 +42,7 @@ pub enum Answer {
     Error(String),
 }
 
-const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"keys"}, {"get":"recorded","since":[NUMBER,…]}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
+const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"stat","of":[SECTION,…]}, {"get":"keys"}, {"get":"recorded","since":[NUMBER,…]}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
 
 /// Answers one line. The registry is kept from others no longer than it takes to read or set something there.
 pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
@@ -44,10 +52,11 @@ pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
     };
     let registry = || registry.lock().unwrap_or_else(PoisonError::into_inner);
     let done = match request {
-        Request { get: Some(what), of: Some(section), since: None, set: None, r#do: None }
-            if what == "stat" =>
-        {
-            registry().read(&section)
+        Request { get: Some(what), of: Some(of), since: None, set: None, r#do: None } if what == "stat" => {
+            match of {
+                Of::One(section) => registry().read(&section),
+                Of::Several(sections) => registry().read_all(&sections),
+            }
         }
         Request { get: Some(what), of: None, since: None, set: None, r#do: None } if what == "keys" => {
             Ok(registry().keys())
@@ -82,6 +91,9 @@ mod tests {
         let registry = Mutex::new(registry());
         let ask = |line: &str| serde_json::to_string(&answer(&registry, line.as_bytes())).unwrap();
         assert_eq!(ask(r#"{"get":"stat","of":"things"}"#), r#"{"ok":[{"name":"one","count":7}]}"#);
+        let several = ask(r#"{"get":"stat","of":["things"]}"#);
+        assert!(several.starts_with(r#"{"ok":[{"section":"things","records":1,"at":"#), "{several}");
+        assert!(several.ends_with(r#"},{"name":"one","count":7}]}"#), "{several}");
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":4}}"#), r#"{"ok":[]}"#);
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":"5"}}"#), r#"{"ok":[]}"#);
         assert!(ask(r#"{"get":"keys"}"#).contains(r#""key":"thing.size","value":"5""#));
@@ -93,6 +105,8 @@ mod tests {
             r#"{"get":"stat"}"#,
             r#"{"get":"all","of":"things"}"#,
             r#"{"get":"keys","of":"things"}"#,
+            r#"{"get":"stat","of":["things","others"]}"#,
+            r#"{"get":"stat","of":7}"#,
             r#"{"get":"keys","more":1}"#,
             r#"{"set":{"key":"thing.size"}}"#,
             r#"{"set":{"key":"thing.size","value":null}}"#,

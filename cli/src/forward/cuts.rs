@@ -20,10 +20,10 @@ pub use answer::{Answer, Attendant, Packets, PortAnswer};
 use meeting::{Meeting, Met};
 use netmem::forward::SteeringControl;
 use netmem::pool::{Ledger, Pool};
-pub use sizes::Sizes;
+pub use sizes::Counted;
 pub use standing::Standing;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,6 +57,8 @@ struct Slot {
     /// The number of the last cut that it was asked for.
     asked: AtomicU64,
     answer: Mutex<Arc<Answer>>,
+    /// It has ended: its answer is the last, and stays right.
+    has_ended: AtomicBool,
 }
 
 /// The last cut, and each pool's frames as they were last seen at rest.
@@ -84,6 +86,28 @@ pub struct Cut {
     pub between: Vec<(&'static str, u64)>,
 }
 
+impl Slot {
+    fn has_ended(&self) -> bool {
+        // Acquire: pairs with the Release in `end`; its last answer is there.
+        self.has_ended.load(Acquire)
+    }
+
+    /// Whether what it said last is right about the cut of that number.
+    fn has_answered(&self, number: u64) -> bool {
+        self.has_ended() || lock(&self.answer).number == number
+    }
+
+    /// What it said last; of one that has ended that is true now. Where nobody else has frames of its `pool`, they are counted again.
+    fn last(&self, pool: Option<&Pool>) -> Arc<Answer> {
+        let answer = Arc::clone(&lock(&self.answer));
+        if self.has_ended() {
+            Arc::new(Answer { at: Instant::now(), ledger: pool.map(Pool::ledger), ..(*answer).clone() })
+        } else {
+            answer
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -98,6 +122,7 @@ impl Cuts {
         let slot = |setup: &WorkerSetup| Slot {
             asked: AtomicU64::new(0),
             answer: Mutex::new(Arc::new(Answer::first(&setup.forwarder))),
+            has_ended: AtomicBool::new(false),
         };
         let idle = || setups.iter().map(|setup| setup.forwarder.idle_control()).collect();
         Cuts {
@@ -140,6 +165,14 @@ impl Cuts {
         }
     }
 
+    /// Worker `worker` has ended, and said this last.
+    fn end(&self, worker: usize, answer: Answer) {
+        *lock(&self.slots[worker].answer) = Arc::new(answer);
+        // Release: pairs with the Acquire in `has_ended`.
+        self.slots[worker].has_ended.store(true, Release);
+        self.meeting.iter().for_each(Meeting::end);
+    }
+
     /// The frames of all pools and what was dropped between workers, while nothing moves.
     fn met(&self) -> Met {
         Met { ledgers: self.pools.iter().map(Pool::ledger).collect(), between: self.between() }
@@ -166,6 +199,9 @@ impl Cuts {
             last.number += 1;
             let all = self.ask(last.number, until);
             met = self.meeting.as_ref().filter(|_| all).and_then(|meeting| meeting.result(last.number));
+            if self.slots.iter().all(Slot::has_ended) {
+                met = Some(self.met());
+            }
             if met.is_some() || !all || self.meeting.is_none() {
                 break;
             }
@@ -185,9 +221,8 @@ impl Cuts {
         look_up.ask();
         self.steering.iter().for_each(SteeringControl::wake);
         loop {
-            if self.slots.iter().all(|slot| lock(&slot.answer).number == number)
-                && self.meeting.as_ref().is_none_or(|meeting| meeting.is_over(number))
-            {
+            let has_met = |meeting: &Meeting| meeting.is_over(number) || meeting.present() == 0;
+            if self.slots.iter().all(|slot| slot.has_answered(number)) && self.meeting.iter().all(has_met) {
                 return true;
             }
             if Instant::now() >= until {
@@ -197,10 +232,12 @@ impl Cuts {
         }
     }
 
-    /// What is known now; frames count as being at rest only where nobody `moved` them beside the workers.
+    /// What is known now; frames count only where nobody moved them beside the workers.
     fn cut(&self, last: &mut Last, met: Option<Met>, at_rest: bool) -> Cut {
-        let workers: Vec<_> = self.slots.iter().map(|slot| Arc::clone(&lock(&slot.answer))).collect();
-        let fresh: Vec<_> = workers.iter().map(|answer| answer.number == last.number).collect();
+        let fresh: Vec<_> = self.slots.iter().map(|slot| slot.has_answered(last.number)).collect();
+        let pool_alone = |pool| Some(pool).filter(|_| self.meeting.is_none());
+        let workers: Vec<_> =
+            self.slots.iter().zip(&self.pools).map(|(slot, pool)| slot.last(pool_alone(pool))).collect();
         let between = met.as_ref().map_or_else(|| self.between(), |met| met.between.clone());
         let now = Instant::now();
         let seen: Vec<Option<Rest>> = match met {
@@ -220,5 +257,35 @@ impl Cuts {
             ledgers: last.ledgers.clone(),
             between,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::forwarding::forward;
+    use crate::forward::live::tests::dataplane;
+    use crate::forward::phases::Phases;
+
+    /// Seen: a scrape while the run drained, and after it, said that every worker was stale.
+    #[test]
+    fn a_worker_that_has_ended_is_not_stale_and_keeps_no_cut_from_being_whole() {
+        let mut setups = dataplane().setups;
+        let (cuts, phases) = (Arc::new(Cuts::new(&setups, None, None)), Phases::new(setups.len(), true));
+        cuts.begin(phases.look_up());
+        phases.stop_forwarding();
+        thread::scope(|scope| {
+            for (number, setup) in setups.iter_mut().enumerate() {
+                let (cuts, phases) = (Arc::clone(&cuts), &phases);
+                scope.spawn(move || {
+                    let mut attendant = Attendant::new(cuts, number, 2);
+                    let at = (phases, Some(&mut attendant));
+                    forward(&mut setup.forwarder, &mut setup.owner.worker, number, at);
+                });
+            }
+        });
+        let cut = cuts.take();
+        assert!(cut.is_whole, "{cut:?}");
+        assert!(cut.workers.iter().all(|(answer, fresh)| *fresh && answer.ledger.is_some()), "{cut:?}");
     }
 }

@@ -17,7 +17,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Forwards as worker `number` until it is to stop, then drains: until nothing moves, or for a moment where nobody in this
 /// process takes what is transmitted.
 ///
-/// Between two rounds `attendant` takes its part in a cut that was asked for.
+/// Between two rounds `attendant` takes its part in a cut that was asked for, and at the end says what all came to.
 ///
 /// Workers that share packets end one after the other: each leaves its inbox to worker 0, which goes on until it is
 /// the last.
@@ -27,8 +27,7 @@ pub fn forward(
     number: usize,
     (phases, attendant): (&Phases, Option<&mut Attendant>),
 ) {
-    let mut attendant = attendant;
-    let retires = (number != HEIR).then(|| Retires(phases));
+    let (mut attendant, retires) = (attendant, (number != HEIR).then(|| Retires(phases)));
     loop {
         forwarder.run(w, phases.look_up_flag(number));
         let states = forwarder.ports().map(|port| port.state()).collect();
@@ -38,22 +37,26 @@ pub fn forward(
         }
         if let Some(attendant) = &mut attendant {
             attendant.come_round(forwarder);
-            let received = forwarder.poll(w);
-            attendant.sample(received, forwarder);
+            attendant.sample(forwarder);
         }
     }
     let begun = Instant::now();
-    let until = || phases.is_alone() && begun.elapsed() > DRAIN;
-    forwarder.drain(w, QUIET_ROUNDS, until);
+    let mut is_over = |forwarder: &Forwarder, at_most: Duration| {
+        attendant.iter_mut().for_each(|attendant| attendant.come_round(forwarder));
+        phases.is_alone() && begun.elapsed() > at_most
+    };
+    forwarder.drain(w, QUIET_ROUNDS, |forwarder| is_over(forwarder, DRAIN));
     if retires.is_some() {
         forwarder.retire(w, HEIR);
-        return;
+    } else {
+        while !phases.is_last() {
+            forwarder.poll(w);
+            is_over(forwarder, DRAIN);
+            thread::yield_now();
+        }
+        forwarder.drain(w, QUIET_ROUNDS, |forwarder| is_over(forwarder, 2 * DRAIN));
     }
-    while !phases.is_last() {
-        forwarder.poll(w);
-        thread::yield_now();
-    }
-    forwarder.drain(w, QUIET_ROUNDS, || phases.is_alone() && begun.elapsed() > 2 * DRAIN);
+    attendant.into_iter().for_each(|attendant| attendant.end(forwarder));
 }
 
 /// Says that a worker has retired when it is dropped, also by a panic.

@@ -152,7 +152,7 @@ impl Live {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::args::{FrameSize, ModeArg};
     use crate::forward::offer::Offer;
@@ -161,7 +161,8 @@ mod tests {
     use netmem::forward::{Free, Idle};
     use netmem::stats::Writer;
 
-    fn dataplane() -> Dataplane {
+    /// Two workers with two ports of the built-in network each.
+    pub fn dataplane() -> Dataplane {
         let offer = Offer { generators: 2, flows: 1, size: 64, packets: None, pause: true };
         let source = Source::BuiltIn(offer);
         let (packets, hold, free) = (None, None, Free::Bulk);

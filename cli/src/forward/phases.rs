@@ -3,7 +3,7 @@
 use netmem::port::PortState;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 
 /// The flags of a run's end, in the order in which they are raised, and what the workers saw of their ports.
@@ -37,6 +37,25 @@ impl LookUp {
     pub fn ask(&self) {
         // Release: pairs with the AcqRel of `Phases::looked_up`.
         self.0.iter().for_each(|worker| worker.look_up.store(true, Release));
+    }
+}
+
+/// How ports were when their workers last looked up, for who asks before the run begins and while it lasts.
+#[derive(Debug, Clone, Default)]
+pub struct Outlook(Arc<OnceLock<LookUp>>);
+
+impl Outlook {
+    /// The run begins: workers will look up as they are asked by that.
+    pub fn begin(&self, look_up: LookUp) {
+        // It begins once.
+        let _ = self.0.set(look_up);
+    }
+
+    /// Each worker's ports as it saw them when it last looked up; none before that.
+    pub fn states(&self) -> Vec<Vec<PortState>> {
+        let seen =
+            |worker: &Lookout| worker.seen.lock().unwrap_or_else(PoisonError::into_inner).states.clone();
+        self.0.get().map_or_else(Vec::new, |look_up| look_up.0.iter().map(seen).collect())
     }
 }
 

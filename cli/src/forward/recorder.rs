@@ -1,5 +1,6 @@
 //! The flight recorder of a run: what is read of it, and the file that it is written to.
 
+use super::plan::Plan;
 use super::worker_setup::WorkerSetup;
 use crate::args::{RecorderPlan, When};
 use crate::control::registry::Registry;
@@ -7,7 +8,7 @@ use crate::failure::Failure;
 use crate::log::Level;
 use crate::recorded::{Capture, Recorded, digits};
 use crate::stop;
-use netmem::forward::recorder::{RecordedPacket, RecorderConfig, Recording, recorder};
+use netmem::forward::recorder::{QueueTimes, RecordedPacket, RecorderConfig, Recording, recorder};
 use netmem::forward::{Decide, Meters, Verdict};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
+
+#[cfg(test)]
+mod reasons;
 
 /// How often rates are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -27,14 +31,26 @@ pub struct Recordings {
     workers: Vec<Recording>,
 }
 
-/// The decision with a recorder around it, where there is to be one, and what reads that.
+/// What is known of queues between threads, for all workers of a run of so many ports each; None where there are no such queues, or no
+/// recorder.
+pub fn queue_times(plan: &Plan, ports: usize) -> Option<QueueTimes> {
+    let recorder = plan.recorder.as_ref().filter(|_| plan.steer.is_some() || plan.hold.is_some())?;
+    Some(QueueTimes::new(recorder.packets * ports * plan.workers))
+}
+
+/// The decision of worker `number` with a recorder around it, where there is to be one, and what reads that.
 pub fn around(
     decision: Box<dyn Decide>,
-    ports: usize,
-    plan: Option<&RecorderPlan>,
+    (number, ports): (usize, usize),
+    plan: &Plan,
+    times: Option<&QueueTimes>,
 ) -> (Box<dyn Decide>, Option<Recording>) {
-    let Some(plan) = plan else { return (decision, None) };
-    let (recorder, recording) = recorder(decision, ports, RecorderConfig { packets: plan.packets });
+    let Some(recorder_plan) = &plan.recorder else { return (decision, None) };
+    let config = RecorderConfig { packets: recorder_plan.packets };
+    let (mut recorder, mut recording) = recorder(decision, ports, config);
+    if let Some(times) = times {
+        recorder.follow(times, plan.steer.as_ref().map(|_| number as u16), &mut recording);
+    }
     (Box::new(recorder), Some(recording))
 }
 
@@ -113,6 +129,9 @@ impl Recordings {
             to,
             dropped: packet.dropped().map(|reason| recording.name(reason).to_owned()),
             waited_ns: packet.waited.map(ns),
+            lane_ns: packet.lane.map(ns),
+            lane_back_ns: packet.lane_back.map(ns),
+            local_queue_ns: packet.local_queue.map(ns),
             answered: packet.is_answered,
         }
     }

@@ -2,6 +2,8 @@
 
 use super::icmp_registry;
 use super::page_registry;
+use super::phases::Outlook;
+use super::plan::Plan;
 use super::report::{PortSource, dropped};
 use super::steer_registry;
 use super::worker_setup::WorkerSetup;
@@ -11,6 +13,7 @@ use crate::control::registry::Registry;
 use netmem::forward::{Idle, Meters, SteeringControl};
 use netmem::page::Memory;
 use netmem::pool::{Holder, Ledger, Pool, PoolStats};
+use netmem::port::{Port, PortState};
 use std::sync::Arc;
 
 /// What stands for pages of whichever node.
@@ -21,13 +24,13 @@ pub fn registry(
     memory: &Memory,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
-    mode: ModeArg,
+    (plan, outlook): (&Plan, &Outlook),
 ) -> Registry {
     let mut registry = Registry::new();
-    sections(&mut registry, memory, setups, steering);
+    sections(&mut registry, memory, setups, steering, (plan.ring, outlook));
     steering.iter().for_each(|steering| steer_registry::steer(&mut registry, steering));
     idle_key(&mut registry, setups);
-    if mode == ModeArg::Ip {
+    if plan.mode == ModeArg::Ip {
         icmp_registry::icmp(&mut registry, setups);
     }
     page_registry::keys(&mut registry, memory);
@@ -40,19 +43,12 @@ fn sections(
     memory: &Memory,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
+    (ring, outlook): (u32, &Outlook),
 ) {
     let pools: Vec<Pool> = setups.iter().map(|setup| setup.owner.pool.clone()).collect();
     let of = pools.clone();
     registry.section("pools", move || of.iter().map(pool_record).collect());
-    let ports = setups.iter().flat_map(|setup| setup.forwarder.ports());
-    let ports: Vec<_> =
-        ports.map(|port| (port.name().to_owned(), port.kind(), PortSource::new(port))).collect();
-    registry.section("ports", move || {
-        let record = |(name, kind, counters): &(String, &str, PortSource)| {
-            Record::default().with("name", name.as_str()).with("kind", *kind).with_all(counters.read())
-        };
-        ports.iter().map(record).collect()
-    });
+    ports(registry, setups, ring, outlook);
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let (of, between) = (meters.clone(), steering.cloned());
     registry.section("drops", move || {
@@ -69,6 +65,34 @@ fn sections(
     let of = memory.clone();
     registry.section("pages", move || vec![page_record(&of)]);
 }
+
+/// Each port of each worker: how it was when its worker last looked up, the slots of each of its rings, what it counted.
+fn ports(registry: &mut Registry, setups: &[WorkerSetup], ring: u32, outlook: &Outlook) {
+    let ports = setups.iter().enumerate().flat_map(|(worker, setup)| {
+        let port = move |(at, port): (usize, &dyn Port)| {
+            let known = (port.name().to_owned(), port.kind(), port.state(), PortSource::new(port));
+            ((worker, at), known)
+        };
+        setup.forwarder.ports().enumerate().map(port)
+    });
+    let (ports, outlook): (Vec<_>, _) = (ports.collect(), outlook.clone());
+    registry.section("ports", move || {
+        let states = outlook.states();
+        let record = |((worker, at), (name, kind, first, counters)): &((usize, usize), Known)| {
+            let state = states.get(*worker).and_then(|states| states.get(*at)).unwrap_or(first);
+            let state = match state {
+                PortState::Up => "up".to_owned(),
+                PortState::Down(reason) => format!("down: {reason}"),
+            };
+            let record = Record::default().with("name", name.as_str()).with("kind", *kind);
+            record.with("worker", *worker).with("state", state).with("ring", ring).with_all(counters.read())
+        };
+        ports.iter().map(record).collect()
+    });
+}
+
+/// A port's name, its kind, how it was at first, and what it counts.
+type Known = (String, &'static str, PortState, PortSource);
 
 /// What became of a worker's packets.
 fn counts(meters: &Meters) -> [(&'static str, u64); 11] {
@@ -91,6 +115,8 @@ fn counts(meters: &Meters) -> [(&'static str, u64); 11] {
 fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>))) -> Record {
     let core = core.map_or_else(|| "any".to_owned(), |core| core.to_string());
     Record::default().with("name", number.to_string()).with("core", core).with_all(counts(meters)).with_all([
+        ("rounds", meters.bursts.counted()),
+        ("busy_ns", meters.busy_ns.get()),
         ("idle_rounds", meters.idle_rounds.get()),
         ("sleeps", meters.sleeps.get()),
         ("stalls", meters.stalls.get()),

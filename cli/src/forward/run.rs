@@ -11,7 +11,7 @@ use super::links::Links;
 use super::live::Live;
 use super::network::{Network, Traveled};
 use super::own_addresses::Followed;
-use super::phases::Phases;
+use super::phases::{Outlook, Phases};
 use super::plan::Plan;
 use super::recorder::RecordWriter;
 use super::reload::Reload;
@@ -55,9 +55,15 @@ struct Ran {
     network_core: Option<usize>,
 }
 
-/// What runs beside the workers: the network with its core, the local queue, who follows routes, and what takes cuts.
-type Beside<'a> =
-    (Option<(Network, Option<usize>)>, Option<Holding>, Option<Following>, Option<&'a Arc<Cuts>>);
+/// What runs beside the workers: the network with its core, the local queue, who follows routes, what takes cuts, and what says how
+/// ports are.
+type Beside<'a> = (
+    Option<(Network, Option<usize>)>,
+    Option<Holding>,
+    Option<Following>,
+    Option<&'a Arc<Cuts>>,
+    &'a Outlook,
+);
 
 /// Who is told while it runs, and what is looked after.
 type Told<'a> =
@@ -81,6 +87,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         mut reload,
         control,
         mut writer,
+        outlook,
         scraped,
     } = dataplane;
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
@@ -89,7 +96,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     fill_rings(&mut setups);
     let ended = || ended(&meters, steering.as_ref());
     let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
-    let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts));
+    let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts), &outlook);
     let ran = threads(&mut setups, ended, beside, told, plan, stop)?;
     live.clear();
     // Before the pools are closed: the registry holds handles of them. Its clients may wait for `reload`, which goes first.
@@ -99,7 +106,6 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     drop(hooks);
     let (pools, still_out) = close_pools(owners);
     let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
-    let workers = ran.cores.iter().zip(&meters).map(|(&core, meters)| WorkerReport::new(core, meters));
     Ok(Report {
         mode: plan.mode,
         path: plan.path(),
@@ -111,7 +117,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         transmitted: sum(|meters| meters.transmitted.get()),
         held: sum(|meters| meters.held.get()),
         passed: sum(|meters| meters.passed.get()),
-        workers: workers.collect(),
+        workers: ran.cores.iter().zip(&meters).map(|(&core, of)| WorkerReport::new(core, of)).collect(),
         local_queue: ran.local_queue,
         tap: ran.tap,
         completed: sum(|meters| meters.completed.get()),
@@ -174,7 +180,7 @@ fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     setups: &'scope mut [WorkerSetup],
     ended: impl Fn() -> u64 + Send + 'scope,
-    (network, holding, following, cuts): Beside<'_>,
+    (network, holding, following, cuts, _): Beside<'_>,
     phases: &'scope Phases,
 ) -> Result<Team<'scope>, Failure> {
     let network = network.map(|(network, core)| {
@@ -223,6 +229,7 @@ fn threads(
     let phases = &Phases::new(setups.len(), beside.0.is_none());
     let mut watchdog = Watchdog::new(setups, plan.watchdog);
     beside.3.into_iter().for_each(|cuts| cuts.begin(phases.look_up()));
+    beside.4.begin(phases.look_up());
     thread::scope(|scope| {
         let team = start(scope, setups, ended, beside, phases);
         phases.begin(team.is_ok());

@@ -10,6 +10,7 @@ use super::links::Links;
 use super::network::Network;
 use super::own_addresses::Followed;
 use super::packet_registry;
+use super::phases::Outlook;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
 use super::recorder::{self, RecordWriter};
@@ -24,6 +25,7 @@ use crate::listening::Server;
 use crate::metrics::{self, Source};
 use crate::stop;
 use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
+use netmem::forward::recorder::QueueTimes;
 use netmem::forward::tap::tap;
 use netmem::forward::{Decide, Forwarder, Steering, SteeringControl};
 use netmem::page::{Memory, MemoryConfig};
@@ -58,6 +60,8 @@ pub struct Dataplane {
     pub control: Option<Server>,
     /// What writes the flight recorder's file, if there is to be one.
     pub writer: Option<RecordWriter>,
+    /// How the control socket knows how ports are.
+    pub outlook: Outlook,
     /// The metrics, if they were asked for.
     pub scraped: Option<Scraped>,
 }
@@ -82,28 +86,29 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let links = routes.as_ref().map_or_else(Links::default, |routes| routes.links(&plan.source, interfaces));
     let mut following = follower.map(|follower| Following { follower, own: own.clone() });
     let cores = cores(plan.workers);
-    let hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets));
-    let mut hooks = hooks.transpose()?;
+    let mut hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets)).transpose()?;
     let (steering, ends) = plan.steer.as_ref().map(share).transpose()?.unzip();
     let mut ends = ends.into_iter().flatten();
     let mut setups = Vec::new();
-    for ((owner, ports), core) in owners.into_iter().zip(ports).zip(cores.workers) {
+    let times = recorder::queue_times(plan, ports.first().map_or(0, |ports| ports.ports.len()));
+    for (number, ((owner, ports), core)) in owners.into_iter().zip(ports).zip(cores.workers).enumerate() {
         let waiting = following.as_mut().map(|following| following.waiting(&owner.pool, plan.workers));
-        let mut setup =
-            one_worker(plan, owner, (ports, ways.decision(waiting, plan.icmp)), core, hooks.as_mut())?;
+        let (decided, at) = (ways.decision(waiting, plan.icmp), (number, core, times.as_ref()));
+        let mut setup = one_worker(plan, owner, (ports, decided), at, hooks.as_mut())?;
         ends.next().into_iter().for_each(|end| setup.forwarder.set_steering(end));
         setups.push(setup);
     }
-    let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan)).transpose()?;
+    let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan, times.as_ref())).transpose()?;
     let (recordings, writer) = recorder::of_run(plan.recorder.as_ref(), &setups)?;
-    let (caller, requests) = reload::requests();
+    let ((caller, requests), outlook) = (reload::requests(), Outlook::default());
     let listen = |path| {
-        let mut registry = registry(&memory, &setups, steering.as_ref(), plan.mode);
+        let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks));
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
-        let listing = following.as_ref().map(|following| following.follower.listing());
-        listing.iter().for_each(|listing| routing::registry(&mut registry, listing));
+        following
+            .iter()
+            .for_each(|following| routing::registry(&mut registry, &following.follower.listing()));
         recordings.iter().for_each(|recordings| recordings.show(&mut registry));
         if plan.config.is_some() {
             registry.set_reload(move || caller.reload());
@@ -127,6 +132,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         following,
         reload,
         control,
+        outlook,
         writer,
         scraped,
     })
@@ -188,15 +194,15 @@ fn share(steer: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), Failure
     Steering::between(steer).map_err(|error| Failure::input(format!("--steer: {error}")))
 }
 
-/// A forwarder over a worker's ports, as planned.
+/// A forwarder over the ports of the worker of that number and core, as planned; with a recorder, it knows the times in queues.
 fn one_worker(
     plan: &Plan,
     owner: Owner,
     (Ports { ports, details, .. }, (decision, icmp)): (Ports, (Box<dyn Decide>, Icmp)),
-    core: Option<usize>,
+    (number, core, times): (usize, Option<usize>, Option<&QueueTimes>),
     hooks: Option<&mut Hooks>,
 ) -> Result<WorkerSetup, Failure> {
-    let (decision, recording) = recorder::around(decision, ports.len(), plan.recorder.as_ref());
+    let (decision, recording) = recorder::around(decision, (number, ports.len()), plan, times);
     let mut forwarder = Forwarder::new(ports, owner.pool.clone(), decision).map_err(Failure::input)?;
     forwarder.set_free(plan.free);
     forwarder.set_idle(plan.idle);
@@ -206,8 +212,13 @@ fn one_worker(
     Ok(WorkerSetup { owner, forwarder, icmp, recording, details, core })
 }
 
-/// Gives each forwarder its local queue and its packet taps, as planned.
-fn hold_for(setups: &mut [WorkerSetup], memory: &Memory, plan: &Plan) -> Result<Holding, Failure> {
+/// Gives each forwarder its local queue and its packet taps, as planned. What is recorded has the times in local queues too.
+fn hold_for(
+    setups: &mut [WorkerSetup],
+    memory: &Memory,
+    plan: &Plan,
+    times: Option<&QueueTimes>,
+) -> Result<Holding, Failure> {
     let worker = memory.worker().map_err(Failure::input)?;
     let places = (2 * plan.ring).max(QUEUE);
     let keep = plan.hold.map(|hold| Arc::new(RetentionLimit::new(hold.frames, hold.time)));
@@ -220,7 +231,8 @@ fn hold_for(setups: &mut [WorkerSetup], memory: &Memory, plan: &Plan) -> Result<
     };
     for setup in setups {
         if let Some(keep) = &keep {
-            let (local_queue, reader) = local_queue(places);
+            let (local_queue, mut reader) = local_queue(places);
+            times.into_iter().for_each(|times| reader.record(times));
             setup.forwarder.set_local_queue(local_queue);
             holding.retentions.push(Retention::new(reader, Arc::clone(keep)));
         }

@@ -117,9 +117,22 @@ pub fn workers(page: &mut Page, cut: &Cut) {
             family.count(&labels, windows.windows);
         }
     }
-    let help = "Packets received in a round, as sampled about fifty times a second.";
+    let help = "Time in rounds with work in them: its rate is the share of a core that is busy.";
+    let mut family = page.family("netmem_worker_busy_seconds", Kind::Counter, help);
+    for (worker, (answer, _)) in &named {
+        family.sample(&[("worker", worker)], seconds(Duration::from_nanos(answer.busy_ns)));
+    }
+    let help = "Packets that a round received, from ports and other workers, of rounds that received some.";
     let mut family = page.family("netmem_worker_burst_packets", Kind::Histogram, help);
-    named.iter().for_each(|(worker, (answer, _))| family.sizes(&[("worker", worker)], &answer.bursts));
+    for (worker, (answer, _)) in &named {
+        family.histogram(&[("worker", worker)], &answer.bursts, 1.0);
+    }
+    let help = "How long packets were in the worker, from before its look at a port until a transmit ring, a queue or another worker \
+                had them, to its rounds' clock: no packet took longer than its bucket says.";
+    let mut family = page.family("netmem_worker_latency_seconds", Kind::Histogram, help);
+    for (worker, (answer, _)) in &named {
+        family.histogram(&[("worker", worker)], &answer.latency, 1e9);
+    }
 }
 
 /// The counters of ports that have names of their own; others go by their name in `netmem stat ports`.
@@ -169,7 +182,7 @@ pub fn ports(page: &mut Page, cut: &Cut) {
     }
     let help = "Packets posted for transmission and not back, as sampled about fifty times a second.";
     let mut family = page.family("netmem_port_posted_packets", Kind::Histogram, help);
-    all.iter().for_each(|one| family.sizes(&borrowed(&labels(one)), &one.2.posted));
+    all.iter().for_each(|one| family.histogram(&borrowed(&labels(one)), &one.2.posted, 1.0));
 }
 
 fn borrowed<'a, const N: usize>(labels: &'a [(&'a str, String); N]) -> [(&'a str, &'a str); N] {

@@ -1,6 +1,6 @@
 //! The text of a scrape: Prometheus' classic format, or OpenMetrics.
 
-use crate::forward::cuts::Sizes;
+use crate::forward::cuts::Counted;
 use std::fmt::{Display, Write};
 
 /// Which of the two.
@@ -95,16 +95,14 @@ impl Family<'_> {
         self.line("_count", labels, None, count);
     }
 
-    /// The samples of a histogram.
-    pub fn sizes(&mut self, labels: &Labels<'_>, sizes: &Sizes) {
-        let mut counted = 0;
-        for (bound, count) in sizes.up_to() {
-            let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| format!("{bound}.0"));
+    /// The samples of a histogram of what was counted by the `unit`th part of the family's unit.
+    pub fn histogram(&mut self, labels: &Labels<'_>, counted: &Counted, unit: f64) {
+        for &(bound, count) in &counted.up_to {
+            let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| format!("{:?}", bound as f64 / unit));
             self.line("_bucket", labels, Some(("le", &bound)), count);
-            counted = count;
         }
-        self.line("_sum", labels, None, sizes.sum());
-        self.line("_count", labels, None, counted);
+        self.line("_sum", labels, None, counted.sum as f64 / unit);
+        self.line("_count", labels, None, counted.up_to.last().map_or(0, |(_, all)| *all));
     }
 
     fn line(&mut self, suffix: &str, labels: &Labels<'_>, more: Option<(&str, &str)>, value: impl Display) {
@@ -160,17 +158,22 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_has_its_buckets_its_sum_and_its_count() {
-        let (mut page, mut sizes) = (Page::new(Format::Classic), Sizes::default());
-        [0, 3, 300].into_iter().for_each(|size| sizes.add(size));
-        page.family("netmem_burst", Kind::Histogram, "Bursts.").sizes(&[("worker", "0")], &sizes);
+    fn a_histogram_has_its_buckets_its_sum_and_its_count_in_the_unit_of_its_name() {
+        let mut page = Page::new(Format::Classic);
+        let bursts = Counted { up_to: vec![(Some(1), 1), (Some(4), 2), (None, 3)], sum: 303 };
+        page.family("netmem_burst", Kind::Histogram, "Bursts.").histogram(&[("worker", "0")], &bursts, 1.0);
+        let times = Counted { up_to: vec![(Some(256), 1), (Some(1 << 20), 1), (None, 1)], sum: 100 };
+        page.family("netmem_time_seconds", Kind::Histogram, "Times.").histogram(&[], &times, 1e9);
         let text = page.finish();
         for line in [
-            "netmem_burst_bucket{worker=\"0\",le=\"0.0\"} 1\n",
+            "netmem_burst_bucket{worker=\"0\",le=\"1.0\"} 1\n",
             "netmem_burst_bucket{worker=\"0\",le=\"4.0\"} 2\n",
             "netmem_burst_bucket{worker=\"0\",le=\"+Inf\"} 3\n",
             "netmem_burst_sum{worker=\"0\"} 303\n",
             "netmem_burst_count{worker=\"0\"} 3\n",
+            "netmem_time_seconds_bucket{le=\"2.56e-7\"} 1\n",
+            "netmem_time_seconds_bucket{le=\"0.001048576\"} 1\n",
+            "netmem_time_seconds_sum 0.0000001\n",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

@@ -12,7 +12,7 @@ pub const PAGE: usize = 20;
 /// What stands above the columns.
 pub const HEADER: &str = "\
 -------------- packets -------------- ---- Mbit/s --- ------ frames ----- worker
-\x20  rx/s    tx/s  drop/s lost/s   held      rx      tx free% posted queued idle/s
+\x20  rx/s    tx/s  drop/s lost/s   held      rx      tx free% posted queued  busy%
 ";
 
 /// What devices dropped before the forwarder saw it.
@@ -28,8 +28,10 @@ pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
     let now = |section: &str, names: &[&str]| total(new, section, names);
     let (free, all) = (now("pools", &["free", "cached", "returning"]), now("pools", &["total"]));
     let share = 100.0 * free as f64 / all.max(1) as f64;
+    let workers = records(new, "workers").count().max(1);
+    let busy = grown("workers", &["busy_ns"]) / 1e7 / workers as f64;
     format!(
-        "{:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7} {share:>5.1} {:>6} {:>6} {:>6}\n",
+        "{:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7} {share:>5.1} {:>6} {:>6} {busy:>6.1}\n",
         short(grown("ports", &["rx"])),
         short(grown("ports", &["tx"])),
         short(every(new, old, time)),
@@ -39,7 +41,6 @@ pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
         megabits("tx_bytes"),
         short(now("pools", &["posted"]) as f64),
         short(now("pools", &["queued"]) as f64),
-        short(grown("workers", &["idle_rounds"])),
     )
 }
 
@@ -81,7 +82,7 @@ mod tests {
             ("pools".into(), vec![pool]),
             ("forward".into(), vec![named("forward", &[("held", 3)])]),
             ("drops".into(), vec![named("forward", &[("martian", n / 100), ("ttl", n / 50)])]),
-            ("workers".into(), vec![named("0", &[("idle_rounds", n)])]),
+            ("workers".into(), vec![named("0", &[("busy_ns", n * 100)]), named("1", &[("busy_ns", 7)])]),
         ]
     }
 
@@ -90,12 +91,12 @@ mod tests {
         let text = line(&sections(1_000_000), &sections(3_000_000), Duration::from_secs(2));
         assert_eq!(
             text,
-            "  3000k   2000k   30000   100k      3    1600       0  45.0    512      7  1000k\n"
+            "  3000k   2000k   30000   100k      3    1600       0  45.0    512      7    5.0\n"
         );
         let idle = line(&sections(5), &sections(5), Duration::from_secs(1));
         assert_eq!(
             idle,
-            "      0       0       0      0      3       0       0  45.0    512      7      0\n"
+            "      0       0       0      0      3       0       0  45.0    512      7    0.0\n"
         );
         let widths: Vec<_> = HEADER.lines().map(str::len).collect();
         assert_eq!((widths, idle.len()), (vec![80; 2], 81));

@@ -12,7 +12,8 @@ const RED: &str = "\x1b[31m";
 const PLAIN: &str = "\x1b[0m";
 
 /// By section, what is there now, and has no rate; all else was counted since the start.
-const GAUGES: [(&str, &[&str]); 8] = [
+const GAUGES: [(&str, &[&str]); 9] = [
+    ("ports", &["ring"]),
     ("forward", &["held"]),
     ("workers", &["held"]),
     (

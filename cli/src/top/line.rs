@@ -42,6 +42,8 @@ pub struct Cells {
 const NAME_MIN: usize = 16;
 /// A cell of a narrow screen, and of a wide one.
 const CELLS: (usize, usize) = (8, 14);
+/// Columns of a screen that is a wide one.
+const WIDE: usize = 130;
 /// From this width on a cell has room for every digit.
 const EXACT: usize = 12;
 
@@ -82,6 +84,20 @@ impl Cells {
         rate.map_or_else(|| "-".to_owned(), |rate| self.figure(rate))
     }
 
+    /// A share of 1, as per cent.
+    pub fn share(self, share: Option<f64>) -> String {
+        match share.map(|share| 100.0 * share) {
+            None => "-".to_owned(),
+            Some(percent) if percent > 0.0 && percent < 9.95 => format!("{percent:.1}%"),
+            Some(percent) => format!("{percent:.0}%"),
+        }
+    }
+
+    /// Whether there is room for what is not looked at every time.
+    pub fn is_wide(self) -> bool {
+        self.columns >= WIDE
+    }
+
     /// Bits a second, as millions.
     pub fn megabits(self, bits: Option<f64>) -> String {
         self.rate(bits.map(|bits| bits / 1e6))
@@ -108,6 +124,9 @@ mod tests {
         );
         assert_eq!((wide.figure(0.25), wide.rate(None)), ("0.2".into(), "-".into()));
         assert_eq!(narrow.megabits(Some(2_500_000.0)), "2.5");
+        let shares = [None, Some(0.0), Some(0.004), Some(0.0994), Some(0.0996), Some(1.0)];
+        assert_eq!(shares.map(|share| wide.share(share)), ["-", "0%", "0.4%", "9.9%", "10%", "100%"]);
+        assert!(wide.is_wide() && !narrow.is_wide());
         let line = narrow.line(Style::Plain, "memif:/run/vpp/interfaces/memif.sock", &["1"; 7]);
         assert_eq!(
             (line.text.split_whitespace().next(), line.text.len()),

@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use terminal::Terminal;
 use view::{Asked, View};
 
@@ -46,12 +46,11 @@ pub fn run(args: &TopArgs) -> Result<(), Failure> {
     let waiting = Arc::new(AtomicBool::new(true));
     stop::at_once_while(&waiting)?;
     let stop = stop::on_signal()?;
-    let begun = Instant::now();
-    let first = sampler::ask(&path, begun)?;
+    let first = sampler::ask(&path)?;
     waiting.store(false, Relaxed);
     let interval = Duration::from_secs_f64(args.interval);
     let source = format!("{} every {} s", path.display(), args.interval);
-    let samples = sampler::start(&path, interval, begun)?;
+    let samples = sampler::start(&path, interval)?;
     let mut watch = Watch::new(first, source);
     let mut terminal = Terminal::open()?;
     let ended = watch.run(&mut terminal, &samples, &stop);
@@ -145,7 +144,7 @@ mod tests {
 
     fn at(second: f64, rx: u64) -> Snapshot {
         let port = Record::default().with("name", "mem:0").with_all([("rx", rx)]);
-        Snapshot::new(&[(second, ("ports".into(), vec![port]))])
+        Snapshot::new(second, &vec![("ports".into(), vec![port])])
     }
 
     #[test]

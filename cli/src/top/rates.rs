@@ -34,6 +34,10 @@ pub struct Traffic {
     pub tx_bits: Rate,
     /// What the device dropped.
     pub lost: Rate,
+    /// Why it carries nothing, or of the first of several queues that does not; empty where all do.
+    pub down: String,
+    /// Slots of each ring, of all queues together; 0 where that is not known.
+    pub ring: u64,
     /// Empty frames posted for reception.
     pub posted: u64,
     /// Frames posted for transmission and not back.
@@ -49,6 +53,11 @@ pub struct Work {
     pub handed: Rate,
     pub tx: Rate,
     pub dropped: Rate,
+    /// How many workers these are.
+    workers: usize,
+    /// Rounds that received something, and the nanoseconds of those with work.
+    rounds: Rate,
+    busy_ns: Rate,
     pub idle_rounds: Rate,
     pub sleeps: Rate,
     pub held: u64,
@@ -71,6 +80,35 @@ pub struct Run {
     pub dropped: Rate,
     pub lost: Rate,
     pub held: u64,
+}
+
+impl Traffic {
+    /// Which share of the slots for reception have an empty frame.
+    pub fn rx_fill(&self) -> Rate {
+        (self.ring > 0).then(|| self.posted as f64 / self.ring as f64)
+    }
+
+    /// Which share of the slots for transmission have a frame that is not sent.
+    pub fn tx_fill(&self) -> Rate {
+        (self.ring > 0).then(|| self.sending as f64 / self.ring as f64)
+    }
+}
+
+impl Work {
+    /// Which share of the time was in rounds with work.
+    pub fn busy(&self) -> Rate {
+        self.busy_ns.map(|ns| ns / 1e9 / self.workers.max(1) as f64)
+    }
+
+    /// Packets of a round that received some.
+    pub fn burst(&self) -> Rate {
+        self.rx.zip(self.rounds.filter(|rounds| *rounds > 0.0)).map(|(rx, rounds)| rx / rounds)
+    }
+
+    /// Nanoseconds with work for each packet received.
+    pub fn ns(&self) -> Rate {
+        self.busy_ns.zip(self.rx.filter(|rx| *rx > 0.0)).map(|(ns, rx)| ns / rx)
+    }
 }
 
 impl Activity {
@@ -118,7 +156,7 @@ fn same<T>(old: Option<(&[T], f64)>, at: usize, is_same: impl Fn(&T) -> bool) ->
 }
 
 fn queues(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Traffic> {
-    let old = old.map(|old| (&old.queues[..], new.at.ports - old.at.ports));
+    let old = old.map(|old| (&old.queues[..], new.at - old.at));
     let each = new.queues.iter().enumerate().map(|(at, queue)| {
         let old = same(old, at, |known| known.name == queue.name);
         Traffic {
@@ -129,6 +167,8 @@ fn queues(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Traffic> {
             tx: rate(old, queue, |of| of.tx),
             tx_bits: rate(old, queue, |of| of.tx_bytes * 8),
             lost: rate(old, queue, |of| of.lost),
+            down: queue.down.clone(),
+            ring: queue.ring,
             posted: queue.posted,
             sending: queue.sending,
         }
@@ -162,13 +202,17 @@ impl Traffic {
         ] {
             *sum = self::sum([*sum, rate].into_iter());
         }
+        if self.down.is_empty() {
+            self.down.clone_from(&other.down);
+        }
+        self.ring += other.ring;
         self.posted += other.posted;
         self.sending += other.sending;
     }
 }
 
 fn workers(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Work> {
-    let old = old.map(|old| (&old.workers[..], new.at.workers - old.at.workers));
+    let old = old.map(|old| (&old.workers[..], new.at - old.at));
     let each = new.workers.iter().enumerate().map(|(at, worker)| {
         let old = same(old, at, |known| known.name == worker.name);
         let of = |read: fn(&Worker) -> u64| rate(old, worker, read);
@@ -179,6 +223,9 @@ fn workers(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Work> {
             handed: of(|of| of.handed),
             tx: of(|of| of.transmitted),
             dropped: of(|of| of.dropped),
+            workers: 1,
+            rounds: of(|of| of.rounds),
+            busy_ns: of(|of| of.busy_ns),
             idle_rounds: of(|of| of.idle_rounds),
             sleeps: of(|of| of.sleeps),
             held: worker.held,
@@ -197,6 +244,9 @@ fn workers(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Work> {
         handed: of(|of| of.handed),
         tx: of(|of| of.tx),
         dropped: of(|of| of.dropped),
+        workers: each.len(),
+        rounds: of(|of| of.rounds),
+        busy_ns: of(|of| of.busy_ns),
         idle_rounds: of(|of| of.idle_rounds),
         sleeps: of(|of| of.sleeps),
         held: each.iter().map(|of| of.held).sum(),
@@ -218,7 +268,7 @@ fn pools(new: &Snapshot) -> Vec<Pool> {
 }
 
 fn drops(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Drops> {
-    let old = old.map(|old| (&old.drops[..], new.at.drops - old.at.drops));
+    let old = old.map(|old| (&old.drops[..], new.at - old.at));
     let each = new.drops.iter().enumerate().map(|(at, drops)| {
         let old = same(old, at, |(known, _)| *known == drops.0);
         Drops { reason: drops.0.clone(), packets: drops.1, rate: rate(old, drops, |(_, packets)| *packets) }
@@ -228,14 +278,13 @@ fn drops(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Drops> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reading::Moments;
     use super::super::reading::tests::recorded;
     use super::*;
 
     #[test]
     fn rates_are_what_grew_over_the_time_and_none_without_two_snapshots() {
         let (old, new) = recorded("two-workers");
-        let seconds = new.at.ports - old.at.ports;
+        let seconds = new.at - old.at;
         let grown = Activity::new(Some(&old), &new);
         let rx = (new.queues[0].rx - old.queues[0].rx) as f64 / seconds;
         assert_eq!((grown.ports[0].rx, grown.ports[0].queues), (Some(rx), 1));
@@ -251,7 +300,7 @@ mod tests {
     #[test]
     fn another_run_at_the_same_socket_has_no_rates_at_first() {
         let (old, new) = recorded("two-workers");
-        let fresh = Snapshot { at: Moments { ports: new.at.ports + 1.0, ..new.at }, ..old.clone() };
+        let fresh = Snapshot { at: new.at + 1.0, ..old.clone() };
         let begun_again = Activity::new(Some(&new), &fresh);
         assert_eq!(begun_again.ports[0].rx, None);
         let mut other = old.clone();
@@ -284,15 +333,36 @@ mod tests {
         assert_eq!(Activity::new(None, &one.1).workers.len(), 1);
     }
 
-    /// Seen on a busy machine: ports and workers, asked for one after the other, differed by an eighth.
     #[test]
-    fn each_sections_rates_are_over_its_own_time() {
-        let (old, mut new) = recorded("two-workers");
-        let together = Activity::new(Some(&old), &new);
-        new.at.workers += new.at.workers - old.at.workers;
-        let apart = Activity::new(Some(&old), &new);
-        assert_eq!(apart.ports, together.ports);
-        let half = together.workers[0].rx.map(|rate| rate / 2.0);
-        assert!((apart.workers[0].rx.unwrap() - half.unwrap()).abs() < 1e-3, "{half:?}");
+    fn a_workers_time_is_shared_among_its_packets_and_rounds_and_that_of_all_is_the_mean() {
+        let (old, new) = recorded("two-workers");
+        let grown = Activity::new(Some(&old), &new);
+        let seconds = new.at - old.at;
+        let of = |read: fn(&Worker) -> u64| (read(&new.workers[1]) - read(&old.workers[1])) as f64;
+        let (busy, rx, rounds) = (of(|of| of.busy_ns), of(|of| of.received), of(|of| of.rounds));
+        let one = &grown.workers[2];
+        for (shown, is) in
+            [(one.busy(), busy / 1e9 / seconds), (one.burst(), rx / rounds), (one.ns(), busy / rx)]
+        {
+            assert!((shown.unwrap() - is).abs() < is / 1e6, "{shown:?} {is}");
+        }
+        let mean = (grown.workers[1].busy().unwrap() + one.busy().unwrap()) / 2.0;
+        assert!((grown.workers[0].busy().unwrap() - mean).abs() < 1e-9);
+        let none = Activity::new(Some(&Snapshot { at: new.at - 1.0, ..new.clone() }), &new).workers.remove(0);
+        assert_eq!((none.busy(), none.burst(), none.ns()), (Some(0.0), None, None), "nothing came");
+    }
+
+    #[test]
+    fn a_port_has_the_slots_of_all_its_queues_and_is_down_with_any_of_them() {
+        let (old, mut new) = recorded("64-queues");
+        new.queues[6].down = "interface nt0 is down".into();
+        let grown = Activity::new(Some(&old), &new);
+        let of = |at: usize| (grown.ports[at].down.as_str(), grown.ports[at].ring);
+        let ring: u64 =
+            new.queues.iter().filter(|queue| queue.port == "xdp:nt0").map(|queue| queue.ring).sum();
+        assert_eq!((of(0), of(1).0), (("interface nt0 is down", ring), ""));
+        let fill = grown.ports[1].rx_fill().unwrap();
+        assert!(fill > 0.0 && fill <= 1.0, "{fill}");
+        assert_eq!(Traffic { ring: 0, ..grown.ports[1].clone() }.tx_fill(), None);
     }
 }

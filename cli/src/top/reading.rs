@@ -1,7 +1,7 @@
 //! What a forwarder answered, as the values that are shown of it.
 
 use crate::control::Record;
-use crate::stat::Section;
+use crate::stat::Sections;
 use serde_json::Value;
 
 /// Where a frame can be, by the ledger's names, each with its letter in a bar.
@@ -19,24 +19,20 @@ pub const PLACES: [(&str, char); 8] = [
 /// What devices dropped before the forwarder saw it.
 const LOST: [&str; 3] = ["rx_no_frame", "rx_ring_full", "rx_dropped"];
 
+/// What a port that is down says before the reason.
+const DOWN: &str = "down: ";
+
 /// A forwarder at one moment: counters since its start, and gauges.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
-    pub at: Moments,
+    /// When it was, in seconds since any one moment.
+    pub at: f64,
     pub queues: Vec<Queue>,
     pub workers: Vec<Worker>,
     pub pools: Vec<Pool>,
     /// Packets dropped, by reason.
     pub drops: Vec<(String, u64)>,
     pub holders: Vec<Holder>,
-}
-
-/// When each section was asked for, in seconds since any one moment: they come one after the other.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Moments {
-    pub ports: f64,
-    pub workers: f64,
-    pub drops: f64,
 }
 
 /// One queue of a port.
@@ -54,6 +50,10 @@ pub struct Queue {
     pub tx_bytes: u64,
     /// Frames that the device dropped.
     pub lost: u64,
+    /// Why it carries nothing; empty where it does.
+    pub down: String,
+    /// Slots of each of its rings.
+    pub ring: u64,
     /// Empty frames that are posted for reception.
     pub posted: u64,
     /// Frames posted for transmission and not back.
@@ -72,6 +72,9 @@ pub struct Worker {
     pub transmitted: u64,
     pub dropped: u64,
     pub held: u64,
+    /// Rounds that received something, and the time of those with work.
+    pub rounds: u64,
+    pub busy_ns: u64,
     pub idle_rounds: u64,
     pub sleeps: u64,
     pub stalls: u64,
@@ -104,15 +107,13 @@ impl Pool {
 }
 
 impl Snapshot {
-    /// Reads the records of the sections that `netmem stat` shows, each with the second at which it was asked for; what is missing is
-    /// 0.
-    pub fn new(sections: &[(f64, Section)]) -> Snapshot {
-        let find = |section: &str| sections.iter().find(|(_, (name, _))| name == section);
-        let of = |section: &str| find(section).map_or(&[][..], |(_, (_, records))| records);
-        let at = |section: &str| find(section).map_or(0.0, |(at, _)| *at);
+    /// Reads the records of the sections that `netmem stat` shows, as they were at that second; what is missing is 0.
+    pub fn new(at: f64, sections: &Sections) -> Snapshot {
+        let find = |section: &str| sections.iter().find(|(name, _)| name == section);
+        let of = |section: &str| find(section).map_or(&[][..], |(_, records)| records);
         let reasons = of("drops").iter().flat_map(|record| &record.0);
         Snapshot {
-            at: Moments { ports: at("ports"), workers: at("workers"), drops: at("drops") },
+            at,
             queues: of("ports").iter().map(queue).collect(),
             workers: of("workers").iter().map(worker).collect(),
             pools: of("pools").iter().map(pool).collect(),
@@ -139,6 +140,8 @@ fn queue(record: &Record) -> Queue {
         tx: of("tx"),
         tx_bytes: of("tx_bytes"),
         lost: LOST.into_iter().map(of).sum(),
+        down: record.text("state").strip_prefix(DOWN).unwrap_or_default().to_owned(),
+        ring: of("ring"),
         // Not read at one moment: one may be ahead of the other.
         posted: of("filled").saturating_sub(of("rx")),
         sending: of("tx").saturating_sub(of("completed") + of("tx_stranded")),
@@ -164,6 +167,8 @@ fn worker(record: &Record) -> Worker {
         transmitted: of("transmitted"),
         dropped: of("dropped"),
         held: of("held"),
+        rounds: of("rounds"),
+        busy_ns: of("busy_ns"),
         idle_rounds: of("idle_rounds"),
         sleeps: of("sleeps"),
         stalls: of("stalls"),
@@ -216,7 +221,7 @@ pub mod tests {
                 ("drops", drops),
                 ("holders", holders),
             ];
-            Snapshot::new(&sections.map(|(name, records)| (time, (name.to_owned(), records))))
+            Snapshot::new(time, &sections.map(|(name, records)| (name.to_owned(), records)).into())
         };
         let mut lines = text.lines().map(read);
         (lines.next().unwrap(), lines.next().unwrap())
@@ -240,12 +245,14 @@ pub mod tests {
     #[test]
     fn a_recorded_answer_has_its_values_and_an_empty_one_has_none() {
         let (old, new) = recorded("two-workers");
-        assert!(new.at.ports > old.at.ports && new.at.drops > old.at.drops);
+        assert!(new.at > old.at);
+        assert!(new.workers[0].busy_ns > old.workers[0].busy_ns && new.workers[0].rounds > 0);
+        assert_eq!((new.queues[0].ring, new.queues[0].down.as_str()), (512, ""));
         assert_eq!((new.queues.len(), new.workers.len(), new.pools.len()), (4, 2, 2));
         assert!(new.queues[0].rx > 0 && new.queues[0].posted > 0, "{:?}", new.queues[0]);
         assert!(new.drops.iter().any(|(reason, count)| reason == "policy" && *count > 0), "{:?}", new.drops);
         assert!(new.holders.iter().any(|holder| holder.name.contains(".rs:")), "{:?}", new.holders);
-        assert_eq!(Snapshot::new(&[]), Snapshot::default());
+        assert_eq!(Snapshot::new(0.0, &Vec::new()), Snapshot::default());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A thread that asks the forwarder, once an interval.
 
 use super::reading::Snapshot;
-use crate::control::client::Client;
 use crate::failure::Failure;
 use crate::stat;
 use std::path::Path;
@@ -22,40 +21,35 @@ pub enum Sample {
     Failed(Failure),
 }
 
-/// Asks again and again from an interval after it has `begun` on, until one answer is the last or nobody takes them.
+/// Asks again and again from an interval after it has begun on, until one answer is the last or nobody takes them.
 ///
 /// # Errors
 /// [`Failure::Run`] when there can be no thread.
-pub fn start(path: &Path, interval: Duration, begun: Instant) -> Result<Receiver<Sample>, Failure> {
+pub fn start(path: &Path, interval: Duration) -> Result<Receiver<Sample>, Failure> {
     let (to, samples) = channel();
     let path = path.to_owned();
     thread::Builder::new()
         .name("sampler".to_owned())
-        .spawn(move || again(&path, interval, begun, &to))
+        .spawn(move || again(&path, interval, &to))
         .map_err(|error| Failure::run(format!("cannot start a thread: {error}")))?;
     Ok(samples)
 }
 
-/// Asks once; moments are since it has `begun`.
+/// Asks once.
 ///
 /// # Errors
 /// [`Failure::Input`] when nobody answers.
-pub fn ask(path: &Path, begun: Instant) -> Result<Snapshot, Failure> {
-    let client = Client::connect(path).map_err(Failure::Input)?;
-    let mut sections = Vec::new();
-    for name in SECTIONS {
-        let at = begun.elapsed().as_secs_f64();
-        sections.push((at, stat::section(&client, name)?));
-    }
-    Ok(Snapshot::new(&sections))
+pub fn ask(path: &Path) -> Result<Snapshot, Failure> {
+    let (at, sections) = stat::ask(path, &SECTIONS)?;
+    Ok(Snapshot::new(at, &sections))
 }
 
-fn again(path: &Path, interval: Duration, begun: Instant, to: &Sender<Sample>) {
-    let mut before = begun;
+fn again(path: &Path, interval: Duration, to: &Sender<Sample>) {
+    let mut before = Instant::now();
     loop {
         thread::sleep(interval.saturating_sub(before.elapsed()));
         before = Instant::now();
-        let sample = match ask(path, begun) {
+        let sample = match ask(path) {
             Ok(snapshot) => Sample::Answer(snapshot),
             Err(_) if stat::has_ended(path) => Sample::Ended,
             Err(failure) => Sample::Failed(failure),

@@ -8,10 +8,15 @@ use super::view::{Sort, View};
 use crate::output::thousands;
 use std::cmp::Ordering;
 
+/// What stands above the ports.
+const PORTS: &str = "PORTS";
+/// Columns of ports and of workers that every screen has.
+const USUAL: usize = 8;
+
 /// All rows that are looked at, under their headings; what belongs to many queues last.
 pub fn lines(activity: &Activity, view: &View, columns: usize) -> Vec<Line> {
     let mut lines = Vec::new();
-    traffic(&mut lines, "PORTS", &activity.ports, view, columns);
+    traffic(&mut lines, PORTS, &activity.ports, view, columns);
     drops(&mut lines, &activity.drops, view, columns);
     workers(&mut lines, &activity.workers, view, columns);
     frames(&mut lines, activity, view, columns);
@@ -55,24 +60,27 @@ fn by_name(a: &str, b: &str) -> Ordering {
 }
 
 fn traffic(lines: &mut Vec<Line>, heading: &str, rows: &[Traffic], view: &View, columns: usize) {
-    const TITLES: [&str; 7] = ["rx/s", "Mbit/s", "tx/s", "Mbit/s", "lost/s", "posted", "in tx"];
+    const TITLES: [&str; 11] = [
+        "rx/s", "Mbit/s", "tx/s", "Mbit/s", "lost/s", "rx ring", "tx ring", "link", "posted", "in tx",
+        "slots",
+    ];
     let value = |of: &Traffic| match view.sort {
         Sort::Rx => of.rx,
         Sort::RxBits => of.rx_bits,
         Sort::Tx => of.tx,
         Sort::TxBits => of.tx_bits,
         Sort::Lost => of.lost,
-        Sort::Posted => Some(of.posted as f64),
-        Sort::Sending => Some(of.sending as f64),
+        Sort::Posted => of.rx_fill(),
+        Sort::Sending => of.tx_fill(),
         Sort::Given | Sort::Name => None,
     };
     let rows = ordered(rows, view, |of| &of.name, value);
     if rows.is_empty() && !view.filter.is_empty() {
         return;
     }
-    let cells = Cells::new(columns, TITLES.len());
-    lines.push(cells.line(Style::Heading, heading, &TITLES));
-    lines.extend(rows.into_iter().map(|of| {
+    let (cells, titles) = cells(columns, &TITLES, USUAL);
+    lines.push(cells.line(Style::Heading, heading, titles));
+    for of in rows {
         let name = if of.queues > 1 { format!("{} ({})", of.name, of.queues) } else { of.name.clone() };
         let figures = [
             cells.rate(of.rx),
@@ -80,11 +88,25 @@ fn traffic(lines: &mut Vec<Line>, heading: &str, rows: &[Traffic], view: &View, 
             cells.rate(of.tx),
             cells.megabits(of.tx_bits),
             cells.rate(of.lost),
+            cells.share(of.rx_fill()),
+            cells.share(of.tx_fill()),
+            if of.down.is_empty() { "up".to_owned() } else { "DOWN".to_owned() },
             cells.figure(of.posted as f64),
             cells.figure(of.sending as f64),
+            cells.figure(of.ring as f64),
         ];
-        cells.line(loss(of.lost), &name, &figures)
-    }));
+        let style = if of.down.is_empty() { loss(of.lost) } else { Style::Loss };
+        lines.push(cells.line(style, &name, &figures[..titles.len()]));
+        if !of.down.is_empty() && heading == PORTS {
+            lines.push(Line::new(Style::Loss, &format!("    {}", of.down), columns));
+        }
+    }
+}
+
+/// Cells for the titles that there is room for, and those: the first `usual` ones, or all on a wide screen.
+fn cells<'a>(columns: usize, titles: &'a [&'a str], usual: usize) -> (Cells, &'a [&'a str]) {
+    let all = Cells::new(columns, titles.len());
+    if all.is_wide() { (all, titles) } else { (Cells::new(columns, usual), &titles[..usual]) }
 }
 
 /// How a row of so much loss looks.
@@ -107,7 +129,9 @@ fn drops(lines: &mut Vec<Line>, rows: &[Drops], view: &View, columns: usize) {
 }
 
 fn workers(lines: &mut Vec<Line>, rows: &[Work], view: &View, columns: usize) {
-    const TITLES: [&str; 8] = ["rx/s", "hand/s", "tx/s", "drop/s", "held", "idle/s", "sleep/s", "stalls"];
+    const TITLES: [&str; 11] = [
+        "rx/s", "hand/s", "tx/s", "drop/s", "busy", "burst", "ns/pkt", "stalls", "held", "idle/s", "sleep/s",
+    ];
     let value = |of: &Work| match view.sort {
         Sort::Rx | Sort::RxBits => of.rx,
         Sort::Tx | Sort::TxBits => of.tx,
@@ -121,8 +145,8 @@ fn workers(lines: &mut Vec<Line>, rows: &[Work], view: &View, columns: usize) {
     if rows.is_empty() {
         return;
     }
-    let cells = Cells::new(columns, TITLES.len());
-    lines.push(cells.line(Style::Heading, "WORKERS", &TITLES));
+    let (cells, titles) = cells(columns, &TITLES, USUAL);
+    lines.push(cells.line(Style::Heading, "WORKERS", titles));
     lines.extend(rows.into_iter().map(|of| {
         let name =
             if of.core.is_empty() { of.name.clone() } else { format!("{} (core {})", of.name, of.core) };
@@ -131,12 +155,15 @@ fn workers(lines: &mut Vec<Line>, rows: &[Work], view: &View, columns: usize) {
             cells.rate(of.handed),
             cells.rate(of.tx),
             cells.rate(of.dropped),
+            cells.share(of.busy()),
+            cells.rate(of.burst()),
+            cells.rate(of.ns()),
+            cells.figure(of.stalls as f64),
             cells.figure(of.held as f64),
             cells.rate(of.idle_rounds),
             cells.rate(of.sleeps),
-            cells.figure(of.stalls as f64),
         ];
-        cells.line(Style::Plain, &name, &figures)
+        cells.line(Style::Plain, &name, &figures[..titles.len()])
     }));
 }
 

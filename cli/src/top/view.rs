@@ -26,8 +26,8 @@ const SORTS: [(Sort, &str); 9] = [
     (Sort::Tx, "tx/s"),
     (Sort::TxBits, "tx Mbit/s"),
     (Sort::Lost, "drops"),
-    (Sort::Posted, "posted"),
-    (Sort::Sending, "in tx"),
+    (Sort::Posted, "rx ring"),
+    (Sort::Sending, "tx ring"),
 ];
 
 impl Sort {

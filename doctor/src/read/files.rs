@@ -54,7 +54,29 @@ pub fn cores(allowed: Vec<u32>) -> Cores {
         let list = line_of(&folder.join(format!("node/node{node}/cpulist")));
         nodes.insert(node, list.map(|line| ranges(&line)).unwrap_or_default());
     }
-    Cores { allowed, isolated, nodes }
+    let governor = |core: &u32| {
+        let file = folder.join(format!("cpu/cpu{core}/cpufreq/scaling_governor"));
+        line_of(&file).map(|governor| (*core, governor))
+    };
+    Cores { governors: allowed.iter().filter_map(governor).collect(), allowed, isolated, nodes }
+}
+
+/// The interrupts of what is on a bus: one for each queue where they are messages (MSI-X), else its line's.
+pub fn interrupts((bus, device): &(String, String)) -> BTreeMap<u32, Vec<u32>> {
+    let folder = Path::new("/sys/bus").join(bus).join("devices").join(device);
+    let number = |name: &str| name.parse().ok().filter(|number| *number > 0_u32);
+    let messages = fs::read_dir(folder.join("msi_irqs")).into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = messages.filter_map(|entry| number(entry.file_name().to_str()?)).collect();
+    if numbers.is_empty() {
+        numbers.extend(line_of(&folder.join("irq")).and_then(|line| number(&line)));
+    }
+    let cores = |number: u32| {
+        let files = ["effective_affinity_list", "smp_affinity_list"];
+        let of = |file: &&str| line_of(&Path::new("/proc/irq").join(number.to_string()).join(file));
+        let list = files.iter().find_map(|file| of(file).filter(|list| !list.is_empty()))?;
+        Some((number, ranges(&list)))
+    };
+    numbers.into_iter().filter_map(cores).collect()
 }
 
 /// The driver and the NUMA node of what is on a bus.

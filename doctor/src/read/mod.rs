@@ -63,6 +63,7 @@ fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Int
     for (name, parent) in &parents {
         if let Some(interface) = interfaces.get_mut(name) {
             (interface.driver, interface.node) = files::hardware(parent);
+            interface.interrupts = files::interrupts(parent);
         }
     }
     let drivers =

@@ -4,6 +4,7 @@ use super::{interface, listed};
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
 use crate::wanted::Wanted;
+use std::collections::BTreeSet;
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let allowed = host.cores.allowed.len();
@@ -31,7 +32,63 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
             format!("start it by taskset -c {}", with_commas(isolated)),
         );
     }
+    governors(host, wanted, found);
     nodes(host, wanted, found);
+    interrupts(host, wanted, found);
+}
+
+/// A clock that follows the load is slow when packets come after a pause.
+fn governors(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    let of = |core: &u32| host.cores.governors.get(core).filter(|governor| *governor != "performance");
+    let slow: Vec<u32> = wanted.cores.iter().copied().filter(|core| of(core).is_some()).collect();
+    let Some(governor) = slow.first().and_then(of) else { return };
+    let (cores, verb) = if slow.len() == 1 { ("core", "is") } else { ("cores", "are") };
+    found.add(
+        "governor",
+        Harm::Slow,
+        "host",
+        format!("the clock of {cores} {}, where workers run, {verb} chosen by {governor}", listed(&slow)),
+        format!("cpupower -c {} frequency-set -g performance (Debian: linux-cpupower)", with_commas(&slow)),
+    );
+}
+
+/// A card's interrupts on a worker's core take turns with it, though another core near the card is free; on another node than the
+/// card's they read its rings across.
+fn interrupts(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for (port, name) in wanted.interfaces() {
+        let Some((_, interface)) = interface(host, name) else { continue };
+        let near = interface.node.and_then(|node| host.cores.nodes.get(&node)).unwrap_or(&host.cores.allowed);
+        let free: Vec<u32> = near.iter().copied().filter(|core| !wanted.cores.contains(core)).collect();
+        if free.is_empty() || wanted.cores.is_empty() {
+            continue;
+        }
+        let is_bad = |cores: &Vec<u32>| !cores.is_empty() && !cores.iter().any(|core| free.contains(core));
+        let bad: Vec<u32> = interface
+            .interrupts
+            .iter()
+            .filter(|(_, cores)| is_bad(cores))
+            .map(|(number, _)| *number)
+            .collect();
+        let Some(first) = bad.first() else { continue };
+        let on: BTreeSet<u32> =
+            bad.iter().flat_map(|number| &interface.interrupts[number]).copied().collect();
+        let (them, each) =
+            if bad.len() == 1 { ("interrupt", "") } else { ("interrupts", ", and so for each") };
+        found.add(
+            "interrupts",
+            Harm::Slow,
+            &port.name,
+            format!(
+                "its card's {them} {} run on cores {}: with workers, or far from the card",
+                listed(&bad),
+                listed(&on)
+            ),
+            format!(
+                "echo {} > /proc/irq/{first}/smp_affinity_list{each}; irqbalance moves them back",
+                with_commas(&free)
+            ),
+        );
+    }
 }
 
 /// Workers on another node than an interface's hardware read each packet across.

@@ -19,6 +19,7 @@ fn good_host() -> Host {
         mtu: 1500,
         driver: Some("ice".into()),
         node: Some(0),
+        interrupts: BTreeMap::from([(30 + index, vec![0]), (40 + index, vec![0, 1])]),
         queues: Some(QueueCounts { now: 1, most: 8, is_combined: true }),
         rings: Some(RingSizes { rx: 2048, tx: 2048 }),
         offloads: BTreeSet::from(["rx-checksum".into(), "rx-vlan-hw-parse".into()]),
@@ -38,6 +39,7 @@ fn good_host() -> Host {
         cores: Cores {
             allowed: vec![0, 1, 2, 3],
             nodes: BTreeMap::from([(0, vec![0, 1]), (1, vec![2, 3])]),
+            governors: [0, 1, 2, 3].map(|core| (core, "performance".to_owned())).into(),
             ..Cores::default()
         },
         interfaces: BTreeMap::from([
@@ -108,7 +110,7 @@ fn soft(kind: &str, link: Option<&str>) -> Interface {
 type Fault = (&'static str, Harm, fn(&mut Host, &mut Wanted));
 
 /// Those that can be had together.
-const TOGETHER: [Fault; 26] = [
+const TOGETHER: [Fault; 28] = [
     ("capabilities", Harm::Fails, |host, _| {
         host.process.capabilities.remove("CAP_BPF");
     }),
@@ -124,7 +126,11 @@ const TOGETHER: [Fault; 26] = [
     ("huge-pages", Harm::Slow, |host, _| host.memory.transparent = "never".into()),
     ("cores", Harm::Slow, |_, wanted| wanted.workers = 5),
     ("isolation", Harm::Slow, |host, _| host.cores.isolated = vec![2, 3]),
-    ("numa", Harm::Slow, |host, _| eth0(host).node = Some(1)),
+    ("governor", Harm::Slow, |host, _| drop(host.cores.governors.insert(1, "powersave".into()))),
+    ("numa", Harm::Slow, |host, _| (eth0(host).node, eth0(host).interrupts) = (Some(1), BTreeMap::new())),
+    ("interrupts", Harm::Slow, |host, _| {
+        host.interfaces.get_mut("eth1").unwrap().interrupts.extend([(33, vec![1]), (43, vec![2, 3])]);
+    }),
     ("missing", Harm::Fails, |_, wanted| wanted.ports.push(xdp("eth7"))),
     ("renamed", Harm::Loses, |host, wanted| {
         host.interfaces.get_mut("eth1").unwrap().other_names.push("enp3s0".into());
@@ -281,6 +287,20 @@ fn commands_name_the_interface_and_can_be_taken_back() {
         change("forwarding"),
         pair("sysctl -w net.ipv6.conf.eth2.forwarding=0", "sysctl -w net.ipv6.conf.eth2.forwarding=1")
     );
+}
+
+#[test]
+fn interrupts_are_no_fault_where_no_core_near_the_card_is_free_and_are_named_with_their_cores_else() {
+    let fault = TOGETHER.iter().find(|fault| fault.0 == "interrupts").unwrap();
+    let line = found(&[fault]).remove(0).to_string();
+    assert!(line.contains("interrupts 33 and 43 run on cores 1, 2 and 3"), "{line}");
+    assert!(line.contains("echo 0 > /proc/irq/33/smp_affinity_list, and so for each"), "{line}");
+    let (mut host, mut wanted) = (good_host(), wanted());
+    fault.2(&mut host, &mut wanted);
+    (wanted.workers, wanted.cores) = (2, vec![0, 1]);
+    assert_eq!(findings(&host, &wanted), []);
+    host.cores.governors.clear();
+    assert_eq!(findings(&host, &wanted), [], "a virtual machine has no governors");
 }
 
 #[test]

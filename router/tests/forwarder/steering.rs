@@ -287,7 +287,7 @@ fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
     team.settle();
     assert_eq!(team.sink.tally().received, 0, "the list waits for more");
     let One { forwarder, w, .. } = &mut team.workers[0];
-    forwarder.drain(w, 4, || false);
+    forwarder.drain(w, 4, |_| false);
     team.settle();
     assert_eq!(team.sink.tally().received, 20);
     team.end();
@@ -304,7 +304,7 @@ fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_what_lingers_too() 
     let (rounds, traffic) = (std::cell::Cell::new(0), std::cell::RefCell::new(&mut team.traffic));
     let One { forwarder, w, devices, .. } = &mut team.workers[0];
     let devices = std::cell::RefCell::new(devices);
-    forwarder.drain(w, 4, || {
+    forwarder.drain(w, 4, |_| {
         rounds.set(rounds.get() + 1);
         if rounds.get() <= 3 {
             let write = |room: &mut [u8]| traffic.borrow_mut().write(room);

@@ -1,6 +1,7 @@
 //! A frame while it is held: counted as `queued` in its pool's ledger.
 
 use crate::pool::{Frame, Place};
+use std::num::NonZeroU32;
 use std::slice;
 
 /// A frame that was counted as queued before it was made one of these.
@@ -18,6 +19,11 @@ impl Queued {
     #[inline(always)]
     pub(super) fn new(frame: Frame) -> Queued {
         Queued(Some(frame))
+    }
+
+    /// The frame's id.
+    pub(super) fn id(&self) -> Option<NonZeroU32> {
+        self.0.as_ref().map(Frame::id)
     }
 
     /// The bytes.

@@ -69,7 +69,9 @@ impl Retention {
     /// One look at the clock; frees in bulk.
     pub fn turn(&mut self, w: &mut Worker) -> usize {
         let now = Instant::now();
+        let before = self.kept.len();
         let taken = self.reader.queue.recv_burst(usize::MAX, |queued| self.kept.push_back((queued, now)));
+        self.reader.took(self.kept.range(before..).filter_map(|(queued, _)| queued.id()));
         taken + self.free(w, self.limit.packets(), now.checked_sub(self.limit.time()))
     }
 

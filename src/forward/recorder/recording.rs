@@ -1,5 +1,6 @@
 //! What was recorded, read from any thread. COLD.
 
+use super::queue_times::{Behind, QueueTimes};
 use super::ring::{BYTES, Read, Ring};
 use crate::forward::verdict::{Reason, Verdict};
 use crate::sys::clock;
@@ -10,6 +11,8 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug, Clone)]
 pub struct Recording {
     rings: Arc<[Ring]>,
+    /// Where it is known how long packets were in queues between threads.
+    queues: Option<QueueTimes>,
     /// The names of the reasons that the decision has of its own.
     own: &'static [&'static str],
 }
@@ -26,7 +29,7 @@ pub struct RecordedPacket {
     pub time: SystemTime,
     /// Its length when it came.
     pub len: usize,
-    /// Its first bytes, as they came: 152 at most.
+    /// Its first bytes, as they came: 144 at most.
     pub bytes: Vec<u8>,
     /// What was decided about it, the last time; None if nothing was yet: it is in work.
     pub verdict: Option<Verdict>,
@@ -34,6 +37,12 @@ pub struct RecordedPacket {
     pub lost: Option<Reason>,
     /// How long it waited with the decision before the last verdict (a router: for a neighbour), if it did.
     pub waited: Option<Duration>,
+    /// How long it was in the lane from the worker that received it to the one that decided, if there was one between them.
+    pub lane: Option<Duration>,
+    /// How long it was in the lane back, from its verdict on, where the worker that received it transmits.
+    pub lane_back: Option<Duration>,
+    /// How long it was in the local queue, from its verdict on until it was taken out; None also while it is there.
+    pub local_queue: Option<Duration>,
     /// It was dropped, and its sender is told.
     pub is_answered: bool,
 }
@@ -67,7 +76,23 @@ fn passed(from: u64, to: u64) -> Duration {
 
 impl Recording {
     pub(super) fn new(rings: Arc<[Ring]>, own: &'static [&'static str]) -> Recording {
-        Recording { rings, own }
+        Recording { rings, queues: None, own }
+    }
+
+    /// Knows of queues between threads too.
+    pub(super) fn follow(&mut self, times: &QueueTimes) {
+        self.queues = Some(times.clone());
+    }
+
+    /// What became of a packet behind its verdict, in a queue or with another worker.
+    fn behind(&self, read: &Read) -> Behind {
+        let put = match read.became.code().map(|code| code.verdict()) {
+            Some(Verdict::Pass) => read.ticks,
+            Some(_) if read.handed != 0 => read.handed,
+            _ => return Behind::default(),
+        };
+        let known = self.queues.as_ref().zip(read.became.id());
+        known.map_or_else(Behind::default, |(times, id)| times.behind(id, put))
     }
 
     /// How many ports are recorded.
@@ -87,7 +112,7 @@ impl Recording {
         let now = Now { time: SystemTime::now(), ticks: clock::ticks() };
         let next = ring.next();
         let oldest = next.saturating_sub(ring.room() as u64);
-        let read = |number| ring.read(number).map(|read| recorded(number, &read, &now));
+        let read = |number| ring.read(number).map(|read| recorded(number, &read, self.behind(&read), &now));
         (from.max(oldest)..next).filter_map(read).collect()
     }
 
@@ -97,17 +122,24 @@ impl Recording {
     }
 }
 
-fn recorded(number: u64, read: &Read, now: &Now) -> RecordedPacket {
-    let len = read.len as usize;
+fn recorded(number: u64, read: &Read, behind: Behind, now: &Now) -> RecordedPacket {
+    let (len, verdict) = (read.len as usize, read.became.code().map(|code| code.verdict()));
+    let is_passed = verdict == Some(Verdict::Pass);
+    // Of one that came back the time since it was handed over is known, which its way there is a part of.
+    let there = if is_passed { 0 } else { read.ticks.saturating_sub(read.handed) };
+    let taken = behind.taken.map(|ticks| passed(0, ticks.saturating_sub(there)));
     RecordedPacket {
         number,
         queue: read.queue,
         time: now.time_of(read.ticks),
         len,
         bytes: read.bytes[..len.min(BYTES)].to_vec(),
-        verdict: read.became.code().map(|code| code.verdict()),
-        lost: read.became.lost_for(),
+        verdict,
+        lost: read.became.lost_for().or(behind.lost),
         waited: (read.again != 0).then(|| passed(read.ticks, read.again)),
+        lane: (read.handed != 0).then(|| passed(read.handed, read.ticks)),
+        lane_back: taken.filter(|_| !is_passed),
+        local_queue: taken.filter(|_| is_passed),
         is_answered: read.became.is_answered(),
     }
 }

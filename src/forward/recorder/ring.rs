@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Words of a packet's beginning that a slot has room for: with the rest of the slot, three cache lines.
-const WORDS: usize = if cfg!(loom) { 1 } else { 19 };
+const WORDS: usize = if cfg!(loom) { 1 } else { 18 };
 /// Bytes of a packet that are kept at most.
 pub(super) const BYTES: usize = WORDS * 8;
 
@@ -57,6 +57,11 @@ impl Became {
         index.checked_sub(1).map(|index| Reason::at(index as usize))
     }
 
+    /// The frame; None of one that is not known.
+    pub(super) fn id(self) -> Option<NonZeroU32> {
+        NonZeroU32::new((self.0 >> 32) as u32)
+    }
+
     pub(super) fn is_answered(self) -> bool {
         self.0 & Became::ANSWERED != 0
     }
@@ -70,6 +75,8 @@ struct Slot {
     holds: AtomicU64,
     /// When it was looked at first.
     ticks: AtomicU64,
+    /// When another worker handed it over, or 0.
+    handed: AtomicU64,
     /// When it was decided about again, or 0.
     again: AtomicU64,
     /// Its length above, and the queue it came by.
@@ -82,6 +89,7 @@ struct Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) ticks: u64,
+    pub(super) handed: u64,
     pub(super) again: u64,
     pub(super) queue: u16,
     pub(super) len: u32,
@@ -102,10 +110,11 @@ impl Ring {
     /// Room for at least so many packets.
     #[cold]
     pub(super) fn new(packets: usize) -> Ring {
-        let [holds, ticks, again, size, became] = [(); 5].map(|()| || AtomicU64::new(0));
+        let [holds, ticks, handed, again, size, became] = [(); 6].map(|()| || AtomicU64::new(0));
         let slot = |_| Slot {
             holds: holds(),
             ticks: ticks(),
+            handed: handed(),
             again: again(),
             size: size(),
             became: became(),
@@ -131,15 +140,23 @@ impl Ring {
         &self.slots[number as usize & (self.slots.len() - 1)]
     }
 
-    /// Writes a packet over the oldest one; its number. Only the ring's one writer may call it.
+    /// Writes a packet over the oldest one, with when it was looked at first and when it was handed over (0: not); its number. Only the ring's
+    /// one writer may call it.
     #[inline]
-    pub(super) fn note(&self, ticks: u64, queue: u16, id: Option<NonZeroU32>, data: &[u8]) -> u64 {
+    pub(super) fn note(
+        &self,
+        (ticks, handed): (u64, u64),
+        queue: u16,
+        id: Option<NonZeroU32>,
+        data: &[u8],
+    ) -> u64 {
         let number = self.next.load(Relaxed);
         let slot = self.slot(number);
         slot.holds.store(0, Relaxed);
         // Pairs with the Acquire fence of `read`: who has read anything of what follows finds the old number gone.
         fence(Release);
         slot.ticks.store(ticks, Relaxed);
+        slot.handed.store(handed, Relaxed);
         slot.again.store(0, Relaxed);
         slot.size.store((data.len() as u64) << 16 | u64::from(queue), Relaxed);
         slot.became.store(Became::of(id).0, Relaxed);
@@ -176,6 +193,11 @@ impl Ring {
         is_here
     }
 
+    /// When the packet of this number was looked at first; the ring's one writer, while it is here.
+    pub(super) fn noted_at(&self, number: u64) -> u64 {
+        self.slot(number).ticks.load(Relaxed)
+    }
+
     /// Says when a packet was decided about again; the ring's one writer, before it changes what became of it.
     pub(super) fn decided_again(&self, number: u64, ticks: u64) {
         self.slot(number).again.store(ticks, Relaxed);
@@ -201,9 +223,10 @@ impl Ring {
         }
         let size = slot.size.load(Relaxed);
         let (ticks, again) = (slot.ticks.load(Relaxed), slot.again.load(Relaxed));
+        let handed = slot.handed.load(Relaxed);
         // Pairs with the Release fence of `note`.
         fence(Acquire);
-        let read = Read { ticks, again, queue: size as u16, len: (size >> 16) as u32, became, bytes };
+        let read = Read { ticks, handed, again, queue: size as u16, len: (size >> 16) as u32, became, bytes };
         (slot.holds.load(Relaxed) == number + 1).then_some(read)
     }
 }
@@ -218,11 +241,11 @@ mod loom_tests {
     fn what_is_read_is_one_packet_however_the_writer_goes_on() {
         loom::model(|| {
             let ring = Arc::new(Ring::new(1));
-            ring.note(7, 7, NonZeroU32::new(7), &[7; 8]);
+            ring.note((7, 7), 7, NonZeroU32::new(7), &[7; 8]);
             let writer = {
                 let ring = Arc::clone(&ring);
                 thread::spawn(move || {
-                    let number = ring.note(8, 8, NonZeroU32::new(8), &[8; 8]);
+                    let number = ring.note((8, 8), 8, NonZeroU32::new(8), &[8; 8]);
                     ring.decided_again(number, 9);
                     assert!(ring.change(number, NonZeroU32::new(8), Became::answered));
                 })
@@ -230,7 +253,7 @@ mod loom_tests {
             for number in 0..ring.next() {
                 let Some(read) = ring.read(number) else { continue };
                 let is = 7 + number;
-                assert_eq!((read.ticks, read.queue, read.len), (is, is as u16, 8));
+                assert_eq!((read.ticks, read.handed, read.queue, read.len), (is, is, is as u16, 8));
                 assert_eq!((read.bytes, read.became.0 >> 32), ([is as u8; 8], is));
                 assert!(!read.became.is_answered() || read.again == 9);
             }

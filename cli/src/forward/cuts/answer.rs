@@ -1,7 +1,7 @@
 //! What a worker says when it is asked, at the end of a round.
 
 use super::Cuts;
-use super::sizes::Sizes;
+use super::sizes::{Counted, Sizes};
 use crate::forward::report::{PortSource, dropped};
 use netmem::forward::{Forwarder, Meters};
 use netmem::pool::Ledger;
@@ -26,8 +26,11 @@ pub struct Answer {
     pub stalls: u64,
     /// Its time per packet; None before the first window was full.
     pub windows: Option<Quantiles>,
-    /// Packets of a round, as sampled.
-    pub bursts: Sizes,
+    /// Nanoseconds of rounds with work in them.
+    pub busy_ns: u64,
+    /// Packets of a round, and nanoseconds that packets were here.
+    pub bursts: Counted,
+    pub latency: Counted,
     pub ports: Vec<PortAnswer>,
     /// The frames of its pool, where none moves but by this worker.
     pub ledger: Option<Ledger>,
@@ -57,7 +60,7 @@ pub struct PortAnswer {
     pub is_up: bool,
     pub counters: Vec<(&'static str, u64)>,
     /// Frames posted for transmission, as sampled.
-    pub posted: Sizes,
+    pub posted: Counted,
 }
 
 impl Packets {
@@ -81,17 +84,17 @@ impl Answer {
     /// What a worker says before it was asked.
     pub fn first(forwarder: &Forwarder) -> Answer {
         let ports = forwarder.ports().count();
-        Answer::read(forwarder, 0, &(Sizes::default(), vec![Sizes::default(); ports]))
+        Answer::read(forwarder, 0, &vec![Sizes::default(); ports])
     }
 
-    fn read(forwarder: &Forwarder, number: u64, (bursts, posted): &(Sizes, Vec<Sizes>)) -> Answer {
+    fn read(forwarder: &Forwarder, number: u64, posted: &[Sizes]) -> Answer {
         let meters = forwarder.meters();
         let port = |(port, posted): (&dyn netmem::port::Port, &Sizes)| PortAnswer {
             name: port.name().to_owned(),
             kind: port.kind(),
             is_up: port.state() == PortState::Up,
             counters: PortSource::new(port).read(),
-            posted: *posted,
+            posted: posted.counted(),
         };
         Answer {
             number,
@@ -101,7 +104,9 @@ impl Answer {
             sleeps: meters.sleeps.get(),
             stalls: meters.stalls.get(),
             windows: meters.windows.quantiles(),
-            bursts: *bursts,
+            busy_ns: meters.busy_ns.get(),
+            bursts: Counted::of(&meters.bursts),
+            latency: Counted::of(&meters.round_latency),
             ports: forwarder.ports().zip(posted).map(port).collect(),
             ledger: None,
             drops: dropped(&[meters], None),
@@ -114,18 +119,14 @@ pub struct Attendant {
     cuts: Arc<Cuts>,
     worker: usize,
     answered: u64,
-    samples: (Sizes, Vec<Sizes>),
+    /// Frames posted for transmission, of each port, as sampled.
+    posted: Vec<Sizes>,
 }
 
 impl Attendant {
     /// That of worker `worker`, which has so many ports.
     pub fn new(cuts: Arc<Cuts>, worker: usize, ports: usize) -> Attendant {
-        Attendant { cuts, worker, answered: 0, samples: Default::default() }.with_ports(ports)
-    }
-
-    fn with_ports(mut self, ports: usize) -> Attendant {
-        self.samples.1 = vec![Sizes::default(); ports];
-        self
+        Attendant { cuts, worker, answered: 0, posted: vec![Sizes::default(); ports] }
     }
 
     /// The worker has come round, after it has looked up: it answers what it was asked, in the state in which its last round
@@ -134,16 +135,19 @@ impl Attendant {
         let asked = self.cuts.asked(self.worker);
         if asked != self.answered {
             self.answered = asked;
-            self.cuts.answer(self.worker, Answer::read(forwarder, asked, &self.samples));
+            self.cuts.answer(self.worker, Answer::read(forwarder, asked, &self.posted));
         }
     }
 
-    /// A round has received so many packets: a sample of that, and of what its ports have posted.
-    pub fn sample(&mut self, received: usize, forwarder: &Forwarder) {
-        let (bursts, posted) = &mut self.samples;
-        bursts.add(received);
-        for (posted, port) in posted.iter_mut().zip(forwarder.ports()) {
+    /// Takes a sample of what the ports have posted.
+    pub fn sample(&mut self, forwarder: &Forwarder) {
+        for (posted, port) in self.posted.iter_mut().zip(forwarder.ports()) {
             posted.add(port.tx_posted());
         }
+    }
+
+    /// The worker has ended: what it says now is its answer to whatever will be asked.
+    pub fn end(&self, forwarder: &Forwarder) {
+        self.cuts.end(self.worker, Answer::read(forwarder, self.cuts.asked(self.worker), &self.posted));
     }
 }

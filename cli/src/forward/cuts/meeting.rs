@@ -27,6 +27,8 @@ pub struct Meeting {
     idle: Vec<IdleControl>,
     /// The number of the cut, and how many workers have come.
     came: AtomicU64,
+    /// Workers that have ended: they do not come, and move nothing any more.
+    ended: AtomicU64,
     /// The last number for which one went on before it was over.
     left: AtomicU64,
     /// The last number for which the frames have been counted, whether that counts or not.
@@ -47,7 +49,26 @@ impl Meeting {
     /// A meeting of workers that do this without work.
     pub fn new(idle: Vec<IdleControl>) -> Meeting {
         let number = || AtomicU64::new(0);
-        Meeting { idle, came: number(), left: number(), over: number(), met: Mutex::new(None) }
+        Meeting {
+            idle,
+            came: number(),
+            ended: number(),
+            left: number(),
+            over: number(),
+            met: Mutex::new(None),
+        }
+    }
+
+    /// A worker has ended, and is waited for no more.
+    pub fn end(&self) {
+        // Release: pairs with the Acquire in `present`; all that it did comes before.
+        self.ended.fetch_add(1, Release);
+    }
+
+    /// Workers that have not ended.
+    pub fn present(&self) -> u64 {
+        // Acquire: pairs with the Release in `end`.
+        self.idle.len() as u64 - self.ended.load(Acquire)
     }
 
     /// Opens it for the cut of that number, which is larger than any before. Who still waits in another one leaves it.
@@ -74,7 +95,7 @@ impl Meeting {
         // AcqRel: what others did before they came is seen by the last one.
         let Ok(before) = self.came.fetch_update(AcqRel, Relaxed, came) else { return };
         let others = before & ((1 << NUMBER) - 1);
-        if others + 1 < self.idle.len() as u64 {
+        if others + 1 < self.present() {
             self.wait(number, worker);
             return;
         }

@@ -1,9 +1,25 @@
 //! How often each size came, in buckets up to powers of two, as Prometheus counts them.
 
+use netmem::stats::Buckets;
+
 /// Buckets: 0, 1, 2, 4, … 65,536, and all that is larger.
 const BUCKETS: usize = 19;
 
-/// How often sizes came, and their sum.
+/// Numbers of how often something was no larger than each bound, the last of which is that of all (None), and the sum.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub up_to: Vec<(Option<u64>, u64)>,
+    pub sum: u64,
+}
+
+impl Counted {
+    /// What was counted in buckets by now; their one writer's call.
+    pub fn of<const LEAST: u32, const N: usize>(buckets: &Buckets<LEAST, N>) -> Counted {
+        Counted { up_to: buckets.up_to().collect(), sum: buckets.sum() }
+    }
+}
+
+/// How often sizes came that are sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
     counts: [u64; BUCKETS],
@@ -21,13 +37,12 @@ impl Sizes {
         self.sum += size as u64;
     }
 
-    /// The sum of all.
-    pub fn sum(&self) -> u64 {
-        self.sum
+    /// What was counted by now.
+    pub fn counted(&self) -> Counted {
+        Counted { up_to: self.up_to().collect(), sum: self.sum }
     }
 
-    /// For each bound, how many were no larger; None is the bound of all.
-    pub fn up_to(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
+    fn up_to(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
         let bound = |at: usize| match at {
             0 => Some(0),
             at if at == BUCKETS - 1 => None,
@@ -49,7 +64,7 @@ mod tests {
         let mut sizes = Sizes::default();
         let all = [0, 1, 2, 3, 4, 5, 64, 65, 65_536, 65_537, 1 << 20];
         all.into_iter().for_each(|size| sizes.add(size));
-        assert_eq!(sizes.sum(), all.iter().sum::<usize>() as u64);
+        assert_eq!(sizes.counted().sum, all.iter().sum::<usize>() as u64);
         for (bound, count) in sizes.up_to() {
             let below = all.iter().filter(|&&size| bound.is_none_or(|bound| size as u64 <= bound)).count();
             assert_eq!(count, below as u64, "{bound:?}");

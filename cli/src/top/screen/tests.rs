@@ -99,7 +99,7 @@ fn rows_are_sorted_by_each_column_and_the_other_way_round() {
     let rx = of_sort(Sort::Rx, false);
     assert!(rx.is_sorted_by_key(|name| -rate(name, |of| of.rx.unwrap())) && rx != given, "{rx:?}");
     let posted = of_sort(Sort::Posted, true);
-    assert!(posted.is_sorted_by_key(|name| rate(name, |of| of.posted as f64)), "{posted:?}");
+    assert!(posted.is_sorted_by_key(|name| rate(name, |of| of.rx_fill().unwrap())), "{posted:?}");
 }
 
 #[test]
@@ -130,6 +130,23 @@ fn reasons_and_queues_of_zeros_are_seen_by_who_asks_for_all() {
         (queue.rx, queue.tx, queue.lost) = (Some(0.0), Some(0.0), Some(0.0));
     }
     assert!(drawn(&quiet, &View::default(), size).contains("\nQUEUES 1 of 64 "));
+}
+
+#[test]
+fn a_port_that_is_down_says_why_below_its_row_and_its_queues_do_not() {
+    let (old, mut new) = recorded("64-queues");
+    for queue in new.queues.iter_mut().filter(|queue| queue.port == "xdp:nt1") {
+        queue.down = "interface nt1 is down".into();
+    }
+    let of = Activity::new(Some(&old), &new);
+    let all = View { all: true, ..View::default() };
+    let shown = drawn(&of, &all, Size { columns: 80, rows: 200 });
+    let row = shown.lines().position(|line| line.starts_with("xdp:nt1 (32)")).unwrap();
+    let lines: Vec<_> = shown.lines().skip(row).take(2).collect();
+    assert!(lines[0].ends_with(" DOWN") && lines[1] == "    interface nt1 is down", "{shown}");
+    assert_eq!((shown.matches(" DOWN").count(), shown.matches("is down").count()), (33, 1), "{shown}");
+    let screen = screen(&of, &all, "", TERMINAL);
+    assert!(screen.lines.iter().filter(|line| line.style == Style::Loss).count() >= 2);
 }
 
 #[test]

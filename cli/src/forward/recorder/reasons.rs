@@ -1,0 +1,295 @@
+//! Forwarders that drop packets for the reasons that no file of packets meets, recorded, and read by tshark.
+
+use super::*;
+use crate::forward::report::LOST_BETWEEN;
+use netmem::forward::local_queue::local_queue;
+use netmem::forward::{CrossConnect, Forwarder, PacketPath, PassAll, Reason, Verdicts};
+use netmem::packet::HeadCache;
+use netmem::page::{BackingPreference, Memory, MemoryConfig};
+use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::{Port, pcap};
+use netmem::steer::Source;
+use netmem::sync::Worker;
+use netmem::wire::offload::{Gso, GsoKind, Offload};
+use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, Path as Way, fib};
+use netmem_router::{Fib, Router, waiting};
+use netmem_traffic::{self as traffic, Traffic};
+use std::collections::BTreeMap;
+use std::env;
+use std::iter::from_fn;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::process::Command;
+
+/// Those that a file of packets meets: `tests/record.rs` holds each to a run of the program.
+const FROM_A_FILE: [&str; 17] = [
+    "short",
+    "unknown_ethertype",
+    "arp",
+    "not_for_us",
+    "link_multicast",
+    "bad_version",
+    "bad_header_length",
+    "bad_total_length",
+    "truncated",
+    "bad_checksum",
+    "martian",
+    "ttl_expired",
+    "no_route",
+    "policy",
+    "bad_options",
+    "source_route",
+    "beyond_scope",
+];
+
+/// Those of packets between two workers, which nobody has decided about and no recorder has seen: they are counted alone (ADR 0044).
+const NOT_RECORDED: [&str; 3] = ["inbox_full", "flow_limit", "inbox_gone"];
+
+/// A forwarder with a recorder, and what is at the other end of its first port.
+struct Rig {
+    recordings: Recordings,
+    forwarder: Forwarder,
+    near: MemDevice,
+    /// Kept: without it the second port's ring is not there.
+    _far: MemDevice,
+    pool: Pool,
+    w: Worker,
+    memory: Memory,
+}
+
+impl Rig {
+    /// Ports are called after the reason. `far` may stand in the place of the second.
+    fn new(reason: Reason, decision: Box<dyn Decide>, far: Option<Box<dyn Port>>) -> Rig {
+        let backing = BackingPreference::Small;
+        let config = MemoryConfig { bytes: 4 << 20, workers: 1, backing, ..MemoryConfig::default() };
+        let memory = Memory::new(&config).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
+        let names = [0, 1].map(|at| format!("{}-{at}", reason.name()));
+        let [(a, near), (b, _far)] =
+            names.map(|name| wire(&name, &MemConfig { ring: 64, coalesce: 1 }).unwrap());
+        let ports = [a.name(), b.name()].map(str::to_owned).to_vec();
+        let (decision, recording) = recorder(decision, 2, RecorderConfig { packets: 256 });
+        let ports_of = vec![Box::new(a) as Box<dyn Port>, far.unwrap_or(Box::new(b))];
+        let mut forwarder = Forwarder::new(ports_of, pool.clone(), Box::new(decision)).unwrap();
+        forwarder.poll(&mut w);
+        let recordings = Recordings { ports, workers: vec![recording] };
+        Rig { recordings, forwarder, near, _far, pool, w, memory }
+    }
+
+    /// Receives so many packets of the built-in traffic, changed, and goes on for some rounds.
+    fn receive(&mut self, packets: usize, size: usize, change: impl Fn(&mut [u8])) {
+        let mut traffic = Traffic::new(1, size).unwrap();
+        for _ in 0..packets {
+            self.near.deliver(1, |room| {
+                let n = traffic.write(room);
+                change(&mut room[..n]);
+                n
+            });
+            self.forwarder.poll(&mut self.w);
+        }
+        for _ in 0..4 {
+            self.forwarder.poll(&mut self.w);
+        }
+    }
+
+    /// The packets that were recorded, and that as many were dropped for the reason as are said to be.
+    #[track_caller]
+    fn recorded(self, reason: Reason) -> Vec<Recorded> {
+        let recorded = self.recordings.read(&[]);
+        let said = recorded.iter().filter(|packet| packet.dropped.as_deref() == Some(reason.name())).count();
+        assert_eq!(said as u64, self.forwarder.meters().drops.get(reason), "{reason:?}");
+        assert!(said > 0, "{reason:?} was not met");
+        assert!(self.pool.ledger().balanced(), "{reason:?}: {:?}", self.pool.ledger());
+        recorded
+    }
+}
+
+/// A router whose packets are to leave by port 1, and what changes the way: a neighbour that is not known, until something is changed.
+fn router(mtu: Option<u16>) -> (Router, FibControl, Neighbour) {
+    let (mut control, reader) = fib(Fib { interfaces: traffic::INTERFACES.to_vec(), ..Fib::default() });
+    let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 9]) };
+    let way = Way { port: Some(1), via: Some(neighbour.address), weight: 1, mtu };
+    let to = traffic::routes().into_iter().find(|route| route.port == 1).unwrap();
+    control.apply(vec![Change::Paths(HopId(0), [way].into()), Change::Route(to.prefix, HopId(0))]);
+    (Router::new(reader), control, neighbour)
+}
+
+/// What a route of this kind makes of packets.
+fn to_hop(reason: Reason, hop: NextHop) -> Rig {
+    let (router, mut control, _) = router(None);
+    control.apply(vec![Change::Hop(HopId(0), hop)]);
+    let mut rig = Rig::new(reason, Box::new(router), None);
+    rig.receive(3, 64, |_| ());
+    rig
+}
+
+/// A neighbour that nobody asks for, or that is asked for and does not answer.
+fn to_neighbour(reason: Reason, is_asked: bool) -> Rig {
+    let (router, mut control, neighbour) = router(None);
+    let (waiting, _wanted) = waiting(20);
+    let router = if is_asked { router.with_waiting(waiting) } else { router };
+    let mut rig = Rig::new(reason, Box::new(router), None);
+    rig.receive(3, 64, |_| ());
+    control.apply(vec![Change::Neighbour(neighbour, None)]);
+    rig.receive(0, 64, |_| ());
+    rig
+}
+
+/// Packets that are longer than their route carries, and may be cut or not; 60 bytes are too few for any that is cut.
+fn too_long(reason: Reason, mtu: u16, may_be_cut: bool) -> Rig {
+    let (router, mut control, neighbour) = router(Some(mtu));
+    let mac = traffic::routes().into_iter().find(|route| route.port == 1).unwrap().mac;
+    control.apply(vec![Change::Neighbour(neighbour, Some(mac))]);
+    let mut rig = Rig::new(reason, Box::new(router), None);
+    rig.receive(3, 600, |frame| {
+        frame[20] = if may_be_cut { 0 } else { 0x40 };
+        frame[24..26].fill(0);
+        let words = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+        let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        frame[24..26].copy_from_slice(&(!(((sum & 0xffff) + (sum >> 16)) as u16)).to_be_bytes());
+    });
+    rig
+}
+
+/// The local queue has 64 places and nobody reads it, or there is none.
+fn to_local_queue(reason: Reason, is_there: bool) -> Rig {
+    let mut rig = Rig::new(reason, Box::new(PassAll), None);
+    let ends = is_there.then(|| local_queue(64));
+    let reader = ends.map(|(queue, reader)| {
+        rig.forwarder.set_local_queue(queue);
+        reader
+    });
+    rig.receive(80, 64, |_| ());
+    drop(reader);
+    rig
+}
+
+/// A port whose file can hold nothing takes nothing from the first packet on that could not be written.
+fn to_a_full_disk(reason: Reason) -> Rig {
+    let config =
+        pcap::PcapConfig { output: Some("/dev/full".into()), ring: 64, ..pcap::PcapConfig::default() };
+    let port = pcap::open("full", &config).unwrap();
+    let mut rig = Rig::new(reason, Box::new(CrossConnect), Some(Box::new(port)));
+    rig.receive(200, 1000, |_| ());
+    rig
+}
+
+/// Nobody takes what leaves: 64 packets are in the ring, 64 wait for it.
+fn to_a_ring_that_stays_full(reason: Reason) -> Rig {
+    let mut rig = Rig::new(reason, Box::new(CrossConnect), None);
+    rig.receive(140, 64, |_| ());
+    rig
+}
+
+fn without_memory_for_heads(reason: Reason) -> Rig {
+    let mut rig = Rig::new(reason, Box::new(CrossConnect), None);
+    let heads = HeadCache::new(&rig.memory).unwrap();
+    rig.forwarder.set_packet_path(PacketPath::new(heads));
+    let all: Vec<_> = from_fn(|| rig.memory.alloc(&mut rig.w, 0)).collect();
+    rig.receive(20, 64, |_| ());
+    drop(all);
+    rig
+}
+
+/// Has each packet cut, which is one of UDP, of which it says that a card is to cut it as TCP.
+struct Confused;
+
+impl Decide for Confused {
+    fn takes_offloads(&self) -> bool {
+        true
+    }
+
+    fn decide(&mut self, _: Source, _: &mut [u8]) -> Verdict {
+        Verdict::Fragment
+    }
+
+    fn decide_burst(&mut self, _: Source, burst: &mut Batch, verdicts: &mut Verdicts) {
+        let gso = Gso { kind: GsoKind::TcpV4, size: NonZeroU16::new(100).unwrap() };
+        for frame in burst.iter_mut() {
+            frame.set_offload(Offload { checksum: None, gso: Some(gso) }).unwrap();
+        }
+        verdicts.fill(Verdict::Fragment);
+    }
+}
+
+fn with_an_offload_that_makes_no_sense(reason: Reason) -> Rig {
+    let mut rig = Rig::new(reason, Box::new(Confused), None);
+    rig.receive(3, 600, |_| ());
+    rig
+}
+
+/// A run in which packets are dropped for this reason; None of those from a file.
+fn run(reason: Reason) -> Option<Rig> {
+    Some(match reason {
+        Reason::LocalAddress => to_hop(reason, NextHop::LOCAL),
+        Reason::Blackhole => to_hop(reason, NextHop::BLACKHOLE),
+        Reason::Unreachable => to_hop(reason, NextHop::UNREACHABLE),
+        Reason::Prohibited => to_hop(reason, NextHop::PROHIBIT),
+        Reason::NeighFailed => to_neighbour(reason, true),
+        Reason::NeighQueueFull => to_neighbour(reason, false),
+        Reason::PktTooBig => too_long(reason, 500, false),
+        Reason::FragNeeded => too_long(reason, 60, true),
+        Reason::LocalQueueFull => to_local_queue(reason, true),
+        Reason::NoLocalQueue => to_local_queue(reason, false),
+        Reason::TxRefused => to_a_full_disk(reason),
+        Reason::TxFull => to_a_ring_that_stays_full(reason),
+        Reason::NoHead => without_memory_for_heads(reason),
+        Reason::GsoSeg => with_an_offload_that_makes_no_sense(reason),
+        _ => return None,
+    })
+}
+
+/// What tshark says of a file: interface, verdict and comment of each packet; None where there is no tshark.
+fn tshark(path: &Path) -> Option<String> {
+    let fields = ["interface_name", "verdict.ebpf_xdp", "comment"];
+    let fields = fields.iter().flat_map(|field| ["-e".to_owned(), format!("frame.{field}")]);
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-T", "fields", "-E", "separator=|", "-r"]).arg(path).args(fields);
+    match command.output() {
+        Ok(out) => Some(String::from_utf8(out.stdout).unwrap()),
+        Err(error) => {
+            assert!(env::var_os("NETMEM_NO_SKIP").is_none(), "no tshark: {error}");
+            eprintln!("SKIPPED: every_reason_of_a_forwarder_is_met_by_a_run_and_read_by_tshark: no tshark");
+            None
+        }
+    }
+}
+
+#[test]
+fn every_reason_of_a_forwarder_is_met_by_a_run_and_read_by_tshark() {
+    assert_eq!(NOT_RECORDED, LOST_BETWEEN);
+    let path = env::temp_dir().join(format!("netmem-reasons-{}.pcapng", std::process::id()));
+    let mut capture = Capture::new(File::create(&path).unwrap()).unwrap();
+    let mut met = Vec::new();
+    for &reason in Reason::ALL {
+        let Some(rig) = run(reason) else {
+            assert!(FROM_A_FILE.contains(&reason.name()), "no run meets {reason:?}");
+            continue;
+        };
+        for packet in rig.recorded(reason) {
+            let packet = Recorded { ring: packet.ring + 2 * met.len(), ..packet };
+            capture.write(&packet).unwrap();
+        }
+        met.push(reason.name());
+    }
+    assert_eq!(met.len() + FROM_A_FILE.len(), Reason::ALL.len());
+    let said = tshark(&path);
+    fs::remove_file(&path).unwrap();
+    let Some(said) = said else { return };
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    for line in said.lines() {
+        let [interface, verdict, comment] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let reason = comment.split_once("dropped: ").map(|(_, rest)| rest.split([';', ',']).next().unwrap());
+        if let Some(reason) = reason {
+            assert_eq!((interface, verdict), (&*format!("mem:{reason}-0"), "1"), "{line}");
+            seen.insert(reason, line);
+        }
+    }
+    assert_eq!(seen.keys().copied().collect::<Vec<_>>(), {
+        met.sort_unstable();
+        met
+    });
+}

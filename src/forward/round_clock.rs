@@ -1,0 +1,134 @@
+//! HOT: how long a round took, and with it how long its packets were here.
+//!
+//! ```text
+//!   clock ─► rx ─► verdict ─► tx, queue, another worker, dropped ─► clock        a packet received between the two has left before
+//!     │                          └─► its transmit ring is full ──────┼─► … ─► clock   the second, or in a later round
+//! ```
+//! `Forwarder::run` reads the clock at the end of each round for its windows; nothing else is read. So a packet's time is known as
+//! that of its round, from before the round's first look at a port: no packet took longer. Pauses of the machine are in it, since
+//! packets wait for their end. What is not: the time in a device's rings before and behind, and in another worker's lane.
+
+use super::meters::Meters;
+use crate::sys::clock;
+
+/// Where the fraction stands in nanoseconds a tick.
+const FRACTION: u32 = 32;
+
+/// When the round began, and who is still here of those before.
+#[derive(Debug)]
+pub(super) struct RoundClock {
+    began: u64,
+    /// Nanoseconds a tick, with [`FRACTION`] bits behind the point.
+    scale: u64,
+    /// Frames that a full transmit ring kept here at the end of the last round, and when the round began that received the first of them.
+    unsent: u64,
+    since: u64,
+}
+
+impl RoundClock {
+    #[cold]
+    pub(super) fn new() -> RoundClock {
+        let scale = ((1_u64 << FRACTION) as f64 / clock::ticks_per_ns()) as u64;
+        RoundClock { began: 0, scale, unsent: 0, since: 0 }
+    }
+
+    /// The next round begins.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, now: u64) {
+        self.began = now;
+    }
+
+    /// Nanoseconds of these ticks; none of a clock that ran backwards, as it may from one core to another.
+    #[inline(always)]
+    fn ns(&self, from: u64, to: u64) -> u64 {
+        let ticks = to.saturating_sub(from);
+        ((u128::from(ticks) * u128::from(self.scale)) >> FRACTION) as u64
+    }
+
+    /// A round with work in it is over, which has received so many packets and leaves `unsent` frames without room in a transmit ring.
+    #[inline(always)]
+    pub(super) fn end(&mut self, now: u64, received: u64, unsent: u64, meters: &Meters) {
+        let ns = self.ns(self.began, now);
+        meters.busy_ns.add(ns);
+        if unsent | self.unsent == 0 {
+            meters.round_latency.add(ns, received);
+        } else {
+            self.end_with_unsent(now, received, unsent, meters);
+        }
+    }
+
+    /// The same where transmit rings are or were full: who came first has left first, as if all ports were one queue.
+    #[cold]
+    #[inline(never)]
+    fn end_with_unsent(&mut self, now: u64, received: u64, unsent: u64, meters: &Meters) {
+        let left = (self.unsent + received).saturating_sub(unsent);
+        let old = left.min(self.unsent);
+        meters.round_latency.add(self.ns(self.since, now), old);
+        meters.round_latency.add(self.ns(self.began, now), left - old);
+        if old == self.unsent {
+            self.since = self.began;
+        }
+        self.unsent = unsent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock whose ticks are nanoseconds.
+    fn clock() -> RoundClock {
+        RoundClock { scale: 1 << FRACTION, ..RoundClock::new() }
+    }
+
+    /// How many packets took up to 256, 512, … ns, as far as there were some, and the sum.
+    fn taken(meters: &Meters) -> (Vec<(u64, u64)>, u64) {
+        let mut before = 0;
+        let each = meters.round_latency.up_to().filter_map(|(bound, below)| {
+            let count = below - std::mem::replace(&mut before, below);
+            (count > 0).then_some((bound.unwrap_or(u64::MAX), count))
+        });
+        (each.collect(), meters.round_latency.sum())
+    }
+
+    #[test]
+    fn each_packet_of_a_round_took_as_long_as_the_round() {
+        let (mut clock, meters) = (clock(), Meters::default());
+        clock.begin(1_000);
+        clock.end(1_300, 32, 0, &meters);
+        clock.begin(2_000);
+        clock.end(3_000, 1, 0, &meters);
+        assert_eq!(taken(&meters), (vec![(512, 32), (1024, 1)], 32 * 300 + 1_000));
+        assert_eq!(meters.busy_ns.get(), 1_300);
+    }
+
+    #[test]
+    fn what_a_full_ring_kept_counts_when_it_has_left_and_from_its_own_round_on() {
+        let (mut clock, meters) = (clock(), Meters::default());
+        clock.begin(0);
+        clock.end(200, 10, 4, &meters);
+        assert_eq!(taken(&meters), (vec![(256, 6)], 6 * 200));
+        // One of the four leaves, and nothing of what has come.
+        clock.begin(200);
+        clock.end(400, 5, 8, &meters);
+        assert_eq!(taken(&meters), (vec![(256, 6), (512, 1)], 6 * 200 + 400));
+        // All leave: the three of the first round with those of the second, which are not told apart from them.
+        clock.begin(400);
+        clock.end(1_000, 2, 0, &meters);
+        assert_eq!(
+            taken(&meters),
+            (vec![(256, 6), (512, 1), (1024, 10)], 6 * 200 + 400 + 8 * 1_000 + 2 * 600)
+        );
+        clock.begin(1_000);
+        clock.end(1_100, 1, 0, &meters);
+        assert_eq!(taken(&meters).0[0], (256, 7));
+    }
+
+    #[test]
+    fn a_clock_that_ran_backwards_counts_nothing() {
+        let (mut clock, meters) = (clock(), Meters::default());
+        clock.begin(1_000);
+        clock.end(900, 1, 0, &meters);
+        assert_eq!((taken(&meters).1, meters.busy_ns.get()), (0, 0));
+    }
+}
