@@ -12,7 +12,6 @@ pub enum Failure {
     /// It was done, and this went wrong or did not add up. Exit code 1.
     Run(Vec<String>),
     /// A signal ended it before its time; what was finished is kept. Exit code 130, as of a shell's command that Ctrl-C ended.
-    #[cfg_attr(not(feature = "lab"), allow(dead_code, reason = "only the lab's runs end so"))]
     Interrupted,
 }
 

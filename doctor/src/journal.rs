@@ -84,10 +84,20 @@ impl Journal {
     /// # Errors
     /// [`JournalError::File`] and [`JournalError::Line`], before anything was changed or after what `done` would say.
     pub fn undo(&self) -> Result<Undone, JournalError> {
+        self.undo_to(0)
+    }
+
+    /// Takes all changes back but the first `lasting`, the last one first.
+    ///
+    /// # Errors
+    /// As of [`Journal::undo`].
+    pub fn undo_to(&self, lasting: usize) -> Result<Undone, JournalError> {
         let mut undone = Undone { done: Vec::new(), failed: Vec::new() };
         let mut left = self.changes()?;
         let mut kept = Vec::new();
-        while let Some(change) = left.pop() {
+        while left.len() > lasting
+            && let Some(change) = left.pop()
+        {
             let back = change.reversed();
             match back.apply() {
                 Ok(()) => undone.done.push(back),
@@ -198,6 +208,23 @@ mod tests {
         assert_eq!((undone.done.len(), undone.failed.len()), (2, 0));
         assert!(!outer.exists() && !journal.path.exists());
         assert_eq!(journal.undo().unwrap().done.len(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_first_changes_last_while_those_behind_them_are_taken_back() {
+        let folder = folder("lasting");
+        let journal = Journal::at(&folder.join("journal"));
+        let [first, second, third] = ["first", "second", "third"].map(|name| folder.join(name));
+        for file in [&first, &second, &third] {
+            journal.make(&file_made(file)).unwrap();
+        }
+        assert_eq!(journal.undo_to(1).unwrap().done.len(), 2);
+        assert_eq!([&first, &second, &third].map(|file| file.exists()), [true, false, false]);
+        assert_eq!(journal.undo_to(1).unwrap().done.len(), 0);
+        assert_eq!(journal.changes().unwrap(), [file_made(&first)]);
+        assert_eq!(journal.undo().unwrap().done.len(), 1);
+        assert!(!journal.path.exists());
         fs::remove_dir_all(folder).unwrap();
     }
 

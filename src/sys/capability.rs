@@ -1,7 +1,11 @@
 //! What the process may do: capabilities and the limit on locked memory.
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
+use std::sync::{Mutex, PoisonError};
+
+/// One at a time: another's lifted limit would be taken for the one that was before.
+static LIFTED: Mutex<()> = Mutex::new(());
 
 /// The capabilities that AF_XDP needs and this thread lacks, by name.
 ///
@@ -27,4 +31,36 @@ pub fn missing_for_xdp() -> Vec<&'static str> {
 /// How many bytes the user may lock (RLIMIT_MEMLOCK, the current limit); None when there is no limit.
 pub fn locked_memory_limit() -> Option<u64> {
     getrlimit(Resource::Memlock).current
+}
+
+/// Calls `call` without a limit on locked memory, or with the highest that this process may have; the limit is as it was afterwards.
+pub fn without_lock_limit<T>(call: impl FnOnce() -> T) -> T {
+    let _alone = LIFTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = getrlimit(Resource::Memlock);
+    let highest = Rlimit { current: before.maximum, maximum: before.maximum };
+    // Only CAP_SYS_RESOURCE raises the maximum.
+    let none = Rlimit { current: None, maximum: None };
+    let is_lifted =
+        setrlimit(Resource::Memlock, none).or_else(|_| setrlimit(Resource::Memlock, highest)).is_ok();
+    let done = call();
+    if is_lifted {
+        // What was allowed before is allowed again.
+        setrlimit(Resource::Memlock, before).ok();
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen: on Linux 5.10 root could not make the maps of an xdp port, since they count as locked memory there.
+    #[test]
+    fn the_limit_on_locked_memory_is_lifted_over_a_call_and_as_it_was_behind_it() {
+        let before = getrlimit(Resource::Memlock);
+        let within = without_lock_limit(|| getrlimit(Resource::Memlock));
+        let is_highest = |limit: &Rlimit| limit.current.is_none() || limit.current == before.maximum;
+        assert!(is_highest(&within), "{within:?} of {before:?}");
+        assert_eq!(getrlimit(Resource::Memlock), before);
+    }
 }

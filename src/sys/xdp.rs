@@ -13,6 +13,7 @@ use super::errno::Errno;
 pub use ring::{Descriptor, Entry, Ring, SharedIndex};
 
 use super::region::Region;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
@@ -266,9 +267,22 @@ impl Socket {
     /// Wakes the driver to take from the FILL ring, and shows whether the interface is up. Never blocks.
     ///
     /// # Cost
-    /// One system call.
+    /// One system call; three before Linux 5.11.
     pub fn wake_rx(&self) -> Wake {
-        outcome(recv(&self.fd, &mut [0u8; 0], RecvFlags::DONTWAIT).map(drop))
+        match recv(&self.fd, &mut [0u8; 0], RecvFlags::DONTWAIT) {
+            Err(Errno::OPNOTSUPP) => self.poll_rx(),
+            done => outcome(done.map(drop)),
+        }
+    }
+
+    /// As [`Socket::wake_rx`] on a kernel whose AF_XDP sockets have no recv(2): poll(2) wakes the driver there, and send(2) shows
+    /// whether the interface is up.
+    #[cold]
+    fn poll_rx(&self) -> Wake {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // What it says of the socket is not asked for, and it has woken the driver however it ends.
+        poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&at_once)).ok();
+        self.wake_tx()
     }
 }
 

@@ -1,5 +1,6 @@
 //! `netmem doctor`.
 
+use super::number::seconds;
 use clap::Args;
 use netmem_ports::{PortSpec, port_spec};
 use std::path::PathBuf;
@@ -9,6 +10,8 @@ use std::path::PathBuf;
 /// It looks at capabilities, memory, the kernel, cores, and of each port at its interface: queues, rings, offloads at both ends where they are seen, modes of
 /// XDP, programs and sockets of others, bridges, bonds, settings of the kernel's forwarding, peers and files. Nothing is changed without
 /// --fix. Exit code 1 where something will not work or loses packets.
+///
+/// With --qualify packets are forwarded between two interfaces, in every mode that their drivers have, and a report is written.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Interfaces, or ports as --port of netmem forward has them: eth0 means xdp:eth0. Without any, and without --config, the host alone.
@@ -42,6 +45,23 @@ pub struct DoctorArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+
+    /// Forward packets both ways between two interfaces with a cable between them, and write down what held.
+    ///
+    /// In each mode of AF_XDP that the driver has and by packet sockets: short and mixed packets, jumbo frames, the second interface
+    /// set down and up, its port closed in mid-traffic. Nobody else may use the interfaces, and they have no addresses. What is changed of them is in the journal, and is changed
+    /// back, also by --undo after a kill. Exit code 1 where something did not hold. docs/hardware.md lists what was reported so.
+    #[arg(long, num_args = 2, value_names = ["INTERFACE", "INTERFACE"],
+          conflicts_with_all = ["ports", "config", "fix", "undo", "save", "from", "json"])]
+    pub qualify: Vec<String>,
+
+    /// Seconds that --qualify takes in all; fractions are fine.
+    #[arg(long, value_name = "S", value_parser = seconds, default_value = "300", requires = "qualify", allow_negative_numbers = true)]
+    pub seconds: f64,
+
+    /// The file that --qualify writes [default: qualified-INTERFACE-INTERFACE.md]
+    #[arg(long, value_name = "FILE", requires = "qualify")]
+    pub report: Option<PathBuf>,
 }
 
 /// A port; a word that names no kind of port is an interface.

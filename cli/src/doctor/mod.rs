@@ -1,5 +1,6 @@
 //! `netmem doctor` and `netmem forward --check`: what of this host will not work, loses packets or is slow. COLD.
 
+mod qualify;
 mod report;
 
 use crate::args::{DoctorArgs, ForwardArgs, forward_with};
@@ -16,6 +17,9 @@ use std::path::Path;
 /// # Errors
 /// [`Failure::Input`]: a file or configuration that cannot be read; [`Failure::Run`]: what is found, or a change that was not made.
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
+    if let [first, second] = &args.qualify[..] {
+        return qualify::run(args, [first, second]);
+    }
     let journal = Journal::at(&args.journal);
     if args.undo {
         return undo(&journal);

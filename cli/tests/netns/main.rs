@@ -22,6 +22,7 @@ mod odd;
 mod offloads;
 mod packets;
 mod punt;
+mod qualify;
 mod refusals;
 mod soak;
 mod start;

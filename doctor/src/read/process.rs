@@ -5,12 +5,13 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_getaffinity};
 
 /// The capabilities that a dataplane may need.
-const NEEDED: [(CapabilitySet, &str); 5] = [
+const NEEDED: [(CapabilitySet, &str); 6] = [
     (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
     (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
     (CapabilitySet::BPF, "CAP_BPF"),
     (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
     (CapabilitySet::IPC_LOCK, "CAP_IPC_LOCK"),
+    (CapabilitySet::SYS_RESOURCE, "CAP_SYS_RESOURCE"),
 ];
 
 pub fn process() -> Process {

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::wanted::{Device, Wanted};
 
 /// The first kernel whose links of programs and rings suffice.
-const FIRST: (u32, u32) = (5, 9);
+pub(super) const FIRST: (u32, u32) = (5, 9);
 const HUGE: u64 = 2 << 20;
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {

@@ -1,12 +1,19 @@
 //! What this process may do.
 
+use super::kernel::FIRST;
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
 use crate::wanted::{Device, Wanted};
 
+/// From this version on maps and programs of BPF do not count as locked memory.
+const UNCOUNTED: (u32, u32) = (5, 11);
+/// Bytes that the maps of an xdp port count there.
+const MAPS: u64 = 16 << 20;
+
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     capabilities(host, wanted, found);
     locked_memory(host, wanted, found);
+    locked_maps(host, wanted, found);
 }
 
 /// CAP_SYS_ADMIN stands in for CAP_BPF, and for CAP_NET_ADMIN in bpf(2).
@@ -57,5 +64,26 @@ fn locked_memory(host: &Host, wanted: &Wanted, found: &mut Findings) {
         format!(
             "ulimit -l {needed} in the shell that starts it (LimitMEMLOCK= in its unit), or CAP_IPC_LOCK"
         ),
+    );
+}
+
+/// No exemption: only who may raise the limit can do without it.
+fn locked_maps(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    let Some(limit) = host.process.locked_memory.filter(|limit| *limit < MAPS) else { return };
+    let is_old = host.kernel_version().is_some_and(|version| (FIRST..UNCOUNTED).contains(&version));
+    let may_raise = host.process.capabilities.contains("CAP_SYS_RESOURCE");
+    if !is_old || may_raise || wanted.xdp().next().is_none() {
+        return;
+    }
+    found.add(
+        "locked-maps",
+        Harm::Fails,
+        "host",
+        format!(
+            "before Linux 5.11 the maps of xdp ports count as locked memory, and {} KiB may be locked",
+            limit / 1024
+        ),
+        "ulimit -l unlimited in the shell that starts it (LimitMEMLOCK=infinity in its unit), or CAP_SYS_RESOURCE"
+            .to_owned(),
     );
 }

@@ -173,7 +173,8 @@ const TOGETHER: [Fault; 28] = [
 ];
 
 /// Those that hide another, or that another hides.
-const ALONE: [Fault; 13] = [
+const ALONE: [Fault; 14] = [
+    ("locked-maps", Harm::Fails, |host, _| host.kernel.release = "5.10.0-32-amd64".into()),
     ("native-mtu", Harm::Slow, |host, wanted| {
         host.interfaces.get_mut("eth1").unwrap().mtu = 9000;
         wanted.longest = 9018;

@@ -152,7 +152,9 @@ fn known_queues(queues: Option<u32>) -> String {
 
 fn permission_remedy(missing: &[&str]) -> String {
     if missing.is_empty() {
-        "a container or a security module forbids it".into()
+        "a container or a security module forbids it, or before Linux 5.11 the limit on locked memory does \
+         (`ulimit -l unlimited`, or CAP_SYS_RESOURCE)"
+            .into()
     } else {
         format!("missing {}: run as root, or grant them with setcap(8)", missing.join(", "))
     }

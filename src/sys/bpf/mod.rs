@@ -25,6 +25,7 @@ pub use map::{AddressMaps, KernelCounts, SocketMap};
 pub use program::Punt;
 pub use take::{Take, TakeError, TakeRule};
 
+use super::capability::without_lock_limit;
 use super::errno::last_errno;
 use instruction::Instruction;
 use program::{Left, redirect_program};
@@ -369,13 +370,18 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> Result<libc::c_int, Er
     if done < 0 { Err(last_errno()) } else { Ok(done as libc::c_int) }
 }
 
-/// bpf(2) for the commands that make a file descriptor (close-on-exec, as all of bpf's are).
+/// bpf(2) for the commands that make a file descriptor (close-on-exec, as all of bpf's are). Before Linux 5.11 what they make counts
+/// as locked memory, from which no capability exempts: there the limit is lifted over the call, where that is allowed.
 ///
 /// # Safety
 /// As [`bpf`], and `command` returns a new file descriptor.
 unsafe fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> Result<OwnedFd, Errno> {
     // SAFETY: the caller's promise.
-    let fd = unsafe { bpf(command, attributes) }?;
+    let make = || unsafe { bpf(command, attributes) };
+    let fd = match make() {
+        Err(Errno::PERM) => without_lock_limit(make),
+        done => done,
+    }?;
     // SAFETY: the kernel just made it and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

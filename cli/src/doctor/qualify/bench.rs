@@ -1,0 +1,165 @@
+//! The two interfaces, what is changed of them, and that it is changed back. COLD.
+
+use crate::failure::Failure;
+use crate::log::{self, Level};
+use netmem::port::xdp::Netdev;
+use netmem::wire::MacAddr;
+use netmem_doctor::{Change, Host, Interface, Journal, Wanted};
+use std::path::Path;
+use std::process::Command;
+
+/// Two interfaces that nothing else uses, set up for a measurement.
+pub struct Bench {
+    /// Their names.
+    pub interfaces: [String; 2],
+    /// Their MAC addresses.
+    pub macs: [MacAddr; 2],
+    /// What was read of the host before anything was changed.
+    pub host: Host,
+    journal: Journal,
+    /// Changes that last until the end.
+    lasting: usize,
+}
+
+impl Bench {
+    /// Sets both interfaces up, and ends the kernel's forwarding of what comes by them.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] with the remedy where one is missing or used; then the host is as it was.
+    pub fn prepare(names: [&str; 2], journal: &Path) -> Result<Bench, Failure> {
+        let refused =
+            |why: String| Err(Failure::Input(format!("--qualify {} {}: {why}", names[0], names[1])));
+        if names[0] == names[1] {
+            return refused("give two interfaces, with a cable between them".into());
+        }
+        let host = Host::read(&Wanted::default());
+        for name in names {
+            if let Err(why) = may_be_used(&host, name) {
+                return refused(why);
+            }
+        }
+        let file = journal.display();
+        let journal = Journal::at(journal);
+        let earlier = journal.changes().map_err(Failure::input)?.len();
+        if earlier > 0 {
+            return refused(format!(
+                "{earlier} changes are in {file}, by a run that was killed or has not ended: take them back by netmem doctor \
+                 --undo --journal {file}, or give another file by --journal"
+            ));
+        }
+        let mut macs = [MacAddr::new([0; 6]); 2];
+        for (mac, name) in macs.iter_mut().zip(names) {
+            match Netdev::open(name).and_then(|netdev| netdev.mac()) {
+                Ok(address) => *mac = MacAddr::new(address),
+                Err(error) => return refused(format!("MAC address of {name}: {error}")),
+            }
+        }
+        let mut bench = Bench { interfaces: names.map(str::to_owned), macs, host, journal, lasting: 0 };
+        if let Err(error) = bench.set_up() {
+            bench.restore().ok();
+            return Err(error);
+        }
+        Ok(bench)
+    }
+
+    fn set_up(&mut self) -> Result<(), Failure> {
+        for name in self.interfaces.clone() {
+            if self.host.interfaces.get(&name).is_some_and(|interface| !interface.is_up) {
+                self.make(&link(&name, "up", "down"))?;
+                self.lasting += 1;
+            }
+            let key = format!("net.ipv4.conf.{}.forwarding", name.replace('.', "/"));
+            let file = format!("/proc/sys/net/ipv4/conf/{name}/forwarding");
+            if std::fs::read_to_string(file).is_ok_and(|value| value.trim() == "1") {
+                self.make(&Change::Setting { key, from: "1".into(), to: "0".into() })?;
+                self.lasting += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the MTU of both.
+    ///
+    /// # Errors
+    /// The words of `ip`, where a driver has no such MTU.
+    pub fn set_mtu(&self, mtu: u32) -> Result<(), String> {
+        for name in &self.interfaces {
+            let now = self.host.interfaces.get(name).map_or(1500, |interface| interface.mtu);
+            let words = |mtu: u32| words(&format!("ip link set dev {name} mtu {mtu}"));
+            let change = Change::Run { command: words(mtu), undo: words(now) };
+            self.journal.make(&change).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the second interface down.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] with the words of `ip`.
+    pub fn take_down(&self) -> Result<(), Failure> {
+        self.make(&link(&self.interfaces[1], "down", "up"))
+    }
+
+    /// Takes back what was changed since the beginning.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] with a line for each change that is still there, and in the journal.
+    pub fn take_back(&self) -> Result<(), Failure> {
+        self.undo(self.lasting)
+    }
+
+    /// Takes everything back.
+    ///
+    /// # Errors
+    /// As of [`Bench::take_back`].
+    pub fn restore(&self) -> Result<(), Failure> {
+        self.undo(0)
+    }
+
+    fn undo(&self, kept: usize) -> Result<(), Failure> {
+        let undone = self.journal.undo_to(kept).map_err(Failure::run)?;
+        let still = |(change, error)| format!("not taken back, and still in the journal: {change}: {error}");
+        let failed: Vec<String> = undone.failed.into_iter().map(still).collect();
+        if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
+    }
+
+    fn make(&self, change: &Change) -> Result<(), Failure> {
+        log::say(Level::Info, format_args!("netmem: changed for this run: {change}"));
+        self.journal.make(change).map_err(Failure::input)
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn link(name: &str, to: &str, from: &str) -> Change {
+    let words = |state: &str| words(&format!("ip link set dev {name} {state}"));
+    Change::Run { command: words(to), undo: words(from) }
+}
+
+/// Whether nobody needs the interface.
+fn may_be_used(host: &Host, name: &str) -> Result<(), String> {
+    let Some(Interface { controller, program, .. }) = host.interfaces.get(name) else {
+        return Err(format!("there is no interface {name}: ip link lists those that there are"));
+    };
+    if let Some(controller) = controller {
+        return Err(format!(
+            "{name} is a part of {controller}: take it out first: ip link set dev {name} nomaster"
+        ));
+    }
+    if let Some(program) = program {
+        return Err(format!("{name} has an XDP program ({program}): end that first"));
+    }
+    let shown = Command::new("ip").args(["-o", "addr", "show", "dev", name, "scope", "global"]).output();
+    let shown = shown.map_err(|error| format!("ip: {error}: is iproute2 installed?"))?;
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let mut addresses = text.split_whitespace().skip_while(|word| !word.starts_with("inet"));
+    match addresses.nth(1) {
+        None => Ok(()),
+        Some(address) => Err(format!(
+            "{name} has the address {address}, so somebody may need it: packets of the measurement go by it, and it is set \
+             down and up; take its addresses away first: ip addr flush dev {name}"
+        )),
+    }
+}

@@ -1,0 +1,197 @@
+//! Two interfaces that are cabled to each other, and packets that are forwarded from either to the other, over and over. HOT.
+//!
+//! ```text
+//!   way 0: made ─► port 0 tx ═══ cable ═══► port 1 rx ─► TTL less one ─► port 0 tx …   with the last TTL: judged, freed
+//!   way 1: made ─► port 1 tx ═══ cable ═══► port 0 rx ─► TTL less one ─► port 1 tx …
+//! ```
+//! A packet that was received on one interface leaves by the other as it lies, so each lap is one forwarding between the two. So
+//! many packets are on their way that no ring overflows: what is lost, was lost by a driver, a cable, or what is done to them.
+
+use super::meter::Meter;
+use super::mode::{Frames, Mode};
+use super::way::Way;
+use crate::failure::Failure;
+use crate::forward::worker_setup::Owner;
+use netmem::page::{Memory, MemoryConfig};
+use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
+use netmem::port::xdp::Umem;
+use netmem::port::{Port, PortState};
+use netmem::system::clock::monotonic_ns;
+use netmem::wire::MacAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Frames of the pool: two rings each way, and what is on its way.
+const FRAMES: usize = 4096;
+/// Frames that a port may have posted for reception.
+const SHARE: usize = FRAMES / 4;
+/// Rounds without work, before other threads may run.
+const PATIENCE: u32 = 64;
+/// How long nothing may come at the end before what has not come is lost.
+const QUIET: u64 = 2_000_000_000;
+/// How long frames may take home once the ports are closed.
+const HOME: Duration = Duration::from_secs(2);
+
+/// The two ports, and what goes between them.
+pub struct Cable {
+    interfaces: [String; 2],
+    mode: Mode,
+    umem: Arc<Umem>,
+    owner: Owner,
+    /// None while it is closed.
+    ports: [Option<Box<dyn Port>>; 2],
+    ways: [Way; 2],
+    /// Of both ways together.
+    meter: Meter,
+    idle: u32,
+}
+
+/// What is left of a cable.
+pub struct Closed {
+    pub ways: [Way; 2],
+    /// Packets a second of both ways together, in each window without a gap.
+    pub rates: Vec<u64>,
+    pub ledger: Ledger,
+    /// Frames that a driver still had two seconds later.
+    pub away: u64,
+}
+
+impl Cable {
+    /// Opens both ports.
+    ///
+    /// # Errors
+    /// One line with the step; nothing is left behind.
+    pub fn open(
+        mode: Mode,
+        interfaces: &[String; 2],
+        macs: [MacAddr; 2],
+        frames: Frames,
+        sizes: &[usize],
+    ) -> Result<Cable, Failure> {
+        let config = MemoryConfig { bytes: FRAMES * frames.bytes(), workers: 1, ..MemoryConfig::default() };
+        let memory = Memory::new(&config).map_err(Failure::input)?;
+        let mut worker = memory.worker().map_err(Failure::input)?;
+        let usual = PoolConfig::of_frames(frames.bytes());
+        let config = PoolConfig { name: "frames".into(), frames: FRAMES, dma: DmaMap::Umem, ..usual };
+        let pool = Pool::new(&memory, &mut worker, &config).map_err(Failure::input)?;
+        let umem = Umem::with_chunks(&memory, frames.chunk()).map_err(Failure::input)?;
+        let mut owner = Owner { worker, pool };
+        let [first, second] = interfaces;
+        let one = mode.open(&umem, &mut owner, first).map_err(Failure::Input)?;
+        let other = mode.open(&umem, &mut owner, second).map_err(Failure::Input)?;
+        let way = |number| Way::new(number, macs, sizes);
+        Ok(Cable {
+            interfaces: interfaces.clone(),
+            mode,
+            umem,
+            owner,
+            ports: [Some(one), Some(other)],
+            ways: [way(0)?, way(1)?],
+            meter: Meter::default(),
+            idle: 0,
+        })
+    }
+
+    /// Forwards until `is_over` says so of the ways and the time, or the program is asked to end.
+    pub fn forward(&mut self, is_over: impl Fn(&[Way; 2], u64) -> bool) {
+        loop {
+            let now = monotonic_ns();
+            if is_over(&self.ways, now) || crate::stop::is_asked() {
+                return;
+            }
+            self.round(now, true);
+        }
+    }
+
+    /// Makes no packets any more, until the last has been judged, or nothing has come for two seconds.
+    pub fn drain(&mut self) {
+        let begun = monotonic_ns();
+        while self.ways.iter().any(|way| way.on_their_way() > 0) && !crate::stop::is_asked() {
+            let now = monotonic_ns();
+            if now.saturating_sub(self.ways[0].last.max(self.ways[1].last).max(begun)) > QUIET {
+                return;
+            }
+            self.round(now, false);
+        }
+    }
+
+    /// Both directions.
+    pub fn ways(&self) -> &[Way; 2] {
+        &self.ways
+    }
+
+    /// Times that a packet came, each way.
+    pub fn laps(&self) -> [u64; 2] {
+        [self.ways[0].laps, self.ways[1].laps]
+    }
+
+    /// Closes the second interface's port, with packets on their way.
+    pub fn close_one(&mut self) {
+        drop(self.ports[1].take());
+    }
+
+    /// Opens it again.
+    ///
+    /// # Errors
+    /// As of [`Cable::open`].
+    pub fn reopen(&mut self) -> Result<(), Failure> {
+        let port = self.mode.open(&self.umem, &mut self.owner, &self.interfaces[1]);
+        self.ports[1] = Some(port.map_err(Failure::Input)?);
+        Ok(())
+    }
+
+    /// Why a port does not carry packets, by its name.
+    pub fn down(&self) -> impl Iterator<Item = String> {
+        self.ports.iter().flatten().filter_map(|port| match port.state() {
+            PortState::Up => None,
+            PortState::Down(why) => Some(format!("port {} is down: {why}", port.name())),
+        })
+    }
+
+    /// Closes both ports in mid-traffic, if there is any, and waits for all frames.
+    pub fn close(self) -> Closed {
+        let Cable { mut owner, ports, mut ways, meter, .. } = self;
+        ways.iter_mut().for_each(|way| way.waiting.free(&mut owner.worker));
+        drop(ports);
+        let ledger = owner.pool.ledger();
+        let away = owner.pool.wait(HOME).err().map_or(0, |_| owner.pool.ledger().out());
+        Closed { ways, rates: meter.rates, ledger, away }
+    }
+
+    /// One burst each way.
+    fn round(&mut self, now: u64, makes: bool) {
+        let (mut worked, before) = (0, self.laps());
+        for number in 0..2 {
+            let Cable { owner, ports, ways, .. } = self;
+            let (way, far) = (&mut ways[number], 1 - number);
+            // What has not been sent yet has no room for more.
+            if let (Some(port), true) = (&mut ports[far], way.waiting.is_empty()) {
+                let mut batch = Batch::new();
+                port.refill_to(&mut owner.worker, &owner.pool, SHARE);
+                worked += port.rx(&mut owner.worker, &mut batch);
+                way.take(&mut batch, now);
+                batch.free(&mut owner.worker);
+            }
+            if makes {
+                way.make(owner, now);
+            }
+            if let Some(port) = &mut ports[number] {
+                if !way.waiting.is_empty() {
+                    worked += port.tx(&mut owner.worker, &mut way.waiting);
+                }
+                port.kick();
+                let mut sent = Batch::new();
+                while port.complete(&mut owner.worker, &mut sent) > 0 {
+                    sent.free(&mut owner.worker);
+                }
+            }
+        }
+        let come = self.laps().iter().sum::<u64>() - before.iter().sum::<u64>();
+        self.meter.mark(now, come);
+        self.idle = if worked > 0 { 0 } else { self.idle + 1 };
+        if self.idle > PATIENCE {
+            thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `netmem doctor --qualify`: what two interfaces that are cabled to each other can do, in a report for docs/hardware.md. COLD.
+//!
+//! ```text
+//!   bench ─► for each mode and load: trial ─► cable ⇄ way ─► outcome ─┐
+//!     └ what is changed is in the journal, and changed back           └► report
+//! ```
+
+mod bench;
+mod cable;
+mod meter;
+mod mode;
+mod report;
+mod trial;
+mod way;
+
+use crate::args::DoctorArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::stop;
+use bench::Bench;
+use mode::Mode;
+use std::fs;
+use std::path::PathBuf;
+use trial::{Load, Outcome};
+
+/// Tries every mode under every load, restores the host and writes the report.
+///
+/// # Errors
+/// [`Failure::Input`] for interfaces that cannot be used, are not cabled to each other, or a report that cannot be written;
+/// [`Failure::Run`] with a line for everything that did not hold; [`Failure::Interrupted`] at Ctrl-C, with the host as it was.
+pub fn run(args: &DoctorArgs, names: [&str; 2]) -> Result<(), Failure> {
+    let usual = || PathBuf::from(format!("qualified-{}-{}.md", names[0], names[1]));
+    let file = args.report.clone().unwrap_or_else(usual);
+    let unwritten = |error| Failure::Input(format!("--report {}: {error}", file.display()));
+    // Before five minutes are spent.
+    fs::OpenOptions::new().append(true).create(true).open(&file).map_err(unwritten)?;
+    let (bench, outcomes) = measured(args, names).inspect_err(|_| {
+        // An earlier report stays.
+        if fs::metadata(&file).is_ok_and(|file| file.len() == 0) {
+            fs::remove_file(&file).ok();
+        }
+    })?;
+    fs::write(&file, report::page(&bench, &outcomes, args.seconds)).map_err(unwritten)?;
+    output::print(&format!("report: {}\n", file.display()))?;
+    let failures: Vec<_> = outcomes.iter().flat_map(report::lines).collect();
+    if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures)) }
+}
+
+/// What came of each trial; the host is as it was.
+fn measured(args: &DoctorArgs, names: [&str; 2]) -> Result<(Bench, Vec<Outcome>), Failure> {
+    stop::on_signal()?;
+    let bench = Bench::prepare(names, &args.journal)?;
+    let tried = try_all(&bench, args.seconds);
+    let restored = bench.restore();
+    let outcomes = tried?;
+    restored?;
+    if stop::is_asked() { Err(Failure::Interrupted) } else { Ok((bench, outcomes)) }
+}
+
+fn try_all(bench: &Bench, seconds: f64) -> Result<Vec<Outcome>, Failure> {
+    let (whole, [one, other]) = ((seconds * 1e9) as u64, &bench.interfaces);
+    for (has_come, [from, to]) in
+        trial::is_cabled(bench, whole)?.into_iter().zip([[one, other], [other, one]])
+    {
+        if !has_come && !stop::is_asked() {
+            return Err(Failure::Input(format!(
+                "--qualify {one} {other}: no packet of {from} came to {to}: put a cable between them, or a switch that \
+                 carries everything"
+            )));
+        }
+    }
+    let mut outcomes = Vec::new();
+    // What a mode that is not there leaves of its time is the others'.
+    let (mut left, mut trials) = (whole, (Mode::ALL.len() * Load::ALL.len()) as u64);
+    for mode in Mode::ALL {
+        for (done, load) in (0..).zip(Load::ALL) {
+            if stop::is_asked() {
+                return Ok(outcomes);
+            }
+            let outcome = trial::run(bench, mode, load, left / trials)?;
+            output::print(&format!("{}\n", said(&outcome)))?;
+            let lacks_mode = load == Load::Small && outcome.lacks.is_some();
+            outcomes.push(outcome);
+            if lacks_mode {
+                trials -= Load::ALL.len() as u64 - done;
+                break;
+            }
+            left -= left / trials;
+            trials -= 1;
+        }
+    }
+    Ok(outcomes)
+}
+
+/// A line while it runs.
+fn said(outcome: &Outcome) -> String {
+    let (mode, load) = (outcome.mode.name(), outcome.load.name());
+    match (&outcome.lacks, &outcome.failures[..]) {
+        (Some(why), _) => format!("{mode}, {load}: not offered: {why}"),
+        (None, []) => format!("{mode}, {load}: holds"),
+        (None, failures) => format!("{mode}, {load}: FAILED: {}", failures.join("; ")),
+    }
+}

@@ -1,0 +1,98 @@
+//! The ways in which a driver can carry frames. COLD.
+
+use crate::forward::worker_setup::Owner;
+use netmem::limits::{CHUNK_SIZE, PAGE_SIZE};
+use netmem::port::Port;
+use netmem::port::af_packet;
+use netmem::port::xdp::{Netdev, RingSizes, Umem, XdpConfig, XdpModePreference, XdpQueues, ZeroCopy};
+use std::sync::Arc;
+
+/// Slots of each ring.
+const RING: u32 = 512;
+
+/// A way to carry frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// By the driver's program of XDP, which writes into this program's frames.
+    ZeroCopy,
+    /// By the driver's program of XDP, with copies.
+    Native,
+    /// By the kernel's generic path.
+    Generic,
+    /// By packet sockets.
+    Packet,
+}
+
+/// Bytes of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frames(usize);
+
+impl Frames {
+    /// Bytes.
+    pub fn bytes(self) -> usize {
+        self.0
+    }
+
+    /// Bytes of a chunk of AF_XDP's.
+    pub fn chunk(self) -> usize {
+        self.0.min(PAGE_SIZE)
+    }
+}
+
+impl Mode {
+    /// All of them, the fastest first.
+    pub const ALL: [Mode; 4] = [Mode::ZeroCopy, Mode::Native, Mode::Generic, Mode::Packet];
+
+    /// What it is called in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::ZeroCopy => "xdp native, zero copy",
+            Mode::Native => "xdp native, copies",
+            Mode::Generic => "xdp generic",
+            Mode::Packet => "packet",
+        }
+    }
+
+    /// Whether a driver need not have it.
+    pub fn may_lack(self) -> bool {
+        matches!(self, Mode::ZeroCopy | Mode::Native)
+    }
+
+    /// The MTU of long packets: what most drivers take in a page with a program of XDP, or what cards mean by jumbo frames.
+    pub fn jumbo_mtu(self) -> u32 {
+        if self == Mode::Packet { 9000 } else { 3000 }
+    }
+
+    /// Frames with room for packets of 1,514 bytes, or for long ones.
+    pub fn frames(self, are_long: bool) -> Frames {
+        Frames(match (self, are_long) {
+            (_, false) => CHUNK_SIZE,
+            (Mode::Packet, true) => 16384,
+            (_, true) => PAGE_SIZE,
+        })
+    }
+
+    /// A port on all queues of an interface.
+    ///
+    /// # Errors
+    /// One line with the step.
+    pub fn open(self, umem: &Arc<Umem>, owner: &mut Owner, interface: &str) -> Result<Box<dyn Port>, String> {
+        let (mode, zero_copy) = match self {
+            Mode::ZeroCopy => (XdpModePreference::Native, ZeroCopy::Require),
+            Mode::Native => (XdpModePreference::Native, ZeroCopy::Never),
+            Mode::Generic => (XdpModePreference::Generic, ZeroCopy::Never),
+            Mode::Packet => {
+                let port = af_packet::open(interface, RING as usize).map_err(|error| error.to_string())?;
+                return Ok(Box::new(port));
+            }
+        };
+        let rings = RingSizes { fill: RING, rx: RING, tx: RING, completion: RING };
+        let config = XdpConfig { rings, mode, zero_copy, ..XdpConfig::default() };
+        let queues = Netdev::open(interface).and_then(|netdev| netdev.queues()).ok().flatten();
+        let count = queues.map_or(1, |queues| queues.rx.min(queues.tx)).max(1);
+        let numbers: Vec<u32> = (0..count).collect();
+        let Owner { worker, pool } = owner;
+        let port = XdpQueues::open(umem, worker, pool, interface, &numbers, &config);
+        Ok(Box::new(port.map_err(|error| error.to_string())?))
+    }
+}

@@ -1,0 +1,145 @@
+//! What a qualification found, as a section of docs/hardware.md. COLD.
+
+use super::bench::Bench;
+use super::cable::Closed;
+use super::trial::{Load, Outcome};
+use super::way::{LAPS, Way};
+use netmem_doctor::Host;
+use std::fmt::Write;
+use std::process::Command;
+
+/// The page, whose heading has both drivers and the kernel.
+pub fn page(bench: &Bench, outcomes: &[Outcome], seconds: f64) -> String {
+    let host = &bench.host;
+    let [one, other] = bench.interfaces.each_ref().map(|name| driver(host, name));
+    let drivers = if one == other { one } else { format!("{one} and {other}") };
+    let mut page = String::new();
+    // Writing into a String cannot fail.
+    let _ = writeln!(page, "## {drivers}, Linux {}\n", host.kernel.release);
+    let _ = writeln!(page, "| | |\n|---|---|");
+    let _ = writeln!(page, "| netmem | {} |", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(page, "| machine | {}, {} cores, {} |", processor(), cores(), std::env::consts::ARCH);
+    for (name, place) in bench.interfaces.iter().zip(["first", "second"]) {
+        let _ = writeln!(page, "| {place} interface | {} |", interface(host, name));
+    }
+    let _ = writeln!(page, "| time | {seconds} s |\n");
+    let _ = writeln!(
+        page,
+        "| mode | load | outcome | forwarded | Mpps, p10 / p50 / p90 | lost of | wrong | noted |"
+    );
+    let _ = writeln!(page, "|---|---|---|---|---|---|---|---|");
+    outcomes.iter().for_each(|outcome| page.push_str(&row(outcome)));
+    page.push('\n');
+    let failures: Vec<_> = outcomes.iter().flat_map(lines).collect();
+    if failures.is_empty() {
+        page.push_str("Nothing failed.\n");
+    }
+    for line in failures {
+        let _ = writeln!(page, "- {line}");
+    }
+    let _ = writeln!(
+        page,
+        "\nOne core makes, forwards and judges the packets of both ways; each crosses the cable {LAPS} times. Rates are of both ways together, by \
+         windows of two milliseconds; those in which the machine stood still do not count."
+    );
+    page
+}
+
+/// What did not hold, with mode and load.
+pub fn lines(outcome: &Outcome) -> Vec<String> {
+    let named = |why| format!("{}, {}: {why}", outcome.mode.name(), outcome.load.name());
+    outcome.failures.iter().map(named).collect()
+}
+
+fn row(outcome: &Outcome) -> String {
+    let (mode, load) = (outcome.mode.name(), outcome.load.name());
+    let said = match (&outcome.lacks, outcome.failures.is_empty()) {
+        (Some(_), _) => "not offered",
+        (None, true) => "holds",
+        (None, false) => "FAILED",
+    };
+    let Some(Closed { ways, rates, away, .. }) = &outcome.closed else {
+        let why = outcome.lacks.as_deref().unwrap_or_default().replace('|', "/");
+        return format!("| {mode} | {load} | {said} | | | | | {why} |\n");
+    };
+    let sum = |of: fn(&Way) -> u64| ways.iter().map(of).sum::<u64>();
+    let (laps, made, whole) = (sum(|way| way.laps), sum(|way| way.made), sum(Way::whole));
+    let wrong = sum(Way::corrupt) + sum(Way::duplicates);
+    let mut noted = Vec::new();
+    if outcome.load == Load::Jumbo {
+        noted.push(format!("MTU {}", outcome.mode.jumbo_mtu()));
+    }
+    if *away > 0 {
+        noted.push(format!("{away} frames stayed with the driver"));
+    }
+    if sum(|way| way.foreign) > 0 {
+        noted.push(format!("{} frames of others", sum(|way| way.foreign)));
+    }
+    let rates = quantiles(rates);
+    format!(
+        "| {mode} | {load} | {said} | {laps} | {rates} | {} of {made} | {wrong} | {} |\n",
+        made - whole,
+        noted.join(", ")
+    )
+}
+
+/// The 10th, 50th and 90th percentile, in million packets a second.
+fn quantiles(rates: &[u64]) -> String {
+    let mut rates = rates.to_vec();
+    rates.sort_unstable();
+    let Some(last) = rates.len().checked_sub(1) else { return "no window without a gap".into() };
+    let at = |tenths: usize| rates[last * tenths / 10] as f64 / 1e6;
+    format!("{:.3} / {:.3} / {:.3}", at(1), at(5), at(9))
+}
+
+/// What drives the interface.
+fn driver(host: &Host, name: &str) -> String {
+    let found = host.interfaces.get(name);
+    let of = |interface: &netmem_doctor::Interface| interface.driver.clone().or(interface.kind.clone());
+    found.and_then(of).unwrap_or_else(|| "unknown driver".into())
+}
+
+/// Driver, its version, the card's firmware and model, speed, queues and rings. No address and no name of the host.
+fn interface(host: &Host, name: &str) -> String {
+    let mut parts = vec![driver(host, name)];
+    let (about, link) = (said("ethtool", &["-i", name]), said("ethtool", &[name]));
+    for (key, words) in [("version", "version"), ("firmware-version", "firmware")] {
+        parts.extend(value(&about, key).map(|value| format!("{words} {value}")));
+    }
+    let card = value(&about, "bus-info").map(|bus| said("lspci", &["-s", &bus]));
+    parts.extend(
+        card.and_then(|line| Some(line.split_once(' ')?.1.trim().to_owned())).filter(|line| !line.is_empty()),
+    );
+    parts.extend(value(&link, "Speed").filter(|speed| !speed.starts_with("Unknown")));
+    if let Some(found) = host.interfaces.get(name) {
+        parts.extend(found.queues.map(|queues| format!("{} of {} queues", queues.now, queues.most)));
+        parts.extend(found.rings.map(|rings| format!("rings of {} and {}", rings.rx, rings.tx)));
+    }
+    parts.join(", ").replace('|', "/")
+}
+
+/// What a program says, or nothing where it is not there.
+fn said(program: &str, words: &[&str]) -> String {
+    let out = Command::new(program).args(words).output();
+    out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
+}
+
+/// The value of a line `KEY: VALUE`.
+fn value(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'))?.trim();
+    (!line.is_empty() && line != "N/A").then(|| line.to_owned())
+}
+
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let models = ["model name", "Model", "cpu model"];
+    let found = models.iter().find_map(|key| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    });
+    found.unwrap_or_else(|| "unknown processor".into())
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,187 @@
+//! One mode under one load, with what is done to it meanwhile. COLD.
+
+use super::bench::Bench;
+use super::cable::{Cable, Closed};
+use super::mode::Mode;
+use super::way::Way;
+use crate::failure::Failure;
+use netmem::system::clock::monotonic_ns;
+
+const SECOND: u64 = 1_000_000_000;
+/// How long an interface may take to carry packets again: cards agree on a speed for some seconds.
+const PATIENCE: u64 = 30 * SECOND;
+/// How long an interface is down, or a port closed, of packets that go on.
+const ABSENCE: u64 = SECOND / 2;
+
+/// What is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Packets of 64 bytes.
+    Small,
+    /// Packets of 64 to 1,514 bytes.
+    Mixed,
+    /// Long packets, by a larger MTU.
+    Jumbo,
+    /// The second interface is set down and up.
+    Flap,
+    /// The second port is closed and opened again.
+    Close,
+}
+
+/// What came of it.
+pub struct Outcome {
+    pub mode: Mode,
+    pub load: Load,
+    /// None where the driver has no such mode, or MTU, as `lacks` says.
+    pub closed: Option<Closed>,
+    /// Why it was not tried.
+    pub lacks: Option<String>,
+    /// What did not hold, a line each.
+    pub failures: Vec<String>,
+}
+
+impl Load {
+    /// All of them.
+    pub const ALL: [Load; 5] = [Load::Small, Load::Mixed, Load::Jumbo, Load::Flap, Load::Close];
+
+    /// What it is called in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Load::Small => "64 bytes",
+            Load::Mixed => "64 to 1,514 bytes",
+            Load::Jumbo => "jumbo",
+            Load::Flap => "link down and up",
+            Load::Close => "closed in mid-traffic",
+        }
+    }
+
+    fn sizes(self, mode: Mode) -> Vec<usize> {
+        match self {
+            Load::Small => vec![64],
+            Load::Jumbo => vec![64, 1514, mode.jumbo_mtu() as usize + 14],
+            Load::Mixed | Load::Flap | Load::Close => vec![64, 590, 1514],
+        }
+    }
+
+    /// Whether packets may be lost.
+    fn loses(self) -> bool {
+        matches!(self, Load::Flap | Load::Close)
+    }
+}
+
+/// Tries it for so many nanoseconds.
+///
+/// # Errors
+/// [`Failure`] where the host cannot be changed, or changed back.
+pub fn run(bench: &Bench, mode: Mode, load: Load, time: u64) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome { mode, load, closed: None, lacks: None, failures: Vec::new() };
+    if load == Load::Jumbo
+        && let Err(why) = bench.set_mtu(mode.jumbo_mtu())
+    {
+        outcome.lacks = Some(why);
+        return bench.take_back().map(|()| outcome);
+    }
+    let frames = mode.frames(load == Load::Jumbo);
+    match Cable::open(mode, &bench.interfaces, bench.macs, frames, &load.sizes(mode)) {
+        Ok(cable) => outcome.judge(measure(bench, cable, load, time)?),
+        Err(error) => outcome.refused(error.lines().join(" ")),
+    }
+    bench.take_back().map(|()| outcome)
+}
+
+/// Whether any packet crosses each way, waited for until a card has agreed on a speed; no longer than the whole is to take.
+///
+/// # Errors
+/// [`Failure`] where packet sockets cannot be opened.
+pub fn is_cabled(bench: &Bench, whole: u64) -> Result<[bool; 2], Failure> {
+    let mut cable =
+        Cable::open(Mode::Packet, &bench.interfaces, bench.macs, Mode::Packet.frames(false), &[64])?;
+    let begun = monotonic_ns();
+    cable.forward(|ways, now| now - begun > PATIENCE.min(whole) || ways.iter().all(|way| way.laps > 0));
+    Ok(cable.close().ways.map(|way| way.laps > 0))
+}
+
+/// What a run gave, and what did not hold while it ran.
+type Measured = (Closed, Vec<String>);
+
+fn measure(bench: &Bench, mut cable: Cable, load: Load, time: u64) -> Result<Measured, Failure> {
+    let mut failures = Vec::new();
+    let forward_for = |cable: &mut Cable, time: u64| {
+        let begun = monotonic_ns();
+        cable.forward(|_, now| now - begun >= time);
+    };
+    forward_for(&mut cable, time / 2);
+    match load {
+        Load::Flap => {
+            bench.take_down()?;
+            forward_for(&mut cable, ABSENCE);
+            bench.take_back()?;
+            failures.extend(again(&mut cable));
+        }
+        Load::Close => {
+            cable.close_one();
+            forward_for(&mut cable, ABSENCE);
+            cable.reopen()?;
+            failures.extend(again(&mut cable));
+        }
+        Load::Small | Load::Mixed | Load::Jumbo => {}
+    }
+    forward_for(&mut cable, time / 2);
+    // The port that is closed in mid-traffic is not waited for at the end either.
+    if load != Load::Close {
+        cable.drain();
+    }
+    failures.extend(cable.down());
+    Ok((cable.close(), failures))
+}
+
+/// Goes on until packets come both ways again; a line for each way that they do not come.
+fn again(cable: &mut Cable) -> Vec<String> {
+    let begun = monotonic_ns();
+    let before = cable.laps();
+    let has_come = move |ways: &[Way; 2]| [0, 1].map(|number| ways[number].laps > before[number]);
+    cable.forward(|ways, now| now - begun > PATIENCE || has_come(ways) == [true; 2]);
+    let missing = has_come(cable.ways());
+    let line = |number: usize| format!("no packet of way {} came again in 30 s", number + 1);
+    (0..2).filter(|&number| !missing[number]).map(line).collect()
+}
+
+impl Outcome {
+    fn refused(&mut self, why: String) {
+        if self.mode.may_lack() || self.load == Load::Jumbo {
+            self.lacks = Some(why);
+        } else {
+            self.failures.push(why);
+        }
+    }
+
+    fn judge(&mut self, (closed, failures): Measured) {
+        self.failures = failures;
+        for (number, way) in closed.ways.iter().enumerate() {
+            let number = number + 1;
+            let mut fails = |does: bool, line: String| {
+                if does {
+                    self.failures.push(line)
+                }
+            };
+            fails(way.laps == 0, format!("no packet of way {number} came"));
+            fails(
+                way.corrupt() > 0,
+                format!("{} packets of way {number} came with wrong bytes", way.corrupt()),
+            );
+            fails(way.duplicates() > 0, format!("{} packets of way {number} came twice", way.duplicates()));
+            let lost = way.made - way.whole();
+            let does = lost > 0 && way.laps > 0 && !self.load.loses();
+            fails(does, format!("{lost} of {} packets of way {number} were lost", way.made));
+        }
+        if !closed.ledger.balanced() {
+            self.failures.push(format!("the frames do not add up: {:?}", closed.ledger));
+        }
+        // A driver gives its buffers up when it likes, and nothing tells when (netmem::port::xdp).
+        if closed.away > 0 && self.mode != Mode::ZeroCopy {
+            self.failures
+                .push(format!("{} frames had not come home 2 s after the ports were closed", closed.away));
+        }
+        self.closed = Some(closed);
+    }
+}

@@ -1,0 +1,167 @@
+//! `netmem doctor --qualify` over two interfaces that are joined: what holds, what does not, and that all is as it was.
+
+use crate::forwarder::netmem;
+use crate::links::Pair;
+use crate::odd::Folder;
+use crate::testbed::{Testbed, Wiring, wait_until};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The modes that every interface has.
+const MODES: [&str; 3] = ["xdp native, copies", "xdp generic", "packet"];
+const LOADS: [&str; 5] =
+    ["64 bytes", "64 to 1,514 bytes", "jumbo", "link down and up", "closed in mid-traffic"];
+
+/// `netmem doctor --qualify` for these interfaces, with its report and journal in the folder.
+fn qualify(bed: &Testbed, folder: &Folder, words: &str) -> Command {
+    let mut command = netmem(bed);
+    command.args(["doctor", "--qualify"]).args(words.split(' '));
+    command.arg("--journal").arg(folder.path("journal")).arg("--report").arg(folder.path("report.md"));
+    command
+}
+
+fn said(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+/// What a run may change.
+fn state(bed: &Testbed) -> String {
+    let setting = |end: &str| {
+        let file = format!("/proc/sys/net/ipv4/conf/{end}/forwarding");
+        bed.dut.inside(|| fs::read_to_string(file)).expect("a setting")
+    };
+    let link = |end: &str| {
+        let shown = bed.dut.ip(&format!("-o link show dev {end}"));
+        let mtu = shown.split_whitespace().skip_while(|word| *word != "mtu").nth(1).map(str::to_owned);
+        (shown.contains(",UP"), mtu)
+    };
+    let ends = ["x0", "x1"];
+    format!("{:?} {:?}", ends.map(setting), ends.map(link))
+}
+
+/// Two interfaces that are joined, of which one is down, and by which the kernel forwards.
+fn lay() -> Option<Testbed> {
+    let bed = Testbed::lay(Wiring::Bridged, &["ethtool"])?;
+    bed.dut.ip("link add x0 mtu 1600 type veth peer name x1");
+    bed.dut.ip("link set x1 up");
+    bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/conf/x0/forwarding", "1")).expect("a setting");
+    Some(bed)
+}
+
+/// The row of a mode and load.
+#[track_caller]
+fn row<'a>(report: &'a str, mode: &str, load: &str) -> Vec<&'a str> {
+    let begins = format!("| {mode} | {load} | ");
+    let line =
+        report.lines().find(|line| line.starts_with(&begins)).unwrap_or_else(|| panic!("{begins}\n{report}"));
+    line.split('|').map(str::trim).collect()
+}
+
+#[test]
+fn two_veths_that_are_joined_hold_in_every_mode_they_have_and_are_as_they_were_afterwards() {
+    let Some(bed) = lay() else { return };
+    let (folder, before) = (Folder::new("qualify"), state(&bed));
+    let out = qualify(&bed, &folder, "x0 x1 --seconds 8").output().expect("netmem");
+    let report = fs::read_to_string(folder.path("report.md")).expect("a report");
+    assert!(out.status.success(), "{}\n{report}", said(&out));
+    assert_eq!((state(&bed), folder.path("journal").exists()), (before, false), "{}", said(&out));
+    assert!(report.starts_with("## veth, Linux ") && report.contains("\nNothing failed.\n"), "{report}");
+    // A veth has no zero copy, and that is no failure; no other load of it is tried.
+    let without = row(&report, "xdp native, zero copy", "64 bytes");
+    assert!(without[3] == "not offered" && without[8].contains("x0"), "{report}");
+    assert_eq!(report.matches("| xdp native, zero copy |").count(), 1, "{report}");
+    for mode in MODES {
+        for load in LOADS {
+            let row = row(&report, mode, load);
+            let forwarded: u64 = row[4].parse().unwrap_or_else(|_| panic!("{row:?}"));
+            assert!(row[3] == "holds" && forwarded > 0 && row[7] == "0", "{row:?}");
+        }
+        assert!(row(&report, mode, "64 bytes")[6].starts_with("0 of "), "{report}");
+    }
+    bed.assert_nothing_left();
+}
+
+/// A cable that spoils one packet in twenty, and one that is none.
+#[test]
+fn what_a_cable_spoils_is_a_failure_with_its_mode_and_exit_code_1() {
+    let Some(bed) = lay() else { return };
+    let folder = Folder::new("qualify-fault");
+    bed.dut.ip("link add y0 type veth peer name y1");
+    ["x0", "y0", "y1"].iter().for_each(|end| drop(bed.dut.ip(&format!("link set {end} up"))));
+    let apart = qualify(&bed, &folder, "x0 y0 --seconds 2").output().expect("netmem");
+    let line = said(&apart);
+    assert_eq!(apart.status.code(), Some(2), "{line}");
+    assert!(
+        line.contains("no packet of x0 came to y0") && line.contains("put a cable between them"),
+        "{line}"
+    );
+    let cable = Pair::start_with(&bed.dut, ["packet:x1", "fault:seed=1,corrupt=1/20/packet:y1"], &[]);
+    let out = qualify(&bed, &folder, "x0 y0 --seconds 6").output().expect("netmem");
+    drop(cable);
+    let report = fs::read_to_string(folder.path("report.md")).expect("a report");
+    assert_eq!(out.status.code(), Some(1), "{}\n{report}", said(&out));
+    let spoilt = row(&report, "packet", "64 bytes");
+    assert!(spoilt[3] == "FAILED" && report.contains("\n- packet, 64 bytes: "), "{report}");
+    assert!(said(&out).contains("error: packet, 64 bytes: "), "{}", said(&out));
+}
+
+#[test]
+fn a_run_that_is_killed_with_the_link_down_leaves_what_undo_takes_back_and_ctrl_c_leaves_nothing() {
+    let Some(bed) = lay() else { return };
+    let (folder, before) = (Folder::new("qualify-kill"), state(&bed));
+    let journal = folder.path("journal");
+    let is_down = |journal: &Path| fs::read_to_string(journal).is_ok_and(|text| text.contains("x1\",\"down"));
+    let start = || {
+        let mut command = qualify(&bed, &folder, "x0 x1 --seconds 4");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("netmem")
+    };
+    let mut run = start();
+    wait_until("the second interface is set down", || is_down(&journal));
+    run.kill().and_then(|()| run.wait()).expect("a kill");
+    assert_ne!(state(&bed), before);
+    let refused = qualify(&bed, &folder, "x0 x1").output().expect("netmem");
+    assert!(
+        refused.status.code() == Some(2) && said(&refused).contains("--undo --journal"),
+        "{}",
+        said(&refused)
+    );
+    let undone = netmem(&bed).args(["doctor", "--undo", "--journal"]).arg(&journal).output().expect("netmem");
+    assert!(undone.status.success(), "{}", said(&undone));
+    assert_eq!((state(&bed), journal.exists()), (before.clone(), false));
+    let mut run = start();
+    wait_until("something is changed", || journal.exists());
+    bed.dut.run("kill", &format!("-INT {}", run.id()));
+    assert_eq!(run.wait().expect("its end").code(), Some(130));
+    assert_eq!((state(&bed), journal.exists()), (before, false));
+}
+
+#[test]
+fn interfaces_that_are_missing_the_same_or_in_use_are_refused_in_one_line() {
+    let Some(bed) = lay() else { return };
+    let (folder, before) = (Folder::new("qualify-bad"), state(&bed));
+    bed.dut.ip("link add z0 type veth peer name z1");
+    bed.dut.ip("addr add 192.0.2.1/24 dev z0");
+    bed.dut.ip("link add br0 type bridge");
+    bed.dut.ip("link set z1 master br0");
+    for (words, line) in [
+        ("x0 nosuch", "there is no interface nosuch"),
+        ("x0 x0", "give two interfaces"),
+        ("x0 z0", "z0 has the address 192.0.2.1/24"),
+        ("z1 x0", "z1 is a part of br0"),
+    ] {
+        let out = qualify(&bed, &folder, words).output().expect("netmem");
+        let said = said(&out);
+        assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{words}: {said}");
+        assert!(said.contains(line) && !folder.path("report.md").exists(), "{words}: {said}");
+    }
+    let mut unwritable = netmem(&bed);
+    let out = unwritable.args(["doctor", "--qualify", "x0", "x1", "--report", "/nonexistent/r.md"]).output();
+    let out = out.expect("netmem");
+    assert!(
+        out.status.code() == Some(2) && said(&out).contains("--report /nonexistent/r.md: "),
+        "{}",
+        said(&out)
+    );
+    assert_eq!(state(&bed), before);
+}
