@@ -12,7 +12,7 @@ struct Class {
 }
 
 /// A difference is of the first one that the frame is of, and that has both.
-const CLASSES: [Class; 15] = [
+const CLASSES: [Class; 16] = [
     Class {
         what: "several priority tags, or one of a provider (802.1ad)",
         kernel: &[
@@ -46,6 +46,15 @@ const CLASSES: [Class; 15] = [
         kernel: &["12/0"],
         netmem: &["forwarded", "3/0", "3/1", "3/4", "3/13", "11/0", "silence"],
         is: |view| view.has_option(&[134, 148]),
+    },
+    Class {
+        what: "a second option that records the route, or the time",
+        kernel: &["12/0"],
+        netmem: &["forwarded"],
+        is: |view| {
+            let number = |of| view.options().iter().filter(|(kind, _)| *kind == of).count();
+            number(7) > 1 || number(68) > 1
+        },
     },
     Class {
         what: "options that are not as they must be, of packets for which there is another error, or a blackhole",

@@ -192,7 +192,7 @@ fn option(r: &mut Random) -> Vec<u8> {
             let each = if flag == 0 { 4 } else { 8 };
             let len = 4 + each * (1 + r.below(4));
             let overflow = r.of(&[0, 0, 14, 15]);
-            let pointer = 5 + r.below(len / 4) * 4;
+            let pointer = 5 + r.below(len / each) * each;
             let mut option = vec![68, len as u8, pointer as u8, overflow << 4 | flag];
             while option.len() < len {
                 option.extend([10, 77, 2, r.of(&[254, 1, 7])]);
@@ -272,7 +272,11 @@ fn odd(r: &mut Random) -> [u8; 4] {
 fn source(n: usize, r: &mut Random) -> Vec<u8> {
     let upper = udp(r);
     let mut frame = frame(n, r, 17, &[], &upper);
-    let odd = odd(r);
+    // Each of its own, since Linux sends each source an error a second.
+    let odd = match odd(r) {
+        [10, 77, net, 0] => [10, 67, net, n as u8],
+        odd => odd,
+    };
     frame[IP + 12..IP + 16].copy_from_slice(&odd);
     seal(&mut frame[IP..]);
     frame

@@ -165,7 +165,7 @@ fn odd(n: usize, r: &mut Random, at: usize) -> Vec<u8> {
         plain(0, 0, 1),
         plain(0, 0, host | 2),
         mapped,
-        plain(0xfe, 0x80, host),
+        plain(0xfe, 0x80, host | 2),
         plain(0xfe, 0xc0, host),
         plain(0x20, 0x01, host),
         group(1, 1),
