@@ -64,13 +64,6 @@ fn frames_and_packets_that_do_not_fit_together_are_told_what_does() {
         "gen --port pcap:out=/nonexistent/a --size 64x7,7229 --frame-size 8192",
         "--size 7229 with --frame-size 8192: give at most 7228, or --frame-size 16384",
     );
-    for command in ["forward --port pcap:in=a --port", "sink --port pcap:in=a --port", "gen --port"] {
-        refused(
-            &format!("{command} fault:/xdp:nosuch0 --frame-size 16384"),
-            "--frame-size 16384 with --port fault:/xdp:nosuch0: AF_XDP takes frames of 2048 or 4096 bytes; give one of \
-             these, or packet:nosuch0 in its place",
-        );
-    }
     let many = "--frames 131072 with --frame-size 32768 are more than 2 GiB: give at most 65536";
     refused("forward --frames 131072 --frame-size 32768", many);
     refused("sink --port pcap:in=a --frames 131072 --frame-size 32768", many);

@@ -58,6 +58,8 @@ pub struct PortCounters {
     pub bad_descriptor: Count,
     /// Descriptors that the device refused.
     pub tx_invalid: Count,
+    /// Frames offered for `tx` that lie in more chunks than the device takes for one packet; they stayed with the caller.
+    pub tx_too_long: Count,
     /// Frames transmitted that the device lost afterwards: they were kept to be written or sent, and that failed, or the port
     /// was closed before.
     pub tx_lost: Count,
@@ -132,7 +134,7 @@ impl PortCounters {
         }
     }
 
-    fn all(&self) -> [(&'static str, &Count); 24] {
+    fn all(&self) -> [(&'static str, &Count); 25] {
         [
             ("rx", &self.rx),
             ("rx_bytes", &self.rx_bytes),
@@ -154,6 +156,7 @@ impl PortCounters {
             ("foreign", &self.foreign),
             ("bad_descriptor", &self.bad_descriptor),
             ("tx_invalid", &self.tx_invalid),
+            ("tx_too_long", &self.tx_too_long),
             ("tx_lost", &self.tx_lost),
             ("tx_stranded", &self.tx_stranded),
             ("kicks", &self.kicks),

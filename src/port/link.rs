@@ -18,7 +18,7 @@ pub(super) struct Link {
     is_down: bool,
     /// Removed. Another may be made that has its name.
     is_gone: bool,
-    /// Why the one that has its name now cannot be gone on with.
+    /// What keeps the port from going on with the one that has its name now, or with it elsewhere: what is said behind its name.
     refused: Option<String>,
     /// Why it is down for good.
     failed: Option<String>,
@@ -66,6 +66,12 @@ impl Link {
         }
     }
 
+    /// Whether the interface was removed, or moved to where it cannot be looked at.
+    #[cfg(feature = "tap")]
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone && self.failed.is_none()
+    }
+
     /// Where the interface was removed: the one that has its name now and is up, for the port to go on with.
     #[cold]
     pub(super) fn successor(&mut self) -> Option<Netdev> {
@@ -83,7 +89,7 @@ impl Link {
         self.is_gone = true;
     }
 
-    /// The successor cannot be gone on with now; that is the port's reason until it can.
+    /// The successor cannot be gone on with now; what is said behind its name is the port's reason until it can.
     #[cold]
     pub(super) fn refuse(&mut self, why: String) {
         self.refused = Some(why);
@@ -108,9 +114,7 @@ impl Link {
         let name = self.netdev.name();
         match (&self.failed, &self.refused) {
             (Some(reason), _) => PortState::Down(reason.clone()),
-            (None, Some(why)) if self.is_gone => {
-                PortState::Down(format!("interface {name} is there again: {why}"))
-            }
+            (None, Some(why)) if self.is_gone => PortState::Down(format!("interface {name} {why}")),
             _ if self.is_gone => PortState::Down(format!("interface {name} is gone")),
             _ if self.is_down => PortState::Down(format!("interface {name} is down")),
             _ => PortState::Up,

@@ -19,6 +19,13 @@ const SO_NETNS_COOKIE: libc::c_int = 71;
 #[derive(Debug)]
 pub struct NetworkNamespace(File);
 
+impl From<OwnedFd> for NetworkNamespace {
+    /// The one that a descriptor of a namespace is of.
+    fn from(fd: OwnedFd) -> NetworkNamespace {
+        NetworkNamespace(fd.into())
+    }
+}
+
 impl NetworkNamespace {
     /// The one that ip-netns(8) calls `name`.
     ///
@@ -39,7 +46,7 @@ impl NetworkNamespace {
             return Err(last_errno().into());
         }
         // SAFETY: the kernel just made it and nobody else knows it.
-        Ok(NetworkNamespace(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
     }
 
     fn is(&self, other: &NetworkNamespace) -> io::Result<bool> {

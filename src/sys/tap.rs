@@ -1,18 +1,23 @@
 //! TAP interfaces: a program at the far end of an Ethernet interface (Documentation/networking/tuntap.rst).
 
+use super::errno::last_errno;
+use super::netdev::{Netdev, request};
+use super::netns::NetworkNamespace;
 use super::virtio::{HEADER, VirtioHeader};
-use super::{errno::last_errno, netdev::request};
 use rustix::fd::AsFd as _;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 /// What a host may leave to be done to what it sends.
 const ALL: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN | UDP;
 /// The kinds that Linux knows from 6.2 on. UDP's fragments, which `TUN_F_UFO` is about, are never asked for.
 const UDP: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+/// Asks for the network namespace of the interface (`linux/if_tun.h`, Linux 5.2).
+const TUNGETDEVNETNS: libc::c_ulong = 0x54e3;
 
 /// What was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +78,36 @@ impl TapQueue {
     /// # Cost
     /// One system call.
     pub fn has_interface(&self) -> bool {
+        self.name().is_ok()
+    }
+
+    /// What its interface is called now.
+    fn name(&self) -> Result<String, Errno> {
         let mut request = request("");
         // SAFETY: TUNGETIFF writes one ifreq, which lives over the call.
         let done = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TUNGETIFF, &raw mut request) };
-        done == 0
+        if done < 0 {
+            return Err(last_errno());
+        }
+        let bytes = request.ifr_name.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
+        String::from_utf8(bytes).map_err(|_| Errno::ILSEQ)
+    }
+
+    /// Its interface where it is now, by its name there: it may have been moved to another network namespace.
+    ///
+    /// # Errors
+    /// `BADFD` when it is gone, `PERM` without CAP_NET_ADMIN where it is or CAP_SYS_ADMIN to go there, `INVAL` before Linux 5.2.
+    pub fn interface(&self) -> Result<Netdev, Errno> {
+        let name = self.name()?;
+        // SAFETY: TUNGETDEVNETNS takes no argument; it returns a descriptor.
+        let fd = unsafe { libc::ioctl(self.0.as_raw_fd(), TUNGETDEVNETNS as libc::Ioctl) };
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        // SAFETY: the kernel just made it and nobody else knows it.
+        let place = NetworkNamespace::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        place.inside(|| Netdev::open(&name)).map_err(errno)?
     }
 
     /// Says what the host may leave to be done to the frames that it sends: checksums, segments of TCP and, from Linux 6.2 on, of UDP.

@@ -25,6 +25,7 @@ use rustix::net::{
 };
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Where the kernel's receive headroom ends and a received packet begins, in bytes from its chunk's start
 /// (XDP_PACKET_HEADROOM of `linux/bpf.h`).
@@ -128,6 +129,8 @@ pub enum Wake {
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
+    /// Bound so that packets may be of several chunks. Relaxed: who binds it gives it to others afterwards.
+    several: AtomicBool,
 }
 
 impl Socket {
@@ -137,7 +140,7 @@ impl Socket {
     /// `PERM` without CAP_NET_RAW, `AFNOSUPPORT` on a kernel without AF_XDP.
     pub fn new() -> Result<Socket, SocketError> {
         socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
-            .map(|fd| Socket { fd })
+            .map(|fd| Socket { fd, several: AtomicBool::new(false) })
             .map_err(SocketStep::Open.failed())
     }
 
@@ -219,22 +222,29 @@ impl Socket {
             true => match bound(flags | SocketAddrXdpFlags::XDP_USE_SG) {
                 // A kernel that does not know the flag.
                 Err(Errno::INVAL) => bound(flags),
-                done => done,
+                done => done.inspect(|()| self.several.store(true, Relaxed)),
             },
             false => bound(flags),
         };
         done.map_err(SocketStep::Bind.failed())
     }
 
+    /// Whether packets of several chunks are received, and sent: what [`Socket::bind`] asked for, and the kernel can do.
+    pub fn takes_several(&self) -> bool {
+        self.several.load(Relaxed)
+    }
+
     /// Binds to `queue` of the interface number `interface`, over the UMEM of `first`, which is bound to another
-    /// queue or interface. Copy mode and need_wakeup are as `first` has them.
+    /// queue or interface. Copy mode, need_wakeup and packets of several chunks are as `first` has them.
     ///
     /// # Errors
     /// As [`Socket::bind`]; `OPNOTSUPP` also when `first` is zero-copy and this interface cannot be.
     pub fn bind_shared(&self, interface: u32, queue: u32, first: &Socket) -> Result<(), SocketError> {
         let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, queue);
         let shared = SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first.fd.as_fd() };
-        bind(&self.fd, &shared).map_err(SocketStep::Bind.failed())
+        bind(&self.fd, &shared).map_err(SocketStep::Bind.failed())?;
+        self.several.store(first.takes_several(), Relaxed);
+        Ok(())
     }
 
     /// Whether the device uses the UMEM itself. False as well where the kernel cannot say (before 5.3).

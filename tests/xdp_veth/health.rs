@@ -111,7 +111,7 @@ fn an_interface_that_another_program_has_taken_meanwhile_leaves_the_port_down_wi
         let mut port = here.open("a0").unwrap();
         detach();
         let sockets = netmem::system::bpf::SocketMap::new(1).unwrap();
-        let program = netmem::system::bpf::RedirectProgram::load(&sockets, None).unwrap();
+        let program = netmem::system::bpf::RedirectProgram::load(&sockets, None, false).unwrap();
         let index = port.netdev().index();
         let other = program.attach(index, port.mode()).unwrap();
         wait_for("the reason", || {

@@ -244,10 +244,10 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
         let socket = Socket::new().unwrap();
         sockets.insert(0, socket.as_fd()).unwrap();
         own().into_iter().for_each(|prefix| maps.insert(prefix).unwrap());
-        let all = RedirectProgram::load(&sockets, None).unwrap();
+        let all = RedirectProgram::load(&sockets, None, false).unwrap();
         let counts = KernelCounts::new(1).unwrap();
         let selection = Selection { own: Some(&maps), take: None, counts: &counts };
-        let control = RedirectProgram::load(&sockets, Some(&selection)).unwrap();
+        let control = RedirectProgram::load(&sockets, Some(&selection), false).unwrap();
         for (case, frame, expected) in cases() {
             let left = counts.get(0);
             assert_eq!(control.verdict(&frame).unwrap(), expected, "{case}");

@@ -52,7 +52,7 @@ fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
 
         for mode in [XdpMode::Native, XdpMode::Generic] {
             let map = SocketMap::new(1).unwrap();
-            let link = RedirectProgram::load(&map, None).unwrap().attach(index, mode).unwrap();
+            let link = RedirectProgram::load(&map, None, false).unwrap().attach(index, mode).unwrap();
             let there = program_on("a0");
             let error = here.open("a0").unwrap_err();
             let XdpError::ProgramAttached { interface, program: Some(program) } = &error else {

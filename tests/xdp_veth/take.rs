@@ -95,7 +95,7 @@ impl Asked {
         sockets.insert(0, socket.as_fd()).unwrap();
         let counts = KernelCounts::new(1).unwrap();
         let selection = Selection { own, take: Some((take, MAC)), counts: &counts };
-        let program = RedirectProgram::load(&sockets, Some(&selection)).unwrap();
+        let program = RedirectProgram::load(&sockets, Some(&selection), false).unwrap();
         Asked { program, counts, _kept: (sockets, socket) }
     }
 

@@ -104,9 +104,10 @@ pub struct ForwardArgs {
     /// Bytes of a frame, a power of two: 2048 to 32768. A packet that does not fit is dropped and counted (rx_too_long).
     ///
     /// 2048 have room for packets of 1518 bytes, which is Ethernet's usual MTU of 1500 with a VLAN tag; 4096 for 3584, 8192
-    /// for 7232, 16384 for 14528, and so for jumbo frames, 32768 for 29120. An xdp port takes 2048 or 4096. The MTU of a link
-    /// without an interface (memif, pcap, mem) is what fits, less 18. With 32768 the large packets of hosts, which leave it to
-    /// a card to cut them, cross whole between packet and tap ports.
+    /// for 7232, 16384 for 14528, and so for jumbo frames, 32768 for 29120. An xdp port sends packets of more
+    /// than 4096 bytes in several pieces, and copies those that it receives. The MTU of a link without an interface (memif,
+    /// pcap, mem) is what fits, less 18. With 32768 the large packets of hosts, which leave it to a card to cut them, cross
+    /// whole between packet and tap ports.
     #[arg(long, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true,
           help_heading = PORTS, hide_short_help = true)]
     pub frame_size: FrameSize,

@@ -1,10 +1,9 @@
 //! How large frames are, and what follows from that.
 
 use super::number::power_of_two;
-use netmem::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
+use netmem::limits::{CHUNK_SIZE, FRAME_SIZE_MAX};
 use netmem::pool::PoolConfig;
 use netmem::wire::ethernet::{HEADER_LEN, TAG_LEN};
-use netmem_ports::PortSpec;
 use std::fmt;
 
 /// Bytes of all frames of one pool at most.
@@ -77,21 +76,6 @@ impl FrameSize {
         let enough = { all }.find(|one| one.longest() >= *size);
         let remedy = enough.map_or_else(String::new, |one| format!(", or --frame-size {one}"));
         Err(format!("--size {size} with --frame-size {self}: give at most {}{remedy}", self.longest()))
-    }
-
-    /// Refuses a port whose kernel takes no such frames.
-    ///
-    /// # Errors
-    /// A line with the remedy.
-    pub fn check_port(self, port: &PortSpec) -> Result<(), String> {
-        match port.xdp() {
-            Some(xdp) if self.0 > PAGE_SIZE => Err(format!(
-                "--frame-size {self} with --port {port}: AF_XDP takes frames of 2048 or 4096 bytes; give one of these, or \
-                 packet:{} in its place",
-                xdp.interface
-            )),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -351,7 +351,6 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
         }
     }
     check_ports(&args.port, args.mode, args.team.workers)?;
-    args.port.iter().try_for_each(|port| args.frame_size.check_port(port)).map_err(Failure::Input)?;
     let from = args.routes.unwrap_or_default();
     let routes: Vec<Route> = by_number("--route", &args.route, &args.port)?;
     check_routes(&routes, from, args.port.len(), args.mode)?;

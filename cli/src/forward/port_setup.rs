@@ -30,7 +30,7 @@ impl PortSetup {
     /// What AF_XDP ports share: chunks as large as the frames, as far as the kernel takes them.
     ///
     /// # Errors
-    /// None that is known: [`FrameSize::check_port`] came before.
+    /// None that is known: both sizes are ones that the kernel takes.
     pub fn umem(&self, memory: &Memory) -> Result<Arc<Umem>, Failure> {
         Umem::with_chunks(memory, self.frame_size.bytes().min(PAGE_SIZE)).map_err(Failure::input)
     }

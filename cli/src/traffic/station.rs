@@ -61,7 +61,6 @@ impl Station {
         }
         files::check(specs)?;
         let frame_size = args.frame_size;
-        specs.iter().try_for_each(|spec| frame_size.check_port(spec)).map_err(Failure::Input)?;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(no_core(core, &error)))?;

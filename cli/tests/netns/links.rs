@@ -188,15 +188,51 @@ fn frames_as_long_as_a_page_has_room_for_go_by_xdp_ports_byte_for_byte() {
     bed.assert_nothing_left();
 }
 
+/// Seen: an xdp port was refused frames that have room for them.
+#[test]
+fn jumbo_frames_go_by_xdp_ports_byte_for_byte_in_both_modes() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = Folder::new("jumbo");
+    for (place, interface) in [(&bed.h1, "eth0"), (&bed.dut, "one")] {
+        place.ip(&format!("link set dev {interface} mtu 9000"));
+    }
+    for (mode, shown) in [("--xdp-mode=native", "xdp"), ("--xdp-mode=generic", "xdpgeneric")] {
+        for size in ["--frame-size=16384", "--frame-size=32768"] {
+            let cross = |from, to| cross_all(&folder, from, to, &jumbo(), &[size, mode]);
+            cross((&bed.h1, "packet:eth0"), (&bed.dut, "xdp:one"));
+            cross((&bed.dut, "xdp:one"), (&bed.h1, "packet:eth0"));
+        }
+        let pair =
+            Pair::start_with(&bed.dut, ["xdp:one", "pcap:out=/dev/null"], &["--frame-size=16384", mode]);
+        wait_until("it is in that mode", || bed.program("one").as_deref() == Some(shown));
+        pair.end_well();
+    }
+    bed.assert_nothing_left();
+}
+
 #[test]
 fn hosts_ping_each_other_with_jumbo_packets_through_a_router_of_large_frames() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     for (place, interface) in [(&bed.h1, "eth0"), (&bed.dut, "one"), (&bed.dut, "two"), (&bed.h2, "eth0")] {
         place.ip(&format!("link set dev {interface} mtu 9000"));
     }
+    for (ports, mode) in [
+        (["packet:one", "packet:two"], "native"),
+        (["xdp:one", "xdp:two"], "native"),
+        (["xdp:one", "xdp:two"], "generic"),
+        (["xdp:one", "packet:two"], "native"),
+    ] {
+        ping_by(&bed, ports, mode);
+    }
+    bed.assert_nothing_left();
+}
+
+/// Pings a host with packets as long as the links carry, and with longer ones, by a router of these ports.
+fn ping_by(bed: &Testbed, ports: [&str; 2], mode: &str) {
+    let mode = format!("--xdp-mode={mode}");
     let routes = ["--route=10.77.1.0/24,0,02:00:00:00:01:01", "--route=10.77.2.0/24,1,02:00:00:00:02:01"];
-    let options = [&routes[..], &["--frame-size=16384"]].concat();
-    let router = Pair::start_as(&bed.dut, ["packet:one", "packet:two"], &options);
+    let options = [&routes[..], &["--frame-size=16384", &mode]].concat();
+    let router = Pair::start_as(&bed.dut, ports, &options);
     let ping = |size: &str| {
         let words = ["-c", "1", "-W", "1", "-M", "do", "-s", size, "10.77.2.1"];
         bed.h1.command("ping").args(words).output().expect("ping").status.success()

@@ -106,3 +106,32 @@ fn a_router_follows_the_mtu_of_tap_interfaces_and_keeps_its_address_there() {
         assert_eq!(followed, if routes == "given" { 2 } else { 0 }, "{said}");
     }
 }
+
+/// Seen: a TAP interface that a container got was gone for the router, for good, though the TAP went on.
+#[test]
+fn a_tap_interface_that_is_moved_to_another_namespace_goes_on_there() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let folder = Folder::new("tap-moves");
+    let socket = folder.path("socket");
+    let control = format!("--control={}", socket.display());
+    let out = format!("pcap:out={}", folder.path("out").display());
+    let pair = Pair::start_with(&bed.dut, ["tap:t0", &out], &[&control]);
+    let count = || counter(&bed.dut, &socket, "rx");
+    wait_until("netmem answers", || count().is_some());
+    for (from, to, name) in
+        [(&bed.dut, &bed.h1, "t0"), (&bed.h1, &bed.h2, "inside"), (&bed.h2, &bed.dut, "t0")]
+    {
+        let old = if name == "t0" && from.name() != bed.dut.name() { "inside" } else { "t0" };
+        from.ip(&format!("link set dev {old} name {name} netns {}", to.name()));
+        to.ip(&format!("link set dev {name} up"));
+        to.ip(&format!("addr add 10.78.1.1/24 dev {name}"));
+        to.ip(&format!("neigh add 10.78.1.254 lladdr {ROUTER} dev {name}"));
+        wait_until("what is sent there comes", || {
+            let before = count();
+            let words = ["-c", "1", "-W", "1", "10.78.1.254"];
+            to.command("ping").args(words).output().expect("ping");
+            count() > before
+        });
+    }
+    pair.end();
+}

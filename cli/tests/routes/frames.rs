@@ -8,6 +8,9 @@ use netmem::sync::Worker;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// How long a frame is waited for without a pause.
+const AT_ONCE: Duration = Duration::from_millis(2);
+
 /// A host's interface `eth0`.
 pub struct Wire {
     port: Box<dyn Port>,
@@ -65,7 +68,10 @@ impl Wire {
                 return come;
             }
             assert!(begun.elapsed() < PATIENCE, "waited in vain; came: {come:x?}");
-            thread::sleep(Duration::from_millis(1));
+            match begun.elapsed() < AT_ONCE {
+                true => thread::yield_now(),
+                false => thread::sleep(Duration::from_millis(1)),
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ mod frames;
 #[path = "../iperf3/mod.rs"]
 mod iperf3;
 mod questions;
+mod random;
 mod router;
 mod spray;
 mod traffic;

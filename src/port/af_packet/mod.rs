@@ -92,8 +92,10 @@ impl AfPacketLink {
                 *self =
                     AfPacketLink { uncut, keeps_offloads, ..AfPacketLink::new(socket, netdev, self.burst) };
             }
-            Ok(Err(error)) => self.link.refuse(format!("open a packet socket: {}", error.errno)),
-            Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
+            Ok(Err(error)) => {
+                self.link.refuse(format!("is there again: open a packet socket: {}", error.errno))
+            }
+            Err(error) => self.link.refuse(format!("is there again: {ENTER}: {error}")),
         }
     }
 }

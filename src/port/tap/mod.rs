@@ -2,7 +2,8 @@
 //!
 //! What the host sends by the interface is received here, and what is transmitted here the host receives. The interface
 //! is made when there is none of that name, set up then, and gone with the port; one that is there already is attached to,
-//! and stays as it is. When it is removed the port is down, and attaches to the next one that somebody makes of its name.
+//! and stays as it is. When it is removed the port is down, and attaches to the next one that somebody makes of its name. When it is moved to another
+//! network namespace, as containers get theirs, the port goes on with it once it is set up there.
 //!
 //! # Cost
 //! One system call and one copy for each frame, either way: the kernel offers no more than one frame a call. In idle rounds
@@ -41,6 +42,10 @@ use crate::sys::netdev::Netdev;
 use crate::sys::tap::TapQueue;
 use std::os::fd::BorrowedFd;
 
+/// What is said of an interface that cannot be followed.
+const MOVED: &str =
+    "was moved to a network namespace that this process may not look into (CAP_NET_ADMIN, CAP_SYS_ADMIN)";
+
 /// A port at the far end of a TAP interface.
 pub type TapPort = CopyingPort<TapLink>;
 
@@ -70,14 +75,26 @@ impl TapLink {
         if self.link.is_up() && !self.queue.has_interface() {
             self.link.lose();
         }
+        if self.link.is_gone() && self.queue.has_interface() {
+            return self.follow();
+        }
         let Some(netdev) = self.link.successor() else { return };
         match netdev.in_its_namespace(|| TapQueue::open(netdev.name(), self.several)) {
             Ok(Ok(queue)) => {
                 (self.queue, self.link) = (queue, Link::new(netdev));
                 self.accept_offloads();
             }
-            Ok(Err(error)) => self.link.refuse(format!("attach to it: {}", error.errno)),
-            Err(error) => self.link.refuse(format!("{ENTER}: {error}")),
+            Ok(Err(error)) => self.link.refuse(format!("is there again: attach to it: {}", error.errno)),
+            Err(error) => self.link.refuse(format!("is there again: {ENTER}: {error}")),
+        }
+    }
+
+    /// Goes on with the interface where it was moved to.
+    #[cold]
+    fn follow(&mut self) {
+        match self.queue.interface() {
+            Ok(netdev) => self.link = Link::new(netdev),
+            Err(errno) => self.link.refuse(format!("{MOVED}: {errno}")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The redirect program on an interface, shared by the ports of its queues. COLD.
 
 use super::error::{Attempt, XdpError, mode_refused};
-use super::installed::{Installed, Maps};
+use super::installed::{Installed, Maps, Taken};
 use super::own::{OwnAddresses, OwnAddressesError};
 use super::take::TakeControl;
 use super::{XdpConfig, XdpModePreference};
@@ -36,11 +36,18 @@ impl Attachment {
         attempt: &Attempt<'_>,
     ) -> Result<Attachment, XdpError> {
         let refused = |error: BpfError| attempt.bpf(&error);
-        let maps = Maps::new(own, taking.is_some()).map_err(refused)?;
+        let mut maps = Maps::new(own, taking.is_some()).map_err(refused)?;
         let mut held = taking.as_ref().map(|taking| taking.hold());
         held.iter_mut().for_each(|held| held.mac = station(netdev));
-        let program = maps.load(held.as_ref().map(|held| (&held.take, held.mac))).map_err(refused)?;
-        let (link, native_refused) = attach_as_wished(&program, netdev.index(), wish, attempt)?;
+        let take = held.as_ref().map(|held| (&held.take, held.mac));
+        let (program, link, native_refused) = match attach_for_several(&mut maps, take, netdev, wish) {
+            Some((program, link)) => (program, link, None),
+            None => {
+                let program = maps.load(take).map_err(refused)?;
+                let (link, native_refused) = attach_as_wished(&program, netdev.index(), wish, attempt)?;
+                (program, link, native_refused)
+            }
+        };
         let installed = Arc::new(Installed::new(netdev.index(), link, program, maps));
         held.iter_mut().for_each(|held| held.installed = Arc::downgrade(&installed));
         drop(held);
@@ -146,6 +153,31 @@ pub(super) fn own_addresses(attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, 
         OwnAddressesError::Untold(error) => attempt.bpf(&error),
     })?;
     Ok(Arc::new(own))
+}
+
+/// Bytes of packet that every driver has room for in one buffer.
+const ONE_BUFFER: u32 = 3000;
+
+/// Attaches natively a program to which the driver may give packets that lie in several buffers, where there can be such: on a device
+/// of software, whose socket takes them. None where that cannot be done, also by a kernel before 5.18.
+fn attach_for_several(
+    maps: &mut Maps,
+    take: Taken<'_>,
+    netdev: &Netdev,
+    wish: XdpModePreference,
+) -> Option<(RedirectProgram, RedirectLink)> {
+    let are_long = netdev.mtu().is_ok_and(|mtu| mtu > ONE_BUFFER) && netdev.is_virtual() == Ok(true);
+    if !are_long || !wish.allows(XdpMode::Native) {
+        return None;
+    }
+    maps.set_several(true);
+    let program = maps.load(take).ok();
+    let attached = program.and_then(|program| {
+        let link = program.attach(netdev.index(), XdpMode::Native).ok()?;
+        Some((program, link))
+    });
+    maps.set_several(attached.is_some());
+    attached
 }
 
 /// Attaches in the best mode that is allowed and possible; also why it is not native, where that was tried.

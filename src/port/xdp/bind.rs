@@ -237,7 +237,7 @@ impl Bound {
         let open = || {
             let socket = Socket::new()?;
             if first.is_none() {
-                // SAFETY: addresses are published by FillQueue::burst and TxQueue::burst alone, which take them
+                // SAFETY: addresses are published by FillQueue and TxQueue (burst, burst_long) alone, which take them
                 // from frames that they consume; a frame is the only claim to its chunk, and it is minted again
                 // only when the kernel has given the chunk back.
                 unsafe { socket.register(&umem.region, umem.chunk_size) }?;

@@ -87,7 +87,10 @@ impl XdpPort {
         let (mut home, mut unsent) = (0, 0);
         if !self.zero_copy {
             home = go_home(from_fn(|| self.filled.claim_any()));
-            for frame in addresses.into_iter().filter_map(|addr| self.sent.claim(addr, 0)) {
+            // A packet of which the kernel has taken a part is stranded.
+            let sent = &mut self.sent;
+            let mut claim = |addr| sent.claim(addr, 0).or_else(|| sent.claim_part(addr).flatten());
+            for frame in addresses.into_iter().filter_map(&mut claim) {
                 ours.post(frame);
                 unsent += 1;
             }

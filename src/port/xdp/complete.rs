@@ -20,7 +20,7 @@ impl CompletionQueue {
         CompletionQueue { consumer: Consumer::new(ring.consumer(), ring.producer(), ring.size()), ring }
     }
 
-    /// Appends sent frames, empty now, to `frames` while it has room.
+    /// Appends sent frames, empty now, to `frames` while it has room: one that lies in several chunks with the last of them.
     ///
     /// An address whose chunk is not in `sent` is a fault; the frames before it are good.
     #[inline]
@@ -31,12 +31,21 @@ impl CompletionQueue {
             .map_err(|corrupt| Fault::Corrupt("COMPLETION", corrupt))?;
         for i in 0..ready {
             let addr = self.ring.read(self.consumer.slot(i));
-            let Some(frame) = sent.claim(addr, 0) else {
-                self.consumer.release(i);
-                return Err(Fault::Descriptor("COMPLETION", Descriptor { addr, len: 0, options: 0 }));
+            let claimed = match sent.claim(addr, 0) {
+                None => sent.claim_part(addr),
+                frame => Some(frame),
             };
-            // There is room: no more were asked for.
-            let _ = frames.push(frame);
+            match claimed {
+                // There is room: no more were asked for.
+                Some(Some(frame)) => {
+                    let _ = frames.push(frame);
+                }
+                Some(None) => {}
+                None => {
+                    self.consumer.release(i);
+                    return Err(Fault::Descriptor("COMPLETION", Descriptor { addr, len: 0, options: 0 }));
+                }
+            }
         }
         self.consumer.release(ready);
         Ok(())

@@ -7,16 +7,19 @@
 //! ```
 //! A UMEM of 4,096 bytes a chunk is numbered in the same way: every second number is the start of one.
 
-use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, PAGE_SIZE};
+use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
 use crate::pool::{Batch, Desc, Frame, Place};
 use crate::sync::Worker;
 use crate::sys::region::Region;
+use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 
 /// The chunks held in one direction, one bit each.
 ///
 /// Invariant: a bit is set exactly while its chunk's frame has been consumed by [`Held::post`] and not been claimed
-/// again. So an address becomes a frame at most once, whatever the ring says.
+/// again. A frame is in `long` exactly while it has been consumed by [`Held::post_long`] and not been claimed again, and its
+/// bit is not set then. So an address becomes a frame at most once, whatever the ring says.
 #[derive(Debug)]
 pub(super) struct Held {
     /// The number of the region's first chunk.
@@ -25,9 +28,16 @@ pub(super) struct Held {
     /// Bytes of a chunk of the UMEM less one: 2,047 or 4,095.
     within: usize,
     words: Box<[u64]>,
-    /// Bits set.
+    /// Frames whose data reaches beyond their first chunk, by that chunk's index: a bit for each chunk, counted from there, that is
+    /// with the kernel.
+    long: HashMap<u32, u32>,
+    /// Frames held: bits set, and long ones.
     count: usize,
 }
+
+/// Chunks of the largest frame: bits of a mask.
+const CHUNKS_OF_A_FRAME: u32 = (FRAME_SIZE_MAX / CHUNK_SIZE) as u32;
+const _: () = assert!(CHUNKS_OF_A_FRAME < u32::BITS);
 
 impl Held {
     /// Nothing held, of a UMEM with chunks of `chunk_size` bytes: 2,048 or 4,096.
@@ -35,10 +45,11 @@ impl Held {
         debug_assert!([CHUNK_SIZE, PAGE_SIZE].contains(&chunk_size));
         let chunks = region.chunks();
         let words = vec![0; chunks.div_ceil(64) as usize].into_boxed_slice();
-        Held { first: region.first_chunk(), chunks, within: chunk_size - 1, words, count: 0 }
+        let (first, within) = (region.first_chunk(), chunk_size - 1);
+        Held { first, chunks, within, words, long: HashMap::new(), count: 0 }
     }
 
-    /// Chunks held.
+    /// Frames held.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count
@@ -61,6 +72,63 @@ impl Held {
     #[inline]
     pub(super) fn reaches(&self, frame: &Frame) -> bool {
         frame.off() + frame.len() <= self.within + 1 && !frame.has_offload()
+    }
+
+    /// Chunks that the frame's data lies in, the first and the last of them counted from the frame's own.
+    pub(super) fn chunks_of(&self, frame: &Frame) -> RangeInclusive<usize> {
+        let size = self.within + 1;
+        frame.off() / size..=(frame.off() + frame.len()).saturating_sub(1) / size
+    }
+
+    /// Gives up the claim to a frame that this UMEM [takes](Held::takes), which is to be sent out of several chunks; returns the
+    /// address of its first one, and the parts that its data has in each, from the first on: bytes from that address, and how many.
+    #[cold]
+    pub(super) fn post_long(&mut self, frame: Frame) -> (u64, impl Iterator<Item = (u64, u32)>) {
+        let (size, chunks) = (self.within + 1, self.chunks_of(&frame));
+        let (from, to) = (frame.off(), frame.off() + frame.len());
+        let index = frame.into_desc().id.get().wrapping_sub(self.first);
+        debug_assert!(index < self.chunks && !self.is_set(index));
+        let out = chunks.clone().fold(0, |out, chunk| out | 1 << chunk);
+        self.long.insert(index, out);
+        self.count += 1;
+        let part = move |chunk| {
+            let begin = from.max(chunk * size);
+            (begin as u64, (to.min((chunk + 1) * size) - begin) as u32)
+        };
+        (u64::from(index) << CHUNK_SHIFT, chunks.map(part))
+    }
+
+    /// Takes note that the kernel is done with the part of a frame that is at `addr`; the frame, empty, once it is done with all.
+    ///
+    /// None for an address that is in no chunk of such a frame that the kernel has.
+    #[cold]
+    pub(super) fn claim_part(&mut self, addr: u64) -> Option<Option<Frame>> {
+        let step = ((self.within + 1) >> CHUNK_SHIFT) as u32;
+        let index = u32::try_from((addr & !(self.within as u64)) >> CHUNK_SHIFT).ok()?;
+        let found = (0..CHUNKS_OF_A_FRAME).find_map(|chunk| {
+            let first = index.checked_sub(chunk * step)?;
+            self.long.get(&first).map(|out| (first, chunk, *out))
+        });
+        let (first, chunk, out) = found.filter(|(_, chunk, out)| out >> chunk & 1 == 1)?;
+        match out & !(1 << chunk) {
+            0 => self.claim_long(first).map(Some),
+            left => {
+                self.long.insert(first, left);
+                Some(None)
+            }
+        }
+    }
+
+    /// Claims the frame, empty, that is sent out of several chunks from the one at `first` on.
+    #[cold]
+    fn claim_long(&mut self, first: u32) -> Option<Frame> {
+        self.long.remove(&first)?;
+        self.count -= 1;
+        let desc = Desc { id: NonZeroU32::new(self.first + first)?, off: 0, len: 0 };
+        // SAFETY: it was in the table, so `post_long` consumed the frame whose first chunk this is and it has not been claimed
+        // since: no other Frame claims it, and its pool counts it as out. The kernel is done with all of it: callers pass what they
+        // read from the COMPLETION ring, or ask after the socket's release.
+        Some(unsafe { Frame::from_desc(desc) })
     }
 
     /// Gives up the claim to a frame that this UMEM [takes](Held::takes); returns the address of its chunk.
@@ -99,7 +167,10 @@ impl Held {
     /// Claims any frame that is held, empty. For teardown, after the socket's release.
     #[cold]
     pub(super) fn claim_any(&mut self) -> Option<Frame> {
-        let word = self.words.iter().position(|&word| word != 0)?;
+        let Some(word) = self.words.iter().position(|&word| word != 0) else {
+            let first = *self.long.keys().next()?;
+            return self.claim_long(first);
+        };
         let index = word as u64 * 64 + u64::from(self.words[word].trailing_zeros());
         self.claim(index << CHUNK_SHIFT, 0)
     }
@@ -221,6 +292,42 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_is_sent_out_of_several_chunks_comes_back_with_the_last_of_them_whatever_their_order() {
+        let Bench { memory, mut w, .. } = bench(8);
+        let config = PoolConfig { frames: 8, ..PoolConfig::of_frames(16384) };
+        let pool = Pool::new(&memory, &mut w, &config).unwrap();
+        for (chunk_size, order) in [(CHUNK_SIZE, [3, 0, 4, 2, 1]), (PAGE_SIZE, [1, 0, 2, 9, 9])] {
+            let mut held = Held::new(memory.region(), chunk_size);
+            let mut frame = pool.alloc(&mut w).unwrap();
+            frame.put(9014).unwrap();
+            let (id, from) = (frame.id(), frame.off() as u64);
+            assert!(held.takes(&frame) && !held.reaches(&frame));
+            let (addr, parts) = held.post_long(frame);
+            let parts: Vec<_> = parts.collect();
+            assert_eq!(parts[0].0, from);
+            assert_eq!(parts.iter().map(|(_, len)| len).sum::<u32>(), 9014);
+            for pair in parts.windows(2) {
+                assert_eq!(pair[0].0 + u64::from(pair[0].1), pair[1].0);
+                assert_eq!(pair[1].0 % chunk_size as u64, 0, "each ends where its chunk does");
+            }
+            assert!(held.claim(addr + from, 0).is_none(), "not by one of them");
+            let beyond = addr + 16384;
+            assert!(held.claim_part(beyond).is_none() && held.claim_part(addr.wrapping_sub(1)).is_none());
+            let order: Vec<_> = order.into_iter().filter(|i| *i < parts.len()).collect();
+            assert_eq!((order.len(), held.count()), (parts.len(), 1));
+            for (i, part) in order.iter().enumerate() {
+                let back = held.claim_part(addr + parts[*part].0).unwrap();
+                assert!(held.claim_part(addr + parts[*part].0).is_none(), "once");
+                assert_eq!(
+                    back.map(|frame| (frame.id(), frame.len())),
+                    (i + 1 == parts.len()).then_some((id, 0))
+                );
+            }
+            assert_eq!(held.count(), 0);
+        }
+    }
+
+    #[test]
     fn teardown_claims_every_frame_that_is_left() {
         let Bench { memory, mut w, pool } = bench(200);
         let mut held = Held::new(memory.region(), CHUNK_SIZE);
@@ -235,6 +342,15 @@ mod tests {
         let back: Vec<NonZeroU32> = std::iter::from_fn(|| held.claim_any()).map(|frame| frame.id()).collect();
         posted.sort();
         assert_eq!(back, posted);
+        let config = PoolConfig { frames: 8, ..PoolConfig::of_frames(8192) };
+        let pool = Pool::new(&memory, &mut w, &config).unwrap();
+        let mut frame = pool.alloc(&mut w).unwrap();
+        frame.put(5000).unwrap();
+        let id = frame.id();
+        let (addr, _) = held.post_long(frame);
+        assert!(held.claim_part(addr + 2048).unwrap().is_none());
+        assert_eq!(held.claim_any().map(|frame| frame.id()), Some(id), "also one of which a part came back");
+        assert!(held.claim_any().is_none());
         assert_eq!(held.count(), 0);
     }
 }

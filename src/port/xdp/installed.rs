@@ -21,6 +21,8 @@ pub(super) struct Maps {
     own: Option<Arc<OwnAddresses>>,
     /// Of what is left to the kernel, where a program leaves anything.
     counts: Option<KernelCounts>,
+    /// Whether the driver may give programs packets that lie in several buffers.
+    several: bool,
 }
 
 impl Maps {
@@ -28,7 +30,12 @@ impl Maps {
     pub(super) fn new(own: Option<Arc<OwnAddresses>>, takes: bool) -> Result<Maps, BpfError> {
         let leaves = own.is_some() || takes;
         let counts = leaves.then(|| KernelCounts::new(QUEUES_MAX)).transpose()?;
-        Ok(Maps { sockets: SocketMap::new(QUEUES_MAX)?, own, counts })
+        Ok(Maps { sockets: SocketMap::new(QUEUES_MAX)?, own, counts, several: false })
+    }
+
+    /// Whether the driver may give programs that are loaded from now on packets that lie in several buffers.
+    pub(super) fn set_several(&mut self, several: bool) {
+        self.several = several;
     }
 
     /// Whether control traffic is left to the kernel.
@@ -40,7 +47,7 @@ impl Maps {
     pub(super) fn load(&self, take: Taken<'_>) -> Result<RedirectProgram, BpfError> {
         let own = self.own.as_ref().map(|own| own.maps());
         let selection = self.counts.as_ref().map(|counts| Selection { own, take, counts });
-        RedirectProgram::load(&self.sockets, selection.as_ref())
+        RedirectProgram::load(&self.sockets, selection.as_ref(), self.several)
     }
 
     /// Frames of `queue` that were left to the kernel.

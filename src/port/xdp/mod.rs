@@ -11,7 +11,8 @@
 //! A UMEM has chunks of 2,048 bytes, or of 4,096, which is as much as the kernel takes ([`Umem::with_chunks`]); each holds the
 //! kernel's 256 bytes of headroom and a packet. What is longer the kernel drops (`rx_dropped`); from a device of software, and in
 //! generic mode where that is asked for, it comes in several chunks (Linux 6.6), and is put together and, where a host has left
-//! that to a card, cut.
+//! that to a card, cut. A frame of a pool of larger ones lies in several chunks of the UMEM: its first is posted for reception, and
+//! what is sent of it takes a descriptor for each (`tx_too_long` where the kernel takes no such packets).
 //!
 //! With [`Punt::Control`] the interface stays one of the kernel's: its addresses answer, its neighbours are found, and
 //! routing daemons use it, while everything else comes here. Own addresses are read when the first such port is opened;

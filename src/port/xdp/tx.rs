@@ -9,6 +9,9 @@ use crate::ring::cursor::Producer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
 
+/// Chunks that the kernel takes for one packet: MAX_SKB_FRAGS, where it is configured to be least, and the packet's beginning.
+pub(super) const CHUNKS_MAX: usize = 17;
+
 /// Bytes of an Ethernet header. The kernel discards an empty descriptor without ever completing it, and no
 /// driver takes less than a header.
 const ETHERNET_HEADER: usize = 14;
@@ -25,7 +28,7 @@ impl TxQueue {
         TxQueue { producer: Producer::new(ring.producer(), ring.consumer(), ring.size()), ring }
     }
 
-    /// Posts frames from the front of `frames`, all of which it [`carries`], while there is
+    /// Posts frames from the front of `frames`, all of which it carries in one descriptor each ([`is_usual`]), while there is
     /// room; returns how many and their bytes.
     #[inline]
     pub(super) fn burst(
@@ -47,7 +50,46 @@ impl TxQueue {
         Ok((n as usize, bytes))
     }
 
-    /// Frames that the kernel has not taken out of the ring yet.
+    /// As [`TxQueue::burst`], of frames some of which need a descriptor for each chunk that they lie in: all of it, or none.
+    #[cold]
+    pub(super) fn burst_long(
+        &mut self,
+        w: &Worker,
+        sent: &mut Held,
+        frames: &mut Batch,
+    ) -> Result<(usize, u64), Corrupt> {
+        let room = self.producer.room(self.ring.size())?;
+        let (mut slots, mut n) = (0, 0);
+        for frame in frames.iter() {
+            let more = sent.chunks_of(frame).count() as u32;
+            if slots + more > room {
+                break;
+            }
+            (slots, n) = (slots + more, n + 1);
+        }
+        Place::Posted.enter_batch(w, frames, n);
+        let (mut slot, mut bytes) = (0, 0);
+        for frame in frames.hand_over(Place::Posted, w, n) {
+            let mut rest = frame.len() as u64;
+            bytes += rest;
+            let (addr, parts) = sent.post_long(frame);
+            for (off, len) in parts {
+                rest -= u64::from(len);
+                let options = if rest > 0 { Descriptor::CONTINUED } else { 0 };
+                self.ring.write(self.producer.slot(slot), Descriptor { addr: addr + off, len, options });
+                slot += 1;
+            }
+        }
+        self.producer.publish(slot);
+        Ok((n, bytes))
+    }
+
+    /// Slots of the ring.
+    pub(super) fn size(&self) -> u32 {
+        self.ring.size()
+    }
+
+    /// Descriptors that the kernel has not taken out of the ring yet.
     #[inline]
     pub(super) fn unsent(&mut self) -> Result<u32, Corrupt> {
         // To want all the room there can be makes the cursor look at the kernel's index.
@@ -69,10 +111,21 @@ impl TxQueue {
     }
 }
 
-/// Whether the kernel would send this frame: it lies in the UMEM, all in its first chunk, complete, and is no shorter than a header.
+/// Whether the kernel would send this frame by one descriptor: it lies in the UMEM, all in its first chunk, complete, and is no shorter
+/// than a header.
 #[inline]
-fn carries(sent: &Held, frame: &Frame) -> bool {
+fn is_usual(sent: &Held, frame: &Frame) -> bool {
     sent.takes(frame) && sent.reaches(frame) && frame.len() >= ETHERNET_HEADER
+}
+
+/// The same by so many descriptors at most.
+fn carries(sent: &Held, most: usize, frame: &Frame) -> bool {
+    is_usual(sent, frame) || is_complete(sent, frame) && sent.chunks_of(frame).count() <= most
+}
+
+/// Whether it would, were it not for its length.
+fn is_complete(sent: &Held, frame: &Frame) -> bool {
+    sent.takes(frame) && !frame.has_offload() && frame.len() >= ETHERNET_HEADER
 }
 
 impl Tx for XdpPort {
@@ -85,10 +138,29 @@ impl Tx for XdpPort {
             return 0;
         }
         let Some(queues) = &mut self.queues else { return 0 };
-        if !frames.iter().all(|frame| carries(&self.sent, frame)) {
-            return self.tx_without_unsendable(w, frames);
+        if !frames.iter().all(|frame| is_usual(&self.sent, frame)) {
+            return self.tx_unusual(w, frames);
         }
-        match queues.tx.burst(w, &mut self.sent, frames) {
+        let posted = queues.tx.burst(w, &mut self.sent, frames);
+        self.count_sent(posted)
+    }
+
+    fn tx_posted(&self) -> usize {
+        self.sent.count()
+    }
+
+    #[cold]
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+        let most = self.chunks_of_a_packet();
+        set_aside(frames, |frame| carries(&self.sent, most, frame))
+    }
+}
+
+impl XdpPort {
+    /// Counts what was posted; returns how many frames.
+    #[inline]
+    fn count_sent(&mut self, posted: Result<(usize, u64), Corrupt>) -> usize {
+        match posted {
             Ok((n, bytes)) => {
                 self.counters.tx.add(n as u64);
                 self.counters.tx_bytes.add(bytes);
@@ -101,27 +173,31 @@ impl Tx for XdpPort {
         }
     }
 
-    fn tx_posted(&self) -> usize {
-        self.sent.count()
-    }
-
-    #[cold]
-    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
-        set_aside(frames, |frame| carries(&self.sent, frame))
-    }
-}
-
-impl XdpPort {
-    /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
+    /// Sends the frames that can be sent, also those that lie in several chunks; the others stay, behind those for which there is no room.
     #[cold]
     #[inline(never)]
-    fn tx_without_unsendable(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+    fn tx_unusual(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let mut stay = self.take_unsendable(frames);
         let foreign = stay.iter().filter(|frame| !self.sent.takes(frame)).count();
+        let long = stay.iter().filter(|frame| is_complete(&self.sent, frame)).count();
         self.counters.foreign.add(foreign as u64);
-        self.counters.tx_invalid.add((stay.len() - foreign) as u64);
-        let n = self.tx(w, frames);
+        self.counters.tx_too_long.add(long as u64);
+        self.counters.tx_invalid.add((stay.len() - foreign - long) as u64);
+        let Some(queues) = &mut self.queues else { return 0 };
+        let posted = queues.tx.burst_long(w, &mut self.sent, frames);
+        let n = self.count_sent(posted);
         frames.append(&mut stay);
         n
+    }
+
+    /// Chunks that a packet may lie in for it to be sent.
+    #[cold]
+    fn chunks_of_a_packet(&self) -> usize {
+        match (&self.binding, &self.queues) {
+            (Some(binding), Some(queues)) if binding.socket.takes_several() => {
+                CHUNKS_MAX.min(queues.tx.size() as usize)
+            }
+            _ => 1,
+        }
     }
 }

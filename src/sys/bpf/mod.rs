@@ -42,9 +42,11 @@ const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_LINK_TYPE_XDP: u32 = 6;
 
 /// A program on the stack's way (BPF_PROG_TYPE_SCHED_CLS), and what may be attached for it: nothing of its own.
-const ON_PACKETS: ProgramType = ProgramType { number: 3, attach: 0 };
+const ON_PACKETS: ProgramType = ProgramType { number: 3, attach: 0, flags: 0 };
 /// An XDP program (BPF_PROG_TYPE_XDP), and its attach type.
-const XDP: ProgramType = ProgramType { number: 6, attach: BPF_XDP };
+const XDP: ProgramType = ProgramType { number: 6, attach: BPF_XDP, flags: 0 };
+/// The program may be given packets that lie in several buffers.
+const XDP_HAS_FRAGS: u32 = 1 << 5;
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -155,18 +157,24 @@ pub struct Selection<'a> {
 pub struct RedirectProgram(OwnedFd);
 
 impl RedirectProgram {
-    /// Loads the program over `sockets`, which leaves to the kernel what `selection` says, or nothing.
+    /// Loads the program over `sockets`, which leaves to the kernel what `selection` says, or nothing. With `several` a driver may
+    /// give it packets that lie in several buffers (Linux 5.18); it looks at the first one alone.
     ///
     /// # Errors
     /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN; with the verifier's words if it was the verifier.
-    pub fn load(sockets: &SocketMap, selection: Option<&Selection<'_>>) -> Result<RedirectProgram, BpfError> {
+    pub fn load(
+        sockets: &SocketMap,
+        selection: Option<&Selection<'_>>,
+        several: bool,
+    ) -> Result<RedirectProgram, BpfError> {
         let left = selection.map(|&Selection { own, take, counts }| Left {
             own: own.map(AddressMaps::raw),
             take,
             counts: counts.raw(),
         });
         let code = &redirect_program(sockets.raw(), left);
-        let program = Program { kind: XDP, name: b"netmem_redirect\0", license: c"MIT", code };
+        let kind = if several { ProgramType { flags: XDP_HAS_FRAGS, ..XDP } } else { XDP };
+        let program = Program { kind, name: b"netmem_redirect\0", license: c"MIT", code };
         load_or_say_why(BpfStep::LoadProgram, &program).map(RedirectProgram)
     }
 
@@ -295,6 +303,7 @@ struct InfoByFd {
 struct ProgramType {
     number: u32,
     attach: u32,
+    flags: u32,
 }
 
 /// A program to be loaded.
@@ -345,7 +354,7 @@ fn load(program: &Program<'_>, log: &mut [u8]) -> Result<OwnedFd, Errno> {
         log_size: log.len() as u32,
         log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr().expose_provenance() as u64 },
         kern_version: 0,
-        prog_flags: 0,
+        prog_flags: program.kind.flags,
         prog_name: *program.name,
         prog_ifindex: 0,
         expected_attach_type: program.kind.attach,
