@@ -17,15 +17,17 @@ use crate::sys::region::BackingPreference;
 type Big = [u64; 32];
 
 /// All layers with all forms of the word.
-const KINDS: [(Layer, WordForm); 8] = [
+const KINDS: [(Layer, WordForm); 10] = [
     (Layer::Sheaf, WordForm::Packed),
     (Layer::Sheaf, WordForm::Wide),
     (Layer::Sheaf, WordForm::Lock),
     (Layer::Sheaf, WordForm::LockInterrupts),
+    (Layer::Sheaf, WordForm::LockInterruptsCold),
     (Layer::CpuSlab, WordForm::Packed),
     (Layer::CpuSlab, WordForm::Wide),
     (Layer::CpuSlab, WordForm::Lock),
     (Layer::CpuSlab, WordForm::LockInterrupts),
+    (Layer::CpuSlab, WordForm::LockInterruptsCold),
 ];
 
 /// A memory of 512 pages.

@@ -6,10 +6,11 @@
 //!
 //! [hansen14-page] compares ways to change such a word; all of them stand here, each with its whole loop in one place.
 
+#[cfg(feature = "comparisons")]
+mod interrupts;
+
 use crate::page::{Desc, Table};
 use crate::stats::Count;
-#[cfg(feature = "comparisons")]
-use std::cell::Cell;
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
 /// How a slab's word is changed.
@@ -24,8 +25,12 @@ pub enum WordForm {
     Lock,
     #[cfg(feature = "comparisons")]
     /// As `Lock`, and two further cache lines of the thread's are written, as disabling interrupts did in
-    /// [hansen14-page]. For comparison only.
+    /// [hansen14-page]. For comparison only. The lines are the same at each change, so that they stay in the first cache.
     LockInterrupts,
+    #[cfg(feature = "comparisons")]
+    /// As `LockInterrupts`, but the two lines are others at each change, out of 4 MiB of the thread's, so that they
+    /// have left a core's own caches. For comparison only.
+    LockInterruptsCold,
 }
 
 /// The unpacked word.
@@ -93,18 +98,6 @@ impl Word {
     }
 }
 
-#[cfg(feature = "comparisons")]
-/// Writes the two lines of this thread that stand for what disabling and enabling interrupts touches.
-#[cold]
-fn switch_interrupts() {
-    #[repr(align(128))]
-    struct Line(Cell<u64>);
-    thread_local! {
-        static LINES: [Line; 2] = const { [Line(Cell::new(0)), Line(Cell::new(0))] };
-    }
-    LINES.with(|lines| lines.iter().for_each(|line| line.0.set(std::hint::black_box(line.0.get() + 1))));
-}
-
 impl WordForm {
     /// The word, as it is at this moment.
     pub(super) fn load(self, table: &Table, slab: u32) -> Word {
@@ -147,8 +140,12 @@ impl WordForm {
             #[cfg(feature = "comparisons")]
             WordForm::LockInterrupts => {
                 // Off and on again, both before: with the change the slab may be another's.
-                switch_interrupts();
-                switch_interrupts();
+                interrupts::switch();
+                locked(table.desc(slab), change)
+            }
+            #[cfg(feature = "comparisons")]
+            WordForm::LockInterruptsCold => {
+                interrupts::switch_cold();
                 locked(table.desc(slab), change)
             }
         }

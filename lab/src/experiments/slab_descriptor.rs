@@ -9,6 +9,8 @@ mod forwarding;
 mod grid;
 mod group;
 mod overhead;
+mod paths;
+mod question;
 mod scene;
 mod simulated;
 
@@ -37,6 +39,14 @@ const KEYS: &[Key] = &[
         max: 100_000,
         full: 1_000,
         quick: 50,
+    },
+    Key {
+        name: "turn",
+        what: "with body: its objects go back in the order of allocation (1) or in a random one (0)",
+        min: 0,
+        max: 1,
+        full: 0,
+        quick: 0,
     },
     Key {
         name: "body",

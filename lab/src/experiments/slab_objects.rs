@@ -24,8 +24,9 @@ impl<const WRITTEN: usize, const REST: usize> Block<WRITTEN, REST> {
         Self { written: MaybeUninit::uninit(), _rest: [MaybeUninit::uninit(); REST] }
     }
 
+    /// Writes the words that are written.
     #[inline(always)]
-    fn write(&mut self, stamp: u64) {
+    pub(super) fn write(&mut self, stamp: u64) {
         self.written.write([stamp; WRITTEN]);
     }
 

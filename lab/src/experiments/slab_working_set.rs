@@ -8,6 +8,7 @@ use netmem::sync::Worker;
 
 use super::slab_objects::{Account, Block, alloc, end};
 use crate::bench::SetUpError;
+use crate::method::random::Random;
 
 /// Sizes of a [`working_set`], in bytes.
 pub(super) const SIZES: [usize; 14] = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 1536, 2048, 4096, 8192];
@@ -16,6 +17,9 @@ pub(super) const SIZES: [usize; 14] = [8, 16, 32, 64, 96, 128, 192, 256, 512, 10
 pub(super) trait WorkingSet: Send {
     /// Allocates until `count` objects are held.
     fn hold(&mut self, w: &mut Worker, count: usize);
+
+    /// Puts what is held into a random order, so that one slab's objects do not go back one after the other.
+    fn shuffle(&mut self, random: &mut Random);
 
     /// `ops` times: allocates an object and frees the same one. Only the worker's own list is at work.
     fn same(&mut self, w: &mut Worker, ops: u32);
@@ -29,8 +33,20 @@ pub(super) trait WorkingSet: Send {
     /// As many objects of the same cache, for another worker. It settles first.
     fn twin(&self, w: &mut Worker) -> Box<dyn WorkingSet>;
 
+    /// What SLUB's counters say of the cache so far.
+    fn frees(&self) -> Frees;
+
     /// Frees what is held, and ends the cache unless this is a twin.
     fn settle(self: Box<Self>, w: &mut Worker) -> Account;
+}
+
+/// Frees of a cache, by SLUB's own counters: `free_fastpath` and `free_slowpath`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Frees {
+    /// Into the worker's active slab: no slab's word is reached.
+    pub(super) fast: u64,
+    /// Into another slab, by its word.
+    pub(super) slow: u64,
 }
 
 /// A set of objects of `bytes`, one of [`SIZES`], that writes the first 64 bytes of each (all, if it has fewer)
@@ -107,6 +123,11 @@ impl<const WRITTEN: usize, const REST: usize> WorkingSet for Held<WRITTEN, REST>
         }
     }
 
+    fn shuffle(&mut self, random: &mut Random) {
+        random.shuffle(&mut self.objects);
+        self.objects.iter_mut().zip(0..).for_each(|(object, place)| object.write(place));
+    }
+
     #[inline(never)]
     fn same(&mut self, w: &mut Worker, ops: u32) {
         for _ in 0..ops {
@@ -153,6 +174,11 @@ impl<const WRITTEN: usize, const REST: usize> WorkingSet for Held<WRITTEN, REST>
         let mut twin = Self::of(self.cache.clone(), true);
         twin.hold(w, self.objects.len());
         Box::new(twin)
+    }
+
+    fn frees(&self) -> Frees {
+        let stats = self.cache.stats();
+        Frees { fast: stats.free_fastpath, slow: stats.free_slowpath }
     }
 
     fn settle(mut self: Box<Self>, w: &mut Worker) -> Account {
@@ -210,6 +236,42 @@ mod tests {
         let whole = Account { allocated: 140, freed: 140, ..Account::default() };
         assert_eq!(twin.settle(&mut worker), whole);
         assert_eq!(set.settle(&mut worker), Account { allocated: 40, freed: 40, ..whole });
+    }
+
+    #[test]
+    fn a_shuffled_set_frees_into_another_slab_each_time_and_keeps_its_account() {
+        let (memory, mut worker) = memory();
+        let changes = |shuffled: bool, worker: &mut Worker| {
+            let cache: Cache<Block<4, 0>> = Cache::new(&memory, &CONFIG()).unwrap();
+            let mut held = Held::of(cache, false);
+            held.hold(worker, 4_096);
+            if shuffled {
+                held.shuffle(&mut Random::new(1));
+            }
+            held.oldest(worker, 2_048);
+            let page = |object: &Object<Block<4, 0>>| std::ptr::from_ref(&**object).addr() >> 12;
+            let changes =
+                held.objects[2_048..].windows(2).filter(|two| page(&two[0]) != page(&two[1])).count();
+            let whole = Account { allocated: 6_144, freed: 6_144, ..Account::default() };
+            assert_eq!(Box::new(held).settle(worker), whole);
+            changes
+        };
+        let (in_turn, shuffled) = (changes(false, &mut worker), changes(true, &mut worker));
+        assert!(in_turn < 64 && shuffled > 1_900, "{in_turn} and {shuffled} of 2047");
+    }
+
+    #[test]
+    fn warm_frees_are_fast_ones_and_old_objects_go_the_slow_way() {
+        let (memory, mut worker) = memory();
+        let mut set = working_set(&memory, &CONFIG(), 256, true).unwrap();
+        set.same(&mut worker, 100);
+        assert_eq!(set.frees(), Frees { fast: 100, slow: 0 });
+        set.hold(&mut worker, 400);
+        set.shuffle(&mut Random::new(1));
+        set.oldest(&mut worker, 200);
+        let Frees { fast, slow } = set.frees();
+        assert!(fast + slow == 300 && slow > 150, "{fast} fast, {slow} slow");
+        set.settle(&mut worker);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Every other axis alone, at 256 bytes: how the objects are used, and what the second core does meanwhile.
 
-use super::form::FORMS;
+use super::form::ALL;
 use super::group::{self, Answer, Group, Neighbour};
 use super::scene::{Scene, Use};
 use crate::bench::{Bench, SetUpError};
@@ -9,9 +9,10 @@ use crate::bench::{Bench, SetUpError};
 const BYTES: usize = 256;
 
 /// The axes, beside the grid's own two uses with nobody on the second core.
-const AXES: [(Use, Neighbour); 5] = [
+const AXES: [(Use, Neighbour); 6] = [
     (Use::Hot, Neighbour::Nobody),
     (Use::Cold, Neighbour::Nobody),
+    (Use::InTurn, Neighbour::Nobody),
     (Use::All, Neighbour::Nobody),
     (Use::ColdWrite, Neighbour::SameLoop),
     (Use::ColdWrite, Neighbour::Noise),
@@ -26,7 +27,7 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Answer
             continue;
         }
         let group = Group { bytes: BYTES, usage, neighbour };
-        answers.extend(group::run(scene, bench, group, &FORMS)?);
+        answers.extend(group::run(scene, bench, group, &ALL)?);
     }
     Ok(answers)
 }

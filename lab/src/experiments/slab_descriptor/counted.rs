@@ -3,7 +3,7 @@
 use std::io::{Error, ErrorKind};
 
 use super::form::{FORMS, Form};
-use super::simulated::{SOURCE_PAIRS, label, published_loads, scene};
+use super::simulated::{LOADS, MISSES, Order, SOURCE_PAIRS, label, published, scene};
 use crate::bench::{Bench, SetUpError};
 use crate::metric::Metric;
 use crate::system::perf::{Counters, Event};
@@ -14,8 +14,8 @@ const EVENTS: [(Event, &str); 6] = [
     (Event::Cycles, "cycles"),
     (Event::Branches, "branches"),
     (Event::BranchMisses, "branch misses"),
-    (Event::LastLevelLoads, "last-level loads"),
-    (Event::LastLevelMisses, "last-level misses"),
+    (Event::LastLevelLoads, LOADS),
+    (Event::LastLevelMisses, MISSES),
 ];
 
 /// Pairs run before the counters are: they bring code and list into the cache.
@@ -34,8 +34,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     for form in FORMS {
         let counts = count(bench, &form, &mut counters, (pairs * 1_000) as u32)?;
         for ((_, event), each) in EVENTS.into_iter().zip(counts) {
-            let published = published_loads(form).filter(|_| event == "last-level loads");
-            bench.figure(label(form, event, "perf"), Metric::Count, each * SOURCE_PAIRS, published);
+            let label = label(form, event, "perf", Order::Random);
+            bench.figure(label, Metric::Count, each * SOURCE_PAIRS, published(form, event));
         }
     }
     Ok(())
@@ -49,7 +49,7 @@ fn count(
     pairs: u32,
 ) -> Result<Vec<f64>, SetUpError> {
     let mut counted = Ok(Vec::new());
-    scene(bench, form, |run| {
+    scene(bench, form, Order::Random, |run| {
         run(WARM_UP);
         counted = counters.count(|| run(pairs));
     })?;

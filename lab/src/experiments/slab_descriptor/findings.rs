@@ -3,7 +3,8 @@
 use netmem::page::Memory;
 
 use super::form::{Form, PATCHED, VANILLA};
-use super::group::{Answer, Neighbour, Question};
+use super::group::{Answer, Neighbour};
+use super::question::Question;
 use super::scene::Use;
 use super::simulated::Counts;
 use crate::bench::Bench;
@@ -51,7 +52,9 @@ pub(super) fn notes(bench: &mut Bench<'_>, found: &Found, memories: &[Memory; 3]
     percent_rows(bench, found);
     warm(bench, found);
     lock(bench, found);
+    in_turn(bench, found);
     descriptor(bench, found);
+    by_lock(bench, found);
     fades(bench, found);
     machine(bench, memories);
 }
@@ -64,12 +67,12 @@ fn percent_rows(bench: &mut Bench<'_>, found: &Found) {
     let answers: Vec<Answer> = found.all().filter(cold).copied().collect();
     for Answer { group, question, over } in answers {
         let (figure, what) = match (question, group.bytes) {
-            (Question::LockInterrupts, _) => (
+            (Question::LockInterruptsCold, _) => (
                 Some(LOCK_SLOWER),
                 "a lock with interrupts disabled over the double CAS: rates hurt by about 30 %, 1 / 0.7 of the time",
             ),
             (Question::Patched, 32) => (Some(5.0), "56 bytes over 64 bytes, the largest loss, kmalloc(32)"),
-            (Question::Patched, _) => (None, ""),
+            (Question::Patched | Question::PatchedLock | Question::LockInterrupts, _) => (None, ""),
             _ => continue,
         };
         let of = format!("Linux of January 2014, cache-cold kfree, {what}");
@@ -78,9 +81,10 @@ fn percent_rows(bench: &mut Bench<'_>, found: &Found) {
             ("work", "object".into()),
             ("bytes", group.bytes.into()),
             ("use", group.usage.name().into()),
-            ("over", VANILLA.variant().into()),
+            ("over", question.forms()[1].variant().into()),
+            ("order", "random".into()),
         ]);
-        let label = Label { variant: question.over_vanilla().variant(), params };
+        let label = Label { variant: question.forms()[0].variant(), params };
         bench.figure(label, Metric::Percent, 100.0 * (over.median - 1.0), published);
     }
 }
@@ -107,21 +111,38 @@ fn warm(bench: &mut Bench<'_>, found: &Found) {
 /// Finding: the lock costs some 30 %, through the lines that it touches.
 fn lock(bench: &mut Bench<'_>, found: &Found) {
     let cold = |question| found.cold(256, question);
-    let hot = |question| found.answer(256, Use::Hot, Neighbour::Nobody, question);
-    let both = (cold(Question::LockInterrupts), cold(Question::Lock), hot(Question::Lock));
-    let (Some(interrupts), Some(lock), Some(hot)) = both else { return };
-    let verdict = match interrupts.low {
+    let hot = found.answer(256, Use::Hot, Neighbour::Nobody, Question::Lock);
+    let all = (cold(Question::LockInterruptsCold), cold(Question::LockInterrupts), cold(Question::Lock), hot);
+    let (Some(far), Some(near), Some(lock), Some(hot)) = all else { return };
+    let verdict = match far.low {
         low if low > 1.2 => "holds here", // half of the effect: the root of 1.43
         low if low > 1.0 => "holds in its direction, not in its size",
         _ => "does not show here",
     };
     bench.note(format!(
         "the source: a lock hurts rates by about 30 % (1.43 times the time) beside the double CAS, because disabling interrupts touches more lines; \
-         here, 256 bytes cold and written: {} with two such lines, {} without them, and {} where the words are hot: \
-         it {verdict}",
-        shown(interrupts),
+         here, 256 bytes cold and written: {} with two such lines that have left a core's own caches, {} with two that every change \
+         writes, so that they never leave the first, {} without them, and {} where the words are hot: it {verdict}",
+        shown(far),
+        shown(near),
         shown(lock),
         shown(hot),
+    ));
+}
+
+/// What the order of the frees changes.
+fn in_turn(bench: &mut Bench<'_>, found: &Found) {
+    let of = |usage, question| found.answer(256, usage, Neighbour::Nobody, question);
+    let both = |question| Some((of(Use::ColdWrite, question)?, of(Use::InTurn, question)?));
+    let all = (both(Question::LockInterruptsCold), both(Question::Patched));
+    let (Some((lock, lock_turn)), Some((small, small_turn))) = all else { return };
+    bench.note(format!(
+        "objects that go back in a random order find their descriptors cold; in the order of allocation only a slab's first \
+         does: the lock with cold lines over the double CAS is {} and {}, 56 over 64 bytes {} and {}",
+        shown(lock),
+        shown(lock_turn),
+        shown(small),
+        shown(small_turn),
     ));
 }
 
@@ -164,12 +185,28 @@ fn descriptor(bench: &mut Bench<'_>, found: &Found) {
     ));
 }
 
+/// Finding: that 64 bytes are the faster ones does not depend on the compare-and-swap.
+fn by_lock(bench: &mut Bench<'_>, found: &Found) {
+    let both =
+        |bytes| Some((found.cold(bytes, Question::Patched)?, found.cold(bytes, Question::PatchedLock)?));
+    let (Some((swap, lock)), Some((swap_large, lock_large))) = (both(32), both(4096)) else { return };
+    bench.note(format!(
+        "the source: 64 bytes beat 56 independently of the compare-and-swap; here 56 over 64 is {} with it and {} under a \
+         lock at 32 bytes, {} and {} at 4096",
+        shown(swap),
+        shown(lock),
+        shown(swap_large),
+        shown(lock_large),
+    ));
+}
+
 /// Finding: smaller descriptors save loads, the code costs branch misses.
 pub(super) fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
     let of = |form| simulated.iter().find(|(one, _)| *one == form).map(|(_, counts)| *counts);
     let (Some(before), Some(after)) = (of(VANILLA), of(PATCHED)) else { return };
     let share = |after: f64, before: f64| if before > 0.0 { after / before } else { 1.0 };
     let loads = share(after.last_level_loads, before.last_level_loads);
+    let misses = share(after.last_level_misses, before.last_level_misses);
     let branches = share(after.branch_misses, before.branch_misses);
     let verdict = if loads < 0.9 {
         "holds here"
@@ -177,20 +214,20 @@ pub(super) fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
         "does not show here: the objects' own lines outweigh the descriptors'"
     };
     bench.note(format!(
-        "the source: last-level loads fell to 0.63 with 56 bytes, branch misses rose to 1.15; the simulator sees {loads:.3} \
-         and {branches:.3}: the first {verdict}; each form here is code of its own, so that no branch is added by the \
+        "the source: last-level loads fell to 0.63 with 56 bytes, their misses to 0.60, branch misses rose to 1.15; the \
+         simulator sees {loads:.3}, {misses:.3} and {branches:.3}: the first {verdict}; each form here is code of its own, so that no branch is added by the \
          other one's presence",
     ));
 }
 
 /// Finding: it all fades in noisy caches and with more cores.
 fn fades(bench: &mut Bench<'_>, found: &Found) {
-    let of = |neighbour| found.answer(256, Use::ColdWrite, neighbour, Question::LockInterrupts);
+    let of = |neighbour| found.answer(256, Use::ColdWrite, neighbour, Question::LockInterruptsCold);
     let all = (of(Neighbour::Nobody), of(Neighbour::Noise), of(Neighbour::SameLoop));
     let (Some(alone), Some(noise), Some(two)) = all else { return };
     let verdict = fading(alone, [noise, two]);
     bench.note(format!(
-        "the source: the advantage goes away with noise in the caches and with more cores; here the lock with two more \
+        "the source: the advantage goes away with noise in the caches and with more cores; here the lock with two cold \
          lines over the double CAS is {} alone, {} beside noise, {} with two threads: {verdict}",
         shown(alone),
         shown(noise),
@@ -212,8 +249,9 @@ fn machine(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
         "the thread asks whether the tests ran in a virtual machine, and how much that matters: {answer}"
     ));
     bench.note(
-        "cold: the oldest object of the working set goes back, so that its own line has left the cores' own caches. Objects \
-         go back in the order in which they were taken, so that of a slab's objects only the first finds the word cold; the sets of all forms of a row together are larger than most last-level caches",
+        "cold: the oldest object of the working set goes back, so that its own line has left the cores' own caches. The set was \
+         put into a random order, so that one slab's objects do not go back one after the other and its word is cold too; \
+         `cold+write in turn` has the order of allocation. The sets of all forms of a row together are larger than most last-level caches",
     );
     let backings: Vec<String> = memories.iter().map(|memory| memory.region().backing().to_string()).collect();
     bench.note(format!(

@@ -10,7 +10,7 @@ pub(super) struct Form {
     pub(super) word: WordForm,
 }
 
-/// All forms, descriptor by descriptor.
+/// The forms, descriptor by descriptor.
 pub(super) const FORMS: [Form; 12] = {
     use DescriptorSize::{Bytes56, Bytes64, Compact};
     use WordForm::{Lock, LockInterrupts, Packed, Wide};
@@ -26,11 +26,33 @@ pub(super) const FORMS: [Form; 12] = {
     forms
 };
 
+/// The lock beside the double compare-and-swap, with the further lines of disabled interrupts where a core's own caches
+/// have lost them. It is one form alone, in the descriptor of the source's question.
+pub(super) const COLD_LOCK: Form =
+    Form { descriptor: DescriptorSize::Bytes64, word: WordForm::LockInterruptsCold };
+
+/// Every form: those of [`FORMS`], and then the one that has cold lines.
+pub(super) const ALL: [Form; 13] = {
+    let mut all = [COLD_LOCK; 13];
+    let mut place = 0;
+    while place < FORMS.len() {
+        all[place] = FORMS[place];
+        place += 1;
+    }
+    all
+};
+
 /// The source's kernel before its change: 64 bytes, changed by a 128-bit CAS.
 pub(super) const VANILLA: Form = Form { descriptor: DescriptorSize::Bytes64, word: WordForm::Wide };
 
 /// The source's kernel after it: 56 bytes, with the pair aligned inside.
 pub(super) const PATCHED: Form = Form { descriptor: DescriptorSize::Bytes56, word: WordForm::Wide };
+
+/// The two sizes of descriptor under a lock, where there is no compare-and-swap.
+pub(super) const LOCKED: [Form; 2] = [
+    Form { descriptor: DescriptorSize::Bytes56, word: WordForm::Lock },
+    Form { descriptor: DescriptorSize::Bytes64, word: WordForm::Lock },
+];
 
 /// The product's default, in the layer of the source.
 pub(super) const DEFAULT: Form = Form { descriptor: DescriptorSize::Compact, word: WordForm::Packed };
@@ -53,6 +75,7 @@ impl Form {
         match self.word {
             WordForm::Lock => "lock",
             WordForm::LockInterrupts => "lock-interrupts",
+            WordForm::LockInterruptsCold => "lock-interrupts-cold",
             WordForm::Wide => "cas128",
             WordForm::Packed => "cas64",
         }
@@ -76,13 +99,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn twelve_forms_have_twelve_names() {
-        let names: BTreeSet<String> = FORMS.iter().map(|form| form.variant()).collect();
-        assert_eq!(names.len(), 12);
+    fn thirteen_forms_have_thirteen_names() {
+        let names: BTreeSet<String> = ALL.iter().map(|form| form.variant()).collect();
+        assert_eq!(names.len(), 13);
         assert!(
             names.contains("netmem/compact-cas64") && names.contains("netmem/56-lock-interrupts"),
             "{names:?}"
         );
         assert_eq!([FORMS[6], FORMS[2], FORMS[11]], [VANILLA, PATCHED, DEFAULT]);
+        assert_eq!(LOCKED.map(Form::variant), ["netmem/56-lock", "netmem/64-lock"]);
     }
 }

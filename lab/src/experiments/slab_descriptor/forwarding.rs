@@ -11,7 +11,7 @@ use netmem::pool::{Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 
 use super::form::{DEFAULT, FORMS, Form};
-use super::group::asked;
+use super::question::asked;
 use super::scene::Scene;
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::experiments::check_home;

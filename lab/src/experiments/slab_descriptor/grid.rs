@@ -1,6 +1,6 @@
-//! The grid, every form at six sizes warm and cold, and all sizes for the three forms that the source compares.
+//! The grid, every form at six sizes warm and cold, and all sizes for the forms that the source compares.
 
-use super::form::{DEFAULT, FORMS, PATCHED, VANILLA};
+use super::form::{ALL, DEFAULT, LOCKED, PATCHED, VANILLA};
 use super::group::{self, Answer, Group, Neighbour};
 use super::scene::{Scene, Use};
 use crate::bench::{Bench, SetUpError};
@@ -15,18 +15,19 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Answer
     for bytes in GRID {
         for usage in [Use::Warm, Use::ColdWrite] {
             let group = Group { bytes, usage, neighbour: Neighbour::Nobody };
-            answers.extend(group::run(scene, bench, group, &FORMS)?);
+            answers.extend(group::run(scene, bench, group, &ALL)?);
         }
     }
     Ok(answers)
 }
 
-/// All sizes that the grid leaves out, cold: the source's kernel, its change, and the default here.
+/// All sizes that the grid leaves out, cold: the source's kernel, its change, both sizes under a lock, and the default here.
 pub(super) fn sizes(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Answer>, SetUpError> {
+    let forms = [VANILLA, PATCHED, LOCKED[0], LOCKED[1], DEFAULT];
     let mut answers = Vec::new();
     for bytes in SIZES.into_iter().filter(|bytes| !GRID.contains(bytes)) {
         let group = Group { bytes, usage: Use::ColdWrite, neighbour: Neighbour::Nobody };
-        answers.extend(group::run(scene, bench, group, &[VANILLA, PATCHED, DEFAULT])?);
+        answers.extend(group::run(scene, bench, group, &forms)?);
     }
     Ok(answers)
 }

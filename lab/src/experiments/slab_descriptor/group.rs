@@ -5,7 +5,9 @@ use std::sync::Mutex;
 
 use netmem::sync::Worker;
 
-use super::form::{DEFAULT, FORMS, Form, PATCHED, VANILLA};
+use super::form::Form;
+use super::paths;
+use super::question::{Question, asked};
 use super::scene::{Scene, Use};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::experiments::slab_windows::Beside;
@@ -42,37 +44,6 @@ pub(super) struct Group {
     pub(super) bytes: usize,
     pub(super) usage: Use,
     pub(super) neighbour: Neighbour,
-}
-
-/// A question of the source: the time of one form over that of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Question {
-    /// A lock over 128-bit CAS.
-    Lock,
-    /// A lock that touches two more cold lines over 128-bit CAS.
-    LockInterrupts,
-    /// 56 bytes over 64 bytes.
-    Patched,
-    /// The packed word over 128-bit CAS, in the same descriptor.
-    Packed,
-    /// The product's default over the kernel of the source.
-    Default,
-}
-
-impl Question {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Lock, Self::LockInterrupts, Self::Patched, Self::Packed, Self::Default];
-
-    /// What is divided by the source's kernel before its change.
-    pub(super) fn over_vanilla(self) -> Form {
-        match self {
-            Self::Lock => FORMS[4],
-            Self::LockInterrupts => FORMS[5],
-            Self::Patched => PATCHED,
-            Self::Packed => FORMS[7],
-            Self::Default => DEFAULT,
-        }
-    }
 }
 
 /// The answer of one group.
@@ -122,6 +93,9 @@ pub(super) fn run(
     for one in &series {
         bench.row(one, Metric::NsPerOp, None);
     }
+    for (set, &form) in sets.iter().zip(forms) {
+        paths::report(bench, scene, group, form, set.frees());
+    }
     for (mut worker, twin) in peers {
         scene.add(twin.settle(&mut worker));
     }
@@ -129,16 +103,6 @@ pub(super) fn run(
         scene.end(form, set);
     }
     Ok(answers(bench, group, &series, &asked))
-}
-
-/// The questions that `forms` can answer, as comparisons of their places.
-pub(super) fn asked(forms: &[Form]) -> Vec<(Question, Comparison)> {
-    let place = |form: Form| forms.iter().position(|&one| one == form);
-    let comparison = |question: Question| {
-        let (a, b) = (place(question.over_vanilla())?, place(VANILLA)?);
-        Some((question, Comparison { a, b, metric: Metric::NsPerOp }))
-    };
-    Question::ALL.into_iter().filter_map(comparison).collect()
 }
 
 fn answers(
@@ -165,7 +129,7 @@ fn variant<'a>(
         let worker = &mut worker.borrow_mut();
         match group.usage {
             Use::Warm => set.same(worker, ops),
-            Use::Hot | Use::Cold | Use::ColdWrite => set.oldest(worker, ops),
+            Use::Hot | Use::Cold | Use::ColdWrite | Use::InTurn => set.oldest(worker, ops),
             Use::All => set.all(worker, ops),
         }
     };
@@ -173,7 +137,8 @@ fn variant<'a>(
     Box::new(OpLoop::new(label, &scene.clock, Box::new(body)))
 }
 
-fn labels(group: Group, form: Form) -> Params {
+/// What the rows of `form` in `group` have for parameters.
+pub(super) fn labels(group: Group, form: Form) -> Params {
     let mut params = params([
         ("work", "object".into()),
         ("burst", 1.into()),
@@ -185,6 +150,9 @@ fn labels(group: Group, form: Form) -> Params {
         ("descriptor", form.descriptor_name().into()),
         ("word", form.word_name().into()),
     ]);
+    if let Some(order) = group.usage.order() {
+        params.insert("order".to_owned(), order.into());
+    }
     match group.neighbour {
         Neighbour::Nobody => None,
         Neighbour::SameLoop => params.insert("threads".to_owned(), 2.into()),
@@ -206,7 +174,8 @@ fn peers(
     let peer = |place: usize| {
         let (form, set) = (forms[place], &sets[place]);
         let mut worker = scene.memory(form).worker().map_err(SetUpError::at("worker"))?;
-        let twin = set.twin(&mut worker);
+        let mut twin = set.twin(&mut worker);
+        scene.order(&mut *twin, group.usage);
         Ok((worker, twin))
     };
     let wanted = if group.neighbour == Neighbour::SameLoop { forms.len() } else { 0 };
@@ -231,26 +200,6 @@ fn disturb(noise: &Mutex<Vec<usize>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn pairs(forms: &[Form]) -> Vec<(String, String)> {
-        let named = |(_, Comparison { a, b, .. }): (_, Comparison)| (forms[a].variant(), forms[b].variant());
-        asked(forms).into_iter().map(named).collect()
-    }
-
-    #[test]
-    fn every_question_divides_its_form_by_the_kernel_of_the_source() {
-        let above =
-            ["64-lock", "64-lock-interrupts", "56-cas128", "64-cas64"].map(|name| format!("netmem/{name}"));
-        let above = above.into_iter().chain(["netmem/compact-cas64".to_owned()]);
-        let wanted: Vec<_> = above.map(|name| (name, "netmem/64-cas128".to_owned())).collect();
-        assert_eq!(pairs(&FORMS), wanted);
-    }
-
-    #[test]
-    fn three_forms_answer_two_questions() {
-        let above: Vec<_> = pairs(&[VANILLA, PATCHED, DEFAULT]).into_iter().map(|(above, _)| above).collect();
-        assert_eq!(above, ["netmem/56-cas128", "netmem/compact-cas64"]);
-    }
 
     #[test]
     fn noise_goes_on_where_it_stopped_and_round_again() {

@@ -5,20 +5,21 @@ use std::cell::{Cell, RefCell};
 use netmem::page::{DescriptorSize, Memory, MemoryConfig};
 use netmem::sync::Worker;
 
-use super::form::Form;
+use super::form::{ALL, Form};
+use super::paths::Paths;
 use crate::bench::{Bench, Effort, SetUpError};
 use crate::experiments::slab_objects::{Account, check_pages};
 use crate::experiments::slab_windows::short;
 use crate::experiments::slab_working_set::{WorkingSet, working_set};
 use crate::method::clock::Tsc;
+use crate::method::random::Random;
 
 /// The sizes, in the order of [`memories`].
 const DESCRIPTORS: [DescriptorSize; 3] =
     [DescriptorSize::Bytes56, DescriptorSize::Bytes64, DescriptorSize::Compact];
 
-/// Cold working sets that one memory holds at the same time: one for each word form, as many for the second core,
-/// and room for slabs that are not full.
-const WORKING_SETS: usize = 10;
+/// Room for slabs that are not full, in cold working sets.
+const SPARE_SETS: usize = 2;
 
 /// A memory has this at least: the forwarding rows need it, whatever the working sets are.
 const BYTES_MIN: usize = 128 << 20;
@@ -33,12 +34,14 @@ const HOT_OBJECTS: usize = 128;
 const ALL_OBJECTS: usize = 4_096;
 
 /// Workers of one memory: this thread's, and one for each word form that has a neighbour.
-const WORKERS: usize = 5;
+const WORKERS: usize = 6;
 
 /// One memory for each size of descriptor, large enough for cold working sets of `mib`.
 pub(super) fn memories(mib: usize) -> Result<[Memory; 3], SetUpError> {
     let memory = |descriptor| {
-        let bytes = ((WORKING_SETS * mib) << 20).max(BYTES_MIN);
+        // Cold working sets at the same time: one for each word form, and as many for the second core.
+        let forms = ALL.iter().filter(|form| form.descriptor == descriptor).count();
+        let bytes = (((2 * forms + SPARE_SETS) * mib) << 20).max(BYTES_MIN);
         Memory::new(&MemoryConfig { bytes, workers: WORKERS, descriptor, ..MemoryConfig::default() })
     };
     let [a, b, c] = DESCRIPTORS.map(memory);
@@ -53,10 +56,12 @@ pub(super) enum Use {
     Warm,
     /// The oldest of a few goes back: the words are reached and hot.
     Hot,
-    /// The oldest of many goes back; no object is written.
+    /// The oldest of many goes back, in a random order over the slabs; no object is written.
     Cold,
-    /// The oldest of many goes back; every object is written when it is allocated.
+    /// The same; every object is written when it is allocated.
     ColdWrite,
+    /// As `ColdWrite`, but in the order of allocation: of a slab's objects only the first finds its descriptor cold.
+    InTurn,
     /// All are freed, then all are allocated.
     All,
 }
@@ -68,12 +73,22 @@ impl Use {
             Self::Hot => "hot",
             Self::Cold => "cold",
             Self::ColdWrite => "cold+write",
+            Self::InTurn => "cold+write in turn",
             Self::All => "all-alloc/all-free",
         }
     }
 
     pub(super) fn writes(self) -> bool {
-        self == Self::ColdWrite
+        matches!(self, Self::ColdWrite | Self::InTurn)
+    }
+
+    /// In which order cold objects go back.
+    pub(super) fn order(self) -> Option<&'static str> {
+        match self {
+            Self::Cold | Self::ColdWrite => Some("random"),
+            Self::InTurn => Some("in turn"),
+            Self::Warm | Self::Hot | Self::All => None,
+        }
     }
 }
 
@@ -85,6 +100,9 @@ pub(super) struct Scene<'a> {
     workers: [RefCell<Worker>; 3],
     cold_bytes: usize,
     account: Cell<Account>,
+    paths: Cell<Paths>,
+    /// Of the order in which cold objects go back.
+    seed: u64,
 }
 
 impl<'a> Scene<'a> {
@@ -98,6 +116,8 @@ impl<'a> Scene<'a> {
             workers: [worker(a)?, worker(b)?, worker(c)?],
             cold_bytes: (bench.setting("cold") as usize) << 20,
             account: Cell::default(),
+            paths: Cell::default(),
+            seed: bench.setting("seed"),
         })
     }
 
@@ -127,10 +147,25 @@ impl<'a> Scene<'a> {
             Use::Warm => 0,
             Use::Hot => HOT_OBJECTS,
             Use::All => ALL_OBJECTS,
-            Use::Cold | Use::ColdWrite => (self.cold_bytes / bytes).min(OBJECTS_MAX),
+            Use::Cold | Use::ColdWrite | Use::InTurn => (self.cold_bytes / bytes).min(OBJECTS_MAX),
         };
         set.hold(&mut self.worker(form).borrow_mut(), count);
+        self.order(&mut *set, usage);
         Ok(set)
+    }
+
+    /// Puts what is held into the order in which it is to go back: the same for every form.
+    pub(super) fn order(&self, set: &mut dyn WorkingSet, usage: Use) {
+        if usage.order() == Some("random") {
+            set.shuffle(&mut Random::new(self.seed));
+        }
+    }
+
+    /// Counts the ways that frees went.
+    pub(super) fn count(&self, add: impl FnOnce(&mut Paths)) {
+        let mut paths = self.paths.get();
+        add(&mut paths);
+        self.paths.set(paths);
     }
 
     /// Ends a working set and keeps its account.
@@ -145,8 +180,10 @@ impl<'a> Scene<'a> {
         self.account.set(account);
     }
 
-    /// Checks that every object came, stayed whole and went, and every page is where it was.
+    /// Checks that every object came, stayed whole and went, that frees went the way that their name says, and that every
+    /// page is where it was.
     pub(super) fn settle(&self, bench: &mut Bench<'_>) {
+        self.paths.get().check(bench);
         self.account.get().check(bench);
         self.memories.iter().for_each(|memory| check_pages(bench, memory));
     }

@@ -1,5 +1,8 @@
 //! Instructions, branches and loads of one pair, by the cache simulator of valgrind: this program runs itself under
 //! it, once with the pairs and once without, for each form.
+//!
+//! Objects go back in a random order, so that descriptors are cold; for the two kernels of the source there are also rows in
+//! the order of allocation, which the source does not exclude.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -12,14 +15,25 @@ use crate::bench::{Bench, SetUpError};
 use crate::experiments::slab_working_set::working_set;
 use crate::experiments::valgrind::{self, Counted};
 use crate::json::{Published, params};
+use crate::method::random::Random;
 use crate::method::round::Label;
 use crate::metric::Metric;
 
 /// Bytes of the objects, as in the source's counts.
 const BYTES: usize = 32;
 
-/// Objects held: twice the first simulated cache.
-const OBJECTS: usize = 16_384;
+/// Objects held: 8 MiB of them. Between two changes of a descriptor come enough others that it has left the first
+/// simulated cache, since every free and every slab that is taken up changes one at random of some 2,048.
+const OBJECTS: usize = 1 << 18;
+
+/// Bytes of the memory that they are from.
+const MEMORY: usize = 32 << 20;
+
+/// What comes from the last level: it missed the cache before.
+pub(super) const LOADS: &str = "last-level loads";
+
+/// What the last level did not have either.
+pub(super) const MISSES: &str = "last-level misses";
 
 /// Pairs that the source counted over.
 pub(super) const SOURCE_PAIRS: f64 = 16.8e6;
@@ -29,6 +43,24 @@ pub(super) const SOURCE_PAIRS: f64 = 16.8e6;
 const OPTIONS: [&str; 5] =
     ["--cache-sim=yes", "--branch-sim=yes", "--I1=32768,8,64", "--D1=262144,8,64", "--LL=8388608,16,64"];
 
+/// In which order the objects go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// A random one over the slabs.
+    Random,
+    /// That of their allocation.
+    InTurn,
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::InTurn => "in turn",
+        }
+    }
+}
+
 /// Events of one pair.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Counts {
@@ -36,16 +68,18 @@ pub(super) struct Counts {
     pub(super) branches: f64,
     pub(super) branch_misses: f64,
     pub(super) last_level_loads: f64,
+    pub(super) last_level_misses: f64,
 }
 
 /// What a simulated process counted in all.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Totals([f64; 4]);
+struct Totals([f64; 5]);
 
 /// The loop of one form, for a simulator to watch.
 pub(super) fn body(bench: &mut Bench<'_>, form: &Form) -> Result<(), SetUpError> {
     let pairs = (bench.setting("pairs") * 1_000) as u32;
-    scene(bench, form, |run| run(pairs))?;
+    let order = if bench.setting("turn") == 1 { Order::InTurn } else { Order::Random };
+    scene(bench, form, order, |run| run(pairs))?;
     bench.note(format!("{}: {} thousand pairs, not timed", form.variant(), bench.setting("pairs")));
     Ok(())
 }
@@ -54,53 +88,67 @@ pub(super) fn body(bench: &mut Bench<'_>, form: &Form) -> Result<(), SetUpError>
 pub(super) fn scene(
     bench: &mut Bench<'_>,
     form: &Form,
+    order: Order,
     watch: impl FnOnce(&mut dyn FnMut(u32)),
 ) -> Result<(), SetUpError> {
-    let config = MemoryConfig { bytes: 16 << 20, descriptor: form.descriptor, ..MemoryConfig::default() };
+    let config = MemoryConfig { bytes: MEMORY, descriptor: form.descriptor, ..MemoryConfig::default() };
     let memory = Memory::new(&config).map_err(SetUpError::at("memory"))?;
     let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
     let mut set = working_set(&memory, &form.config(), BYTES, true)?;
     set.hold(&mut worker, OBJECTS);
+    if order == Order::Random {
+        set.shuffle(&mut Random::new(bench.setting("seed")));
+    }
     watch(&mut |pairs| set.oldest(&mut worker, pairs));
     set.settle(&mut worker).check(bench);
     Ok(())
 }
 
-/// Simulates every form and reports the rows; what could not be counted is a note.
+/// What is simulated: every form in a random order, and the source's two in turn as well.
+fn jobs() -> Vec<(usize, Order)> {
+    let random = (0..FORMS.len()).map(|form| (form, Order::Random));
+    let of_source = |form: &usize| [VANILLA, PATCHED].contains(&FORMS[*form]);
+    random.chain((0..FORMS.len()).filter(of_source).map(|form| (form, Order::InTurn))).collect()
+}
+
+/// Simulates every form and reports the rows; what could not be counted is a note. Returns the counts in random order.
 pub(super) fn run(bench: &mut Bench<'_>) -> Vec<(Form, Counts)> {
     let program = match valgrind::program() {
         Ok(program) => program,
         Err(why) => {
-            bench.note(format!("no rows of instructions, branches and last-level loads: {why}"));
+            bench.note(format!("no rows of instructions, branches and loads of the last level: {why}"));
             return Vec::new();
         }
     };
     let mut counted: Vec<(Form, Counts)> = Vec::new();
-    for (form, counts) in FORMS.into_iter().zip(all(bench, &program)) {
+    for ((place, order), counts) in jobs().into_iter().zip(all(bench, &program)) {
+        let form = FORMS[place];
         match counts {
             Ok(counts) => {
-                rows(bench, form, counts);
-                counted.push((form, counts));
+                rows(bench, form, order, counts);
+                counted.extend((order == Order::Random).then_some((form, counts)));
             }
-            Err(why) => bench.note(format!("no simulated rows of {}: {why}", form.variant())),
+            Err(why) => {
+                bench.note(format!("no simulated rows of {}, {}: {why}", form.variant(), order.name()))
+            }
         }
     }
     branch_row(bench, &counted);
     counted
 }
 
-/// The counts of every form, the forms shared out over the cores.
+/// The counts of every job, the jobs shared out over the cores.
 fn all(bench: &Bench<'_>, program: &Path) -> Vec<Result<Counts, String>> {
     let (pairs, cores, stop) = (bench.setting("pairs"), &bench.cores, bench.stop());
-    let share = FORMS.len().div_ceil(cores.len().max(1));
+    let jobs = jobs();
+    let share = jobs.len().div_ceil(cores.len().max(1));
     thread::scope(|scope| {
-        let hand = |(turn, part): (usize, std::ops::Range<usize>)| {
-            let core = cores.get(turn).copied();
-            scope
-                .spawn(move || part.map(|form| count((program, core, stop), form, pairs)).collect::<Vec<_>>())
+        let hand = |(turn, part): (usize, &[(usize, Order)])| {
+            let (core, part) = (cores.get(turn).copied(), part.to_vec());
+            let one = move |job| count((program, core, stop), job, pairs);
+            scope.spawn(move || part.into_iter().map(one).collect::<Vec<_>>())
         };
-        let parts = (0..FORMS.len()).step_by(share).map(|from| from..(from + share).min(FORMS.len()));
-        let threads: Vec<_> = parts.enumerate().map(hand).collect();
+        let threads: Vec<_> = jobs.chunks(share).enumerate().map(hand).collect();
         let joined = threads.into_iter().map(|thread| thread.join());
         joined.flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
@@ -109,21 +157,32 @@ fn all(bench: &Bench<'_>, program: &Path) -> Vec<Result<Counts, String>> {
 /// What is run, where, and until when.
 type Place<'a> = (&'a Path, Option<usize>, &'a AtomicBool);
 
-/// The counts of one form: with its pairs, less without them.
-fn count(place: Place<'_>, form: usize, pairs: u64) -> Result<Counts, String> {
-    let Totals(with) = simulate(place, form, pairs)?;
-    let Totals(without) = simulate(place, form, 0)?;
+/// The counts of one job: with its pairs, less without them.
+fn count(place: Place<'_>, job: (usize, Order), pairs: u64) -> Result<Counts, String> {
+    let Totals(with) = simulate(place, job, pairs)?;
+    let Totals(without) = simulate(place, job, 0)?;
     let each = |place: usize| (with[place] - without[place]).max(0.0) / (pairs.max(1) * 1_000) as f64;
-    Ok(Counts { instructions: each(0), branches: each(1), branch_misses: each(2), last_level_loads: each(3) })
+    Ok(Counts {
+        instructions: each(0),
+        branches: each(1),
+        branch_misses: each(2),
+        last_level_loads: each(3),
+        last_level_misses: each(4),
+    })
 }
 
 /// Runs the loop of one form under cachegrind.
-fn simulate((program, core, stop): Place<'_>, form: usize, pairs: u64) -> Result<Totals, String> {
+fn simulate(
+    (program, core, stop): Place<'_>,
+    (form, order): (usize, Order),
+    pairs: u64,
+) -> Result<Totals, String> {
+    let turn = u64::from(order == Order::InTurn);
     let counted = Counted {
         tool: "cachegrind",
         options: &OPTIONS,
         experiment: "slab-descriptor",
-        set: &[("body", form as u64 + 1), ("pairs", pairs)],
+        set: &[("body", form as u64 + 1), ("pairs", pairs), ("turn", turn)],
     };
     let text = counted.run(program, core, stop)?;
     totals(&text).ok_or_else(|| "cachegrind's counts cannot be read".to_owned())
@@ -137,24 +196,27 @@ fn totals(text: &str) -> Option<Totals> {
         let place = names.split_whitespace().position(|name| name == wanted)?;
         sums.split_whitespace().nth(place)?.parse::<f64>().ok()
     };
-    Some(Totals([sum("Ir")?, sum("Bc")? + sum("Bi")?, sum("Bcm")? + sum("Bim")?, sum("D1mr")?]))
+    let (branches, misses) = (sum("Bc")? + sum("Bi")?, sum("Bcm")? + sum("Bim")?);
+    Some(Totals([sum("Ir")?, branches, misses, sum("D1mr")?, sum("DLmr")?]))
 }
 
-fn rows(bench: &mut Bench<'_>, form: Form, counts: Counts) {
-    let Counts { instructions, branches, branch_misses, last_level_loads } = counts;
+fn rows(bench: &mut Bench<'_>, form: Form, order: Order, counts: Counts) {
+    let Counts { instructions, branches, branch_misses, last_level_loads, last_level_misses } = counts;
     let events = [
         ("instructions", instructions),
         ("branches", branches),
         ("branch misses", branch_misses),
-        ("last-level loads", last_level_loads),
+        (LOADS, last_level_loads),
+        (MISSES, last_level_misses),
     ];
     for (event, each) in events {
-        let published = published_loads(form).filter(|_| event == "last-level loads");
-        bench.figure(label(form, event, "cachegrind"), Metric::Count, each * SOURCE_PAIRS, published);
+        let published = published(form, event).filter(|_| order == Order::Random);
+        let label = label(form, event, "cachegrind", order);
+        bench.figure(label, Metric::Count, each * SOURCE_PAIRS, published);
     }
 }
 
-pub(super) fn label(form: Form, event: &str, by: &str) -> Label {
+pub(super) fn label(form: Form, event: &str, by: &str, order: Order) -> Label {
     let params = params([
         ("work", "object".into()),
         ("bytes", BYTES.into()),
@@ -165,20 +227,27 @@ pub(super) fn label(form: Form, event: &str, by: &str) -> Label {
         ("word", form.word_name().into()),
         ("layer", "cpu_slab".into()),
         ("by", by.into()),
+        ("order", order.name().into()),
     ]);
     Label { variant: form.variant(), params }
 }
 
-pub(super) fn published_loads(form: Form) -> Option<Published> {
+/// What the source printed of an event, before its change and after.
+pub(super) fn published(form: Form, event: &str) -> Option<Published> {
+    let (before, after, name) = match event {
+        LOADS => (883_412.0, 556_751.0, "LLC-loads"),
+        MISSES => (566_546.0, 339_106.0, "LLC-load-misses"),
+        _ => return None,
+    };
     let (value, what) = match form {
-        VANILLA => (883_412.0, "before the change (566,546 of them missed)"),
-        PATCHED => (556_751.0, "with 56 bytes (339,106 of them missed)"),
+        VANILLA => (before, "before the change"),
+        PATCHED => (after, "with 56 bytes"),
         _ => return None,
     };
     let of = format!(
-        "Linux of January 2014, perf stat of 16.8 million kmalloc(32) and kfree, LLC-loads of a processor {what}; here what misses a simulated first level of 256 KiB"
+        "Linux of January 2014, perf stat of 16.8 million kmalloc(32) and kfree, {name} of a processor {what}; a simulated load is what misses a first level of 256 KiB, a simulated miss what misses a last one of 8 MiB"
     );
-    Some(Published { value, unit: "loads".to_owned(), of })
+    Some(Published { value, unit: event.trim_start_matches("last-level ").to_owned(), of })
 }
 
 /// How many more branches the source's change mispredicts.
@@ -191,7 +260,7 @@ fn branch_row(bench: &mut Bench<'_>, counted: &[(Form, Counts)]) {
     }
     let of = "Linux of January 2014, kmalloc(32): the change of the source over what was before".to_owned();
     let published = Published { value: 15.0, unit: "percent".to_owned(), of };
-    let more = label(PATCHED, "branch misses, more than netmem/64-cas128", "cachegrind");
+    let more = label(PATCHED, "branch misses, more than netmem/64-cas128", "cachegrind", Order::Random);
     bench.figure(more, Metric::Percent, 100.0 * (after / before - 1.0), Some(published));
 }
 
@@ -205,13 +274,23 @@ mod tests {
 
     #[test]
     fn totals_are_read_by_the_names_of_their_columns() {
-        assert_eq!(totals(FILE), Some(Totals([1_000.0, 101.0, 22.0, 40.0])));
+        assert_eq!(totals(FILE), Some(Totals([1_000.0, 101.0, 22.0, 40.0, 5.0])));
     }
 
     #[test]
     fn a_file_without_the_sums_is_refused() {
-        for (head, other) in [("summary:", "sum:"), ("D1mr", "D1"), ("40", "forty")] {
+        for (head, other) in [("summary:", "sum:"), ("D1mr", "D1"), ("DLmr", "DL"), ("40", "forty")] {
             assert_eq!(totals(&FILE.replace(head, other)), None, "{head}");
         }
+    }
+
+    #[test]
+    fn every_form_is_simulated_in_random_order_and_the_sources_two_in_turn() {
+        let in_turn: Vec<Form> = jobs()
+            .iter()
+            .filter(|(_, order)| *order == Order::InTurn)
+            .map(|(form, _)| FORMS[*form])
+            .collect();
+        assert_eq!((jobs().len(), in_turn), (14, vec![PATCHED, VANILLA]));
     }
 }

@@ -42,7 +42,29 @@ fn pauses_spoil_what_was_timed_and_nothing_that_was_counted() {
     let report = Report { experiment: "slab-descriptor".into(), rows, pauses: Some(pauses), ..sample() };
     let memory = claims().find(|claim| claim.name == "memory").unwrap();
     assert_eq!(memory.finding(&[report]).verdict, Verdict::Holds);
-    assert_eq!(claims().filter(|claim| !claim.timed).count(), 4);
+    assert_eq!(claims().filter(|claim| !claim.timed).count(), 6);
+}
+
+#[test]
+fn warm_frees_are_told_from_slow_ones_by_what_was_counted() {
+    let verdict = |warm: f64, cold: f64| {
+        let row = |usage: &str, share: f64| crate::json::Row {
+            variant: "netmem/64-cas128".into(),
+            metric: "percent".into(),
+            params: crate::json::params([("event", "free_slowpath".into()), ("use", usage.into())]),
+            median: share,
+            p10: share,
+            p90: share,
+            ..sample().rows.remove(0)
+        };
+        let rows = vec![row("warm", warm), row("cold+write", cold), row("cold+write", 100.0)];
+        let report = Report { experiment: "slab-descriptor".into(), rows, ..sample() };
+        claims().find(|claim| claim.name == "warm-path").unwrap().finding(&[report]).verdict
+    };
+    assert_eq!(
+        [verdict(0.0, 90.0), verdict(0.1, 90.0), verdict(0.0, 40.0)].map(|one| one == Verdict::Holds),
+        [true, false, false]
+    );
 }
 
 #[test]

@@ -95,10 +95,11 @@ pub(super) const FIGURES: &[Figure] = &[
             "netmem/56-cas128",
             "netmem/64-cas128",
             "netmem/64-lock-interrupts",
+            "netmem/64-lock-interrupts-cold",
             "netmem/compact-cas64",
         ],
         only: &[("use", "cold+write")],
-        without: &["threads", "noise"],
+        without: &["threads", "noise", "event"],
         ..curves("slab-descriptor", "Cold objects, written: descriptors and their words by size", NS, BYTES)
     },
     Figure {
@@ -109,6 +110,7 @@ pub(super) const FIGURES: &[Figure] = &[
             "netmem/compact-cas64",
         ],
         only: &[("use", "warm")],
+        without: &["event"],
         ..curves("slab-descriptor", "Warm objects: the word is not reached", NS, BYTES)
     },
     packets("slab-descriptor", "Forwarding with a head for each packet"),
@@ -119,6 +121,14 @@ pub(super) const FIGURES: &[Figure] = &[
             "Loads past a simulated first level of 256 KiB, 16.8 million objects of 32 bytes",
             "count",
         )
+    },
+    Figure {
+        only: &[("event", "last-level misses")],
+        ..dots("slab-descriptor", "Of these, misses of a simulated last level of 8 MiB", "count")
+    },
+    Figure {
+        only: &[("event", "free_slowpath"), ("bytes", "256")],
+        ..dots("slab-descriptor", "Frees that reach a slab's word, by SLUB's counters, 256 bytes", "percent")
     },
     Figure {
         only: &[("event", "instructions")],
