@@ -13,6 +13,7 @@ mod paths;
 mod question;
 mod scene;
 mod simulated;
+mod usage;
 
 use super::Experiment;
 use crate::bench::{Bench, SetUpError};

@@ -2,7 +2,8 @@
 
 use super::form::ALL;
 use super::group::{self, Answer, Group, Neighbour};
-use super::scene::{Scene, Use};
+use super::scene::Scene;
+use super::usage::Use;
 use crate::bench::{Bench, SetUpError};
 
 /// Bytes of the objects.

@@ -5,13 +5,13 @@ use std::sync::Mutex;
 
 use netmem::sync::Worker;
 
-use super::form::Form;
-use super::paths;
+use super::form::{Form, VANILLA};
 use super::question::{Question, asked};
-use super::scene::{Scene, Use};
+use super::scene::Scene;
+use super::usage::Use;
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::experiments::slab_windows::Beside;
-use crate::experiments::slab_working_set::WorkingSet;
+use crate::experiments::slab_working_set::{Frees, WorkingSet};
 use crate::json::{Params, params};
 use crate::method::ratio::Interval;
 use crate::method::round::{Label, Series, Variant};
@@ -94,7 +94,7 @@ pub(super) fn run(
         bench.row(one, Metric::NsPerOp, None);
     }
     for (set, &form) in sets.iter().zip(forms) {
-        paths::report(bench, scene, group, form, set.frees());
+        count_frees(bench, scene, group, form, set.frees());
     }
     for (mut worker, twin) in peers {
         scene.add(twin.settle(&mut worker));
@@ -137,8 +137,23 @@ fn variant<'a>(
     Box::new(OpLoop::new(label, &scene.clock, Box::new(body)))
 }
 
+/// Counts what the frees of `form` did; the kernel of the source has a row of it.
+fn count_frees(bench: &mut Bench<'_>, scene: &Scene<'_>, group: Group, form: Form, frees: Frees) {
+    let all = frees.fast + frees.slow;
+    if all == 0 {
+        return;
+    }
+    scene.count(|paths| paths.add(group.usage, frees));
+    if form == VANILLA {
+        let mut params = labels(group, form);
+        params.insert("event".to_owned(), "free_slowpath".into());
+        let share = 100.0 * frees.slow as f64 / all as f64;
+        bench.figure(Label { variant: form.variant(), params }, Metric::Percent, share, None);
+    }
+}
+
 /// What the rows of `form` in `group` have for parameters.
-pub(super) fn labels(group: Group, form: Form) -> Params {
+fn labels(group: Group, form: Form) -> Params {
     let mut params = params([
         ("work", "object".into()),
         ("burst", 1.into()),

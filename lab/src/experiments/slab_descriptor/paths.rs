@@ -1,13 +1,9 @@
 //! Which way the frees of a group went, by SLUB's own counters: what is called warm must not reach a slab's word, and what
 //! is called cold must.
 
-use super::form::{Form, VANILLA};
-use super::group::{Group, labels};
-use super::scene::{Scene, Use};
+use super::usage::Use;
 use crate::bench::Bench;
 use crate::experiments::slab_working_set::Frees;
-use crate::method::round::Label;
-use crate::metric::Metric;
 
 /// Frees of all groups of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,7 +15,8 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    fn add(&mut self, usage: Use, frees: Frees) {
+    /// Adds what the frees of a group did.
+    pub(super) fn add(&mut self, usage: Use, frees: Frees) {
         let (sum, is_so) = match usage {
             Use::Warm => (&mut self.warm, frees.slow == 0),
             Use::Cold | Use::ColdWrite => (&mut self.cold, frees.slow >= frees.fast),
@@ -40,21 +37,6 @@ impl Paths {
             cold.fast + cold.slow
         );
         bench.check("warm frees reach no slab's word, and most cold ones do", false_names == 0, detail);
-    }
-}
-
-/// Counts what the frees of `form` did; the kernel of the source has a row of it.
-pub(super) fn report(bench: &mut Bench<'_>, scene: &Scene<'_>, group: Group, form: Form, frees: Frees) {
-    let all = frees.fast + frees.slow;
-    if all == 0 {
-        return;
-    }
-    scene.count(|paths: &mut Paths| paths.add(group.usage, frees));
-    if form == VANILLA {
-        let mut params = labels(group, form);
-        params.insert("event".to_owned(), "free_slowpath".into());
-        let share = 100.0 * frees.slow as f64 / all as f64;
-        bench.figure(Label { variant: form.variant(), params }, Metric::Percent, share, None);
     }
 }
 

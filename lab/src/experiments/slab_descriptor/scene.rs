@@ -7,6 +7,7 @@ use netmem::sync::Worker;
 
 use super::form::{ALL, Form};
 use super::paths::Paths;
+use super::usage::Use;
 use crate::bench::{Bench, Effort, SetUpError};
 use crate::experiments::slab_objects::{Account, check_pages};
 use crate::experiments::slab_windows::short;
@@ -47,49 +48,6 @@ pub(super) fn memories(mib: usize) -> Result<[Memory; 3], SetUpError> {
     let [a, b, c] = DESCRIPTORS.map(memory);
     let at = SetUpError::at("memory");
     Ok([a.map_err(&at)?, b.map_err(&at)?, c.map_err(&at)?])
-}
-
-/// How a working set is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    /// The object just allocated goes back: no slab's word is reached.
-    Warm,
-    /// The oldest of a few goes back: the words are reached and hot.
-    Hot,
-    /// The oldest of many goes back, in a random order over the slabs; no object is written.
-    Cold,
-    /// The same; every object is written when it is allocated.
-    ColdWrite,
-    /// As `ColdWrite`, but in the order of allocation: of a slab's objects only the first finds its descriptor cold.
-    InTurn,
-    /// All are freed, then all are allocated.
-    All,
-}
-
-impl Use {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Warm => "warm",
-            Self::Hot => "hot",
-            Self::Cold => "cold",
-            Self::ColdWrite => "cold+write",
-            Self::InTurn => "cold+write in turn",
-            Self::All => "all-alloc/all-free",
-        }
-    }
-
-    pub(super) fn writes(self) -> bool {
-        matches!(self, Self::ColdWrite | Self::InTurn)
-    }
-
-    /// In which order cold objects go back.
-    pub(super) fn order(self) -> Option<&'static str> {
-        match self {
-            Self::Cold | Self::ColdWrite => Some("random"),
-            Self::InTurn => Some("in turn"),
-            Self::Warm | Self::Hot | Self::All => None,
-        }
-    }
 }
 
 /// Memories, workers, clock.
