@@ -183,7 +183,7 @@ fn option(r: &mut Random) -> Vec<u8> {
     match r.below(10) {
         0 => vec![1],
         1 => vec![0],
-        kind @ (2 | 3 | 4) => {
+        kind @ (2..=4) => {
             let pointer = 4 + 4 * r.below(slots + 2) as u8;
             [vec![[7, 131, 137][kind - 2], 3 + 4 * slots as u8, pointer], addresses(r)].concat()
         }
