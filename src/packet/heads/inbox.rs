@@ -89,6 +89,7 @@ mod tests {
     use super::Inbox;
     use crate::ring::tests::{model, thread};
     use std::sync::Arc;
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn a_box_takes_what_there_is_room_for_and_nothing_before_its_worker_came_or_after_it_left() {
@@ -119,6 +120,24 @@ mod tests {
                 "it is full"
             );
             assert_eq!((inbox.take(9, &mut mine), mine.len(), heads), (5, 5, vec![1, 2]));
+        });
+    }
+
+    #[test]
+    fn a_box_that_a_thief_empties_stays_open_or_shut_as_it_was() {
+        model(|| {
+            let (inbox, mut mine, mut loot) = (Inbox::new(), Vec::new(), Vec::new());
+            let mut heads = vec![1, 2];
+            inbox.empty(&mut loot);
+            assert_eq!((inbox.put(&mut heads, 8), heads.len()), (0, 2), "nobody came yet");
+            inbox.take(1, &mut mine);
+            assert_eq!(inbox.put(&mut heads, 8), 2);
+            inbox.empty(&mut loot);
+            assert_eq!((loot.len(), inbox.waiting.load(Relaxed)), (2, 0), "its worker need not look");
+            assert_eq!(inbox.put(&mut loot, 8), 2, "it is open still");
+            inbox.shut(&mut mine);
+            inbox.empty(&mut loot);
+            assert_eq!((inbox.put(&mut mine, 8), mine.len()), (0, 2), "it left");
         });
     }
 
