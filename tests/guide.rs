@@ -264,7 +264,9 @@ fn every_type_and_call_that_the_guide_names_is_in_the_library() {
     let mut names = BTreeSet::new();
     ["src", "router/src", "tokio/src"].iter().for_each(|folder| declared(Path::new(folder), &mut names));
     let mut looked_at = 0;
-    for page in guide().into_iter().filter(|page| !PROGRAM.iter().any(|name| page.path.ends_with(name))) {
+    // The index is made from the sources, and held to them by .ci/surface.
+    let others: Vec<&str> = PROGRAM.into_iter().chain(["reference.md"]).collect();
+    for page in guide().into_iter().filter(|page| !others.iter().any(|name| page.path.ends_with(name))) {
         let is_comparison = page.path.ends_with("moving.md");
         for line in page.prose() {
             // The first column there has others' names.
