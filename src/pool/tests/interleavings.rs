@@ -1,5 +1,5 @@
-//! Every interleaving, under loom (and one of them without): a pool that is made smaller, or closed, while another worker
-//! gives frames back.
+//! Every interleaving, under loom (and one of them without): a pool that is made smaller, closed, or adopted, while
+//! another worker gives frames back or leaves.
 
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{DmaMap, Frame, Pool, PoolConfig};
@@ -137,6 +137,28 @@ fn the_owner_gives_a_page_back_that_leaves_with_its_last_frame_while_the_last_ha
         frame.free(&mut w);
         closer.join().unwrap();
         drop((w, other));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    });
+}
+
+#[test]
+fn a_pool_is_adopted_while_its_owner_leaves_and_loses_no_frame() {
+    long_model(|| {
+        let (memory, [mut w, mut other], pool) = tiny(2);
+        let frame = pool.alloc(&mut w).unwrap();
+        let leaving = thread::spawn(move || drop(w));
+        frame.free(&mut other);
+        let adopted = pool.adopt(&mut other);
+        let mine = pool.alloc(&mut other);
+        leaving.join().unwrap();
+        mine.into_iter().for_each(|frame| frame.free(&mut other));
+        assert_ne!(adopted, pool.adopt(&mut other), "once");
+        let all: Vec<_> = std::iter::from_fn(|| pool.alloc(&mut other)).collect();
+        assert_eq!(all.len(), 4);
+        all.into_iter().for_each(|frame| frame.free(&mut other));
+        let ledger = pool.ledger();
+        assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+        drop((pool, other));
         assert_eq!(memory.stats().free, memory.stats().total);
     });
 }

@@ -1,9 +1,7 @@
 //! Another worker becomes a pool's owner.
 
-use super::interleavings::{long_model, tiny};
 use super::{check, memory, pool};
 use crate::pool::Batch;
-use crate::ring::tests::thread;
 
 #[test]
 fn what_the_cache_holds_and_what_comes_home_is_the_new_owners() {
@@ -66,27 +64,4 @@ fn a_worker_of_another_memory_becomes_no_owner() {
     drop(w);
     assert!(!pool.adopt(&mut stranger));
     assert!(pool.alloc(&mut stranger).is_some_and(|frame| pool.owns(&frame)));
-}
-
-/// Under loom in every interleaving: the owner leaves on one thread, while another frees a frame and adopts.
-#[test]
-fn a_pool_is_adopted_while_its_owner_leaves_and_loses_no_frame() {
-    long_model(|| {
-        let (memory, [mut w, mut other], pool) = tiny(2);
-        let frame = pool.alloc(&mut w).unwrap();
-        let leaving = thread::spawn(move || drop(w));
-        frame.free(&mut other);
-        let adopted = pool.adopt(&mut other);
-        let mine = pool.alloc(&mut other);
-        leaving.join().unwrap();
-        mine.into_iter().for_each(|frame| frame.free(&mut other));
-        assert_ne!(adopted, pool.adopt(&mut other), "once");
-        let all: Vec<_> = std::iter::from_fn(|| pool.alloc(&mut other)).collect();
-        assert_eq!(all.len(), 4);
-        all.into_iter().for_each(|frame| frame.free(&mut other));
-        let ledger = pool.ledger();
-        assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
-        drop((pool, other));
-        assert_eq!(memory.stats().free, memory.stats().total);
-    });
 }
