@@ -263,12 +263,21 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
 
 #[test]
 fn rules_ready_pools_and_the_local_queue_are_turned_under_traffic_and_all_adds_up() {
-    let options = "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100";
+    let options =
+        "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100 --hold-bytes 20480";
     let run = Run::start_with("turn", options);
     let keys = run.json("set --json");
     let limit = keys.as_array().unwrap().iter().find(|key| key["key"] == "local_queue.milliseconds").unwrap();
     assert_eq!((&limit["value"], &limit["range"]), (&"none".into(), &"0 to 604800000, or none".into()));
+    let since = Instant::now();
+    // Ten frames of 2 KiB, although a hundred packets may stay.
+    while run.json("stat local_queue --json")["local_queue"][0]["kept_bytes"] != 20_480 {
+        assert!(since.elapsed() < Duration::from_secs(60), "the limit was never reached");
+    }
+    assert_eq!(run.json("stat local_queue --json")["local_queue"][0]["kept"], 10);
     for words in [
+        "local_queue.bytes 4096",
+        "local_queue.bytes none",
         "ready.pairs.max 7",
         "ready.pairs.max 0",
         "ready.pairs.max 300",
@@ -291,6 +300,10 @@ fn rules_ready_pools_and_the_local_queue_are_turned_under_traffic_and_all_adds_u
     assert!(run.json("stat local_queue --json")["local_queue"][0]["taken"].as_u64() > Some(0));
     for (words, remedy) in [
         ("rules reject", "begin with accept, drop or pass"),
+        (
+            "local_queue.bytes 1099511627777",
+            "1099511627777 is more than a TiB; give 0 to 1099511627776, or none",
+        ),
         ("local_queue.milliseconds 604800001", "604800001 is more than a week; give 0 to 604800000, or none"),
         (
             "local_queue.milliseconds soon",

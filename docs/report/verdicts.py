@@ -220,6 +220,12 @@ def handed(run, b, load):
     return find_ratio(run, "netmem/handed", b, load=load)
 
 
+def caller(run):
+    low, high, undecided = find_ratio(run, "netmem/fast-lock-50-list-locked", "netmem/fast-lock-50-list")
+    find_ratio(run, "netmem/fast-lock-50-list", "netmem/fast-lock-50")
+    return more((1 / high, 1 / low, undecided))
+
+
 FORWARD = "forward-bulk-free"
 CLAIMS = {
     "detached-freelists": ("slab-bulk", plainly("netmem/detached", "netmem/loop", 20 / 74, burst="64", order="in turn", touch="false")),
@@ -247,6 +253,7 @@ CLAIMS = {
     "pairs-fast-free": ("cluster-pool", plainly("netmem/fast-free-50", "netmem/fast-free-0", 383 / 365)),
     "pairs-full-lock": ("cluster-pool", plainly("netmem/full-lock-50", "netmem/full-lock-0", 227 / 195)),
     "pairs-full-free": ("cluster-pool", plainly("netmem/full-free-50", "netmem/full-free-0", 146 / 142)),
+    "pairs-caller": ("cluster-pool", caller),
     "one-page": ("page-fast-path", only_if(lambda run: find_row(run, "netmem", "cycles_per_op", touch="false"))),
     "statistics": ("page-fast-path", plainly("netmem", "netmem/stats-off", 143 / 97, touch="false")),
     "orders": ("page-order", only_if(

@@ -38,6 +38,8 @@ pub struct LocalQueueCounters {
     pub given: Count,
     /// Frames that a retention keeps.
     pub kept: Count,
+    /// Bytes of memory that those take up.
+    pub kept_bytes: Count,
     /// The reader is gone: nothing more is taken.
     gone: AtomicBool,
 }

@@ -12,16 +12,20 @@ mod buffers;
 mod carry_out;
 mod hooks;
 mod protocols;
+mod ready;
 
 pub use protocols::Protocols;
 
 use self::buffers::Buffers;
 use self::hooks::Hooks;
+use self::ready::Ready;
 use super::decide::Decide;
 use super::egress::Egress;
 use super::filter::Filter;
 use super::free::Free;
 use super::verdict::Verdict;
+#[cfg(feature = "comparisons")]
+use crate::packet::PairList;
 use crate::packet::{HeadCache, InFlightHeads, Packet, Packets, ReadyPackets};
 use crate::pool::{Batch, Pool};
 use crate::steer::Source;
@@ -63,7 +67,16 @@ impl PacketPath {
     /// before they may go to another worker, so that every refill misses.
     #[must_use]
     pub fn with_ready_packets(mut self, pairs: ReadyPackets) -> PacketPath {
-        self.buffers.pairs = Some(pairs);
+        self.buffers.pairs = Some(Ready::Workers(pairs));
+        self
+    }
+
+    /// As [`with_ready_packets`](PacketPath::with_ready_packets), with one list of pairs for all workers, under a lock: for
+    /// comparison, as [rizzo02-mbuf] had it.
+    #[cfg(feature = "comparisons")]
+    #[must_use]
+    pub fn with_pair_list(mut self, list: PairList) -> PacketPath {
+        self.buffers.pairs = Some(Ready::List(list));
         self
     }
 

@@ -37,5 +37,5 @@ pub use in_flight::InFlightHeads;
 pub use packet::Packet;
 pub use packets::Packets;
 #[cfg(feature = "comparisons")]
-pub use pairs::{PairStack, Reset};
+pub use pairs::{Locking, PairList, PairStack, Reset};
 pub use pairs::{ReadyPackets, ReadyPacketsStats};

@@ -28,7 +28,7 @@ pub use frame_size::FrameSize;
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
 pub use observe::{ReloadArgs, SetArgs, StatArgs, TopArgs};
-pub use packets::{PacketArgs, PathArg, ReadyHeads};
+pub use packets::{HOLD_BYTES_MAX, PacketArgs, PathArg, ReadyHeads};
 pub use recorder::{RecordArgs, RecorderPlan, When};
 pub use route::{ByPort, OfPort};
 pub use switch::Switch;

@@ -7,6 +7,8 @@ use netmem::forward::filter::{Rule, RuleError};
 
 /// Frames a local queue may keep at most.
 const HOLD_MAX: usize = 1 << 20;
+/// Bytes of memory that kept frames may take up at most: a TiB.
+pub const HOLD_BYTES_MAX: usize = 1 << 40;
 /// Ready pairs at most.
 const PAIRS_MAX: usize = 1 << 16;
 
@@ -47,6 +49,12 @@ pub struct PacketArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
           allow_negative_numbers = true)]
     pub hold: usize,
+
+    /// Bytes of memory that the frames may take up which the local queue keeps, per worker, whole frames however short
+    /// their packets are: 0 to 2^40. Beside --hold, which says how many at most [default: no limit]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", value_parser = whole(0..=HOLD_BYTES_MAX),
+          allow_negative_numbers = true)]
+    pub hold_bytes: Option<usize>,
 
     /// Keep read-only clones of the newest N sent frames per worker in a tap: 1 to 1048576. A frame is freed when the tap has
     /// released its clone too.

@@ -2,6 +2,7 @@
 
 use super::holding::Holding;
 use super::hooks::Hooks;
+use crate::args::HOLD_BYTES_MAX;
 use crate::control::Record;
 use crate::control::registry::Registry;
 use netmem::forward::filter::{FilterControl, Rule, RuleCount};
@@ -166,6 +167,7 @@ pub fn local_queue(registry: &mut Registry, holding: &Holding) {
     let counters: Vec<_> = holding.retentions.iter().map(Retention::counters).collect();
     registry.section("local_queue", move || vec![local_queue_record(&counters)]);
     keep_keys(registry, keep);
+    bytes_keys(registry, keep);
 }
 
 /// What is held of all workers' frames.
@@ -176,6 +178,7 @@ fn local_queue_record(counters: &[Arc<LocalQueueCounters>]) -> Record {
         ("freed", sum(|one| one.given.get())),
         ("kept", sum(|one| one.kept.get())),
         ("held", sum(LocalQueueCounters::held)),
+        ("kept_bytes", sum(|one| one.kept_bytes.get())),
     ];
     Record::default().with("name", "local_queue").with_all(counts)
 }
@@ -201,6 +204,32 @@ fn keep_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
             Ok(())
         },
     );
+}
+
+fn bytes_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
+    let (of, to) = (Arc::clone(keep), Arc::clone(keep));
+    let what = "memory that the frames of a worker's may take up which the local queue keeps";
+    registry.text(
+        "local_queue.bytes",
+        (format!("0 to {HOLD_BYTES_MAX}, or none"), "bytes", what),
+        move || bytes_text(of.bytes()),
+        move |text| {
+            to.set_bytes(if text == NO_LIMIT { usize::MAX } else { bytes(text)? });
+            Ok(())
+        },
+    );
+}
+
+fn bytes_text(bytes: usize) -> String {
+    if bytes > HOLD_BYTES_MAX { NO_LIMIT.to_owned() } else { bytes.to_string() }
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let limit = text.parse().map_err(|_| format!("{text:?} is neither a whole number nor {NO_LIMIT}"))?;
+    if limit > HOLD_BYTES_MAX {
+        return Err(format!("{limit} is more than a TiB"));
+    }
+    Ok(limit)
 }
 
 fn milliseconds(time: Duration) -> String {

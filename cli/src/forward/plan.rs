@@ -94,6 +94,8 @@ pub struct PacketPlan {
 pub struct Hold {
     /// Frames.
     pub frames: usize,
+    /// Bytes of memory that they may take up; None is no limit.
+    pub bytes: Option<usize>,
     /// How long each.
     pub time: Duration,
 }
@@ -256,14 +258,15 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
 
 /// A local queue where something is passed, or where a change of the rules may pass something: such a change cannot make one.
 fn hold(args: &ForwardArgs) -> Result<Option<Hold>, Failure> {
-    let PacketArgs { path, rule, hold: frames, hold_seconds, .. } = &args.way;
+    let PacketArgs { path, rule, hold: frames, hold_bytes, hold_seconds, .. } = &args.way;
     let passes = args.mode == ModeArg::Pass || rule.iter().any(|rule| rule.action == Action::Pass);
     let may_pass = *path == PathArg::Full && (args.config.is_some() || args.control.is_some());
-    if !passes && !may_pass && (*frames > 0 || hold_seconds.is_some()) {
+    let asked = *frames > 0 || hold_bytes.is_some() || hold_seconds.is_some();
+    if !passes && !may_pass && asked {
         return refuse("--hold is for passed frames: give --mode pass, or --path full and a --rule pass,...");
     }
     let time = hold_seconds.map_or(Duration::MAX, Duration::from_secs_f64);
-    Ok((passes || may_pass).then_some(Hold { frames: *frames, time }))
+    Ok((passes || may_pass).then_some(Hold { frames: *frames, bytes: *hold_bytes, time }))
 }
 
 fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshConfig>, Failure> {

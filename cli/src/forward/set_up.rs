@@ -221,7 +221,11 @@ fn hold_for(
 ) -> Result<Holding, Failure> {
     let worker = memory.worker().map_err(Failure::input)?;
     let places = (2 * plan.ring).max(QUEUE);
-    let keep = plan.hold.map(|hold| Arc::new(RetentionLimit::new(hold.frames, hold.time)));
+    let keep = plan.hold.map(|hold| {
+        let limit = RetentionLimit::new(hold.frames, hold.time);
+        limit.set_bytes(hold.bytes.unwrap_or(usize::MAX));
+        Arc::new(limit)
+    });
     let mut holding = Holding {
         keep: keep.clone(),
         retentions: Vec::new(),

@@ -1,11 +1,12 @@
 //! `cluster-pool`: [rizzo02-mbuf]'s eight cells. Packets are forwarded fast or through rules, their head and frame are kept
 //! together in a ready pool or not, and the allocators below are used without a lock or under one. Beside the source's 50
-//! pairs, as many as a ring holds; and `max` changed all the time.
+//! pairs, as many as a ring holds; `max` changed all the time; and the source's own form, one list of pairs, under the lock
+//! that its caller holds or one of its own.
 
 use std::cell::{Cell, RefCell};
 
 use netmem::limits::{BATCH_MAX, CHUNK_SIZE};
-use netmem::packet::{HeadCacheConfig, HeadCacheMode, ReadyPackets};
+use netmem::packet::{HeadCacheConfig, HeadCacheMode, Locking, ReadyPackets, Reset};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::PoolConfig;
 use netmem::slab::{CacheConfig, Layer, WordForm};
@@ -49,6 +50,8 @@ struct Side {
     full: bool,
     locked: bool,
     max: Max,
+    /// One list of pairs: when its lock is taken, and when a pair begins again. None where each worker has pairs of its own.
+    list: Option<(Locking, Reset)>,
 }
 
 /// Pairs that are kept ready at most.
@@ -72,13 +75,19 @@ const PUBLISHED: [(bool, bool, f64, f64); 4] = [
 /// Chunks of memory for each place in a ring and each cell: its pool, and heads for what is in flight.
 const POOLED: usize = 12;
 
-/// The eight cells of the source, then what it left out.
+/// The source's own form: in the driver, which holds the lock already, and reset as its mail of July has it; with a lock of the
+/// pairs' own instead; and reset when they are put, as its mail of June has it.
+const LISTS: [(Locking, Reset); 3] =
+    [(Locking::Caller, Reset::AtGet), (Locking::Each, Reset::AtGet), (Locking::Caller, Reset::AtPut)];
+
+/// The eight cells of the source, then what it left out, then its own form.
 fn cells() -> Vec<Side> {
     let sides = PUBLISHED.map(|(full, locked, ..)| (full, locked));
-    let of = |max| sides.map(|(full, locked)| Side { full, locked, max });
+    let of = |max| sides.map(|(full, locked)| Side { full, locked, max, list: None });
     let [none, source, ring] = [Max::Pairs(0), Max::Pairs(ReadyPackets::MAX), Max::Ring].map(of);
-    let changing = Side { full: false, locked: true, max: Max::Changing };
-    none.into_iter().chain(source).chain(ring).chain([changing]).collect()
+    let changing = Side { full: false, locked: true, max: Max::Changing, list: None };
+    let lists = LISTS.map(|list| Side { max: Max::Pairs(ReadyPackets::MAX), list: Some(list), ..changing });
+    none.into_iter().chain(source).chain(ring).chain([changing]).chain(lists).collect()
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -136,12 +145,16 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// Each cell with 50 pairs, then each with a ring's, over the same without; the changing one over the same with 50.
+/// Each cell with 50 pairs, then each with a ring's, over the same without; the changing one, and one list under its caller's
+/// lock, over the same with 50; a lock for each pair, and the other time of the reset, over that list.
 fn comparisons() -> Vec<Comparison> {
     let sides = PUBLISHED.len();
     let over = |a, b| Comparison { a, b, metric: Metric::Pps };
     let gains = (sides..3 * sides).map(|place| over(place, place % sides));
-    gains.chain([over(3 * sides, sides)]).collect()
+    let (changing, list) = (3 * sides, 3 * sides + 1);
+    gains
+        .chain([over(changing, sides), over(list, sides), over(list + 1, list), over(list + 2, list)])
+        .collect()
 }
 
 impl Side {
@@ -162,7 +175,8 @@ impl Side {
             HeadCacheConfig::default()
         };
         let max = self.pairs(ring).unwrap_or(ring);
-        let packets = PacketSetup { heads, rules: self.full.then_some(rules), pairs: Some(max) };
+        let packets =
+            PacketSetup { heads, rules: self.full.then_some(rules), pairs: Some(max), list: self.list };
         let cache = (!self.locked).then_some((usual.cache, usual.refill));
         Setup { packets: Some(packets), cache, ..Setup::frames(ring, Fate::Routed) }
     }
@@ -185,11 +199,17 @@ impl Side {
             Max::Ring => "ring".to_owned(),
             Max::Changing => "changing".to_owned(),
         };
-        format!("netmem/{path}-{below}-{max}")
+        let list = match self.list {
+            None => "",
+            Some((Locking::Caller, Reset::AtGet)) => "-list",
+            Some((Locking::Caller, Reset::AtPut)) => "-list-reset-at-put",
+            Some((Locking::Each, _)) => "-list-locked",
+        };
+        format!("netmem/{path}-{below}-{max}{list}")
     }
 
     fn label(self, ring: usize) -> Label {
-        let params = params([
+        let mut params = params([
             ("work", "forward".into()),
             ("burst", BATCH_MAX.into()),
             ("cores", "cross".into()),
@@ -200,10 +220,23 @@ impl Side {
             ("below", if self.locked { "under a lock" } else { "without a lock" }.into()),
             ("pairs", self.pairs(ring).map_or("changing".into(), Into::into)),
         ]);
+        if let Some((locking, reset)) = self.list {
+            let lock = if locking == Locking::Caller {
+                "the caller's, for a bulk"
+            } else {
+                "its own, for each pair"
+            };
+            params.insert("lock of the list".to_owned(), lock.into());
+            params
+                .insert("reset".to_owned(), if reset == Reset::AtPut { "at put" } else { "at take" }.into());
+        }
         Label { variant: self.variant(), params }
     }
 
     fn published(self) -> Option<Published> {
+        if self.list.is_some() {
+            return None;
+        }
         let side =
             |&&(full, locked, ..): &&(bool, bool, f64, f64)| (full, locked) == (self.full, self.locked);
         let &(.., without, with) = PUBLISHED.iter().find(side)?;
@@ -230,9 +263,11 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
          did not",
     );
     bench.note("the source prints 195 pps for one cell: kpps, by its table");
+    lists(bench);
+    changing(bench);
     for (full, locked, without, with) in PUBLISHED {
         for max in [Max::Pairs(ReadyPackets::MAX), Max::Ring] {
-            let [a, b] = [max, Max::Pairs(0)].map(|max| Side { full, locked, max }.variant());
+            let [a, b] = [max, Max::Pairs(0)].map(|max| Side { full, locked, max, list: None }.variant());
             let Some(ratio) = bench.reported_ratio(&a, &b) else { continue };
             let (median, low, high) = (ratio.median, ratio.low, ratio.high);
             let verdict = match () {
@@ -248,6 +283,44 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
             ));
         }
     }
+}
+
+/// What the source asks about locks, and when a pair begins again.
+fn lists(bench: &mut Bench<'_>) {
+    let over = |a: &str, b: &str| {
+        let ratio =
+            bench.reported_ratio(&format!("netmem/fast-lock-50{a}"), &format!("netmem/fast-lock-50{b}"))?;
+        let which = match () {
+            () if ratio.low > 1.0 => "more",
+            () if ratio.high < 1.0 => "fewer",
+            () => "as many, as far as this run can tell",
+        };
+        Some(format!("{} ({} to {}) times the packets: {which}", ratio.median, ratio.low, ratio.high))
+    };
+    let all = (over("-list", ""), over("-list-locked", "-list"), over("-list-reset-at-put", "-list"));
+    let (Some(list), Some(locked), Some(at_put)) = all else { return };
+    bench.note(format!(
+        "the source asks whether the pairs want locks of each CPU's, Giant, or the one that the caller holds: one list, whose lock is \
+         taken once for a bulk as by a driver that holds it, forwards {list} than a list of each worker's without a lock; with \
+         a lock of its own for each pair instead, {locked} than that. Nobody else wants these locks: what waiting for Giant \
+         costs is not in it"
+    ));
+    bench.note(format!(
+        "reset when a pair is put, as in the mail of June, forwards {at_put} than when it is taken, as in that of July"
+    ));
+}
+
+/// What the row of a changing most is.
+fn changing(bench: &mut Bench<'_>) {
+    let Some(ratio) = bench.reported_ratio("netmem/fast-lock-changing", "netmem/fast-lock-50") else {
+        return;
+    };
+    let (median, low, high) = (ratio.median, ratio.low, ratio.high);
+    bench.note(format!(
+        "netmem/fast-lock-changing sets the most to 0 and to the ring's size in turn at every poll round, which no administrator \
+         does: each lowering gives all pairs back at once, under the locks of what is below, and each refill after it makes as \
+         many. It shows that no packet is lost by it, and bounds what it costs: {median} ({low} to {high}) times the packets of 50 pairs"
+    ));
 }
 
 #[cfg(test)]

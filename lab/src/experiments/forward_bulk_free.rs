@@ -93,7 +93,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     // Merged caches share their slabs with these.
     let neighbours = Neighbours::new(&memory, &mut worker.borrow_mut())?;
     let routers = VARIANTS.iter().map(|variant| {
-        let packets = variant.heads().map(|heads| PacketSetup { heads, rules: None, pairs: None });
+        let packets =
+            variant.heads().map(|heads| PacketSetup { heads, rules: None, pairs: None, list: None });
         let setup = Setup { free: variant.free, packets, ..Setup::frames(ring, Fate::Routed) };
         Router::new(&memory, &mut worker.borrow_mut(), &setup)
     });

@@ -10,7 +10,7 @@ use netmem::forward::{
     CrossConnect, Decide, DropAll, Forwarder, Free, LatencyQuantiles, PacketPath, PassAll, Reflect,
 };
 use netmem::limits::BATCH_MAX;
-use netmem::packet::{HeadCache, HeadCacheConfig, ReadyPackets};
+use netmem::packet::{HeadCache, HeadCacheConfig, Locking, PairList, PairStack, ReadyPackets, Reset};
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
@@ -84,6 +84,8 @@ pub(super) struct PacketSetup {
     pub(super) rules: Option<usize>,
     /// Pairs of head and frame that are kept ready; None where heads and frames go their own ways.
     pub(super) pairs: Option<usize>,
+    /// How the pairs are on one list under a lock; None where each worker has its own.
+    pub(super) list: Option<(Locking, Reset)>,
 }
 
 impl Setup {
@@ -290,6 +292,10 @@ fn packet_path(
         let (filter, _) = filter(rules).map_err(SetUpError::at("rules"))?;
         path = path.with_hooks(filter);
     }
+    if let (Some(max), Some((locking, reset))) = (setup.pairs, setup.list) {
+        let list = PairList::new(PairStack::new(pool, &heads, max, reset), locking);
+        return Ok((path.with_pair_list(list), None));
+    }
     let pairs = setup.pairs.map(|max| ReadyPackets::new(pool, &heads, max));
     if let Some(pairs) = &pairs {
         path = path.with_ready_packets(pairs.clone());
@@ -405,10 +411,15 @@ mod tests {
         for rules in [None, Some(3)] {
             for pairs in [None, Some(0), Some(50)] {
                 for cache in [None, Some((512, 256))] {
-                    let packets = Some(PacketSetup { heads: HeadCacheConfig::default(), rules, pairs });
-                    let setup = Setup { packets, cache, ..Setup::frames(256, Fate::Routed) };
-                    let report = settled_with(&memory, &mut worker, &setup, |_| ());
-                    assert!(report.ok() && report.checks.len() == 3, "{setup:?} {:?}", report.checks);
+                    for list in
+                        [None, Some((Locking::Caller, Reset::AtPut)), Some((Locking::Each, Reset::AtGet))]
+                    {
+                        let packets =
+                            Some(PacketSetup { heads: HeadCacheConfig::default(), rules, pairs, list });
+                        let setup = Setup { packets, cache, ..Setup::frames(256, Fate::Routed) };
+                        let report = settled_with(&memory, &mut worker, &setup, |_| ());
+                        assert!(report.ok() && report.checks.len() == 3, "{setup:?} {:?}", report.checks);
+                    }
                 }
             }
         }

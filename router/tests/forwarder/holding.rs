@@ -150,6 +150,37 @@ fn a_keeper_keeps_as_many_packets_as_it_is_told_and_fewer_when_told_so() {
 }
 
 #[test]
+fn a_keeper_keeps_as_many_bytes_of_memory_as_it_is_told_however_short_packets_are() {
+    let (mut rig, reader) = passing(1024);
+    let mut worker = rig.memory.worker().unwrap();
+    let keep = Arc::new(RetentionLimit::new(usize::MAX, Duration::MAX));
+    let counters = reader.counters();
+    let mut retention = Retention::new(reader, Arc::clone(&keep));
+    let size = rig.pool.frame_size();
+    keep.set_bytes(40 * size + size / 2);
+    for round in 1..=5 {
+        rig.feed(&mut Traffic::new(1, 64).unwrap(), 30);
+        retention.turn(&mut worker);
+        let kept = (round * 30).min(40);
+        assert_eq!((retention.kept(), retention.kept_bytes()), (kept, kept * size));
+        assert_eq!(counters.kept_bytes.get(), (kept * size) as u64);
+    }
+    keep.set_bytes(size);
+    assert_eq!(
+        (retention.turn(&mut worker), retention.kept(), counters.kept_bytes.get()),
+        (39, 1, size as u64)
+    );
+    keep.set_bytes(usize::MAX);
+    rig.feed(&mut Traffic::new(1, 64).unwrap(), 30);
+    assert_eq!((retention.turn(&mut worker), retention.kept()), (30, 31));
+    assert_eq!(
+        (retention.release(&mut worker), retention.kept_bytes(), counters.kept_bytes.get()),
+        (31, 0, 0)
+    );
+    rig.end();
+}
+
+#[test]
 fn a_keeper_frees_what_is_too_old_although_nothing_new_comes() {
     let (mut rig, reader) = passing(512);
     let mut worker = rig.memory.worker().unwrap();

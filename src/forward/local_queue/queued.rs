@@ -31,6 +31,12 @@ impl Queued {
         self.0.as_ref().map(Frame::data)
     }
 
+    /// Bytes of memory that the frame takes up.
+    #[inline]
+    pub(super) fn size(&self) -> usize {
+        self.0.as_ref().map_or(0, Frame::size)
+    }
+
     /// The frame, which the caller counts as no longer queued.
     #[inline(always)]
     pub(super) fn into_frame(mut self) -> Option<Frame> {

@@ -11,18 +11,22 @@ use std::time::{Duration, Instant};
 
 /// How much a retention keeps and how long: both can be changed from any one thread while it works.
 ///
-/// A frame goes when `packets` newer ones have come, or when it is older than the time.
+/// A frame goes when `packets` newer ones have come, when it and those newer take up more than the bytes, or when it is
+/// older than the time.
 #[derive(Debug)]
 pub struct RetentionLimit {
     packets: Count,
+    bytes: Count,
     nanoseconds: Count,
 }
 
 impl RetentionLimit {
-    /// At most `packets` frames, each at most `time`.
+    /// At most `packets` frames, each at most `time`, whatever memory they take up.
     pub fn new(packets: usize, time: Duration) -> RetentionLimit {
-        let limit = RetentionLimit { packets: Count::default(), nanoseconds: Count::default() };
+        let (packets_most, bytes, nanoseconds) = Default::default();
+        let limit = RetentionLimit { packets: packets_most, bytes, nanoseconds };
         limit.set_packets(packets);
+        limit.set_bytes(usize::MAX);
         limit.set_time(time);
         limit
     }
@@ -30,6 +34,12 @@ impl RetentionLimit {
     /// Changes how many; what is more goes at the next turn.
     pub fn set_packets(&self, packets: usize) {
         self.packets.set(packets as u64);
+    }
+
+    /// Changes how many bytes of memory the frames may take up, each with its whole [size](crate::pool::Frame::size) however
+    /// short its packet is (what Linux calls truesize, and charges to a socket's `SO_RCVBUF`); `usize::MAX` is no limit.
+    pub fn set_bytes(&self, bytes: usize) {
+        self.bytes.set(bytes as u64);
     }
 
     /// Changes how long.
@@ -40,6 +50,11 @@ impl RetentionLimit {
     /// How many.
     pub fn packets(&self) -> usize {
         self.packets.get() as usize
+    }
+
+    /// How many bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes.get() as usize
     }
 
     /// How long.
@@ -55,12 +70,14 @@ pub struct Retention {
     limit: Arc<RetentionLimit>,
     /// Oldest first, each with when it came.
     kept: VecDeque<(Queued, Instant)>,
+    /// Bytes of memory that they take up.
+    bytes: usize,
 }
 
 impl Retention {
     /// A retention that takes over `reader`.
     pub fn new(reader: Reader, limit: Arc<RetentionLimit>) -> Retention {
-        Retention { reader, limit, kept: VecDeque::new() }
+        Retention { reader, limit, kept: VecDeque::new(), bytes: 0 }
     }
 
     /// Takes what waits, then frees what is to be kept no longer; returns how many frames it took and freed.
@@ -69,30 +86,43 @@ impl Retention {
     /// One look at the clock; frees in bulk.
     pub fn turn(&mut self, w: &mut Worker) -> usize {
         let now = Instant::now();
-        let before = self.kept.len();
-        let taken = self.reader.queue.recv_burst(usize::MAX, |queued| self.kept.push_back((queued, now)));
-        self.reader.took(self.kept.range(before..).filter_map(|(queued, _)| queued.id()));
-        taken + self.free(w, self.limit.packets(), now.checked_sub(self.limit.time()))
+        let taken = self.take(now);
+        let most = (self.limit.packets(), self.limit.bytes());
+        taken + self.free(w, most, now.checked_sub(self.limit.time()))
     }
 
     /// Frees all that is kept and all that waits; returns how many frames.
     pub fn release(&mut self, w: &mut Worker) -> usize {
-        let now = Instant::now();
-        self.reader.queue.recv_burst(usize::MAX, |queued| self.kept.push_back((queued, now)));
-        self.free(w, 0, None)
+        self.take(Instant::now());
+        self.free(w, (0, 0), None)
     }
 
-    /// Frees the oldest frames until at most `most` are kept, none of which came before `since`.
-    fn free(&mut self, w: &mut Worker, most: usize, since: Option<Instant>) -> usize {
+    /// Takes what waits; returns how many frames.
+    fn take(&mut self, now: Instant) -> usize {
+        let Retention { reader, kept, bytes, .. } = self;
+        let before = kept.len();
+        let taken = reader.queue.recv_burst(usize::MAX, |queued| {
+            *bytes += queued.size();
+            kept.push_back((queued, now));
+        });
+        reader.took(kept.range(before..).filter_map(|(queued, _)| queued.id()));
+        taken
+    }
+
+    /// Frees the oldest frames until at most so many `packets` and `bytes` are kept, none of which came before `since`.
+    fn free(&mut self, w: &mut Worker, (packets, bytes): (usize, usize), since: Option<Instant>) -> usize {
         let mut freed = 0;
         let mut batch = Batch::new();
         loop {
             let kept = self.kept.len();
             let late = |came: Instant| since.is_some_and(|since| came < since);
             while batch.room() > 0
-                && (self.kept.len() > most || self.kept.front().is_some_and(|&(_, came)| late(came)))
+                && (self.kept.len() > packets
+                    || self.bytes > bytes
+                    || self.kept.front().is_some_and(|&(_, came)| late(came)))
                 && let Some(frame) = self.kept.pop_front().and_then(|(queued, _)| queued.into_frame())
             {
+                self.bytes -= frame.size();
                 // There is room.
                 drop(batch.push(frame));
             }
@@ -106,6 +136,7 @@ impl Retention {
         }
         self.reader.counters.given.add(freed as u64);
         self.reader.counters.kept.set(self.kept.len() as u64);
+        self.reader.counters.kept_bytes.set(self.bytes as u64);
         freed
     }
 
@@ -124,6 +155,11 @@ impl Retention {
         self.kept.len()
     }
 
+    /// Bytes of memory that the frames take up which are kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The frames that are kept, oldest first.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.kept.iter().filter_map(|(queued, _)| queued.data())
@@ -133,5 +169,6 @@ impl Retention {
 impl Drop for Retention {
     fn drop(&mut self) {
         self.reader.counters.kept.set(0);
+        self.reader.counters.kept_bytes.set(0);
     }
 }

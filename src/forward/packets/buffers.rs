@@ -6,9 +6,10 @@
 //! | a received frame gets | a head | the head that has waited longest |
 //! | a packet that was sent | is a head and a frame to be freed | stays together, ready for the next fill |
 
+use super::ready::Ready;
 use crate::forward::free::Free;
 use crate::limits::BATCH_MAX;
-use crate::packet::{HeadCache, InFlightHeads, Packet, Packets, ReadyPackets};
+use crate::packet::{HeadCache, InFlightHeads, Packet, Packets};
 use crate::pool::{Batch, Pool};
 use crate::port::Port;
 use crate::sync::Worker;
@@ -17,7 +18,7 @@ use crate::sync::Worker;
 #[derive(Debug)]
 pub(super) struct Buffers {
     pub(super) heads: HeadCache,
-    pub(super) pairs: Option<ReadyPackets>,
+    pub(super) pairs: Option<Ready>,
     /// Empty ones, kept so that no round allocates.
     spare: Vec<Packets>,
 }

@@ -14,6 +14,8 @@
 //! caller's own lock.
 
 #[cfg(feature = "comparisons")]
+mod list;
+#[cfg(feature = "comparisons")]
 mod stack;
 mod stacks;
 #[cfg(test)]
@@ -24,6 +26,8 @@ use super::packet::Packet;
 use super::packets::Packets;
 use crate::pool::{Batch, Frame, Pool, Renewal, Shrinker};
 use crate::sync::{Leave, Worker};
+#[cfg(feature = "comparisons")]
+pub use list::{Locking, PairList};
 #[cfg(feature = "comparisons")]
 pub use stack::{PairStack, Reset};
 use stacks::Stacks;

@@ -1,7 +1,7 @@
 //! Pairs: what stays ready and what does not, in which state it comes out, and that it starves nobody.
 #![cfg(not(loom))]
 
-use super::{PairStack, ReadyPackets, ReadyPacketsStats, Reset};
+use super::{Locking, PairList, PairStack, ReadyPackets, ReadyPacketsStats, Reset};
 use crate::packet::{External, HeadCache, Packet, Packets};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Place, Pool, PoolConfig};
@@ -253,6 +253,24 @@ fn a_stack_under_a_lock_keeps_pairs_in_either_way_of_beginning_again() {
         assert_eq!((stack.now(), pool.ledger().ready, stack.stats().released), (10, 10, 40));
         check(&stack.stats());
         drop(stack);
+        assert!(pool.ledger().all_home());
+    }
+}
+
+#[test]
+fn one_list_gives_and_keeps_the_same_pairs_whoever_takes_its_lock() {
+    for locking in [Locking::Caller, Locking::Each] {
+        let Bench { workers: [mut a, mut b], pool, heads, .. } = bench(64);
+        let list = PairList::new(PairStack::new(&pool, &heads, 20, Reset::AtPut), locking);
+        let mut packets = Packets::new();
+        assert_eq!((list.get_bulk(&mut a, &mut packets, 32), packets.len()), (32, 32));
+        list.free_bulk(&mut b, &mut packets);
+        assert_eq!((packets.len(), list.stats().now, pool.ledger().ready), (0, 20, 20), "{locking:?}");
+        assert_eq!(list.get_bulk(&mut b, &mut packets, 25), 25);
+        assert_eq!((list.stats().taken, list.stats().missed, list.stats().passed), (20, 37, 12));
+        packets.drain().for_each(|packet| list.free(&mut a, packet));
+        check(&list.stats());
+        drop(list);
         assert!(pool.ledger().all_home());
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn body(bench: &mut Bench<'_>, variant: &Kind) -> Result<(), SetUpErr
     let memory = memory.map_err(SetUpError::at("memory"))?;
     let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
     let neighbours = Neighbours::new(&memory, &mut worker)?;
-    let packets = variant.heads().map(|heads| PacketSetup { heads, rules: None, pairs: None });
+    let packets = variant.heads().map(|heads| PacketSetup { heads, rules: None, pairs: None, list: None });
     let setup = Setup { free: variant.free, packets, ..Setup::frames(RING, Fate::Routed) };
     let (mut router, mut far) = Router::new(&memory, &mut worker, &setup)?;
     for _ in 0..BURSTS {

@@ -41,9 +41,31 @@ pub(super) const SOURCE: Source = Source {
             timed: true,
             judge: |report| pairs(report, "full-free", 146.0 / 142.0),
         },
+        Claim {
+            name: "pairs-caller",
+            experiment: "cluster-pool",
+            says: "A caller that holds a lock already needs no further one: a lock of the pairs' own costs packets.",
+            published: "a question, no figure",
+            timed: true,
+            judge: caller,
+        },
     ],
     slip: Some("The source prints “195 pps” in one cell of its table; by the others it is 195 kpps."),
 };
+
+fn caller(report: &Report) -> Option<Finding> {
+    let ratio = |a, b| Measured::find(report, a, b, &[]);
+    let (list, locked) = ("netmem/fast-lock-50-list", "netmem/fast-lock-50-list-locked");
+    let (own, by_worker) = (ratio(locked, list)?, ratio(list, "netmem/fast-lock-50")?);
+    // That it costs: its inverse is more than 1.
+    let costs = Measured { low: 1.0 / own.high, high: 1.0 / own.low, ..own };
+    let sentence = format!(
+        "Here a lock for each pair forwards {} times the packets of one that the caller holds for a bulk, and that list {} times those of a list for each worker, without a lock; nobody else wants the locks.",
+        own.text(),
+        by_worker.text()
+    );
+    Some(Finding { measured: format!("{:.3}", own.median), verdict: costs.is_more(), sentence })
+}
 
 fn pairs(report: &Report, path: &str, published: f64) -> Option<Finding> {
     let variant = |pairs| format!("netmem/{path}-{pairs}");
