@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
-use netmem::page::{Memory, Owner, OwnerId, Page, SharedPage};
+use netmem::page::{Memory, Owner, OwnerError, OwnerId, Page, SharedPage};
 use netmem::sync::Worker;
 
 use super::trip::{Account, Way, spoilt, turns, twice};
@@ -54,6 +54,20 @@ impl Mapping {
     }
 }
 
+/// An owner's place in the process's table, taken once.
+type Registered = OnceLock<Result<OwnerId, OwnerError>>;
+
+fn registered(place: &Registered, owner: Owner) -> Result<OwnerId, SetUpError> {
+    let owner = place.get_or_init(|| OwnerId::register(owner)).as_ref();
+    owner.copied().map_err(SetUpError::at("page owner"))
+}
+
+/// Gives a claim up, with the worker at hand.
+#[inline(always)]
+fn released<W>((_, w): &mut (&mut W, &mut Worker), page: SharedPage) {
+    page.release(w);
+}
+
 thread_local! {
     /// Pages that came home, kept mapped, of each way that keeps by an owner: a page's word is its way's place here.
     static HOME: RefCell<Vec<Vec<Page>>> = const { RefCell::new(Vec::new()) };
@@ -80,9 +94,8 @@ pub(super) struct KeptByOwner<'a> {
 
 impl<'a> KeptByOwner<'a> {
     pub(super) fn new(memory: &'a Memory, mapping: Mapping) -> Result<Self, SetUpError> {
-        static OWNER: OnceLock<Result<OwnerId, netmem::page::OwnerError>> = OnceLock::new();
-        let owner = OWNER.get_or_init(|| OwnerId::register(Owner { release: keep, early: None }));
-        let owner = *owner.as_ref().map_err(|error| SetUpError::at("page owner")(error))?;
+        static OWNER: Registered = Registered::new();
+        let owner = registered(&OWNER, Owner { release: keep, early: None })?;
         let word = HOME.with_borrow_mut(|home| {
             home.push(Vec::new());
             home.len() as u64 - 1
@@ -96,7 +109,7 @@ impl Way for KeptByOwner<'_> {
 
     fn turns(&mut self, ops: u32, held: &mut VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
         let mut state = (self, w);
-        turns(ops, held, account, &mut state, |(way, w)| way.take(w), |(_, w), page| page.release(w));
+        turns(ops, held, account, &mut state, |(way, w)| way.take(w), released);
     }
 
     #[inline(always)]
@@ -135,10 +148,8 @@ pub(super) struct OlderTrick<'a> {
 
 impl<'a> OlderTrick<'a> {
     pub(super) fn new(memory: &'a Memory, mapping: Mapping, depth: usize) -> Result<Self, SetUpError> {
-        static OWNER: OnceLock<Result<OwnerId, netmem::page::OwnerError>> = OnceLock::new();
-        let free = Owner { release: |_, page, _| Some(page), early: None };
-        let owner = OWNER.get_or_init(|| OwnerId::register(free));
-        let owner = *owner.as_ref().map_err(|error| SetUpError::at("page owner")(error))?;
+        static OWNER: Registered = Registered::new();
+        let owner = registered(&OWNER, Owner { release: |_, page, _| Some(page), early: None })?;
         Ok(Self { memory, mapping, owner, depth, queue: VecDeque::with_capacity(depth + 1) })
     }
 
@@ -164,7 +175,7 @@ impl Way for OlderTrick<'_> {
 
     fn turns(&mut self, ops: u32, held: &mut VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
         let mut state = (self, w);
-        turns(ops, held, account, &mut state, |(way, w)| way.take(w), |(_, w), page| page.release(w));
+        turns(ops, held, account, &mut state, |(way, w)| way.take(w), released);
     }
 
     #[inline(always)]
