@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, watermarks, ..Default::default() })?;
     let mut w = memory.worker()?;
 
-    // A constructor runs when a slab is made; an object that is freed keeps its value for whoever is next.
+    // A constructor runs when a slab is made; a freed object keeps its value for the next user.
     let made = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&made);
     let config = CacheConfig { name: "buffers".into(), ..Default::default() };

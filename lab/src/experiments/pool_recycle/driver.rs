@@ -27,10 +27,13 @@ impl Mapping {
         Self { clock, ticks, mapped: 0, unmapped: 0 }
     }
 
+    /// A page of the page stage, mapped.
     #[inline(always)]
-    fn map(&mut self) {
+    fn page(&mut self, memory: &Memory, w: &mut Worker) -> Option<Page> {
+        let page = memory.alloc(w, 0)?;
         self.mapped += 1;
         self.spend();
+        Some(page)
     }
 
     #[inline(always)]
@@ -46,11 +49,14 @@ impl Mapping {
         }
     }
 
-    /// Ends the way: what was unmapped so far left it, the `kept` pages are unmapped now, and nothing may stay mapped.
-    fn end(mut self, kept: usize, account: &mut Account) {
+    /// Ends the way: what was unmapped so far left it, the `kept` pages keep what is written to them, are unmapped and freed
+    /// now, and nothing may stay mapped.
+    fn end(mut self, memory: &Memory, mut kept: Vec<Page>, account: &mut Account, w: &mut Worker) {
+        account.spoilt += spoilt(kept.iter_mut());
         account.left = self.unmapped;
-        (0..kept).for_each(|_| self.unmap());
+        kept.iter().for_each(|_| self.unmap());
         account.missing = u64::from(self.mapped != self.unmapped);
+        kept.into_iter().for_each(|page| memory.free(w, page));
     }
 }
 
@@ -117,11 +123,7 @@ impl Way for KeptByOwner<'_> {
         let kept = HOME.with_borrow_mut(|home| home.get_mut(self.word as usize)?.pop());
         let page = match kept {
             Some(page) => page,
-            None => {
-                let page = self.memory.alloc(w, 0)?;
-                self.mapping.map();
-                page
-            }
+            None => self.mapping.page(self.memory, w)?,
         };
         Some(page.share(self.owner, self.word))
     }
@@ -129,10 +131,8 @@ impl Way for KeptByOwner<'_> {
     fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
         account.spoilt = twice(held.iter().map(|page| page.number().get()));
         held.into_iter().for_each(|page| page.release(w));
-        let mut kept = HOME.with_borrow_mut(|home| std::mem::take(&mut home[self.word as usize]));
-        account.spoilt += spoilt(kept.iter_mut());
-        self.mapping.end(kept.len(), account);
-        kept.into_iter().for_each(|page| self.memory.free(w, page));
+        let kept = HOME.with_borrow_mut(|home| std::mem::take(&mut home[self.word as usize]));
+        self.mapping.end(self.memory, kept, account, w);
     }
 }
 
@@ -182,11 +182,7 @@ impl Way for OlderTrick<'_> {
     fn take(&mut self, w: &mut Worker) -> Option<SharedPage> {
         let page = match self.head(w) {
             Some(page) => page,
-            None => {
-                let page = self.memory.alloc(w, 0)?;
-                self.mapping.map();
-                page
-            }
+            None => self.mapping.page(self.memory, w)?,
         };
         let mine = page.share(self.owner, 0);
         let out = mine.clone();
@@ -197,10 +193,8 @@ impl Way for OlderTrick<'_> {
     fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
         account.spoilt = twice(held.iter().map(|page| page.number().get()));
         held.into_iter().for_each(|page| page.release(w));
-        let mut kept: Vec<Page> = self.queue.into_iter().filter_map(|page| page.into_page().ok()).collect();
-        account.spoilt += spoilt(kept.iter_mut());
-        self.mapping.end(kept.len(), account);
-        kept.into_iter().for_each(|page| self.memory.free(w, page));
+        let kept = self.queue.into_iter().filter_map(|page| page.into_page().ok()).collect();
+        self.mapping.end(self.memory, kept, account, w);
     }
 }
 
@@ -229,14 +223,10 @@ impl Way for Unkept<'_> {
 
     #[inline(always)]
     fn take(&mut self, w: &mut Worker) -> Option<Page> {
-        let page = self.memory.alloc(w, 0)?;
-        self.mapping.map();
-        Some(page)
+        self.mapping.page(self.memory, w)
     }
 
-    fn settle(self, mut held: VecDeque<Page>, account: &mut Account, w: &mut Worker) {
-        account.spoilt = spoilt(held.iter_mut());
-        self.mapping.end(held.len(), account);
-        held.into_iter().for_each(|page| self.memory.free(w, page));
+    fn settle(self, held: VecDeque<Page>, account: &mut Account, w: &mut Worker) {
+        self.mapping.end(self.memory, held.into(), account, w);
     }
 }
