@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 
-/// Somebody who keeps frames of a pool that nobody uses: a ready pool. The pool asks it before an allocation fails.
+/// Keeps unused frames of a pool ready, and gives them back when the pool asks, which it does before an allocation fails.
 ///
 /// All are called inside of nothing: no lock is held and no slot entered, so they may allocate and free.
 pub trait Shrinker: Send + Sync {

@@ -11,7 +11,7 @@ struct Class {
     is: fn(&View<'_>) -> bool,
 }
 
-/// A difference is of the first one that the frame is of, and that has both.
+/// A difference belongs to the first class that the frame is in and that lists both outcomes.
 const CLASSES: [Class; 16] = [
     Class {
         what: "several priority tags, or one of a provider (802.1ad)",
@@ -164,7 +164,7 @@ const FIELDS: [[&str; 3]; 10] = [
     ["hop limit of the packet that a 2/0 about a route's MTU quotes", "one less", "as it came"],
 ];
 
-/// A difference by its class, or by what differs; an error with what differs where that is of none.
+/// The classes and fields in which the two outcomes differ; an error that tells the difference where no class lists it.
 pub fn differences(sent: &[u8], kernel: &Outcome, netmem: &Outcome) -> Result<Vec<&'static str>, String> {
     let (words, others) = (kernel.words(sent), netmem.words(sent));
     let is_alike = kernel.back.len() == netmem.back.len() && kernel.on.len() == netmem.on.len();

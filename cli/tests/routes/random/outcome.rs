@@ -39,7 +39,7 @@ impl Outcome {
     }
 }
 
-/// What a frame is of which this one was sent.
+/// Names what `frame` is: the sent frame, forwarded, or an answer to it.
 fn word(frame: &[u8], sent: &[u8]) -> String {
     let (view, of) = (View::of(frame), View::of(sent));
     if view.ends().is_some() && view.ends() == of.ends() {

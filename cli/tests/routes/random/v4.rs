@@ -146,7 +146,7 @@ fn icmp(r: &mut Random) -> Vec<u8> {
     icmp
 }
 
-/// An error about a packet that somebody sent.
+/// An ICMP error that quotes a packet.
 fn icmp_error(r: &mut Random) -> Vec<u8> {
     let mut icmp = r.bytes(8);
     icmp[0] = r.of(&[3, 4, 5, 11, 12]);
