@@ -40,7 +40,8 @@
 //! # Features
 //! The kinds of port are features, all on by default: `xdp`, `memif`, `af-packet`, `tap`, `pcap` (with traces). `statistics`, on
 //! by default too, counts pages. `comparisons` and `slab-debug` are for measurements and for finding a misuse.
-#![deny(unsafe_code, missing_debug_implementations)]
+#![deny(unsafe_code)]
+#![warn(missing_debug_implementations)]
 
 #[cfg(test)]
 mod rounds;
