@@ -99,7 +99,7 @@ fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<N
         ModeArg::Reflect => netmem_traffic::Hop::Reflected,
         ModeArg::CrossConnect | ModeArg::Drop | ModeArg::Pass => netmem_traffic::Hop::Unchanged,
     };
-    Network::new(devices, plan.ring, offer, hop).map_err(Failure::input)
+    Network::new(devices, plan.ring, offer, hop, plan.steer.is_some()).map_err(Failure::input)
 }
 
 /// The detail of a port whose frames the kernel copies.

@@ -9,7 +9,7 @@ use super::forwarding::forward;
 use super::holding::{Holding, LocalQueueReport, TapReport};
 use super::links::Links;
 use super::live::Live;
-use super::network::{Network, Traveled};
+use super::network::{Ended, Network, Traveled};
 use super::own_addresses::Followed;
 use super::phases::{Outlook, Phases};
 use super::plan::Plan;
@@ -94,7 +94,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
     fill_rings(&mut setups);
-    let ended = || ended(&meters, steering.as_ref());
+    let ended = &Gone { meters: &meters, steering: steering.as_ref() };
     let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
     let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts), &outlook);
     let ran = threads(&mut setups, ended, beside, told, plan, stop)?;
@@ -179,7 +179,7 @@ type Running<'scope, T> = ScopedJoinHandle<'scope, Option<T>>;
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     setups: &'scope mut [WorkerSetup],
-    ended: impl Fn() -> u64 + Send + 'scope,
+    ended: &'scope Gone<'_>,
     (network, holding, following, cuts, _): Beside<'_>,
     phases: &'scope Phases,
 ) -> Result<Team<'scope>, Failure> {
@@ -220,7 +220,7 @@ fn work(
 /// Runs the workers, the network and the local queue, each on its own thread, and watches them from this one.
 fn threads(
     setups: &mut [WorkerSetup],
-    ended: impl Fn() -> u64 + Send,
+    ended: &Gone<'_>,
     beside: Beside<'_>,
     told: Told<'_>,
     plan: &Plan,
@@ -271,10 +271,21 @@ fn await_end<T>(watchdog: &mut Watchdog, workers: &[ScopedJoinHandle<'_, T>]) {
     }
 }
 
-/// Frames that never come back to the generator: those dropped, also on their way between workers, and those passed.
-fn ended(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> u64 {
-    let by_workers: u64 = meters.iter().map(|one| one.drops.total() + one.passed.get()).sum();
-    by_workers + steering.map_or(0, |steering| steering.drops().total())
+/// What reads how many packets never come back to the generator.
+struct Gone<'a> {
+    meters: &'a [Arc<Meters>],
+    steering: Option<&'a SteeringControl>,
+}
+
+impl Ended for Gone<'_> {
+    fn of(&self, worker: usize) -> u64 {
+        self.meters[worker].drops.total() + self.meters[worker].passed.get()
+    }
+
+    fn of_all(&self) -> u64 {
+        let by_workers: u64 = (0..self.meters.len()).map(|worker| self.of(worker)).sum();
+        by_workers + self.steering.map_or(0, |steering| steering.drops().total())
+    }
 }
 
 /// A thread of the run died, of this panic.
