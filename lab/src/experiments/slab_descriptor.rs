@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "slab-descriptor",
     source: sources::PAGE.key,
     question: "What do the page descriptor's size and the way a slab's word is changed cost, and where does it show?",
-    seconds: 60,
+    seconds: 1_100,
     keys: KEYS,
     run,
 };
