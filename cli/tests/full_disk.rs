@@ -52,6 +52,19 @@ fn a_pcap_file_that_reaches_a_limit_ends_with_a_whole_packet_and_the_run_in_orde
     }
 }
 
+/// Seen: the generator said nothing for the 60 seconds of `--wait`, within which a port that is down may come up; a file does not.
+#[test]
+fn a_generator_whose_file_cannot_be_written_ends_without_waiting_for_the_file_to_come_up() {
+    let folder = Folder::new("full-gen");
+    for bytes in [10, 30_001] {
+        let port = format!("pcap:out={}", folder.path("out.pcap").display());
+        let wait = "--wait 600000";
+        let out = limited(bytes, &format!("gen --port {port} --rate max --count 5000 {wait} --json -"));
+        assert_eq!(out.status.code(), if bytes == 10 { Some(2) } else { Some(1) }, "{out:?}");
+        assert!(stderr(&out).contains("File too large"), "{out:?}");
+    }
+}
+
 #[test]
 fn a_trace_that_reaches_a_limit_is_said_and_traffic_goes_on() {
     let folder = Folder::new("full-trace");

@@ -39,8 +39,13 @@ pub enum DeviceSpec {
         /// How.
         config: MemifConfig,
     },
-    /// An interface, by a packet socket; its name.
-    Packet(String),
+    /// An interface, by a packet socket.
+    Packet {
+        /// The interface's name.
+        interface: String,
+        /// Whether control traffic is left to the kernel alone; None where the mode says.
+        leaves_control: Option<bool>,
+    },
     /// The far end of a TAP interface.
     Tap {
         /// The interface's name.
@@ -74,7 +79,7 @@ impl PortSpec {
         match &self.device {
             DeviceSpec::Xdp(spec) => Some(spec),
             DeviceSpec::Memif { .. }
-            | DeviceSpec::Packet(_)
+            | DeviceSpec::Packet { .. }
             | DeviceSpec::Tap { .. }
             | DeviceSpec::Pcap { .. } => None,
         }
@@ -93,7 +98,7 @@ impl PortSpec {
     /// Whether it is for one worker alone.
     pub fn has_one_queue(&self) -> bool {
         let single = match &self.device {
-            DeviceSpec::Packet(_) | DeviceSpec::Pcap { .. } => true,
+            DeviceSpec::Packet { .. } | DeviceSpec::Pcap { .. } => true,
             // One listens at the path; clients connect as many interfaces.
             DeviceSpec::Memif { config, .. } => config.role == Role::Server,
             DeviceSpec::Xdp(_) | DeviceSpec::Tap { .. } => false,
@@ -107,7 +112,7 @@ impl PortSpec {
             DeviceSpec::Pcap { config, .. } => config.input.as_ref(),
             DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
-            | DeviceSpec::Packet(_)
+            | DeviceSpec::Packet { .. }
             | DeviceSpec::Tap { .. } => None,
         }
     }
@@ -127,7 +132,7 @@ impl PortSpec {
             DeviceSpec::Pcap { config, .. } => config.output.as_ref(),
             DeviceSpec::Xdp(_)
             | DeviceSpec::Memif { .. }
-            | DeviceSpec::Packet(_)
+            | DeviceSpec::Packet { .. }
             | DeviceSpec::Tap { .. } => None,
         };
         traces.chain(output)
@@ -166,7 +171,7 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
                 let (path, config) = memif(options)?;
                 (DeviceSpec::Memif { path, config }, rest.to_owned())
             }
-            "packet" => (DeviceSpec::Packet(interface(kind, options)?), rest.to_owned()),
+            "packet" => (packet(options)?, rest.to_owned()),
             "tap" => (tap(options)?, rest.to_owned()),
             "pcap" => (pcap(options)?, rest.to_owned()),
             "mem" => return Err("the two mem ports are built in: leave --port out to use them".into()),
@@ -206,6 +211,23 @@ fn interface(kind: &str, name: &str) -> Result<String, String> {
         }
         name => Ok(name.to_owned()),
     }
+}
+
+fn packet(text: &str) -> Result<DeviceSpec, String> {
+    let (name, rest) = text.split_once(',').unwrap_or((text, ""));
+    let (interface, mut leaves_control) = (interface("packet", name)?, None);
+    for option in options(rest) {
+        match option {
+            ("kernel", "control") => leaves_control = Some(true),
+            ("kernel", "none") => leaves_control = Some(false),
+            _ => {
+                return Err(
+                    "packet: give kernel=none or kernel=control, as in packet:eth0,kernel=control".into()
+                );
+            }
+        }
+    }
+    Ok(DeviceSpec::Packet { interface, leaves_control })
 }
 
 fn tap(text: &str) -> Result<DeviceSpec, String> {
@@ -326,7 +348,10 @@ mod tests {
     #[test]
     fn packet_and_tap_ports_are_interfaces() {
         let device = |text| port_spec(text).unwrap().device;
-        assert_eq!(device("packet:eth0"), DeviceSpec::Packet("eth0".into()));
+        let packet = |leaves_control| DeviceSpec::Packet { interface: "eth0".into(), leaves_control };
+        assert_eq!(device("packet:eth0"), packet(None));
+        assert_eq!(device("packet:eth0,kernel=control"), packet(Some(true)));
+        assert_eq!(device("packet:eth0,kernel=none"), packet(Some(false)));
         let tap = |mac| DeviceSpec::Tap { interface: "tap0".into(), mac };
         assert_eq!(device("trace:/tap:tap0"), tap(None));
         assert_eq!(device("tap:tap0,mac=02:00:00:00:0a:01"), tap(Some(MacAddr::new([2, 0, 0, 0, 10, 1]))));
@@ -392,6 +417,8 @@ mod tests {
             ("memif:a,queues=x", "number from 1"),
             ("memif:a,secret=", "secret=TEXT"),
             ("packet:", "name of an interface"),
+            ("packet:eth0,kernel=all", "kernel=none or kernel=control"),
+            ("packet:eth0,mac=any", "kernel=none or kernel=control"),
             ("tap:tap0:1", "write tap:IFNAME"),
             ("tap:tap0,mac=01:00:5e:00:00:01", "the address of one station"),
             ("tap:tap0,mac=00:00:00:00:00:00", "the address of one station"),

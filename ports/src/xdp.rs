@@ -77,7 +77,7 @@ impl XdpSpec {
 }
 
 /// What is said of an option that there is none of.
-const OPTIONS: &str = "xdp: give queues=N or queues=all, kernel=none or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1";
+const OPTIONS: &str = "xdp: give queues=N or queues=all, kernel=none, kernel=neighbours or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1";
 
 /// Reads what follows `xdp:`.
 pub fn xdp(text: &str) -> Result<XdpSpec, String> {
@@ -99,6 +99,7 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
             }
             ("kernel", "none") => spec.punt = Some(Punt::Nothing),
             ("kernel", "control") => spec.punt = Some(Punt::Control),
+            ("kernel", "neighbours") => spec.punt = Some(Punt::Neighbours),
             ("take", rules) => {
                 spec.take = Some(rules.parse().map_err(|error| format!("xdp: take={rules}: {error}"))?);
             }
@@ -124,6 +125,7 @@ impl fmt::Display for XdpSpec {
             None => {}
             Some(Punt::Nothing) => f.write_str(",kernel=none")?,
             Some(Punt::Control) => f.write_str(",kernel=control")?,
+            Some(Punt::Neighbours) => f.write_str(",kernel=neighbours")?,
         }
         self.take.as_ref().map_or(Ok(()), |take| write!(f, ",take={take}"))
     }
@@ -139,6 +141,7 @@ mod tests {
             ("eth0", 0, None),
             ("eth0:1,kernel=control", 1, Some(Punt::Control)),
             ("eth0,kernel=none", 0, Some(Punt::Nothing)),
+            ("eth0,kernel=neighbours", 0, Some(Punt::Neighbours)),
         ] {
             let spec = xdp(text).unwrap();
             let queues = QueueCount::EachWorker;

@@ -38,7 +38,7 @@ pub struct PortCounters {
     pub rx_dropped: Count,
     /// Frames the device dropped because they are longer than the empty frames posted.
     pub rx_too_long: Count,
-    /// Frames that came by the port's queue and were left to the kernel, which has them: no loss.
+    /// Frames that came by the port's queue or interface and were left to the kernel, which has them: no loss.
     pub rx_kernel: Count,
     /// Frames received that whoever recorded them had cut short.
     pub rx_snapped: Count,

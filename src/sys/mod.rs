@@ -3,7 +3,7 @@
 //! The only stage that names `libc` or `rustix`, and (with the rings and the frame) one of the few that
 //! may say `unsafe`.
 
-#[cfg(feature = "xdp")]
+#[cfg(any(feature = "xdp", feature = "af-packet"))]
 pub mod address;
 #[cfg(feature = "xdp")]
 pub mod bpf;

@@ -6,9 +6,10 @@ use crate::{bench, small};
 use ipnet::IpNet;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
+use netmem::port::af_packet::ControlTraffic;
 use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpModePreference, XdpPort};
 use netmem::port::{Rx, Wake};
-use netmem::system::bpf::{AddressMaps, KernelCounts, RedirectProgram, Selection, SocketMap};
+use netmem::system::bpf::{AddressMaps, KernelCounts, Punted, RedirectProgram, Selection, SocketMap};
 use netmem::system::xdp::Socket;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -126,6 +127,7 @@ fn of_the_link() -> Vec<Case> {
             PASS,
         ),
         ("multicast, a bare header", frame([0x33, 0x33, 0, 0, 0, 1], &[0x86dd], &[]), PASS),
+        ("ARP request to all", frame([0xff; 6], &[0x0806], &[0; 46]), PASS),
         ("ARP reply", to_us(&[0x0806], &[0; 46]), PASS),
         ("ARP behind a tag", to_us(&[0x8100, 7, 0x0806], &[0; 46]), PASS),
         ("ARP behind two tags", to_us(&[0x88a8, 7, 0x8100, 8, 0x0806], &[0; 46]), PASS),
@@ -237,6 +239,12 @@ fn of_dhcp() -> Vec<Case> {
     ]
 }
 
+/// Whether a frame of [`cases`] is one by which neighbours find each other: all that follows a tag that is looked behind.
+fn finds_neighbours(case: &str) -> bool {
+    let names = ["ARP ", "router solicitation", "router advertisement", "neighbour ", "ICMPv6 redirect"];
+    names.iter().any(|name| case.starts_with(name)) && case != "ARP behind three tags"
+}
+
 #[test]
 fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
     in_namespace("punt::the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says", || {
@@ -246,13 +254,26 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
         own().into_iter().for_each(|prefix| maps.insert(prefix).unwrap());
         let all = RedirectProgram::load(&sockets, None, false).unwrap();
         let counts = KernelCounts::new(1).unwrap();
-        let selection = Selection { own: Some(&maps), take: None, counts: &counts };
+        let selection = Selection { punted: Punted::Control(&maps), take: None, counts: &counts };
         let control = RedirectProgram::load(&sockets, Some(&selection), false).unwrap();
         for (case, frame, expected) in cases() {
             let left = counts.get(0);
             assert_eq!(control.verdict(&frame).unwrap(), expected, "{case}");
             assert_eq!(counts.get(0) - left, u64::from(expected == PASS), "{case}, counted");
             assert_eq!(all.verdict(&frame).unwrap(), REDIRECT, "{case}, where nothing is punted");
+        }
+        let selection = Selection { punted: Punted::Neighbours, take: None, counts: &counts };
+        let neighbours = RedirectProgram::load(&sockets, Some(&selection), false).unwrap();
+        for (case, frame, _) in cases() {
+            let left = counts.get(0);
+            let expected = if finds_neighbours(case) { PASS } else { REDIRECT };
+            assert_eq!(neighbours.verdict(&frame).unwrap(), expected, "{case}, where neighbours are punted");
+            assert_eq!(counts.get(0) - left, u64::from(expected == PASS), "{case}, counted");
+        }
+        let traffic = ControlTraffic::default();
+        traffic.set(&own());
+        for (case, frame, expected) in cases() {
+            assert_eq!(traffic.contains(&frame), expected == PASS, "{case}, by a packet port");
         }
         own().into_iter().for_each(|prefix| maps.remove(prefix).unwrap());
         for (case, frame, _) in cases().into_iter().filter(|(case, ..)| case.contains("to us")) {

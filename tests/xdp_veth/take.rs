@@ -6,7 +6,7 @@ use crate::{bench, small, wait_for};
 use netmem::pool::Batch;
 use netmem::port::xdp::{Punt, Take, TakeRule, XdpConfig, XdpError, XdpModePreference, XdpPort};
 use netmem::port::{Port, Rx, Wake};
-use netmem::system::bpf::{AddressMaps, KernelCounts, RedirectProgram, Selection, SocketMap};
+use netmem::system::bpf::{AddressMaps, KernelCounts, Punted, RedirectProgram, Selection, SocketMap};
 use netmem::system::xdp::Socket;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -94,7 +94,8 @@ impl Asked {
         let (sockets, socket) = (SocketMap::new(1).unwrap(), Socket::new().unwrap());
         sockets.insert(0, socket.as_fd()).unwrap();
         let counts = KernelCounts::new(1).unwrap();
-        let selection = Selection { own, take: Some((take, MAC)), counts: &counts };
+        let punted = own.map_or(Punted::Nothing, Punted::Control);
+        let selection = Selection { punted, take: Some((take, MAC)), counts: &counts };
         let program = RedirectProgram::load(&sockets, Some(&selection), false).unwrap();
         Asked { program, counts, _kept: (sockets, socket) }
     }

@@ -10,7 +10,7 @@ use crate::sites::Site;
 use crate::word;
 use crate::workers::{OpenPort, State};
 use netmem::limits::PAGE_SIZE;
-use netmem::port::af_packet;
+use netmem::port::af_packet::{self, ControlTraffic};
 use netmem::port::fault::FaultPort;
 use netmem::port::memif::MemifConfig;
 use netmem::port::pcap::{self, PcapConfig};
@@ -78,7 +78,15 @@ fn opened(
             let memory = memory.ok_or_else(|| Failure::new(EINVAL, "the memory was closed"))?;
             Box::new(MemifPort::open(path, &memory, &config).map_err(failed)?)
         }
-        DeviceSpec::Packet(interface) => Box::new(af_packet::open(interface, ring as usize).map_err(failed)?),
+        DeviceSpec::Packet { interface, leaves_control } => {
+            let mut port = af_packet::open(interface, ring as usize).map_err(failed)?;
+            if *leaves_control == Some(true) {
+                let control = ControlTraffic::default();
+                control.follow().map_err(failed)?;
+                port.leave_to_kernel(Arc::new(control));
+            }
+            Box::new(port)
+        }
         DeviceSpec::Tap { interface, .. } => {
             let config = TapConfig { several: false, ring: ring as usize };
             Box::new(tap::open(interface, &config).map_err(failed)?)

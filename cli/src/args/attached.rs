@@ -7,7 +7,7 @@ use netmem_rtnetlink::Attached;
 pub fn attached(port: &PortSpec) -> Attached {
     match &port.device {
         DeviceSpec::Xdp(spec) => Attached::Own(spec.interface.clone()),
-        DeviceSpec::Packet(name) => Attached::Own(name.clone()),
+        DeviceSpec::Packet { interface, .. } => Attached::Own(interface.clone()),
         DeviceSpec::Tap { interface, .. } => Attached::Opposite(interface.clone()),
         DeviceSpec::Memif { .. } | DeviceSpec::Pcap { .. } => Attached::Nothing,
     }

@@ -48,14 +48,15 @@ pub struct ForwardArgs {
     /// A port: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE. Repeatable; the first is
     /// number 0.
     ///
-    /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control][,take=RULES]  a queue (default 0) of an interface, which must be
+    /// xdp:IFNAME[:QUEUE][,queues=N|all][,kernel=none|control|neighbours][,take=RULES]  a queue (default 0) of an interface, which must be
     /// up, through AF_XDP. Needs Linux 5.9 or later, and root or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, with CAP_IPC_LOCK
     /// or a sufficient ulimit -l. With queues, that one and those behind it, spread over the workers, each of which
     /// transmits by its first; without, one for each worker. Only those queues are redirected here; what arrives on others
     /// goes on to the kernel. So does, with kernel=control (the default with --mode ip), what the kernel's own addresses and
     /// neighbours need: everything that is not IP (ARP, 802.1X, PPPoE), IPv6 neighbour discovery, answers of DHCP servers to
     /// the client whose MAC address they are sent to, broadcast and multicast, and packets to the addresses of this host, as
-    /// they come and go. With --mode cross-connect all of these are then missing at the far end. With take, of the rest only
+    /// they come and go. With --mode cross-connect all of these are then missing at the far end. With kernel=neighbours
+    /// (the default of netmem gen and netmem sink) ARP and IPv6 neighbour discovery alone go to the kernel. With take, of the rest only
     /// what RULES match comes here, and the kernel has all else as if no port were there: rules with + between them, each
     /// PROTOCOL[:PORT][@ADDRESS], as in take=udp:53+tcp:53@192.0.2.1+ip@2001:db8::/64, or none. Fragments and frames with VLAN
     /// tags, IPv4 options or IPv6 extension headers go to the kernel. `netmem set xdp.IFNAME.take RULES` changes it.
@@ -72,8 +73,9 @@ pub struct ForwardArgs {
     /// in a file (its first line) only by those who may read that. With several workers a client connects one interface for
     /// each, with ids from N on. The port is down while there is no peer, and up again with the next.
     ///
-    /// packet:IFNAME  an interface, which must be up, through a packet socket: every kernel and driver, one copy a
-    /// frame. The kernel gets what is received as well. Needs root or CAP_NET_RAW.
+    /// packet:IFNAME[,kernel=none|control]  an interface, which must be up, through a packet socket: every kernel and driver, one
+    /// copy a frame. The kernel gets what is received as well; what an xdp port leaves to it with kernel=control is left to it
+    /// alone (the default with --mode ip), and counted as rx_kernel. Needs root or CAP_NET_RAW.
     ///
     /// tap:IFNAME[,mac=MAC]  the far end of a TAP interface, made and set up if there is none of that name. Needs root
     /// or CAP_NET_ADMIN. With --mode ip the router's end of the link has an address of its own, not the interface's: MAC,

@@ -43,7 +43,7 @@ pub struct GenArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
 
-    /// How long to wait for the port to be up, at first and when it went down.
+    /// How long to wait for the port to be up, at first and when it went down; for a file not at all.
     #[arg(long, hide_short_help = true, value_name = "S", value_parser = seconds, default_value = "60", allow_negative_numbers = true)]
     pub wait: f64,
 

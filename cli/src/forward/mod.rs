@@ -31,7 +31,7 @@ mod links;
 mod live;
 mod network;
 mod offer;
-mod own_addresses;
+pub mod own_addresses;
 mod packet_registry;
 mod page_registry;
 mod phases;

@@ -1,29 +1,73 @@
-//! Following the host's own addresses, whose packets xdp ports leave to the kernel.
+//! Following the host's own addresses, whose packets xdp and packet ports leave to the kernel.
 
+use crate::failure::Failure;
 use ipnet::IpNet;
-use netmem::port::xdp::{OwnAddresses, OwnAddressesError};
+use netmem::port::af_packet::ControlTraffic;
+use netmem::port::xdp::OwnAddresses;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long addresses that could not be told wait.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The own addresses of a run's xdp ports, if any port leaves them to the kernel.
+/// The own addresses as a run's ports know them, of each kind that leaves them to the kernel.
+#[derive(Clone, Default)]
+pub struct Own {
+    /// Of xdp ports.
+    pub xdp: Option<Arc<OwnAddresses>>,
+    /// Of packet ports.
+    packet: Option<Arc<ControlTraffic>>,
+}
+
+impl Own {
+    /// What packet ports leave to the kernel, with the addresses that there are when the first one is opened.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where the kernel does not say which there are.
+    pub fn of_packet_ports(&mut self) -> Result<Arc<ControlTraffic>, Failure> {
+        let control = match self.packet.take() {
+            Some(control) => control,
+            None => {
+                let new = ControlTraffic::default();
+                let failed = |error| Failure::input(format!("read the host's addresses: {error}"));
+                new.follow().map_err(failed)?;
+                Arc::new(new)
+            }
+        };
+        Ok(Arc::clone(self.packet.insert(control)))
+    }
+
+    /// Looks which addresses the host has now.
+    fn follow(&self) -> Result<(), String> {
+        let xdp = self.xdp.as_ref().map_or(Ok(()), |own| own.follow().map_err(|error| error.to_string()));
+        let read = |control: &Arc<ControlTraffic>| control.follow();
+        let packet = self.packet.as_ref().map_or(Ok(()), read);
+        xdp.and(packet.map_err(|error| format!("read the host's addresses: {error}")))
+    }
+
+    /// Tells the ports that these are the own addresses.
+    fn set(&self, prefixes: &[IpNet]) -> Result<(), String> {
+        self.packet.iter().for_each(|control| control.set(prefixes));
+        self.xdp.as_ref().map_or(Ok(()), |own| own.set(prefixes)).map_err(|error| error.to_string())
+    }
+}
+
+/// The own addresses of a run's ports, if any port leaves them to the kernel.
 pub struct Followed {
-    own: Option<Arc<OwnAddresses>>,
+    own: Own,
     /// What was said last of what went wrong.
-    said: Option<OwnAddressesError>,
+    said: Option<String>,
 }
 
 impl Followed {
     /// Of these ports.
-    pub fn new(own: Option<Arc<OwnAddresses>>) -> Followed {
+    pub fn new(own: Own) -> Followed {
         Followed { own, said: None }
     }
 
     /// Looks which addresses the host has now; what is wrong with that, where it was not said before.
     pub fn look(&mut self) -> Option<String> {
-        let error = self.own.as_ref()?.follow().err();
+        let error = self.own.follow().err();
         let news = error.clone().filter(|_| error != self.said);
         self.said = error;
         Some(format!("own addresses are as they were: {}", news?))
@@ -32,7 +76,7 @@ impl Followed {
 
 /// The same of who is told the addresses when they change.
 pub struct Told {
-    own: Option<Arc<OwnAddresses>>,
+    own: Own,
     untold: Option<Vec<IpNet>>,
     /// When they may be told again, after that failed.
     again: Instant,
@@ -42,7 +86,7 @@ pub struct Told {
 
 impl Told {
     /// Of these ports.
-    pub fn new(own: Option<Arc<OwnAddresses>>) -> Told {
+    pub fn new(own: Own) -> Told {
         Told { own, untold: None, again: Instant::now(), said: false }
     }
 
@@ -50,12 +94,12 @@ impl Told {
     /// with that, where it was not said before.
     pub fn tell(&mut self, changed: Option<Vec<IpNet>>) -> Option<String> {
         self.untold = changed.or(self.untold.take());
-        let (own, now) = (self.own.as_ref()?, Instant::now());
+        let now = Instant::now();
         let untold = self.untold.as_ref().filter(|_| now >= self.again)?;
-        let error = own.set(untold).err();
+        let error = self.own.set(untold).err();
         self.untold = self.untold.take().filter(|_| error.is_some());
         self.again = now + AGAIN;
-        let news = error.as_ref().filter(|_| !self.said).map(ToString::to_string);
+        let news = error.clone().filter(|_| !self.said);
         self.said = error.is_some();
         Some(format!("own addresses are as they were: {}", news?))
     }

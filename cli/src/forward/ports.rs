@@ -2,6 +2,7 @@
 
 use super::network::Network;
 use super::offer::Offer;
+use super::own_addresses::Own;
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::worker_setup::Owner;
@@ -18,7 +19,7 @@ use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::trace::TracePort;
 use netmem::port::xdp::{
-    Netdev, OwnAddresses, Punt, RingSizes, TakeControl, Umem, XdpConfig, XdpError, XdpPort, XdpQueues,
+    Netdev, Punt, RingSizes, TakeControl, Umem, XdpConfig, XdpError, XdpPort, XdpQueues,
 };
 use netmem::wire::MacAddr;
 use netmem_ports::{DeviceSpec, PortSpec, WrapSpec, XdpSpec};
@@ -40,8 +41,8 @@ pub struct Ports {
 pub struct Shared {
     /// The network that mem ports are joined to.
     pub network: Option<Network>,
-    /// The addresses whose packets xdp ports leave to the kernel, where one does.
-    pub own: Option<Arc<OwnAddresses>>,
+    /// The host's addresses, whose packets ports leave to the kernel.
+    pub own: Own,
     /// What xdp ports take that do not take all, a control for each interface.
     pub takes: Vec<Arc<TakeControl>>,
 }
@@ -60,14 +61,16 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
         }
         Source::Ports { ports, .. } => {
             let setup = PortSetup { cut_mtu: narrowest(ports), ..plan.port_setup() };
-            let umem = setup.umem(memory)?;
+            let (umem, mut own) = (setup.umem(memory)?, Own::default());
             let numbered = owners.iter_mut().zip(0..);
             let ports = numbered.map(|(owner, number)| {
-                let port = |(place, spec)| opened(&setup, (memory, &umem), owner, spec, (place, number));
+                let port =
+                    |(place, spec)| opened(&setup, (memory, &umem, &mut own), owner, spec, (place, number));
                 Ok(queues(plan.mode, ports.iter().enumerate().map(port).collect::<Result<_, _>>()?))
             });
             let ports = ports.collect::<Result<_, _>>()?;
-            let (own, takes) = (umem.own_addresses(), umem.take_controls());
+            own.xdp = umem.own_addresses();
+            let takes = umem.take_controls();
             Ok((ports, Shared { own, takes, ..Shared::default() }))
         }
     }
@@ -104,6 +107,8 @@ fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<N
 
 /// The detail of a port whose frames the kernel copies.
 const COPIED: &str = "copied by the kernel";
+/// What is said of a port besides that leaves it.
+const CONTROL: &str = ", control traffic left to the kernel";
 
 /// How long a memif port waits for a peer that is there; a slow one shall not cost the packets of the other ports.
 const GREETING: Duration = Duration::from_secs(20);
@@ -138,7 +143,7 @@ pub struct Opened {
 /// [`Failure::Input`] with the step and the remedy.
 pub fn opened(
     setup: &PortSetup,
-    (memory, umem): (&Memory, &Arc<Umem>),
+    (memory, umem, own): (&Memory, &Arc<Umem>, &mut Own),
     owner: &mut Owner,
     spec: &PortSpec,
     (place, number): (usize, u32),
@@ -160,10 +165,8 @@ pub fn opened(
                 detail: format!("{role}, {copies}"),
             }
         }
-        DeviceSpec::Packet(interface) => {
-            let port = af_packet::open(interface, setup.ring as usize).map_err(Failure::input)?;
-            let interface = interface_of(port.device().netdev())?;
-            Opened { port: Box::new(port), interface, detail: COPIED.to_owned() }
+        DeviceSpec::Packet { interface, leaves_control } => {
+            packet_port(setup, own, interface, leaves_control.unwrap_or(setup.punt == Punt::Control))?
         }
         DeviceSpec::Tap { interface, mac } => {
             let config = TapConfig { several: setup.workers > 1, ring: setup.ring as usize };
@@ -191,6 +194,17 @@ pub fn opened(
         };
     }
     Ok(opened)
+}
+
+/// A packet socket's port on an interface, which `leaves` control traffic to the kernel or does not.
+fn packet_port(setup: &PortSetup, own: &mut Own, interface: &str, leaves: bool) -> Result<Opened, Failure> {
+    let mut port = af_packet::open(interface, setup.ring as usize).map_err(Failure::input)?;
+    let interface = interface_of(port.device().netdev())?;
+    if leaves {
+        port.leave_to_kernel(own.of_packet_ports()?);
+    }
+    let kept = if leaves { CONTROL } else { "" };
+    Ok(Opened { port: Box::new(port), interface, detail: format!("{COPIED}{kept}") })
 }
 
 /// Worker `number`'s port on its queues of an interface, all over one UMEM, their rings full of frames of the worker's pool.
@@ -267,7 +281,8 @@ fn detail(port: &XdpPort) -> String {
     let copy = if port.is_zero_copy() { "zero-copy" } else { "copied by the kernel" };
     let kept = match port.punt() {
         Punt::Nothing => "",
-        Punt::Control => ", control traffic left to the kernel",
+        Punt::Control => CONTROL,
+        Punt::Neighbours => ", ARP and neighbour discovery left to the kernel",
     };
     let takes =
         port.take_control().map(|taking| format!(", takes {} alone", taking.get())).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Routes: the ones given, or the kernel's as they change. COLD.
 
 use super::links::{GivenTable, Links};
-use super::own_addresses::Told;
+use super::own_addresses::{Own, Told};
 use super::phases::Phases;
 use super::plan::{Plan, Source};
 use super::worker_setup::Icmp;
@@ -12,15 +12,14 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::forward::{CrossConnect, Decide, DropAll, PassAll, Reflect};
 use netmem::pool::Pool;
-use netmem::port::xdp::OwnAddresses;
 use netmem_router::Interface;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
 use netmem_router::{Router, Waiting, waiting};
 use netmem_rtnetlink::{FollowError, Follower, Given, Listing, Setup};
-use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fs, mem};
 
 /// How long neighbours that frames wait for wait to be asked for, at most.
 const TURN: Duration = Duration::from_millis(2);
@@ -149,10 +148,10 @@ fn routes(
     Ok((Ways::Ip(reader), Some(GivenRoutes::Beside(follower.given())), Some(follower)))
 }
 
-/// Who follows the kernel's routes, and the addresses of its own that xdp ports leave to it.
+/// Who follows the kernel's routes, and the addresses of its own that ports leave to it.
 pub struct Following {
     pub follower: Follower,
-    pub own: Option<Arc<OwnAddresses>>,
+    pub own: Own,
 }
 
 impl Following {
@@ -167,7 +166,8 @@ impl Following {
     /// Follows until the workers are drained. Should that fail, they go on by the routes there are.
     pub fn run(mut self, phases: &Phases) {
         let mut said = String::new();
-        let (mut own, listing, mut forged) = (Told::new(self.own.take()), self.follower.listing(), false);
+        let (mut own, listing, mut forged) =
+            (Told::new(mem::take(&mut self.own)), self.follower.listing(), false);
         while !phases.is_drained() {
             match self.follower.turn(TURN) {
                 Ok(()) => {}

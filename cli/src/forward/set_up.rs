@@ -8,7 +8,7 @@ use super::hooks::{self, Hooks};
 use super::lending;
 use super::links::Links;
 use super::network::Network;
-use super::own_addresses::Followed;
+use super::own_addresses::{Followed, Own};
 use super::packet_registry;
 use super::phases::Outlook;
 use super::plan::Plan;
@@ -42,7 +42,7 @@ pub struct Dataplane {
     pub setups: Vec<WorkerSetup>,
     /// What the mem ports are joined to, and its core; None with interfaces.
     pub network: Option<(Network, Option<usize>)>,
-    /// The host's addresses, whose packets xdp ports leave to the kernel.
+    /// The host's addresses, whose packets ports leave to the kernel.
     pub own: Followed,
     /// The interfaces, which may change.
     pub links: Links,
@@ -124,7 +124,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         setups,
         network,
         // Where the kernel's routes are followed, so are its addresses.
-        own: Followed::new(own.filter(|_| following.is_none())),
+        own: Followed::new(if following.is_none() { own } else { Own::default() }),
         links,
         holding,
         hooks,

@@ -59,7 +59,7 @@ fn of_workers(workers: usize, memory: usize, frame_size: FrameSize) -> Wanted {
 fn port(spec: &PortSpec, setup: &PortSetup) -> WantedPort {
     let device = match &spec.device {
         DeviceSpec::Xdp(spec) => Device::Xdp(place(spec, setup)),
-        DeviceSpec::Packet(interface) => Device::Packet(interface.clone()),
+        DeviceSpec::Packet { interface, .. } => Device::Packet(interface.clone()),
         DeviceSpec::Tap { interface, .. } => Device::Tap(interface.clone()),
         DeviceSpec::Memif { path, config } => {
             Device::Memif { path: path.into(), is_server: config.role == Role::Server }

@@ -8,6 +8,7 @@ use netmem::limits::BATCH_MAX;
 use netmem::pool::Batch;
 use netmem::port::PortState;
 use netmem::system::clock::monotonic_ns;
+use netmem_ports::DeviceSpec;
 use netmem_traffic::{Addresses, INTERFACES, Pace, SIZE_MIN, SIZE_MIN_V6, Stream, StreamConfig};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,8 +33,9 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Fai
     let config = config(args, &station)?;
     let stream = Stream::new(config).map_err(Failure::input)?;
     let mut generator = Generator { station, stream, waiting: Batch::new(), sent: 0, bytes: 0 };
-    if let Some(reason) = generator.wait_up(Duration::from_secs_f64(args.wait), stop) {
-        let wait = args.wait;
+    let patience = patience(args);
+    if let Some(reason) = generator.wait_up(patience, stop) {
+        let wait = patience.as_secs_f64();
         return Err(Failure::input(format!("--port {} is not up after {wait} s: {reason}", args.port)));
     }
     let begun = Instant::now();
@@ -62,6 +64,12 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Fai
         pool,
     };
     Ok((report, broken))
+}
+
+/// How long a port that is down is waited for: not at all where it is a file, which never comes up again.
+fn patience(args: &GenArgs) -> Duration {
+    let is_file = matches!(args.port.device, DeviceSpec::Pcap { .. });
+    if is_file { Duration::ZERO } else { Duration::from_secs_f64(args.wait) }
 }
 
 fn config(args: &GenArgs, station: &Station) -> Result<StreamConfig, Failure> {
@@ -97,7 +105,7 @@ impl Generator {
     /// Sends until it is enough; why not, if the port went down and stayed so.
     fn send(&mut self, args: &GenArgs, pace: &mut Pace, begun: Instant, stop: &AtomicBool) -> Option<String> {
         let time = args.seconds.map(Duration::from_secs_f64);
-        let patience = Duration::from_secs_f64(args.wait);
+        let patience = patience(args);
         let count = args.count.unwrap_or(u64::MAX);
         while self.sent < count && !stop.load(Relaxed) && time.is_none_or(|time| begun.elapsed() < time) {
             let left = count - self.sent;

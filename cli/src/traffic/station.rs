@@ -4,6 +4,7 @@ use crate::args::StationArgs;
 use crate::failure::Failure;
 use crate::forward::files;
 use crate::forward::lending;
+use crate::forward::own_addresses::Own;
 use crate::forward::port_setup::PortSetup;
 use crate::forward::ports::{Opened, opened};
 use crate::forward::report::PortReport;
@@ -86,13 +87,14 @@ impl Station {
             ring: args.ring,
             frame_size,
             xdp_mode: args.xdp_mode.into(),
-            punt: Punt::Nothing,
+            // A peer that asks for the address that packets go to shall get an answer, which is the kernel's.
+            punt: Punt::Neighbours,
             cut_mtu: None,
         };
-        let umem = setup.umem(&memory)?;
+        let (umem, mut own) = (setup.umem(&memory)?, Own::default());
         for (place, spec) in specs.iter().enumerate() {
             let Opened { port, interface, detail } =
-                opened(&setup, (&memory, &umem), &mut station.owner, spec, (place, 0))?;
+                opened(&setup, (&memory, &umem, &mut own), &mut station.owner, spec, (place, 0))?;
             station.ports.push(port);
             station.macs.push(interface.mac);
             station.details.push(detail);
@@ -168,7 +170,7 @@ fn queues_of(spec: &PortSpec) -> Result<usize, Failure> {
     Ok(match &spec.device {
         DeviceSpec::Xdp(xdp) => xdp.count(1).map_err(Failure::Input)? as usize,
         DeviceSpec::Memif { config, .. } => config.queues.into(),
-        DeviceSpec::Packet(_) | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => 1,
+        DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => 1,
     })
 }
 

@@ -58,10 +58,17 @@ impl Pair {
 
     /// Ends it, and asserts that all went well and every frame is home.
     fn end_well(self) {
+        self.ended_well();
+    }
+
+    /// As [`Pair::end_well`]; its summary.
+    pub fn ended_well(self) -> Summary {
         let out = self.end();
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.success() && said.is_empty(), "{said}");
-        Summary::parse(&out.stdout).assert_adds_up();
+        let summary = Summary::parse(&out.stdout);
+        summary.assert_adds_up();
+        summary
     }
 
     /// Ends it, and asserts that it said nothing but how its port is, if it saw that at all, and that its sums are even and

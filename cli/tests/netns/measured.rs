@@ -1,7 +1,8 @@
 //! `netmem gen` and `netmem sink` at two hosts measure what is between them.
 
 use crate::forwarder::Forwarder;
-use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
+use crate::links::Pair;
+use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -78,6 +79,38 @@ fn measure(bed: &Testbed) {
         assert_eq!(received[none].as_u64(), Some(0), "{none}: {received}");
     }
     assert_eq!(received["bytes"], sent["bytes"]);
+}
+
+#[test]
+fn a_router_finds_a_sink_behind_an_xdp_port_by_arp_and_by_discovery_and_every_packet_comes() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &[]) else { return };
+    bed.dut.set_ipv6(true);
+    bed.h2.set_ipv6(true);
+    for (number, interface) in [(1, "one"), (2, "two")] {
+        bed.dut.ip(&format!("addr add 10.77.{number}.254/24 dev {interface}"));
+    }
+    bed.dut.ip("addr add fd77:2::254/64 dev two nodad");
+    bed.h2.ip("addr add fd77:2::1/64 dev eth0 nodad");
+    let router = Pair::start_as(&bed.dut, ["packet:one", "packet:two"], &["--routes=kernel"]);
+    for (from, to) in [("10.77.1.1", "10.77.2.1"), ("fd77:1::1", "fd77:2::1")] {
+        bed.dut.ip("neigh flush dev two");
+        let sink =
+            format!("sink --port xdp:eth0 --count {SENT} --seconds 100 --max-lost 0 --max-corrupt 0 --json");
+        let sink = Run::start(&bed.h2, &sink);
+        wait_until("the sink receives", || bed.h2.ip("-details link show eth0").contains("xdp"));
+        let known = format!("--dst-mac {} --src {from} --dst {to}", port_mac(1));
+        // One packet of another stream has the router ask: it keeps few that wait for their neighbour.
+        let found = || bed.dut.ip(&format!("neigh show {to} dev two")).contains(&host_mac(2));
+        Run::start(&bed.h1, &format!("gen --port packet:eth0 --count 1 --stream 9 {known} --json")).ended();
+        wait_until("the router has found the sink", found);
+        let words =
+            format!("gen --port packet:eth0 --count {SENT} --rate 5000 --size 100,1514 {known} --json");
+        let (sent, received) = (Run::start(&bed.h1, &words).ended(), sink.ended());
+        assert_eq!((sent["sent"].as_u64(), received["distinct"].as_u64()), (Some(SENT), Some(SENT)));
+        let left = received["ports"][0]["rx_kernel"].as_u64();
+        assert!(left.is_some_and(|left| left > 0), "{received}");
+    }
+    drop(router);
 }
 
 #[test]

@@ -136,6 +136,33 @@ fn packets_of_many_segments_cross_whole_between_a_tap_interface_and_a_packet_soc
     }
 }
 
+/// Two hosts, each at the near end of a TAP interface, with nothing else between them. What is longer than a frame crosses in pieces that
+/// still stand for many segments.
+#[test]
+fn packets_of_many_segments_cross_whole_between_two_tap_interfaces() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let forwarder = Pair::start_with(&bed.dut, ["tap:t0", "tap:t1"], LARGE);
+    wait_until("both are there", || ["t0", "t1"].iter().all(|tap| bed.dut.ip("-br link").contains(tap)));
+    bed.dut.ip(&format!("link set dev t1 netns {}", bed.h1.name()));
+    for (host, tap, number) in [(&bed.dut, "t0", 1), (&bed.h1, "t1", 2)] {
+        host.ip(&format!("link set dev {tap} address 02:00:00:00:09:0{number} up"));
+        host.ip(&format!("addr add 10.78.0.{number}/24 dev {tap}"));
+        let other = 3 - number;
+        host.ip(&format!("neigh replace 10.78.0.{other} lladdr 02:00:00:00:09:0{other} dev {tap}"));
+    }
+    wait_until("one reaches the other", || {
+        let ping = bed.h1.command("ping").args(["-c1", "-W1", "10.78.0.1"]).output();
+        ping.is_ok_and(|ping| ping.status.success())
+    });
+    file_crosses(&bed.h1, &bed.dut, "10.78.0.1:5000");
+    file_crosses(&bed.dut, &bed.h1, "10.78.0.2:5000");
+    let summary = end(forwarder);
+    for port in ["t0", "t1"] {
+        assert!(summary.interface(port, "gso_kept") > 0, "{port}");
+        assert_eq!(summary.interface(port, "csum_finished"), 0);
+    }
+}
+
 /// One kind of port on each side, and packets with heads between them.
 #[test]
 fn hosts_with_offloads_on_exchange_files_from_a_packet_socket_to_generic_xdp() {

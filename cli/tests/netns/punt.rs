@@ -2,6 +2,7 @@
 //! itself stays with it, while everything else is forwarded by netmem.
 
 use crate::forwarder::{Forwarder, netmem};
+use crate::links::Pair;
 use crate::testbed::{Namespace, Testbed, Wiring, port_mac, wait_until};
 use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways};
 
@@ -101,6 +102,40 @@ fn ports_take_what_their_rules_say_and_the_control_socket_changes_that_while_the
     let summary = forwarder.interrupt();
     summary.assert_adds_up();
     assert_eq!(summary.dropped("arp"), 0);
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn what_is_the_kernels_by_right_comes_by_no_packet_port_of_a_router_and_is_counted_as_left_to_it() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    give_addresses(&bed);
+    let of_the_kernel =
+        ["arp", "link_multicast", "local_address", "unknown_ethertype", "martian", "no_route"];
+    for (kernel, is_left) in [("", true), (",kernel=control", true), (",kernel=none", false)] {
+        let ports = ["one", "two"].map(|interface| format!("packet:{interface}{kernel}"));
+        let routes = ["--route=10.77.1.0/24,0,02:00:00:00:01:01", "--route=10.77.2.0/24,1,02:00:00:00:02:01"];
+        let router = Pair::start_as(&bed.dut, ports.each_ref().map(String::as_str), &routes);
+        wait_until("the router forwards", || ping_once(&bed.h1, &bed.address(2)));
+        for (number, host) in [(1, &bed.h1), (2, &bed.h2)] {
+            host.ip("neigh flush dev eth0");
+            answers(host, &format!("10.77.{number}.254"));
+            answers(host, &format!("fd77:{number}::254"));
+            assert_found(host, &format!("10.77.{number}.254"), number);
+        }
+        // An address that comes while packets pass is the kernel's as well.
+        bed.dut.ip("addr add 10.77.9.9/32 dev lo");
+        answers(&bed.h1, "10.77.9.9");
+        assert_ping_both_ways(&bed);
+        bed.dut.ip("addr del 10.77.9.9/32 dev lo");
+        let summary = router.ended_well();
+        let dropped = of_the_kernel.map(|reason| summary.dropped(reason));
+        let left = ["one", "two"].map(|interface| summary.interface(interface, "rx_kernel"));
+        match is_left {
+            // A look a second follows the addresses: pings to the new one may come before it.
+            true => assert!(dropped[..5] == [0; 5] && left.iter().all(|n| *n >= 4), "{dropped:?} {left:?}"),
+            false => assert!(dropped[0] > 0 && dropped[1] > 0 && left == [0; 2], "{dropped:?} {left:?}"),
+        }
+    }
     bed.assert_nothing_left();
 }
 

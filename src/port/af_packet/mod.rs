@@ -5,6 +5,9 @@
 //! frames are put back into the headroom; a tagged frame that was received into one with less than 4 bytes of it is dropped
 //! and counted (`rx_dropped`), which no pool with the usual headroom does.
 //!
+//! What the kernel handles by right (ARP, multicast, packets to the host's own addresses) may be left to it alone
+//! ([`AfPacketPort::leave_to_kernel`]): it does not come out of the port then, and is counted (`rx_kernel`).
+//!
 //! Nothing needs to be switched off in the hosts around: the kernel says of each packet what its sender has left to its card
 //! (`PACKET_VNET_HDR`). Checksums are completed (`csum_finished`), and packets that stand for many, of up to 64 KiB, are cut into
 //! their segments (`gso_cut`), each in a frame of its own ([`wire::offload`](crate::wire::offload)). Where it is asked for
@@ -20,12 +23,16 @@
 //! no posted frame has room for is `rx_too_long`; what the socket's buffer had no room for is `rx_ring_full`.
 
 mod bind;
+mod control;
 mod rx;
 #[cfg(test)]
 mod tests;
 mod tx;
 
 pub use bind::{AfPacketError, open};
+pub use control::ControlTraffic;
+
+use control::Left;
 
 use super::ENTER;
 use super::copying::{CopyingPort, Device, RxBuffers};
@@ -57,6 +64,8 @@ pub struct AfPacketLink {
     uncut: Uncut,
     /// What is left to be done to frames goes on with them.
     keeps_offloads: bool,
+    /// What does not come out of the port; None where everything does.
+    left: Option<Left>,
 }
 
 impl AfPacketLink {
@@ -70,6 +79,7 @@ impl AfPacketLink {
             taken: 0,
             uncut: Uncut::new(BATCH_MAX),
             keeps_offloads: false,
+            left: None,
         }
     }
 
@@ -88,9 +98,9 @@ impl AfPacketLink {
         match netdev.in_its_namespace(|| PacketSocket::open(netdev.index())) {
             Ok(Ok(socket)) => {
                 let uncut = std::mem::replace(&mut self.uncut, Uncut::new(0));
-                let keeps_offloads = self.keeps_offloads;
-                *self =
-                    AfPacketLink { uncut, keeps_offloads, ..AfPacketLink::new(socket, netdev, self.burst) };
+                let (keeps_offloads, left) = (self.keeps_offloads, self.left.take());
+                let new = AfPacketLink::new(socket, netdev, self.burst);
+                *self = AfPacketLink { uncut, keeps_offloads, left, ..new };
             }
             Ok(Err(error)) => {
                 self.link.refuse(format!("is there again: open a packet socket: {}", error.errno))

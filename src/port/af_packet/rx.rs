@@ -20,6 +20,9 @@ impl AfPacketLink {
         if !self.uncut.is_empty() {
             return self.uncut.fill(rooms, 0, counters);
         }
+        if let Some(left) = &mut self.left {
+            left.refresh();
+        }
         let each = frames_each(rooms, 0, self.keeps_offloads);
         let want = (rooms.len() / each).min(self.burst);
         let mut received = [sys::Received::default(); BATCH_MAX];
@@ -64,6 +67,13 @@ impl AfPacketLink {
         if is_cut {
             counters.rx_too_long.add(1);
             return 0;
+        }
+        if let (Some(left), Some(mut room)) = (&self.left, rooms.get(place.0)) {
+            let data = room.data_mut();
+            if left.contains(&data[..len.min(data.len())]) {
+                counters.rx_kernel.add(1);
+                return 0;
+            }
         }
         let received = Received { len, tag, header, keeps: self.keeps_offloads };
         self.uncut.land(i, place, rooms, received, counters)

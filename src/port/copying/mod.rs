@@ -121,6 +121,12 @@ impl<D: Device> CopyingPort<D> {
     pub fn device(&self) -> &D {
         &self.device
     }
+
+    /// What is behind it, to be set up.
+    #[cfg(feature = "af-packet")]
+    pub(super) fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
 }
 
 impl<D: Device> Drop for CopyingPort<D> {

@@ -5,7 +5,7 @@ use super::installed::{Installed, Maps, Taken};
 use super::own::{OwnAddresses, OwnAddressesError};
 use super::take::TakeControl;
 use super::{XdpConfig, XdpModePreference};
-use crate::sys::bpf::{BpfError, BpfStep, Punt, RedirectLink, RedirectProgram, XdpMode};
+use crate::sys::bpf::{BpfError, BpfStep, Punted, RedirectLink, RedirectProgram, XdpMode};
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use std::os::fd::BorrowedFd;
@@ -26,17 +26,16 @@ pub(super) struct Attachment {
 }
 
 impl Attachment {
-    /// The program on the interface, which leaves control traffic to the kernel where there are own addresses, and of the rest what
-    /// `taking` does not take.
+    /// The program on the interface, which leaves to the kernel what is punted, and of the rest what `taking` does not take.
     pub(super) fn new(
         netdev: &Netdev,
         wish: XdpModePreference,
-        own: Option<Arc<OwnAddresses>>,
+        punted: Punted<Arc<OwnAddresses>>,
         taking: Option<Arc<TakeControl>>,
         attempt: &Attempt<'_>,
     ) -> Result<Attachment, XdpError> {
         let refused = |error: BpfError| attempt.bpf(&error);
-        let mut maps = Maps::new(own, taking.is_some()).map_err(refused)?;
+        let mut maps = Maps::new(punted, taking.is_some()).map_err(refused)?;
         let mut held = taking.as_ref().map(|taking| taking.hold());
         held.iter_mut().for_each(|held| held.mac = station(netdev));
         let take = held.as_ref().map(|held| (&held.take, held.mac));
@@ -122,7 +121,7 @@ impl Attachment {
             (Some(taking), Some(take)) => taking.suits(take),
             (taking, take) => taking.is_none() && take.is_none(),
         };
-        if !takes_alike || (config.punt == Punt::Control) != self.installed.maps.punts_control() {
+        if !takes_alike || config.punt != self.installed.maps.punt() {
             return Err(XdpError::PuntDiffers { interface: interface() });
         }
         Ok(())

@@ -18,6 +18,7 @@ use crate::pool::Pool;
 use crate::port::{Fill, Wake};
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
+use crate::sys::bpf::Punted;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::region::Region;
@@ -265,9 +266,10 @@ impl Bound {
         if let Some(attachment) = self.attachments.iter().find_map(is_there) {
             return attachment.check(config, attempt).map(|()| attachment);
         }
-        let own = match config.punt {
-            Punt::Nothing => None,
-            Punt::Control => Some(self.own_addresses(attempt)?),
+        let punted = match config.punt {
+            Punt::Nothing => Punted::Nothing,
+            Punt::Neighbours => Punted::Neighbours,
+            Punt::Control => Punted::Control(self.own_addresses(attempt)?),
         };
         let new = || {
             let taking = Arc::new(TakeControl::new(netdev.name(), config.take.as_ref()?));
@@ -275,7 +277,7 @@ impl Bound {
             Some(taking)
         };
         let taking = taking.or_else(new);
-        let attachment = Arc::new(Attachment::new(netdev, config.mode, own, taking, attempt)?);
+        let attachment = Arc::new(Attachment::new(netdev, config.mode, punted, taking, attempt)?);
         self.attachments.push(Arc::downgrade(&attachment));
         Ok(attachment)
     }

@@ -3,7 +3,7 @@
 use super::own::OwnAddresses;
 use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{
-    BpfError, KernelCounts, RedirectLink, RedirectProgram, Selection, SocketMap, Take, XdpMode,
+    BpfError, KernelCounts, Punt, Punted, RedirectLink, RedirectProgram, Selection, SocketMap, Take, XdpMode,
 };
 use crate::sys::errno::Errno;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) type Taken<'a> = Option<(&'a Take, [u8; 6])>;
 #[derive(Debug)]
 pub(super) struct Maps {
     pub(super) sockets: SocketMap,
-    own: Option<Arc<OwnAddresses>>,
+    punted: Punted<Arc<OwnAddresses>>,
     /// Of what is left to the kernel, where a program leaves anything.
     counts: Option<KernelCounts>,
     /// Whether the driver may give programs packets that lie in several buffers.
@@ -26,11 +26,11 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// For programs that leave control traffic to the kernel where there are own addresses, and of the rest what they do not take.
-    pub(super) fn new(own: Option<Arc<OwnAddresses>>, takes: bool) -> Result<Maps, BpfError> {
-        let leaves = own.is_some() || takes;
+    /// For programs that leave to the kernel what is punted, and of the rest what they do not take.
+    pub(super) fn new(punted: Punted<Arc<OwnAddresses>>, takes: bool) -> Result<Maps, BpfError> {
+        let leaves = punted.punt() != Punt::Nothing || takes;
         let counts = leaves.then(|| KernelCounts::new(QUEUES_MAX)).transpose()?;
-        Ok(Maps { sockets: SocketMap::new(QUEUES_MAX)?, own, counts, several: false })
+        Ok(Maps { sockets: SocketMap::new(QUEUES_MAX)?, punted, counts, several: false })
     }
 
     /// Whether the driver may give programs that are loaded from now on packets that lie in several buffers.
@@ -38,15 +38,15 @@ impl Maps {
         self.several = several;
     }
 
-    /// Whether control traffic is left to the kernel.
-    pub(super) fn punts_control(&self) -> bool {
-        self.own.is_some()
+    /// What is punted.
+    pub(super) fn punt(&self) -> Punt {
+        self.punted.punt()
     }
 
     /// A program over them.
     pub(super) fn load(&self, take: Taken<'_>) -> Result<RedirectProgram, BpfError> {
-        let own = self.own.as_ref().map(|own| own.maps());
-        let selection = self.counts.as_ref().map(|counts| Selection { own, take, counts });
+        let punted = self.punted.as_ref().map(|own| own.maps());
+        let selection = self.counts.as_ref().map(|counts| Selection { punted, take, counts });
         RedirectProgram::load(&self.sockets, selection.as_ref(), self.several)
     }
 

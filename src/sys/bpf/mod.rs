@@ -22,7 +22,7 @@ mod test_run;
 pub use attached::AttachedProgram;
 pub use lookup::{Answer, RouteLookup};
 pub use map::{AddressMaps, KernelCounts, SocketMap};
-pub use program::Punt;
+pub use program::{Punt, Punted};
 pub use take::{Take, TakeError, TakeRule};
 
 use super::capability::without_lock_limit;
@@ -144,8 +144,8 @@ impl fmt::Display for XdpMode {
 /// What the redirect program leaves to the kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// Own addresses, which are punted with the rest of [`Punt::Control`]; None where nothing is punted.
-    pub own: Option<&'a AddressMaps>,
+    /// What is punted, with the own addresses.
+    pub punted: Punted<&'a AddressMaps>,
     /// What alone is taken of the rest, of frames for the station with this MAC address; None for all of it.
     pub take: Option<(&'a Take, [u8; 6])>,
     /// Where it is counted.
@@ -167,8 +167,8 @@ impl RedirectProgram {
         selection: Option<&Selection<'_>>,
         several: bool,
     ) -> Result<RedirectProgram, BpfError> {
-        let left = selection.map(|&Selection { own, take, counts }| Left {
-            own: own.map(AddressMaps::raw),
+        let left = selection.map(|&Selection { punted, take, counts }| Left {
+            punted: punted.map(AddressMaps::raw),
             take,
             counts: counts.raw(),
         });

@@ -22,6 +22,8 @@
 //! redirected, whoever reads the socket. Where a driver takes VLAN tags out of frames before the program runs, as
 //! generic mode does behind an interface that offloads them, no tag is seen.
 //!
+//! [`Punt::Neighbours`] passes ARP and neighbour discovery of that table, behind up to two tags, and redirects all else.
+//!
 //! Of what would be redirected, [`Take`] takes what its rules match, and leaves the rest to the kernel as well (`take.rs`).
 //! A program that leaves anything counts it, for each queue.
 //!
@@ -42,13 +44,55 @@ pub enum Punt {
     /// What the interface's own addresses and neighbours live from: group addresses, ARP and all else that is not IP,
     /// IPv6 neighbour discovery, answers of DHCP servers, and packets to own addresses.
     Control,
+    /// What the interface's neighbours are found by, and find it by: ARP and IPv6 neighbour discovery.
+    Neighbours,
+}
+
+/// Which packets a program punts, with what it needs for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Punted<A> {
+    /// As [`Punt::Nothing`].
+    Nothing,
+    /// As [`Punt::Neighbours`].
+    Neighbours,
+    /// As [`Punt::Control`], with the own addresses.
+    Control(A),
+}
+
+impl<A> Punted<A> {
+    /// The same, with other words for the own addresses.
+    pub fn map<B>(self, other: impl FnOnce(A) -> B) -> Punted<B> {
+        match self {
+            Punted::Nothing => Punted::Nothing,
+            Punted::Neighbours => Punted::Neighbours,
+            Punted::Control(own) => Punted::Control(other(own)),
+        }
+    }
+
+    /// The same by reference.
+    pub fn as_ref(&self) -> Punted<&A> {
+        match self {
+            Punted::Nothing => Punted::Nothing,
+            Punted::Neighbours => Punted::Neighbours,
+            Punted::Control(own) => Punted::Control(own),
+        }
+    }
+
+    /// Which packets these are.
+    pub fn punt(&self) -> Punt {
+        match self {
+            Punted::Nothing => Punt::Nothing,
+            Punted::Neighbours => Punt::Neighbours,
+            Punted::Control(_) => Punt::Control,
+        }
+    }
 }
 
 /// What is left to the kernel, and the descriptors of the maps that say so.
 #[derive(Clone, Copy)]
 pub(super) struct Left<'a> {
-    /// Maps of own addresses of IPv4 and IPv6; None where nothing is punted.
-    pub(super) own: Option<(i32, i32)>,
+    /// What is punted, with the maps of own addresses of IPv4 and IPv6.
+    pub(super) punted: Punted<(i32, i32)>,
     /// What alone is taken of the rest, of frames for a station; None for all of it.
     pub(super) take: Option<(&'a Take, [u8; 6])>,
     /// The map from queue to how many frames were left.
@@ -109,6 +153,7 @@ const fn half(number: u16) -> i32 {
 
 const IPV4: i32 = half(0x0800);
 const IPV6: i32 = half(0x86dd);
+const ARP: i32 = half(0x0806);
 const VLAN_8021Q: i32 = half(0x8100);
 const VLAN_8021AD: i32 = half(0x88a8);
 /// More fragments, or not the first one.
@@ -118,15 +163,19 @@ const DHCP_CLIENT_PORT: i32 = half(68);
 /// The program over this map of sockets.
 pub(super) fn redirect_program(sockets: i32, left: Option<Left<'_>>) -> Vec<Instruction> {
     let mut a = Assembler::new();
-    let Some(Left { own, take, counts }) = left else {
+    let Some(Left { punted, take, counts }) = left else {
         redirect(&mut a, ARGUMENT, sockets);
         return a.finish();
     };
     let (others, unpunted, pass) = (a.label(), a.label(), a.label());
     a.copy(CONTEXT, ARGUMENT);
-    if let Some(own) = own {
-        punt(&mut a, own, unpunted, pass);
-        a.go(pass);
+    match punted {
+        Punted::Nothing => {}
+        Punted::Neighbours => punt_neighbours(&mut a, unpunted, pass),
+        Punted::Control(own) => {
+            punt(&mut a, own, unpunted, pass);
+            a.go(pass);
+        }
     }
     a.here(unpunted);
     match take {
@@ -165,6 +214,20 @@ fn redirect(a: &mut Assembler, context: u8, sockets: i32) {
     a.set(3, XDP_PASS);
     a.call(REDIRECT_MAP);
     a.exit();
+}
+
+/// Goes to `pass` for ARP and neighbour discovery, behind tags too, and to `redirect` for all else.
+fn punt_neighbours(a: &mut Assembler, redirect: Label, pass: Label) {
+    a.load(Load::Word, AT, CONTEXT, DATA);
+    a.load(Load::Word, END, CONTEXT, DATA_END);
+    unless_there(a, ETHERNET_HEADER, redirect);
+    a.load(Load::Half, 3, AT, ETHERTYPE);
+    skip_tags(a, redirect);
+    a.go_when(3, When::Equal, ARP, pass);
+    a.go_when(3, When::NotEqual, IPV6, redirect);
+    unless_there(a, ETHERNET_HEADER + IPV6_HEADER, redirect);
+    pass_discovery(a, pass);
+    a.go(redirect);
 }
 
 /// Goes to `redirect`; or to `pass`, or on behind all of this, which means the same.
@@ -269,7 +332,7 @@ mod tests {
     fn to_punt_nothing_is_six_instructions_and_to_punt_control_some_hundred() {
         let program = |own| redirect_program(5, own).len();
         assert_eq!(program(None), 6);
-        let control = program(Some(Left { own: Some((6, 7)), take: None, counts: 8 }));
+        let control = program(Some(Left { punted: Punted::Control((6, 7)), take: None, counts: 8 }));
         assert!((90..110).contains(&control), "{control}");
     }
 }

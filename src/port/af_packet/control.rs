@@ -1,0 +1,206 @@
+//! Which of an interface's packets are the kernel's, which has a copy of each.
+
+use super::AfPacketPort;
+use crate::sync::shim::{AtomicU64, Mutex, lock};
+use crate::sys::address;
+use crate::sys::errno::Errno;
+use crate::wire::ethernet;
+use ipnet::IpNet;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// The control traffic of a host, which its kernel handles: the packets that an `xdp` port with `Punt::Control` leaves to it. Those are frames
+/// to broadcast and multicast addresses, all that is not IP (ARP), IPv6 neighbour discovery, answers of DHCP servers to the MAC address
+/// that they are sent to, and packets to the host's own addresses, which change. Shared by the ports of a host.
+///
+/// ```no_run
+/// use netmem::port::af_packet::{self, ControlTraffic};
+/// use std::sync::Arc;
+///
+/// let control = Arc::new(ControlTraffic::default());
+/// control.follow()?;
+/// let mut port = af_packet::open("eth0", 512)?;
+/// port.leave_to_kernel(Arc::clone(&control));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct ControlTraffic {
+    own: Mutex<Arc<Own>>,
+    /// How often `own` was changed.
+    changes: AtomicU64,
+}
+
+/// The host's own addresses.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Own {
+    hosts: BTreeSet<IpAddr>,
+    /// Those that are more than one address.
+    nets: Vec<IpNet>,
+}
+
+impl ControlTraffic {
+    /// Makes the addresses in these prefixes the own ones, for frames that are received from now on. Loopback addresses never are among
+    /// them.
+    pub fn set(&self, prefixes: &[IpNet]) {
+        let is_host = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
+        let by_wire = prefixes.iter().map(IpNet::trunc).filter(|net| !net.addr().is_loopback());
+        let (hosts, nets): (Vec<IpNet>, Vec<IpNet>) = by_wire.partition(is_host);
+        let new = Own { hosts: hosts.iter().map(IpNet::addr).collect(), nets };
+        let mut own = lock(&self.own);
+        if **own != new {
+            *own = Arc::new(new);
+            // Release: pairs with the load in `Left::refresh`, which then finds the new ones under the lock.
+            self.changes.fetch_add(1, Release);
+        }
+    }
+
+    /// Makes those that the interfaces of the calling thread's network namespace have the own ones.
+    ///
+    /// # Errors
+    /// What getifaddrs(3) says; they are as they were then.
+    ///
+    /// # Cost
+    /// A dump of all addresses by the kernel: for once a second, not for a poll loop.
+    pub fn follow(&self) -> Result<(), Errno> {
+        let all: Vec<IpNet> = address::all()?.into_iter().map(IpNet::from).collect();
+        self.set(&all);
+        Ok(())
+    }
+
+    /// Whether this frame is the kernel's.
+    pub fn contains(&self, frame: &[u8]) -> bool {
+        let own = Arc::clone(&lock(&self.own));
+        is_control(frame, &own)
+    }
+}
+
+impl AfPacketPort {
+    /// Leaves control traffic to the kernel, which has a copy of every frame: none comes out of the port from now on, and each is counted
+    /// ([`PortCounters::rx_kernel`](crate::port::PortCounters::rx_kernel)).
+    ///
+    /// # Cost
+    /// A look at the headers of each frame, and at the own addresses.
+    pub fn leave_to_kernel(&mut self, control: Arc<ControlTraffic>) {
+        self.device_mut().left = Some(Left::new(control));
+    }
+}
+
+/// What one port leaves to the kernel.
+#[derive(Debug)]
+pub(super) struct Left {
+    control: Arc<ControlTraffic>,
+    /// The own addresses as they were after so many changes.
+    own: Arc<Own>,
+    changes: u64,
+}
+
+impl Left {
+    fn new(control: Arc<ControlTraffic>) -> Left {
+        let mut left = Left { control, own: Arc::default(), changes: 0 };
+        left.refresh();
+        left
+    }
+
+    /// Looks whether the own addresses have changed, before a burst.
+    #[inline]
+    pub(super) fn refresh(&mut self) {
+        // Acquire: pairs with `set`.
+        let changes = self.control.changes.load(Acquire);
+        if changes != self.changes {
+            self.own = Arc::clone(&lock(&self.control.own));
+            self.changes = changes;
+        }
+    }
+
+    /// Whether a frame is left to the kernel.
+    #[inline]
+    pub(super) fn contains(&self, frame: &[u8]) -> bool {
+        is_control(frame, &self.own)
+    }
+}
+
+impl Own {
+    fn contains(&self, address: IpAddr) -> bool {
+        self.hosts.contains(&address) || self.nets.iter().any(|net| net.contains(&address))
+    }
+}
+
+/// Tags that are looked behind.
+const TAGS_MAX: usize = 2;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+const DHCP_CLIENT_PORT: [u8; 2] = [0, 68];
+/// Where the last four bytes of a DHCP client's MAC address are, from the beginning of an IPv4 header without options.
+const DHCP_CLIENT: usize = 20 + 8 + 28 + 2;
+
+/// Whether the kernel handles this frame by right, in the same order and with the same exceptions as the program of an `xdp` port
+/// (`sys::bpf`).
+fn is_control(frame: &[u8], own: &Own) -> bool {
+    let Some(header) = frame.first_chunk::<{ ethernet::HEADER_LEN }>() else { return false };
+    if header[0] & 1 == 1 {
+        return true;
+    }
+    let station = [header[2], header[3], header[4], header[5]];
+    let mut at = ethernet::HEADER_LEN - 2;
+    for _ in 0..TAGS_MAX {
+        if matches!(ethertype(frame, at), Some(ethernet::VLAN | ethernet::SERVICE_VLAN)) {
+            at += ethernet::TAG_LEN;
+        }
+    }
+    match ethertype(frame, at) {
+        Some(ethernet::IPV4) => is_control_v4(&frame[at + 2..], station, own),
+        Some(ethernet::IPV6) => is_control_v6(&frame[at + 2..], own),
+        Some(_) => true,
+        None => false,
+    }
+}
+
+fn is_control_v4(packet: &[u8], station: [u8; 4], own: &Own) -> bool {
+    let Some(header) = packet.first_chunk::<20>() else { return false };
+    let is_dhcp = header[0] == 0x45
+        && header[9] == UDP
+        && (header[6] & 0x3f, header[7]) == (0, 0)
+        && bytes(packet, 22) == Some(DHCP_CLIENT_PORT)
+        && bytes(packet, DHCP_CLIENT) == Some(station);
+    let [.., a, b, c, d] = *header;
+    is_dhcp || own.contains(Ipv4Addr::new(a, b, c, d).into())
+}
+
+fn is_control_v6(packet: &[u8], own: &Own) -> bool {
+    let Some(header) = packet.first_chunk::<40>() else { return false };
+    let is_discovery = header[6] == ICMPV6 && packet.get(40).is_some_and(|kind| (133..=137).contains(kind));
+    is_discovery || bytes(packet, 24).is_some_and(|to: [u8; 16]| own.contains(Ipv6Addr::from(to).into()))
+}
+
+fn ethertype(frame: &[u8], at: usize) -> Option<u16> {
+    bytes(frame, at).map(u16::from_be_bytes)
+}
+
+/// So many bytes from there on, where there are as many.
+#[inline]
+fn bytes<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
+    frame.get(at..)?.first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_follows_the_addresses_that_are_set_and_loopback_is_none() {
+        let control = Arc::new(ControlTraffic::default());
+        let mut left = Left::new(Arc::clone(&control));
+        let to = |address: [u8; 4]| [&[2; 12], &[8, 0, 0x45][..], &[0; 15], &address, &[0; 26]].concat();
+        let (own, net, loopback) = (to([192, 0, 2, 1]), to([203, 0, 113, 9]), to([127, 0, 0, 1]));
+        assert!(!left.contains(&own));
+        control.set(&["192.0.2.1/32", "203.0.113.8/30", "127.0.0.1/8"].map(|net| net.parse().unwrap()));
+        assert!(!left.contains(&own), "what a burst began with stays until the next");
+        left.refresh();
+        assert_eq!([&own, &net, &loopback].map(|frame| left.contains(frame)), [true, true, false]);
+        control.set(&[]);
+        left.refresh();
+        assert_eq!([&own, &net].map(|frame| left.contains(frame)), [false, false]);
+    }
+}
