@@ -198,9 +198,10 @@ pub unsafe fn list<T>(to: *mut T, room: usize, values: impl Iterator<Item = T>) 
 impl netmem_count {
     /// With this name, cut to what there is room for.
     pub fn new(name: &str, value: u64) -> netmem_count {
-        let mut to = [0; 32];
+        // A char of C has a sign on some processors and none on others.
+        let mut to: [c_char; 32] = [0; 32];
         for (to, byte) in to.iter_mut().take(31).zip(name.bytes()) {
-            *to = byte.cast_signed();
+            *to = c_char::from_ne_bytes([byte]);
         }
         netmem_count { name: to, value }
     }

@@ -93,7 +93,7 @@ fn what_a_cable_spoils_is_a_failure_with_its_mode_and_exit_code_1() {
     let line = said(&apart);
     assert_eq!(apart.status.code(), Some(2), "{line}");
     assert!(
-        line.contains("no packet of x0 came to y0") && line.contains("put a cable between them"),
+        line.contains("no packet sent by x0 arrived at y0") && line.contains("put a cable between them"),
         "{line}"
     );
     let cable = Pair::start_with(&bed.dut, ["packet:x1", "fault:seed=1,corrupt=1/20/packet:y1"], &[]);

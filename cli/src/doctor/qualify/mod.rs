@@ -64,8 +64,8 @@ fn try_all(bench: &Bench, seconds: f64) -> Result<Vec<Outcome>, Failure> {
     {
         if !has_come && !stop::is_asked() {
             return Err(Failure::Input(format!(
-                "--qualify {one} {other}: no packet of {from} came to {to}: put a cable between them, or a switch that \
-                 carries everything"
+                "--qualify {one} {other}: no packet sent by {from} arrived at {to}: put a cable between them, or a switch \
+                 that forwards every frame"
             )));
         }
     }

@@ -25,7 +25,7 @@ pub fn page(bench: &Bench, outcomes: &[Outcome], seconds: f64) -> String {
     let _ = writeln!(page, "| time | {seconds} s |\n");
     let _ = writeln!(
         page,
-        "| mode | load | outcome | forwarded | Mpps, p10 / p50 / p90 | lost of | wrong | noted |"
+        "| mode | load | outcome | forwarded | Mpps, p10 / p50 / p90 | lost, of those sent | corrupted or duplicated | noted |"
     );
     let _ = writeln!(page, "|---|---|---|---|---|---|---|---|");
     outcomes.iter().for_each(|outcome| page.push_str(&row(outcome)));
@@ -39,8 +39,9 @@ pub fn page(bench: &Bench, outcomes: &[Outcome], seconds: f64) -> String {
     }
     let _ = writeln!(
         page,
-        "\nOne core makes, forwards and judges the packets of both ways; each crosses the cable {LAPS} times. Rates are of both ways together, by \
-         windows of two milliseconds; those in which the machine stood still do not count."
+        "\nOne core generates, forwards and checks the packets of both directions; each packet crosses the cable {LAPS} times. A rate is the sum of \
+         both directions, measured in windows of two milliseconds; windows in which the machine stood still are left out. While a link is down or a \
+         port is closed, the packets that are on their way may be lost: that is no failure."
     );
     page
 }
@@ -70,10 +71,12 @@ fn row(outcome: &Outcome) -> String {
         noted.push(format!("MTU {}", outcome.mode.jumbo_mtu()));
     }
     if *away > 0 {
-        noted.push(format!("{away} frames stayed with the driver"));
+        noted.push(format!("{away} frames not given back by the driver"));
     }
-    if sum(|way| way.foreign) > 0 {
-        noted.push(format!("{} frames of others", sum(|way| way.foreign)));
+    match sum(|way| way.foreign) {
+        0 => {}
+        1 => noted.push("1 frame of another sender".into()),
+        foreign => noted.push(format!("{foreign} frames of other senders")),
     }
     let rates = quantiles(rates);
     format!(

@@ -12,6 +12,8 @@ const SECOND: u64 = 1_000_000_000;
 const PATIENCE: u64 = 30 * SECOND;
 /// How long an interface is down, or a port closed, of packets that go on.
 const ABSENCE: u64 = SECOND / 2;
+/// What the two ways are called in a report.
+const DIRECTIONS: [&str; 2] = ["first interface to second", "second to first"];
 
 /// What is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +144,7 @@ fn again(cable: &mut Cable) -> Vec<String> {
     let has_come = move |ways: &[Way; 2]| [0, 1].map(|number| ways[number].laps > before[number]);
     cable.forward(|ways, now| now - begun > PATIENCE || has_come(ways) == [true; 2]);
     let missing = has_come(cable.ways());
-    let line = |number: usize| format!("no packet of way {} came again in 30 s", number + 1);
+    let line = |number: usize| format!("{}: no packet arrived in the 30 s after it", DIRECTIONS[number]);
     (0..2).filter(|&number| !missing[number]).map(line).collect()
 }
 
@@ -158,29 +160,31 @@ impl Outcome {
     fn judge(&mut self, (closed, failures): Measured) {
         self.failures = failures;
         for (number, way) in closed.ways.iter().enumerate() {
-            let number = number + 1;
+            let direction = DIRECTIONS[number];
             let mut fails = |does: bool, line: String| {
                 if does {
                     self.failures.push(line)
                 }
             };
-            fails(way.laps == 0, format!("no packet of way {number} came"));
+            fails(way.laps == 0, format!("{direction}: no packet arrived"));
             fails(
                 way.corrupt() > 0,
-                format!("{} packets of way {number} came with wrong bytes", way.corrupt()),
+                format!("{direction}: {} packets arrived with wrong bytes", way.corrupt()),
             );
-            fails(way.duplicates() > 0, format!("{} packets of way {number} came twice", way.duplicates()));
+            fails(way.duplicates() > 0, format!("{direction}: {} packets arrived twice", way.duplicates()));
             let lost = way.made - way.whole();
             let does = lost > 0 && way.laps > 0 && !self.load.loses();
-            fails(does, format!("{lost} of {} packets of way {number} were lost", way.made));
+            fails(does, format!("{direction}: {lost} of {} packets were lost", way.made));
         }
         if !closed.ledger.balanced() {
             self.failures.push(format!("the frames do not add up: {:?}", closed.ledger));
         }
         // A driver gives its buffers up when it likes, and nothing tells when (netmem::port::xdp).
         if closed.away > 0 && self.mode != Mode::ZeroCopy {
-            self.failures
-                .push(format!("{} frames had not come home 2 s after the ports were closed", closed.away));
+            self.failures.push(format!(
+                "{} frames were not given back in the 2 s after the ports were closed",
+                closed.away
+            ));
         }
         self.closed = Some(closed);
     }
