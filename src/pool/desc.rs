@@ -99,6 +99,14 @@ impl Desc {
         if self.has_offload() { self } else { self.plain() }
     }
 
+    /// Bytes before the data, without those of an offload.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn room_before(self) -> usize {
+        let off = usize::from(self.plain().off);
+        if self.has_offload() { off - OFFLOAD_LEN } else { off }
+    }
+
     /// Where the data begins, and nothing of an offload.
     #[inline(always)]
     pub(super) fn plain(self) -> Desc {

@@ -8,7 +8,7 @@
 //! do not all fall into two sets of the first-level cache.
 
 use super::colour::Start;
-use super::desc::{Desc, NoRoom, OFFLOAD_LEN, OFFLOADED};
+use super::desc::{Desc, NoRoom, OFFLOADED};
 use super::frame_table;
 use super::shared::Shared;
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
@@ -221,7 +221,7 @@ impl Frame {
         let desc = self.desc();
         let off = usize::from(desc.off);
         // Data that begins in the first chunk has no offload before it; the comparison is one that `put` has often made already.
-        if off <= CHUNK_SIZE { off } else { room_before(desc) }
+        if off <= CHUNK_SIZE { off } else { desc.room_before() }
     }
 
     /// Whether its sender left something to be done ([`Frame::offload`]).
@@ -441,14 +441,6 @@ fn rewritten(desc: Desc, n: usize) -> Result<Desc, NoRoom> {
     let empty = Desc { len: 0, ..desc }.plain();
     let len = NoRoom::check(n, room_beyond(empty))?;
     Ok(Desc { len, ..empty })
-}
-
-/// The headroom of a frame that may have an offload.
-#[cold]
-#[inline(never)]
-fn room_before(desc: Desc) -> usize {
-    let off = usize::from(desc.plain().off);
-    if desc.has_offload() { off - OFFLOAD_LEN } else { off }
 }
 
 /// Where the data of a frame that is out ends, if there is room for `n` bytes after it, and what is added to the upper half of its
