@@ -1,18 +1,24 @@
 //! The IP addresses of this host: those of all interfaces of a network namespace.
 
 use super::errno::last_errno;
+use ipnet::IpNet;
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;
 
-/// All addresses of the calling thread's network namespace, each as often as an interface has it.
+/// The prefixes by whose addresses packets may come by a wire, without the bits behind their lengths: no loopback addresses.
+pub fn by_wire(prefixes: &[IpNet]) -> impl Iterator<Item = IpNet> {
+    prefixes.iter().map(IpNet::trunc).filter(|prefix| !prefix.addr().is_loopback())
+}
+
+/// All addresses of the calling thread's network namespace, each as often as an interface has it, as prefixes of one address.
 ///
 /// # Errors
 /// What getifaddrs(3) says.
 ///
 /// # Cost
 /// Two dumps over rtnetlink.
-pub fn all() -> Result<Vec<IpAddr>, Errno> {
+pub fn all() -> Result<Vec<IpNet>, Errno> {
     let mut first: *mut libc::ifaddrs = null_mut();
     // SAFETY: getifaddrs writes one pointer.
     if unsafe { libc::getifaddrs(&raw mut first) } < 0 {
@@ -24,7 +30,7 @@ pub fn all() -> Result<Vec<IpAddr>, Errno> {
     // SAFETY: null, or an element of the list, which is freed no sooner than `list` is dropped.
     while let Some(element) = unsafe { next.as_ref() } {
         // SAFETY: the address of an element of the list.
-        addresses.extend(unsafe { ip(element.ifa_addr) });
+        addresses.extend(unsafe { ip(element.ifa_addr) }.map(IpNet::from));
         next = element.ifa_next;
     }
     Ok(addresses)
@@ -86,6 +92,6 @@ mod tests {
     #[test]
     fn all_addresses_can_be_asked_for() {
         let addresses = all().unwrap();
-        assert!(addresses.iter().all(|address| !address.is_unspecified()), "{addresses:?}");
+        assert!(addresses.iter().all(|address| !address.addr().is_unspecified()), "{addresses:?}");
     }
 }

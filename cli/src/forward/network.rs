@@ -130,18 +130,21 @@ impl Network {
         let Some(window) = self.window else {
             return self.links.iter_mut().map(|link| link.send(BURST, false)).sum();
         };
-        let bursts = (self.links.len() * BURST) as u64;
-        let under_way =
-            self.generators().map(|generator| generator.sent).sum::<u64>() - self.sink.tally().received;
-        let mut shared = room(window, under_way, bursts, || ended.of_all());
-        let mut moved = 0;
-        for (number, link) in self.links.iter_mut().enumerate() {
-            let room = match self.together {
-                true => shared,
-                false => room(window, link.under_way(), BURST as u64, || ended.of(number)),
+        if !self.together {
+            let each = |(number, link): (usize, &mut Link)| {
+                let room = room(window, link.under_way(), BURST as u64, || ended.of(number));
+                link.send(room, true)
             };
+            return self.links.iter_mut().enumerate().map(each).sum();
+        }
+        let sent: u64 = self.generators().map(|generator| generator.sent).sum();
+        // More may have arrived than was sent: routers send packets of their own.
+        let under_way = sent.saturating_sub(self.sink.tally().received);
+        let mut room = room(window, under_way, (self.links.len() * BURST) as u64, || ended.of_all());
+        let mut moved = 0;
+        for link in &mut self.links {
             let delivered = link.send(room, true);
-            shared = shared.saturating_sub(delivered);
+            room -= delivered;
             moved += delivered;
         }
         moved

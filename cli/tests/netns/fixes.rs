@@ -4,6 +4,7 @@ use crate::forwarder::netmem;
 use crate::links::Pair;
 use crate::odd::Folder;
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
+use crate::traffic::ping_once;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -58,10 +59,7 @@ fn refused(bed: &Testbed, journal: &Path, more: &[&str]) -> Output {
 }
 
 fn wait_for_the_path(bed: &Testbed) {
-    wait_until("packets cross", || {
-        let ping = bed.h1.command("ping").args(["-c", "1", "-W", "1", "10.77.2.1"]).output();
-        ping.expect("ping").status.success()
-    });
+    wait_until("packets cross", || ping_once(&bed.h1, "10.77.2.1"));
 }
 
 fn undo(bed: &Testbed, journal: &Path) -> Output {

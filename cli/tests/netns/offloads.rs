@@ -4,7 +4,7 @@ use crate::links::Pair;
 use crate::odd::Folder;
 use crate::summary::Summary;
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
-use crate::traffic::wait_for_the_path;
+use crate::traffic::{ping_once, wait_for_the_path};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -123,10 +123,7 @@ fn packets_of_many_segments_cross_whole_between_a_tap_interface_and_a_packet_soc
     bed.dut.ip("addr add 10.77.0.9/24 dev t0");
     bed.dut.ip(&format!("neigh add 10.77.0.1 lladdr {} dev t0", host_mac(1)));
     bed.h1.ip("neigh add 10.77.0.9 lladdr 02:00:00:00:09:01 dev eth0");
-    wait_until("h1 reaches the host behind t0", || {
-        let ping = bed.h1.command("ping").args(["-c1", "-W1", "10.77.0.9"]).output();
-        ping.is_ok_and(|ping| ping.status.success())
-    });
+    wait_until("h1 reaches the host behind t0", || ping_once(&bed.h1, "10.77.0.9"));
     file_crosses(&bed.h1, &bed.dut, "10.77.0.9:5000");
     file_crosses(&bed.dut, &bed.h1, "10.77.0.1:5000");
     let summary = end(forwarder);
@@ -150,10 +147,7 @@ fn packets_of_many_segments_cross_whole_between_two_tap_interfaces() {
         let other = 3 - number;
         host.ip(&format!("neigh replace 10.78.0.{other} lladdr 02:00:00:00:09:0{other} dev {tap}"));
     }
-    wait_until("one reaches the other", || {
-        let ping = bed.h1.command("ping").args(["-c1", "-W1", "10.78.0.1"]).output();
-        ping.is_ok_and(|ping| ping.status.success())
-    });
+    wait_until("one reaches the other", || ping_once(&bed.h1, "10.78.0.1"));
     file_crosses(&bed.h1, &bed.dut, "10.78.0.1:5000");
     file_crosses(&bed.dut, &bed.h1, "10.78.0.2:5000");
     let summary = end(forwarder);

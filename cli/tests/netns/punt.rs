@@ -4,7 +4,7 @@
 use crate::forwarder::{Forwarder, netmem};
 use crate::links::Pair;
 use crate::testbed::{Namespace, Testbed, Wiring, port_mac, wait_until};
-use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways};
+use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways, ping_once};
 
 #[test]
 fn hosts_that_find_their_router_by_arp_and_discovery_reach_each_other_and_the_router_in_native_mode() {
@@ -162,10 +162,6 @@ fn link_local(place: &Namespace, interface: &str) -> String {
         address.is_some()
     });
     address.expect("it was waited for")
-}
-
-fn ping_once(from: &Namespace, address: &str) -> bool {
-    from.command("ping").args(["-c", "1", "-W", "1", address]).output().expect("ping").status.success()
 }
 
 /// Waits until the address answers a ping.

@@ -1,10 +1,15 @@
 //! What the hosts send each other: pings, and TCP by iperf3.
 
 use crate::iperf3::{PORT, bytes, transfer};
-use crate::testbed::{Testbed, wait_until};
+use crate::testbed::{Namespace, Testbed, wait_until};
 
 /// Bytes that each TCP transfer carries.
 const TCP_BYTES: u64 = 64 << 20;
+
+/// Whether the address answers a ping within a second.
+pub fn ping_once(from: &Namespace, address: &str) -> bool {
+    from.command("ping").args(["-c", "1", "-W", "1", address]).output().expect("ping").status.success()
+}
 
 /// Waits until the path carries packets between the hosts.
 pub fn wait_for_the_path(bed: &Testbed) {

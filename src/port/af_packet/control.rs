@@ -4,7 +4,7 @@ use super::AfPacketPort;
 use crate::sync::shim::{AtomicU64, Mutex, lock};
 use crate::sys::address;
 use crate::sys::errno::Errno;
-use crate::wire::ethernet;
+use crate::wire::{ethernet, icmp, ipv4};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -45,8 +45,7 @@ impl ControlTraffic {
     /// them.
     pub fn set(&self, prefixes: &[IpNet]) {
         let is_host = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
-        let by_wire = prefixes.iter().map(IpNet::trunc).filter(|net| !net.addr().is_loopback());
-        let (hosts, nets): (Vec<IpNet>, Vec<IpNet>) = by_wire.partition(is_host);
+        let (hosts, nets): (Vec<IpNet>, Vec<IpNet>) = address::by_wire(prefixes).partition(is_host);
         let new = Own { hosts: hosts.iter().map(IpNet::addr).collect(), nets };
         let mut own = lock(&self.own);
         if **own != new {
@@ -64,8 +63,7 @@ impl ControlTraffic {
     /// # Cost
     /// A dump of all addresses by the kernel: for once a second, not for a poll loop.
     pub fn follow(&self) -> Result<(), Errno> {
-        let all: Vec<IpNet> = address::all()?.into_iter().map(IpNet::from).collect();
-        self.set(&all);
+        self.set(&address::all()?);
         Ok(())
     }
 
@@ -129,8 +127,6 @@ impl Own {
 
 /// Tags that are looked behind.
 const TAGS_MAX: usize = 2;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
 const DHCP_CLIENT_PORT: [u8; 2] = [0, 68];
 /// Where the last four bytes of a DHCP client's MAC address are, from the beginning of an IPv4 header without options.
 const DHCP_CLIENT: usize = 20 + 8 + 28 + 2;
@@ -160,7 +156,7 @@ fn is_control(frame: &[u8], own: &Own) -> bool {
 fn is_control_v4(packet: &[u8], station: [u8; 4], own: &Own) -> bool {
     let Some(header) = packet.first_chunk::<20>() else { return false };
     let is_dhcp = header[0] == 0x45
-        && header[9] == UDP
+        && header[9] == ipv4::UDP
         && (header[6] & 0x3f, header[7]) == (0, 0)
         && bytes(packet, 22) == Some(DHCP_CLIENT_PORT)
         && bytes(packet, DHCP_CLIENT) == Some(station);
@@ -170,7 +166,8 @@ fn is_control_v4(packet: &[u8], station: [u8; 4], own: &Own) -> bool {
 
 fn is_control_v6(packet: &[u8], own: &Own) -> bool {
     let Some(header) = packet.first_chunk::<40>() else { return false };
-    let is_discovery = header[6] == ICMPV6 && packet.get(40).is_some_and(|kind| (133..=137).contains(kind));
+    let is_discovery =
+        header[6] == icmp::PROTOCOL_V6 && packet.get(40).is_some_and(|kind| (133..=137).contains(kind));
     is_discovery || bytes(packet, 24).is_some_and(|to: [u8; 16]| own.contains(Ipv6Addr::from(to).into()))
 }
 

@@ -37,8 +37,7 @@ impl OwnAddresses {
     /// # Errors
     /// [`BpfError`] for the first prefix that could not be changed; all that could be are.
     pub fn set(&self, prefixes: &[IpNet]) -> Result<(), BpfError> {
-        let comes_by_wire = |prefix: &IpNet| !prefix.addr().is_loopback();
-        let wanted: BTreeSet<IpNet> = prefixes.iter().map(IpNet::trunc).filter(comes_by_wire).collect();
+        let wanted: BTreeSet<IpNet> = address::by_wire(prefixes).collect();
         let mut known = lock(&self.known);
         let new: Vec<IpNet> = wanted.difference(&known).copied().collect();
         let old: Vec<IpNet> = known.difference(&wanted).copied().collect();
@@ -78,8 +77,7 @@ impl OwnAddresses {
     /// # Cost
     /// A dump of all addresses by the kernel: for once a second, not for a poll loop.
     pub fn follow(&self) -> Result<(), OwnAddressesError> {
-        let all: Vec<IpNet> = address::all()?.into_iter().map(IpNet::from).collect();
-        Ok(self.set(&all)?)
+        Ok(self.set(&address::all()?)?)
     }
 
     /// Whether packets to `address` are left to the kernel.

@@ -158,8 +158,8 @@ fn may_be_used(host: &Host, name: &str) -> Result<(), String> {
     match addresses.nth(1) {
         None => Ok(()),
         Some(address) => Err(format!(
-            "{name} has the address {address}: whoever uses it would be disturbed, since the interface is set down and up and \
-             carries the measurement's packets; if nobody does, remove it first: ip addr flush dev {name}"
+            "{name} has the address {address}: the test sets the interface down and up and fills it with packets, which disturbs \
+             whoever uses that address; if nobody does, remove it first: ip addr flush dev {name}"
         )),
     }
 }
