@@ -57,6 +57,12 @@ impl Desc {
         NonZeroU64::from(self.id) | u64::from(self.off) << 32 | u64::from(self.len) << 48
     }
 
+    /// The upper half of [`Desc::word`].
+    #[inline(always)]
+    pub(super) fn upper(self) -> u32 {
+        u32::from(self.off) | u32::from(self.len) << 16
+    }
+
     /// Bytes from the chunk's start to the data; 0 for empty data at the end of the longest frame.
     #[inline(always)]
     pub(super) fn begins_at(self) -> usize {
@@ -86,6 +92,14 @@ impl Desc {
     #[inline(never)]
     pub(super) fn settled(self) -> Desc {
         if self.has_offload() { self } else { self.plain() }
+    }
+
+    /// Bytes before the data, without those of an offload.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn room_before(self) -> usize {
+        let off = usize::from(self.plain().off);
+        if self.has_offload() { off - OFFLOAD_LEN } else { off }
     }
 
     /// Where the data begins, and nothing of an offload.

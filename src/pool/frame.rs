@@ -8,7 +8,7 @@
 //! do not all fall into two sets of the first-level cache.
 
 use super::colour::Start;
-use super::desc::{Desc, NoRoom, OFFLOAD_LEN, OFFLOADED};
+use super::desc::{Desc, NoRoom, OFFLOADED};
 use super::frame_table;
 use super::shared::Shared;
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
@@ -57,11 +57,6 @@ pub struct Frame {
 }
 
 const _: () = assert!(size_of::<Frame>() == 8 && size_of::<Option<Frame>>() == 8);
-
-/// Marks the branch that calls it as one rarely taken: `std::hint::cold_path`, which needs a newer compiler.
-#[cold]
-#[inline]
-fn cold_path() {}
 
 impl Frame {
     /// Claims a frame.
@@ -224,7 +219,7 @@ impl Frame {
     #[inline(always)]
     pub fn headroom(&self) -> usize {
         let desc = self.desc();
-        if desc.off & OFFLOADED == 0 { usize::from(desc.off) } else { room_before(desc) }
+        if desc.off & OFFLOADED == 0 { usize::from(desc.off) } else { desc.room_before() }
     }
 
     /// Whether its sender left something to be done ([`Frame::offload`]).
@@ -290,13 +285,14 @@ impl Frame {
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         let word = self.word.get();
         // Without data the word is `off` and the id alone: so one compare says both that, and that there is room.
-        let end = if n <= CHUNK_SIZE && word >> 32 <= (CHUNK_SIZE - n) as u64 {
-            (word >> 32) as usize
+        let (end, change) = if n <= CHUNK_SIZE && word >> 32 <= (CHUNK_SIZE - n) as u64 {
+            ((word >> 32) as usize, (n as u32) << 16)
         } else {
-            cold_path();
-            self.end_with_room(n)?
+            with_room(self.desc(), n)?
         };
-        self.word = longer(self.word, n);
+        // Whatever the way, by one addition that leaves the lower half alone: so the id is known before it, and a frame that goes
+        // back does not wait for it.
+        self.word = changed(self.word, change);
         let tail = region::address(self.id().get()).wrapping_add(end);
         // SAFETY: as in `data_mut`, of which these are the last bytes.
         Ok(unsafe { slice::from_raw_parts_mut(tail, n) })
@@ -342,23 +338,12 @@ impl Frame {
         for four in run.as_chunks_mut::<4>().0 {
             let words = cpu::sums(four.each_ref().map(Frame::word), (n as u64) << 48);
             for (frame, word) in four.iter_mut().zip(words) {
-                // SAFETY: as in `longer`.
+                // SAFETY: as in `changed`.
                 frame.word = unsafe { NonZeroU64::new_unchecked(word) };
             }
         }
         // SAFETY: as in `put_run`.
         Some(starts.map(|start| unsafe { slice::from_raw_parts_mut(start, n) }))
-    }
-
-    /// Where the data ends, if there is room for `n` bytes after it. An offload of no data is none any more then.
-    #[inline]
-    fn end_with_room(&mut self, n: usize) -> Result<usize, NoRoom> {
-        self.settle();
-        let end = self.desc().end();
-        if n > CHUNK_SIZE || end > CHUNK_SIZE - n {
-            NoRoom::check(n, room_beyond(self.desc()))?;
-        }
-        Ok(end)
     }
 
     /// Takes the bit of an offload off where there is no data any more: nothing is left to be done to it.
@@ -407,8 +392,14 @@ impl Frame {
 /// The word with `n` bytes of data more, which there is room for.
 #[inline(always)]
 fn longer(word: NonZeroU64, n: usize) -> NonZeroU64 {
-    // SAFETY: `len` is the uppermost part and stays below 2^16, so only that changes.
-    unsafe { NonZeroU64::new_unchecked(word.get() + ((n as u64) << 48)) }
+    changed(word, (n as u32) << 16)
+}
+
+/// The word with this added to its upper half, which does not carry.
+#[inline(always)]
+fn changed(word: NonZeroU64, upper: u32) -> NonZeroU64 {
+    // SAFETY: the id, in the lower half, is left alone and not 0.
+    unsafe { NonZeroU64::new_unchecked(word.get().wrapping_add(u64::from(upper) << 32)) }
 }
 
 /// Where the data of a run of frames without any begins, `origin` being that of the region of a chunk. None where one has data
@@ -453,16 +444,23 @@ fn rewritten(desc: Desc, n: usize) -> Result<Desc, NoRoom> {
     Ok(Desc { len, ..empty })
 }
 
-/// The headroom of a frame that may have an offload.
+/// Where the data of a frame that is out ends, if there is room for `n` bytes after it, and what is added to the upper half of its
+/// word then: also that an offload of no data is none any more. By value: a frame whose address nobody asks for stays in a register.
 #[cold]
 #[inline(never)]
-fn room_before(desc: Desc) -> usize {
-    let off = usize::from(desc.plain().off);
-    if desc.has_offload() { off - OFFLOAD_LEN } else { off }
+fn with_room(desc: Desc, n: usize) -> Result<(usize, u32), NoRoom> {
+    let settled = desc.settled();
+    let end = settled.end();
+    let more = if n <= CHUNK_SIZE && end <= CHUNK_SIZE - n {
+        n as u16
+    } else {
+        NoRoom::check(n, room_beyond(settled))?
+    };
+    let longer = Desc { len: settled.len + more, ..settled };
+    Ok((end, longer.upper().wrapping_sub(desc.upper())))
 }
 
-/// The tailroom of a frame that is out, beyond its first chunk too. By value: a frame whose address nobody asks for stays
-/// in a register.
+/// The tailroom of a frame that is out, beyond its first chunk too. By value, as `with_room`.
 #[cold]
 #[inline(never)]
 fn room_beyond(desc: Desc) -> usize {
