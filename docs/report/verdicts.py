@@ -238,6 +238,10 @@ CLAIMS = {
     "hand-off-light": ("handoff", lambda run: against(handed(run, "netmem/one", "light"), 1.4)),
     "hand-off-heavy": ("handoff", lambda run: against(handed(run, "netmem/one", "heavy"), 1.4)),
     "hand-off-equal-cores": ("handoff", lambda run: against(handed(run, "netmem/queues", "light"), 1.4)),
+    "hand-off-forwarder": (
+        "handoff",
+        lambda run: against(find_ratio(run, "netmem/routed-handed", "netmem/routed-one"), 1.4),
+    ),
     "cpumap": ("handoff", only_if(lambda run: handed(run, "netmem/one", "heavy"))),
     "warm": ("slab-descriptor", warm),
     "warm-path": ("slab-descriptor", warm_path),

@@ -278,7 +278,7 @@ impl FarSide {
 }
 
 /// What makes frames packets, and the ready pairs in it.
-fn packet_path(
+pub(super) fn packet_path(
     memory: &Memory,
     pool: &Pool,
     setup: &PacketSetup,

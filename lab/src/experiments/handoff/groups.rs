@@ -2,7 +2,7 @@
 
 use netmem::steer::Record;
 
-use super::plan::{ALL_HANDED, Plan, Way};
+use super::plan::{ALL_HANDED, By, Plan, Way};
 
 /// Places in a ring where packets are handed over by flow. A frame is of one flow always, and a pool gives out first what
 /// its owner freed itself: the more frames are posted, beside those that stay at home, the less that favours its flows.
@@ -24,7 +24,8 @@ pub(super) fn headlines(sums: u64) -> [Group; 2] {
 /// Places in the ring of the one port, whose frames come round in turn: working sets of 2, 64, 256, 1,024 and 2,048 MiB.
 pub(super) const RINGS: [usize; 5] = [1 << 10, 1 << 15, 1 << 17, 1 << 19, 1 << 20];
 
-/// All the other axes, each swept alone; working sets as far as `rings` go.
+/// All the other axes, each swept alone; working sets as far as `rings` go. Of ports, working sets and other work on the
+/// cores each step is a group: one worker, all handed over, and two queues.
 pub(super) fn sweeps(sums: u64, rings: &[usize]) -> Vec<Group> {
     let handed = |variant: String| Plan::new(&variant, ALL_HANDED);
     let heavy = |variant: &str, way| Plan { sums, ring: RING_BY_FLOW, ..Plan::new(variant, way) };
@@ -42,15 +43,34 @@ pub(super) fn sweeps(sums: u64, rings: &[usize]) -> Vec<Group> {
             .map(|(variant, record)| Plan { record, ..handed(variant.to_owned()) })
             .into(),
     ];
-    let ports = |variant: &str, way| {
-        [1, 2, 4].map(|ports| Plan { ports, ..Plan::new(&format!("{variant}-{ports}"), way) })
-    };
-    groups.extend([ports("ports-one", Way::One), ports("ports-handed", ALL_HANDED)].map(Group::from));
-    let sets = |variant: &str, way| {
-        let plan =
-            |ring: &usize| Plan { ring: *ring, sums: 1, ..Plan::new(&format!("{variant}-{ring}"), way) };
-        rings.iter().map(plan).collect()
-    };
-    groups.extend([sets("ring-one", Way::One), sets("ring-handed", ALL_HANDED)]);
+    groups.extend(
+        [1, 2, 4].map(|ports| Plan::three_ways(&format!("ports-{ports}"), |plan| Plan { ports, ..plan })),
+    );
+    groups.extend(
+        rings
+            .iter()
+            .map(|&ring| Plan::three_ways(&format!("ring-{ring}"), |plan| Plan { ring, sums: 1, ..plan })),
+    );
+    groups.extend(
+        [50, 80].map(|pressure| {
+            Plan::three_ways(&format!("pressure-{pressure}"), |plan| Plan { pressure, ..plan })
+        }),
+    );
     groups
+}
+
+/// Places in the ring of the port whose packets the product's forwarder takes out of a working set of 64 MiB.
+const RING_OF_FORWARDER: usize = RINGS[1];
+
+/// The product's forwarder, in the same ways: it routes frames, routes packets with heads, has four ports, has a larger working
+/// set, and has other work beside it.
+pub(super) fn forwarder() -> Vec<Group> {
+    let frames = |plan| Plan { by: By::Frames, ..plan };
+    vec![
+        Plan::three_ways("routed", frames),
+        Plan::three_ways("packets", |plan| Plan { by: By::Packets, ..plan }),
+        Plan::three_ways("routed-4-ports", |plan| Plan { ports: 4, ..frames(plan) }),
+        Plan::three_ways("routed-ring", |plan| Plan { ring: RING_OF_FORWARDER, ..frames(plan) }),
+        Plan::three_ways("routed-pressure-50", |plan| Plan { pressure: 50, ..frames(plan) }),
+    ]
 }

@@ -1,13 +1,17 @@
 //! `handoff`: lists of packets that one core receives and another forwards, beside one core that does it all and beside
 //! two that each have queues of their own, which the thread of the source would rather have.
 
+mod contents;
 mod core;
 mod cost;
 mod findings;
+mod forwarder;
 mod groups;
 mod idle;
 mod plan;
 mod rig;
+mod set_up;
+mod turn;
 
 use netmem::limits::CHUNK_SIZE;
 
@@ -47,7 +51,7 @@ const KEYS: &[Key] = &[
         min: 1,
         max: 5,
         full: 5,
-        quick: 4,
+        quick: 3,
     },
 ];
 
@@ -57,7 +61,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         return Ok(());
     };
     let (sums, rings) = (bench.setting("sums"), rings(bench));
-    let (headlines, sweeps) = (groups::headlines(sums), groups::sweeps(sums, rings));
+    let (headlines, mut sweeps) = (groups::headlines(sums), groups::sweeps(sums, rings));
+    sweeps.extend(groups::forwarder());
     let effort = bench.effort().shared_by((headlines.len() + sweeps.len()) / 3);
     for (group, load) in headlines.into_iter().zip(["light", "heavy"]) {
         // What the experiment is named after is to be decided.
@@ -80,12 +85,13 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// The steps of the working set that are asked for, as far as there is memory: a group has all of them at once.
+/// The steps of the working set that are asked for, as far as there is memory.
 fn rings(bench: &mut Bench<'_>) -> &'static [usize] {
     let asked = &groups::RINGS[..bench.setting("rings") as usize];
     let room = memory_available().map_or(usize::MAX, |bytes| bytes / CHUNK_SIZE);
-    // A rig's memory is a fourth larger than its frames, and others want some, too.
-    let fits = |steps: &usize| asked[..*steps].iter().sum::<usize>() * 3 / 2 <= room;
+    // Four receive in a group: one worker, one that hands over, and two with queues. A rig's memory is a fourth larger than its
+    // frames, and others want some, too.
+    let fits = |steps: &usize| asked[*steps - 1] * 4 * 3 / 2 <= room;
     let steps = (1..=asked.len()).rev().find(fits).unwrap_or(1);
     if steps < asked.len() {
         bench
@@ -102,8 +108,9 @@ fn measure(bench: &mut Bench<'_>, group: Group, peer_core: usize, effort: Effort
     let mut variants: Vec<Box<dyn Variant>> = rigs.iter().map(pace).collect();
     let over_first = |a, b| Comparison { a, b, metric: Metric::Pps };
     let mut comparisons: Vec<Comparison> = (1..variants.len()).map(|a| over_first(a, 0)).collect();
-    if rigs.iter().any(|rig| rig.plan.way == Way::Queues) {
-        comparisons.extend([over_first(1, 2), over_first(3, 2)]);
+    if let Some(queues) = rigs.iter().position(|rig| rig.plan.way == Way::Queues) {
+        let others = (1..variants.len()).filter(|other| *other != queues);
+        comparisons.extend(others.map(|other| Comparison { a: other, b: queues, metric: Metric::Pps }));
     }
     let series = bench.measure_with(&mut variants, &comparisons, Cores::Cross, effort);
     drop(variants);

@@ -3,6 +3,7 @@
 use netmem::limits::{CACHE_LINE, CHUNK_SIZE};
 use netmem::steer::Record;
 
+use super::turn::PACKET;
 use crate::json::params;
 use crate::method::round::Label;
 
@@ -17,11 +18,25 @@ pub(super) enum Way {
     Queues,
 }
 
+/// What a worker runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// A loop of the experiment's own over the product's stages.
+    Loop,
+    /// The product's forwarder, which routes frames.
+    Frames,
+    /// The product's forwarder, which routes packets with heads, and holds them against filter rules.
+    Packets,
+}
+
 /// All that the first worker receives goes to the second.
 pub(super) const ALL_HANDED: Way = Way::Handed("map=rx0:1,rx1:1,rx2:1,rx3:1");
 
 /// Frames beyond those that are posted and under way: two caches full.
 const SPARE: usize = 1024;
+
+/// Places in the rings of ports that receive nothing.
+pub(super) const FEW: usize = 64;
 
 /// One variant.
 #[derive(Debug, Clone)]
@@ -41,10 +56,13 @@ pub(super) struct Plan {
     pub(super) record: Record,
     /// Places in the ring of each receiving port: its frames come round in turn, so this is the working set.
     pub(super) ring: usize,
+    /// Percent of a worker's time that other work on its core takes, beside each round in which packets moved.
+    pub(super) pressure: u64,
+    pub(super) by: By,
 }
 
 impl Plan {
-    /// Light work, one port, nothing read beforehand, bursts of 32.
+    /// Light work, one port, nothing read beforehand, bursts of 32, no other work on the cores.
     pub(super) fn new(variant: &str, way: Way) -> Plan {
         Plan {
             variant: format!("netmem/{variant}"),
@@ -56,18 +74,37 @@ impl Plan {
             inbox: 512,
             record: Record::Second,
             ring: 2048,
+            pressure: 0,
+            by: By::Loop,
         }
     }
 
-    /// Frames that one receiving worker's pool has: those that are posted, those under way, and some to spare.
+    /// Frames that one receiving worker's pool has: those that are posted, those under way, and some to spare. A forwarder
+    /// gives each of its ports an equal share, that by which packets leave too.
     pub(super) fn frames(&self) -> usize {
-        self.ports * self.ring + self.inbox as usize + SPARE
+        let ports = self.ports + usize::from(self.by != By::Loop);
+        ports * self.ring + self.inbox as usize + SPARE
+    }
+
+    /// Frames of a worker that receives nothing: a forwarder's ports want some.
+    pub(super) fn few_frames(&self) -> usize {
+        (self.ports + 1) * FEW + SPARE
     }
 
     /// Bytes of all pools.
     pub(super) fn bytes(&self) -> usize {
-        let receivers = if self.way == Way::Queues { 2 } else { 1 };
-        receivers * self.frames() * CHUNK_SIZE
+        let frames = match self.way {
+            Way::Queues => 2 * self.frames(),
+            Way::One | Way::Handed(_) => self.frames() + self.few_frames(),
+        };
+        frames * CHUNK_SIZE
+    }
+
+    /// A port's variants of one worker, all handed over, and two queues, by what sets them apart.
+    pub(super) fn three_ways(name: &str, of: impl Fn(Plan) -> Plan) -> Vec<Plan> {
+        [("one", Way::One), ("handed", ALL_HANDED), ("queues", Way::Queues)]
+            .map(|(way, by)| of(Plan::new(&format!("{name}-{way}"), by)))
+            .into()
     }
 
     /// Whether every packet of a flow must leave in its turn.
@@ -77,16 +114,18 @@ impl Plan {
 
     /// How much work a packet is.
     pub(super) fn load(&self) -> &'static str {
-        match self.sums {
-            0 => "light",
-            1 => "read",
-            _ => "heavy",
+        match (self.by, self.sums) {
+            (By::Packets, _) => "packets",
+            (By::Frames, _) => "routed",
+            (By::Loop, 0) => "light",
+            (By::Loop, 1) => "read",
+            (By::Loop, _) => "heavy",
         }
     }
 
     /// Bytes of the working set that are read or written: the headers' line of each frame, or all of its packet.
     pub(super) fn touched(&self) -> usize {
-        let of_a_frame = if self.sums == 0 { CACHE_LINE } else { super::core::PACKET };
+        let of_a_frame = if self.sums == 0 { CACHE_LINE } else { PACKET };
         self.ports * self.ring * of_a_frame
     }
 
@@ -96,11 +135,11 @@ impl Plan {
             Way::Handed(policy) => (2, policy.split('=').next().unwrap_or(policy)),
             Way::Queues => (2, "none"),
         };
-        let params = params([
+        let mut params = params([
             ("work", "forward".into()),
             ("burst", self.burst.into()),
             ("cores", if workers == 1 { "same" } else { "cross" }.into()),
-            ("bytes", super::core::PACKET.into()),
+            ("bytes", PACKET.into()),
             ("touch", true.into()),
             ("workers", workers.into()),
             ("policy", policy.into()),
@@ -112,6 +151,9 @@ impl Plan {
             ("working_set", (self.ports * self.ring * CHUNK_SIZE).into()),
             ("touched", self.touched().into()),
         ]);
+        if self.pressure > 0 {
+            params.insert("pressure".to_owned(), self.pressure.into());
+        }
         Label { variant: self.variant.clone(), params }
     }
 }

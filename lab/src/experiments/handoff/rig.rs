@@ -1,23 +1,19 @@
 //! A variant with all that belongs to it: memory, workers, the mesh between them, and the balance at the end.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::time::Duration;
 
-use netmem::limits::BATCH_MAX;
 use netmem::page::{Memory, MemoryConfig};
-use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::mem::{MemConfig, wire};
 use netmem::stats::{Count, Writer};
-use netmem::steer::{Ends, Mesh, MeshConfig};
-use netmem::sync::Worker;
-use netmem_traffic::Traffic;
+use netmem::steer::WorkerStats;
 
-use super::core::{Core, FLOWS, Intake, Left, Own, PACKET, flow_of};
-use super::plan::{Plan, Way};
+use super::contents::changed_frames;
+use super::plan::{By, Plan, Way};
+use super::set_up::{Shared, Workers, workers};
+use super::turn::{Left, Own, Turn};
 use crate::bench::{Bench, SetUpError};
 use crate::experiments::check_home;
-use crate::method::clock::Tsc;
+use crate::method::clock::{Clock, Tsc};
 use crate::method::poll::{PollSampler, Shape};
 use crate::method::round::{Label, Variant};
 use crate::method::window::Windows;
@@ -28,17 +24,13 @@ const LOOKS: usize = 256;
 /// Rounds in a row in which nothing moves: then nothing is under way.
 const LAST_LOOKS: usize = 3;
 
-/// Bytes of link addresses, which forwarding swaps.
-const ADDRESSES: usize = 12;
-
 /// One variant.
 pub(super) struct Rig {
     pub(super) plan: Plan,
     label: Label,
-    cores: RefCell<Vec<Core>>,
-    meshes: Vec<Arc<Mesh>>,
-    left: Vec<Arc<Left>>,
-    pools: Vec<Pool>,
+    workers: RefCell<Workers>,
+    /// One, or of two queues one for each.
+    shared: Vec<Shared>,
     _memory: Memory,
 }
 
@@ -47,49 +39,20 @@ impl Rig {
         let bytes = plan.bytes() + plan.bytes() / 4 + (8 << 20);
         let memory = Memory::new(&MemoryConfig { bytes, workers: 4, ..MemoryConfig::default() });
         let memory = memory.map_err(SetUpError::at("memory"))?;
-        let mut rig = Rig {
-            label: plan.label(),
-            plan,
-            cores: RefCell::default(),
-            meshes: Vec::new(),
-            left: Vec::new(),
-            pools: Vec::new(),
-            _memory: memory.clone(),
-        };
-        let meshes = if rig.plan.way == Way::Queues { 2 } else { 1 };
-        for _ in 0..meshes {
-            rig.add_workers(&memory)?;
+        let sets = if plan.way == Way::Queues { 2 } else { 1 };
+        let (mut shared, mut all) = (Vec::new(), Workers::new());
+        for _ in 0..sets {
+            let (set, workers) = workers(&plan, &memory)?;
+            shared.push(set);
+            all.extend(workers);
         }
-        Ok(rig)
-    }
-
-    /// A mesh with its workers, the first of which receives.
-    fn add_workers(&mut self, memory: &Memory) -> Result<(), SetUpError> {
-        let plan = &self.plan;
-        let (mesh, ends) = mesh(plan)?;
-        let left = Arc::new(Left::new());
-        let mut pool = None;
-        for (outbox, inbox) in ends {
-            let mut w = memory.worker().map_err(SetUpError::at("worker"))?;
-            let intake = match pool {
-                None => Some(intake(plan, pool.insert(filled_pool(plan, memory, &mut w)?))?),
-                Some(_) => None,
-            };
-            let config = MemConfig { ring: 4096, ..MemConfig::default() };
-            let out = wire("out", &config).map_err(SetUpError::at("wire"))?;
-            let (sums, record, left) = (plan.sums, plan.record, Arc::clone(&left));
-            self.cores.get_mut().push(Core { w, outbox, inbox, intake, out, sums, record, left });
-        }
-        self.pools.extend(pool);
-        self.meshes.push(mesh);
-        self.left.push(left);
-        Ok(())
+        Ok(Rig { label: plan.label(), plan, workers: RefCell::new(all), shared, _memory: memory })
     }
 
     /// Packets that left, of each that receives; 0 for the second where there is but one.
     fn left(&self) -> [u64; 2] {
         let mut left = [0; 2];
-        left.iter_mut().zip(&self.left).for_each(|(sum, left)| *sum = left.total());
+        left.iter_mut().zip(&self.shared).for_each(|(sum, shared)| *sum = shared.left.total());
         left
     }
 
@@ -97,18 +60,17 @@ impl Rig {
     /// Returns packets that were late.
     pub(super) fn settle(self, bench: &mut Bench<'_>) -> u64 {
         let (name, plan) = (describe(&self.label), &self.plan);
-        let mut cores = self.cores.into_inner();
-        let (mut received, mut looks) = (0, 0);
-        let intakes: Vec<Intake> = cores.iter_mut().filter_map(|core| core.intake.take()).collect();
-        received += intakes.iter().map(|intake| intake.received).sum::<u64>();
+        let mut workers = self.workers.into_inner();
+        let received: u64 = workers.iter_mut().map(|worker| worker.end()).sum();
+        let mut looks = 0;
         while looks < LAST_LOOKS {
-            looks += usize::from(cores.iter_mut().map(Core::poll).sum::<usize>() == 0);
+            looks += usize::from(workers.iter_mut().map(|worker| worker.poll()).sum::<usize>() == 0);
         }
-        cores.iter_mut().for_each(Core::complete);
-        let left: u64 = self.left.iter().map(|left| left.total()).sum();
-        let stats = || self.meshes.iter().flat_map(|mesh| mesh.stats());
-        let dropped: u64 = stats().map(|stats| stats.drops.total() + stats.lost).sum();
-        let kept: u64 = stats().map(|stats| stats.kept).sum();
+        let mut dropped: u64 = workers.iter_mut().map(|worker| worker.complete()).sum();
+        let left: u64 = self.shared.iter().map(|shared| shared.left.total()).sum();
+        let stats: Vec<WorkerStats> = self.shared.iter().flat_map(|shared| (shared.stats)()).collect();
+        dropped += stats.iter().map(|stats| stats.drops.total() + stats.lost).sum::<u64>();
+        let kept: u64 = stats.iter().map(|stats| stats.kept).sum();
         bench.check(
             &format!("{name}: every packet accounted for"),
             received > 0 && received == left + dropped && dropped == 0,
@@ -117,7 +79,7 @@ impl Rig {
             ),
         );
         let sum = |of: fn(&Left) -> &[Writer<Own<Count>>; 2]| {
-            self.left.iter().flat_map(|left| of(left)).map(|count| count.0.get()).sum::<u64>()
+            self.shared.iter().flat_map(|shared| of(&shared.left)).map(|count| count.0.get()).sum::<u64>()
         };
         let (late, damaged) = (sum(|left| &left.late), sum(|left| &left.damaged));
         if plan.keeps_order() {
@@ -127,15 +89,20 @@ impl Rig {
                 format!("{late} of {left} late"),
             );
         }
-        let mut w = cores.swap_remove(0).w;
-        drop((cores, intakes));
-        let changed: usize = self.pools.iter().map(|pool| changed_frames(pool, &mut w)).sum();
+        let mut w = workers.swap_remove(0).into_worker();
+        drop(workers);
+        let pools = || self.shared.iter().flat_map(|shared| &shared.pools);
+        // What a router leaves is compared as it leaves.
+        let changed: usize = match plan.by {
+            By::Loop => pools().map(|pool| changed_frames(pool, &mut w)).sum(),
+            By::Frames | By::Packets => 0,
+        };
         bench.check(
             &format!("{name}: contents intact"),
             damaged == 0 && changed == 0,
-            format!("{damaged} sums wrong, {changed} frames changed"),
+            format!("{damaged} packets wrong, {changed} frames changed"),
         );
-        self.pools.iter().for_each(|pool| check_home(bench, &name, pool));
+        pools().for_each(|pool| check_home(bench, &name, pool));
         late
     }
 }
@@ -145,13 +112,13 @@ impl Rig {
     /// Polls every worker in turn, on this thread.
     pub(super) fn turn(&self, rounds: usize) {
         for _ in 0..rounds {
-            self.cores.borrow_mut().iter_mut().for_each(|core| _ = core.poll());
+            self.workers.borrow_mut().iter_mut().for_each(|worker| _ = worker.poll());
         }
     }
 
     /// Says of each flow that a packet has left that is to come yet.
     pub(super) fn skip(&self) {
-        self.left.iter().for_each(|left| left.skip());
+        self.shared.iter().for_each(|shared| shared.left.skip());
     }
 }
 
@@ -161,80 +128,10 @@ fn describe(label: &Label) -> String {
     format!("{}, {}", label.variant, of("load"))
 }
 
-fn mesh(plan: &Plan) -> Result<(Arc<Mesh>, Ends), SetUpError> {
-    let (workers, policy) = match plan.way {
-        Way::Handed(policy) => (2, policy),
-        Way::One | Way::Queues => (1, "none"),
-    };
-    let policy = policy.parse().map_err(SetUpError::at("policy"))?;
-    let (inbox, record) = (plan.inbox, plan.record);
-    let config = MeshConfig { workers, inbox, record, policy, ..MeshConfig::default() };
-    Mesh::new(&config).map_err(SetUpError::at("mesh"))
-}
-
-fn intake(plan: &Plan, pool: &Pool) -> Result<Intake, SetUpError> {
-    let config = MemConfig { ring: plan.ring, ..MemConfig::default() };
-    let ports = (0..plan.ports).map(|port| wire(&port.to_string(), &config)).collect::<Result<_, _>>();
-    Ok(Intake {
-        ports: ports.map_err(SetUpError::at("wire"))?,
-        pool: pool.clone(),
-        burst: plan.burst,
-        lines: plan.lines,
-        // A burst comes on top, and what has left counts as waiting until its reader comes back.
-        under_way: (plan.inbox as usize).saturating_sub(BATCH_MAX + plan.burst) as u64,
-        numbers: vec![0; FLOWS],
-        received: 0,
-        left: 0,
-    })
-}
-
-/// The packet of each flow, from its first byte that forwarding keeps.
-fn packets() -> Result<Vec<[u8; PACKET]>, SetUpError> {
-    let mut traffic = Traffic::new(FLOWS, PACKET).map_err(SetUpError::at("traffic"))?;
-    let packet = |_| {
-        let mut packet = [0; PACKET];
-        traffic.write(&mut packet);
-        packet
-    };
-    Ok((0..FLOWS).map(packet).collect())
-}
-
-/// A pool in whose every frame the packet of its flow is written.
-fn filled_pool(plan: &Plan, memory: &Memory, w: &mut Worker) -> Result<Pool, SetUpError> {
-    let config = PoolConfig { name: plan.variant.clone(), frames: plan.frames(), ..PoolConfig::default() };
-    let pool = Pool::new(memory, w, &config).map_err(SetUpError::at("pool"))?;
-    let packets = packets()?;
-    each_frame(&pool, w, |data| data.copy_from_slice(&packets[flow_of(data)]));
-    Ok(pool)
-}
-
-/// Frames that hold another packet than they did at first, but for what forwarding swaps.
-fn changed_frames(pool: &Pool, w: &mut Worker) -> usize {
-    let Ok(packets) = packets() else { return pool.frames() };
-    let mut changed = 0;
-    each_frame(pool, w, |data| {
-        changed += usize::from(data[ADDRESSES..] != packets[flow_of(data)][ADDRESSES..]);
-    });
-    changed
-}
-
-/// Calls `f` with the data of every frame that is home.
-fn each_frame(pool: &Pool, w: &mut Worker, mut f: impl FnMut(&mut [u8])) {
-    let mut all = Vec::new();
-    loop {
-        let mut frames = Batch::new();
-        if pool.alloc_burst(w, &mut frames, BATCH_MAX) == 0 {
-            break;
-        }
-        frames.put_each(PACKET, |_, data| f(data));
-        all.push(frames);
-    }
-    all.iter_mut().for_each(|frames| frames.free(w));
-}
-
 /// The pace of a rig, measured where packets leave last.
 pub(super) struct Pace<'a> {
     rig: &'a Rig,
+    clock: &'a Tsc,
     sampler: PollSampler<'a, Tsc>,
     peer_core: usize,
 }
@@ -242,8 +139,22 @@ pub(super) struct Pace<'a> {
 impl<'a> Pace<'a> {
     pub(super) fn new(rig: &'a Rig, clock: &'a Tsc, packets: u64, peer_core: usize) -> Pace<'a> {
         let shape = Shape { burst: rig.plan.burst, packets, waits: true };
-        Pace { rig, sampler: PollSampler::new(clock, shape), peer_core }
+        Pace { rig, clock, sampler: PollSampler::new(clock, shape), peer_core }
     }
+}
+
+/// A round of a worker on a core where other work takes `pressure` percent of the time, as long as packets move.
+#[inline]
+fn beside_other_work(worker: &mut dyn Turn, pressure: u64, clock: &Tsc) -> usize {
+    if pressure == 0 {
+        return worker.poll();
+    }
+    let begun = clock.ticks();
+    let moved = worker.poll();
+    if moved > 0 {
+        clock.wait((clock.ticks() - begun) * pressure / (100 - pressure));
+    }
+    moved
 }
 
 fn total(left: &[u64; 2]) -> u64 {
@@ -263,16 +174,16 @@ impl Variant for Pace<'_> {
     }
 
     fn round(&mut self, windows: usize) -> Windows {
-        let cores = &mut *self.rig.cores.borrow_mut();
-        let Some((last, others)) = cores.split_last_mut() else { return Windows::default() };
-        let rig = self.rig;
+        let workers = &mut *self.rig.workers.borrow_mut();
+        let Some((last, others)) = workers.split_last_mut() else { return Windows::default() };
+        let (rig, clock, pressure) = (self.rig, self.clock, self.rig.plan.pressure);
         let mut before = rig.left();
         let wanted = (4 * rig.plan.burst) as u64;
         let mut poll = || {
             let (mut looks, mut left) = (0, before);
             // Each of two that receive must have its part: where one is paused, the other's work would pass for both's.
             while looks < LOOKS && is_short(&before, &left, wanted) {
-                let idle = last.poll() == 0;
+                let idle = beside_other_work(&mut **last, pressure, clock) == 0;
                 left = rig.left();
                 looks += usize::from(idle || total(&left) - total(&before) >= wanted);
             }
@@ -281,7 +192,7 @@ impl Variant for Pace<'_> {
             done as usize
         };
         let mut peer: Box<dyn FnMut() + Send> = match others {
-            [other] => Box::new(|| _ = other.poll()),
+            [other] => Box::new(|| _ = beside_other_work(&mut **other, pressure, clock)),
             _ => Box::new(|| std::thread::sleep(Duration::from_micros(100))),
         };
         self.sampler.round(windows, Some(self.peer_core), &mut poll, &mut *peer)

@@ -1,6 +1,6 @@
 //! Small rigs, each on one thread.
 
-use super::plan::{ALL_HANDED, Plan};
+use super::plan::{ALL_HANDED, By, Plan};
 use super::*;
 use crate::bench::tests::report_of;
 use netmem::steer::Record;
@@ -29,6 +29,29 @@ fn every_way_and_policy_accounts_for_every_packet_and_keeps_what_it_says() {
             assert_eq!(report.checks.iter().any(|check| check.name.contains("order kept")), keeps_order);
         }
     }
+}
+
+#[test]
+fn the_forwarder_accounts_for_every_packet_and_each_leaves_as_a_router_sends_it() {
+    for way in [Way::One, ALL_HANDED, Way::Queues, Way::Handed("hash")] {
+        for (by, ports) in [(By::Frames, 1), (By::Packets, 2)] {
+            let report = settled(Plan { by, ports, ..Plan::new("small", way) });
+            assert!(report.ok(), "{way:?} {by:?} {:?}", report.checks);
+            assert_eq!(report.checks.iter().filter(|check| check.name.contains("order kept")).count(), 1);
+        }
+    }
+}
+
+#[test]
+fn each_step_of_a_sweep_is_one_worker_all_handed_over_and_two_queues() {
+    let three = |group: &Group| matches!(group[..], [ref a, ref b, ref c] if a.way == Way::One && b.way == ALL_HANDED && c.way == Way::Queues);
+    let groups = groups::sweeps(8, &groups::RINGS);
+    for step in ["ring-1024", "ring-1048576", "ports-1", "ports-4", "pressure-50", "pressure-80"] {
+        let name = format!("netmem/{step}-one");
+        let group = groups.iter().find(|group| group[0].variant == name).unwrap();
+        assert!(three(group), "{step}: {group:?}");
+    }
+    assert!(groups::forwarder().iter().all(three));
 }
 
 #[test]

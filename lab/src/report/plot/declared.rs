@@ -178,6 +178,14 @@ pub(super) const FIGURES: &[Figure] = &[
         ..packets("handoff", "Time for a packet that is read, by places in the ring whose frames come round")
     },
     Figure {
+        only: &[("load", "routed")],
+        ..packets("handoff", "Time for a packet that the product's forwarder routes")
+    },
+    Figure {
+        only: &[("load", "packets")],
+        ..packets("handoff", "The same, with heads and filter rules")
+    },
+    Figure {
         only: &[("work", "ring")],
         budgets: false,
         ..packets("handoff", "What a hand-off itself costs")

@@ -1,0 +1,152 @@
+//! Workers that share packets, made ready: their memory, ports and lanes.
+
+use std::sync::Arc;
+
+use netmem::forward::{Forwarder, PacketPath, Steering};
+use netmem::limits::BATCH_MAX;
+use netmem::packet::HeadCacheConfig;
+use netmem::page::Memory;
+use netmem::pool::{Pool, PoolConfig};
+use netmem::port::Port;
+use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::steer::{Mesh, MeshConfig, WorkerStats};
+use netmem_router::{Fib, Route, Router};
+use netmem_traffic::INTERFACES;
+
+use super::contents::filled_pool;
+use super::core::{Core, Intake};
+use super::forwarder::{Incoming, Lines, Routing};
+use super::plan::{By, FEW, Plan, Way};
+use super::turn::{Arriving, FLOWS, Left, Turn};
+use crate::bench::SetUpError;
+use crate::experiments::router::{PacketSetup, packet_path};
+
+/// Places in the rings by which packets leave.
+const RING_OUT: usize = 4096;
+
+/// Filter rules that packets with heads are held against.
+const RULES: usize = 16;
+
+/// What workers share that hand packets to each other.
+pub(super) struct Shared {
+    pub(super) left: Arc<Left>,
+    pub(super) pools: Vec<Pool>,
+    /// What travelled between them.
+    pub(super) stats: Box<dyn Fn() -> Vec<WorkerStats>>,
+}
+
+/// The workers, the first of which receives.
+pub(super) type Workers = Vec<Box<dyn Turn>>;
+
+/// One worker, or two with lanes between them.
+pub(super) fn workers(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> {
+    match plan.by {
+        By::Loop => loops(plan, memory),
+        By::Frames | By::Packets => forwarders(plan, memory),
+    }
+}
+
+fn loops(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> {
+    let (mesh, ends) = Mesh::new(&mesh_config(plan)?).map_err(SetUpError::at("mesh"))?;
+    let left = Arc::new(Left::new());
+    let (mut pools, mut workers) = (Vec::new(), Workers::new());
+    for (outbox, inbox) in ends {
+        let mut w = memory.worker().map_err(SetUpError::at("worker"))?;
+        let mut intake = None;
+        if pools.is_empty() {
+            let pool = filled_pool(plan, memory, &mut w)?;
+            intake = Some(loop_intake(plan, &pool)?);
+            pools.push(pool);
+        }
+        let (out, sums, record, left) =
+            (wire_of("out", RING_OUT)?, plan.sums, plan.record, Arc::clone(&left));
+        workers.push(Box::new(Core { w, outbox, inbox, intake, out, sums, record, left }));
+    }
+    Ok((Shared { left, pools, stats: Box::new(move || mesh.stats()) }, workers))
+}
+
+fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> {
+    let (stats, ends): (Box<dyn Fn() -> Vec<WorkerStats>>, _) = if let Way::Handed(_) = plan.way {
+        let (control, ends) = Steering::between(&mesh_config(plan)?).map_err(SetUpError::at("steering"))?;
+        (Box::new(move || control.stats()), ends.into_iter().map(Some).collect())
+    } else {
+        (Box::new(Vec::new), vec![None])
+    };
+    let fib = fib(plan.ports);
+    let (left, lines) = (Arc::new(Left::new()), Arc::new(Lines::new(&fib)?));
+    let (mut pools, mut workers) = (Vec::new(), Workers::new());
+    for (number, steering) in ends.into_iter().enumerate() {
+        let mut w = memory.worker().map_err(SetUpError::at("worker"))?;
+        let (frames, ring) = if number == 0 { (plan.frames(), plan.ring) } else { (plan.few_frames(), FEW) };
+        let config =
+            PoolConfig { name: format!("{}/{number}", plan.variant), frames, ..PoolConfig::default() };
+        let pool = Pool::new(memory, &mut w, &config).map_err(SetUpError::at("pool"))?;
+        let (ports, mut devices) = ports(plan.ports, ring)?;
+        let router = Box::new(Router::new(fib.clone().into()));
+        let mut forwarder =
+            Forwarder::new(ports, pool.clone(), router).map_err(SetUpError::at("forwarder"))?;
+        if plan.by == By::Packets {
+            forwarder.set_packet_path(heads_and_rules(memory, &pool)?);
+        }
+        steering.into_iter().for_each(|end| forwarder.set_steering(end));
+        // Fills the fill rings.
+        forwarder.poll(&mut w);
+        let Some(out) = devices.pop() else { continue };
+        let arriving = Arriving::new(under_way(plan));
+        let incoming = (number == 0).then(|| Incoming { devices, burst: plan.burst, arriving });
+        let (meters, lines, left) = (forwarder.meters(), Arc::clone(&lines), Arc::clone(&left));
+        pools.push(pool);
+        workers.push(Box::new(Routing { w, forwarder, meters, number, incoming, out, lines, left }));
+    }
+    Ok((Shared { left, pools, stats }, workers))
+}
+
+fn mesh_config(plan: &Plan) -> Result<MeshConfig, SetUpError> {
+    let (workers, policy) = match plan.way {
+        Way::Handed(policy) => (2, policy),
+        Way::One | Way::Queues => (1, "none"),
+    };
+    let policy = policy.parse().map_err(SetUpError::at("policy"))?;
+    let (inbox, record) = (plan.inbox, plan.record);
+    Ok(MeshConfig { workers, inbox, record, policy, ..MeshConfig::default() })
+}
+
+fn wire_of(name: &str, ring: usize) -> Result<(MemPort, MemDevice), SetUpError> {
+    wire(name, &MemConfig { ring, ..MemConfig::default() }).map_err(SetUpError::at("wire"))
+}
+
+/// Packets that may be under way: a burst comes on top, and what has left counts as waiting until its reader comes back.
+fn under_way(plan: &Plan) -> u64 {
+    (plan.inbox as usize).saturating_sub(BATCH_MAX + plan.burst) as u64
+}
+
+fn loop_intake(plan: &Plan, pool: &Pool) -> Result<Intake, SetUpError> {
+    let ports =
+        (0..plan.ports).map(|port| wire_of(&port.to_string(), plan.ring)).collect::<Result<_, _>>()?;
+    let (pool, arriving) = (pool.clone(), Arriving::new(under_way(plan)));
+    Ok(Intake { ports, pool, burst: plan.burst, lines: plan.lines, arriving, numbers: vec![0; FLOWS] })
+}
+
+/// The ports of a forwarder, the last of which is the way out, and the network behind each.
+fn ports(incoming: usize, ring: usize) -> Result<(Vec<Box<dyn Port>>, Vec<MemDevice>), SetUpError> {
+    let rings = std::iter::repeat_n(ring, incoming).chain([RING_OUT]).enumerate();
+    let wires = rings.map(|(port, ring)| wire_of(&port.to_string(), ring));
+    let boxed = |wire: Result<(MemPort, MemDevice), _>| {
+        wire.map(|(port, device)| (Box::new(port) as Box<dyn Port>, device))
+    };
+    wires.map(boxed).collect()
+}
+
+/// The router between the lab's two hosts, where the first has several links and the second the last.
+fn fib(incoming: usize) -> Fib {
+    let ([near, far], [first, second]) = (INTERFACES, netmem_traffic::routes());
+    let routes = [first, Route { port: incoming as u8, ..second }];
+    let interfaces = std::iter::repeat_n(near, incoming).chain([far]).collect();
+    Fib { table: routes.into_iter().collect(), interfaces, ..Fib::default() }
+}
+
+fn heads_and_rules(memory: &Memory, pool: &Pool) -> Result<PacketPath, SetUpError> {
+    let setup =
+        PacketSetup { heads: HeadCacheConfig::default(), rules: Some(RULES), pairs: None, list: None };
+    packet_path(memory, pool, &setup).map(|(path, _)| path)
+}
