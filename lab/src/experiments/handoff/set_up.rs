@@ -35,6 +35,9 @@ pub(super) struct Shared {
     pub(super) stats: Box<dyn Fn() -> Vec<WorkerStats>>,
 }
 
+/// A forwarder's.
+type Ports = Vec<Box<dyn Port>>;
+
 /// The workers, the first of which receives.
 pub(super) type Workers = Vec<Box<dyn Turn>>;
 
@@ -128,7 +131,7 @@ fn loop_intake(plan: &Plan, pool: &Pool) -> Result<Intake, SetUpError> {
 }
 
 /// The ports of a forwarder, the last of which is the way out, and the network behind each.
-fn ports(incoming: usize, ring: usize) -> Result<(Vec<Box<dyn Port>>, Vec<MemDevice>), SetUpError> {
+fn ports(incoming: usize, ring: usize) -> Result<(Ports, Vec<MemDevice>), SetUpError> {
     let rings = std::iter::repeat_n(ring, incoming).chain([RING_OUT]).enumerate();
     let wires = rings.map(|(port, ring)| wire_of(&port.to_string(), ring));
     let boxed = |wire: Result<(MemPort, MemDevice), _>| {
