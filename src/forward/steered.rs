@@ -21,8 +21,8 @@ use super::position::Call;
 use super::verdict::Reason;
 use crate::pool::Batch;
 use crate::steer::{
-    HandOffDrops, Inbox, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError, Record, Source,
-    WorkerStats, tx_queue,
+    FlowConsumers, HandOffDrops, Inbox, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError, Record,
+    Source, WorkerStats, tx_queue,
 };
 use crate::sync::Worker;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -127,6 +127,11 @@ impl SteeringControl {
     /// [`PolicyError`] when it names a worker that is not there; nothing has changed then.
     pub fn set_policy(&self, policy: &Policy) -> Result<(), PolicyError> {
         self.mesh.set_policy(policy)
+    }
+
+    /// Which worker consumes which flow, for who consumes them to say: under [`Policy::Flow`] a flow goes there.
+    pub fn consumers(&self) -> &FlowConsumers {
+        self.mesh.consumers()
     }
 
     /// Wakes every worker that sleeps ([`Idle::Sleep`](super::Idle)), as a packet for it would: what is asked of it is seen soon.

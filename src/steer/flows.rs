@@ -52,8 +52,8 @@ impl FlowTable {
         self.entries.fill(Entry { worker: NOBODY, tail: 0 });
     }
 
-    /// The worker out of `targets` for the next frame of the flow with this hash; `kept` frames of the list stay here so
-    /// far, and `ahead[worker]` go to each of the others before it.
+    /// The worker out of `targets` for the next frame of the flow with this hash: the one that consumes it, or else the idlest.
+    /// `ahead[worker]` frames of the list go to each worker before it.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -62,20 +62,26 @@ impl FlowTable {
         out: &[Outgoing],
         own: Own,
         ahead: &mut [u32],
+        consumer: Option<usize>,
     ) -> u8 {
         let place = hash as usize & (self.entries.len() - 1);
         let entry = &mut self.entries[place];
         if entry.worker == NOBODY || is_finished(*entry, out, own, ahead) {
-            let load = |worker: u8| load(worker, out, own, ahead);
-            let idlest =
-                targets.iter().copied().filter(|&t| t != own.worker || own.direct).min_by_key(|&t| load(t));
-            let idlest = idlest.unwrap_or(own.worker);
-            if entry.worker == NOBODY {
-                entry.worker = idlest;
-            } else if load(entry.worker) >= load(idlest) + WORTH_MOVING {
-                entry.worker = idlest;
-                self.moves += 1;
-            }
+            let may_go = |worker: u8| worker != own.worker || own.direct;
+            let next = match targets.iter().copied().find(|&t| Some(usize::from(t)) == consumer) {
+                Some(consumer) if may_go(consumer) => consumer,
+                // Not yet: it is this worker, which has still to read what is in its lane.
+                Some(_) if entry.worker != NOBODY => entry.worker,
+                _ => {
+                    let load = |worker: u8| load(worker, out, own, ahead);
+                    let idlest = targets.iter().copied().filter(|&t| may_go(t)).min_by_key(|&t| load(t));
+                    let idlest = idlest.unwrap_or(own.worker);
+                    let stays = entry.worker != NOBODY && load(entry.worker) < load(idlest) + WORTH_MOVING;
+                    if stays { entry.worker } else { idlest }
+                }
+            };
+            self.moves += u64::from(entry.worker != NOBODY && entry.worker != next);
+            entry.worker = next;
         }
         let to = usize::from(entry.worker);
         ahead[to] += 1;

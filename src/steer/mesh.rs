@@ -1,11 +1,13 @@
 //! The mesh: a lane from every worker to every worker, a bell for each, and the policy they steer by.
 
 use super::config::{MeshConfig, MeshError};
+use super::consumers::FlowConsumers;
 use super::counters::{LaneCounts, SteerCounts, WorkerStats};
 use super::inbox::Inbox;
 use super::lane::{GONE, LaneReceiver, LaneSender, Progress, lane};
 use super::outbox::Outbox;
 use super::policy::{Policy, PolicyError};
+use super::toeplitz::Toeplitz;
 use crate::pool::Line;
 use crate::stats::Count;
 use crate::sync::Doorbell;
@@ -24,6 +26,7 @@ pub struct Mesh {
     lanes: Vec<Between>,
     seats: Vec<Seat>,
     policy: Mutex<Arc<Policy>>,
+    consumers: FlowConsumers,
     /// Goes up with each change of the policy.
     generation: CachePadded<AtomicU32>,
 }
@@ -86,7 +89,8 @@ impl Mesh {
         }
         let policy = Mutex::new(Arc::new(config.policy.resolved(workers)));
         let generation = CachePadded::new(AtomicU32::new(0));
-        let mesh = Arc::new(Mesh { lanes, seats, policy, generation });
+        let consumers = FlowConsumers::new(Toeplitz::new(&config.key), config.flows);
+        let mesh = Arc::new(Mesh { lanes, seats, policy, consumers, generation });
         let ends = senders.into_iter().zip(incoming).enumerate().map(|(worker, (row, lanes))| {
             (Outbox::new(&mesh, worker, row, config), Inbox::new(&mesh, worker, lanes, config.record))
         });
@@ -117,6 +121,11 @@ impl Mesh {
     /// The policy, with the workers named that it chooses from.
     pub fn policy(&self) -> Policy {
         (**lock(&self.policy)).clone()
+    }
+
+    /// Which worker consumes which flow, for who consumes them to say.
+    pub fn consumers(&self) -> &FlowConsumers {
+        &self.consumers
     }
 
     /// How often the policy was changed; a worker whose [`WorkerStats::adopted`] says as much steers by the latest, if no

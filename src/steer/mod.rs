@@ -92,6 +92,7 @@
 //! ```
 
 mod config;
+mod consumers;
 mod counters;
 mod flow;
 mod flows;
@@ -108,6 +109,7 @@ mod queue;
 mod toeplitz;
 
 pub use config::{FlowLimitConfig, MeshConfig, MeshError, Record};
+pub use consumers::FlowConsumers;
 pub use counters::{HandOffDrops, WorkerStats};
 pub use flow::FlowKey;
 pub use inbox::Inbox;

@@ -121,8 +121,9 @@ impl Outbox {
                 let own = Own { worker: self.own, direct, list: self.batches };
                 list.iter().for_each(|&worker| self.out[usize::from(worker)].look());
                 let (flows, out, mut ahead) = (&mut self.flows, &self.out, [0; WORKERS_MAX]);
+                let consumers = self.mesh.consumers();
                 each_hash(&self.hash, queue, frames, |i, hash| {
-                    targets[i] = flows.choose(hash, list, out, own, &mut ahead);
+                    targets[i] = flows.choose(hash, list, out, own, &mut ahead, consumers.of(hash));
                 });
                 self.counts.flow_moves.set(self.flows.moves);
             }

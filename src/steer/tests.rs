@@ -89,6 +89,13 @@ fn read(batch: &[crate::pool::Frame]) -> Vec<(u32, u32)> {
 }
 
 impl Rig {
+    /// The number of a flow of these tests.
+    fn flow_of(&self, flow: u32) -> u32 {
+        let mut data = [0; 60];
+        write(&mut data, flow, 0);
+        self.mesh.consumers().flow(&data, FROM.queue)
+    }
+
     /// Worker `from` steers these frames, and drops what does not fit; returns those that it keeps.
     fn steer(&mut self, from: usize, numbered: impl IntoIterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
         self.steer_from(from, FROM, numbered)

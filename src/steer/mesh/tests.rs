@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ring::tests::{model, thread};
+use crate::steer::DEFAULT_KEY;
 use crate::steer::label::Barrier;
 use crate::sys::event::sleep_until_readable;
 use std::os::fd::AsFd;
@@ -11,7 +12,8 @@ use std::time::Duration;
 fn seats(workers: usize) -> Arc<Mesh> {
     let seats = (0..workers).map(|_| Seat::new().unwrap()).collect();
     let (policy, generation) = (Mutex::new(Arc::default()), CachePadded::new(AtomicU32::new(0)));
-    Arc::new(Mesh { lanes: Vec::new(), seats, policy, generation })
+    let consumers = FlowConsumers::new(Toeplitz::new(&DEFAULT_KEY), 1);
+    Arc::new(Mesh { lanes: Vec::new(), seats, policy, consumers, generation })
 }
 
 fn incoming(lane: LaneReceiver<Line>) -> Incoming {

@@ -110,3 +110,40 @@ fn a_flow_with_several_frames_in_one_batch_is_not_moved_between_them() {
         assert_eq!((one + two, one.min(two)), (60, 0), "half a batch makes its worker busier than the other");
     }
 }
+
+#[test]
+fn a_flow_goes_to_the_worker_that_consumes_it_once_its_old_one_is_done() {
+    let mut rig = rig(&steering(3, "flow=1,2"));
+    let flow = rig.flow_of(1);
+    rig.mesh.consumers().note(flow, 2);
+    rig.steer(0, run(1, 0, 3));
+    rig.flush(0);
+    assert_eq!(rig.take(2).unwrap().1.len(), 3, "its consumer is known");
+    rig.mesh.consumers().note(flow, 1);
+    rig.steer(0, run(1, 3, 3));
+    rig.flush(0);
+    assert_eq!(rig.take_all(1), [], "worker 2 has the first three in work");
+    assert_eq!(rig.take_all(2), run(1, 3, 3).collect::<Vec<_>>());
+    rig.steer(0, run(1, 6, 3));
+    rig.flush(0);
+    assert_eq!(rig.take_all(1), run(1, 6, 3).collect::<Vec<_>>(), "worker 2 is done with all");
+    assert_eq!(rig.mesh.stats()[0].flow_moves, 1);
+}
+
+#[test]
+fn a_consumer_that_the_policy_does_not_choose_from_counts_as_none() {
+    let mut rig = rig(&steering(3, "flow=1,2"));
+    let consumers = rig.mesh.consumers();
+    let flow = rig.flow_of(1);
+    for nobody in [0, 64, usize::MAX] {
+        consumers.note(flow, nobody);
+    }
+    assert_eq!(consumers.of(flow), None);
+    consumers.note(flow, 0);
+    assert_eq!(consumers.of(flow), Some(0));
+    rig.steer(0, run(1, 0, 3));
+    rig.flush(0);
+    assert_eq!(rig.take_all(1).len() + rig.take_all(2).len(), 3);
+    rig.mesh.consumers().forget(flow);
+    assert_eq!(rig.mesh.consumers().of(flow), None);
+}

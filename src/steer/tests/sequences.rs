@@ -40,6 +40,11 @@ enum Op {
     Policy {
         text: usize,
     },
+    /// The consumer of an entry's flows runs on this worker, or on none where it is past the last.
+    Consume {
+        flow: u32,
+        worker: usize,
+    },
     HandOver {
         from: usize,
         heir: usize,
@@ -65,6 +70,7 @@ fn op() -> impl Strategy<Value = Op> {
         40 => worker.clone().prop_map(|by| Op::Take { by }),
         5 => worker.clone().prop_map(|by| Op::Waiting { by }),
         6 => (0..POLICIES.len()).prop_map(|text| Op::Policy { text }),
+        6 => (0..4_u32, 0..=WORKERS).prop_map(|(flow, worker)| Op::Consume { flow, worker }),
         1 => (worker.clone(), worker.clone()).prop_map(|(from, heir)| Op::HandOver { from, heir }),
         1 => worker.prop_map(|worker| Op::Leave { worker }),
     ]
@@ -176,6 +182,8 @@ impl Scene {
                 self.ordered &= POLICIES[text] != "round-robin";
                 self.rig.mesh.set_policy(&policy(POLICIES[text])).unwrap();
             }
+            Op::Consume { flow, worker: WORKERS } => self.rig.mesh.consumers().forget(flow),
+            Op::Consume { flow, worker } => self.rig.mesh.consumers().note(flow, worker),
             Op::HandOver { from, heir } => self.at_inbox(from, |scene| {
                 let inbox = scene.rig.workers[from].inbox.take().unwrap();
                 scene.rig.workers[from].inbox = inbox.hand_over(heir).err();

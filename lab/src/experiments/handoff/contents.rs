@@ -15,7 +15,7 @@ use crate::bench::SetUpError;
 const ADDRESSES: usize = 12;
 
 /// The packet of each flow, from its first byte that forwarding keeps.
-fn packets() -> Result<Vec<[u8; PACKET]>, SetUpError> {
+pub(super) fn packets() -> Result<Vec<[u8; PACKET]>, SetUpError> {
     let mut traffic = Traffic::new(FLOWS, PACKET).map_err(SetUpError::at("traffic"))?;
     let packet = |_| {
         let mut packet = [0; PACKET];

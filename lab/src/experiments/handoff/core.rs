@@ -43,7 +43,14 @@ pub(super) struct Core {
     pub(super) out: (MemPort, MemDevice),
     pub(super) sums: u64,
     pub(super) record: Record,
+    /// Whether a packet is forwarded by the worker that consumes its flow alone.
+    pub(super) consumed: bool,
     pub(super) left: Arc<Left>,
+}
+
+/// The worker that consumes a flow.
+pub(super) fn consumer_of(flow: usize) -> usize {
+    flow % 2
 }
 
 impl Turn for Core {
@@ -56,7 +63,7 @@ impl Turn for Core {
         if let Some(source) = self.inbox.take(&mut self.w, &mut frames) {
             moved += frames.len();
             match (self.record, is_first) {
-                (Record::Second, _) => self.forward(&mut frames),
+                (Record::Second, _) => self.consume(&mut frames),
                 // Comes back, forwarded.
                 (Record::First, true) => self.transmit(&mut frames),
                 (Record::First, false) => {
@@ -101,11 +108,26 @@ impl Core {
                 Source { port: port as u8, queue: port as u16 },
                 &mut frames,
             );
-            self.forward(&mut frames);
+            self.consume(&mut frames);
         }
         self.outbox.flush(&mut self.w);
         self.intake = Some(intake);
         received
+    }
+
+    /// Forwards what this worker consumes, and hands what the other one does over to it.
+    fn consume(&mut self, frames: &mut Batch) {
+        if self.consumed {
+            let (own, mut mine, mut others) = (self.outbox.worker(), Batch::new(), Batch::new());
+            for frame in frames.drain() {
+                let to = if consumer_of(flow_of(frame.data())) == own { &mut mine } else { &mut others };
+                // Neither gets more than there were.
+                let _ = to.push(frame);
+            }
+            self.outbox.hand_off_or_drop(&mut self.w, 1 - own, Source::default(), &mut others);
+            *frames = mine;
+        }
+        self.forward(frames);
     }
 
     fn forward(&mut self, frames: &mut Batch) {

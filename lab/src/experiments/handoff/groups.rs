@@ -37,6 +37,14 @@ pub(super) fn sweeps(sums: u64, rings: &[usize]) -> Vec<Group> {
             heavy("hash", Way::Handed("hash")),
             heavy("flow", Way::Handed("flow")),
         ],
+        [("consumer-hash", "hash"), ("consumer-flow", "flow")]
+            .map(|(variant, policy)| Plan {
+                consumed: true,
+                sums: 1,
+                ring: RING_BY_FLOW,
+                ..Plan::new(variant, Way::Handed(policy))
+            })
+            .into(),
         [32, 8, 64].map(|burst| Plan { burst, ..handed(format!("burst-{burst}")) }).into(),
         [512, 128, 2048].map(|inbox| Plan { inbox, ..handed(format!("inbox-{inbox}")) }).into(),
         [("tx-second", Record::Second), ("tx-first", Record::First)]

@@ -59,6 +59,9 @@ pub(super) struct Plan {
     /// Percent of a worker's time that other work on its core takes, beside each round in which packets moved.
     pub(super) pressure: u64,
     pub(super) by: By,
+    /// Whether each flow is consumed by one of two workers, every second by the second: a packet that comes to the other one is
+    /// handed over once more.
+    pub(super) consumed: bool,
 }
 
 impl Plan {
@@ -76,6 +79,7 @@ impl Plan {
             ring: 2048,
             pressure: 0,
             by: By::Loop,
+            consumed: false,
         }
     }
 
@@ -151,6 +155,9 @@ impl Plan {
             ("working_set", (self.ports * self.ring * CHUNK_SIZE).into()),
             ("touched", self.touched().into()),
         ]);
+        if self.consumed {
+            params.insert("consumed".to_owned(), "by flow".into());
+        }
         if self.pressure > 0 {
             params.insert("pressure".to_owned(), self.pressure.into());
         }

@@ -116,6 +116,16 @@ impl Rig {
         }
     }
 
+    /// Packets that went from one worker to another.
+    pub(super) fn handed(&self) -> u64 {
+        self.shared.iter().flat_map(|shared| (shared.stats)()).map(|stats| stats.received).sum()
+    }
+
+    /// Packets that left.
+    pub(super) fn total(&self) -> u64 {
+        total(&self.left())
+    }
+
     /// Says of each flow that a packet has left that is to come yet.
     pub(super) fn skip(&self) {
         self.shared.iter().for_each(|shared| shared.left.skip());

@@ -13,8 +13,8 @@ use netmem::steer::{Mesh, MeshConfig, WorkerStats};
 use netmem_router::{Fib, Route, Router};
 use netmem_traffic::INTERFACES;
 
-use super::contents::filled_pool;
-use super::core::{Core, Intake};
+use super::contents::{filled_pool, packets};
+use super::core::{Core, Intake, consumer_of};
 use super::forwarder::{Incoming, Lines, Routing};
 use super::plan::{By, FEW, Plan, Way};
 use super::turn::{Arriving, FLOWS, Left, Turn};
@@ -63,7 +63,14 @@ fn loops(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> 
         }
         let (out, sums, record, left) =
             (wire_of("out", RING_OUT)?, plan.sums, plan.record, Arc::clone(&left));
-        workers.push(Box::new(Core { w, outbox, inbox, intake, out, sums, record, left }));
+        let consumed = plan.consumed;
+        workers.push(Box::new(Core { w, outbox, inbox, intake, out, sums, record, consumed, left }));
+    }
+    if plan.consumed {
+        for (flow, packet) in packets()?.iter().enumerate() {
+            let consumers = mesh.consumers();
+            consumers.note(consumers.flow(packet, 0), consumer_of(flow));
+        }
     }
     Ok((Shared { left, pools, stats: Box::new(move || mesh.stats()) }, workers))
 }

@@ -43,6 +43,22 @@ fn the_forwarder_accounts_for_every_packet_and_each_leaves_as_a_router_sends_it(
 }
 
 #[test]
+fn flows_that_follow_their_consumer_travel_once_and_others_twice() {
+    let travelled = |policy| {
+        let plan = Plan { consumed: true, sums: 1, ..Plan::new("small", Way::Handed(policy)) };
+        let rig = Rig::new(plan).unwrap();
+        rig.turn(200);
+        let (handed, left) = (rig.handed(), rig.total());
+        let report = report_of(false, |bench| _ = rig.settle(bench));
+        assert!(report.ok(), "{policy}: {:?}", report.checks);
+        handed as f64 / left as f64
+    };
+    let (by_hash, by_flow) = (travelled("hash"), travelled("flow"));
+    assert!((0.45..=0.55).contains(&by_flow), "one in two has its consumer elsewhere: {by_flow}");
+    assert!(by_hash > 0.9, "of those by hash half come to the wrong one of two: {by_hash}");
+}
+
+#[test]
 fn each_step_of_a_sweep_is_one_worker_all_handed_over_and_two_queues() {
     let three = |group: &Group| matches!(group[..], [ref a, ref b, ref c] if a.way == Way::One && b.way == ALL_HANDED && c.way == Way::Queues);
     let groups = groups::sweeps(8, &groups::RINGS);

@@ -181,10 +181,7 @@ pub(super) const FIGURES: &[Figure] = &[
         only: &[("load", "routed")],
         ..packets("handoff", "Time for a packet that the product's forwarder routes")
     },
-    Figure {
-        only: &[("load", "packets")],
-        ..packets("handoff", "The same, with heads and filter rules")
-    },
+    Figure { only: &[("load", "packets")], ..packets("handoff", "The same, with heads and filter rules") },
     Figure {
         only: &[("work", "ring")],
         budgets: false,
