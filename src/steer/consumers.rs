@@ -10,8 +10,10 @@ const NOBODY: u8 = u8::MAX;
 /// The workers that consume flows, as their consumers say: under [`Policy::Flow`](super::Policy::Flow) a flow goes to its own.
 ///
 /// What the kernel's receive flow steering has in its table of sockets. Whoever consumes a flow, a server's socket for example, notes
-/// the worker that it runs on, as often as it likes: a flow moves when its old worker is done with all its frames. Flows that
-/// share an entry of the table, which has [`MeshConfig::flows`](super::MeshConfig::flows), share a consumer: the one noted last.
+/// the worker that it runs on, as often as it likes: a flow moves when its old worker is done with all its frames. Packets that
+/// are handed on to the consumer by hand before that may be overtaken by those that come straight: note a consumer when its
+/// connection begins. Flows that share an entry of the table, which has [`MeshConfig::flows`](super::MeshConfig::flows), share
+/// a consumer: the one noted last.
 ///
 /// ```
 /// use netmem::steer::{Mesh, MeshConfig};
