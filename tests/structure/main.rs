@@ -80,7 +80,7 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
 /// Where the code of the product lies.
-const PRODUCT: [&str; 11] = [
+const PRODUCT: [&str; 12] = [
     "src",
     "router/src",
     "traffic/src",
@@ -90,12 +90,13 @@ const PRODUCT: [&str; 11] = [
     "capi/src",
     "tokio/src",
     "bytes/src",
+    "smoltcp/src",
     "lab/src",
     "cli/src",
 ];
 
 /// Where beside it the tests, benchmarks and examples lie.
-const AROUND: [&str; 11] = [
+const AROUND: [&str; 13] = [
     "tests",
     "examples",
     "router/tests",
@@ -104,6 +105,8 @@ const AROUND: [&str; 11] = [
     "tokio/tests",
     "bytes/examples",
     "bytes/tests",
+    "smoltcp/examples",
+    "smoltcp/tests",
     "lab/benches",
     "lab/tests",
     "cli/tests",
@@ -198,7 +201,7 @@ fn a_stage_names_only_itself_and_stages_before_it() {
 }
 
 /// The crates beside the library, each after those that it may use.
-const BESIDE: [&str; 10] = [
+const BESIDE: [&str; 11] = [
     "netmem-traffic",
     "netmem-router",
     "netmem-rtnetlink",
@@ -207,6 +210,7 @@ const BESIDE: [&str; 10] = [
     "netmem-capi",
     "netmem-tokio",
     "netmem-bytes",
+    "netmem-smoltcp",
     "netmem-lab",
     "netmem-cli",
 ];
