@@ -61,7 +61,7 @@ impl Queue {
 
 /// The names of neighbours that frames wait for, for whoever can ask for their link addresses.
 #[derive(Debug)]
-pub struct Wanted(Receiver<Neighbour>);
+pub struct Wanted(pub(crate) Receiver<Neighbour>);
 
 /// Room for at most `most` frames of a worker that wait, and the names of the neighbours that they wait for.
 #[cold]

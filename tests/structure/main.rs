@@ -80,7 +80,7 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
 /// Where the code of the product lies.
-const PRODUCT: [&str; 10] = [
+const PRODUCT: [&str; 12] = [
     "src",
     "router/src",
     "traffic/src",
@@ -89,18 +89,24 @@ const PRODUCT: [&str; 10] = [
     "ports/src",
     "capi/src",
     "tokio/src",
+    "bytes/src",
+    "smoltcp/src",
     "lab/src",
     "cli/src",
 ];
 
 /// Where beside it the tests, benchmarks and examples lie.
-const AROUND: [&str; 9] = [
+const AROUND: [&str; 13] = [
     "tests",
     "examples",
     "router/tests",
     "rtnetlink/tests",
     "capi/tests",
     "tokio/tests",
+    "bytes/examples",
+    "bytes/tests",
+    "smoltcp/examples",
+    "smoltcp/tests",
     "lab/benches",
     "lab/tests",
     "cli/tests",
@@ -195,7 +201,7 @@ fn a_stage_names_only_itself_and_stages_before_it() {
 }
 
 /// The crates beside the library, each after those that it may use.
-const BESIDE: [&str; 9] = [
+const BESIDE: [&str; 11] = [
     "netmem-traffic",
     "netmem-router",
     "netmem-rtnetlink",
@@ -203,6 +209,8 @@ const BESIDE: [&str; 9] = [
     "netmem-ports",
     "netmem-capi",
     "netmem-tokio",
+    "netmem-bytes",
+    "netmem-smoltcp",
     "netmem-lab",
     "netmem-cli",
 ];
@@ -230,7 +238,9 @@ fn the_library_its_tests_and_examples_use_no_crate_beside_it() {
 #[test]
 fn crates_beside_the_library_use_its_public_interface_alone() {
     let mut findings = Vec::new();
-    for source in ["router", "traffic", "doctor", "ports", "capi"].into_iter().flat_map(Source::under) {
+    for source in
+        ["router", "traffic", "doctor", "ports", "capi", "bytes"].into_iter().flat_map(Source::under)
+    {
         let named = source.lines().find(|(_, line)| line.contains("netmem::system"));
         findings.extend(named.map(|(number, _)| format!("{}:{number}: names netmem::system", source.path)));
     }

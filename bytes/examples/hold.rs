@@ -1,0 +1,62 @@
+//! Holds one packet of a thousand for seconds, and starves nobody: `hold eth0 100000` sees what passes an interface, gives every thousandth
+//! packet to a slow reader on another thread, without a copy, and ends after so many packets. Needs root; the kernel has all packets too.
+
+use bytes::Bytes;
+use netmem::port::af_packet;
+use netmem::{Batch, Fill, Memory, MemoryConfig, Pool, PoolConfig, Port, Rx};
+use netmem_bytes::Lender;
+use std::error::Error;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const ONE_OF: u64 = 1000;
+const HELD: Duration = Duration::from_secs(3);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [interface, packets] = &words[..] else { return Err("usage: hold INTERFACE PACKETS".into()) };
+    let packets: u64 = packets.parse()?;
+    let memory = Memory::new(&MemoryConfig::default())?;
+    let mut w = memory.worker()?;
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 4096, ..PoolConfig::default() })?;
+    let mut port = af_packet::open(interface, 512)?;
+    // A quarter of the pool at most is held, however slow the reader is; then it gets copies.
+    let lender = Lender::new(&pool, pool.capacity() / 4 * pool.frame_size());
+    let (give, take) = channel();
+    let reader = thread::spawn(move || read(take));
+    println!("sees {interface}");
+    let (mut seen, mut frames) = (0, Batch::new());
+    while seen < packets {
+        port.refill(&mut w, &pool);
+        if port.rx(&mut w, &mut frames) == 0 {
+            thread::sleep(Duration::from_millis(1)); // examples/udp_echo.rs of netmem sleeps until one comes
+        }
+        for frame in frames.drain() {
+            seen += 1;
+            if seen % ONE_OF == 0 {
+                give.send((Instant::now(), lender.lend(&mut w, frame.share())))?;
+            } else {
+                frame.free(&mut w);
+            }
+        }
+    }
+    drop(give);
+    let (counters, starved) = (port.counters(), port.counters().rx_no_frame.get());
+    println!("{seen} seen, {starved} found no frame, {} overran the socket", counters.rx_ring_full.get());
+    println!("{} bytes of frames are held, {} were copied", lender.pinned(), lender.copied());
+    let (held, bytes) = reader.join().map_err(|_| "the reader ended")?;
+    println!("{held} were held for {HELD:?} and read: {bytes} bytes; all home: {}", {
+        drop(port);
+        pool.ledger().all_home()
+    });
+    Ok(())
+}
+
+/// Reads each packet once it was held long enough; how many, and bytes of them.
+fn read(packets: Receiver<(Instant, Bytes)>) -> (u64, usize) {
+    packets.iter().fold((0, 0), |(held, bytes), (came, packet)| {
+        thread::sleep(HELD.saturating_sub(came.elapsed()));
+        (held + 1, bytes + packet.len())
+    })
+}

@@ -1,0 +1,92 @@
+//! HTTP/1.1 beside the kernel: `http eth0 192.0.2.1 FILE` answers each GET to port 80 of an address of the kernel's with the file, over
+//! smoltcp and AF_XDP; the kernel answers ping, ARP and all other ports. Needs root; Ctrl-C ends it.
+
+use netmem::port::xdp::XdpConfig;
+use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem, XdpPort};
+use netmem_smoltcp::PortDevice;
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::time::Instant;
+use smoltcp::wire::{HardwareAddress, IpCidr};
+use std::error::Error;
+use std::net::IpAddr;
+
+const CLIENTS: usize = 32;
+/// How long a client may take to say something.
+const PATIENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(60);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [name, address, file] = &words[..] else { return Err("usage: http INTERFACE ADDRESS FILE".into()) };
+    let (address, file): (IpAddr, Vec<u8>) = (address.parse()?, std::fs::read(file)?);
+    let memory = Memory::new(&MemoryConfig::default())?;
+    let mut w = memory.worker()?;
+    let config = PoolConfig { frames: 16384, dma: DmaMap::Umem, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut w, &config)?;
+    let config = XdpConfig { take: Some(format!("tcp:80@{address}").parse()?), ..XdpConfig::default() };
+    let port = XdpPort::open(&Umem::new(&memory), &mut w, &pool, name, 0, &config)?;
+    let mut device = PortDevice::beside_kernel(Box::new(port), w, &pool, 1500)?;
+
+    let mut interface = Interface::new(Config::new(HardwareAddress::Ip), &mut device, Instant::now());
+    // All the world is on the link: packets go to the station from which the client's came.
+    interface.update_ip_addrs(|all| all.push(IpCidr::new(address.into(), 0)).expect("room for one"));
+    let mut sockets = SocketSet::new(vec![]);
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::new(&mut sockets)).collect();
+    loop {
+        interface.poll(Instant::now(), &mut device, &mut sockets);
+        device.flush();
+        let mut moved = 0;
+        for client in &mut clients {
+            moved += client.serve(sockets.get_mut(client.socket), &file);
+        }
+        if moved == 0 {
+            device.wait(interface.poll_delay(Instant::now(), &sockets).map(Into::into));
+        }
+    }
+}
+
+/// A client: what it asked, and how much of the answer it has been given.
+struct Client {
+    socket: SocketHandle,
+    request: Vec<u8>,
+    given: usize,
+}
+
+impl Client {
+    fn new(sockets: &mut SocketSet) -> Client {
+        let buffer = |bytes| SocketBuffer::new(vec![0; bytes]);
+        let mut socket = Socket::new(buffer(16 << 10), buffer(1 << 20));
+        socket.set_congestion_control(CongestionControl::Cubic);
+        socket.set_timeout(Some(PATIENCE));
+        Client { socket: sockets.add(socket), request: Vec::new(), given: 0 }
+    }
+
+    /// Reads and answers as far as can be now; how many bytes.
+    fn serve(&mut self, socket: &mut Socket, file: &[u8]) -> usize {
+        if socket.state() == State::Closed {
+            (self.request, self.given) = (Vec::new(), 0);
+            socket.listen(80).expect("a closed socket listens");
+        }
+        let asked =
+            socket.recv(|bytes| (bytes.len(), self.request.extend_from_slice(bytes))).map_or(0, |()| 0);
+        let is_whole = self.request.ends_with(b"\r\n\r\n");
+        if self.request.len() > 8192 || is_whole && !self.request.starts_with(b"GET ") {
+            socket.abort();
+        }
+        if !is_whole || !socket.may_send() {
+            return asked;
+        }
+        let header =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", file.len());
+        let rest = match self.given.checked_sub(header.len()) {
+            None => &header.as_bytes()[self.given..],
+            Some(at) => &file[at..],
+        };
+        let given = socket.send_slice(rest).unwrap_or(0);
+        self.given += given;
+        if self.given == header.len() + file.len() {
+            socket.close();
+        }
+        asked + given
+    }
+}

@@ -1,0 +1,278 @@
+//! A port as a device.
+
+use crate::stations::{NextHop, Stations};
+use crate::tokens::{RxFrame, TxFrame};
+use netmem::system::event::sleep_until_readable;
+use netmem::wire::ethernet;
+use netmem::{Batch, Frame, Pool, Port, PortState, Worker};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium};
+use smoltcp::time::Instant;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The longest sleep where the device wakes, and where it does not.
+const LOOK: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_millis(50);
+/// While frames wait for the device, whose completions wake nobody.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A port, the worker at whose caches its calls are, and the pool that it receives into, as a device of smoltcp. See [the crate](crate).
+pub struct PortDevice {
+    port: Box<dyn Port>,
+    worker: Worker,
+    pool: Pool,
+    /// What a header of the link is made by; None where smoltcp makes it.
+    stations: Option<Stations>,
+    mtu: usize,
+    burst: usize,
+    received: Batch,
+    /// Frames that smoltcp has read, to be freed in bulk.
+    read: Batch,
+    to_send: Batch,
+    /// The next packet's frame.
+    spare: Option<Frame>,
+    unsent: u64,
+    ignored: u64,
+}
+
+/// Why a port cannot be a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The pool has no frame.
+    #[error("the pool has no free frame")]
+    NoFrame,
+    /// A packet of that size does not fit into a frame.
+    #[error(
+        "a packet of {mtu} bytes and its link header need more than the {room} bytes of a frame: give the pool larger frames"
+    )]
+    Mtu {
+        /// The MTU that was asked for.
+        mtu: usize,
+        /// Bytes a frame has room for.
+        room: usize,
+    },
+}
+
+impl fmt::Debug for PortDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.port.name();
+        f.debug_struct("PortDevice").field("port", &name).field("mtu", &self.mtu).finish_non_exhaustive()
+    }
+}
+
+impl PortDevice {
+    /// A station of its own on the link: smoltcp has MAC addresses, and finds neighbours. The port has to give it ARP and neighbour discovery.
+    /// `mtu` is the longest packet of IP (1500 on most links); `worker` is the pool's owner, or another worker of its memory.
+    ///
+    /// # Errors
+    /// [`DeviceError`]
+    pub fn station(
+        port: Box<dyn Port>,
+        worker: Worker,
+        pool: &Pool,
+        mtu: usize,
+    ) -> Result<PortDevice, DeviceError> {
+        PortDevice::new(port, worker, pool, mtu, None)
+    }
+
+    /// Beside the kernel, with an IP address of its: packets are sent to the station from which the last one of their destination came.
+    /// smoltcp's interface has [`HardwareAddress::Ip`](smoltcp::wire::HardwareAddress::Ip). Else as [`PortDevice::station`].
+    ///
+    /// # Errors
+    /// [`DeviceError`]
+    pub fn beside_kernel(
+        port: Box<dyn Port>,
+        worker: Worker,
+        pool: &Pool,
+        mtu: usize,
+    ) -> Result<PortDevice, DeviceError> {
+        PortDevice::new(port, worker, pool, mtu, Some(Stations::default()))
+    }
+
+    fn new(
+        port: Box<dyn Port>,
+        mut worker: Worker,
+        pool: &Pool,
+        mtu: usize,
+        stations: Option<Stations>,
+    ) -> Result<PortDevice, DeviceError> {
+        let spare = pool.alloc(&mut worker).ok_or(DeviceError::NoFrame)?;
+        let room = spare.tailroom();
+        if room < mtu + ethernet::HEADER_LEN {
+            spare.free(&mut worker);
+            return Err(DeviceError::Mtu { mtu, room });
+        }
+        let (received, read, to_send) = (Batch::new(), Batch::new(), Batch::new());
+        let (spare, pool) = (Some(spare), pool.clone());
+        let mut device = PortDevice {
+            port,
+            worker,
+            pool,
+            stations,
+            mtu,
+            burst: 0,
+            received,
+            read,
+            to_send,
+            spare,
+            unsent: 0,
+            ignored: 0,
+        };
+        // What a sender left to its card would fail smoltcp's check.
+        device.port.keep_offloads(false);
+        device.tend();
+        device.burst = device.port.rx_posted();
+        Ok(device)
+    }
+
+    /// Who says the next hop of a destination that has sent nothing, for sockets that connect. Only [beside the kernel](PortDevice::beside_kernel).
+    pub fn set_next_hop(&mut self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
+        if let Some(stations) = &mut self.stations {
+            stations.ask = Some(Box::new(ask));
+        }
+    }
+
+    /// Gives the port what smoltcp wrote, frees what it read, and posts empty frames: to be called after each poll.
+    pub fn flush(&mut self) {
+        self.send();
+        self.tend();
+    }
+
+    /// Sleeps until a packet comes, at most so long (None: until one comes, or the port is to be looked at); at once where there is one, or where
+    /// packets wait to be sent and may have room.
+    ///
+    /// # Cost
+    /// A system call.
+    pub fn wait(&mut self, at_most: Option<Duration>) {
+        if !self.received.is_empty() {
+            return;
+        }
+        if !self.port.arm() {
+            let fd = self.port.wakeup_fd();
+            let is_woken = fd.is_some() && self.port.rx_posted() > 0 && self.port.state() == PortState::Up;
+            let limit = match (is_woken, self.port.tx_posted() > 0 || !self.to_send.is_empty()) {
+                (_, true) => SHORTEST,
+                (true, false) => LOOK,
+                (false, false) => LONGEST,
+            };
+            sleep_until_readable(fd.as_slice(), at_most.map_or(limit, |most| most.min(limit)));
+        }
+        self.port.disarm();
+    }
+
+    /// Packets of smoltcp that were not sent since the device was made: longer than the MTU, or without a next hop.
+    pub fn unsent(&self) -> u64 {
+        self.unsent
+    }
+
+    /// Frames beside the kernel that were freed unread since the device was made: they are not of IP, or their header is broken.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// The port: its state and its counters.
+    pub fn port(&self) -> &dyn Port {
+        &*self.port
+    }
+
+    /// The port and the worker again. What was not sent goes home.
+    pub fn into_parts(self) -> (Box<dyn Port>, Worker) {
+        (self.port, self.worker)
+    }
+
+    /// Gives the port what it has room for; what it can never carry is freed, and counted by it.
+    fn send(&mut self) {
+        if self.to_send.is_empty() {
+            return;
+        }
+        self.port.tx(&mut self.worker, &mut self.to_send);
+        if !self.to_send.is_empty() {
+            self.port.take_unsendable(&mut self.to_send).free(&mut self.worker);
+        }
+    }
+
+    /// Frees what was read and sent, posts empty frames, and wakes the device.
+    fn tend(&mut self) {
+        self.read.free(&mut self.worker);
+        while self.port.complete(&mut self.worker, &mut self.read) > 0 {
+            self.read.free(&mut self.worker);
+        }
+        self.provide();
+        // A quarter is left to be sent: where the device had all frames, none could be answered, and none would come home.
+        let most = self.pool.frames() - self.pool.frames() / 4;
+        self.port.refill_to(&mut self.worker, &self.pool, most);
+        self.port.kick();
+    }
+
+    /// Whether there is a frame for a packet, and a place for it among those to be sent.
+    fn can_send(&mut self) -> bool {
+        if self.to_send.room() == 0 {
+            self.send();
+        }
+        self.provide();
+        self.spare.is_some() && self.to_send.room() > 0
+    }
+
+    /// Provides the next packet's frame, where the pool has one.
+    fn provide(&mut self) {
+        if self.spare.is_none() {
+            self.spare = self.pool.alloc(&mut self.worker);
+        }
+    }
+
+    /// The next frame for smoltcp.
+    fn next(&mut self) -> Option<Frame> {
+        loop {
+            if self.received.is_empty() {
+                self.flush();
+                self.port.rx(&mut self.worker, &mut self.received);
+            }
+            let mut frame = self.received.pop_front()?;
+            let Some(stations) = &mut self.stations else { return Some(frame) };
+            if stations.see(frame.data()) && frame.pull(ethernet::HEADER_LEN).is_ok() {
+                return Some(frame);
+            }
+            self.ignored += 1;
+            frame.free(&mut self.worker);
+        }
+    }
+}
+
+impl Device for PortDevice {
+    type RxToken<'a> = RxFrame<'a>;
+    type TxToken<'a> = TxFrame<'a>;
+
+    fn receive(&mut self, _: Instant) -> Option<(RxFrame<'_>, TxFrame<'_>)> {
+        if !self.can_send() {
+            return None;
+        }
+        if self.read.room() == 0 {
+            self.read.free(&mut self.worker);
+        }
+        let frame = self.next()?;
+        let PortDevice { read, spare, to_send, stations, unsent, .. } = self;
+        Some((RxFrame { frame, read }, TxFrame { spare, to_send, stations: stations.as_mut(), unsent }))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<TxFrame<'_>> {
+        if !self.can_send() {
+            return None;
+        }
+        let PortDevice { spare, to_send, stations, unsent, .. } = self;
+        Some(TxFrame { spare, to_send, stations: stations.as_mut(), unsent })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        let link = match self.stations {
+            Some(_) => (Medium::Ip, 0),
+            None => (Medium::Ethernet, ethernet::HEADER_LEN),
+        };
+        capabilities.medium = link.0;
+        capabilities.max_transmission_unit = self.mtu + link.1;
+        capabilities.max_burst_size = Some(self.burst).filter(|frames| *frames > 0);
+        capabilities
+    }
+}

@@ -1,0 +1,61 @@
+//! Ports of [netmem] as devices of [smoltcp].
+//!
+//! A [`PortDevice`] is a port, the worker at whose caches its calls are, and the pool whose frames it receives into, as a
+//! [`phy::Device`](smoltcp::phy::Device). Frames are lent both ways: smoltcp reads a packet in the frame that the device wrote, and writes one
+//! into the frame that the device sends. (smoltcp itself copies between packets and the buffers of its sockets.)
+//!
+//! There are two ways to be on a link:
+//!
+//! | | smoltcp | the kernel |
+//! |---|---|---|
+//! | [`PortDevice::station`] | has MAC and IP addresses of its own; answers ARP and ping | has its own addresses; a packet socket or TAP shows it the rest |
+//! | [`PortDevice::beside_kernel`] | has the kernel's IP address; the port [takes](netmem::port::xdp::Take) its TCP or UDP ports | answers ARP, ping, and all other ports |
+//!
+//! Beside the kernel no ARP answer ever comes to the port. So a packet is sent to the station from which the last one of its destination came, or
+//! where none did, to the next hop that [`PortDevice::set_next_hop`] says.
+//!
+//! # A round
+//! ```
+//! use netmem::port::mem::{MemConfig, wire};
+//! use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+//! use netmem_smoltcp::PortDevice;
+//! use smoltcp::iface::{Config, Interface, SocketSet};
+//! use smoltcp::time::Instant;
+//! use smoltcp::wire::{EthernetAddress, IpCidr, Ipv4Address};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+//! let mut worker = memory.worker()?;
+//! let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames: 256, ..Default::default() })?;
+//! let (port, _network) = wire("0", &MemConfig { ring: 64, ..Default::default() })?; // or an XdpPort
+//! let mut device = PortDevice::station(Box::new(port), worker, &pool, 1500)?;
+//!
+//! let mac = EthernetAddress([2, 0, 0, 0, 0, 1]);
+//! let mut interface = Interface::new(Config::new(mac.into()), &mut device, Instant::now());
+//! interface.update_ip_addrs(|all| all.push(IpCidr::new(Ipv4Address::new(10, 0, 0, 2).into(), 24)).expect("room for one"));
+//! let mut sockets = SocketSet::new(vec![]);
+//! # let mut rounds = 0;
+//! loop {
+//!     interface.poll(Instant::now(), &mut device, &mut sockets);
+//!     device.flush(); // what smoltcp wrote leaves in bursts
+//!     // … sockets …
+//!     # rounds += 1;
+//!     # if rounds == 3 { break }
+//!     device.wait(interface.poll_delay(Instant::now(), &sockets).map(Into::into));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What smoltcp is told
+//! - The MTU is what it is given, and fits into a frame.
+//! - Bursts are as long as the port's receive ring.
+//! - Checksums are verified and computed by smoltcp. Ports verify none; what a sender left to its card the port completes before.
+
+mod device;
+mod stations;
+mod tokens;
+
+pub use device::{DeviceError, PortDevice};
+pub use stations::NextHop;
+pub use tokens::{RxFrame, TxFrame};

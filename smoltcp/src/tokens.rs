@@ -1,0 +1,70 @@
+//! Frames on their way between a port and smoltcp.
+
+use crate::stations::Stations;
+use netmem::wire::ethernet;
+use netmem::{Batch, Frame};
+use smoltcp::phy::{RxToken, TxToken};
+
+/// A packet that was received, in its frame.
+#[derive(Debug)]
+pub struct RxFrame<'a> {
+    pub(crate) frame: Frame,
+    /// Has room for it.
+    pub(crate) read: &'a mut Batch,
+}
+
+/// A frame for a packet that is to be sent.
+#[derive(Debug)]
+pub struct TxFrame<'a> {
+    /// An empty frame, unless it is used.
+    pub(crate) spare: &'a mut Option<Frame>,
+    /// Has room for it.
+    pub(crate) to_send: &'a mut Batch,
+    /// Where packets are without the link's header.
+    pub(crate) stations: Option<&'a mut Stations>,
+    pub(crate) unsent: &'a mut u64,
+}
+
+impl RxToken for RxFrame<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
+        let result = read(self.frame.data());
+        // There is room; where there were none, it would be dropped, and go home.
+        drop(self.read.push(self.frame));
+        result
+    }
+}
+
+impl TxToken for TxFrame<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
+        let Some(mut frame) = self.spare.take() else { return self.refuse(len, write) };
+        let link = self.stations.as_ref().map_or(0, |_| ethernet::HEADER_LEN);
+        let Ok(room) = frame.put(link + len) else {
+            *self.spare = Some(frame);
+            return self.refuse(len, write);
+        };
+        let (header, packet) = room.split_at_mut(link);
+        packet.fill(0); // smoltcp counts on it where a header has reserved bytes
+        let result = write(packet);
+        let found = match self.stations {
+            Some(stations) => stations.header(packet).map(|bytes| header.copy_from_slice(&bytes)).is_some(),
+            None => true,
+        };
+        if found {
+            drop(self.to_send.push(frame));
+        } else {
+            *self.unsent += 1;
+            // Cut to nothing, it is as it was.
+            *self.spare = frame.trim(0).is_ok().then_some(frame);
+        }
+        result
+    }
+}
+
+impl TxFrame<'_> {
+    /// A packet that no frame takes is written all the same, since smoltcp wants its answer, and goes nowhere.
+    #[cold]
+    fn refuse<R>(self, len: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        *self.unsent += 1;
+        write(&mut vec![0; len])
+    }
+}

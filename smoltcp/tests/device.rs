@@ -1,0 +1,254 @@
+//! A port as a device of smoltcp, over a wire inside the process.
+
+#![allow(clippy::unwrap_used)]
+
+use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::wire::{Datagram, Ethernet, MacAddr, ethernet};
+use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+use netmem_smoltcp::{DeviceError, NextHop, PortDevice};
+use smoltcp::iface::{Config, Interface, SocketSet};
+use smoltcp::phy::{Device, Medium, RxToken, TxToken};
+use smoltcp::socket::udp;
+use smoltcp::time::Instant;
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Address};
+use std::thread;
+use std::time::Duration;
+
+const OWN_BYTES: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const OWN: MacAddr = MacAddr::new(OWN_BYTES);
+const PEER_BYTES: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const PEER: MacAddr = MacAddr::new(PEER_BYTES);
+const GATEWAY_BYTES: [u8; 6] = [2, 0, 0, 0, 0, 3];
+const GATEWAY: MacAddr = MacAddr::new(GATEWAY_BYTES);
+const NOW: Instant = Instant::ZERO;
+
+fn device(frames: usize, is_station: bool) -> (PortDevice, MemDevice, Pool) {
+    let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..MemoryConfig::default() }).unwrap();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+    let (port, network) = wire("0", &MemConfig { ring: 32, coalesce: 1 }).unwrap();
+    let make = if is_station { PortDevice::station } else { PortDevice::beside_kernel };
+    (make(Box::new(port), w, &pool, 1500).unwrap(), network, pool)
+}
+
+/// A datagram from 192.0.2.7 to port 7 of 192.0.2.1, as a frame.
+fn question(payload: &[u8]) -> Vec<u8> {
+    let (src, dst) = ("192.0.2.7:4000".parse().unwrap(), "192.0.2.1:7".parse().unwrap());
+    let datagram = Datagram { src_mac: PEER, dst_mac: OWN, src, dst, hop_limit: 64 };
+    let mut frame = vec![0; datagram.headers_len()];
+    frame.extend_from_slice(payload);
+    datagram.write(&mut frame).unwrap();
+    frame
+}
+
+fn deliver(network: &mut MemDevice, frame: &[u8]) {
+    let written = |room: &mut [u8]| {
+        room[..frame.len()].copy_from_slice(frame);
+        frame.len()
+    };
+    assert_eq!(network.deliver(1, written), 1);
+}
+
+fn sent(network: &mut MemDevice) -> Vec<Vec<u8>> {
+    let mut sent = Vec::new();
+    network.collect(64, |frame| sent.push(frame.to_vec()));
+    sent
+}
+
+/// Reads the next packet of a device.
+fn read(device: &mut PortDevice) -> Option<Vec<u8>> {
+    device.receive(NOW).map(|(packet, _)| packet.consume(<[u8]>::to_vec))
+}
+
+/// Writes a packet into a device's frame.
+fn write(device: &mut PortDevice, packet: &[u8]) {
+    device.transmit(NOW).expect("room").consume(packet.len(), |room| room.copy_from_slice(packet));
+}
+
+#[test]
+fn a_station_reads_and_writes_whole_frames_and_all_come_home() {
+    let (mut device, mut network, pool) = device(64, true);
+    let frame = question(b"ping");
+    deliver(&mut network, &frame);
+    assert_eq!(read(&mut device), Some(frame.clone()));
+    assert_eq!(read(&mut device), None);
+    write(&mut device, &frame);
+    assert!(sent(&mut network).is_empty(), "what was written leaves in bursts");
+    device.flush();
+    assert_eq!(sent(&mut network), [frame]);
+    assert_eq!((device.unsent(), device.ignored()), (0, 0));
+    drop((device, network));
+    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+}
+
+#[test]
+fn beside_the_kernel_a_packet_goes_to_the_station_from_which_the_last_one_came() {
+    let (mut device, mut network, _pool) = device(64, false);
+    let frame = question(b"ping");
+    let packet = &frame[ethernet::HEADER_LEN..];
+    let mut answer = frame.clone();
+    Datagram::turn_round(&mut answer).unwrap();
+    let answer = &answer[ethernet::HEADER_LEN..];
+
+    write(&mut device, answer);
+    device.flush();
+    assert_eq!((sent(&mut network).len(), device.unsent()), (0, 1), "nothing came from there yet");
+
+    deliver(&mut network, &frame);
+    assert_eq!(read(&mut device).as_deref(), Some(packet), "without the link's header");
+    write(&mut device, answer);
+    device.flush();
+    let left = sent(&mut network);
+    let (link, behind) = Ethernet::parse(&left[0]).unwrap();
+    assert_eq!((link.dst, link.src, link.ethertype(), behind), (PEER, OWN, ethernet::IPV4, answer));
+
+    // The peer goes by another router now.
+    let mut by_gateway = frame.clone();
+    by_gateway[6..12].copy_from_slice(&GATEWAY_BYTES);
+    deliver(&mut network, &by_gateway);
+    assert!(read(&mut device).is_some());
+    write(&mut device, answer);
+    device.flush();
+    assert_eq!(Ethernet::parse(&sent(&mut network)[0]).unwrap().0.dst, GATEWAY);
+
+    // Of those that never sent, somebody has to say it.
+    device.set_next_hop(|to| {
+        (to.to_string() == "192.0.2.1").then_some(NextHop { src_mac: OWN, dst_mac: PEER })
+    });
+    write(&mut device, packet);
+    device.flush();
+    assert_eq!((Ethernet::parse(&sent(&mut network)[0]).unwrap().0.dst, device.unsent()), (PEER, 1));
+}
+
+#[test]
+fn beside_the_kernel_what_is_not_ip_is_counted_and_freed() {
+    let (mut device, mut network, pool) = device(64, false);
+    let arp =
+        [Ethernet::new(MacAddr::new([255; 6]), PEER, ethernet::ARP).to_bytes().as_slice(), &[0; 28]].concat();
+    let mut broken = question(b"broken");
+    broken[ethernet::HEADER_LEN] = 0x4f;
+    for frame in [&arp[..], &broken, &[1, 2, 3]] {
+        deliver(&mut network, frame);
+    }
+    deliver(&mut network, &question(b"whole"));
+    assert!(read(&mut device).unwrap().ends_with(b"whole"));
+    assert_eq!(device.ignored(), 3);
+    drop((device, network));
+    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+}
+
+#[test]
+fn smoltcp_is_told_the_mtu_with_the_links_header_the_ring_and_that_it_checks_all() {
+    for (is_station, medium, longest) in [(true, Medium::Ethernet, 1514), (false, Medium::Ip, 1500)] {
+        let (device, _network, _pool) = device(64, is_station);
+        let told = device.capabilities();
+        assert_eq!(
+            (told.medium, told.max_transmission_unit, told.max_burst_size),
+            (medium, longest, Some(32))
+        );
+        assert!(
+            told.checksum.ipv4.rx()
+                && told.checksum.tcp.tx()
+                && told.checksum.udp.rx()
+                && told.checksum.udp.tx()
+        );
+    }
+}
+
+#[test]
+fn an_mtu_that_no_frame_has_room_for_is_refused_and_a_longer_packet_is_counted() {
+    let (device, _network, pool) = device(64, true);
+    let (port, worker) = device.into_parts();
+    let error = PortDevice::station(port, worker, &pool, 9000).unwrap_err();
+    assert!(matches!(error, DeviceError::Mtu { mtu: 9000, room } if room < 2048), "{error}");
+    assert!(error.to_string().contains("larger frames"), "{error}");
+
+    let (mut device, mut network, pool) = self::device(64, true);
+    device.transmit(NOW).unwrap().consume(5000, |room| assert_eq!(room.len(), 5000));
+    device.flush();
+    assert_eq!((sent(&mut network).len(), device.unsent()), (0, 1));
+    drop((device, network));
+    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+}
+
+#[test]
+fn a_pool_of_fewer_frames_than_the_ring_never_has_all_of_them_with_the_device() {
+    let (mut device, mut network, pool) = device(16, true);
+    assert_eq!((device.port().rx_posted(), device.capabilities().max_burst_size), (12, Some(12)));
+    for round in 0..100_u32 {
+        deliver(&mut network, &question(&round.to_be_bytes()));
+        while device.transmit(NOW).is_some() && pool.ledger().free + pool.ledger().cached > 0 {
+            write(&mut device, &question(b"one of many"));
+        }
+        write(&mut device, &question(b"the last frame"));
+        assert!(device.transmit(NOW).is_none(), "{:?}", pool.ledger());
+        assert_eq!(read(&mut device), None, "what could not be answered is not read");
+        device.flush();
+        assert!(!sent(&mut network).is_empty());
+        device.flush();
+        assert_eq!(read(&mut device), Some(question(&round.to_be_bytes())));
+    }
+    drop((device, network));
+    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+}
+
+#[test]
+fn a_sleep_ends_when_a_packet_comes() {
+    let (mut device, mut network, _pool) = device(64, true);
+    let sender = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(20));
+        deliver(&mut network, &question(b"wake"));
+        network
+    });
+    while read(&mut device).is_none() {
+        device.wait(None);
+    }
+    drop(sender.join().unwrap());
+}
+
+#[test]
+fn a_socket_of_smoltcp_answers_a_datagram_in_both_ways_to_be_on_a_link() {
+    for is_station in [true, false] {
+        let (mut device, mut network, pool) = device(64, is_station);
+        let mac = if is_station { EthernetAddress(OWN_BYTES).into() } else { HardwareAddress::Ip };
+        let mut interface = Interface::new(Config::new(mac), &mut device, NOW);
+        interface
+            .update_ip_addrs(|all| all.push(IpCidr::new(Ipv4Address::new(192, 0, 2, 1).into(), 24)).unwrap());
+        let buffer = || udp::PacketBuffer::new(vec![udp::PacketMetadata::EMPTY; 4], vec![0; 4096]);
+        let mut socket = udp::Socket::new(buffer(), buffer());
+        socket.bind(7).unwrap();
+        let mut sockets = SocketSet::new(vec![]);
+        let socket = sockets.add(socket);
+        if is_station {
+            // Who asks is found by ARP first: it is told by an answer that nobody asked for.
+            deliver(&mut network, &arp_request());
+        }
+        deliver(&mut network, &question(b"echo"));
+        let mut answers = Vec::new();
+        for _ in 0..10 {
+            interface.poll(NOW, &mut device, &mut sockets);
+            let socket = sockets.get_mut::<udp::Socket>(socket);
+            if let Ok((payload, from)) = socket.recv().map(|(payload, from)| (payload.to_vec(), from)) {
+                socket.send_slice(&payload, from).unwrap();
+            }
+            interface.poll(NOW, &mut device, &mut sockets);
+            device.flush();
+            answers.extend(sent(&mut network));
+        }
+        let answered = answers.iter().find_map(|frame| Datagram::parse(frame).ok());
+        let (answer, payload) = answered.unwrap_or_else(|| panic!("no answer among {answers:?}"));
+        assert_eq!(
+            (answer.dst_mac, answer.dst.to_string(), payload),
+            (PEER, "192.0.2.7:4000".into(), &b"echo"[..])
+        );
+        drop((device, network));
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    }
+}
+
+/// 192.0.2.7 asks on the link for 192.0.2.1 (RFC 826).
+fn arp_request() -> Vec<u8> {
+    let link = Ethernet::new(MacAddr::new([255; 6]), PEER, ethernet::ARP).to_bytes();
+    let head = [0, 1, 8, 0, 6, 4, 0, 1];
+    [&link[..], &head, &PEER_BYTES, &[192, 0, 2, 7], &[0; 6], &[192, 0, 2, 1]].concat()
+}
