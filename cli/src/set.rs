@@ -4,9 +4,9 @@ use crate::args::{ReloadArgs, SetArgs};
 use crate::control::{Record, client, default_path};
 use crate::failure::Failure;
 use crate::output;
+use crate::top::columns;
 use netmem_ports::nearest;
 use serde_json::json;
-use std::fmt::Write;
 
 /// Turns a key, reads one, or lists them.
 ///
@@ -20,7 +20,7 @@ pub fn run(args: &SetArgs) -> Result<(), Failure> {
         (Some(key), None) => one(key, &ask(json!({"get": "keys"}))?, args.json),
         (None, _) => {
             let keys = ask(json!({"get": "keys"}))?;
-            output::print(&if args.json { format!("{}\n", json!(keys)) } else { table(&keys) })
+            output::print(&if args.json { format!("{}\n", json!(keys)) } else { table(&keys, columns()) })
         }
     }
 }
@@ -52,57 +52,115 @@ fn one(key: &str, keys: &[Record], as_json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Characters of a value in the table at most; `--json` has all of it.
+/// Characters of a value in the table at most, where it is for a terminal; elsewhere all of it is printed.
 const VALUE_MAX: usize = 24;
 
-/// A line a key, in the order of their names: its value with its unit, what may be given, and what it does.
-fn table(keys: &[Record]) -> String {
+/// The keys in the order of their names, each with its value and unit, what may be given, and what it does: a line each, or, where a terminal
+/// is not as wide as that, several.
+fn table(keys: &[Record], columns: Option<usize>) -> String {
     let mut rows: Vec<[String; 4]> = keys.iter().map(row).collect();
     rows.sort();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (key_width, value_width, range_width) = (width(0), width(1), width(2));
+    let lines = |value_max: usize| {
+        let cut = |value: &str| cut(value, value_max);
+        let width =
+            |at: usize| rows.iter().map(|row| cut(&row[at]).chars().count().min(VALUE_MAX + 12)).max();
+        let [key_width, value_width, range_width] = [0, 1, 2].map(|at| width(at).unwrap_or(0));
+        let line = |[key, value, range, what]: &[String; 4]| {
+            let value = cut(value);
+            format!("{key:<key_width$}  {value:<value_width$}  {range:<range_width$}  {what}")
+        };
+        rows.iter().map(line).collect::<Vec<_>>()
+    };
+    let Some(columns) = columns else { return lines(usize::MAX).join("\n") + "\n" };
+    let lines = lines(VALUE_MAX);
+    if lines.iter().all(|line| line.chars().count() <= columns) {
+        return lines.join("\n") + "\n";
+    }
     let mut text = String::new();
     for [key, value, range, what] in &rows {
-        // Writing into a String cannot fail.
-        let _ = writeln!(text, "{key:<key_width$}  {value:<value_width$}  {range:<range_width$}  {what}");
+        fold(&mut text, columns, 0, &format!("{key} = {value}"));
+        fold(&mut text, columns, 4, &format!("{range}: {what}"));
     }
     text
 }
 
+/// Appends a line that begins with so many spaces, folded between words where it is longer than the terminal is wide.
+fn fold(text: &mut String, columns: usize, spaces: usize, line: &str) {
+    text.push_str(&" ".repeat(spaces));
+    let (mut taken, mut is_first) = (spaces, true);
+    for word in line.split_whitespace() {
+        let length = word.chars().count();
+        if is_first {
+            is_first = false;
+        } else if taken + 1 + length > columns {
+            text.push_str("\n    ");
+            taken = 4;
+        } else {
+            text.push(' ');
+            taken += 1;
+        }
+        text.push_str(word);
+        taken += length;
+    }
+    text.push('\n');
+}
+
+/// A text of so many characters at most; of a longer one the beginning.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn row(key: &Record) -> [String; 4] {
     let [name, value, unit, range, what] =
-        ["key", "value", "unit", "range", "what"].map(|column| key.text(column));
-    let mut value = value.to_owned();
-    if let Some((end, _)) = value.char_indices().nth(VALUE_MAX) {
-        value.truncate(end);
-        value.push('…');
-    }
-    if value.parse::<u64>().is_ok() && !unit.is_empty() {
-        value = format!("{value} {unit}");
-    }
-    [name.to_owned(), value, range.to_owned(), what.to_owned()]
+        ["key", "value", "unit", "range", "what"].map(|column| key.text(column).to_owned());
+    let is_number = value.parse::<u64>().is_ok() && !unit.is_empty();
+    [name, if is_number { format!("{value} {unit}") } else { value }, range, what]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn keys_stand_in_order_with_units_and_long_values_are_cut() {
+    fn keys() -> [Record; 3] {
         let key = |key: &str, value: &str, unit: &str| {
             let record = Record::default().with("key", key).with("value", value);
-            record.with("unit", unit).with("range", "1 to 9").with("what", "how many")
+            record.with("unit", unit).with("range", "1 to 9").with("what", "how many there are at most")
         };
-        let keys = [
-            key("rules", "drop,sport=1 drop,sport=2 drop,sport=3", ""),
+        [
+            key("rules", "drop,sport=1 drop,sport=2 drop,sport=3 drop,sport=4", ""),
             key("pool.rx.cache", "7", "frames"),
             key("local_queue.milliseconds", "none", "ms"),
-        ];
+        ]
+    }
+
+    #[test]
+    fn keys_stand_in_order_with_units_and_long_values_are_cut_on_a_terminal() {
         assert_eq!(
-            table(&keys),
-            "local_queue.milliseconds  none                       1 to 9  how many\n\
-             pool.rx.cache             7 frames                   1 to 9  how many\n\
-             rules                     drop,sport=1 drop,sport=…  1 to 9  how many\n"
+            table(&keys(), Some(200)),
+            "local_queue.milliseconds  none                       1 to 9  how many there are at most\n\
+             pool.rx.cache             7 frames                   1 to 9  how many there are at most\n\
+             rules                     drop,sport=1 drop,sport=…  1 to 9  how many there are at most\n"
         );
+    }
+
+    /// Seen: on 120 columns every line was folded by the terminal, at 50 into four.
+    #[test]
+    fn on_a_narrow_terminal_each_key_has_lines_of_its_own_and_no_line_is_longer_than_it_is() {
+        assert_eq!(
+            table(&keys(), Some(36)),
+            "local_queue.milliseconds = none\n    1 to 9: how many there are at\n    most\n\
+             pool.rx.cache = 7 frames\n    1 to 9: how many there are at\n    most\n\
+             rules = drop,sport=1 drop,sport=2\n    drop,sport=3 drop,sport=4\n    1 to 9: how many there are at\n    most\n"
+        );
+    }
+
+    /// Seen: in a pipe the rules ended with an ellipsis.
+    #[test]
+    fn in_a_pipe_every_value_is_whole() {
+        let text = table(&keys(), None);
+        assert!(text.contains(" drop,sport=3 drop,sport=4  1 to 9 "), "{text}");
     }
 }

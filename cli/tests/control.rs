@@ -101,6 +101,7 @@ const TURNED: &[(&str, &str)] = &[
 
 /// What is asked in vain, and what is said of it.
 const REFUSED: &[(&str, &str)] = &[
+    ("set pool.rx.cache -1", "give 0 to 65536"),
     ("set page.lists.high 99999999", "page.lists.high: 99999999 is out of range; give 0 to "),
     ("set pool.rx.node 1", "pool.rx.node: there is no node 1; give any or 0 ("),
     ("set pool.rx.node none", "\"none\" is neither a whole number nor any; give any or 0 ("),

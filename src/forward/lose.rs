@@ -28,12 +28,23 @@ impl Forwarder {
     pub(super) fn refuse_unfit(&mut self, port: usize, w: &mut Worker) {
         let egress = &mut self.egresses[port];
         let mut unfit = egress.port.take_unsendable(&mut egress.out);
-        if !unfit.is_empty() {
-            self.lose_unsent(port, Reason::TxRefused, &mut unfit, w);
+        if unfit.is_empty() {
+            return;
         }
+        let mut long = unfit.extract(|frame| egress.port.is_too_long(frame));
+        self.lose_unsent(port, Reason::TxTooLong, &mut long, w);
+        self.lose_unsent(port, Reason::TxRefused, &mut unfit, w);
     }
 
-    /// Drops all that waits: the port's ring stayed full, or the port takes nothing, now or later (link down).
+    /// Drops all that waits: the port takes nothing, now or later (link down), or can never carry some of it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse(&mut self, port: usize, w: &mut Worker) {
+        self.refuse_unfit(port, w);
+        self.give_up(port, Reason::TxRefused, w);
+    }
+
+    /// Drops all that waits: the port's ring stayed full, or the port takes nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {

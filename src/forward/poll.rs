@@ -259,7 +259,7 @@ impl Forwarder {
                 probe.entered(port, sent);
             }
             if sent == 0 && !egress.port.can_retry_tx() {
-                self.give_up(port, Reason::TxRefused, w);
+                self.refuse(port, w);
             }
         }
         self.egresses[port].out.len()

@@ -169,9 +169,11 @@ reasons! {
     PktTooBig = "pkt_too_big",
     /// The egress port's transmit ring had no place left.
     TxFull = "tx_full",
-    /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames. Or a packet of several
-    /// parts does not fit into one frame.
+    /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
     TxRefused = "tx_refused",
+    /// The packet is longer than the egress port can send: it lies in more parts than its device takes for one packet, or does not fit into
+    /// the one frame that a packet of several parts is copied to.
+    TxTooLong = "tx_too_long",
     /// The mode, or a filter rule, says so.
     Policy = "policy",
     /// It was to be passed, and the local queue was full.

@@ -2,7 +2,7 @@
 
 use super::{PortCounters, PortState, WrapCounters};
 use crate::limits::BATCH_MAX;
-use crate::pool::{Batch, Pool};
+use crate::pool::{Batch, Frame, Pool};
 use crate::sync::Worker;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -175,6 +175,12 @@ pub trait Tx {
     /// By default none.
     fn take_unsendable(&self, _frames: &mut Batch) -> Batch {
         Batch::new()
+    }
+
+    /// Whether a frame that the port can never carry ([`take_unsendable`](Tx::take_unsendable)) is so for its length: it lies in more
+    /// parts than the device sends as one packet. By default not.
+    fn is_too_long(&self, _frame: &Frame) -> bool {
+        false
     }
 }
 

@@ -80,6 +80,7 @@ pub struct SetArgs {
     pub key: Option<String>,
 
     /// Its new value; without one, the key is printed.
+    #[arg(allow_negative_numbers = true)]
     pub value: Option<String>,
 
     /// Print the keys, or the one key, as JSON.

@@ -134,7 +134,7 @@ impl Live {
         let windows = Windows::quantiles_of_all(self.workers.iter().map(|worker| &worker.meters.windows));
         let busy = windows.map_or_else(|| "-".into(), |q| format!("{:.1}", q.p50));
         format!(
-            "{:>4} s  {} packets/s  {busy} ns/packet  drops {}  free frames {}",
+            "{:>4} s  {} packets/s  {busy} ns/packet  drops {}  frames available {}",
             now.duration_since(self.begun).as_secs(),
             thousands(pps as u64),
             thousands(self.workers.iter().map(Watched::drops).sum()),
@@ -208,7 +208,7 @@ pub mod tests {
             meters.add(|meters| &meters.received, 2_500);
         }
         let first = live.line(begun + 2 * INTERVAL);
-        assert!(first.contains(" 2 s  2,500 packets/s  - ns/packet  drops 0  free frames 0"), "{first}");
+        assert!(first.contains(" 2 s  2,500 packets/s  - ns/packet  drops 0  frames available 0"), "{first}");
         meters[1].add(|meters| &meters.received, 100);
         let second = live.line(begun + 3 * INTERVAL);
         assert!(second.contains(" 3 s  100 packets/s"), "{second}");

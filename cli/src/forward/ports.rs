@@ -270,7 +270,7 @@ pub fn interface_of(netdev: &Netdev) -> Result<Interface, Failure> {
     let failed = |what| {
         move |errno| Failure::input(format!("{what} of {}: {errno}; is it still there?", netdev.name()))
     };
-    let mac = netdev.mac().map_err(failed("link address"))?;
+    let mac = netdev.mac().map_err(failed("MAC address"))?;
     let mtu = netdev.mtu().map_err(failed("MTU"))?;
     Ok(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
 }

@@ -78,7 +78,7 @@ const OF_WORKERS: &[OfWorker] = &[
         "Packets that wait for a transmit ring or a neighbour.",
         |of| of.packets.held,
     ),
-    ("netmem_worker_idle_rounds", Kind::Counter, "Rounds without work, from the 65th in a row on.", |of| {
+    ("netmem_worker_idle_rounds", Kind::Counter, "Idle polls, counted after 64 in a row.", |of| {
         of.idle_rounds
     }),
     ("netmem_worker_sleeps", Kind::Counter, "How often the worker slept.", |of| of.sleeps),

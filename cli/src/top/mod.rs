@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 use terminal::Terminal;
+pub use terminal::columns;
 use view::{Asked, View};
 
 /// How often it is looked for keys, a new size of the screen, answers and signals.

@@ -50,6 +50,12 @@ pub fn check() -> Result<(), Failure> {
     Err(Failure::Input(format!("netmem top: {why}: {INSTEAD}")))
 }
 
+/// Columns of the terminal that standard output is; None where it is none.
+pub fn columns() -> Option<usize> {
+    let size = tcgetwinsize(stdio::stdout()).ok()?;
+    (size.ws_col > 0).then(|| size.ws_col.into())
+}
+
 impl Terminal {
     /// Takes the terminal over until the value is dropped.
     ///

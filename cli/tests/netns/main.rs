@@ -23,6 +23,7 @@ mod offloads;
 mod packets;
 mod punt;
 mod qualify;
+mod reasons;
 mod refusals;
 mod soak;
 mod start;
@@ -33,5 +34,7 @@ mod tap;
 mod testbed;
 mod testpmd;
 mod traffic;
+#[path = "../tshark/mod.rs"]
+mod tshark;
 mod wire;
 mod workers;

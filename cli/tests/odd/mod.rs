@@ -3,6 +3,8 @@
 // Each test file uses its part of this.
 #![allow(dead_code)]
 
+pub mod dropped;
+
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 

@@ -11,7 +11,8 @@
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use netmem::port::Port;
 use netmem::port::af_packet;
@@ -41,11 +42,11 @@ const DUT: usize = 1;
 const H2: usize = 2;
 
 impl Veths {
-    /// Lays them.
+    /// The namespaces, with no link between them.
     ///
     /// # Errors
     /// Why that cannot be done here.
-    pub(super) fn lay() -> Result<Veths, String> {
+    pub(super) fn unjoined() -> Result<Veths, String> {
         let veths = Veths { spaces: [Namespace::new("h1")?, Namespace::new("dut")?, Namespace::new("h2")?] };
         for space in &veths.spaces {
             for which in ["all", "default"] {
@@ -54,6 +55,15 @@ impl Veths {
                 space.set(&format!("ipv4/conf/{which}/rp_filter"), "0").ok();
             }
         }
+        Ok(veths)
+    }
+
+    /// Lays them.
+    ///
+    /// # Errors
+    /// As [`Veths::unjoined`].
+    pub(super) fn lay() -> Result<Veths, String> {
+        let veths = Veths::unjoined()?;
         for (host, place, port) in [(1, H1, "one"), (2, H2, "two")] {
             let (mac, port_mac) = (written(host_mac(host)), written(port_mac(host)));
             let (near, dut) = (&veths.spaces[place], &veths.spaces[DUT]);
@@ -65,6 +75,29 @@ impl Veths {
             dut.ip(&format!("link set dev {port} up"))?;
         }
         Ok(veths)
+    }
+
+    /// Gives the hosts the TAP interfaces `one` and `two` of the machine between them in the place of a veth, as soon as a program has
+    /// made them there, which goes on with their far ends.
+    ///
+    /// # Errors
+    /// What ip(8) says, of an interface that does not come too.
+    pub(super) fn give_taps(&self) -> Result<(), String> {
+        let begun = Instant::now();
+        for (host, place, port) in [(1, H1, "one"), (2, H2, "two")] {
+            let (mac, host_space, dut) = (written(host_mac(host)), &self.spaces[place], &self.spaces[DUT]);
+            let give = || {
+                dut.ip(&format!("link set dev {port} netns {} name eth0 address {mac}", host_space.name()))
+            };
+            while let Err(why) = give() {
+                if begun.elapsed() > PATIENCE {
+                    return Err(why);
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+            host_space.ip("link set dev eth0 up")?;
+        }
+        Ok(())
     }
 
     /// Makes the kernel between them the router.

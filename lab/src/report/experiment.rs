@@ -105,7 +105,7 @@ fn windows(report: &Report) -> String {
     });
     let all = sums.0.saturating_add(sums.1).max(1) as f64;
     format!(
-        "{} windows count in {}; {} were dropped ({} %), spoilt by a pause or by bursts that came too short.",
+        "{} windows count in {}; {} were dropped ({} %), because of a pause or of bursts that came too short.",
         table::thousands(sums.0),
         if first.is_empty() { "no metric" } else { number::unit(first) },
         table::thousands(sums.1),

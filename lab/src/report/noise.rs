@@ -92,7 +92,7 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
                 html.leaf("a", &[("href", &format!("#{}", report.experiment))], &report.experiment);
                 let (ties, undecided) = (count(report, Doubt::SpansOne), count(report, Doubt::Undecided));
                 let all = report.ratios.len();
-                html.text(&format!(": {ties} on both sides of 1, {undecided} undecided, of {all} ratios"));
+                html.text(&format!(": of {all} ratios {ties} have an interval that includes 1 (no difference shown), {undecided} are undecided"));
             });
         }
     });

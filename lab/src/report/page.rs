@@ -105,7 +105,7 @@ fn tiles(html: &mut Html, reports: &[Report]) {
             if targets::missed(reports) > 0 { "bad" } else { "good" },
         );
         if losses::were_there_rivals(reports) {
-            tile(lost, "races lost somewhere", if lost > 0 { "bad" } else { "good" });
+            tile(lost, "losses to rivals", if lost > 0 { "bad" } else { "good" });
         }
     });
     html.line();
@@ -136,7 +136,7 @@ fn findings(html: &mut Html, reports: &[Report]) {
         html.own("<p>A ratio is taken inside one run and has its 95 % interval behind it; verdicts go by the whole interval, never by a median. A claim <em>holds</em> if the interval lies between half of its effect and twice of it, <em>holds in another regime</em> if it lies on the claimed side and outside of that; it <em>does not hold</em> where no such effect is left in the interval; where the interval has more than one of these in it, the run <em>cannot tell</em>. <em>Not comparable</em> is what is measured otherwise than in the source, with the reason. A run that lost half of its time to pauses tells nothing but what it counted.</p>\n");
         summary::write(html, reports);
     });
-    part(html, "targets", "What netmem has to reach", |html| {
+    part(html, "targets", "Targets", |html| {
         html.own("<p>Time over the rival's time, in the same run on the same cores; <em>must</em> counts with the whole interval.</p>\n");
         targets::write(html, reports);
     });

@@ -129,7 +129,7 @@ impl Forwarder {
                 return Some(packet);
             }
             Err(CopyError::NoFrame) => Reason::NoHead,
-            Err(CopyError::TooLong { .. }) => Reason::TxRefused,
+            Err(CopyError::TooLong { .. }) => Reason::TxTooLong,
         };
         self.lose_packets(reason, once(packet), w);
         None

@@ -176,6 +176,7 @@ impl Tx for FaultPort {
         fn can_retry_tx(&self) -> bool;
         fn carries_offloads(&self) -> bool;
         fn take_unsendable(&self, frames: &mut Batch) -> Batch;
+        fn is_too_long(&self, frame: &Frame) -> bool;
     );
 }
 

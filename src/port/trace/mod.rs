@@ -23,7 +23,7 @@ pub use log::{TraceConfig, TraceError, TraceFormat};
 
 use super::queues::delegate;
 use super::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake, WrapCounters};
-use crate::pool::Batch;
+use crate::pool::{Batch, Frame};
 use crate::stats::Count;
 use crate::sync::Worker;
 use log::Log;
@@ -116,6 +116,7 @@ impl Tx for TracePort {
         fn can_retry_tx(&self) -> bool;
         fn carries_offloads(&self) -> bool;
         fn take_unsendable(&self, frames: &mut Batch) -> Batch;
+        fn is_too_long(&self, frame: &Frame) -> bool;
     );
 }
 

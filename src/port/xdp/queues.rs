@@ -5,7 +5,7 @@
 
 use super::error::watch;
 use super::{Umem, XdpConfig, XdpError, XdpPort};
-use crate::pool::{Batch, Pool};
+use crate::pool::{Batch, Frame, Pool};
 use crate::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use crate::sync::Worker;
 use crate::sys::event::Watch;
@@ -134,6 +134,10 @@ impl Tx for XdpQueues {
 
     fn take_unsendable(&self, frames: &mut Batch) -> Batch {
         self.queues[0].take_unsendable(frames)
+    }
+
+    fn is_too_long(&self, frame: &Frame) -> bool {
+        self.queues[0].is_too_long(frame)
     }
 }
 

@@ -154,6 +154,11 @@ impl Tx for XdpPort {
         let most = self.chunks_of_a_packet();
         set_aside(frames, |frame| carries(&self.sent, most, frame))
     }
+
+    #[cold]
+    fn is_too_long(&self, frame: &Frame) -> bool {
+        is_complete(&self.sent, frame) && !carries(&self.sent, self.chunks_of_a_packet(), frame)
+    }
 }
 
 impl XdpPort {
@@ -179,7 +184,7 @@ impl XdpPort {
     fn tx_unusual(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let mut stay = self.take_unsendable(frames);
         let foreign = stay.iter().filter(|frame| !self.sent.takes(frame)).count();
-        let long = stay.iter().filter(|frame| is_complete(&self.sent, frame)).count();
+        let long = stay.iter().filter(|frame| self.is_too_long(frame)).count();
         self.counters.foreign.add(foreign as u64);
         self.counters.tx_too_long.add(long as u64);
         self.counters.tx_invalid.add((stay.len() - foreign - long) as u64);

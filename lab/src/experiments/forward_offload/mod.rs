@@ -1,5 +1,6 @@
 //! `forward-offload`: what a byte of a TCP stream between two hosts costs through netmem, where packets of many segments cross as they
-//! are, where they are cut, and over AF_XDP, beside the kernel's own forwarding.
+//! are, by packet sockets and by TAP interfaces, where they are cut, and over AF_XDP, beside the kernel's own forwarding; how fast eight streams
+//! are.
 
 mod stream;
 
@@ -12,19 +13,19 @@ use super::Experiment;
 use super::peers::middle;
 use super::peers::{Borrowed, Middle};
 use super::scratch::Folder;
-use super::veths::{Veths, host_mac};
+use super::veths::{Veths, host_mac, port_mac};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
 use crate::method::round::{Label, Variant};
 use crate::metric::Metric;
 use crate::sources;
-use stream::Stream;
+use stream::{Stream, Time};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "forward-offload",
     source: sources::NONE.key,
     question: "What does a TCP stream between hosts with offloads cost through netmem, whole or cut, or through the kernel?",
-    seconds: 90,
+    seconds: 160,
     keys: &[],
     run,
 };
@@ -34,6 +35,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 enum Device {
     /// Packet sockets, and frames with room for many segments.
     Whole,
+    /// TAP interfaces, which are the hosts' own, and such frames.
+    Tap,
     /// Packet sockets, and frames with room for one.
     Cut,
     /// AF_XDP, where a veth has its peer cut and leaves checksums open.
@@ -41,12 +44,17 @@ enum Device {
     Kernel,
 }
 
-const DEVICES: [Device; 4] = [Device::Whole, Device::Cut, Device::Xdp, Device::Kernel];
+/// Those through which one stream goes, of which the time of all cores counts.
+const ONE: [Device; 5] = [Device::Whole, Device::Cut, Device::Xdp, Device::Kernel, Device::Tap];
+
+/// Those through which eight go at one time, of which the time that passes counts.
+const EIGHT: [Device; 4] = [Device::Whole, Device::Xdp, Device::Kernel, Device::Tap];
 
 impl Device {
     fn name(self) -> &'static str {
         match self {
             Device::Whole => "netmem",
+            Device::Tap => "netmem/tap",
             Device::Cut => "netmem/cut",
             Device::Xdp => "netmem/xdp",
             Device::Kernel => "kernel",
@@ -54,15 +62,20 @@ impl Device {
     }
 
     /// Words for `netmem forward`; None where it is the kernel.
-    fn words(self) -> Option<&'static [&'static str]> {
-        match self {
-            Device::Whole => {
-                Some(&["--frame-size=32768", "--frames=2048", "--port=packet:one", "--port=packet:two"])
+    fn words(self) -> Option<Vec<String>> {
+        let words = match self {
+            Device::Whole => "--frame-size=32768 --frames=2048 --port=packet:one --port=packet:two",
+            Device::Tap => {
+                let [one, two] = [1, 2].map(|host| MacAddr::new(port_mac(host)));
+                let taps = format!("--port=tap:one,mac={one} --port=tap:two,mac={two}");
+                let sizes = ["--frame-size=32768", "--frames=2048"].map(str::to_owned);
+                return Some(sizes.into_iter().chain(taps.split(' ').map(str::to_owned)).collect());
             }
-            Device::Cut => Some(&["--port=packet:one", "--port=packet:two"]),
-            Device::Xdp => Some(&["--port=xdp:one", "--port=xdp:two"]),
-            Device::Kernel => None,
-        }
+            Device::Cut => "--port=packet:one --port=packet:two",
+            Device::Xdp => "--port=xdp:one --port=xdp:two",
+            Device::Kernel => return None,
+        };
+        Some(words.split(' ').map(str::to_owned).collect())
     }
 }
 
@@ -76,31 +89,49 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         return Ok(());
     }
     let folder = Folder::new().map_err(SetUpError::at("a folder"))?;
-    let mut streams: Vec<(RefCell<Stream>, Veths)> = Vec::new();
-    for device in DEVICES {
-        let (stream, veths) = stream(&folder, device, core)?;
-        streams.push((RefCell::new(stream), veths));
-    }
-    measure(bench, &streams);
-    for (stream, veths) in streams {
-        stream.into_inner().settle(bench);
-        drop(veths);
-    }
+    set(bench, (&folder, core), &ONE, (1, Time::OfCores), &[(0, 1), (0, 3), (1, 3), (2, 3), (4, 3)])?;
+    set(bench, (&folder, core), &EIGHT, (8, Time::Passed), &[(0, 2), (1, 2), (3, 2)])?;
     bench.note(
-        "core-ns per KiB received, over all cores: the time that the hosts' program, netmem and the kernel's ksoftirqd have had a core, in \
-         windows of 8 MiB at the receiver; one stream, MTU 1,500, hosts' offloads as they come",
+        "work tcp, core-ns per KiB received, over all cores: the time that the hosts' program, netmem and the kernel's ksoftirqd have had a \
+         core, in windows of 8 MiB at the receiver; one stream, MTU 1,500, hosts' offloads as they come",
     );
     bench.note(
-        "netmem: packet sockets with frames of 32 KiB, packets of up to 64 KiB in two or three; netmem/cut: with frames of 2 KiB, each \
-         segment a frame; netmem/xdp: AF_XDP in native mode. Two copies of each byte are the hosts' and are in all, the kernel's two \
-         between socket and frame in all but kernel; netmem makes none for whole packets and one for what it cuts",
+        "work tcp-rate: nanoseconds that pass for a KiB received of eight streams at one time, in such windows: eight threads that send, eight \
+         that receive and the device share the cores, and the kernel's forwarding has none of its own",
+    );
+    bench.note(
+        "netmem: packet sockets with frames of 32 KiB, packets of up to 64 KiB in two or three; netmem/tap: the same by TAP interfaces in the \
+         hosts; netmem/cut: with frames of 2 KiB, each segment a frame; netmem/xdp: AF_XDP in native mode. Two copies of each byte are the \
+         hosts' and are in all, the kernel's two between socket (or TAP file) and frame in all but kernel; netmem makes none for whole packets and \
+         one for what it cuts",
     );
     Ok(())
 }
 
-fn measure(bench: &mut Bench<'_>, streams: &[(RefCell<Stream>, Veths)]) {
+/// Measures so many streams through each of these devices.
+fn set(
+    bench: &mut Bench<'_>,
+    place: (&Folder, usize),
+    devices: &[Device],
+    (streams, time): (usize, Time),
+    ratios: &[(usize, usize)],
+) -> Result<(), SetUpError> {
+    let mut laid: Vec<(RefCell<Stream>, Veths)> = Vec::new();
+    for &device in devices {
+        let (stream, veths) = stream(place, device, (streams, time))?;
+        laid.push((RefCell::new(stream), veths));
+    }
+    measure(bench, &laid, ratios);
+    for (stream, veths) in laid {
+        stream.into_inner().settle(bench);
+        drop(veths);
+    }
+    Ok(())
+}
+
+fn measure(bench: &mut Bench<'_>, streams: &[(RefCell<Stream>, Veths)], ratios: &[(usize, usize)]) {
     let metric = Metric::NsPerOp;
-    let comparisons = [(0, 1), (0, 3), (1, 3), (2, 3)].map(|(a, b)| Comparison { a, b, metric });
+    let comparisons: Vec<_> = ratios.iter().map(|&(a, b)| Comparison { a, b, metric }).collect();
     let mut variants: Vec<Box<dyn Variant + '_>> =
         streams.iter().map(|(one, _)| -> Box<dyn Variant + '_> { Box::new(Borrowed::new(one)) }).collect();
     let series = bench.measure(&mut variants, &comparisons, Cores::Cross);
@@ -110,35 +141,45 @@ fn measure(bench: &mut Bench<'_>, streams: &[(RefCell<Stream>, Veths)]) {
     }
 }
 
-/// A stream through `device`, with the interfaces that it goes over.
-fn stream(folder: &Folder, device: Device, core: usize) -> Result<(Stream, Veths), SetUpError> {
-    let veths = Veths::lay().map_err(SetUpError::at("veths"))?;
-    veths.address().map_err(SetUpError::at("addresses of the hosts"))?;
-    let middle = match device.words() {
-        Some(words) => {
-            let command = command(&veths, words).map_err(SetUpError::at("the device"))?;
-            let said = folder.path(&device.name().replace('/', "-"));
-            Some(Middle::start(command, core, &said).map_err(SetUpError::at("start the device"))?)
-        }
-        None => {
-            veths.route().map_err(SetUpError::at("routes of the kernel"))?;
-            None
-        }
+/// So many streams through `device`, with the interfaces that they go over.
+fn stream(
+    (folder, core): (&Folder, usize),
+    device: Device,
+    (streams, time): (usize, Time),
+) -> Result<(Stream, Veths), SetUpError> {
+    let laid = if device == Device::Tap { Veths::unjoined() } else { Veths::lay() };
+    let veths = laid.map_err(SetUpError::at("veths"))?;
+    let start = |words: Vec<String>| {
+        let command = command(&veths, &words).map_err(SetUpError::at("the device"))?;
+        let said = folder.path(&format!("{}-{streams}", device.name().replace('/', "-")));
+        Middle::start(command, core, &said).map_err(SetUpError::at("start the device"))
     };
-    let ends = veths.connect().map_err(SetUpError::at("a connection through the device"))?;
+    let middle = device.words().map(start).transpose()?;
+    match device {
+        Device::Tap => veths.give_taps().map_err(SetUpError::at("TAP interfaces for the hosts"))?,
+        Device::Kernel => veths.route().map_err(SetUpError::at("routes of the kernel"))?,
+        _ => (),
+    }
+    veths.address().map_err(SetUpError::at("addresses of the hosts"))?;
+    let ends = (0..streams).map(|_| veths.connect()).collect::<Result<Vec<_>, _>>();
+    let ends = ends.map_err(SetUpError::at("connections through the device"))?;
+    let (work, cores) = match time {
+        Time::OfCores => ("tcp", "all"),
+        Time::Passed => ("tcp-rate", "shared"),
+    };
     let params = params([
-        ("work", "tcp".into()),
+        ("work", work.into()),
         ("op", "KiB".into()),
         ("mtu", 1500.into()),
-        ("streams", 1.into()),
-        ("cores", "all".into()),
+        ("streams", streams.into()),
+        ("cores", cores.into()),
     ]);
     let label = Label { variant: device.name().to_owned(), params };
-    let stream = Stream::new(label, ends, middle).map_err(SetUpError::at("clocks"))?;
+    let stream = Stream::new(label, time, ends, middle).map_err(SetUpError::at("clocks"))?;
     Ok((stream, veths))
 }
 
-fn command(veths: &Veths, words: &[&str]) -> Result<Command, String> {
+fn command(veths: &Veths, words: &[String]) -> Result<Command, String> {
     let netmem = middle::netmem()?;
     let mut command = veths.command(std::path::Path::new(netmem.get_program()));
     command.args(["forward", "--json", "--idle=sleep"]).args(words);

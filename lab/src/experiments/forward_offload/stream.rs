@@ -1,8 +1,9 @@
-//! A TCP stream through a device, in windows at its receiving end: how long all who have a part in it had a core meanwhile.
+//! Streams of TCP through a device, in windows at their receiving end: how long all who have a part in them had a core meanwhile, or how long
+//! the bytes took.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -29,17 +30,41 @@ const MOMENT: Duration = Duration::from_millis(20);
 /// How long nothing may come before the stream is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A stream, with those whose time counts.
+/// What the time of a window is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Time {
+    /// That which all had a core for.
+    OfCores,
+    /// That which went by.
+    Passed,
+}
+
+/// Streams, with those whose time counts.
 pub(super) struct Stream {
     label: Label,
     clock: Tsc,
-    sender: Sender,
-    receiver: Receiver,
+    time: Time,
+    flows: Vec<Flow>,
     middle: Option<Middle>,
     clocks: Vec<CpuClock>,
     put_off: Vec<Ksoftirqd>,
     /// Why there is nothing more to measure.
     broken: Option<String>,
+}
+
+/// One stream: its two ends.
+struct Flow {
+    sender: Sender,
+    receiver: Receiver,
+}
+
+/// What those who receive at one time know of each other.
+#[derive(Default)]
+struct Together {
+    /// Whoever sends is to end.
+    ends: AtomicBool,
+    /// Bytes that have come by all streams.
+    came: AtomicU64,
 }
 
 /// The end that sends a text over and over.
@@ -78,7 +103,7 @@ impl Sender {
 
 impl Receiver {
     /// Receives what is there, and waits for it; false where nothing came in time.
-    fn next(&mut self) -> Result<bool, String> {
+    fn next(&mut self, together: &Together) -> Result<bool, String> {
         let n = match self.from.read(&mut self.room) {
             Ok(0) => return Err("the stream has ended".to_owned()),
             Ok(n) => n,
@@ -91,7 +116,18 @@ impl Receiver {
         let place = (self.at + n / 2) % CHUNK;
         self.corrupt += u64::from(self.room[n / 2] != self.text[place]);
         (self.came, self.at) = (self.came + n as u64, (self.at + n) % CHUNK);
+        // Relaxed: a number, which carries no data.
+        together.came.fetch_add(n as u64, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Receives until all is to end.
+    fn until_the_end(&mut self, together: &Together) -> Result<(), String> {
+        self.wait_at_most(MOMENT)?;
+        while !together.ends.load(Ordering::Relaxed) {
+            self.next(together)?;
+        }
+        Ok(())
     }
 
     fn wait_at_most(&self, time: Duration) -> Result<(), String> {
@@ -99,17 +135,55 @@ impl Receiver {
     }
 }
 
+impl Flow {
+    /// A stream between these ends that carries `text`.
+    fn new([to, from]: [TcpStream; 2], text: &[u8]) -> std::io::Result<Flow> {
+        to.set_write_timeout(Some(PATIENCE))?;
+        let receiver =
+            Receiver { from, text: text.to_vec(), at: 0, room: vec![0; CHUNK], came: 0, corrupt: 0 };
+        Ok(Flow { sender: Sender { to, text: text.to_vec(), at: 0 }, receiver })
+    }
+
+    /// Sends while `receive` receives, which returns when all is to end; then receives the rest.
+    fn carry<T>(
+        &mut self,
+        together: &Together,
+        receive: impl FnOnce(&mut Receiver) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let Flow { sender, receiver } = self;
+        receiver.came = 0;
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| sender.run(&together.ends));
+            let received = receive(receiver);
+            together.ends.store(true, Ordering::Relaxed);
+            receiver.wait_at_most(MOMENT)?;
+            // The sender may wait for room, so what is on its way is received while it does.
+            while !sending.is_finished() {
+                receiver.next(together)?;
+            }
+            let sent = sending.join().unwrap_or_else(|_| Err("the sender panicked".to_owned()))?;
+            receiver.wait_at_most(PATIENCE)?;
+            while receiver.came < sent {
+                if !receiver.next(together)? {
+                    return Err("some of what was sent does not come".to_owned());
+                }
+            }
+            received
+        })
+    }
+}
+
 impl Stream {
-    /// A stream between these ends, through `middle` or the kernel alone.
+    /// Streams between these ends, through `middle` or the kernel alone.
     ///
     /// # Errors
     /// What the system says of the clocks.
     pub(super) fn new(
         label: Label,
-        [to, from]: [TcpStream; 2],
+        time: Time,
+        ends: Vec<[TcpStream; 2]>,
         middle: Option<Middle>,
     ) -> std::io::Result<Stream> {
-        to.set_write_timeout(Some(PATIENCE))?;
         let mut clocks = vec![CpuClock::of_this()?];
         if let Some(middle) = &middle {
             clocks.push(middle.cpu_clock()?);
@@ -117,36 +191,36 @@ impl Stream {
         let put_off = cpu::allowed()?.into_iter().filter_map(Ksoftirqd::of).collect();
         let byte = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
         let text: Vec<u8> = (0..CHUNK as u64).map(byte).collect();
-        let sender = Sender { to, text: text.clone(), at: 0 };
-        let receiver = Receiver { from, text, at: 0, room: vec![0; CHUNK], came: 0, corrupt: 0 };
-        Ok(Stream { label, clock: Tsc::new(), sender, receiver, middle, clocks, put_off, broken: None })
+        let flows = ends.into_iter().map(|ends| Flow::new(ends, &text)).collect::<Result<_, _>>()?;
+        Ok(Stream { label, clock: Tsc::new(), time, flows, middle, clocks, put_off, broken: None })
     }
 
-    /// Streams for so many windows.
+    /// Streams for so many windows, which the first one takes.
     fn run(&mut self, windows: usize) -> Result<Vec<Window>, String> {
-        let Stream { clock, sender, receiver, clocks, put_off, .. } = self;
-        let busy = || {
-            let put_off: u64 = put_off.iter().map(Ksoftirqd::ns).sum();
-            clocks.iter().map(|clock| clock.ns()).sum::<u64>() + put_off
-        };
-        let ends = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let sending = scope.spawn(|| sender.run(&ends));
-            receiver.came = 0;
-            receiver.wait_at_most(PATIENCE)?;
-            let taken = (0..WARM_UP + windows).map(|_| window(receiver, clock, &busy)).collect();
-            ends.store(true, Ordering::Relaxed);
-            receiver.wait_at_most(MOMENT)?;
-            // The sender may wait for room, so what is on its way is received while it does.
-            while !sending.is_finished() {
-                receiver.next()?;
+        let Stream { clock, time, flows, clocks, put_off, .. } = self;
+        let ticks = || match time {
+            Time::Passed => clock.ticks(),
+            Time::OfCores => {
+                let put_off: u64 = put_off.iter().map(Ksoftirqd::ns).sum();
+                let busy = clocks.iter().map(|clock| clock.ns()).sum::<u64>() + put_off;
+                (busy as f64 * clock.ticks_per_ns()) as u64
             }
-            let sent = sending.join().unwrap_or_else(|_| Err("the sender panicked".to_owned()))?;
-            receiver.wait_at_most(PATIENCE)?;
-            while receiver.came < sent {
-                if !receiver.next()? {
-                    return Err("some of what was sent does not come".to_owned());
-                }
+        };
+        let together = Together::default();
+        let Some((first, others)) = flows.split_first_mut() else { return Ok(Vec::new()) };
+        thread::scope(|scope| {
+            let others: Vec<_> = others
+                .iter_mut()
+                .map(|flow| {
+                    scope.spawn(|| flow.carry(&together, |receiver| receiver.until_the_end(&together)))
+                })
+                .collect();
+            let taken = first.carry(&together, |receiver| {
+                receiver.wait_at_most(PATIENCE)?;
+                (0..WARM_UP + windows).map(|_| window(receiver, &together, &ticks)).collect()
+            });
+            for other in others {
+                other.join().unwrap_or_else(|_| Err("a receiver panicked".to_owned()))?;
             }
             taken
         })
@@ -156,26 +230,28 @@ impl Stream {
     /// Checks that all came as it was sent, when the stream is taken away.
     pub(super) fn settle(mut self, bench: &mut Bench<'_>) {
         let last = self.middle.as_mut().and_then(Middle::ended).map(|error| error.to_string());
-        let (why, corrupt) = (self.broken.or(last), self.receiver.corrupt);
+        let corrupt: u64 = self.flows.iter().map(|flow| flow.receiver.corrupt).sum();
+        let why = self.broken.or(last);
         bench.check(
-            &format!("{}: the stream came as it was sent", self.label.variant),
+            &format!("{}: what came is what was sent, streams: {}", self.label.variant, self.flows.len()),
             corrupt == 0 && why.is_none(),
             why.unwrap_or_else(|| format!("{corrupt} calls gave other bytes than were sent")),
         );
     }
 }
 
-/// One window at the receiver, in which all were `busy` for so long. It has no steps: a wait for what comes is no pause, and a pause of
-/// the machine takes no core's time.
-fn window(receiver: &mut Receiver, clock: &Tsc, busy: &dyn Fn() -> u64) -> Result<Window, String> {
-    let (before, first) = (busy(), receiver.came);
-    while receiver.came - first < WINDOW {
-        if !receiver.next()? {
+/// One window of all streams, between two looks of one receiver at `ticks`. It has no steps: a wait for what comes is no pause, and a pause
+/// of the machine takes no core's time.
+fn window(receiver: &mut Receiver, together: &Together, ticks: &dyn Fn() -> u64) -> Result<Window, String> {
+    let came = || together.came.load(Ordering::Relaxed);
+    let (before, first) = (ticks(), came());
+    while came() - first < WINDOW {
+        if !receiver.next(together)? {
             return Err("nothing comes any more".to_owned());
         }
     }
-    let ticks = ((busy() - before) as f64 * clock.ticks_per_ns()) as u64;
-    Ok(Window { ticks, ops: (receiver.came - first) / OP, steps: 1, longest_step: ticks })
+    let ticks = ticks() - before;
+    Ok(Window { ticks, ops: (came() - first) / OP, steps: 1, longest_step: ticks })
 }
 
 impl Variant for Stream {

@@ -170,7 +170,14 @@ pub(super) const FIGURES: &[Figure] = &[
     },
     packets("forward-memif", "Time for a packet from memif to memif, on the device's core"),
     packets("forward-xdp", "Time for a packet from veth to veth, over all cores"),
-    dots("forward-offload", "Time for a KiB of a TCP stream, over all cores", NS),
+    Figure {
+        only: &[("work", "tcp")],
+        ..dots("forward-offload", "Time for a KiB of a TCP stream, over all cores", NS)
+    },
+    Figure {
+        only: &[("work", "tcp-rate")],
+        ..dots("forward-offload", "Time that passes for a KiB of eight TCP streams together", NS)
+    },
     Figure { only: &[("load", "light")], ..packets("handoff", "Time for a packet, light work") },
     Figure { only: &[("load", "heavy")], ..packets("handoff", "Time for a packet, heavy work") },
     Figure {

@@ -1,0 +1,206 @@
+//! Runs of the program in which packets are dropped for every reason that links, routes, neighbours, peers and full disks make: recorded, and
+//! read by tshark.
+
+use crate::forwarder::netmem;
+use crate::links::Pair;
+use crate::odd::dropped::{ROUTER, ipv4, odd_packets, to};
+use crate::odd::{Folder, pcap_at_intervals};
+use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::tshark::tshark;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Stdio};
+
+/// Where packets go that are dropped on their way out, by the reason.
+const TO: [(&str, [u8; 4]); 11] = [
+    ("blackhole", [10, 80, 0, 1]),
+    ("unreachable", [10, 81, 0, 1]),
+    ("prohibited", [10, 82, 0, 1]),
+    // Its route's MTU is 600.
+    ("pkt_too_big", [10, 83, 0, 1]),
+    // Its route's is one that IPv4 cannot have.
+    ("frag_needed", [10, 84, 0, 1]),
+    // A file that holds nothing.
+    ("tx_refused", [10, 85, 0, 1]),
+    // A peer that stands still.
+    ("tx_full", [10, 86, 0, 1]),
+    ("local_address", [10, 77, 1, 254]),
+    ("neigh_failed", [10, 77, 2, 99]),
+    ("neigh_queue_full", [10, 77, 2, 98]),
+    // More chunks than the ring has slots.
+    ("tx_too_long", [10, 77, 2, 1]),
+];
+
+/// What the machine between the hosts is told, beside its addresses.
+fn arrange(bed: &Testbed) {
+    for (place, interface) in [(&bed.h1, "eth0"), (&bed.dut, "one"), (&bed.dut, "two"), (&bed.h2, "eth0")] {
+        place.ip(&format!("link set dev {interface} mtu 9000"));
+    }
+    bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/ip_forward", "0")).expect("ip_forward");
+    for (number, interface) in [(1, "one"), (2, "two")] {
+        bed.dut.ip(&format!("addr add 10.77.{number}.254/24 dev {interface}"));
+    }
+    for route in [
+        "blackhole 10.80.0.0/16",
+        "unreachable 10.81.0.0/16",
+        "prohibit 10.82.0.0/16",
+        "10.83.0.0/16 via 10.77.2.1 mtu 600",
+        "10.84.0.0/16 via 10.77.2.1 mtu 60",
+        // What is too long is not asked for its neighbour: it is known.
+        "10.1.0.0/16 via 10.77.2.1",
+    ] {
+        bed.dut.ip(&format!("route add {route}"));
+    }
+}
+
+/// A packet for each reason, or as many as it takes, to be sent by the first host.
+fn packets() -> Vec<Vec<u8>> {
+    let mut packets: Vec<_> = odd_packets().into_iter().map(|(_, packet)| packet).collect();
+    // A packet socket sends no less than a header.
+    packets.iter_mut().filter(|packet| packet.len() < 14).for_each(|packet| {
+        *packet = ipv4(&[], |_| ());
+        packet.truncate(24);
+    });
+    for (reason, address) in TO {
+        let (len, may_be_cut) = match reason {
+            "tx_too_long" => (8500, true),
+            "pkt_too_big" => (1000, false),
+            "frag_needed" => (1000, true),
+            _ => (60, true),
+        };
+        // More than wait for a neighbour, or for a slot of a ring.
+        let n = if ["neigh_queue_full", "tx_full"].contains(&reason) { 100 } else { 1 };
+        packets.extend(vec![to(address, len, may_be_cut); n]);
+    }
+    let (router, here) = (ROUTER, [0x02, 0, 0, 0, 1, 0xfe]);
+    packets
+        .iter_mut()
+        .filter(|packet| packet[..6] == router)
+        .for_each(|packet| packet[..6].copy_from_slice(&here));
+    packets
+}
+
+/// A run that is ended when it is dropped.
+struct Ended(Child);
+
+impl Ended {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("kill(2)");
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).map(drop).ok();
+    }
+}
+
+/// Starts the program, with these words behind its name (split at spaces), in the machine between the hosts.
+fn start(bed: &Testbed, words: &str) -> Ended {
+    let mut command = netmem(bed);
+    command.args(words.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ended(command.spawn().expect("netmem starts"))
+}
+
+/// What the run at this socket answers.
+fn ask(bed: &Testbed, socket: &str, words: &[&str]) -> Option<Value> {
+    let out = netmem(bed).args(words).args(["--control", socket]).output().expect("netmem");
+    out.status.success().then(|| serde_json::from_slice(&out.stdout).unwrap_or_default())
+}
+
+/// Of each reason in a recording the interface and the verdict, as tshark shows them; None without tshark.
+fn seen(
+    test: &str,
+    bed: &Testbed,
+    socket: &str,
+    folder: &Folder,
+) -> Option<BTreeMap<String, (String, String)>> {
+    let file = folder.path("recorded.pcapng");
+    ask(bed, socket, &["record", "-o", file.to_str().expect("UTF-8")]).expect("a recording");
+    let lines = tshark(test, &file, &["frame.interface_name", "frame.verdict.ebpf_xdp", "frame.comment"])?;
+    let of_reason = lines.into_iter().filter_map(|line| {
+        let (_, rest) = line[2].split_once("dropped: ")?;
+        let reason = rest.split([';', ',']).next()?.to_owned();
+        Some((reason, (line[0].clone(), line[1].clone())))
+    });
+    Some(of_reason.collect())
+}
+
+#[test]
+fn one_run_drops_packets_for_28_reasons_and_tshark_reads_each() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &[]) else { return };
+    let test = "one_run_drops_packets_for_28_reasons_and_tshark_reads_each";
+    arrange(&bed);
+    let folder = Folder::new("reasons");
+    let [socket, peer] = ["control", "memif"].map(|name| folder.path(name).display().to_string());
+    let routes = "--routes=kernel --route=10.85.0.0/16,2,02:00:00:00:00:02 --route=10.86.0.0/16,3,02:00:00:00:00:02 \
+                  --route=2001:db8::/32,2,02:00:00:00:00:02";
+    let _run = start(
+        &bed,
+        &format!(
+            "forward --port=packet:one,kernel=none --port=fault:drop=0/trace:file=/dev/null/xdp:two \
+             --port=pcap:out=/dev/full --port=memif:{peer},role=server {routes} --path=full --rule=drop,src=10.9.9.9/32 \
+             --frame-size=16384 --ring=2 --frames=1024 --record=65536 --control {socket}"
+        ),
+    );
+    wait_until("it answers", || ask(&bed, &socket, &["stat", "drops", "--json"]).is_some());
+    let sink = start(&bed, &format!("sink --port memif:{peer}"));
+    let is_up = |ports: Value| {
+        let is_up = |port: &Value| port["kind"] != "memif" || port["state"] == "up";
+        ports["ports"].as_array().is_some_and(|ports| ports.iter().all(is_up))
+    };
+    wait_until("the peer is there", || ask(&bed, &socket, &["stat", "ports", "--json"]).is_some_and(is_up));
+    sink.signal(Signal::STOP);
+    let input = folder.write("in.pcap", &pcap_at_intervals(&packets(), 500));
+    let file = format!("pcap:in={},loop=0,speed=recorded", input.display());
+    let sender = Pair::start_with(&bed.h1, [&file, "packet:eth0"], &["--frame-size=16384"]);
+    let wanted: Vec<_> =
+        odd_packets().iter().map(|(reason, _)| *reason).chain(TO.map(|(reason, _)| reason)).collect();
+    let wanted: Vec<_> = wanted.into_iter().filter(|reason| !reason.is_empty()).collect();
+    let mut drops = Value::Null;
+    wait_until("every reason is counted", || {
+        drops = ask(&bed, &socket, &["stat", "drops", "--json"]).unwrap_or_default();
+        wanted.iter().all(|reason| drops["drops"][0][reason].as_u64().is_some_and(|n| n > 0))
+    });
+    let Some(seen) = seen(test, &bed, &socket, &folder) else { return };
+    for reason in &wanted {
+        let (interface, verdict) = seen.get(*reason).unwrap_or_else(|| panic!("no {reason} in {seen:#?}"));
+        assert_eq!(interface, "packet:one", "{reason}");
+        assert!(
+            verdict == "1" || verdict == "4",
+            "{reason}: dropped by the verdict, or behind it: {verdict}"
+        );
+    }
+    assert_eq!((wanted.len(), seen.len()), (28, 28), "{seen:#?}");
+    drop(sender);
+    drop(sink);
+}
+
+/// Programs send large datagrams by one call (UDP_SEGMENT), which leave by a file, and there are no frames for the segments: all that there are
+/// wait for packets at three ports.
+#[test]
+fn packets_that_cannot_be_cut_for_lack_of_frames_are_recorded_as_gso_seg() {
+    const SEND: &str = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+                        s.setsockopt(17, 103, 1000); s.sendto(bytes(49500), ('10.85.0.1', 4000))";
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["python3"]) else { return };
+    let test = "packets_that_cannot_be_cut_for_lack_of_frames_are_recorded_as_gso_seg";
+    let folder = Folder::new("gso-seg");
+    let socket = folder.path("control").display().to_string();
+    let _run = start(
+        &bed,
+        &format!(
+            "forward --port=packet:one --port=pcap:out=/dev/null --port=packet:two \
+             --route=10.85.0.0/16,1,02:00:00:00:00:02 --frame-size=32768 --frames=64 --ring=64 --record=64 \
+             --control {socket}"
+        ),
+    );
+    wait_until("packets are dropped", || {
+        bed.h1.command("python3").args(["-c", SEND]).status().expect("python3");
+        let drops = ask(&bed, &socket, &["stat", "drops", "--json"]).unwrap_or_default();
+        drops["drops"][0]["gso_seg"].as_u64().is_some_and(|n| n > 0)
+    });
+    let Some(seen) = seen(test, &bed, &socket, &folder) else { return };
+    assert_eq!(seen.get("gso_seg").map(|(interface, _)| interface.as_str()), Some("packet:one"), "{seen:?}");
+}
