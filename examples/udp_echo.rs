@@ -1,8 +1,9 @@
 //! A UDP echo on an interface that the kernel goes on using: `udp_echo eth0 7` sends datagrams to port 7 back in the frame that
 //! brought them, and the kernel has all else. It sleeps while none comes. Needs root; Ctrl-C ends it, and leaves nothing behind.
+//! Without privileges: `udp_echo /run/echo.sock 7` where `netmem grant` listens there for a port that takes `udp:7`.
 
 use netmem::limits::BATCH_MAX;
-use netmem::port::xdp::{Take, TakeRule, XdpConfig};
+use netmem::port::xdp::{Take, TakeRule, XdpConfig, XdpGrant};
 use netmem::wire::{Datagram, ipv4};
 use netmem::{
     Batch, Complete, DmaMap, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Tx, Umem, Wake, Worker,
@@ -24,13 +25,22 @@ fn main() {
 }
 
 fn serve(interface: &str, port: u16) -> Result<(), Box<dyn Error>> {
-    let memory = Memory::new(&MemoryConfig::default())?;
+    let is_granted = interface.starts_with(['/', '@']);
+    // Without privileges as much as any user may lock by default: 8 MiB.
+    let (bytes, frames) = if is_granted { (6 << 20, 2048) } else { (64 << 20, 16384) };
+    let memory = Memory::new(&MemoryConfig { bytes, ..MemoryConfig::default() })?;
     let mut worker = memory.worker()?;
-    let config = PoolConfig { frames: 16384, dma: DmaMap::Umem, ..PoolConfig::default() };
+    let config = PoolConfig { frames, dma: DmaMap::Umem, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut worker, &config)?;
     let rule = TakeRule { protocol: Some(ipv4::UDP), port: Some(port), to: None };
     let config = XdpConfig { take: Some(Take::new([rule])?), ..XdpConfig::default() };
-    let mut port = XdpPort::open(&Umem::new(&memory), &mut worker, &pool, interface, 0, &config)?;
+    let umem = Umem::new(&memory);
+    let mut port = if is_granted {
+        let grant = XdpGrant::ask(interface.as_ref())?;
+        XdpPort::open_granted(&umem, &mut worker, &pool, grant, &config)?
+    } else {
+        XdpPort::open(&umem, &mut worker, &pool, interface, 0, &config)?
+    };
     let mut frames = Batch::new();
     loop {
         let moved = round(&mut port, &mut worker, &pool, &mut frames);

@@ -10,6 +10,7 @@ mod control;
 mod doctor;
 mod failure;
 mod forward;
+mod grant;
 #[cfg(feature = "lab")]
 mod lab;
 mod listening;
@@ -49,6 +50,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Forward(args) if args.check => doctor::check(&args),
         Command::Forward(args) => forward::run(&args),
+        Command::Grant(args) => grant::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Gen(args) => traffic::generate(&args),
         Command::Sink(args) => traffic::sink(&args),

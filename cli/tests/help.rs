@@ -23,6 +23,7 @@ fn the_short_help_of_every_command_fits_a_screen() {
         "forward",
         "gen",
         "sink",
+        "grant",
         "doctor",
         "stat",
         "top",

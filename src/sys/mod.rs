@@ -26,16 +26,16 @@ pub mod packet;
 pub mod region;
 #[cfg(feature = "pcap")]
 pub mod reopen;
-#[cfg(feature = "memif")]
+#[cfg(any(feature = "xdp", feature = "memif"))]
 pub mod seqpacket;
 #[cfg(feature = "memif")]
 pub mod shared_event;
-#[cfg(feature = "memif")]
+#[cfg(any(feature = "xdp", feature = "memif"))]
 mod stranger;
 pub mod table;
 #[cfg(feature = "tap")]
 pub mod tap;
-#[cfg(feature = "memif")]
+#[cfg(any(feature = "xdp", feature = "memif"))]
 pub mod user;
 #[cfg(any(feature = "af-packet", feature = "tap"))]
 pub mod virtio;

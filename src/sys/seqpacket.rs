@@ -92,6 +92,7 @@ impl Listener {
     ///
     /// # Errors
     /// As there.
+    #[cfg(feature = "memif")]
     #[cold]
     pub fn new(path: &Path) -> Result<Listener, Errno> {
         Listener::open(path, Access::default())

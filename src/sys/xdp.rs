@@ -144,6 +144,16 @@ impl Socket {
             .map_err(SocketStep::Open.failed())
     }
 
+    /// A socket that another process opened, and handed over.
+    ///
+    /// # Errors
+    /// `INVAL` where it is a socket of another kind. One that is bound already fails when it is registered.
+    pub fn given(fd: OwnedFd) -> Result<Socket, SocketError> {
+        let is_xdp = sockopt::socket_domain(&fd) == Ok(AddressFamily::XDP);
+        let socket = Socket { fd, several: AtomicBool::new(false) };
+        if is_xdp { Ok(socket) } else { Err(SocketError { step: SocketStep::Open, errno: Errno::INVAL }) }
+    }
+
     /// Makes the whole of `region` the UMEM of this socket and of those that will share it: chunks of `chunk_size` bytes
     /// (a power of two, 2,048 to a page), no headroom of our own, aligned. The kernel pins its pages.
     ///

@@ -6,6 +6,7 @@ mod doctor;
 mod fold;
 mod forward;
 mod frame_size;
+mod grant;
 #[cfg(feature = "lab")]
 mod lab;
 mod number;
@@ -24,6 +25,7 @@ pub use attached::attached;
 pub use doctor::DoctorArgs;
 pub use forward::{ForwardArgs, ModeArg, RoutesArg, XdpModeArg};
 pub use frame_size::FrameSize;
+pub use grant::GrantArgs;
 #[cfg(feature = "lab")]
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
@@ -68,6 +70,7 @@ pub enum Command {
     Forward(Box<ForwardArgs>),
     Gen(Box<GenArgs>),
     Sink(Box<SinkArgs>),
+    Grant(GrantArgs),
     Doctor(DoctorArgs),
     Stat(StatArgs),
     Top(TopArgs),

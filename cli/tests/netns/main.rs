@@ -12,6 +12,7 @@ mod endings;
 mod fixes;
 mod forwarder;
 mod forwarding;
+mod granted;
 #[path = "../iperf3/mod.rs"]
 mod iperf3;
 mod links;

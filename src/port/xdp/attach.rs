@@ -53,6 +53,25 @@ impl Attachment {
         Ok(Attachment { installed, taking, native_refused, lost: AtomicBool::new(false) })
     }
 
+    /// A program that another process attached.
+    pub(super) fn given(installed: Installed) -> Attachment {
+        let installed = Arc::new(installed);
+        Attachment { installed, taking: None, native_refused: None, lost: AtomicBool::new(false) }
+    }
+
+    /// Shows its descriptors in the order in which a grant has them.
+    pub(super) fn each_descriptor(
+        &self,
+        each: &mut dyn FnMut(&str, BorrowedFd<'_>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        self.installed.each_descriptor(each)
+    }
+
+    /// The number of its interface.
+    pub(super) fn interface(&self) -> u32 {
+        self.installed.interface
+    }
+
     /// Lets go of it. A program that is replaced meanwhile is detached with it: whoever replaces one waits.
     pub(super) fn release(self: Arc<Self>) {
         let taking = self.taking.clone();

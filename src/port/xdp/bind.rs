@@ -19,6 +19,7 @@ use crate::port::{Fill, Wake};
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::Punted;
+use crate::sys::capability::locked_memory_limit;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::region::Region;
@@ -31,7 +32,7 @@ use std::time::Duration;
 /// Entries of the largest ring.
 const RING_MAX: u32 = 1 << 16;
 /// How often a queue that is busy is asked for again, and how long each time is waited before.
-const BUSY_TRIES: u32 = 100;
+pub(super) const BUSY_TRIES: u32 = 100;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The packet memory that any number of interfaces and queues share: a frame received on one leaves by another
@@ -124,14 +125,35 @@ impl Umem {
         config: &XdpConfig,
         (taking, busy_tries): (Option<Arc<TakeControl>>, u32),
     ) -> Result<(Binding, Rings), XdpError> {
+        self.bind_by(netdev, attempt, config, (Means::Own(taking), busy_tries))
+    }
+
+    /// As [`Umem::bind`], by these means.
+    pub(super) fn bind_by(
+        &self,
+        netdev: &Netdev,
+        attempt: &Attempt<'_>,
+        config: &XdpConfig,
+        (means, busy_tries): (Means, u32),
+    ) -> Result<(Binding, Rings), XdpError> {
         check_usable(netdev, attempt)?;
         let (interface, queue) = (netdev.index(), attempt.queue);
         let watch = watch(attempt.interface)?;
         let mut bound = lock(&self.bound);
         bound.forget_closed();
         let several = may_be_long(netdev, config);
-        let (socket, rings) = bound.bind(self, (interface, several), attempt, config, busy_tries)?;
-        let attachment = bound.attach(netdev, taking, config, attempt)?;
+        let (given, means) = match means {
+            Means::Own(taking) => (None, Err(taking)),
+            Means::Granted(socket, attachment) => (Some(socket), Ok(attachment)),
+        };
+        let (socket, rings) = bound.bind(self, (interface, several), attempt, config, (given, busy_tries))?;
+        let attachment = match means {
+            Ok(attachment) => {
+                bound.attachments.push(Arc::downgrade(&attachment));
+                attachment
+            }
+            Err(taking) => bound.attach(netdev, taking, config, attempt)?,
+        };
         let socket = Arc::new(socket);
         watch.add(socket.as_fd());
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
@@ -207,7 +229,7 @@ impl XdpPort {
     }
 
     /// From now on the program redirects the queue's packets to the socket.
-    fn let_packets_in(&self, attempt: &Attempt<'_>) -> Result<(), XdpError> {
+    pub(super) fn let_packets_in(&self, attempt: &Attempt<'_>) -> Result<(), XdpError> {
         let Some(Binding { attachment, socket, .. }) = &self.binding else { return Ok(()) };
         attachment.insert(self.queue, socket.as_fd()).map_err(|error| attempt.bpf(&error))
     }
@@ -227,7 +249,7 @@ impl Bound {
         (interface, several): (u32, bool),
         attempt: &Attempt<'_>,
         config: &XdpConfig,
-        busy_tries: u32,
+        (given, busy_tries): (Option<Socket>, u32),
     ) -> Result<(Socket, Rings), XdpError> {
         let queue = attempt.queue;
         if self.sockets.iter().any(|one| one.interface == interface && one.queue == queue) {
@@ -236,15 +258,18 @@ impl Bound {
         // One that lost its interface has nothing to share any more.
         let first = self.sockets.iter().find_map(|one| one.socket.upgrade().filter(|one| one.is_bound()));
         let open = || {
-            let socket = Socket::new()?;
+            let socket = given.map_or_else(Socket::new, Ok)?;
             if first.is_none() {
                 // SAFETY: addresses are published by FillQueue and TxQueue (burst, burst_long) alone, which take them
                 // from frames that they consume; a frame is the only claim to its chunk, and it is minted again
                 // only when the kernel has given the chunk back.
-                unsafe { socket.register(&umem.region, umem.chunk_size) }?;
+                let register = || unsafe { socket.register(&umem.region, umem.chunk_size) };
+                // What a program that was killed had locked counts for its user until the kernel has released it.
+                let tries = if fits_the_limit(&umem.region) { busy_tries } else { 0 };
+                while_refused(Errno::NOBUFS, tries, register)?;
             }
             let rings = socket.rings(&config.rings)?;
-            while_busy(busy_tries, || match &first {
+            while_refused(Errno::BUSY, busy_tries, || match &first {
                 None => socket.bind(interface, queue, config.zero_copy, several),
                 Some(first) => socket.bind_shared(interface, queue, first),
             })?;
@@ -292,20 +317,35 @@ impl Bound {
     }
 }
 
-/// Tries again while the queue is busy, so many times: the kernel gives a queue free a moment after the socket
-/// that held it, from a work queue, and a program that is started again must not stumble over itself.
-fn while_busy(tries: u32, bind: impl Fn() -> Result<(), SocketError>) -> Result<(), SocketError> {
+/// By what a port is bound: what it may open and attach itself, with what it took before, or what it was granted.
+pub(super) enum Means {
+    Own(Option<Arc<TakeControl>>),
+    Granted(Socket, Arc<Attachment>),
+}
+
+/// Tries again while the kernel refuses with `errno`, so many times: it gives a queue and memory free a moment after the socket
+/// that held them, from a work queue, and a program that is started again must not stumble over itself.
+fn while_refused(
+    errno: Errno,
+    tries: u32,
+    attempt: impl Fn() -> Result<(), SocketError>,
+) -> Result<(), SocketError> {
     for _ in 0..tries {
-        match bind() {
-            Err(error) if error.errno == Errno::BUSY => thread::sleep(BUSY_PAUSE),
+        match attempt() {
+            Err(error) if error.errno == errno => thread::sleep(BUSY_PAUSE),
             done => return done,
         }
     }
-    bind()
+    attempt()
+}
+
+/// Whether the user may lock the whole region, if nothing else of theirs is locked.
+fn fits_the_limit(region: &Region) -> bool {
+    locked_memory_limit().is_none_or(|limit| region.len() as u64 <= limit)
 }
 
 /// Refuses an interface that is not up or does not have the queue.
-fn check_usable(netdev: &Netdev, attempt: &Attempt<'_>) -> Result<(), XdpError> {
+pub(super) fn check_usable(netdev: &Netdev, attempt: &Attempt<'_>) -> Result<(), XdpError> {
     let interface = || attempt.interface.to_owned();
     if !netdev.is_up().map_err(|errno| attempt.netdev("read its flags", errno))? {
         return Err(XdpError::InterfaceDown { interface: interface() });
@@ -320,7 +360,7 @@ fn check_usable(netdev: &Netdev, attempt: &Attempt<'_>) -> Result<(), XdpError> 
 }
 
 /// Refuses sizes that the kernel would refuse without saying which.
-fn check_rings(sizes: &RingSizes) -> Result<(), XdpError> {
+pub(super) fn check_rings(sizes: &RingSizes) -> Result<(), XdpError> {
     let RingSizes { fill, rx, tx, completion } = *sizes;
     for (ring, size) in [("FILL", fill), ("RX", rx), ("TX", tx), ("COMPLETION", completion)] {
         if !size.is_power_of_two() || size > RING_MAX {

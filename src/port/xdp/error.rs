@@ -191,7 +191,12 @@ pub(super) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(umem: &Umem, interface: &'a str, queue: u32, config: &XdpConfig) -> Attempt<'a> {
-        Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes: umem.region().len() }
+        Attempt { umem_bytes: umem.region().len(), ..Attempt::of_no_memory(interface, queue, config) }
+    }
+
+    /// One that registers nothing.
+    pub(super) fn of_no_memory(interface: &'a str, queue: u32, config: &XdpConfig) -> Attempt<'a> {
+        Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes: 0 }
     }
 }
 

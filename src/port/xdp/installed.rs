@@ -6,6 +6,7 @@ use crate::sys::bpf::{
     BpfError, KernelCounts, Punt, Punted, RedirectLink, RedirectProgram, Selection, SocketMap, Take, XdpMode,
 };
 use crate::sys::errno::Errno;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Queues that one redirect program can tell apart.
@@ -31,6 +32,11 @@ impl Maps {
         let leaves = punted.punt() != Punt::Nothing || takes;
         let counts = leaves.then(|| KernelCounts::new(QUEUES_MAX)).transpose()?;
         Ok(Maps { sockets: SocketMap::new(QUEUES_MAX)?, punted, counts, several: false })
+    }
+
+    /// Those of a program that takes some packets, which another process made.
+    pub(super) fn given(sockets: SocketMap, counts: KernelCounts) -> Maps {
+        Maps { sockets, punted: Punted::Nothing, counts: Some(counts), several: false }
     }
 
     /// Whether the driver may give programs that are loaded from now on packets that lie in several buffers.
@@ -69,6 +75,18 @@ pub(super) struct Installed {
 impl Installed {
     pub(super) fn new(interface: u32, link: RedirectLink, program: RedirectProgram, maps: Maps) -> Installed {
         Installed { interface, mode: link.mode(), held: Mutex::new((link, program)), maps }
+    }
+
+    /// Shows its descriptors in the order in which a grant has them.
+    pub(super) fn each_descriptor(
+        &self,
+        each: &mut dyn FnMut(&str, BorrowedFd<'_>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let held = lock(&self.held);
+        each("link", held.0.as_fd())?;
+        each("program", held.1.as_fd())?;
+        each("sockets", self.maps.sockets.as_fd())?;
+        self.maps.counts.iter().try_for_each(|counts| each("counts", counts.as_fd()))
     }
 
     /// Whether another program has taken the program off the interface.

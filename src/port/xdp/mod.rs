@@ -77,6 +77,7 @@ mod complete;
 mod error;
 mod fill;
 mod gather;
+mod grant;
 mod health;
 #[allow(unsafe_code)]
 mod held;
@@ -96,6 +97,7 @@ pub use crate::sys::xdp::{RingSizes, ZeroCopy};
 pub use bind::Umem;
 pub use close::Closed;
 pub use error::XdpError;
+pub use grant::{GrantError, GrantListener, GrantRequest, XdpGrant};
 pub use own::{OwnAddresses, OwnAddressesError};
 pub use queues::XdpQueues;
 pub use take::TakeControl;

@@ -1,10 +1,10 @@
 //! The maps of the redirect program: from receive queue to socket, of own addresses, and of what it left to the kernel.
 
-use super::{BpfError, BpfStep, bpf, bpf_fd};
+use super::{BPF_OBJ_GET_INFO_BY_FD, BpfError, BpfStep, InfoByFd, MapInfo, bpf, bpf_fd};
 use ipnet::IpNet;
 use rustix::io::Errno;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
@@ -56,6 +56,23 @@ impl<const K: usize, const V: usize> Map<K, V> {
         };
         // SAFETY: the attributes of BPF_MAP_CREATE hold no pointers.
         unsafe { bpf_fd(BPF_MAP_CREATE, &attributes) }.map(Map)
+    }
+
+    /// A map that another process made, and handed over: of this type, with keys and values of these lengths.
+    ///
+    /// # Errors
+    /// `INVAL` where it is another one; what bpf(2) says, where this process may not ask.
+    fn given(map: OwnedFd, map_type: u32) -> Result<Self, Errno> {
+        let mut info = MapInfo::default();
+        let attributes = InfoByFd {
+            bpf_fd: map.as_raw_fd() as u32,
+            info_len: size_of::<MapInfo>() as u32,
+            info: (&raw mut info).expose_provenance() as u64,
+        };
+        // SAFETY: the information is integers alone, has the length given, and outlives the call.
+        unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) }?;
+        let is_such = info.map_type == map_type && [info.key_size, info.value_size] == [K as u32, V as u32];
+        if is_such { Ok(Map(map)) } else { Err(Errno::INVAL) }
     }
 
     pub(super) fn insert(&self, key: [u8; K], mut value: [u8; V]) -> Result<(), Errno> {
@@ -124,6 +141,14 @@ impl SocketMap {
         Map::new(BPF_MAP_TYPE_XSKMAP, queues, 0, b"netmem_sockets\0\0")
             .map(SocketMap)
             .map_err(failed(BpfStep::CreateMap))
+    }
+
+    /// One that another process made, and handed over.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `INVAL` for another kind of map, `PERM` before Linux 6.5 where only the privileged may ask.
+    pub fn given(map: OwnedFd) -> Result<SocketMap, BpfError> {
+        Map::given(map, BPF_MAP_TYPE_XSKMAP).map(SocketMap).map_err(failed(BpfStep::LookAtMap))
     }
 
     /// Sends what comes in by `queue` to `socket`, from now on.
@@ -233,6 +258,14 @@ impl KernelCounts {
             .map_err(failed(BpfStep::CreateCounts))
     }
 
+    /// Those that another process made, and handed over.
+    ///
+    /// # Errors
+    /// As [`SocketMap::given`].
+    pub fn given(map: OwnedFd) -> Result<KernelCounts, BpfError> {
+        Map::given(map, BPF_MAP_TYPE_ARRAY).map(KernelCounts).map_err(failed(BpfStep::LookAtMap))
+    }
+
     /// The count of `queue`; 0 where there is none.
     ///
     /// # Cost
@@ -249,4 +282,16 @@ impl KernelCounts {
 
 pub(super) fn failed(step: BpfStep) -> impl Fn(Errno) -> BpfError {
     move |errno| BpfError::new(step, errno)
+}
+
+impl AsFd for SocketMap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.0.as_fd()
+    }
+}
+
+impl AsFd for KernelCounts {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.0.as_fd()
+    }
 }

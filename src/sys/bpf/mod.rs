@@ -87,6 +87,8 @@ pub enum BpfStep {
     RunLookup,
     /// Asking the redirect program about a frame.
     AskProgram,
+    /// Looking at a map that another process handed over.
+    LookAtMap,
 }
 
 impl fmt::Display for BpfStep {
@@ -107,6 +109,7 @@ impl fmt::Display for BpfStep {
             BpfStep::LoadLookup => "load program for route lookups",
             BpfStep::RunLookup => "run program for route lookups",
             BpfStep::AskProgram => "ask redirect program about a frame",
+            BpfStep::LookAtMap => "look at a map that was handed over",
         })
     }
 }
@@ -217,6 +220,13 @@ impl RedirectProgram {
     }
 }
 
+impl From<OwnedFd> for RedirectProgram {
+    /// One that another process loaded, and handed over. It is only attached, which the kernel checks.
+    fn from(program: OwnedFd) -> RedirectProgram {
+        RedirectProgram(program)
+    }
+}
+
 impl AsFd for RedirectProgram {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -230,7 +240,18 @@ pub struct RedirectLink {
     mode: XdpMode,
 }
 
+impl AsFd for RedirectLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
 impl RedirectLink {
+    /// A link that another process made in this mode, and handed over.
+    pub fn given(link: OwnedFd, mode: XdpMode) -> RedirectLink {
+        RedirectLink { link, mode }
+    }
+
     /// The mode it runs in.
     pub fn mode(&self) -> XdpMode {
         self.mode
@@ -288,6 +309,16 @@ impl RedirectLink {
         let asked = unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) };
         asked.is_ok() && info.link_type == BPF_LINK_TYPE_XDP && info.interface == 0
     }
+}
+
+/// The beginning of `struct bpf_map_info`.
+#[repr(C)]
+#[derive(Default)]
+struct MapInfo {
+    map_type: u32,
+    id: u32,
+    key_size: u32,
+    value_size: u32,
 }
 
 /// The attributes of BPF_OBJ_GET_INFO_BY_FD.

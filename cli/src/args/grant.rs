@@ -1,0 +1,45 @@
+//! `netmem grant`.
+
+use clap::Args;
+use netmem_ports::{DeviceSpec, XdpSpec, port_spec};
+use std::path::PathBuf;
+
+/// Hand a queue of an interface to a server that has no privileges: it gets the packets that the port takes, and the kernel all others.
+///
+/// Whoever connects to the socket gets one port, until it ends: an open socket of AF_XDP and a program that is attached, by SCM_RIGHTS. This process
+/// keeps neither, so that the interface is as it was when the server ends, however it ends. The server asks with XdpGrant::ask of the library and needs
+/// no capability, but has to be allowed to lock its memory: above 8 MiB that is LimitMEMLOCK of its unit, or ulimit -l. Ends by Ctrl-C or SIGTERM; servers go on.
+///
+/// Example: netmem grant --port xdp:eth0,take=udp:53 --to /run/dns.sock --mode 660 --group 65534
+#[derive(Debug, Args)]
+pub struct GrantArgs {
+    /// xdp:IFNAME[:QUEUE],take=RULES: the queue, and which of its packets are taken, as in netmem forward --port
+    #[arg(long, value_name = "PORT", value_parser = xdp_that_takes)]
+    pub port: XdpSpec,
+
+    /// Where servers ask: the path of a socket, or @NAME for an abstract one, which any process of the network namespace may ask
+    #[arg(long, value_name = "PATH")]
+    pub to: PathBuf,
+
+    /// Who may ask: the permission bits of the socket, in octal
+    #[arg(long, value_name = "BITS", default_value = "600", value_parser = octal)]
+    pub mode: u32,
+
+    /// The group of the socket, by its number
+    #[arg(long, value_name = "GID")]
+    pub group: Option<u32>,
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777);
+    bits.ok_or_else(|| format!("{text:?} are not permission bits: give three octal digits, as 660"))
+}
+
+/// One queue of AF_XDP, part of whose packets are taken.
+fn xdp_that_takes(text: &str) -> Result<XdpSpec, String> {
+    let spec = port_spec(text)?;
+    match spec.device {
+        DeviceSpec::Xdp(xdp) if spec.wraps.is_empty() && xdp.take.is_some() => Ok(xdp),
+        _ => Err(format!("{text}: give xdp:IFNAME,take=RULES, one queue of which some packets are taken")),
+    }
+}

@@ -1,0 +1,346 @@
+//! A socket and an attached program that a privileged process hands to one without privileges. COLD.
+//!
+//! ```text
+//!   privileged:  XdpGrant::new ─► program attached, nothing redirected ─► GrantRequest::give ─┐ SCM_RIGHTS
+//!   without:     XdpGrant::ask ◄──────────────────────────────────────────────────────────────┘
+//!                XdpPort::open_granted ─► its memory registered, rings, bound ─► the map learns of the socket
+//! ```
+//! The one who asks gets the socket, the link that holds the program to the interface, the program and its maps; the one who gives keeps
+//! nothing once it drops the grant. So the program leaves the interface when the server ends, however it ends.
+//!
+//! Without privileges the rules cannot be changed (there is no [`TakeControl`](super::TakeControl)), and an interface that was removed
+//! needs another grant when it is back. Memory is locked by the server, within its limit (`ulimit -l`). Before Linux 6.5 the maps
+//! may be used without privileges only where `kernel.unprivileged_bpf_disabled` is 0.
+
+use super::attach::Attachment;
+use super::bind::{BUSY_TRIES, Means, Umem, check_rings, check_usable};
+use super::error::{Attempt, XdpError};
+use super::installed::{Installed, Maps};
+use super::take::TakeControl;
+use super::{Punt, XdpConfig, XdpModePreference, XdpPort};
+use crate::pool::Pool;
+use crate::port::{Fill, Wake};
+use crate::sync::Worker;
+use crate::sys::bpf::{
+    BpfError, KernelCounts, Punted, RedirectLink, RedirectProgram, SocketMap, Take, XdpMode,
+};
+use crate::sys::errno::Errno;
+use crate::sys::event::sleep_until_readable;
+use crate::sys::netdev::Netdev;
+use crate::sys::seqpacket::{Access, Connection, Listener, Received};
+use crate::sys::user::own_user;
+use crate::sys::xdp::{Socket, SocketError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a grant begins with.
+const GREETING: &str = "netmem grant 1";
+/// What a refusal begins with.
+const REFUSAL: &str = "refused: ";
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a message at most: that of the rules of a port.
+const MESSAGE_MAX: usize = 64 << 10;
+
+/// A queue of an interface, part of whose packets one port may take: a socket that is not bound yet, and an attached program.
+#[derive(Debug)]
+pub struct XdpGrant {
+    pub(super) interface: String,
+    pub(super) queue: u32,
+    pub(super) take: Take,
+    pub(super) socket: Socket,
+    pub(super) attachment: Attachment,
+}
+
+/// Why a grant was not had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrantError {
+    /// Nobody can be asked.
+    #[error("{}: {errno}; does `netmem grant` run, and may this user write to its socket?", path.display())]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// What connect(2) says.
+        errno: Errno,
+    },
+    /// Who listens is neither root nor this user.
+    #[error("{}: user {user} listens there, who is neither root nor this user", path.display())]
+    Stranger {
+        /// The socket.
+        path: PathBuf,
+        /// Who listens.
+        user: u32,
+    },
+    /// No answer came.
+    #[error("no answer came within {} s", PATIENCE.as_secs())]
+    Silent,
+    /// The answer is that there is no grant.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer makes no sense: another version of netmem, or another program.
+    #[error("the answer is not a grant: {0}")]
+    Nonsense(&'static str),
+    /// What came is no socket of AF_XDP.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// A map that came cannot be used.
+    #[error(transparent)]
+    Map(#[from] BpfError),
+}
+
+impl XdpGrant {
+    /// Opens a socket, and attaches a program that takes `take` as soon as a port has been opened with the grant; until then all packets go to
+    /// the kernel. Needs the privileges that [`XdpPort::open`](super::XdpPort::open) needs.
+    ///
+    /// # Errors
+    /// [`XdpError`] names the step and the remedy; nothing is left behind.
+    pub fn new(
+        interface: &str,
+        queue: u32,
+        mode: XdpModePreference,
+        take: &Take,
+    ) -> Result<XdpGrant, XdpError> {
+        let config = XdpConfig { mode, take: Some(take.clone()), ..XdpConfig::default() };
+        let attempt = Attempt::of_no_memory(interface, queue, &config);
+        let netdev = Netdev::open(interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
+        check_usable(&netdev, &attempt)?;
+        let socket = Socket::new().map_err(|error| attempt.socket(error))?;
+        let taking = Some(Arc::new(TakeControl::new(interface, take)));
+        let attachment = Attachment::new(&netdev, mode, Punted::Nothing, taking, &attempt)?;
+        Ok(XdpGrant { interface: interface.to_owned(), queue, take: take.clone(), socket, attachment })
+    }
+
+    /// Asks the privileged process that listens at `path` (`netmem grant`), which must be root's or this user's.
+    ///
+    /// # Errors
+    /// [`GrantError`].
+    ///
+    /// # Cost
+    /// Waits for the answer, 10 s at most.
+    pub fn ask(path: &Path) -> Result<XdpGrant, GrantError> {
+        let refused = |errno| GrantError::Connect { path: path.to_owned(), errno };
+        let giver = Connection::open(path).map_err(refused)?;
+        let user = giver.peer_user().map_err(refused)?;
+        if user != 0 && user != own_user() {
+            return Err(GrantError::Stranger { path: path.to_owned(), user });
+        }
+        let until = Instant::now() + PATIENCE;
+        let (text, socket) = next(&giver, until)?;
+        let said = text.strip_prefix(GREETING).ok_or(GrantError::Nonsense("it begins otherwise"))?;
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let [interface, index, queue, mode, take] = words[..] else {
+            return Err(GrantError::Nonsense("it has more or fewer words"));
+        };
+        let mode = match mode {
+            "native" => XdpMode::Native,
+            "generic" => XdpMode::Generic,
+            _ => return Err(GrantError::Nonsense("there is no such mode")),
+        };
+        let number = |text: &str| text.parse().map_err(|_| GrantError::Nonsense("a number is none"));
+        let (index, queue) = (number(index)?, number(queue)?);
+        let take = take.parse().map_err(|_| GrantError::Nonsense("the rules are none"))?;
+        let socket = Socket::given(socket)?;
+        let rest = || next(&giver, until).map(|(_, descriptor)| descriptor);
+        let (link, program) = (RedirectLink::given(rest()?, mode), RedirectProgram::from(rest()?));
+        let maps = Maps::given(SocketMap::given(rest()?)?, KernelCounts::given(rest()?)?);
+        let attachment = Attachment::given(Installed::new(index, link, program, maps));
+        Ok(XdpGrant { interface: interface.to_owned(), queue, take, socket, attachment })
+    }
+
+    /// The name of the interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// The number of the queue.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// What a port will take.
+    pub fn take(&self) -> &Take {
+        &self.take
+    }
+
+    /// What the message with the socket says.
+    fn text(&self) -> String {
+        let XdpGrant { interface, queue, take, attachment, .. } = self;
+        let (index, mode) = (attachment.interface(), attachment.mode());
+        format!("{GREETING} {interface} {index} {queue} {mode} {take}")
+    }
+}
+
+impl XdpPort {
+    /// Opens a port with what a privileged process granted; this one needs no privileges, but has to be allowed to lock the memory of `umem`
+    /// (`ulimit -l`). Of `config` the rings and zero-copy count; the mode and what is taken are the grant's. Else as [`XdpPort::open`].
+    ///
+    /// # Errors
+    /// As [`XdpPort::open`]. The grant is used up.
+    ///
+    /// # Panics
+    /// When `w` is a worker of another memory than `pool`.
+    #[cold]
+    pub fn open_granted(
+        umem: &Arc<Umem>,
+        w: &mut Worker,
+        pool: &Pool,
+        grant: XdpGrant,
+        config: &XdpConfig,
+    ) -> Result<XdpPort, XdpError> {
+        check_rings(&config.rings)?;
+        let XdpGrant { interface, queue, take, socket, attachment } = grant;
+        let config = XdpConfig { take: Some(take), punt: Punt::Nothing, ..config.clone() };
+        let attempt = Attempt::new(umem, &interface, queue, &config);
+        let netdev = Netdev::open(&interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
+        if !attachment.is_on(netdev.index()) {
+            // The grant is for another network namespace's, or for one that has been removed.
+            return Err(XdpError::UnknownInterface { interface });
+        }
+        let means = Means::Granted(socket, Arc::new(attachment));
+        let (binding, rings) = umem.bind_by(&netdev, &attempt, &config, (means, BUSY_TRIES))?;
+        let mut port = XdpPort::new(umem.clone(), netdev, queue, &config, binding, rings);
+        port.refill_to(w, pool, pool.frames() / 4);
+        port.kick();
+        port.let_packets_in(&attempt)?;
+        Ok(port)
+    }
+}
+
+/// The next message, which brings one descriptor.
+fn next(giver: &Connection, until: Instant) -> Result<(String, OwnedFd), GrantError> {
+    let mut room = vec![0; MESSAGE_MAX];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match giver.receive_trusting(&mut room) {
+            Received::Message(len, descriptors) => {
+                let text = String::from_utf8_lossy(room.get(..len).unwrap_or_default()).into_owned();
+                if let Some(reason) = text.strip_prefix(REFUSAL) {
+                    return Err(GrantError::Refused(reason.to_owned()));
+                }
+                let descriptor = descriptors.into_iter().next();
+                return Ok((text, descriptor.ok_or(GrantError::Nonsense("it brings no descriptor"))?));
+            }
+            Received::Nothing if left.is_zero() => return Err(GrantError::Silent),
+            Received::Nothing => drop(sleep_until_readable(&[giver.as_fd()], left)),
+            Received::Stranger | Received::End => return Err(GrantError::Nonsense("it ends too early")),
+        }
+    }
+}
+
+/// Where processes without privileges ask for grants.
+#[derive(Debug)]
+pub struct GrantListener(Listener);
+
+impl GrantListener {
+    /// Listens at `path`, or at the abstract name `@NAME`. Who may write to the socket may ask: its owner, and whom `mode` (0660, say) and
+    /// `group` let.
+    ///
+    /// # Errors
+    /// What bind(2) or chown(2) says; `ADDRINUSE` where somebody listens already.
+    pub fn open(path: &Path, mode: u32, group: Option<u32>) -> Result<GrantListener, Errno> {
+        Listener::open(path, Access { mode, group }).map(GrantListener)
+    }
+
+    /// One that asks; None if there is none now.
+    pub fn accept(&self) -> Option<GrantRequest> {
+        self.0.accept().map(GrantRequest)
+    }
+
+    /// Waits until somebody asks, at most so long.
+    pub fn wait(&self, at_most: Duration) {
+        sleep_until_readable(&[self.0.as_fd()], at_most);
+    }
+}
+
+/// A process that asks for a grant.
+#[derive(Debug)]
+pub struct GrantRequest(Connection);
+
+impl GrantRequest {
+    /// The user that asks.
+    ///
+    /// # Errors
+    /// What getsockopt(2) says.
+    pub fn user(&self) -> Result<u32, Errno> {
+        self.0.peer_user()
+    }
+
+    /// Hands over a grant. Once `grant` is dropped here, it is the other's alone.
+    ///
+    /// # Errors
+    /// What sendmsg(2) says: `PIPE` where who asked is gone.
+    pub fn give(&self, grant: &XdpGrant) -> Result<(), Errno> {
+        self.0.send(grant.text().as_bytes(), Some(grant.socket.as_fd()))?;
+        let mut each =
+            |name: &str, descriptor: BorrowedFd<'_>| self.0.send(name.as_bytes(), Some(descriptor));
+        grant.attachment.each_descriptor(&mut each)
+    }
+
+    /// Says that there is no grant, and why.
+    pub fn refuse(&self, reason: &str) {
+        // Where it is gone nobody wants to know.
+        let _ = self.0.send(format!("{REFUSAL}{reason}").as_bytes(), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// What who asks is told by one that answers so.
+    fn answered(name: &str, answer: impl FnOnce(&Connection) + Send) -> GrantError {
+        let path = PathBuf::from(format!("@netmem-grant-{name}-{}", std::process::id()));
+        let listener = GrantListener::open(&path, 0o600, None).expect("an abstract name");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let asks = loop {
+                    match listener.accept() {
+                        Some(request) => break request,
+                        None => listener.wait(PATIENCE),
+                    }
+                };
+                assert_eq!(asks.user(), Ok(own_user()));
+                answer(&asks.0);
+            });
+            XdpGrant::ask(&path).expect_err("there is no grant")
+        })
+    }
+
+    #[test]
+    fn where_nobody_listens_the_remedy_is_named() {
+        let error = XdpGrant::ask(Path::new("/nonexistent/netmem.sock")).expect_err("nobody");
+        assert!(error.to_string().contains("/nonexistent/netmem.sock: "), "{error}");
+        assert!(error.to_string().contains("does `netmem grant` run"), "{error}");
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        let error = answered("refusal", |asks| {
+            asks.send(b"refused: queue 0 of eth0 is bound", None).expect("sent");
+        });
+        assert_eq!(error, GrantError::Refused("queue 0 of eth0 is bound".into()));
+    }
+
+    #[test]
+    fn answers_that_make_no_sense_are_no_grant() {
+        let (file, greeting) = (std::fs::File::open("/dev/null").expect("a file"), GREETING);
+        let said = |name, text: &str| {
+            answered(name, |asks| asks.send(text.as_bytes(), Some(file.as_fd())).expect("sent"))
+        };
+        let nonsense = |error: &GrantError, what| assert_eq!(*error, GrantError::Nonsense(what));
+        nonsense(&said("other", "netmem grant 2 eth0"), "it begins otherwise");
+        nonsense(&said("few", &format!("{greeting} eth0 1 0")), "it has more or fewer words");
+        nonsense(&said("mode", &format!("{greeting} eth0 1 0 fast udp:7")), "there is no such mode");
+        nonsense(&said("number", &format!("{greeting} eth0 one 0 native udp:7")), "a number is none");
+        nonsense(&said("rules", &format!("{greeting} eth0 1 0 native udp:port")), "the rules are none");
+        let error = said("file", &format!("{greeting} eth0 1 0 native udp:7"));
+        assert!(matches!(error, GrantError::Socket(_)), "{error}");
+        nonsense(&answered("end", |_| ()), "it ends too early");
+        let error = answered("bare", |asks| asks.send(greeting.as_bytes(), None).expect("sent"));
+        nonsense(&error, "it brings no descriptor");
+    }
+}
