@@ -9,23 +9,29 @@ use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Re
 use std::error::Error;
 use std::net::Ipv4Addr;
 
-/// What is refused. A packet that is not IPv4 crosses.
+/// What is refused, also behind VLAN tags. ARP crosses, so that hosts find each other; what else is not IPv4 cannot be held
+/// against the list, and is dropped.
 pub struct Acl(Vec<Ipv4Net>);
 
 impl Decide for Acl {
     fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
-        let packet = Ethernet::parse(frame).ok().filter(|(link, _)| link.ethertype() == ethernet::IPV4);
-        let source = match packet.map(|(_, packet)| Ipv4::parse(packet)) {
-            Some(Ok((header, _))) => header.src(),
-            Some(Err(malformed)) => return Verdict::Drop(malformed.into()),
-            None => return Verdict::Redirect(from.port ^ 1),
+        let source = match ethernet::behind_tags(frame) {
+            Ok((ethernet::IPV4, packet)) => Ipv4::parse(packet).map(|(header, _)| header.src()),
+            Ok((ethernet::ARP, _)) => return Verdict::Redirect(from.port ^ 1),
+            Ok(_) => return Verdict::Drop(Reason::Own(1)),
+            Err(malformed) => Err(malformed),
         };
-        let is_denied = self.0.iter().any(|prefix| prefix.contains(&source));
-        if is_denied { Verdict::Drop(Reason::Own(0)) } else { Verdict::Redirect(from.port ^ 1) }
+        match source {
+            Ok(source) if self.0.iter().any(|prefix| prefix.contains(&source)) => {
+                Verdict::Drop(Reason::Own(0))
+            }
+            Ok(_) => Verdict::Redirect(from.port ^ 1),
+            Err(malformed) => Verdict::Drop(malformed.into()),
+        }
     }
 
     fn reasons(&self) -> &'static [&'static str] {
-        &["acl_denied"]
+        &["acl_denied", "acl_unknown"]
     }
 }
 

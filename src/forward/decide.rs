@@ -23,21 +23,26 @@ const AHEAD: usize = 24;
 /// static and inlines. On the packet path ([`PacketPath`](super::PacketPath)) one virtual call a packet.
 ///
 /// # Example
-/// A filter in front of a wire: what comes by port 0 leaves by port 1 and the other way round, but for one source.
+/// A filter in front of a wire: what comes by port 0 leaves by port 1 and the other way round, but for one source, also behind
+/// VLAN tags.
 /// ```
 /// use netmem::forward::{Decide, Reason, Verdict};
 /// use netmem::steer::Source;
-/// use netmem::wire::{Ethernet, Ipv4};
+/// use netmem::wire::{Ipv4, ethernet};
 /// use std::net::Ipv4Addr;
 ///
 /// struct Block(Ipv4Addr);
 ///
 /// impl Decide for Block {
 ///     fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
-///         let source = Ethernet::parse(frame).ok().and_then(|(_, packet)| Ipv4::parse(packet).ok());
-///         match source {
-///             Some((ip, _)) if ip.src() == self.0 => Verdict::Drop(Reason::Own(0)),
-///             _ => Verdict::Redirect(from.port ^ 1),
+///         match ethernet::behind_tags(frame) {
+///             Ok((ethernet::IPV4, packet)) => match Ipv4::parse(packet) {
+///                 Ok((ip, _)) if ip.src() == self.0 => Verdict::Drop(Reason::Own(0)),
+///                 Ok(_) => Verdict::Redirect(from.port ^ 1),
+///                 Err(malformed) => Verdict::Drop(malformed.into()),
+///             },
+///             Ok(_) => Verdict::Redirect(from.port ^ 1),
+///             Err(malformed) => Verdict::Drop(malformed.into()),
 ///         }
 ///     }
 ///     fn reasons(&self) -> &'static [&'static str] {

@@ -448,8 +448,10 @@ impl Forwarder {
         self.ports().all(is_over) && self.meters.held.get() == 0 && self.is_settled() && self.is_handed_over()
     }
 
-    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop, which is asked at the end of
-    /// each round. What is listed for other workers is sent, however long it may linger.
+    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop, which is asked after each
+    /// round. What is listed for other workers is sent, however long it may linger.
+    ///
+    /// It goes on receiving: under traffic that does not stop there is always something in flight, so that `until` has to set a limit of time.
     pub fn drain(&mut self, w: &mut Worker, rounds: u32, mut until: impl FnMut(&Forwarder) -> bool) {
         let mut quiet = 0;
         while quiet < rounds && !until(self) {

@@ -34,7 +34,7 @@ pub struct PortCounters {
     pub rx_no_frame: Count,
     /// Frames the device dropped because the receive ring was full.
     pub rx_ring_full: Count,
-    /// Frames the device dropped for other causes.
+    /// Frames the device dropped for other causes, or that nobody had taken when the port was closed.
     pub rx_dropped: Count,
     /// Frames the device dropped because they are longer than the empty frames posted.
     pub rx_too_long: Count,

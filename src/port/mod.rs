@@ -68,7 +68,8 @@ fn inherited(name: &str) -> String {
 pub enum PortState {
     /// It does.
     Up,
-    /// It does not, and why.
+    /// It does not, and why. This may pass: a link, peer or interface that comes back brings the port up again as long as it is
+    /// polled. What ends for good is [`Rx::rx_finished`].
     Down(String),
 }
 

@@ -53,6 +53,33 @@ pub fn cover_priority_tag(frame: &mut [u8]) -> bool {
     is_tagged
 }
 
+/// What a frame carries behind all its VLAN tags: the ethertype, and the bytes from there on.
+///
+/// For who decides about packets and must not be passed by one behind a tag: [`Ethernet::parse`] says [`VLAN`] of those.
+///
+/// # Errors
+/// [`Malformed::ShortFrame`] where the header or a tag is cut off.
+///
+/// ```
+/// use netmem::wire::{Ethernet, MacAddr, ethernet};
+///
+/// let mut frame = Ethernet::new(MacAddr::BROADCAST, MacAddr::new([2, 0, 0, 0, 0, 1]), ethernet::VLAN).to_bytes().to_vec();
+/// frame.extend([0x00, 0x07, 0x08, 0x00]); // VLAN 7, and IPv4 behind it
+/// frame.extend(b"a packet");
+/// assert_eq!(ethernet::behind_tags(&frame), Ok((ethernet::IPV4, &b"a packet"[..])));
+/// assert!(ethernet::behind_tags(&frame[..16]).is_err(), "the tag is cut off");
+/// ```
+#[inline]
+pub fn behind_tags(frame: &[u8]) -> Result<(u16, &[u8]), Malformed> {
+    let (link, mut rest) = Ethernet::parse(frame)?;
+    let mut ethertype = link.ethertype();
+    while matches!(ethertype, VLAN | SERVICE_VLAN) {
+        let (&[_, _, high, low], packet) = rest.split_first_chunk().ok_or(Malformed::ShortFrame)?;
+        (ethertype, rest) = (u16::from_be_bytes([high, low]), packet);
+    }
+    Ok((ethertype, rest))
+}
+
 /// A 48-bit link address, written `02:00:00:00:00:01`.
 #[derive(
     Clone,
