@@ -6,6 +6,7 @@ mod stream;
 
 use std::cell::RefCell;
 use std::process::Command;
+use std::time::Duration;
 
 use netmem::wire::MacAddr;
 
@@ -29,6 +30,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     keys: &[],
     run,
 };
+
+/// How long a device may take to start.
+const START: Duration = Duration::from_secs(30);
 
 /// Who is between the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,9 +154,14 @@ fn stream(
     let laid = if device == Device::Tap { Veths::unjoined() } else { Veths::lay() };
     let veths = laid.map_err(SetUpError::at("veths"))?;
     let start = |words: Vec<String>| {
-        let command = command(&veths, &words).map_err(SetUpError::at("the device"))?;
-        let said = folder.path(&format!("{}-{streams}", device.name().replace('/', "-")));
-        Middle::start(command, core, &said).map_err(SetUpError::at("start the device"))
+        let name = format!("{}-{streams}", device.name().replace('/', "-"));
+        let (said, socket) = (folder.path(&name), folder.path(&format!("{name}.sock")));
+        let mut command = command(&veths, &words).map_err(SetUpError::at("the device"))?;
+        command.arg("--control").arg(&socket);
+        let mut middle = Middle::start(command, core, &said).map_err(SetUpError::at("start the device"))?;
+        // Its interfaces are as it wants them then, and may be given away.
+        middle.wait_for(&[socket], START).map_err(SetUpError::at("start the device"))?;
+        Ok(middle)
     };
     let middle = device.words().map(start).transpose()?;
     match device {
