@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 
 /// What is refused, also behind VLAN tags. ARP crosses, so that hosts find each other; what else is not IPv4 cannot be held
 /// against the list, and is dropped.
-pub struct Acl(Vec<Ipv4Net>);
+pub struct Acl(pub Vec<Ipv4Net>);
 
 impl Decide for Acl {
     fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {

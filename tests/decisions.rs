@@ -29,7 +29,7 @@ fn no_vlan_tag_carries_a_packet_past_an_acl() {
         frame.extend(ethertype.to_be_bytes());
         let address = Ipv4Addr::new(10, 0, source, 1);
         frame.extend(Ipv4::new(address, Ipv4Addr::new(192, 0, 2, 1), ipv4::UDP, 64, 26).to_bytes());
-        frame.resize(70, 0);
+        frame.resize(90, 0);
         acl.decide(Source::default(), &mut frame)
     };
     let (vlan, service) = (ethernet::VLAN.to_be_bytes(), ethernet::SERVICE_VLAN.to_be_bytes());
