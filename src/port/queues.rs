@@ -300,13 +300,13 @@ pub trait Wake {
 /// use netmem::sync::Worker;
 ///
 /// fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) {
+///     port.refill(w, pool);
 ///     port.rx(w, frames);
 ///     port.tx(w, frames);
 ///     // What found no room is dropped.
 ///     frames.free(w);
 ///     port.complete(w, frames);
 ///     frames.free(w);
-///     port.refill(w, pool);
 ///     port.kick();
 /// }
 /// ```
