@@ -11,6 +11,7 @@ use odd::dropped::odd_packets;
 use odd::{Folder, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -31,6 +32,24 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
+/// A line of each reason for which a recording has dropped packets, under that; what was not dropped is under none.
+fn by_reason(file: &Path) -> Option<BTreeMap<String, Vec<String>>> {
+    let fields =
+        ["frame.interface_name", "frame.verdict.ebpf_xdp", "frame.comment", "frame.len", "frame.cap_len"];
+    let test = "tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped";
+    let lines = tshark(test, file, &fields)?;
+    // A packet that was read before its burst was done has no verdict yet.
+    let decided = lines.into_iter().filter(|line| !line[2].starts_with("in work"));
+    Some(
+        decided
+            .map(|line| {
+                let reason = line[2].split_once("dropped: ").map_or("", |(_, rest)| rest);
+                (reason.split([';', ',']).next().unwrap_or_default().to_owned(), line)
+            })
+            .collect(),
+    )
+}
+
 #[test]
 fn tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped() {
     let folder = Folder::new("record-reasons");
@@ -40,7 +59,7 @@ fn tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped() 
     let mut child = start(&format!(
         "forward --port pcap:in={},loop=0,speed=recorded,mac=02:00:00:00:00:fe --port pcap:out=/dev/null \
          --route 10.1.0.0/16,1,02:00:00:00:00:02 --route 2001:db8::/32,1,02:00:00:00:00:02 \
-         --path full --rule drop,src=10.9.9.9/32 --record 64 --record-to {} \
+         --path full --rule drop,src=10.9.9.9/32 --record 1024 --record-to {} \
          --control {}",
         file.display(),
         to.display(),
@@ -48,27 +67,19 @@ fn tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped() 
     ));
     wait_until("a control socket", || control.exists());
     let read = folder.path("read.pcapng");
-    wait_until("enough packets", || {
+    let mut seen = None;
+    wait_until("every packet with what became of it", || {
         let out = output(&format!("record -o {} --control {}", read.display(), control.display()));
         assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
-        fs::metadata(&read).unwrap().len() > 5_000
+        seen = by_reason(&read);
+        seen.as_ref().is_none_or(|seen| wanted.iter().all(|reason| seen.contains_key(*reason)))
     });
     signal(&child, Signal::USR1);
     wait_until("a file", || to.exists());
     signal(&child, Signal::INT);
     child.wait().unwrap();
-    for file in [&read, &to] {
-        let fields =
-            ["frame.interface_name", "frame.verdict.ebpf_xdp", "frame.comment", "frame.len", "frame.cap_len"];
-        let test = "tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped";
-        let Some(lines) = tshark(test, file, &fields) else { return };
-        let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        // A packet that was read before its burst was done has no verdict yet.
-        for line in lines.into_iter().filter(|line| !line[2].starts_with("in work")) {
-            let reason = line[2].split_once("dropped: ").map_or("", |(_, rest)| rest);
-            let reason = reason.split([';', ',']).next().unwrap().to_owned();
-            seen.insert(reason, line);
-        }
+    for seen in [seen, by_reason(&to)] {
+        let Some(seen) = seen else { return };
         for (reason, packet) in wanted.iter().zip(&packets) {
             let line = seen.get(*reason).unwrap_or_else(|| panic!("no {reason} in {seen:#?}"));
             assert!(line[0].starts_with("pcap:"), "{line:?}");
