@@ -26,6 +26,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[(
 
 /// Crates of which there are two versions, each with who wants the older one.
 const TWICE: &[(&str, &str)] = &[
+    ("bitflags", "smoltcp wants 1"),
     ("syn", "zerocopy-derive and cbindgen want 2"),
     ("toml", "cbindgen wants 0.9"),
     ("toml_datetime", "toml 0.9"),
