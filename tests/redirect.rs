@@ -6,18 +6,14 @@ mod testbed;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
-use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use testbed::{Testbed, Wiring, wait_until};
+use testbed::{Testbed, Wiring, example, wait_until};
 
-/// The example's program, which cargo builds beside this test's.
+/// The example's program.
 fn redirect() -> PathBuf {
-    let here = env::current_exe().expect("this program's path");
-    let program = here.ancestors().nth(2).expect("the build directory").join("examples/redirect");
-    assert!(program.is_file(), "{}: build it first, cargo build --example redirect", program.display());
-    program
+    example("netmem", "redirect")
 }
 
 /// A running program, killed when dropped.

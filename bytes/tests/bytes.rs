@@ -1,4 +1,4 @@
-//! Frames as `Bytes`: home whoever drops the last, and a bound on what readers pin.
+//! Frames as `Bytes`: each comes home with its last reader, and readers pin no more than the bound.
 
 #![allow(clippy::unwrap_used)]
 

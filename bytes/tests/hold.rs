@@ -6,13 +6,12 @@
 #[path = "../../tests/testbed/mod.rs"]
 mod testbed;
 
-use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
-use testbed::{Testbed, Wiring};
+use testbed::{Testbed, Wiring, example};
 
 const PACKETS: u64 = 20_000;
 
@@ -20,14 +19,7 @@ const PACKETS: u64 = 20_000;
 fn one_packet_of_a_thousand_is_held_for_seconds_and_no_other_finds_the_pool_empty() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     bed.dut.ip("addr add 10.77.0.254/24 dev one");
-    let here = env::current_exe().unwrap();
-    let program = here.ancestors().nth(2).unwrap().join("examples/hold");
-    assert!(
-        program.is_file(),
-        "{}: build it first, cargo build -p netmem-bytes --example hold",
-        program.display()
-    );
-    let mut command = bed.dut.command(&program.display().to_string());
+    let mut command = bed.dut.command(&example("netmem-bytes", "hold").display().to_string());
     let mut child = command
         .args(["one", &PACKETS.to_string()])
         .stdout(Stdio::piped())

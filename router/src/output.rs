@@ -8,19 +8,15 @@
 
 use crate::ip::key_hash;
 use crate::route::{FibReader, Hop, Neighbour, own_address};
-use crate::waiting::Wanted;
+use crate::waiting::{AGAIN, ASKED, Wanted};
 use netmem::pool::{Frame, NoRoom};
 use netmem::ring::{Sender, ring};
 use netmem::steer::FlowKey;
 use netmem::wire::datagram::WriteError;
 use netmem::wire::{Datagram, MacAddr, ipv4, ipv6, udp};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Places for the names of neighbours that somebody is to ask for.
-const ASKED: u32 = 256;
-/// How long after a neighbour's name was sent it is sent again (RFC 1122 §2.3.2.1).
-const AGAIN: Duration = Duration::from_secs(1);
 /// The hop limit of what is sent: what hosts begin with (RFC 1700, IANA).
 const HOP_LIMIT: u8 = 64;
 

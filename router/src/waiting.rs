@@ -18,13 +18,14 @@ use netmem::pool::Batch;
 use netmem::ring::{Receiver, Sender, ring};
 use netmem::steer::Source;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Queues at most: neighbours that are waited for at once.
 const QUEUES: usize = 64;
-/// Places for the names of neighbours that somebody is to ask for.
-const ASKED: u32 = 256;
-/// Nanoseconds after which a neighbour's name is sent again (RFC 1122 §2.3.2.1).
-const AGAIN: u64 = 1_000_000_000;
+/// Slots of the ring by which neighbours go to who asks the kernel for them.
+pub(crate) const ASKED: u32 = 256;
+/// How long after a neighbour was asked for it is asked for again (RFC 1122 §2.3.2.1).
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
 /// Frames that wait, of one worker.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ struct Queue {
 impl Queue {
     /// Sends the neighbour's name, unless that was not long ago.
     fn ask(&mut self, wanted: &mut Sender<Neighbour>, now: u64) {
-        let is_asked = self.asked.is_some_and(|then| now.saturating_sub(then) < AGAIN);
+        let is_asked = self.asked.is_some_and(|then| u128::from(now.saturating_sub(then)) < AGAIN.as_nanos());
         if !is_asked && wanted.send(self.neighbour).is_ok() {
             self.asked = Some(now);
         }
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
     use std::net::IpAddr;
 
-    const SECOND: u64 = AGAIN;
+    const SECOND: u64 = AGAIN.as_nanos() as u64;
 
     fn names(wanted: &mut Wanted) -> Vec<Neighbour> {
         let mut names = Vec::new();

@@ -15,7 +15,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::{env, fs, thread};
-use testbed::{Namespace, Testbed, Wiring, wait_until};
+use testbed::{Namespace, Testbed, Wiring, example, wait_until};
 
 const FILE: usize = 100 << 20;
 
@@ -49,14 +49,7 @@ struct Server(Child);
 
 impl Server {
     fn start(at: &Namespace, interface: &str, address: &str, file: &Served) -> Server {
-        let here = env::current_exe().unwrap();
-        let program = here.ancestors().nth(2).unwrap().join("examples/http");
-        assert!(
-            program.is_file(),
-            "{}: build it first, cargo build -p netmem-smoltcp --examples",
-            program.display()
-        );
-        let mut command = at.command(&program.display().to_string());
+        let mut command = at.command(&example("netmem-smoltcp", "http").display().to_string());
         let server = command.args([interface, address]).arg(&file.0).spawn().expect("the example starts");
         let server = Server(server);
         wait_until("the server has its interface", || at.xdp_sockets() == 1);

@@ -4,8 +4,8 @@ use super::toeplitz::Toeplitz;
 use crate::limits::WORKERS_MAX;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// No worker is known.
-const NOBODY: u8 = u8::MAX;
+/// No worker: none is known.
+pub(super) const NOBODY: u8 = u8::MAX;
 
 /// The workers that consume flows, as their consumers say: under [`Policy::Flow`](super::Policy::Flow) a flow goes to its own.
 ///

@@ -1,10 +1,8 @@
 //! The flow table: a flow goes to another worker only when the one it had is done with all its frames.
 
+use super::consumers::{FlowConsumers, NOBODY};
 use super::outgoing::Outgoing;
 use crate::limits::BATCH_MAX;
-
-/// No worker yet.
-const NOBODY: u8 = u8::MAX;
 
 /// How much more its worker has to have listed, waiting and in work than the idlest before a flow goes there: less than
 /// half a batch is no difference worth cold caches.
@@ -62,12 +60,13 @@ impl FlowTable {
         out: &[Outgoing],
         own: Own,
         ahead: &mut [u32],
-        consumer: Option<usize>,
+        consumers: &FlowConsumers,
     ) -> u8 {
         let place = hash as usize & (self.entries.len() - 1);
         let entry = &mut self.entries[place];
         if entry.worker == NOBODY || is_finished(*entry, out, own, ahead) {
             let may_go = |worker: u8| worker != own.worker || own.direct;
+            let consumer = consumers.of(hash);
             let next = match targets.iter().copied().find(|&t| Some(usize::from(t)) == consumer) {
                 Some(consumer) if may_go(consumer) => consumer,
                 // Not yet: it is this worker, which has still to read what is in its lane.

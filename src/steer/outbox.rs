@@ -123,7 +123,7 @@ impl Outbox {
                 let (flows, out, mut ahead) = (&mut self.flows, &self.out, [0; WORKERS_MAX]);
                 let consumers = self.mesh.consumers();
                 each_hash(&self.hash, queue, frames, |i, hash| {
-                    targets[i] = flows.choose(hash, list, out, own, &mut ahead, consumers.of(hash));
+                    targets[i] = flows.choose(hash, list, out, own, &mut ahead, consumers);
                 });
                 self.counts.flow_moves.set(self.flows.moves);
             }

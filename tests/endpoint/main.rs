@@ -13,7 +13,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Child;
 use std::time::Duration;
 use std::{env, fs, thread};
-use testbed::{PATIENCE, Testbed, Wiring, port_mac, wait_until};
+use testbed::{PATIENCE, Testbed, Wiring, example, port_mac, wait_until};
 
 /// The server's address, which is its kernel's.
 const SERVER: &str = "10.77.0.254";
@@ -36,10 +36,7 @@ struct Example(Child);
 
 impl Example {
     fn start(bed: &Testbed, name: &str, word: &str) -> Example {
-        let here = env::current_exe().expect("this program's path");
-        let program = here.ancestors().nth(2).expect("the build directory").join("examples").join(name);
-        assert!(program.is_file(), "{}: build it first, cargo build --example {name}", program.display());
-        let mut command = bed.dut.command(&program.display().to_string());
+        let mut command = bed.dut.command(&example("netmem", name).display().to_string());
         let mut example = Example(command.args(["one", word]).spawn().expect("the example starts"));
         wait_until("the example has its interface", || {
             assert_eq!(example.0.try_wait().expect("wait"), None, "the example ended");

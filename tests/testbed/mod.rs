@@ -15,6 +15,7 @@ mod namespace;
 pub use namespace::Namespace;
 
 use namespace::xdp_sockets;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
@@ -25,6 +26,18 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Whether a socket with a timeout heard nothing: its time was up, or a stop and a continue ended the wait (signal(7)).
 pub fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// The program of a package's example, which cargo builds beside this test's.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    let here = env::current_exe().expect("this program's path");
+    let program = here.ancestors().nth(2).expect("the build directory").join("examples").join(name);
+    assert!(
+        program.is_file(),
+        "{}: build it first, cargo build -p {package} --example {name}",
+        program.display()
+    );
+    program
 }
 
 /// The addresses of the hosts.

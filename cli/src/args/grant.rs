@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Hand a queue of an interface to a server that has no privileges: it gets the packets that the port takes, and the kernel all others.
 ///
-/// Whoever connects to the socket gets one port, until it ends: an open socket of AF_XDP and a program that is attached, by SCM_RIGHTS. This process
+/// A server that connects to the socket gets one port and keeps it until it ends: an open AF_XDP socket and the attached program come by SCM_RIGHTS. This process
 /// keeps neither, so that the interface is as it was when the server ends, however it ends. The server asks with XdpGrant::ask of the library and needs
 /// no capability, but has to be allowed to lock its memory: above 8 MiB that is LimitMEMLOCK of its unit, or ulimit -l. Ends by Ctrl-C or SIGTERM; servers go on.
 ///

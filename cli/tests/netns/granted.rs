@@ -1,6 +1,6 @@
 //! `netmem grant`: a server of the user nobody, without a capability, has a part of an interface.
 
-use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
+use crate::testbed::{Namespace, Testbed, Wiring, example, wait_until};
 use std::io::Read;
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -56,9 +56,7 @@ struct Files {
 
 impl Files {
     fn new(name: &str) -> Files {
-        let here = env::current_exe().expect("this program's path");
-        let built = here.ancestors().nth(2).expect("the build directory").join("examples/udp_echo");
-        assert!(built.is_file(), "{}: build it first, cargo build --example udp_echo", built.display());
+        let built = example("netmem", "udp_echo");
         let at = |end: &str| env::temp_dir().join(format!("netmem-{name}-{}-{end}", std::process::id()));
         let files = Files { program: at("echo"), socket: at("socket") };
         fs::copy(built, &files.program).expect("copied");

@@ -61,7 +61,7 @@ struct Flow {
 /// What those who receive at one time know of each other.
 #[derive(Default)]
 struct Together {
-    /// Whoever sends is to end.
+    /// The senders are to end.
     ends: AtomicBool,
     /// Bytes that have come by all streams.
     came: AtomicU64,

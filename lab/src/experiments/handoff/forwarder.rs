@@ -45,7 +45,7 @@ impl Lines {
         })))
     }
 
-    /// Writes the packet with this number of all, which are of the flows in turn; its length.
+    /// Writes the `nth` packet of all; the flows take turns. Returns its length.
     #[inline]
     fn write(&self, nth: u64, room: &mut [u8]) -> usize {
         let Some(place) = room.first_chunk_mut::<CACHE_LINE>() else { return 0 };

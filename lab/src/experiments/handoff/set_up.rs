@@ -91,7 +91,7 @@ fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpEr
         let config =
             PoolConfig { name: format!("{}/{number}", plan.variant), frames, ..PoolConfig::default() };
         let pool = Pool::new(memory, &mut w, &config).map_err(SetUpError::at("pool"))?;
-        let (ports, mut devices) = ports(plan.ports, ring)?;
+        let (ports, devices, out) = ports(plan.ports, ring)?;
         let router = Box::new(Router::new(fib.clone().into()));
         let mut forwarder =
             Forwarder::new(ports, pool.clone(), router).map_err(SetUpError::at("forwarder"))?;
@@ -101,7 +101,6 @@ fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpEr
         steering.into_iter().for_each(|end| forwarder.set_steering(end));
         // Fills the fill rings.
         forwarder.poll(&mut w);
-        let Some(out) = devices.pop() else { continue };
         let arriving = Arriving::new(under_way(plan));
         let incoming = (number == 0).then(|| Incoming { devices, burst: plan.burst, arriving });
         let (meters, lines, left) = (forwarder.meters(), Arc::clone(&lines), Arc::clone(&left));
@@ -137,14 +136,17 @@ fn loop_intake(plan: &Plan, pool: &Pool) -> Result<Intake, SetUpError> {
     Ok(Intake { ports, pool, burst: plan.burst, lines: plan.lines, arriving, numbers: vec![0; FLOWS] })
 }
 
-/// The ports of a forwarder, the last of which is the way out, and the network behind each.
-fn ports(incoming: usize, ring: usize) -> Result<(Ports, Vec<MemDevice>), SetUpError> {
-    let rings = std::iter::repeat_n(ring, incoming).chain([RING_OUT]).enumerate();
-    let wires = rings.map(|(port, ring)| wire_of(&port.to_string(), ring));
-    let boxed = |wire: Result<(MemPort, MemDevice), _>| {
-        wire.map(|(port, device)| (Box::new(port) as Box<dyn Port>, device))
-    };
-    wires.map(boxed).collect()
+/// The ports of a forwarder, the last of which is the way out; the network behind those by which packets come in, and behind that one.
+fn ports(incoming: usize, ring: usize) -> Result<(Ports, Vec<MemDevice>, MemDevice), SetUpError> {
+    let (mut ports, mut devices) = (Ports::new(), Vec::new());
+    for port in 0..incoming {
+        let (port, device) = wire_of(&port.to_string(), ring)?;
+        ports.push(Box::new(port));
+        devices.push(device);
+    }
+    let (port, out) = wire_of("out", RING_OUT)?;
+    ports.push(Box::new(port));
+    Ok((ports, devices, out))
 }
 
 /// The router between the lab's two hosts, where the first has several links and the second the last.

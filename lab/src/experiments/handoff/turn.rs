@@ -9,10 +9,10 @@ use netmem::sync::Worker;
 /// flow, so that order can be checked and not one byte need be read or written for it.
 pub(super) const PACKET: usize = 512;
 
-/// Flows. In the loop a frame is of the same flow always, by its place in memory.
+/// Flows. In the loop a frame's place in memory says its flow.
 pub(super) const FLOWS: usize = 64;
 
-/// Numbers before they begin anew. No more packets than a fourth of this are under way in a flow.
+/// A flow's numbers wrap here. At most a fourth as many of its packets are under way.
 pub(super) const NUMBERS: u64 = 512;
 
 /// A worker of a variant, with the network at its sides.
