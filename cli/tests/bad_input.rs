@@ -222,6 +222,14 @@ fn own_addresses_that_cannot_be_are_refused() {
     );
     refused_values("--icmp-rate", "N", &["-1", "1000001", "many"], "give a whole number from 0 to 1000000");
     refused_values("--icmp-burst", "N", &["0", "-1", "1000001"], "give a whole number from 1 to 1000000");
+    refused_values("--icmp-source-rate", "N", &["-1", "many"], "give a whole number from 0 to 1000000");
+    refused_values("--icmp-source-burst", "N", &["0"], "give a whole number from 1 to 1000000");
+    refused("forward --reverse-path strict,2", "--reverse-path strict,2: there are 2 ports, numbered from 0");
+    let xdp = |check: &str| format!("{XDP} --route 10.0.2.0/24,1,02:00:00:00:00:02 --reverse-path {check}");
+    refused(
+        &xdp("strict,eth7"),
+        "--reverse-path: no --port is of an interface eth7: those of the ports are nosuch0, nosuch1; or give a port's number, from 0",
+    );
 }
 
 #[test]
@@ -236,6 +244,9 @@ fn what_is_about_a_router_is_refused_in_another_mode() {
         "--source-routes drop",
         "--icmp-rate 1000",
         "--icmp-burst 7",
+        "--icmp-source-rate 100",
+        "--icmp-source-burst 7",
+        "--reverse-path off",
     ] {
         let name = flag.split(' ').next().unwrap();
         for mode in ["cross-connect", "reflect", "drop", "pass"] {

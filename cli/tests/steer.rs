@@ -129,14 +129,16 @@ fn lists_that_wait_and_small_tables_of_flows_lose_and_reorder_nothing() {
 }
 
 #[test]
-fn the_key_of_the_hash_decides_who_gets_a_flow_and_is_the_published_one_by_default() {
+fn the_key_of_the_hash_decides_who_gets_a_flow_and_is_a_secret_by_default() {
     let kept = |options: &str| {
         let words = format!("forward --workers 2 --steer hash{options} --flows 100 --packets 2000 --json");
         let run = object(&output(&words));
         [0, 1].map(|worker| number(&run["steer"]["workers"][worker], "kept"))
     };
-    assert_eq!(kept(""), kept(",hash-key=rss"));
-    assert_ne!(kept(""), kept(",hash-key=symmetric"));
+    assert_eq!(kept(",hash-key=rss"), kept(",hash-key=rss"));
+    assert_ne!(kept(",hash-key=rss"), kept(",hash-key=symmetric"));
+    // 100 flows fall to two workers in the same numbers now and then, and not each time.
+    assert!((0..9).any(|_| kept("") != kept(",hash-key=rss")));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 mod fragment;
 mod options;
-mod v6;
+pub(crate) mod v6;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -305,7 +305,7 @@ fn is_own(source: IpAddr, fib: &Fib) -> bool {
 /// Whether no packet from or to this address may be forwarded: this network (0/8), loopback
 /// (127/8), multicast (which we do not route), class E with the limited broadcast (RFC 1812
 /// §5.3.7), and link-local (RFC 3927 §2.7).
-const fn is_martian(address: Ipv4Addr) -> bool {
+pub(crate) const fn is_martian(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     matches!(first, 0 | 127 | 224..) || (first == 169 && second == 254)
 }

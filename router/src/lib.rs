@@ -11,12 +11,14 @@ pub mod icmp;
 mod interface;
 pub mod ip;
 mod output;
+mod reverse_path;
 pub mod route;
 mod router;
 mod waiting;
 
 pub use interface::{Allow, Interface};
 pub use output::{Output, OutputError, OutputRoute, output};
+pub use reverse_path::{ReversePath, ReversePathError};
 pub use route::{Fib, FibControl, FibReader, Rib, Route, fib};
 pub use router::{MissingInterfaces, Router};
 pub use waiting::{Waiting, Wanted, waiting};

@@ -3,6 +3,7 @@
 use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Silence};
 use crate::interface::Interface;
 use crate::ip::{decide, decide_other, forward_admitted, forward_checked, forward_plain, fragment, unpadded};
+use crate::reverse_path::ReversePath;
 use crate::route::{Fib, FibReader};
 use crate::waiting::Waiting;
 use netmem::forward::{Decide, Pieces, Reason, Replies, Verdict, Verdicts};
@@ -14,6 +15,7 @@ use netmem::wire::ethernet;
 use netmem::wire::offload::Offload;
 use netmem::wire::segment::Segments;
 use std::error::Error;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,28 +109,24 @@ impl Decide for Router {
     #[inline]
     fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
         let fib = self.fib.fib();
-        decide(frame, &fib.interfaces[usize::from(from.port)], fib).0
+        let ingress = &fib.interfaces[usize::from(from.port)];
+        if is_refused(frame, from, ingress, fib) {
+            return Verdict::Drop(Reason::IpRpfilter);
+        }
+        decide(frame, ingress, fib).0
     }
 
     #[inline]
     fn decide_burst(&mut self, from: Source, burst: &mut Batch, verdicts: &mut Verdicts) {
         let fib = self.fib.fib();
         let ingress = fib.interfaces[usize::from(from.port)];
-        let (mut odd, mut long) = (0_u64, 0_u64);
-        burst.each_data_mut(AHEAD, |i, data| match forward_plain(data, &ingress, fib) {
-            Some(port) => verdicts.set(i, Verdict::Redirect(port)),
-            None => {
-                let (verdict, is_odd) = decide_other(data, &ingress, fib);
-                verdicts.set(i, verdict);
-                odd |= u64::from(is_odd) << i;
-                long |= u64::from(is_too_long(verdict)) << i;
+        // Two loops, so that ports without the check do not ask about it for each frame.
+        match fib.reverse_path_of(from.port) {
+            ReversePath::Off => decide_each(burst, (&ingress, fib), verdicts, |_| false),
+            how => {
+                let refuses = |data: &[u8]| how.refuses(data, from.port, &ingress, fib);
+                decide_each(burst, (&ingress, fib), verdicts, refuses);
             }
-        });
-        if odd != 0 {
-            long |= strip(burst, odd, (&ingress, fib), verdicts);
-        }
-        if long != 0 {
-            decide_by_segment(burst, long, (Some(&ingress), fib), verdicts);
         }
     }
 
@@ -138,6 +136,9 @@ impl Decide for Router {
         // A packet just received is its frame's only holder, so this is never seen.
         let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
         let ingress = &fib.interfaces[usize::from(from.port)];
+        if is_refused(data, from, ingress, fib) {
+            return Verdict::Drop(Reason::IpRpfilter);
+        }
         match forward_plain(data, ingress, fib) {
             Some(port) => Verdict::Redirect(port),
             None => decide_other_packet(packet, (ingress, fib)),
@@ -159,7 +160,7 @@ impl Decide for Router {
         for mut frame in dropped.drain() {
             // It becomes another packet; that nothing is left to be done to that has always room.
             let _ = frame.set_offload(Offload::default());
-            let said = say(&mut frame, (message, from.port, fib), || self.limiter.take(now));
+            let said = say(&mut frame, (message, from.port, fib), |source| self.limiter.take(source, now));
             match said {
                 Some(Ok(_)) => IcmpCounters::sent(&self.icmp, message),
                 Some(Err(why)) => IcmpCounters::silent(&self.icmp, why),
@@ -210,6 +211,42 @@ impl Decide for Router {
             long |= u64::from(is_too_long(verdict)) << i;
         });
         decide_by_segment(frames, long, (None, fib), verdicts);
+    }
+}
+
+/// Whether a frame may not come from where it says, by the check of the port that it came in by, if that has one.
+#[inline(always)]
+fn is_refused(frame: &[u8], from: Source, ingress: &Interface, fib: &Fib) -> bool {
+    let how = fib.reverse_path_of(from.port);
+    how != ReversePath::Off && how.refuses(frame, from.port, ingress, fib)
+}
+
+/// Decides about each frame of a burst that came in by `ingress`, but those that this refuses.
+#[inline(always)]
+fn decide_each(
+    burst: &mut Batch,
+    (ingress, fib): (&Interface, &Fib),
+    verdicts: &mut Verdicts,
+    refuses: impl Fn(&[u8]) -> bool,
+) {
+    let (mut odd, mut long) = (0_u64, 0_u64);
+    burst.each_data_mut(AHEAD, |i, data| {
+        if refuses(data) {
+            verdicts.set(i, Verdict::Drop(Reason::IpRpfilter));
+        } else if let Some(port) = forward_plain(data, ingress, fib) {
+            verdicts.set(i, Verdict::Redirect(port));
+        } else {
+            let (verdict, is_odd) = decide_other(data, ingress, fib);
+            verdicts.set(i, verdict);
+            odd |= u64::from(is_odd) << i;
+            long |= u64::from(is_too_long(verdict)) << i;
+        }
+    });
+    if odd != 0 {
+        long |= strip(burst, odd, (ingress, fib), verdicts);
+    }
+    if long != 0 {
+        decide_by_segment(burst, long, (Some(ingress), fib), verdicts);
     }
 }
 
@@ -297,18 +334,17 @@ enum Returns {
     OnLink,
 }
 
-/// Makes an error of the frame that holds the packet it is about, if there may be one and `has_token` says yes; None where there is
-/// nothing to be said.
+/// Makes an error of the frame that holds the packet it is about, if there may be one and `limit` has nothing against one to its source;
+/// None where there is nothing to be said.
 fn say(
     frame: &mut Frame,
     (message, from, fib): (Message, u8, &Fib),
-    has_token: impl FnOnce() -> bool,
+    limit: impl FnOnce(IpAddr) -> Result<(), Silence>,
 ) -> Option<Result<Returns, Silence>> {
-    let error = match IcmpError::about(frame.data(), message, from, fib)? {
-        Ok(_) if !has_token() => return Some(Err(Silence::Limited)),
-        Ok(error) => error,
-        Err(why) => return Some(Err(why)),
-    };
-    let returns = if error.stays_on_link() { Returns::OnLink } else { Returns::Routed };
-    Some(error.write(frame).map(|()| returns))
+    let error = IcmpError::about(frame.data(), message, from, fib)?;
+    Some(error.and_then(|error| {
+        limit(error.to())?;
+        error.write(frame)?;
+        Ok(if error.stays_on_link() { Returns::OnLink } else { Returns::Routed })
+    }))
 }

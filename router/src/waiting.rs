@@ -8,15 +8,21 @@
 //! queue gives its oldest frame for the newest (RFC 1122 §2.3.2.2: the latest is to be kept). Waiting frames are outside of
 //! what steering promises about order: a flow may move to another worker while its first packets wait here.
 //!
+//! Where queues or frames are as many as there may be, the two ports of a frame decide (`shares`): a scan from one port of addresses behind
+//! another leaves places to everybody who wants fewer.
+//!
 //! A name that was sent may still be lost: whoever asks has no place for it, or no link yet. So it is sent again, once a second at
 //! most, while frames come for the neighbour or the table changes.
+
+mod shares;
 
 use crate::ip::awaited;
 use crate::route::{Neighbour, Table};
 use netmem::limits::BATCH_MAX;
-use netmem::pool::Batch;
+use netmem::pool::{Batch, Frame};
 use netmem::ring::{Receiver, Sender, ring};
 use netmem::steer::Source;
+use shares::{Pair, Shares};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -24,6 +30,8 @@ use std::time::Duration;
 const QUEUES: usize = 64;
 /// Slots of the ring by which neighbours go to who asks the kernel for them.
 pub(crate) const ASKED: u32 = 256;
+/// Slots of that ring that are kept for neighbours whose frames wait.
+const KEPT: usize = 2 * QUEUES;
 /// How long after a neighbour was asked for it is asked for again (RFC 1122 §2.3.2.1).
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -37,6 +45,8 @@ pub struct Waiting {
     frames: usize,
     /// Frames that may wait at once.
     most: usize,
+    /// Who has the queues and the frames.
+    shares: Shares,
     wanted: Sender<Neighbour>,
 }
 
@@ -51,6 +61,10 @@ struct Queue {
 }
 
 impl Queue {
+    fn pair(&self) -> Pair {
+        Pair::of(self.neighbour, self.from)
+    }
+
     /// Sends the neighbour's name, unless that was not long ago.
     fn ask(&mut self, wanted: &mut Sender<Neighbour>, now: u64) {
         let is_asked = self.asked.is_some_and(|then| u128::from(now.saturating_sub(then)) < AGAIN.as_nanos());
@@ -58,6 +72,13 @@ impl Queue {
             self.asked = Some(now);
         }
     }
+}
+
+/// Frames that have to go.
+struct Gone {
+    frames: Batch,
+    /// How many more than came there is room for.
+    spare: usize,
 }
 
 /// The names of neighbours that frames wait for, for whoever can ask for their link addresses.
@@ -68,7 +89,17 @@ pub struct Wanted(pub(crate) Receiver<Neighbour>);
 #[cold]
 pub fn waiting(most: usize) -> (Waiting, Wanted) {
     let (wanted, names) = ring(ASKED);
-    (Waiting { queues: VecDeque::with_capacity(QUEUES), due: 0, frames: 0, most, wanted }, Wanted(names))
+    (
+        Waiting {
+            queues: VecDeque::with_capacity(QUEUES),
+            due: 0,
+            frames: 0,
+            most,
+            shares: Shares::default(),
+            wanted,
+        },
+        Wanted(names),
+    )
 }
 
 impl Wanted {
@@ -81,29 +112,68 @@ impl Wanted {
 impl Waiting {
     /// Takes `frames`, which came from one source; what has to go for them, or finds no room, is in `frames` then.
     pub(crate) fn put(&mut self, from: Source, frames: &mut Batch, table: &Table, now: u64) {
-        let mut dropped = Batch::new();
         let mut neighbours = [None; BATCH_MAX];
         frames.each_data_mut(0, |i, data| neighbours[i] = awaited(data, table));
+        let mut gone = Gone { spare: frames.room(), frames: Batch::new() };
         for (frame, neighbour) in frames.drain().zip(neighbours) {
-            // There is room in `dropped` for as many as there are in `frames`: each costs one frame at most.
-            let place = neighbour.and_then(|neighbour| self.queue(neighbour, from, now));
-            let refused = match place {
-                Some(at) if self.queues[at].frames.room() == 0 => {
-                    let queue = &mut self.queues[at].frames;
-                    let oldest = queue.drain().next();
-                    // The place of the oldest is free.
-                    drop(queue.push(frame));
-                    oldest
-                }
-                Some(at) if self.frames < self.most => {
-                    self.frames += 1;
-                    self.queues[at].frames.push(frame).err()
-                }
-                _ => Some(frame),
+            let refused = match neighbour.and_then(|neighbour| self.queue(neighbour, from, now, &mut gone)) {
+                Some(at) => self.keep(at, frame),
+                None => Some(frame),
             };
-            drop(refused.map(|frame| dropped.push(frame)));
+            // There is room for as many as came: each costs one frame at most.
+            drop(refused.map(|frame| gone.frames.push(frame)));
         }
-        frames.append(&mut dropped);
+        frames.append(&mut gone.frames);
+    }
+
+    /// Puts a frame into a queue; returns the one that goes for it, or itself where it finds no room.
+    fn keep(&mut self, at: usize, frame: Frame) -> Option<Frame> {
+        let pair = self.queues[at].pair();
+        if self.queues[at].frames.room() == 0 {
+            let oldest = self.queues[at].frames.drain().next();
+            // The place of the oldest is free.
+            return self.queues[at].frames.push(frame).err().or(oldest);
+        }
+        let gone = match self.frames < self.most {
+            true => None,
+            false => match self.shares.giver(pair, |share| share.frames) {
+                Some(giver) => self.oldest_of(giver),
+                None => return Some(frame),
+            },
+        };
+        self.frames += 1;
+        self.shares.change(pair, |share| share.frames += 1);
+        self.queues[at].frames.push(frame).err().or(gone)
+    }
+
+    /// Takes a frame out of the longest queue of a pair.
+    fn oldest_of(&mut self, pair: Pair) -> Option<Frame> {
+        let queues = self.queues.iter_mut().filter(|queue| queue.pair() == pair);
+        let oldest = queues.max_by_key(|queue| queue.frames.len())?.frames.drain().next()?;
+        self.frames -= 1;
+        self.shares.change(pair, |share| share.frames -= 1);
+        Some(oldest)
+    }
+
+    /// Ends the shortest queue of the pair that has to give one, as far as there is room for its frames in `gone`; false if there is
+    /// none, or frames of it are left.
+    fn end_one_for(&mut self, pair: Pair, gone: &mut Gone) -> bool {
+        let Some(giver) = self.shares.giver(pair, |share| share.queues) else { return false };
+        let its = (0..self.queues.len()).filter(|at| self.queues[*at].pair() == giver);
+        let Some(at) = its.min_by_key(|at| self.queues[*at].frames.len()) else { return false };
+        let n = self.queues[at].frames.drain().move_to(&mut gone.frames, gone.spare);
+        gone.spare -= n;
+        self.frames -= n;
+        let ends = self.queues[at].frames.is_empty();
+        self.shares.change(giver, |share| {
+            share.frames -= n;
+            share.queues -= usize::from(ends);
+        });
+        if ends {
+            self.queues.remove(at);
+            self.due -= usize::from(at < self.due);
+        }
+        ends
     }
 
     /// The table has changed: all queues are due.
@@ -118,17 +188,21 @@ impl Waiting {
 
     /// The place of the queue for frames from there that wait for this neighbour, asked for if it was not just now; None if
     /// there are too many queues.
-    fn queue(&mut self, neighbour: Neighbour, from: Source, now: u64) -> Option<usize> {
+    fn queue(&mut self, neighbour: Neighbour, from: Source, now: u64, gone: &mut Gone) -> Option<usize> {
         let found = self.queues.iter().position(|queue| queue.neighbour == neighbour && queue.from == from);
+        let pair = Pair::of(neighbour, from);
         let at = match found {
             Some(at) => at,
-            None if self.queues.len() == QUEUES => {
-                // Asked for all the same: whoever scans a network must not keep others from being found.
-                self.wanted.send(neighbour).ok();
+            None if self.queues.len() == QUEUES && !self.end_one_for(pair, gone) => {
+                // Asked for all the same, so that nobody is out of reach for long; not by a slot that others may need.
+                if self.wanted.room(KEPT + 1) > KEPT {
+                    self.wanted.send(neighbour).ok();
+                }
                 return None;
             }
             None => {
                 self.queues.push_back(Queue { neighbour, from, frames: Batch::new(), asked: None });
+                self.shares.change(pair, |share| share.queues += 1);
                 self.queues.len() - 1
             }
         };
@@ -148,6 +222,10 @@ impl Waiting {
             let first = queue.frames.first().and_then(|frame| awaited(frame.data(), table));
             if first != Some(queue.neighbour) {
                 self.frames -= queue.frames.len();
+                self.shares.change(queue.pair(), |share| {
+                    share.queues -= 1;
+                    share.frames -= queue.frames.len();
+                });
                 return Some((queue.from, queue.frames));
             }
             queue.ask(&mut self.wanted, now);
@@ -164,6 +242,10 @@ mod tests {
 
     const SECOND: u64 = AGAIN.as_nanos() as u64;
 
+    fn nothing() -> Gone {
+        Gone { frames: Batch::new(), spare: BATCH_MAX }
+    }
+
     fn names(wanted: &mut Wanted) -> Vec<Neighbour> {
         let mut names = Vec::new();
         wanted.read(|name| names.push(name));
@@ -177,7 +259,7 @@ mod tests {
         let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 0, 0, 7]) };
         let from = Source::default();
         for (now, sent) in [(0, 1), (1, 0), (SECOND - 1, 0), (SECOND, 1), (SECOND + 1, 0), (9 * SECOND, 1)] {
-            assert_eq!(waiting.queue(neighbour, from, now), Some(0));
+            assert_eq!(waiting.queue(neighbour, from, now, &mut nothing()), Some(0));
             assert_eq!(names(&mut wanted), vec![neighbour; sent], "{now}");
         }
     }
@@ -189,9 +271,33 @@ mod tests {
         let name = |last| Neighbour { port: 1, address: IpAddr::from([10, 0, 0, last]) };
         while waiting.wanted.send(name(1)).is_ok() {}
         let from = Source::default();
-        waiting.queue(name(2), from, 0);
+        waiting.queue(name(2), from, 0, &mut nothing());
         assert!(!names(&mut wanted).contains(&name(2)));
-        waiting.queue(name(2), from, 1);
+        waiting.queue(name(2), from, 1, &mut nothing());
         assert_eq!(names(&mut wanted), [name(2)]);
+    }
+
+    /// Seen: a scan of a network through one port took all queues, and new neighbours of the others were out of reach while it went on.
+    #[test]
+    fn a_scan_behind_one_port_takes_no_queue_nor_name_from_the_others() {
+        let (mut waiting, mut wanted) = waiting(8);
+        let scanned =
+            |number: u32| Neighbour { port: 1, address: IpAddr::from((0x0a00_0000 + number).to_be_bytes()) };
+        let honest = |last| Neighbour { port: 2, address: IpAddr::from([192, 0, 2, last]) };
+        let from = Source::default();
+        let mut gone = nothing();
+        let queued =
+            (0..10_000).filter(|number| waiting.queue(scanned(*number), from, 0, &mut gone).is_some());
+        assert_eq!(queued.count(), QUEUES);
+        for last in 0..QUEUES as u8 / 2 {
+            assert!(waiting.queue(honest(last), from, 0, &mut gone).is_some(), "{last}");
+        }
+        assert!(
+            waiting.queue(honest(99), from, 0, &mut gone).is_none(),
+            "nor does that port take more than half"
+        );
+        let asked = names(&mut wanted);
+        assert!((0..QUEUES as u8 / 2).all(|last| asked.contains(&honest(last))));
+        assert!(asked.len() > QUEUES + QUEUES / 2, "what has no queue is asked for too: {}", asked.len());
     }
 }

@@ -14,7 +14,7 @@ use netlink_packet_route::AddressFamily;
 use netmem::system::event::sleep_until_readable;
 use netmem_router::Wanted;
 use netmem_router::route::{Change, Fib, FibControl, FibReader, Link, Origin, RibRoute, fib};
-use netmem_router::{Allow, Interface};
+use netmem_router::{Allow, Interface, ReversePath};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -34,6 +34,8 @@ pub struct Setup {
     pub given: Vec<RibRoute>,
     /// What is forwarded that usually is not.
     pub allow: Allow,
+    /// What each port asks of sources, in the order of the ports; those without an entry ask nothing.
+    pub reverse_path: Vec<ReversePath>,
 }
 
 /// The kernel cannot be followed.
@@ -86,7 +88,8 @@ impl Follower {
         let event_socket = EventSocket::new().map_err(FollowError::Socket)?;
         let request_socket = RequestSocket::new().map_err(FollowError::Socket)?;
         let interfaces = setup.ports.iter().map(|(interface, _)| *interface).collect();
-        let (control, mut reader) = fib(Fib { interfaces, allow: setup.allow, ..Fib::default() });
+        let Setup { allow, reverse_path, .. } = setup;
+        let (control, mut reader) = fib(Fib { interfaces, allow, reverse_path, ..Fib::default() });
         let mut known = Known::default();
         for route in &setup.given {
             known.rib.insert(route);
@@ -96,9 +99,9 @@ impl Follower {
             control,
             event_socket,
             request_socket,
+            asking: Asking::new(setup.ports.len()),
             ports: setup.ports,
             wanted: Vec::new(),
-            asking: Asking::default(),
             links: HashMap::new(),
             addresses: Addresses::default(),
             new_own: true,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 /// A neighbour by link and address.
@@ -19,23 +20,34 @@ const SILENCE: Duration = Duration::from_secs(1);
 const FRESHEN: Duration = Duration::from_secs(10);
 /// How many at a time.
 const FRESHEN_AT_ONCE: usize = 256;
-/// Neighbours that are asked for at once, at most: what the kernel has places for unless somebody says otherwise.
-const ASKED_AT_ONCE: usize = 1024;
-/// Neighbours that wait for a place among those, at most.
+/// Neighbours that are asked for at once, at most, by all ports together: half of what the kernel has places for (`gc_thresh3`) unless
+/// somebody says otherwise.
+const ASKED_AT_ONCE: usize = 512;
+/// A port's part of those, at least and at most: of what a scan behind one port asks for the kernel's table must not be full.
+const SHARE: RangeInclusive<usize> = 16..=256;
+/// Neighbours on one link that wait for a place, at most.
 const POSTPONED: usize = 1024;
 
 /// Neighbours that somebody waits for, that do not answer, and that may have gone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Asking {
-    asked: HashMap<Key, Asked>,
-    /// Are asked for as soon as there is a place, in this order, so that a scan of a network keeps nobody out for long. Invariant:
-    /// each once, and none of them is in `asked`.
-    postponed: VecDeque<Key>,
+    /// Neighbours on one link that are asked for at once, at most.
+    share: usize,
+    links: HashMap<u32, OfLink>,
     silent: HashMap<Key, Instant>,
     stale: BTreeSet<Key>,
     freshened: Option<Instant>,
     /// The last one whose turn it was.
     last: Option<Key>,
+}
+
+/// Neighbours on one link that somebody waits for.
+#[derive(Debug, Default)]
+struct OfLink {
+    asked: HashMap<IpAddr, Asked>,
+    /// Are asked for as soon as there is a place, in this order, so that a scan of a network keeps nobody out for long. Invariant:
+    /// each once, and none of them is in `asked`.
+    postponed: VecDeque<IpAddr>,
 }
 
 #[derive(Debug)]
@@ -58,28 +70,37 @@ pub(crate) struct Due {
 }
 
 impl Asking {
+    /// For so many ports, each of which has a share of what the kernel is asked for at once.
+    pub(crate) fn new(ports: usize) -> Asking {
+        let share = (ASKED_AT_ONCE / ports.max(1)).clamp(*SHARE.start(), *SHARE.end());
+        let (links, silent, stale) = (HashMap::new(), HashMap::new(), BTreeSet::new());
+        Asking { share, links, silent, stale, freshened: None, last: None }
+    }
+
     /// Somebody waits for a neighbour that is not known; true if the kernel is to be asked now. If there is no place it is asked when
     /// there is one, as far as that can be kept.
     pub(crate) fn want(&mut self, key: Key, now: Instant) -> bool {
         if self.silent.contains_key(&key) {
             return false;
         }
+        let (link, address) = key;
+        let OfLink { asked, postponed } = self.links.entry(link).or_default();
         // Those who came first are asked for first.
-        let full = self.asked.len() >= ASKED_AT_ONCE || !self.postponed.is_empty();
-        match self.asked.get_mut(&key) {
+        let full = asked.len() >= self.share || !postponed.is_empty();
+        match asked.get_mut(&address) {
             Some(asked) if now.duration_since(asked.last) < AGAIN => false,
             Some(asked) => {
                 asked.last = now;
                 true
             }
             None if full => {
-                if self.postponed.len() < POSTPONED && !self.postponed.contains(&key) {
-                    self.postponed.push_back(key);
+                if postponed.len() < POSTPONED && !postponed.contains(&address) {
+                    postponed.push_back(address);
                 }
                 false
             }
             None => {
-                self.asked.insert(key, Asked { first: now, last: now });
+                asked.insert(address, Asked { first: now, last: now });
                 true
             }
         }
@@ -87,9 +108,11 @@ impl Asking {
 
     /// A neighbour's link address is known, and may be an old one.
     pub(crate) fn known(&mut self, key: Key, stale: bool) {
-        self.asked.remove(&key);
+        if let Some(link) = self.links.get_mut(&key.0) {
+            link.asked.remove(&key.1);
+            link.postponed.retain(|its| *its != key.1);
+        }
         self.silent.remove(&key);
-        self.postponed.retain(|its| *its != key);
         match stale {
             true => self.stale.insert(key),
             false => self.stale.remove(&key),
@@ -99,7 +122,7 @@ impl Asking {
     /// A neighbour does not answer; true if somebody asked. The kernel says the same of one that it was told to forget.
     pub(crate) fn failed(&mut self, key: Key, now: Instant) -> bool {
         self.stale.remove(&key);
-        let asked = self.asked.remove(&key).is_some();
+        let asked = self.links.get_mut(&key.0).is_some_and(|link| link.asked.remove(&key.1).is_some());
         if asked {
             self.silent.insert(key, now);
         }
@@ -114,15 +137,15 @@ impl Asking {
 
     /// What is due by now; only neighbours on these links are to be kept fresh.
     pub(crate) fn due(&mut self, now: Instant, is_ours: impl Fn(u32) -> bool) -> Due {
-        let late = |since: &Instant, limit| now.duration_since(*since) >= limit;
         let mut due = Due::default();
-        due.forgotten.extend(self.silent.extract_if(|_, since| late(since, SILENCE)).map(|(key, _)| key));
-        due.silent.extend(self.asked.extract_if(|_, asked| late(&asked.first, PATIENCE)).map(|(key, _)| key));
+        due.forgotten
+            .extend(self.silent.extract_if(|_, since| is_late(now, *since, SILENCE)).map(|(key, _)| key));
+        for (link, of) in &mut self.links {
+            of.due(*link, self.share, now, &mut due);
+        }
+        self.links.retain(|_, link| !link.asked.is_empty());
         self.silent.extend(due.silent.iter().map(|key| (*key, now)));
-        let places = ASKED_AT_ONCE.saturating_sub(self.asked.len()).min(self.postponed.len());
-        due.ask.extend(self.postponed.drain(..places));
-        self.asked.extend(due.ask.iter().map(|key| (*key, Asked { first: now, last: now })));
-        if self.freshened.is_none_or(|then| late(&then, FRESHEN)) {
+        if self.freshened.is_none_or(|then| is_late(now, then, FRESHEN)) {
             self.freshened = Some(now);
             due.freshen = self.stale_in_turn(is_ours);
             self.last = due.freshen.last().copied().or(self.last);
@@ -139,13 +162,33 @@ impl Asking {
     }
 }
 
+impl OfLink {
+    /// Who did not answer in time, and who is asked for in its place.
+    fn due(&mut self, link: u32, share: usize, now: Instant, due: &mut Due) {
+        let late = self.asked.extract_if(|_, asked| is_late(now, asked.first, PATIENCE));
+        due.silent.extend(late.map(|(address, _)| (link, address)));
+        let places = share.saturating_sub(self.asked.len()).min(self.postponed.len());
+        for address in self.postponed.drain(..places) {
+            self.asked.insert(address, Asked { first: now, last: now });
+            due.ask.push((link, address));
+        }
+    }
+}
+
+fn is_late(now: Instant, since: Instant, limit: Duration) -> bool {
+    now.duration_since(since) >= limit
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Of two ports' links, as many as a link may ask for at once.
+    const AT_ONCE: usize = 256;
+
     #[test]
     fn a_neighbour_is_asked_for_once_a_second_and_silent_after_five_and_may_be_asked_for_again() {
-        let (mut asking, start) = (Asking::default(), Instant::now());
+        let (mut asking, start) = (Asking::new(2), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         let key = (3, IpAddr::from([10, 0, 0, 7]));
         assert!(asking.want(key, at(0)) && !asking.want(key, at(999)) && asking.want(key, at(1_000)));
@@ -160,20 +203,23 @@ mod tests {
 
     #[test]
     fn a_scan_of_a_network_asks_for_so_many_at_once_and_not_for_more() {
-        let (mut asking, start) = (Asking::default(), Instant::now());
+        let (mut asking, start) = (Asking::new(2), Instant::now());
         let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(0x0a00_0000 + number)));
-        assert_eq!((0..5_000).filter(|number| asking.want(key(*number), start)).count(), ASKED_AT_ONCE);
-        assert_eq!(asking.due(start + PATIENCE, |_| true).silent.len(), ASKED_AT_ONCE);
-        assert_eq!(asking.due(start + 2 * PATIENCE, |_| true).silent.len(), POSTPONED);
-        assert!(asking.want(key(4_999), start + 2 * PATIENCE), "and may be named again");
+        assert_eq!((0..5_000).filter(|number| asking.want(key(*number), start)).count(), AT_ONCE);
+        let mut now = start;
+        for asked in 0..=POSTPONED / AT_ONCE {
+            now += PATIENCE;
+            assert_eq!(asking.due(now, |_| true).silent.len(), AT_ONCE, "{asked}");
+        }
+        assert!(asking.want(key(4_999), now), "and may be named again");
     }
 
     /// Seen: a name for which there was no place was forgotten, and its packets were dropped for ever.
     #[test]
     fn a_neighbour_for_which_there_was_no_place_is_asked_for_when_there_is_one() {
-        let (mut asking, start) = (Asking::default(), Instant::now());
+        let (mut asking, start) = (Asking::new(2), Instant::now());
         let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
-        let scanned = ASKED_AT_ONCE as u32;
+        let scanned = AT_ONCE as u32;
         assert!((0..scanned).all(|number| asking.want(key(number), start)));
         let good = key(scanned);
         assert!(!asking.want(good, start) && !asking.want(good, start));
@@ -186,13 +232,25 @@ mod tests {
         assert_eq!(silent, [key(9_999)], "and each is asked for once");
     }
 
+    /// Seen: what a scan behind one port asked for filled the kernel's table, and neighbours of the other ports were not asked for.
+    #[test]
+    fn a_scan_behind_one_port_takes_no_place_from_the_links_of_others() {
+        let start = Instant::now();
+        for (ports, share) in [(1, 256), (2, 256), (8, 64), (255, 16)] {
+            let mut asking = Asking::new(ports);
+            let key = |link, number: u32| (link, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
+            assert_eq!((0..20_000).filter(|number| asking.want(key(1, *number), start)).count(), share);
+            assert!(asking.want(key(2, 0), start), "of {ports} ports");
+        }
+    }
+
     #[test]
     fn a_neighbour_that_is_found_while_it_has_no_place_is_not_asked_for() {
-        let (mut asking, start) = (Asking::default(), Instant::now());
+        let (mut asking, start) = (Asking::new(2), Instant::now());
         let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
-        let found = key(ASKED_AT_ONCE as u32);
-        let asked = (0..=ASKED_AT_ONCE as u32).filter(|number| asking.want(key(*number), start)).count();
-        assert_eq!(asked, ASKED_AT_ONCE);
+        let found = key(AT_ONCE as u32);
+        let asked = (0..=AT_ONCE as u32).filter(|number| asking.want(key(*number), start)).count();
+        assert_eq!(asked, AT_ONCE);
         asking.known(found, false);
         let due = asking.due(start + PATIENCE, |_| true);
         assert_eq!((due.ask, due.silent.contains(&found)), (vec![], false));
@@ -200,7 +258,7 @@ mod tests {
 
     #[test]
     fn stale_neighbours_are_used_now_and_then_until_they_are_fresh_or_gone() {
-        let (mut asking, start) = (Asking::default(), Instant::now());
+        let (mut asking, start) = (Asking::new(2), Instant::now());
         let keys = [1, 2, 3].map(|last| (1, IpAddr::from([10, 0, 0, last])));
         keys.iter().for_each(|key| asking.known(*key, true));
         assert_eq!(asking.due(start, |_| true).freshen.len(), 3);
@@ -213,7 +271,7 @@ mod tests {
     /// Seen: stale neighbours on links that are no ports took all the turns, and the same ones each time.
     #[test]
     fn every_stale_neighbour_on_a_port_has_its_turn_however_many_there_are_elsewhere() {
-        let (mut asking, mut now) = (Asking::default(), Instant::now());
+        let (mut asking, mut now) = (Asking::new(2), Instant::now());
         let key = |link, number: u32| (link, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
         for number in 0..600 {
             [1, 2, 3].iter().for_each(|link| asking.known(key(*link, number), true));

@@ -4,11 +4,13 @@
 //!   forwarder ── LocalQueue::put ──► bounded queue ──► Reader::read   on any worker: read, and free there
 //!                                              └─► Retention::turn   keeps the last ones, frees what is older
 //! ```
-//! What lies in the queue or with a retention is `queued` in the ledger of the frames' pool. A reader that is slow, or
+//! What lies in the queue or with a retention is `queued` in the ledger of the frames' pool, but for short packets that the retention
+//! [copies](Retention::with_copy_break) out of their frames. A reader that is slow, or
 //! stands still, fills the queue and costs no more than that many frames; one that is gone holds none.
 
-mod retention;
+mod kept;
 mod queued;
+mod retention;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -38,14 +40,16 @@ pub struct LocalQueueCounters {
     pub given: Count,
     /// Frames that a retention keeps.
     pub kept: Count,
-    /// Bytes of memory that those take up.
+    /// Of those, packets that are copies, and whose frames are home.
+    pub copies: Count,
+    /// Bytes of memory that those that are kept take up.
     pub kept_bytes: Count,
     /// The reader is gone: nothing more is taken.
     gone: AtomicBool,
 }
 
 impl LocalQueueCounters {
-    /// Frames that are held: in the queue, or with the retention.
+    /// Packets that are held: in the queue, or with the retention, there also as copies.
     pub fn held(&self) -> u64 {
         if self.gone.load(Relaxed) { 0 } else { self.taken.get().wrapping_sub(self.given.get()) }
     }

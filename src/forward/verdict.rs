@@ -161,6 +161,8 @@ reasons! {
     BadChecksum = "bad_checksum",
     /// The source or the destination must never be forwarded (RFC 1812 §5.3.7, RFC 4291 §2.5).
     Martian = "martian",
+    /// No route leads back to its source, or none out of the port that it came in by, where a router asks for that (RFC 3704 §2).
+    IpRpfilter = "ip_rpfilter",
     /// The TTL or hop limit was 1 or 0 (RFC 1812 §5.3.1, RFC 8200 §3).
     TtlExpired = "ttl_expired",
     /// No route covers the destination, or it leads to a port that is not there.

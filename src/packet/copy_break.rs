@@ -64,6 +64,16 @@ impl CopyBreak {
         pinned <= self.bound().saturating_mul(len.max(CACHE_LINE))
     }
 
+    /// A copy of bytes that pin so much, where that is too much for them; None where it is not, or there is no memory.
+    pub(crate) fn copy(&self, w: &mut Worker, bytes: &[u8], pinned: usize) -> Option<SlabBytes> {
+        if self.allows(bytes.len(), pinned) { None } else { self.sizes.bytes_from(w, bytes) }
+    }
+
+    /// Frees a copy.
+    pub(crate) fn free_copy(&self, w: &mut Worker, copy: SlabBytes) {
+        self.sizes.free_bytes(w, copy);
+    }
+
     /// Copies out the parts of a packet that pin too much, and gives up what they pinned; returns how many bytes fewer the
     /// packet pins. A part for whose copy there is no memory stays as it is, and so does one to which something
     /// is left to be done ([`Packet::offload`]).
@@ -73,9 +83,8 @@ impl CopyBreak {
     pub fn apply(&self, w: &mut Worker, packet: &mut Packet) -> usize {
         let (before, mut steps) = (packet.pinned(), Steps::new());
         packet.each_data_mut(|data| {
-            if !self.allows(data.len(), data.pinned())
-                && data.offload().is_none()
-                && let Some(copy) = self.sizes.bytes_from(w, data.bytes())
+            if data.offload().is_none()
+                && let Some(copy) = self.copy(w, data.bytes(), data.pinned())
             {
                 let of_others = mem::replace(data, Data::External(External::new(Copied(copy), drop)));
                 // Their code may panic.

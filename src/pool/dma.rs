@@ -1,15 +1,18 @@
 //! How a device knows a pool's frames: the mapping is made when a page enters the pool and undone once, when
 //! it leaves ([brouer17-pages]: "page kept DMA mapped").
 
-use crate::limits::{CACHE_LINE, PAGE_SIZE};
+use crate::limits::PAGE_SIZE;
 use crate::page::{Memory, Page};
 use crate::stats::Count;
-use crate::sync::shim::AtomicU64;
-use crate::sys::clock;
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The kind of mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub enum DmaMap {
     /// No device reads the frames by address.
     #[default]
@@ -18,29 +21,68 @@ pub enum DmaMap {
     Umem,
     /// A peer has mapped the region (memif) and names a frame by its offset in it.
     Memif,
-    /// A device reaches the region at an address of its own (VFIO, a bus address): the frame's offset and this.
-    Iova {
-        /// Where the device finds the region's first byte.
-        base: u64,
-    },
-    #[cfg(feature = "comparisons")]
-    /// A model of an IOMMU: every page mapped or unmapped, and every line handed to the device, costs the core time.
-    Modelled {
-        /// Nanoseconds a map or an unmap takes.
-        cost_ns: u32,
-        /// Nanoseconds that handing 64 bytes to the device takes ([`Pool::sync_for_device`](super::Pool::sync_for_device)).
-        line_ns: u32,
-    },
+    /// A device whose mappings are made page by page, and may be refused (VFIO, an IOMMU).
+    Mapper(Arc<dyn DmaMapper>),
 }
 
-impl DmaMap {
-    /// Nanoseconds that a map or an unmap takes, and handing 64 bytes to the device: none but in the model.
-    fn cost_ns(self) -> (u64, u64) {
-        match self {
-            #[cfg(feature = "comparisons")]
-            DmaMap::Modelled { cost_ns, line_ns } => (cost_ns.into(), line_ns.into()),
-            _ => (0, 0),
-        }
+/// Makes memory known to one device, as whoever drives it knows how.
+///
+/// A pool asks once for each page, or block of pages, that it takes, and once more when that leaves: never for a frame. No lock is held and
+/// no cache entered meanwhile, so that a call may take its time; it must not use the pool that it maps for.
+///
+/// ```
+/// use netmem::pool::DmaMapper;
+/// use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig};
+/// use std::ptr::NonNull;
+/// use std::sync::Arc;
+/// use std::{io, process};
+///
+/// /// An IOMMU with room for so many bytes, which finds them where the process does.
+/// #[derive(Debug)]
+/// struct Small(usize);
+///
+/// impl DmaMapper for Small {
+///     fn map(&self, first: NonNull<u8>, bytes: usize) -> io::Result<u64> {
+///         if bytes > self.0 { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(first.as_ptr().addr() as u64) }
+///     }
+///     fn unmap(&self, _: u64, _: usize) {}
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let memory = Memory::new(&MemoryConfig::default())?;
+/// let mut w = memory.worker()?;
+/// let of = |room| PoolConfig { dma: DmaMap::Mapper(Arc::new(Small(room))), ..PoolConfig::default() };
+/// let pool = Pool::new(&memory, &mut w, &of(4096))?;
+/// let frame = pool.alloc(&mut w).ok_or("no frame")?;
+/// assert_eq!(pool.device_address(&frame), Some(frame.data().as_ptr().addr() as u64));
+///
+/// let refused = Pool::new(&memory, &mut w, &of(0))?;
+/// assert!(refused.alloc(&mut w).is_none(), "a page that cannot be mapped is not the pool's");
+/// assert_eq!(refused.stats().map_failed, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub trait DmaMapper: Send + Sync + fmt::Debug {
+    /// Lets the device reach the `bytes` from `first` on, whole pages that lie there until [`unmap`](Self::unmap); returns where it finds
+    /// the first. They are read and written by processor and device in turn.
+    ///
+    /// # Errors
+    /// Why not. The pages go back to the memory, the allocation that wanted them finds none, and the refusal is counted
+    /// ([`PoolStats::map_failed`](super::PoolStats::map_failed)).
+    fn map(&self, first: NonNull<u8>, bytes: usize) -> io::Result<u64>;
+
+    /// Takes a mapping back, at the address that `map` gave: the device uses it no more.
+    fn unmap(&self, at: u64, bytes: usize);
+
+    /// What the processor wrote from there on is to be seen by the device, which gets it next. By default nothing: the device sees the
+    /// processor's caches, as on x86.
+    fn sync_for_device(&self, at: u64, bytes: usize) {
+        let _ = (at, bytes);
+    }
+
+    /// What the device wrote from there on is to be seen by the processor, which got it back. By default nothing.
+    fn sync_for_cpu(&self, at: u64, bytes: usize) {
+        let _ = (at, bytes);
     }
 }
 
@@ -52,6 +94,7 @@ pub(crate) struct Dma {
     kind: DmaMap,
     mapped: Count,
     unmapped: Count,
+    failed: Count,
 }
 
 impl Dma {
@@ -59,30 +102,53 @@ impl Dma {
         Dma { kind, ..Dma::default() }
     }
 
-    /// Whether frames have an address for a device at all.
-    pub(crate) fn is_mapping(&self) -> bool {
-        self.kind != DmaMap::None
+    /// Who is told what is written, where somebody is to be.
+    #[inline]
+    pub(crate) fn mapper(&self) -> Option<&dyn DmaMapper> {
+        match &self.kind {
+            DmaMap::Mapper(mapper) => Some(&**mapper),
+            _ => None,
+        }
     }
 
-    /// Maps a block of pages that enters the pool; each page's address for the device goes into its descriptor.
-    pub(crate) fn map(&self, memory: &Memory, block: &Page) {
-        let base = if let DmaMap::Iova { base } = self.kind { base } else { 0 };
-        let first = base.wrapping_add((block.address().addr() - memory.region().base().addr()) as u64);
-        let write = |word: &AtomicU64, i| word.store(first.wrapping_add((i * PAGE_SIZE) as u64), Relaxed);
-        self.each_page(memory, block, write, &self.mapped);
+    /// Maps a block of pages that is to enter the pool; each page's address for the device goes into its descriptor. False where the
+    /// device cannot have it. The caller's code runs, which may panic.
+    pub(crate) fn map(&self, memory: &Memory, block: &Page) -> bool {
+        let (pages, address) = (1 << block.order(), block.address());
+        let first = match &self.kind {
+            DmaMap::None => return true,
+            DmaMap::Umem | DmaMap::Memif => Some((address.addr() - memory.region().base().addr()) as u64),
+            DmaMap::Mapper(mapper) => {
+                NonNull::new(address).and_then(|first| mapper.map(first, pages * PAGE_SIZE).ok())
+            }
+        };
+        let (Some(first), Some(number)) = (first, memory.index(block.number())) else {
+            self.failed.add_shared(1);
+            return false;
+        };
+        for (i, desc) in memory.table().range(number, pages).enumerate() {
+            desc.word.store(first.wrapping_add((i * PAGE_SIZE) as u64), Relaxed);
+        }
+        self.mapped.add_shared(pages as u64);
+        true
     }
 
-    /// Undoes the mapping of a block of pages that leaves the pool.
+    /// Undoes the mapping of a block of pages that leaves the pool. The caller's code runs, which may panic.
     pub(crate) fn unmap(&self, memory: &Memory, block: &Page) {
-        self.each_page(memory, block, |word, _| word.store(0, Relaxed), &self.unmapped);
-    }
-
-    fn each_page(&self, memory: &Memory, block: &Page, write: impl Fn(&AtomicU64, usize), count: &Count) {
-        let Some(first) = memory.index(block.number()).filter(|_| self.is_mapping()) else { return };
-        for (i, desc) in memory.table().range(first, 1 << block.order()).enumerate() {
-            write(&desc.word, i);
-            spend(self.kind.cost_ns().0);
-            count.add_shared(1);
+        if matches!(self.kind, DmaMap::None) {
+            return;
+        }
+        let pages = 1 << block.order();
+        let Some(number) = memory.index(block.number()) else { return };
+        let mut first = None;
+        for desc in memory.table().range(number, pages) {
+            // The page stage finds it as it gave it.
+            first = first.or(Some(desc.word.load(Relaxed)));
+            desc.word.store(0, Relaxed);
+        }
+        self.unmapped.add_shared(pages as u64);
+        if let (Some(mapper), Some(first)) = (self.mapper(), first) {
+            mapper.unmap(first, pages * PAGE_SIZE);
         }
     }
 
@@ -91,19 +157,8 @@ impl Dma {
         self.mapped.get().wrapping_sub(self.unmapped.get())
     }
 
-    /// Pays for handing `bytes` to the device.
-    pub(crate) fn pay_sync(&self, bytes: usize) {
-        spend(self.kind.cost_ns().1 * bytes.div_ceil(CACHE_LINE) as u64);
-    }
-}
-
-/// Keeps the core for as many nanoseconds.
-fn spend(ns: u64) {
-    if ns == 0 {
-        return;
-    }
-    let until = clock::ticks() + (ns as f64 * clock::ticks_per_ns()) as u64;
-    while clock::ticks() < until {
-        std::hint::spin_loop();
+    /// Blocks of pages that the device could not have.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.get()
     }
 }

@@ -10,7 +10,7 @@ use super::shared::Shared;
 use crate::limits::PAGE_SIZE;
 use crate::page::Page;
 use crate::sync::shim::lock;
-use crate::sync::{Lifo, Worker};
+use crate::sync::{Lifo, Steps, Worker};
 use std::panic::Location;
 
 /// Pages asked of the page stage at once (page_pool's 64 frames).
@@ -193,25 +193,66 @@ fn new_pages(taken: &mut Taken<'_>, w: &mut Worker) -> usize {
     };
     let mut pages: [Option<Page>; PAGES] = [const { None }; PAGES];
     take_pages(shared, w, &mut pages[..want]);
+    let mut mapped = Mapped::new(shared, &mut pages);
     let mut depot = lock(&shared.depot);
     // Another worker may have grown or closed the pool meanwhile: what has no room goes back.
     let room = if depot.closed { 0 } else { depot.limit.saturating_sub(depot.pages.len()) };
-    let admitted = pages
-        .iter_mut()
-        .filter_map(Option::take)
-        .take(room)
-        .map(|page| shared.admit(&mut depot, page))
-        .count();
+    let admitted = mapped.by_ref().take(room).map(|page| shared.admit(&mut depot, page)).count();
     let singly = depot.takes_singly();
     let direct = if singly { shared.take(&mut depot, taken.rest()) } else { 0 };
     drop(depot);
     shared.lanes.add(w, direct as u64, |lane| &lane.taken);
     taken.got += direct;
+    drop(mapped);
     shared.memory.free_bulk(w, &mut pages);
     if singly {
         shared.settle(Some(w));
     }
     admitted
+}
+
+/// Pages that the pool's device may reach, and that are not the pool's yet. Those that do not become so are unmapped again when this goes, also by a
+/// panic of the mapper, and stay where they are.
+///
+/// Invariant: those up to `end` are mapped, and before `next` there are none.
+struct Mapped<'a> {
+    shared: &'a Shared,
+    pages: &'a mut [Option<Page>],
+    next: usize,
+    end: usize,
+}
+
+impl<'a> Mapped<'a> {
+    /// Maps the pages, the first ones first, until there are no more or the device cannot have one.
+    fn new(shared: &'a Shared, pages: &'a mut [Option<Page>]) -> Mapped<'a> {
+        let mut mapped = Mapped { shared, pages, next: 0, end: 0 };
+        while let Some(Some(page)) = mapped.pages.get(mapped.end)
+            && shared.dma.map(&shared.memory, page)
+        {
+            mapped.end += 1;
+        }
+        mapped
+    }
+}
+
+impl Iterator for Mapped<'_> {
+    type Item = Page;
+
+    fn next(&mut self) -> Option<Page> {
+        let page = self.pages[..self.end].get_mut(self.next)?.take();
+        self.next += 1;
+        page
+    }
+}
+
+impl Drop for Mapped<'_> {
+    fn drop(&mut self) {
+        let mut steps = Steps::new();
+        for page in self.pages[..self.end].iter().flatten() {
+            steps.run(|| self.shared.dma.unmap(&self.shared.memory, page));
+        }
+        steps.end();
+    }
 }
 
 /// Fills `pages` as far as the memory has any; one of the reserve if it has none and the pool may.

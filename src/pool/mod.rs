@@ -24,6 +24,7 @@ mod colour;
 mod config;
 mod desc;
 mod dma;
+mod dma_sync;
 #[allow(unsafe_code)]
 mod fragment;
 #[allow(unsafe_code)]
@@ -69,7 +70,7 @@ pub(crate) use desc::Desc;
 pub use desc::NoRoom;
 #[cfg(any(feature = "af-packet", feature = "tap"))]
 pub(crate) use desc::OFFLOAD_LEN;
-pub use dma::DmaMap;
+pub use dma::{DmaMap, DmaMapper};
 pub use fragment::{Fragment, Fragments};
 pub use frame::Frame;
 pub(crate) use frame::RUN;

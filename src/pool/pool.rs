@@ -5,6 +5,7 @@ use super::colour::Start;
 use super::config::{PoolConfig, PoolError, check};
 use super::depot::Depot;
 use super::dma::Dma;
+use super::dma_sync::To;
 use super::frame::Frame;
 use super::frame_table::{self, FrameTable};
 use super::grow;
@@ -77,7 +78,7 @@ impl Pool {
                 latch: Latch::new(),
                 shrinkers: Shrinkers::default(),
                 handles: AtomicUsize::new(0),
-                dma: Dma::new(config.dma),
+                dma: Dma::new(config.dma.clone()),
                 memory: memory.clone(),
             })
         });
@@ -224,15 +225,20 @@ impl Pool {
         self.shared.device_address(frame)
     }
 
-    /// Hands a frame's data, and no more of it, to the device: to be called before a frame that the core has written or
-    /// read is posted, where the device does not see the core's caches. What that costs is the mapping's matter
-    /// (`DmaMap::Modelled`, of the feature `comparisons`); the bytes are counted.
+    /// Hands a frame's data, and no more of it, to the device ([`DmaMapper::sync_for_device`](super::DmaMapper::sync_for_device)): before
+    /// a frame that the processor has written is posted. A frame of another pool is not this device's, and nothing is done. A
+    /// burst: [`Batch::sync_for_device`](super::Batch::sync_for_device).
     pub fn sync_for_device(&self, w: &Worker, frame: &Frame) {
-        self.shared.dma.pay_sync(frame.len());
-        self.shared.lanes.add(w, frame.len() as u64, |lane| &lane.synced);
+        self.shared.sync(w, std::slice::from_ref(frame), To::Device);
     }
 
-    /// Bytes that were handed to the device so far.
+    /// Takes a frame's data, and no more of it, over from the device ([`DmaMapper::sync_for_cpu`](super::DmaMapper::sync_for_cpu)): before
+    /// the processor reads what the device has written.
+    pub fn sync_for_cpu(&self, w: &Worker, frame: &Frame) {
+        self.shared.sync(w, std::slice::from_ref(frame), To::Cpu);
+    }
+
+    /// Bytes that went over between processor and device so far, where somebody is told of it.
     pub fn synced_bytes(&self) -> u64 {
         self.shared.lanes.sum(|lane| &lane.synced)
     }

@@ -273,8 +273,13 @@ impl Shared {
                 shared.disown(page);
             });
             pages.extend(leaving);
-            // Without the lock: the page stage calls who waits for pages.
-            pages.into_iter().for_each(|page| steps.run(|| drop(page)));
+            // Without the lock: the mapper is the caller's, and the page stage calls who waits for pages.
+            pages.into_iter().for_each(|page| {
+                steps.run(|| {
+                    shared.dma.unmap(&shared.memory, &page);
+                    drop(page);
+                });
+            });
             frame_table::leave(shared.number)
         };
         drop(kept);

@@ -20,6 +20,8 @@ pub struct PoolStats {
     pub released: u64,
     /// Allocations that found no free frame anywhere.
     pub failed: u64,
+    /// Pages, or blocks of them, that the device could not have ([`DmaMapper::map`](super::DmaMapper::map)).
+    pub map_failed: u64,
 }
 
 /// page_pool's `alloc` statistics (`rx_pp_alloc_*` of ethtool).
@@ -81,6 +83,7 @@ impl Pool {
             },
             released: u64::from(shared.inflight.released()),
             failed: sum(|lane| &lane.failed),
+            map_failed: shared.dma.failed(),
         }
     }
 }

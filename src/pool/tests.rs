@@ -7,6 +7,7 @@ mod faults;
 mod fragment;
 pub(crate) mod interleavings;
 mod lines;
+mod mapper;
 mod offload;
 mod old_bytes;
 mod owner;
@@ -327,7 +328,7 @@ fn a_jumbo_frame_has_room_for_nine_thousand_bytes() {
 fn a_device_finds_a_frame_at_its_offset_in_the_region_and_only_while_its_page_is_mapped() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
-    for (frame_size, dma) in [(2048, DmaMap::Umem), (16384, DmaMap::Modelled { cost_ns: 10, line_ns: 1 })] {
+    for (frame_size, dma) in [(2048, DmaMap::Umem), (16384, DmaMap::Memif)] {
         let config = PoolConfig { frames: 8, frame_size, dma, ..PoolConfig::default() };
         let pool = Pool::new(&memory, &mut w, &config).unwrap();
         let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut w)).collect();

@@ -100,9 +100,8 @@ impl Shared {
         self.home.pop_stack(self.frame_table.links(), |id| self.put(depot, id));
     }
 
-    /// A page becomes the pool's: mapped for its device, its frames counted and put into the depot.
+    /// A page that the device may reach becomes the pool's: its frames are counted and put into the depot.
     pub(super) fn admit(&self, depot: &mut Depot, page: Page) {
-        self.dma.map(&self.memory, &page);
         depot.unfit += usize::from(depot.is_unfit(&page));
         let frames = self.per_page() as u32;
         for id in self.frames_of(&page) {
@@ -133,11 +132,10 @@ impl Shared {
         self.unsettled.store(true, Relaxed);
     }
 
-    /// Undoes [`Shared::admit`] for a page whose frames are home: unmaps it, once. Returns how many frames those are.
+    /// Undoes [`Shared::admit`] for a page whose frames are home; the device may still reach it. Returns how many frames those are.
     pub(super) fn disown(&self, page: &Page) -> u32 {
         let frames = self.per_page() as u32;
         self.frames_of(page).for_each(|id| self.frame_table.set_home(id, 0));
-        self.dma.unmap(&self.memory, page);
         // The page stage finds it as it gave it.
         if let Some(desc) = self.memory.desc(page.number()) {
             desc.refs.store(0, Relaxed);
@@ -218,7 +216,7 @@ impl Shared {
     }
 
     /// What has to be done outside the lock and the slot after frames passed the watched depot: ends the watch when
-    /// nothing is to leave any more, and gives the pages back that left.
+    /// nothing is to leave any more, and gives the pages back that left, which are unmapped then.
     #[cold]
     pub(super) fn settle(&self, mut w: Option<&mut Worker>) {
         self.unsettled.store(false, Relaxed);
@@ -233,8 +231,14 @@ impl Shared {
                 self.fit_cache();
             }
             match (page, &mut w) {
-                (Some(page), Some(w)) => steps.run(|| self.memory.free(w, page)),
-                (Some(page), None) => steps.run(|| drop(page)),
+                (Some(page), Some(w)) => steps.run(|| {
+                    self.dma.unmap(&self.memory, &page);
+                    self.memory.free(w, page);
+                }),
+                (Some(page), None) => steps.run(|| {
+                    self.dma.unmap(&self.memory, &page);
+                    drop(page);
+                }),
                 (None, _) if turned => {}
                 (None, _) => return steps.end(),
             }

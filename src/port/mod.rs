@@ -51,6 +51,7 @@ use crate::pool::{Batch, Frame};
 pub use counters::{PortCounters, WrapCounters};
 pub use posted::{Posted, Posting};
 pub use queues::{Complete, Fill, Port, Rx, Tx, Wake};
+use std::fmt;
 
 /// What is done where the thread that polls is not in the interface's namespace.
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
@@ -71,6 +72,16 @@ pub enum PortState {
     /// It does not, and why. This may pass: a link, peer or interface that comes back brings the port up again as long as it is
     /// polled. What ends for good is [`Rx::rx_finished`].
     Down(String),
+}
+
+/// `up`, or `down: ` and why.
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortState::Up => f.write_str("up"),
+            PortState::Down(why) => write!(f, "down: {why}"),
+        }
+    }
 }
 
 /// Takes those frames out of `frames` that `keep` does not keep; all stay in order.

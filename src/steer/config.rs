@@ -1,7 +1,7 @@
 //! How a mesh is set up.
 
 use super::policy::{Policy, PolicyError};
-use super::toeplitz::{DEFAULT_KEY, KEY_LEN};
+use super::toeplitz::{KEY_LEN, random_key};
 use crate::limits::{BATCH_MAX, WORKERS_MAX};
 use std::io;
 use std::time::Duration;
@@ -54,7 +54,8 @@ pub struct MeshConfig {
     pub flow_limit: Option<FlowLimitConfig>,
     /// Entries of each worker's flow table, a power of two up to 2^20 (8 bytes each). Default 4,096.
     pub flows: usize,
-    /// The key of the hash. Default [`DEFAULT_KEY`](super::DEFAULT_KEY).
+    /// The key of the hash. Default [`random_key`](super::random_key): with a key that is published, as [`DEFAULT_KEY`](super::DEFAULT_KEY),
+    /// a flow has the same worker in each run, and senders can choose it.
     pub key: [u8; KEY_LEN],
     /// Whose receive queue is recorded. Default [`Record::First`].
     pub record: Record,
@@ -71,7 +72,7 @@ impl Default for MeshConfig {
             linger: Duration::ZERO,
             flow_limit: None,
             flows: 4096,
-            key: DEFAULT_KEY,
+            key: random_key(),
             record: Record::First,
             policy: Policy::None,
         }

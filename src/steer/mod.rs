@@ -119,7 +119,7 @@ pub use order::{OrderChecker, OrderCounts, OrderError};
 pub use outbox::Outbox;
 pub use policy::{Policy, PolicyError, QueueMap, Targets};
 pub use queue::tx_queue;
-pub use toeplitz::{DEFAULT_KEY, KEY_LEN, SYMMETRIC_KEY, Toeplitz};
+pub use toeplitz::{DEFAULT_KEY, KEY_LEN, SYMMETRIC_KEY, Toeplitz, random_key};
 
 #[cfg(test)]
 mod tests;

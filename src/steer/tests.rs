@@ -53,7 +53,7 @@ fn policy(text: &str) -> Policy {
 
 /// A mesh of `workers` that steers by `text`.
 fn steering(workers: usize, text: &str) -> MeshConfig {
-    MeshConfig { workers, policy: policy(text), ..Default::default() }
+    MeshConfig { workers, policy: policy(text), key: DEFAULT_KEY, ..Default::default() }
 }
 
 /// Where the frames of these tests come in.

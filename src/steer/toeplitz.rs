@@ -4,6 +4,9 @@
 //! (Microsoft, "RSS Hashing Types" and "Verifying the RSS Hash Calculation"). So it is the exclusive or of what each input
 //! byte gives at its place, and that is looked up.
 
+use std::array;
+use std::hash::{BuildHasher, RandomState};
+
 /// Bytes of a key.
 pub const KEY_LEN: usize = 40;
 
@@ -28,6 +31,22 @@ pub const SYMMETRIC_KEY: [u8; KEY_LEN] = {
     }
     key
 };
+
+/// A key that nobody else knows, another one at each call: who sends packets cannot choose the worker that gets them, nor fill one worker's
+/// inbox with flows that all fall to it.
+///
+/// ```
+/// use netmem::steer::{MeshConfig, random_key};
+///
+/// assert_ne!(random_key(), random_key());
+/// assert_ne!(MeshConfig::default().key, MeshConfig::default().key, "it is the default");
+/// ```
+#[cold]
+pub fn random_key() -> [u8; KEY_LEN] {
+    // The standard library seeds it by the system's random numbers, for the same reason: SipHash of a number is one that nobody can guess.
+    let random = RandomState::new();
+    array::from_fn(|at| random.hash_one(at) as u8)
+}
 
 /// The hash under one key.
 #[derive(Clone)]

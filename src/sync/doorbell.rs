@@ -29,6 +29,36 @@ const ASLEEP: u32 = 1;
 const FENCED: u32 = 2;
 
 /// Wakes one sleeper; any number of threads may ring.
+///
+/// # Example
+/// A worker sleeps until another thread has something for it. It arms the bell, looks once more, and waits by poll(2) for the descriptor.
+/// ```
+/// use netmem::sync::Doorbell;
+/// use rustix::event::{PollFd, PollFlags, Timespec, poll};
+/// use std::sync::mpsc::channel;
+/// use std::sync::Arc;
+///
+/// let bell = Arc::new(Doorbell::new()?);
+/// let (work, todo) = channel();
+/// let ringing = Arc::clone(&bell);
+/// let other = std::thread::spawn(move || {
+///     work.send(7).unwrap();
+///     ringing.ring();
+/// });
+/// let limit = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// let found = loop {
+///     bell.arm();
+///     if let Ok(found) = todo.try_recv() {
+///         break found;
+///     }
+///     poll(&mut [PollFd::new(&*bell, PollFlags::IN)], Some(&limit))?;
+///     bell.disarm();
+/// };
+/// bell.disarm();
+/// assert_eq!(found, 7);
+/// # other.join().unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Doorbell {
     /// 0 while the sleeper is awake and ringing costs nothing.

@@ -112,6 +112,7 @@ impl Scene {
             linger: Duration::from_secs(if lingers { 86_400 } else { 0 }),
             flows: 4,
             policy: policy.parse().unwrap(),
+            key: DEFAULT_KEY,
             ..MeshConfig::default()
         };
         let (mesh, ends): (Arc<Mesh>, Ends) = Mesh::new(&config).unwrap();

@@ -1,6 +1,7 @@
 //! `netmem forward`: what becomes of frames on their way, and where passed ones go.
 
 use super::number::{seconds, whole};
+use super::switch::Switch;
 use clap::{Args, ValueEnum};
 use netmem::forward::Free;
 use netmem::forward::filter::{Rule, RuleError};
@@ -55,6 +56,11 @@ pub struct PacketArgs {
     #[arg(long, hide_short_help = true, value_name = "BYTES", value_parser = whole(0..=HOLD_BYTES_MAX),
           allow_negative_numbers = true)]
     pub hold_bytes: Option<usize>,
+
+    /// Whether the local queue copies short packets (up to 255 bytes of a frame of 2 KiB) out of their frames, which then go home, so that many
+    /// that are kept hold little memory [default: off]
+    #[arg(long, hide_short_help = true, value_name = "SWITCH", value_enum)]
+    pub hold_copybreak: Option<Switch>,
 
     /// Keep read-only clones of the newest N sent frames per worker in a tap: 1 to 1048576. A frame is freed when the tap has
     /// released its clone too.

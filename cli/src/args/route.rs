@@ -1,8 +1,9 @@
-//! `--route` and `--address`: what is written, with ports by number or by the interface's name.
+//! `--route`, `--address` and `--reverse-path`: what is written, with ports by number or by the interface's name.
 
 use super::attached;
 use netmem_ports::PortSpec;
 use netmem_router::route::{OwnAddress, Route};
+use netmem_router::{ReversePath, ReversePathError};
 use netmem_rtnetlink::Attached;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -33,6 +34,32 @@ impl OfPort for OwnAddress {
     fn with_port(mut self, port: u8) -> Self {
         self.port = port;
         self
+    }
+}
+
+/// A reverse path check of one port, or of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortReversePath {
+    pub how: ReversePath,
+    pub port: Option<u8>,
+}
+
+impl OfPort for PortReversePath {
+    fn with_port(self, port: u8) -> Self {
+        PortReversePath { port: Some(port), ..self }
+    }
+}
+
+impl FromStr for PortReversePath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (how, port) = text.split_once(',').map_or((text, None), |(how, port)| (how, Some(port)));
+        let how = how.parse().map_err(|error: ReversePathError| error.to_string())?;
+        let number = |port: &str| {
+            port.parse().map_err(|_| format!("{port:?} is no port: give its number or its interface"))
+        };
+        Ok(PortReversePath { how, port: port.map(number).transpose()? })
     }
 }
 
@@ -81,8 +108,18 @@ pub fn route(text: &str) -> Result<ByPort<Route>, String> {
 
 /// Reads one `--address`: `ADDRESS/LENGTH,PORT`.
 pub fn own_address(text: &str) -> Result<ByPort<OwnAddress>, String> {
+    before_port(text)
+}
+
+/// Reads one `--reverse-path`: `HOW[,PORT]`.
+pub fn reverse_path(text: &str) -> Result<ByPort<PortReversePath>, String> {
+    before_port(text)
+}
+
+/// Reads a value with its port behind it.
+fn before_port<T: FromStr<Err: Display>>(text: &str) -> Result<ByPort<T>, String> {
     match text.split_once(',') {
-        Some((address, name)) if is_name(name) => by_port(&format!("{address},0"), Some(name)),
+        Some((value, name)) if is_name(name) => by_port(&format!("{value},0"), Some(name)),
         _ => by_port(text, None),
     }
 }
@@ -119,6 +156,22 @@ mod tests {
         assert_eq!(number("::/0,3,02:00:00:00:00:02"), "::/0,3,02:00:00:00:00:02");
         let own = own_address("10.0.1.254/24,eth1").unwrap().resolved("--address", &ports()).unwrap();
         assert_eq!(own.port, 1);
+    }
+
+    #[test]
+    fn a_reverse_path_check_is_of_all_ports_or_of_one_by_number_or_by_interface() {
+        let read = |text: &str| reverse_path(text).unwrap().resolved("--reverse-path", &ports()).unwrap();
+        assert_eq!(read("strict"), PortReversePath { how: ReversePath::Strict, port: None });
+        assert_eq!(read("loose,3"), PortReversePath { how: ReversePath::Loose, port: Some(3) });
+        assert_eq!(read("off,eth1"), PortReversePath { how: ReversePath::Off, port: Some(1) });
+        for bad in ["", "tight", "strict,", "strict,-1", "loose,eth0,eth1"] {
+            let read = reverse_path(bad).and_then(|read| read.resolved("--reverse-path", &ports()));
+            assert!(read.is_err(), "{bad}");
+        }
+        assert_eq!(
+            reverse_path("tight").unwrap_err(),
+            "\"tight\" is no reverse path check: write strict, loose or off"
+        );
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! `netmem forward`: what a router says and does beside forwarding.
 
 use super::number::whole;
-use super::route::{ByPort, own_address};
+use super::route::{ByPort, PortReversePath, own_address, reverse_path};
 use clap::{Args, ValueEnum};
-use netmem_router::Allow;
+use netmem_ports::PortSpec;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::OwnAddress;
+use netmem_router::{Allow, ReversePath};
 
 /// Errors a second that can be asked for at most.
 const RATE_MAX: u32 = 1_000_000;
@@ -33,6 +34,12 @@ pub struct RouterArgs {
     #[arg(long, hide_short_help = true, value_name = "WHAT", value_enum)]
     pub source_routes: Option<OddArg>,
 
+    /// Whether packets are dropped that come from addresses to which no route leads back, for --mode ip: strict (out of the port that
+    /// they came in by), loose (anywhere) or off; of one port or, without PORT, of all. Repeatable; the last that is about a port counts
+    /// [default: off]
+    #[arg(long, hide_short_help = true, value_name = "HOW[,PORT]", value_parser = reverse_path)]
+    pub reverse_path: Vec<ByPort<PortReversePath>>,
+
     /// Sustained ICMP error rate per worker, a second, for --mode ip: 1 to 1000000; 0 sends none at all [default: 1000]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_rate: Option<u32>,
@@ -40,6 +47,15 @@ pub struct RouterArgs {
     /// Burst size of ICMP errors per worker, for --mode ip: 1 to 1000000 [default: 50]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_burst: Option<u32>,
+
+    /// Sustained rate of ICMP errors to one source (an IPv4 address, a /64 of IPv6) per worker, a second, for --mode ip: 0 to 1000000; 0
+    /// sends none at all [default: 100]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
+    pub icmp_source_rate: Option<u32>,
+
+    /// Burst size of ICMP errors to one source per worker, for --mode ip: 1 to 1000000 [default: 20]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=RATE_MAX), allow_negative_numbers = true)]
+    pub icmp_source_burst: Option<u32>,
 }
 
 /// Values of `--martians` and `--source-routes`.
@@ -60,12 +76,36 @@ impl RouterArgs {
         }
     }
 
+    /// What each of these ports, or of the two of the built-in traffic, asks of sources.
+    ///
+    /// # Errors
+    /// One line, where one is about a port that is not there.
+    pub fn reverse_paths(&self, specs: &[PortSpec]) -> Result<Vec<ReversePath>, String> {
+        let ports = if specs.is_empty() { netmem_traffic::INTERFACES.len() } else { specs.len() };
+        let mut all = vec![ReversePath::Off; ports];
+        for asked in &self.reverse_path {
+            let PortReversePath { how, port } = asked.resolved("--reverse-path", specs)?;
+            match port.map(usize::from) {
+                None => all.fill(how),
+                Some(port) if port < ports => all[port] = how,
+                Some(port) => {
+                    return Err(format!(
+                        "--reverse-path {how},{port}: there are {ports} ports, numbered from 0"
+                    ));
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// The limit of ICMP errors.
     pub fn icmp_limit(&self) -> IcmpLimit {
         let usual = IcmpLimit::default();
         IcmpLimit {
             rate: self.icmp_rate.unwrap_or(usual.rate),
             burst: self.icmp_burst.unwrap_or(usual.burst),
+            source_rate: self.icmp_source_rate.unwrap_or(usual.source_rate),
+            source_burst: self.icmp_source_burst.unwrap_or(usual.source_burst),
         }
     }
 
@@ -75,8 +115,11 @@ impl RouterArgs {
             ("--address", !self.address.is_empty()),
             ("--martians", self.martians.is_some()),
             ("--source-routes", self.source_routes.is_some()),
+            ("--reverse-path", !self.reverse_path.is_empty()),
             ("--icmp-rate", self.icmp_rate.is_some()),
             ("--icmp-burst", self.icmp_burst.is_some()),
+            ("--icmp-source-rate", self.icmp_source_rate.is_some()),
+            ("--icmp-source-burst", self.icmp_source_burst.is_some()),
         ];
         flags.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
     }
@@ -88,6 +131,9 @@ mod tests {
 
     #[test]
     fn the_defaults_in_the_help_are_those_that_count() {
-        assert_eq!(IcmpLimit::default(), IcmpLimit { rate: 1000, burst: 50 });
+        assert_eq!(
+            IcmpLimit::default(),
+            IcmpLimit { rate: 1000, burst: 50, source_rate: 100, source_burst: 20 }
+        );
     }
 }

@@ -4,7 +4,8 @@ use super::number::{power_of_two, whole};
 use super::switch::Switch;
 use clap::Args;
 use netmem::limits::BATCH_MAX;
-use netmem::steer::{DEFAULT_KEY, KEY_LEN, Policy, Record, SYMMETRIC_KEY};
+use netmem::steer::{DEFAULT_KEY, KEY_LEN, Policy, Record, SYMMETRIC_KEY, random_key};
+use std::sync::OnceLock;
 
 /// Frames of an inbox.
 const INBOX: std::ops::RangeInclusive<u32> = 64..=1 << 20;
@@ -14,7 +15,7 @@ const LINGER: std::ops::RangeInclusive<u64> = 0..=1_000_000;
 
 /// The keys that may follow a policy.
 const KEYS: &str = "inbox=N, batch=N, linger=US, flow-limit=on|off, flow-table=N, tx-queue=rx-worker|fwd-worker, \
-                    hash-key=rss|symmetric";
+                    hash-key=random|rss|symmetric";
 
 /// Flags about what goes from worker to worker.
 #[derive(Debug, Args)]
@@ -44,8 +45,8 @@ pub struct SteerArgs {
     /// another queue).
     ///
     /// flow-table=N: entries of each worker's table for the policy flow, a power of two up to 1048576 (default 4096).
-    /// hash-key=rss|symmetric: the key most network cards begin with (the default), or one that takes both directions of a
-    /// connection to the same worker.
+    /// hash-key=random|rss|symmetric: a key drawn at start, so that no sender can choose its worker (the default), the published one
+    /// that most network cards begin with, or a published one that takes both directions of a connection to the same worker.
     #[arg(long, value_name = "POLICY[,KEY=VALUE]", value_parser = steer)]
     pub steer: Option<Steer>,
 
@@ -81,8 +82,8 @@ pub struct Steer {
     pub flow_limit: Option<Switch>,
     /// Entries of a table of flows.
     pub flow_table: Option<u32>,
-    /// The key of the hash.
-    pub hash_key: Option<[u8; KEY_LEN]>,
+    /// The key of the hash, where it was given.
+    hash_key: Option<[u8; KEY_LEN]>,
     /// By which worker's queue a steered packet is transmitted.
     pub tx_queue: Option<Record>,
 }
@@ -104,6 +105,11 @@ fn steer(text: &str) -> Result<Steer, String> {
 }
 
 impl Steer {
+    /// The key of the hash: this run's secret unless another one was given.
+    pub fn key(&self) -> [u8; KEY_LEN] {
+        self.hash_key.unwrap_or_else(secret_key)
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let one_of = |choices: &str| format!("give {key}={choices}");
         match key {
@@ -120,8 +126,8 @@ impl Steer {
                 self.tx_queue = Some(choice(value, queues).ok_or_else(|| one_of("rx-worker|fwd-worker"))?);
             }
             "hash-key" => {
-                let keys = [("rss", DEFAULT_KEY), ("symmetric", SYMMETRIC_KEY)];
-                self.hash_key = Some(choice(value, keys).ok_or_else(|| one_of("rss|symmetric"))?);
+                let keys = [("random", secret_key()), ("rss", DEFAULT_KEY), ("symmetric", SYMMETRIC_KEY)];
+                self.hash_key = Some(choice(value, keys).ok_or_else(|| one_of("random|rss|symmetric"))?);
             }
             _ => return Err(format!("not a key: give {KEYS}")),
         }
@@ -129,7 +135,13 @@ impl Steer {
     }
 }
 
-fn choice<T>(value: &str, choices: [(&str, T); 2]) -> Option<T> {
+/// The key of this run: the same when the configuration is read again.
+fn secret_key() -> [u8; KEY_LEN] {
+    static KEY: OnceLock<[u8; KEY_LEN]> = OnceLock::new();
+    *KEY.get_or_init(random_key)
+}
+
+fn choice<T, const N: usize>(value: &str, choices: [(&str, T); N]) -> Option<T> {
     choices.into_iter().find_map(|(name, choice)| (name == value).then_some(choice))
 }
 
@@ -176,7 +188,7 @@ mod tests {
             ("hash,inbox=63", "inbox=63: give a whole number from 64 to 1048576"),
             ("hash,flow-limit=yes", "give flow-limit=on|off"),
             ("hash,tx-queue=first", "give tx-queue=rx-worker|fwd-worker"),
-            ("hash,hash-key=", "give hash-key=rss|symmetric"),
+            ("hash,hash-key=", "give hash-key=random|rss|symmetric"),
             ("inbox=64", "unknown policy \"inbox=64\""),
         ] {
             let error = steer(bad).unwrap_err();

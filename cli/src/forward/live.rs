@@ -178,6 +178,7 @@ pub mod tests {
             tap: None,
             icmp: netmem_router::icmp::IcmpLimit::default(),
             allow: netmem_router::Allow::default(),
+            reverse_path: Vec::new(),
             free,
             frames: 64,
             frame_size: FrameSize::default(),

@@ -23,6 +23,7 @@ mod fixes;
 mod forwarding;
 #[allow(unsafe_code)]
 pub mod lending;
+mod hold;
 mod holding;
 mod hooks;
 mod icmp_registry;

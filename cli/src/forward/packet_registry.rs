@@ -177,6 +177,7 @@ fn local_queue_record(counters: &[Arc<LocalQueueCounters>]) -> Record {
         ("taken", sum(|one| one.taken.get())),
         ("freed", sum(|one| one.given.get())),
         ("kept", sum(|one| one.kept.get())),
+        ("copies", sum(|one| one.copies.get())),
         ("held", sum(LocalQueueCounters::held)),
         ("kept_bytes", sum(|one| one.kept_bytes.get())),
     ];

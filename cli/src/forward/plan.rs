@@ -1,6 +1,7 @@
 //! The arguments, checked against each other: what is wrong is said before anything is set up.
 
 use super::files;
+use super::hold::Hold;
 use super::offer::Offer;
 use super::port_setup::PortSetup;
 use crate::args::{
@@ -9,15 +10,15 @@ use crate::args::{
 };
 use crate::failure::Failure;
 use crate::metrics::Address;
-use netmem::forward::filter::{Action, Rule};
+use netmem::forward::filter::Rule;
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem::steer::{FlowLimitConfig, MeshConfig};
 use netmem_ports::{PortSpec, XdpSpec};
-use netmem_router::Allow;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{OwnAddress, RibRoute, Route};
+use netmem_router::{Allow, ReversePath};
 use netmem_traffic::{FLOWS_MAX, SIZE_MIN};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub icmp: IcmpLimit,
     /// What is forwarded that usually is not.
     pub allow: Allow,
+    /// What each port asks of sources.
+    pub reverse_path: Vec<ReversePath>,
     /// How sent and dropped frames are freed.
     pub free: Free,
     /// Frames in each worker's pool.
@@ -87,17 +90,6 @@ pub struct PacketPlan {
     pub heads: Option<ReadyHeads>,
     /// Ready pairs at most; None where heads are attached to received frames.
     pub pairs: Option<usize>,
-}
-
-/// What the local queue keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hold {
-    /// Frames.
-    pub frames: usize,
-    /// Bytes of memory that they may take up; None is no limit.
-    pub bytes: Option<usize>,
-    /// How long each.
-    pub time: Duration,
 }
 
 /// Where packets come from and go to.
@@ -140,7 +132,7 @@ impl Plan {
             (source, rings(&args.port, args.team.workers)?, args.ring.unwrap_or(2048), args.seconds)
         };
         let steer = steer(&args.team, &source, ring)?;
-        let (packets, hold) = (packets(&args.way)?, hold(args)?);
+        let (packets, hold) = (packets(&args.way)?, Hold::of(args)?);
         let tap = args.way.tap;
         let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
         let frame_size = args.frame_size;
@@ -163,6 +155,7 @@ impl Plan {
             tap,
             icmp: args.router.icmp_limit(),
             allow: args.router.allow(),
+            reverse_path: args.router.reverse_paths(&args.port).map_err(Failure::Input)?,
             free: args.way.free.into(),
             frames,
             frame_size,
@@ -256,19 +249,6 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
     Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, pairs: args.ready_pairs }))
 }
 
-/// A local queue where something is passed, or where a change of the rules may pass something: such a change cannot make one.
-fn hold(args: &ForwardArgs) -> Result<Option<Hold>, Failure> {
-    let PacketArgs { path, rule, hold: frames, hold_bytes, hold_seconds, .. } = &args.way;
-    let passes = args.mode == ModeArg::Pass || rule.iter().any(|rule| rule.action == Action::Pass);
-    let may_pass = *path == PathArg::Full && (args.config.is_some() || args.control.is_some());
-    let asked = *frames > 0 || hold_bytes.is_some() || hold_seconds.is_some();
-    if !passes && !may_pass && asked {
-        return refuse("--hold is for passed frames: give --mode pass, or --path full and a --rule pass,...");
-    }
-    let time = hold_seconds.map_or(Duration::MAX, Duration::from_secs_f64);
-    Ok((passes || may_pass).then_some(Hold { frames: *frames, bytes: *hold_bytes, time }))
-}
-
 fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshConfig>, Failure> {
     let Some(steer) = args.share.steer.clone() else { return Ok(None) };
     let workers = args.workers;
@@ -288,7 +268,7 @@ fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshCon
         // The program's choice, not the library's: a router is to serve all of its flows.
         flow_limit: (steer.flow_limit != Some(Switch::Off)).then(FlowLimitConfig::default),
         flows: steer.flow_table.map_or(usual.flows, |entries| entries as usize),
-        key: steer.hash_key.unwrap_or(usual.key),
+        key: steer.key(),
         record: steer.tx_queue.unwrap_or(usual.record),
         policy: steer.policy,
     }))

@@ -80,12 +80,12 @@ fn ports(registry: &mut Registry, setups: &[WorkerSetup], ring: u32, outlook: &O
         let states = outlook.states();
         let record = |((worker, at), (name, kind, first, counters)): &((usize, usize), Known)| {
             let state = states.get(*worker).and_then(|states| states.get(*at)).unwrap_or(first);
-            let state = match state {
-                PortState::Up => "up".to_owned(),
-                PortState::Down(reason) => format!("down: {reason}"),
-            };
             let record = Record::default().with("name", name.as_str()).with("kind", *kind);
-            record.with("worker", *worker).with("state", state).with("ring", ring).with_all(counters.read())
+            record
+                .with("worker", *worker)
+                .with("state", state.to_string())
+                .with("ring", ring)
+                .with_all(counters.read())
         };
         ports.iter().map(record).collect()
     });
@@ -137,7 +137,7 @@ fn pool_record(pool: &Pool) -> Record {
         ("returning", returning),
         ("astray", astray),
     ];
-    let PoolStats { alloc, recycle, released, failed, .. } = pool.stats();
+    let PoolStats { alloc, recycle, released, failed, map_failed, .. } = pool.stats();
     let counters = [
         ("alloc_fast", alloc.fast),
         ("alloc_slow", alloc.slow),
@@ -152,6 +152,8 @@ fn pool_record(pool: &Pool) -> Record {
         ("released", released),
         ("failed", failed),
         ("mapped_pages", pool.mapped_pages()),
+        ("map_failed", map_failed),
+        ("leaving_pages", pool.leaving_pages() as u64),
     ];
     let record = Record::default().with("name", name).with_all(places);
     record.with("inflight", pool.inflight()).with_all(counters)

@@ -121,6 +121,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("port, address, routes, xdp-mode or traffic", same.source != new.source),
         ("mode", same.mode != new.mode),
         ("martians or source-routes", same.allow != new.allow),
+        ("reverse-path", same.reverse_path != new.reverse_path),
         ("path, ready-heads or ready-pairs", same.packets != new.packets),
         ("hold", same.hold != new.hold),
         ("tap", same.tap != new.tap),

@@ -122,7 +122,8 @@ fn routes(
     if from == RoutesArg::Given {
         let of = |port| own.iter().filter(move |own| usize::from(own.port) == port).map(|own| own.net);
         let addresses = (0..interfaces.len()).map(|port| of(port).collect()).collect();
-        let mut first = Fib { interfaces, addresses, allow: plan.allow, ..Fib::default() };
+        let reverse_path = plan.reverse_path.clone();
+        let mut first = Fib { interfaces, addresses, allow: plan.allow, reverse_path, ..Fib::default() };
         first.apply(&[Change::Own(own.iter().map(|own| own.net).collect())]);
         let (control, mut reader) = fib(first);
         let table = (Rib::default(), control, own.to_vec());
@@ -135,6 +136,7 @@ fn routes(
         ports: interfaces.into_iter().zip(ports.iter().map(attached)).collect(),
         given: routes.iter().map(|route| RibRoute::from(*route)).collect(),
         allow: plan.allow,
+        reverse_path: plan.reverse_path.clone(),
     };
     if fs::read_to_string(COMPAT_MODE).is_ok_and(|mode| mode.trim() == "0") {
         log::say(

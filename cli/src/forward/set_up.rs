@@ -28,7 +28,9 @@ use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
 use netmem::forward::recorder::QueueTimes;
 use netmem::forward::tap::tap;
 use netmem::forward::{Decide, Forwarder, Steering, SteeringControl};
+use netmem::packet::CopyBreak;
 use netmem::page::{Memory, MemoryConfig};
+use netmem::slab::{CacheConfig, SizeClasses};
 use netmem::steer::MeshConfig;
 use std::sync::Arc;
 
@@ -226,6 +228,11 @@ fn hold_for(
         limit.set_bytes(hold.bytes.unwrap_or(usize::MAX));
         Arc::new(limit)
     });
+    let copies = plan.hold.is_some_and(|hold| hold.copies).then(|| {
+        SizeClasses::new(memory, &CacheConfig { name: "copies".into(), ..CacheConfig::default() })
+            .map_err(Failure::input)
+    });
+    let copies = copies.transpose()?;
     let mut holding = Holding {
         keep: keep.clone(),
         retentions: Vec::new(),
@@ -238,7 +245,11 @@ fn hold_for(
             let (local_queue, mut reader) = local_queue(places);
             times.into_iter().for_each(|times| reader.record(times));
             setup.forwarder.set_local_queue(local_queue);
-            holding.retentions.push(Retention::new(reader, Arc::clone(keep)));
+            let retention = Retention::new(reader, Arc::clone(keep));
+            holding.retentions.push(match &copies {
+                Some(copies) => retention.with_copy_break(CopyBreak::new(copies)),
+                None => retention,
+            });
         }
         if let Some(most) = plan.tap {
             let (tap, reader) = tap(places);

@@ -50,7 +50,7 @@ pub fn owners(plan: &Plan, memory: &Memory) -> Result<Vec<Owner>, Failure> {
         let mut worker = memory.worker().map_err(Failure::input)?;
         let name = if plan.workers == 1 { "rx".into() } else { format!("rx{number}") };
         let usual = PoolConfig::of_frames(plan.frame_size.bytes());
-        let config = PoolConfig { name, frames: plan.frames, dma, ..usual };
+        let config = PoolConfig { name, frames: plan.frames, dma: dma.clone(), ..usual };
         let pool = Pool::new(memory, &mut worker, &config).map_err(Failure::input)?;
         Ok(Owner { worker, pool })
     };

@@ -20,6 +20,7 @@ mod iperf3;
 mod questions;
 mod random;
 mod router;
+mod scan;
 mod spray;
 mod traffic;
 #[path = "../../../tests/testbed/mod.rs"]

@@ -25,7 +25,7 @@ fn hosts_reach_each_other_and_the_first_packet_waits_for_its_neighbour() {
 }
 
 /// Gives the hosts IPv6 addresses, and the router for everything else.
-fn add_ipv6(router: &Router) {
+pub fn add_ipv6(router: &Router) {
     for (host, net) in [(&router.bed.h1, 1), (&router.bed.h2, 2)] {
         host.set_ipv6(true);
         host.ip(&format!("addr add fd77:{net}::1/64 dev eth0 nodad"));

@@ -5,6 +5,8 @@
 
 mod driver;
 mod in_use;
+mod iommu;
+mod synced;
 mod trip;
 
 use std::cell::RefCell;
@@ -111,6 +113,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
             group(&scene, bench, map_ns, held)?;
         }
     }
+    synced::measure(&scene, bench)?;
     in_use::measure(bench, bench.effort())?;
     note_memory(bench, &memory);
     bench.note(format!(

@@ -7,6 +7,7 @@
 //! routes.
 
 mod kernel;
+mod reverse_path;
 mod routes;
 mod tables;
 mod updates;
@@ -129,6 +130,8 @@ fn measure(
         }
     }
     let Full { ours, .. } = full;
+    let effort = effort(bench, Kind::Paths);
+    reverse_path::measure(bench, (family, routes.len()), &ours.fib, &to_stations, effort);
     updates::measure(bench, family, routes, ours, &to_stations);
     Ok(())
 }
@@ -303,6 +306,10 @@ fn findings(bench: &mut Bench<'_>) {
          call, and taken off",
     );
     bench.note(
+        "a frame that is decided about is copied to one place first, as its header is changed; with the reverse path check its source is looked \
+         up too",
+    );
+    bench.note(
         "a change takes a route out or puts it back, in bursts: what counts is decided, and both copies of the table are \
          changed. A second's changes are 10^9 over the row. The worker looks at whether there is a new table after every 32 \
          lookups; if it is away for longer than a burst takes, the whole table is copied: windows in which that happens \
@@ -331,6 +338,7 @@ mod tests {
         };
         assert_eq!([of("netmem", "load, per route"), of("netmem", "memory of a table")], [1, 1]);
         assert_eq!([of("netmem", "lookup"), of("prefix-trie", "lookup")], [4, 1]);
+        assert_eq!(of("netmem", "frame, decided about"), 3);
         let told = |what: &str| report.notes.iter().any(|note| note.contains(what));
         assert!(of("kernel", "lookup") == 3 || told("no row of the kernel"), "{:?}", report.notes);
         assert!(of("netmem", "change, per route") == 2 || told("a second core"), "{:?}", report.notes);

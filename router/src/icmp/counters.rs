@@ -6,6 +6,7 @@ use netmem::stats::{Count, Writer};
 /// Why no error was sent about a packet that one could be sent about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Silence {
     /// The packet is an error itself, or a redirect (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.1), (e.2)).
     AboutError,
@@ -23,11 +24,13 @@ pub enum Silence {
     NoRoom,
     /// The rate limit (RFC 1812 §4.3.2.8, RFC 4443 §2.4 (f)).
     Limited,
+    /// The rate limit of its source, who was told as much as its share.
+    LimitedSource,
 }
 
 impl Silence {
     /// All of them, in the order of their [`index`](Self::index).
-    pub const ALL: [Silence; 8] = [
+    pub const ALL: [Silence; 9] = [
         Silence::AboutError,
         Silence::ToGroup,
         Silence::Fragment,
@@ -36,6 +39,7 @@ impl Silence {
         Silence::NoAddress,
         Silence::NoRoom,
         Silence::Limited,
+        Silence::LimitedSource,
     ];
 
     /// The name of its counter.
@@ -49,6 +53,7 @@ impl Silence {
             Silence::NoAddress => "no_address",
             Silence::NoRoom => "no_room",
             Silence::Limited => "limited",
+            Silence::LimitedSource => "limited_source",
         }
     }
 

@@ -123,6 +123,14 @@ impl IcmpError {
         self.station.is_some()
     }
 
+    /// Who is told.
+    pub(crate) fn to(&self) -> IpAddr {
+        match self.between {
+            Between::V4 { to, .. } => to.into(),
+            Between::V6 { to, .. } => to.into(),
+        }
+    }
+
     /// Makes the error of the frame that holds the packet: the new headers go in front of it where there is headroom, or else its
     /// first bytes move behind them. The frame is addressed as one that comes in, or, where it
     /// [stays](Self::stays_on_link) on the link, to its station.

@@ -1,10 +1,17 @@
-//! How many errors a worker sends: a token bucket (RFC 1812 §4.3.2.8, RFC 4443 §2.4 (f)).
+//! How many errors a worker sends, in all and to one source: token buckets (RFC 1812 §4.3.2.8, RFC 4443 §2.4 (f)).
 
+use super::Silence;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// What a token is made of: one fills in so many nanoseconds at a rate of one a second.
 const TOKEN: u64 = 1_000_000_000;
+/// Buckets for sources; those whose hash is the same share one. The hash's key is this worker's secret.
+const SOURCES: usize = 1024;
+/// Bits of an IPv6 address that say which network a source is in: it has all others to choose from (RFC 4291 §2.5.4).
+const NETWORK: u32 = 64;
 
 /// How many errors a worker may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,12 +20,24 @@ pub struct IcmpLimit {
     pub rate: u32,
     /// Errors at once, from 1, after a time in which there were none.
     pub burst: u32,
+    /// The same to one source, which is an address of IPv4 or a /64 of IPv6: so one that asks for errors without end does not get
+    /// those of all others.
+    pub source_rate: u32,
+    /// The same to one source.
+    pub source_burst: u32,
 }
 
 impl Default for IcmpLimit {
-    /// A thousand a second, fifty at once: what a Linux host allows itself.
+    /// A thousand a second, fifty at once, as a Linux host allows itself; a hundred and twenty of those to one source.
     fn default() -> IcmpLimit {
-        IcmpLimit { rate: 1000, burst: 50 }
+        IcmpLimit { rate: 1000, burst: 50, source_rate: 100, source_burst: 20 }
+    }
+}
+
+impl IcmpLimit {
+    /// So many errors a second in the long run, and at once, in all, whoever they go to.
+    pub fn in_all(rate: u32, burst: u32) -> IcmpLimit {
+        IcmpLimit { rate, burst, source_rate: rate, source_burst: burst }
     }
 }
 
@@ -26,6 +45,8 @@ impl Default for IcmpLimit {
 struct Shared {
     rate: AtomicU32,
     burst: AtomicU32,
+    source_rate: AtomicU32,
+    source_burst: AtomicU32,
 }
 
 /// A worker's [`IcmpLimit`], to be read and changed from any thread while it works.
@@ -33,46 +54,41 @@ struct Shared {
 pub struct IcmpControl(Arc<Shared>);
 
 impl IcmpControl {
-    fn new(IcmpLimit { rate, burst }: IcmpLimit) -> IcmpControl {
-        IcmpControl(Arc::new(Shared { rate: AtomicU32::new(rate), burst: AtomicU32::new(burst) }))
+    fn new(limit: IcmpLimit) -> IcmpControl {
+        let [rate, burst, source_rate, source_burst] = [(); 4].map(|()| AtomicU32::new(0));
+        let control = IcmpControl(Arc::new(Shared { rate, burst, source_rate, source_burst }));
+        control.set(limit);
+        control
     }
 
     /// What it is.
     pub fn get(&self) -> IcmpLimit {
-        IcmpLimit { rate: self.0.rate.load(Relaxed), burst: self.0.burst.load(Relaxed) }
+        let Shared { rate, burst, source_rate, source_burst } = &*self.0;
+        let [rate, burst, source_rate, source_burst] =
+            [rate, burst, source_rate, source_burst].map(|value| value.load(Relaxed));
+        IcmpLimit { rate, burst, source_rate, source_burst }
     }
 
     /// Changes it; a burst of 0 counts as 1.
-    pub fn set(&self, IcmpLimit { rate, burst }: IcmpLimit) {
+    pub fn set(&self, IcmpLimit { rate, burst, source_rate, source_burst }: IcmpLimit) {
         self.0.rate.store(rate, Relaxed);
         self.0.burst.store(burst.max(1), Relaxed);
+        self.0.source_rate.store(source_rate, Relaxed);
+        self.0.source_burst.store(source_burst.max(1), Relaxed);
     }
 }
 
-/// One worker's bucket.
-///
 /// Invariant: `level` is at most the burst that was in force when it was last looked at, in tokens.
-#[derive(Debug)]
-pub(crate) struct Limiter {
-    control: IcmpControl,
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
     level: u64,
     /// When `level` was right, by the monotonic clock; None before the first error.
     seen: Option<u64>,
 }
 
-impl Limiter {
-    /// A full bucket.
-    pub(crate) fn new(limit: IcmpLimit) -> Limiter {
-        Limiter { control: IcmpControl::new(limit), level: 0, seen: None }
-    }
-
-    pub(crate) fn control(&self) -> IcmpControl {
-        self.control.clone()
-    }
-
-    /// Takes a token at the time `now` (nanoseconds of the monotonic clock); false if there is none.
-    pub(crate) fn take(&mut self, now: u64) -> bool {
-        let IcmpLimit { rate, burst } = self.control.get();
+impl Bucket {
+    /// Whether there is a token at the time `now` (nanoseconds of the monotonic clock).
+    fn fill(&mut self, rate: u32, burst: u32, now: u64) -> bool {
         let most = u64::from(burst) * TOKEN;
         self.level = match self.seen {
             None => most,
@@ -82,9 +98,63 @@ impl Limiter {
             }
         };
         self.seen = Some(now);
-        let has = rate > 0 && self.level >= TOKEN;
-        self.level -= if has { TOKEN } else { 0 };
-        has
+        rate > 0 && self.level >= TOKEN
+    }
+}
+
+/// One worker's buckets.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    control: IcmpControl,
+    all: Bucket,
+    sources: Box<[Bucket]>,
+    hash: RandomState,
+}
+
+impl Limiter {
+    /// Full buckets.
+    pub(crate) fn new(limit: IcmpLimit) -> Limiter {
+        let sources = vec![Bucket::default(); SOURCES].into();
+        Limiter {
+            control: IcmpControl::new(limit),
+            all: Bucket::default(),
+            sources,
+            hash: RandomState::new(),
+        }
+    }
+
+    pub(crate) fn control(&self) -> IcmpControl {
+        self.control.clone()
+    }
+
+    /// Takes a token for an error to `source` at the time `now` (nanoseconds of the monotonic clock).
+    ///
+    /// # Errors
+    /// Why there is none; none is taken then.
+    pub(crate) fn take(&mut self, source: IpAddr, now: u64) -> Result<(), Silence> {
+        let limit = self.control.get();
+        let of_all = self.all.fill(limit.rate, limit.burst, now);
+        let at = self.hash.hash_one(network(source)) as usize % SOURCES;
+        let own = &mut self.sources[at];
+        let of_source = own.fill(limit.source_rate, limit.source_burst, now);
+        match (of_all, of_source) {
+            (false, _) => Err(Silence::Limited),
+            (true, false) => Err(Silence::LimitedSource),
+            (true, true) => {
+                self.all.level -= TOKEN;
+                own.level -= TOKEN;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What stands for a source: its address, or the network whose addresses it can choose from; on its link alone a host has one.
+fn network(source: IpAddr) -> u128 {
+    match source {
+        IpAddr::V4(source) => source.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(source) if source.is_unicast_link_local() => source.to_bits(),
+        IpAddr::V6(source) => source.to_bits() >> NETWORK << NETWORK,
     }
 }
 
@@ -92,14 +162,19 @@ impl Limiter {
 mod tests {
     use super::*;
 
-    /// How many of `wanted` there are at a time.
+    /// How many of `wanted` there are at a time, to one source.
     fn taken(limiter: &mut Limiter, wanted: usize, now: u64) -> usize {
-        (0..wanted).filter(|_| limiter.take(now)).count()
+        taken_by(limiter, "10.0.0.1", wanted, now)
+    }
+
+    fn taken_by(limiter: &mut Limiter, source: &str, wanted: usize, now: u64) -> usize {
+        let source = source.parse().unwrap();
+        (0..wanted).filter(|_| limiter.take(source, now).is_ok()).count()
     }
 
     #[test]
     fn a_burst_is_followed_by_the_rate_and_no_more_is_saved_than_a_burst() {
-        let mut limiter = Limiter::new(IcmpLimit { rate: 10, burst: 5 });
+        let mut limiter = Limiter::new(IcmpLimit::in_all(10, 5));
         let second = TOKEN;
         assert_eq!(taken(&mut limiter, 9, 7 * second), 5);
         assert_eq!(taken(&mut limiter, 9, 7 * second + second / 10 - 1), 0);
@@ -110,19 +185,43 @@ mod tests {
 
     #[test]
     fn a_rate_of_0_sends_none_and_a_change_counts_at_once() {
-        let mut limiter = Limiter::new(IcmpLimit { rate: 0, burst: 5 });
+        let mut limiter = Limiter::new(IcmpLimit::in_all(0, 5));
         let control = limiter.control();
         assert_eq!(taken(&mut limiter, 9, TOKEN), 0);
-        control.set(IcmpLimit { rate: 1, burst: 3 });
+        control.set(IcmpLimit::in_all(1, 3));
         assert_eq!(taken(&mut limiter, 9, TOKEN), 3, "what was saved is cut to the new burst");
-        control.set(IcmpLimit { rate: u32::MAX, burst: 0 });
+        control.set(IcmpLimit::in_all(u32::MAX, 0));
         assert_eq!(control.get().burst, 1);
         assert_eq!(taken(&mut limiter, 9, u64::MAX), 1, "and nothing overflows");
     }
 
     #[test]
     fn a_clock_that_steps_back_gives_nothing() {
-        let mut limiter = Limiter::new(IcmpLimit { rate: 1, burst: 1 });
-        assert_eq!([9, 8, 7].map(|now| limiter.take(now * TOKEN)), [true, false, false]);
+        let mut limiter = Limiter::new(IcmpLimit::in_all(1, 1));
+        assert_eq!(
+            [9, 8, 7].map(|now| limiter.take([10, 0, 0, 1].into(), now * TOKEN).is_ok()),
+            [true, false, false]
+        );
+    }
+
+    /// Seen: under a flood of one source that asks for errors others got 12 of 20.
+    #[test]
+    fn one_source_gets_its_share_and_leaves_the_others_theirs() {
+        let mut limiter = Limiter::new(IcmpLimit::default());
+        assert_eq!(taken_by(&mut limiter, "10.0.0.1", 20_000, 0), 20);
+        assert_eq!(limiter.take([10, 0, 0, 1].into(), 0), Err(Silence::LimitedSource));
+        assert_eq!(taken_by(&mut limiter, "10.0.0.1", 20_000, TOKEN / 10), 10);
+        // In a bucket of its own but once in a thousand: then another source's is.
+        let others = ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"];
+        assert!(others.iter().any(|other| taken_by(&mut limiter, other, 20, TOKEN / 10) == 20));
+    }
+
+    #[test]
+    fn all_addresses_of_a_64_bit_prefix_are_one_source_and_hosts_of_a_link_are_not() {
+        let same = |a: &str, b: &str| network(a.parse().unwrap()) == network(b.parse().unwrap());
+        assert!(same("2001:db8::1", "2001:db8::ffff:1:2") && !same("2001:db8::1", "2001:db8:0:1::1"));
+        assert!(
+            !same("fe80::1", "fe80::2") && !same("10.0.0.1", "10.0.0.2") && same("::1.2.3.4", "::5.6.7.8")
+        );
     }
 }

@@ -304,7 +304,9 @@ fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
     if frames >= 100_000 {
         assert!(forwarded > frames / 6, "{forwarded} of {frames} forwarded");
         assert!(cut > 0, "none was to be cut");
-        for reason in Reason::ALL.iter().copied().take_while(|reason| *reason != Reason::TxFull) {
+        // Sources are checked before, where a port asks for it.
+        let of_packets = Reason::ALL.iter().copied().take_while(|reason| *reason != Reason::TxFull);
+        for reason in of_packets.filter(|reason| *reason != Reason::IpRpfilter) {
             assert!(dropped[reason.index()] > 0, "no frame was dropped as {}: {dropped:?}", reason.name());
         }
     }

@@ -72,7 +72,7 @@ fn martian(header: &Ipv6, fib: &Fib) -> Reason {
 
 /// Whether no packet from or to this address may be forwarded: unspecified (RFC 4291 §2.5.2), loopback (§2.5.3), link-local
 /// (§2.5.6), and multicast (never a source, §2.7, and not routed here).
-fn is_martian(address: Ipv6Addr) -> bool {
+pub(crate) fn is_martian(address: Ipv6Addr) -> bool {
     let first = address.segments()[0];
     first >= 0xff00 || first & 0xffc0 == 0xfe80 || address.to_bits() <= 1
 }

@@ -7,6 +7,7 @@
 use super::sources::OwnSources;
 use super::table::{Change, Table};
 use crate::interface::{Allow, Interface};
+use crate::reverse_path::ReversePath;
 use ipnet::IpNet;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,12 +28,20 @@ pub struct Fib {
     pub own: OwnSources,
     /// What is forwarded that usually is not.
     pub allow: Allow,
+    /// What each port asks of sources, in the order of the ports; those without an entry ask nothing.
+    pub reverse_path: Vec<ReversePath>,
 }
 
 impl Fib {
     /// The router's own addresses on a port's link; none where none is known.
     pub fn addresses_of(&self, port: u8) -> &[IpNet] {
         self.addresses.get(usize::from(port)).map_or(&[], |addresses| addresses)
+    }
+
+    /// What a port asks of the sources of packets that come in by it.
+    #[inline]
+    pub fn reverse_path_of(&self, port: u8) -> ReversePath {
+        self.reverse_path.get(usize::from(port)).copied().unwrap_or_default()
     }
 
     /// Makes changes, one after the other.

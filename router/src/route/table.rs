@@ -147,6 +147,28 @@ impl Table {
         (hop, path.mtu)
     }
 
+    /// Whether packets can go to `address` by some way: out of `port`, or, where that need not be, anywhere.
+    pub(crate) fn leads_to(&self, address: IpAddr, port: u8, must_be_port: bool) -> bool {
+        let hop = match address {
+            IpAddr::V4(address) => self.lookup(address),
+            IpAddr::V6(address) => self.lookup_v6(address),
+        };
+        let Some(hop) = hop else { return false };
+        match hop.kind() {
+            Kind::Blackhole | Kind::Unreachable | Kind::Prohibit => false,
+            // The router's own addresses are no others' sources, unless somebody wants that (`Allow::martians`).
+            Kind::Local => true,
+            _ if !must_be_port => true,
+            Kind::Station => hop.port == port,
+            Kind::OnLink => hop.number() == u32::from(port),
+            Kind::Paths => {
+                let paths = self.paths.get(hop.number() as usize);
+                paths.is_some_and(|paths| paths.iter().any(|path| path.port == Some(port)))
+            }
+            Kind::Elsewhere => false,
+        }
+    }
+
     fn neighbour(&self, neighbour: Neighbour) -> Hop {
         match self.neighbours.get(&neighbour) {
             Some(Some(mac)) => Hop::Station { port: neighbour.port, mac: *mac },

@@ -4,6 +4,7 @@ mod fragments;
 mod ipv4;
 mod ipv6;
 mod options;
+mod reverse_path;
 mod tags;
 
 use super::router::*;

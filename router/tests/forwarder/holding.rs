@@ -2,6 +2,8 @@
 
 use super::*;
 use netmem::forward::local_queue::{Reader, Retention, RetentionLimit, local_queue};
+use netmem::packet::CopyBreak;
+use netmem::slab::{CacheConfig, SizeClasses};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -177,6 +179,39 @@ fn a_keeper_keeps_as_many_bytes_of_memory_as_it_is_told_however_short_packets_ar
         (retention.release(&mut worker), retention.kept_bytes(), counters.kept_bytes.get()),
         (31, 0, 0)
     );
+    rig.end();
+}
+
+/// [brouer17-pages]: who keeps small pieces pins whole frames. Short packets that are kept cost their own bytes, and their frames are used
+/// again.
+#[test]
+fn short_packets_that_are_kept_as_copies_hold_no_frames_and_read_the_same() {
+    let (mut rig, reader) = passing(1024);
+    let mut worker = rig.memory.worker().unwrap();
+    let sizes = SizeClasses::new(&rig.memory, &CacheConfig::default()).unwrap();
+    let keep = Arc::new(RetentionLimit::new(usize::MAX, Duration::MAX));
+    let counters = reader.counters();
+    let mut retention = Retention::new(reader, Arc::clone(&keep)).with_copy_break(CopyBreak::new(&sizes));
+    let (mut short, mut long) = (Traffic::new(1, 64).unwrap(), Traffic::new(1, 900).unwrap());
+    // More packets than the pool has frames.
+    for _ in 0..60 {
+        rig.feed(&mut short, 30);
+        retention.turn(&mut worker);
+    }
+    rig.feed(&mut long, 30);
+    retention.turn(&mut worker);
+    assert_eq!((retention.kept(), counters.copies.get(), counters.held()), (1830, 1800, 1830));
+    assert_eq!(rig.pool.ledger().queued, 30, "the long ones alone");
+    assert_eq!(retention.kept_bytes(), 1800 * 64 + 30 * rig.pool.frame_size());
+    let mut sinks = [Sink::new(1, 64, Hop::Unchanged).unwrap(), Sink::new(1, 900, Hop::Unchanged).unwrap()];
+    retention.frames().for_each(|data| check(&mut sinks[usize::from(data.len() > 64)], data));
+    assert_eq!(sinks.map(|sink| (sink.tally().received, sink.tally().corrupt)), [(1800, 0), (30, 0)]);
+    keep.set_packets(40);
+    assert_eq!((retention.turn(&mut worker), counters.copies.get()), (1790, 10));
+    assert_eq!((retention.release(&mut worker), counters.copies.get(), rig.pool.ledger().queued), (40, 0, 0));
+    rig.check();
+    // Pages of slabs that have ended are in the lists of the worker that freed the last copy.
+    drop((retention, sizes, worker));
     rig.end();
 }
 

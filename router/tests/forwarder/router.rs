@@ -7,9 +7,9 @@ use netmem::forward::filter::filter;
 use netmem::packet::HeadCache;
 use netmem::pool::Frame;
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, Udp, ethernet, ipv4, udp};
-use netmem_router::icmp::{IcmpControl, IcmpCounters, Message, Silence};
+use netmem_router::icmp::{IcmpControl, IcmpCounters, IcmpLimit, Message, Silence};
 use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, fib};
-use netmem_router::{Allow, Interface};
+use netmem_router::{Allow, Interface, ReversePath};
 use netmem_router::{Waiting, Wanted, waiting};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::IntoBytes;
@@ -79,6 +79,12 @@ impl RouterRig {
         RouterRig::of(way, allow, None)
     }
 
+    /// One whose ports ask this of sources.
+    pub fn that_checks(way: Way, reverse_path: [ReversePath; 2]) -> RouterRig {
+        let first = Fib { reverse_path: reverse_path.into(), ..Fib::default() };
+        RouterRig::from(way, first, None)
+    }
+
     /// One that lets 64 frames wait for their neighbours.
     pub fn that_waits(way: Way) -> RouterRig {
         let (waiting, wanted) = waiting(64);
@@ -86,7 +92,11 @@ impl RouterRig {
     }
 
     fn of(way: Way, allow: Allow, waiting: Option<Waiting>) -> RouterRig {
-        let (mut control, reader) = fib(Fib { interfaces: ENDS.to_vec(), allow, ..Fib::default() });
+        RouterRig::from(way, Fib { allow, ..Fib::default() }, waiting)
+    }
+
+    fn from(way: Way, first: Fib, waiting: Option<Waiting>) -> RouterRig {
+        let (mut control, reader) = fib(Fib { interfaces: ENDS.to_vec(), ..first });
         let mut changes: Vec<Change> = Vec::new();
         for ((net, hop), id) in ROUTES.iter().zip(0..) {
             changes.extend([Change::Hop(HopId(id), *hop), Change::Route(net.parse().unwrap(), HopId(id))]);
@@ -103,6 +113,8 @@ impl RouterRig {
         if let Some(waiting) = waiting {
             decision = decision.with_waiting(waiting);
         }
+        // Nearly all packets here are from one host.
+        decision = decision.with_icmp_limit(IcmpLimit::in_all(1000, 50));
         let (icmp, limit) = (decision.icmp_counters(), decision.icmp_control());
         let mut rig = rig(2048, Box::new(decision));
         if way == Way::Full {

@@ -5,7 +5,7 @@ use netmem::forward::{Decide, DropAll, Forwarder, Idle, Steering, SteeringContro
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::mem::{MemConfig, MemDevice, wire};
-use netmem::steer::{MeshConfig, Record};
+use netmem::steer::{DEFAULT_KEY, MeshConfig, Record};
 use netmem::sync::Worker;
 use netmem::wire::Ipv4;
 use netmem_router::route::{Change, HopId, NextHop, Path, fib};
@@ -36,7 +36,7 @@ const FLOWS: usize = 50;
 /// So many workers whose transmit rings have `ring` places.
 fn team(workers: usize, policy: &str, record: Record, ring: usize) -> Team {
     let policy = policy.parse().unwrap();
-    team_of(&MeshConfig { workers, policy, record, ..MeshConfig::default() }, ring)
+    team_of(&MeshConfig { workers, policy, record, key: DEFAULT_KEY, ..MeshConfig::default() }, ring)
 }
 
 fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
@@ -151,8 +151,13 @@ fn fragments_leave_in_order_by_the_queue_that_their_packets_would() {
     for (record, transmitter) in [(Record::First, 0), (Record::Second, 1)] {
         let mut fib = traffic::router();
         fib.interfaces[1].mtu = 100;
-        let mesh =
-            MeshConfig { workers: 2, policy: "hash=1".parse().unwrap(), record, ..MeshConfig::default() };
+        let mesh = MeshConfig {
+            workers: 2,
+            policy: "hash=1".parse().unwrap(),
+            record,
+            key: DEFAULT_KEY,
+            ..MeshConfig::default()
+        };
         let mut team = team_in(|_| Box::new(Router::new(fib.clone().into())), &mesh, 512);
         team.traffic = Traffic::new(FLOWS, 300).unwrap();
         team.begin();
@@ -215,7 +220,8 @@ fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker
     let hop = HopId(7);
     control.apply(vec![Change::Paths(hop, [via].into()), Change::Route(silent, hop)]);
     let policy = "hash=1".parse().unwrap();
-    let mesh = MeshConfig { workers: 2, policy, record: Record::First, ..MeshConfig::default() };
+    let mesh =
+        MeshConfig { workers: 2, policy, record: Record::First, key: DEFAULT_KEY, ..MeshConfig::default() };
     let router = |worker| -> Box<dyn Decide> {
         let router = Router::new(reader.clone());
         Box::new(if worker == 1 { router.with_waiting(waiting(512).0) } else { router })
@@ -280,8 +286,10 @@ fn what_lies_in_an_inbox_that_nobody_reads_any_more_goes_home_counted() {
 fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
     let policy = "hash=1".parse().unwrap();
     let linger = Duration::from_secs(86_400);
-    let mut team =
-        team_of(&MeshConfig { workers: 2, policy, linger, batch: 64, ..MeshConfig::default() }, 512);
+    let mut team = team_of(
+        &MeshConfig { workers: 2, policy, linger, batch: 64, key: DEFAULT_KEY, ..MeshConfig::default() },
+        512,
+    );
     team.begin();
     assert_eq!(team.deliver(20), 20);
     team.settle();
@@ -298,8 +306,10 @@ fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
 fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_what_lingers_too() {
     let policy = "hash=1".parse().unwrap();
     let linger = Duration::from_secs(86_400);
-    let mut team =
-        team_of(&MeshConfig { workers: 2, policy, linger, batch: 64, ..MeshConfig::default() }, 512);
+    let mut team = team_of(
+        &MeshConfig { workers: 2, policy, linger, batch: 64, key: DEFAULT_KEY, ..MeshConfig::default() },
+        512,
+    );
     team.begin();
     let (rounds, traffic) = (std::cell::Cell::new(0), std::cell::RefCell::new(&mut team.traffic));
     let One { forwarder, w, devices, .. } = &mut team.workers[0];
@@ -358,7 +368,8 @@ fn a_sleeping_worker_wakes_for_what_another_hands_it() {
 #[test]
 fn a_worker_whose_decision_drops_frees_what_others_received_into_their_pools() {
     let policy = "map=rx0:1".parse().unwrap();
-    let mesh = MeshConfig { workers: 2, policy, record: Record::First, ..MeshConfig::default() };
+    let mesh =
+        MeshConfig { workers: 2, policy, record: Record::First, key: DEFAULT_KEY, ..MeshConfig::default() };
     let mut team = team_in(|worker| if worker == 1 { Box::new(DropAll) } else { ip() }, &mesh, 512);
     team.begin();
     team.deliver(300);

@@ -118,7 +118,7 @@ fn router() -> Router {
     changes.push(Change::Own(addresses.concat().into()));
     control.apply(changes);
     assert!(reader.refresh());
-    Router::new(reader).with_icmp_limit(IcmpLimit { rate: 1_000_000, burst: 1_000_000 })
+    Router::new(reader).with_icmp_limit(IcmpLimit::in_all(1_000_000, 1_000_000))
 }
 
 /// Asserts that a frame is one that a router may send by this port, and that nobody else's comes from its addresses; whether it is such

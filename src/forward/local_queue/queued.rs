@@ -1,6 +1,9 @@
 //! A frame while it is held: counted as `queued` in its pool's ledger.
 
+use crate::packet::CopyBreak;
 use crate::pool::{Frame, Place};
+use crate::slab::SlabBytes;
+use crate::sync::Worker;
 use std::num::NonZeroU32;
 use std::slice;
 
@@ -29,6 +32,12 @@ impl Queued {
     /// The bytes.
     pub(super) fn data(&self) -> Option<&[u8]> {
         self.0.as_ref().map(Frame::data)
+    }
+
+    /// A copy of the packet, where the frame takes up too much memory for it and nothing is left to be done to it.
+    pub(super) fn copied(&self, copy_break: &CopyBreak, w: &mut Worker) -> Option<SlabBytes> {
+        let frame = self.0.as_ref().filter(|frame| frame.offload().is_none())?;
+        copy_break.copy(w, frame.data(), frame.size())
     }
 
     /// Bytes of memory that the frame takes up.

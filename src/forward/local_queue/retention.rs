@@ -1,8 +1,8 @@
-//! A retention: holds frames as a sender does until they are acknowledged, or an application that reads late.
+//! A retention: holds packets as a sender does until they are acknowledged, or an application that reads late.
 
-use super::queued::Queued;
+use super::kept::{GoingHome, Kept};
 use super::{LocalQueueCounters, Reader};
-use crate::pool::{Batch, Place};
+use crate::packet::CopyBreak;
 use crate::stats::Count;
 use crate::sync::Worker;
 use std::collections::VecDeque;
@@ -69,15 +69,27 @@ pub struct Retention {
     reader: Reader,
     limit: Arc<RetentionLimit>,
     /// Oldest first, each with when it came.
-    kept: VecDeque<(Queued, Instant)>,
+    kept: VecDeque<(Kept, Instant)>,
     /// Bytes of memory that they take up.
     bytes: usize,
+    /// Of those that are kept, copies.
+    copies: usize,
+    /// What copies short packets out of their frames, where that is wanted.
+    copy_break: Option<CopyBreak>,
 }
 
 impl Retention {
     /// A retention that takes over `reader`.
     pub fn new(reader: Reader, limit: Arc<RetentionLimit>) -> Retention {
-        Retention { reader, limit, kept: VecDeque::new(), bytes: 0 }
+        Retention { reader, limit, kept: VecDeque::new(), bytes: 0, copies: 0, copy_break: None }
+    }
+
+    /// Copies packets that come from now on out of frames that take up too much memory for them, so that many short ones, kept for long, do
+    /// not hold the pool's frames. Where there is no memory for a copy the frame is kept.
+    #[must_use]
+    pub fn with_copy_break(mut self, copy_break: CopyBreak) -> Retention {
+        self.copy_break = Some(copy_break);
+        self
     }
 
     /// Takes what waits, then frees what is to be kept no longer; returns how many frames it took and freed.
@@ -87,6 +99,7 @@ impl Retention {
     pub fn turn(&mut self, w: &mut Worker) -> usize {
         let now = Instant::now();
         let taken = self.take(now);
+        self.condense(w, taken);
         let most = (self.limit.packets(), self.limit.bytes());
         taken + self.free(w, most, now.checked_sub(self.limit.time()))
     }
@@ -103,39 +116,43 @@ impl Retention {
         let before = kept.len();
         let taken = reader.queue.recv_burst(usize::MAX, |queued| {
             *bytes += queued.size();
-            kept.push_back((queued, now));
+            kept.push_back((Kept::Frame(queued), now));
         });
-        reader.took(kept.range(before..).filter_map(|(queued, _)| queued.id()));
+        reader.took(kept.range(before..).filter_map(|(kept, _)| kept.id()));
         taken
+    }
+
+    /// Copies what is to be copied of the newest `n`.
+    fn condense(&mut self, w: &mut Worker, n: usize) {
+        let Retention { kept, copy_break: Some(copy_break), bytes, copies, .. } = self else { return };
+        let mut home = GoingHome::new();
+        for (newest, _) in kept.iter_mut().rev().take(n) {
+            *bytes -= newest.size();
+            newest.condense(copy_break, w, &mut home);
+            *bytes += newest.size();
+            *copies += usize::from(newest.is_copy());
+        }
+        home.send(w);
     }
 
     /// Frees the oldest frames until at most so many `packets` and `bytes` are kept, none of which came before `since`.
     fn free(&mut self, w: &mut Worker, (packets, bytes): (usize, usize), since: Option<Instant>) -> usize {
-        let mut freed = 0;
-        let mut batch = Batch::new();
-        loop {
-            let kept = self.kept.len();
-            let late = |came: Instant| since.is_some_and(|since| came < since);
-            while batch.room() > 0
-                && (self.kept.len() > packets
-                    || self.bytes > bytes
-                    || self.kept.front().is_some_and(|&(_, came)| late(came)))
-                && let Some(frame) = self.kept.pop_front().and_then(|(queued, _)| queued.into_frame())
-            {
-                self.bytes -= frame.size();
-                // There is room.
-                drop(batch.push(frame));
-            }
-            if batch.is_empty() {
-                break;
-            }
-            batch.taken_back(Place::Queued, w, 0);
-            Place::Queued.leave_last(w, &batch, kept - self.kept.len());
-            freed += batch.len();
-            batch.free(w);
+        let (mut freed, mut home) = (0, GoingHome::new());
+        let late = |came: Instant| since.is_some_and(|since| came < since);
+        while (self.kept.len() > packets
+            || self.bytes > bytes
+            || self.kept.front().is_some_and(|&(_, came)| late(came)))
+            && let Some((oldest, _)) = self.kept.pop_front()
+        {
+            freed += 1;
+            self.bytes -= oldest.size();
+            self.copies -= usize::from(oldest.is_copy());
+            oldest.free(self.copy_break.as_ref(), w, &mut home);
         }
+        home.send(w);
         self.reader.counters.given.add(freed as u64);
         self.reader.counters.kept.set(self.kept.len() as u64);
+        self.reader.counters.copies.set(self.copies as u64);
         self.reader.counters.kept_bytes.set(self.bytes as u64);
         freed
     }
@@ -160,15 +177,16 @@ impl Retention {
         self.bytes
     }
 
-    /// The frames that are kept, oldest first.
+    /// The bytes of the packets that are kept, oldest first.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
-        self.kept.iter().filter_map(|(queued, _)| queued.data())
+        self.kept.iter().filter_map(|(kept, _)| kept.data())
     }
 }
 
 impl Drop for Retention {
     fn drop(&mut self) {
         self.reader.counters.kept.set(0);
+        self.reader.counters.copies.set(0);
         self.reader.counters.kept_bytes.set(0);
     }
 }

@@ -80,24 +80,6 @@ fn no_objects_lie_in_memory_that_a_peer_may_write() {
 }
 
 #[test]
-fn a_device_finds_a_frame_at_its_own_address_and_gets_only_what_was_touched() {
-    let memory = memory(1);
-    let mut w = memory.worker().unwrap();
-    for (dma, base) in [(DmaMap::Memif, 0), (DmaMap::Iova { base: 0x1000_0000 }, 0x1000_0000)] {
-        let config = PoolConfig { frames: 8, frame_size: 8192, dma, ..PoolConfig::default() };
-        let pool = Pool::new(&memory, &mut w, &config).unwrap();
-        let mut frame = pool.alloc(&mut w).unwrap();
-        frame.put(100).unwrap();
-        let offset = (frame.data().as_ptr().addr() - memory.region().base().addr()) as u64;
-        assert_eq!(pool.device_address(&frame), Some(base + offset));
-        pool.sync_for_device(&w, &frame);
-        frame.trim(20).unwrap();
-        pool.sync_for_device(&w, &frame);
-        assert_eq!(pool.synced_bytes(), 120);
-    }
-}
-
-#[test]
 fn a_closed_pool_has_no_address_for_a_frame_of_the_pool_with_its_number() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();

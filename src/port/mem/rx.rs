@@ -11,6 +11,7 @@ impl Rx for MemPort {
         let before = frames.len();
         let n = self.rx.claim(w, frames);
         if n > 0 {
+            frames.sync_for_cpu(w, before);
             self.counters.rx.add(n as u64);
             self.counters.rx_bytes.add(frames[before..].iter().map(|frame| frame.len() as u64).sum());
         }

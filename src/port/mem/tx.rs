@@ -12,6 +12,7 @@ impl Tx for MemPort {
         if n > 0 {
             self.counters.tx.add(n as u64);
             self.counters.tx_bytes.add(frames[..n].iter().map(|frame| frame.len() as u64).sum());
+            frames.sync_for_device(w, n);
             self.tx.post(w, frames, n);
             // About as many will be sent next.
             self.tx.prefetch_room(n);

@@ -107,7 +107,8 @@ fn random_frames_come_to_the_same_by_netmem_and_by_the_kernel_but_for_the_listed
     drop(bed);
     let Some(bed) = lay() else { return };
     let many = "1000000";
-    let options = ["--icmp-rate", many, "--icmp-burst", many];
+    let options =
+        ["--icmp-rate", many, "--icmp-burst", many, "--icmp-source-rate", many, "--icmp-source-burst", many];
     let router = Router::start_in(bed, ["xdp:one", "xdp:two"], &options);
     let netmem = answers(&router.bed, &sent);
     router.end();

@@ -9,7 +9,7 @@ use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
-use netmem::steer::{Mesh, MeshConfig, WorkerStats};
+use netmem::steer::{DEFAULT_KEY, Mesh, MeshConfig, WorkerStats};
 use netmem_router::{Fib, Route, Router};
 use netmem_traffic::INTERFACES;
 
@@ -117,7 +117,7 @@ fn mesh_config(plan: &Plan) -> Result<MeshConfig, SetUpError> {
     };
     let policy = policy.parse().map_err(SetUpError::at("policy"))?;
     let (inbox, record) = (plan.inbox, plan.record);
-    Ok(MeshConfig { workers, inbox, record, policy, ..MeshConfig::default() })
+    Ok(MeshConfig { workers, inbox, record, policy, key: DEFAULT_KEY, ..MeshConfig::default() })
 }
 
 fn wire_of(name: &str, ring: usize) -> Result<(MemPort, MemDevice), SetUpError> {

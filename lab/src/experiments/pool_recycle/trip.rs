@@ -9,6 +9,7 @@ use netmem::pool::{DmaMap, Frame, Pool, PoolConfig};
 use netmem::sync::Worker;
 
 use super::driver::{KeptByOwner, Mapping, OlderTrick, Unkept};
+use super::iommu::Iommu;
 use super::{CACHE, PAGES, Scene};
 use crate::bench::SetUpError;
 
@@ -191,7 +192,7 @@ struct Pooled<'a> {
 }
 
 fn pool(scene: &Scene<'_>, map_ns: u32, owner: &mut Worker) -> Result<Pool, SetUpError> {
-    let dma = if map_ns == 0 { DmaMap::Umem } else { DmaMap::Modelled { cost_ns: map_ns, line_ns: 0 } };
+    let dma = if map_ns == 0 { DmaMap::Umem } else { Iommu::map(*scene.clock, map_ns, 0) };
     let config = PoolConfig {
         name: "recycle".to_owned(),
         frames: PAGES,

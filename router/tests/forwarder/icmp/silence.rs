@@ -57,7 +57,7 @@ fn nothing_is_said_about_errors_and_something_about_requests_and_replies() {
 fn nothing_is_said_to_sources_that_no_way_leads_back_to_and_that_costs_no_other_sender_its_error() {
     for way in WAYS {
         let mut router = RouterRig::new(way);
-        router.limit.set(IcmpLimit { rate: 1, burst: 1 });
+        router.limit.set(IcmpLimit::in_all(1, 1));
         let sources = ["10.9.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1", "10.5.0.9"];
         for source in sources {
             assert!(router.pass(0, &datagram(source, "10.9.0.2", 64, 9)).is_empty());

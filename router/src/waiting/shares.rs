@@ -1,0 +1,90 @@
+//! Who has the places of frames that wait: each pair of ports has a share, so that a scan behind one port keeps nobody else out.
+//!
+//! Nobody's share is fixed. While there are places whoever comes has one; when there are none, whoever has fewer than another takes one
+//! of the one that has most. So two that want all have half each, and one that wants little has it (max-min fairness).
+
+use crate::route::Neighbour;
+use netmem::steer::Source;
+
+/// The port that frames came by, and the one that their neighbour is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    from: u8,
+    to: u8,
+}
+
+impl Pair {
+    pub(super) fn of(neighbour: Neighbour, from: Source) -> Pair {
+        Pair { from: from.port, to: neighbour.port }
+    }
+}
+
+/// What one pair has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    pub(super) pair: Pair,
+    pub(super) queues: usize,
+    pub(super) frames: usize,
+}
+
+/// What every pair has that has anything.
+///
+/// Invariant: a share has a queue, or a frame.
+#[derive(Debug, Default)]
+pub(super) struct Shares(Vec<Share>);
+
+impl Shares {
+    /// Changes what a pair has.
+    pub(super) fn change(&mut self, pair: Pair, change: impl FnOnce(&mut Share)) {
+        let at = self.0.iter().position(|share| share.pair == pair).unwrap_or_else(|| {
+            self.0.push(Share { pair, queues: 0, frames: 0 });
+            self.0.len() - 1
+        });
+        change(&mut self.0[at]);
+        if (self.0[at].queues, self.0[at].frames) == (0, 0) {
+            self.0.swap_remove(at);
+        }
+    }
+
+    /// The pair that has to give one of its places to this one, by what is counted: the one that has most, where this one would still
+    /// not have more than that.
+    pub(super) fn giver(&self, to: Pair, count: impl Fn(&Share) -> usize) -> Option<Pair> {
+        let own = self.0.iter().find(|share| share.pair == to).map_or(0, &count);
+        let most = self.0.iter().max_by_key(|share| count(share))?;
+        (count(most) > own + 1).then_some(most.pair)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIRS: [Pair; 3] = [Pair { from: 0, to: 1 }, Pair { from: 0, to: 2 }, Pair { from: 2, to: 1 }];
+
+    #[test]
+    fn who_has_most_gives_until_all_that_want_more_have_as_much() {
+        let mut shares = Shares::default();
+        shares.change(PAIRS[0], |share| share.queues = 9);
+        for have in 0..4 {
+            assert_eq!(shares.giver(PAIRS[1], |share| share.queues), Some(PAIRS[0]), "with {have}");
+            shares.change(PAIRS[0], |share| share.queues -= 1);
+            shares.change(PAIRS[1], |share| share.queues += 1);
+        }
+        assert_eq!(
+            shares.giver(PAIRS[1], |share| share.queues),
+            None,
+            "5 and 4: to take one would turn it round"
+        );
+        assert_eq!(shares.giver(PAIRS[0], |share| share.queues), None, "nor does one give to itself");
+        assert_eq!(shares.giver(PAIRS[2], |share| share.queues), Some(PAIRS[0]));
+        assert_eq!(shares.giver(PAIRS[2], |share| share.frames), None);
+    }
+
+    #[test]
+    fn a_pair_that_has_nothing_any_more_is_not_kept() {
+        let mut shares = Shares::default();
+        shares.change(PAIRS[0], |share| share.frames += 1);
+        shares.change(PAIRS[0], |share| share.frames -= 1);
+        assert!(shares.0.is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! The reverse path check.
+
+use super::*;
+use netmem_router::ReversePath;
+use netmem_router::route::Path;
+
+const ALL: [ReversePath; 3] = [ReversePath::Off, ReversePath::Loose, ReversePath::Strict];
+
+/// What becomes of a packet from `src` that comes in by port 0, with each check there: whether it is forwarded.
+fn forwarded(way: Way, src: &str, dst: &str, change: impl Fn(&mut RouterRig)) -> [bool; 3] {
+    ALL.map(|how| {
+        let mut router = RouterRig::that_checks(way, [how, ReversePath::Off]);
+        change(&mut router);
+        let left = router.pass(0, &datagram(src, dst, 64, 20));
+        let drops = router.drops();
+        let is_forwarded = drops.is_empty();
+        assert!(is_forwarded || drops == [("ip_rpfilter", 1)], "{src} with {how}: {drops:?}");
+        assert_eq!(left.len(), usize::from(is_forwarded), "nobody is told of {src} with {how}");
+        router.end();
+        is_forwarded
+    })
+}
+
+/// RFC 3704 §2.2, §2.4: strict asks for a route out of the port, loose for any route, off for none; a route to nowhere is none.
+#[test]
+fn rfc3704_2_sources_without_a_route_back_are_dropped_where_a_port_asks_for_one() {
+    for way in WAYS {
+        for (src, dst, wanted) in [
+            (HOST[0], OTHER[0], [true, true, true]),
+            ("10.1.0.9", OTHER[0], [true, true, false]),
+            ("10.5.0.9", OTHER[0], [true, true, false]),
+            ("10.4.0.9", OTHER[0], [true, false, false]),
+            ("192.0.2.9", OTHER[0], [true, false, false]),
+            (HOST[1], OTHER[1], [true, true, true]),
+            ("fd00:b::9", OTHER[1], [true, true, false]),
+            ("fd00:5::9", OTHER[1], [true, true, false]),
+            ("fd00:4::9", OTHER[1], [true, false, false]),
+            ("2001:db8::9", OTHER[1], [true, false, false]),
+        ] {
+            assert_eq!(forwarded(way, src, dst, |_| ()), wanted, "{src} {way:?}");
+        }
+    }
+}
+
+/// RFC 3704 §2.3: of several paths back one out of the port is enough.
+#[test]
+fn rfc3704_2_3_one_of_several_paths_back_is_enough() {
+    for way in WAYS {
+        let path = |port| Path { port, via: Some("10.0.0.7".parse().unwrap()), weight: 1, mtu: None };
+        for (ports, wanted) in [([Some(1), Some(0)], true), ([Some(1), None], false)] {
+            let lead = |router: &mut RouterRig| {
+                let paths = Change::Paths(HopId(99), ports.map(path).into());
+                router.control.apply(vec![paths, Change::Route("192.0.2.0/24".parse().unwrap(), HopId(99))]);
+            };
+            assert_eq!(forwarded(way, "192.0.2.9", OTHER[0], lead), [true, true, wanted], "{ports:?}");
+        }
+    }
+}
+
+/// What is wrong with a packet beside its source keeps its name, nobody is told of a TTL that ran out, a priority tag hides no
+/// source, and other ports ask nothing.
+#[test]
+fn rfc3704_2_the_check_names_sources_alone_and_is_of_its_port_alone() {
+    for way in WAYS {
+        let strange = |ttl| datagram("192.0.2.9", OTHER[0], ttl, 20);
+        let tagged = |frame: Vec<u8>| [&frame[..12], &[0x81, 0, 0x20, 0][..], &frame[12..]].concat();
+        let mut elsewhere = strange(64);
+        elsewhere[5] ^= 1;
+        let corrupt = {
+            let mut frame = strange(64);
+            frame[ethernet::HEADER_LEN + 10] ^= 0x40;
+            frame
+        };
+        for (frame, reason) in [
+            (strange(1), "ip_rpfilter"),
+            (tagged(strange(64)), "ip_rpfilter"),
+            ([strange(64), vec![0; 7]].concat(), "ip_rpfilter"),
+            (elsewhere, "not_for_us"),
+            (corrupt, "bad_checksum"),
+            (datagram("127.0.0.1", OTHER[0], 64, 20), "martian"),
+            (datagram("10.0.255.254", OTHER[0], 64, 20), "martian"),
+        ] {
+            let mut router = RouterRig::that_checks(way, [ReversePath::Strict, ReversePath::Off]);
+            assert_eq!((router.pass(0, &frame), router.drops()), (vec![], vec![(reason, 1)]), "{way:?}");
+            router.end();
+        }
+        let mut router = RouterRig::that_checks(way, [ReversePath::Off, ReversePath::Strict]);
+        router.forward(&strange(64));
+        router.end();
+    }
+}

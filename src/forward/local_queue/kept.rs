@@ -1,0 +1,89 @@
+//! A packet that a retention keeps: its frame, or a copy.
+
+use super::queued::Queued;
+use crate::packet::CopyBreak;
+use crate::pool::{Batch, Place};
+use crate::slab::SlabBytes;
+use crate::sync::Worker;
+use std::num::NonZeroU32;
+
+/// A packet that a retention keeps.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// In the frame that it came in.
+    Frame(Queued),
+    /// Copied out of one that would take up too much memory for it.
+    Copy(SlabBytes),
+}
+
+impl Kept {
+    /// The frame's id.
+    pub(super) fn id(&self) -> Option<NonZeroU32> {
+        match self {
+            Kept::Frame(queued) => queued.id(),
+            Kept::Copy(_) => None,
+        }
+    }
+
+    pub(super) fn data(&self) -> Option<&[u8]> {
+        match self {
+            Kept::Frame(queued) => queued.data(),
+            Kept::Copy(copy) => Some(copy),
+        }
+    }
+
+    /// Bytes of memory that it takes up: of a frame all, of a copy its own, whose size class may have nearly twice as many.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Kept::Frame(queued) => queued.size(),
+            Kept::Copy(copy) => copy.len(),
+        }
+    }
+
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self, Kept::Copy(_))
+    }
+
+    /// Becomes a copy, where `copy_break` wants that and has the memory; the frame then goes home.
+    pub(super) fn condense(&mut self, copy_break: &CopyBreak, w: &mut Worker, home: &mut GoingHome) {
+        let Kept::Frame(queued) = self else { return };
+        let Some(copy) = queued.copied(copy_break, w) else { return };
+        std::mem::replace(self, Kept::Copy(copy)).free(Some(copy_break), w, home);
+    }
+
+    /// Ends: a frame goes home with others, a copy at once.
+    pub(super) fn free(self, copy_break: Option<&CopyBreak>, w: &mut Worker, home: &mut GoingHome) {
+        match (self, copy_break) {
+            (Kept::Frame(queued), _) => home.add(queued, w),
+            (Kept::Copy(copy), Some(copy_break)) => copy_break.free_copy(w, copy),
+            (Kept::Copy(copy), None) => drop(copy),
+        }
+    }
+}
+
+/// Frames that are no longer kept, freed in bulk.
+#[derive(Debug)]
+pub(super) struct GoingHome(Batch);
+
+impl GoingHome {
+    pub(super) fn new() -> GoingHome {
+        GoingHome(Batch::new())
+    }
+
+    fn add(&mut self, queued: Queued, w: &mut Worker) {
+        if self.0.room() == 0 {
+            self.send(w);
+        }
+        if let Some(frame) = queued.into_frame() {
+            // There is room.
+            drop(self.0.push(frame));
+        }
+    }
+
+    /// Frees those that were added.
+    pub(super) fn send(&mut self, w: &mut Worker) {
+        self.0.taken_back(Place::Queued, w, 0);
+        Place::Queued.leave_last(w, &self.0, self.0.len());
+        self.0.free(w);
+    }
+}

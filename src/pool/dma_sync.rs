@@ -1,0 +1,58 @@
+//! Frames that go over between the processor and a device that does not see its caches.
+//!
+//! A port that posts frames to such a device calls [`Batch::sync_for_device`] with what it transmits, and [`Batch::sync_for_cpu`] with what
+//! it received. Only the bytes of the data go over, however large the frame ([brouer17-pages]: "only sync the touched length").
+
+use super::batch::Batch;
+use super::dma::DmaMapper;
+use super::frame::Frame;
+use super::shared::Shared;
+use crate::sync::Worker;
+
+/// Who gets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum To {
+    Device,
+    Cpu,
+}
+
+impl Shared {
+    /// Tells the device's mapper, where there is one, of the data of these frames.
+    #[inline]
+    pub(super) fn sync(&self, w: &Worker, frames: &[Frame], to: To) {
+        if let Some(mapper) = self.dma.mapper() {
+            self.sync_by(mapper, w, frames, to);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sync_by(&self, mapper: &dyn DmaMapper, w: &Worker, frames: &[Frame], to: To) {
+        for frame in frames {
+            let Some(at) = self.device_address(frame) else { continue };
+            match to {
+                To::Device => mapper.sync_for_device(at, frame.len()),
+                To::Cpu => mapper.sync_for_cpu(at, frame.len()),
+            }
+            self.lanes.add(w, frame.len() as u64, |lane| &lane.synced);
+        }
+    }
+}
+
+impl Batch {
+    /// Hands the data of the first `n` frames, and no more, to the device that their pool is mapped for: before they are posted.
+    ///
+    /// # Cost
+    /// Where the pool's device sees the processor's caches, a look at the pool for each run of frames of one pool.
+    #[inline]
+    pub fn sync_for_device(&self, w: &Worker, n: usize) {
+        self.each_pool(n, |pool, frames| pool.sync(w, frames, To::Device));
+    }
+
+    /// Takes the data of the frames from the one at `first` on, and no more, over from the device: before they are read. The cost is that
+    /// of [`sync_for_device`](Self::sync_for_device).
+    #[inline]
+    pub fn sync_for_cpu(&self, w: &Worker, first: usize) {
+        self.each_pool_from(first, |pool, frames| pool.sync(w, frames, To::Cpu));
+    }
+}
