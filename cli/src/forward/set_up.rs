@@ -30,6 +30,7 @@ use netmem::forward::tap::tap;
 use netmem::forward::{Decide, Forwarder, Steering, SteeringControl};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::steer::MeshConfig;
+use netmem_ports::KernelCopies;
 use std::sync::Arc;
 
 /// Slots of a local queue at least.
@@ -64,6 +65,8 @@ pub struct Dataplane {
     pub outlook: Outlook,
     /// The metrics, if they were asked for.
     pub scraped: Option<Scraped>,
+    /// What becomes of the kernel's copies of what each port takes, with the port as it is written.
+    pub copies: Vec<(String, KernelCopies)>,
 }
 
 /// What takes cuts of the run, and the server that answers scrapers with them.
@@ -80,7 +83,7 @@ pub struct Scraped {
 pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
-    let (ports, Shared { network, own, takes }) = ports::open(plan, &memory, &mut owners)?;
+    let (ports, Shared { network, own, takes, copies }) = ports::open(plan, &memory, &mut owners)?;
     let interfaces = ports.first().map_or_else(Vec::new, |ports| ports.interfaces.clone());
     let (ways, routes, follower) = routing::ways(plan, interfaces.clone())?;
     let links = routes.as_ref().map_or_else(Links::default, |routes| routes.links(&plan.source, interfaces));
@@ -135,6 +138,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         outlook,
         writer,
         scraped,
+        copies,
     })
 }
 
